@@ -1,0 +1,1 @@
+"""Observe a real engine, fit its work, quantify uncertainty, validate predictions."""

@@ -1,0 +1,1 @@
+"""What is simulated: engine threading, command execution, caches and memory."""

@@ -1,0 +1,1 @@
+"""Studies: capacity, thread-count recommendation, the report a reader sees."""

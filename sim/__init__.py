@@ -1,0 +1,1 @@
+"""Discrete-event foundations: calendar, queues, random streams, statistics. Knows no engine."""

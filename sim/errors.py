@@ -1,0 +1,35 @@
+"""The errors a user can cause or meet, each with its exit code.
+
+They live in the lowest room because every room raises them. A message is one sentence that names
+the file and field, what was found, and what is valid.
+"""
+
+
+class ForecacheError(Exception):
+    """Base of the errors the command line prints without a traceback."""
+
+    exit_code = 1
+
+
+class InputError(ForecacheError):
+    """What the user gave can't be used: a file, a field, an option."""
+
+    exit_code = 2
+
+
+class InfeasibleError(ForecacheError):
+    """The request is well-formed but nothing satisfies it, an SLO no setting meets, say."""
+
+    exit_code = 3
+
+
+class OutOfRangeError(ForecacheError):
+    """A prediction was asked for outside the range where the model has data."""
+
+    exit_code = 4
+
+
+class EngineError(ForecacheError):
+    """An engine or another target could not be started or reached."""
+
+    exit_code = 5
