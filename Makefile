@@ -1,0 +1,107 @@
+# Two commands for a newcomer: `make study` and `make test`. Both need only make and Python 3.11+.
+#
+#   PYTHON=/path/to/python3.12   another Python to build .venv with
+#   SCENARIO=examples/x.yaml     another scenario for `make study`
+#   STUDY_FLAGS="--design full"  more options for `make study`
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# The first Python on PATH that is recent enough.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; \
+	done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALLED := build/installed
+SCENARIO ?= examples/quickstart.yaml
+STUDY_OUT ?= study
+STUDY_FLAGS ?=
+PYTEST_FLAGS ?=
+
+# What an installation depends on; the sources themselves are used where they are (editable).
+METADATA := pyproject.toml setup.py
+ROOMS := forecache sim hwprofiles models calibration reports
+SOURCES := $(shell find $(ROOMS) -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
+
+.PHONY: help study test lint types pytest verification benchmark docs clean
+
+help:
+	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
+	@echo "make test          ruff, mypy on the installed package, pytest"
+	@echo "make verification  closed forms, interval coverage, warm-up detection"
+	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
+	@echo "make docs          write the generated pages of docs/ again"
+	@echo "make clean         remove .venv, build/ and all caches"
+
+study: $(VENV)/.ready
+	$(BIN)/forecache study $(SCENARIO) --out $(STUDY_OUT) $(STUDY_FLAGS)
+	@echo "The report is $(CURDIR)/$(STUDY_OUT)/report.html"
+
+test: lint types pytest
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: build/.types-checked
+
+pytest: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+verification: $(VENV)/.ready-dev
+	$(BIN)/python -m verification
+
+benchmark: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/kernel.py --json $(BENCHMARK_FLAGS)
+
+docs: $(VENV)/.ready-dev
+	$(BIN)/python -m forecache.hwprofiles.document > build/hosts.md && mv build/hosts.md docs/hosts.md
+	$(BIN)/python -m forecache.commands.document > build/cli.md && mv build/cli.md docs/cli.md
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the virtual environment -------------------------------------------------------------------
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "forecache needs Python 3.11 or newer; none is on PATH." >&2; \
+		echo "Found: $$(python3 --version 2>&1 || true). Install one, or say make PYTHON=/path/to/python3.12" >&2; \
+		exit 1; \
+	fi
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "forecache needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)." >&2; \
+		exit 1; \
+	}
+	@"$(PYTHON)" -c 'import venv, ensurepip' || { \
+		echo "$(PYTHON) has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
+		exit 1; \
+	}
+	@echo "Creating $(VENV) with $$("$(PYTHON)" --version)"
+	"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(VENV)/.ready: $(METADATA) | $(BIN)/python
+	$(PIP) install --quiet --editable '.[engine]'
+	@touch $@
+
+# setuptools builds the wheel-style installation below without a second download.
+$(VENV)/.ready-dev: $(METADATA) $(VENV)/.ready | $(BIN)/python
+	$(PIP) install --quiet --editable '.[engine,dev]' 'setuptools>=77'
+	@touch $@
+
+# --- the package as a user gets it -------------------------------------------------------------
+
+# build/lib is removed first: setuptools would install files that have since been deleted.
+$(INSTALLED)/.built: $(SOURCES) $(METADATA) README.md $(VENV)/.ready-dev
+	rm -rf $(INSTALLED) build/lib build/bdist.*
+	$(PIP) install --quiet --no-deps --no-build-isolation --target $(INSTALLED) .
+	@touch $@
+
+build/.types-checked: $(INSTALLED)/.built
+	cd $(INSTALLED) && $(CURDIR)/$(BIN)/python -m mypy --config-file $(CURDIR)/pyproject.toml \
+		--cache-dir $(CURDIR)/.mypy_cache -p forecache
+	@touch $@

@@ -1,0 +1,83 @@
+"""What several verbs share: options, the example in the help, progress and printing."""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from forecache.progress import Progress, silent
+from forecache.verbs import DEFAULT_SEED
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the whole result as JSON on standard output."
+)
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**32 - 1),
+    default=DEFAULT_SEED,
+    show_default=True,
+    help="Seed of all random streams; the same seed gives the same result.",
+)
+host_option = click.option(
+    "--host",
+    metavar="HOST",
+    help="Catalogue name or path of a host profile; see `forecache catalog`.",
+)
+engine_profile_option = click.option(
+    "--engine",
+    metavar="ENGINE",
+    help="Catalogue name or path of an engine profile; see `forecache catalog`.",
+)
+engine_binary_option = click.option(
+    "--engine",
+    metavar="PATH",
+    help="A valkey-server or redis-server to start; the embedded Valkey when not given.",
+)
+design_option = click.option(
+    "--design",
+    type=click.Choice(["quick", "full"]),
+    default="quick",
+    show_default=True,
+    help="How many points to observe: about one minute, or about four.",
+)
+scenario_argument = click.argument("scenario", metavar="SCENARIO", type=click.Path(path_type=Path))
+
+
+def verb(name: str, *, example: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command whose help ends with an example that can be pasted.
+
+    Parameters
+    ----------
+    name
+        The verb.
+    example
+        One command a line, as typed at the root of a checkout.
+    """
+    lines = "".join(f"  {line.strip()}\n" for line in example.strip().splitlines())
+    return click.command(
+        name=name, epilog=f"\b\nExample, from the root of a checkout:\n{lines}".rstrip()
+    )
+
+
+def examples(command: click.Command) -> list[str]:
+    """Return the example lines of a command's help, each as it would be pasted."""
+    text = command.epilog or ""
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("forecache ")]
+
+
+@contextmanager
+def progress_of(context: click.Context) -> Iterator[Callable[[str], None]]:
+    """Show progress on standard error for as long as the block runs, unless `--quiet`."""
+    if (context.obj or {}).get("quiet"):
+        yield silent
+        return
+    progress = Progress()
+    try:
+        yield progress
+    finally:
+        progress.close()

@@ -1,0 +1,89 @@
+"""What leaves the program: JSON on standard output and files that are whole or absent."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from forecache.sim.errors import InputError
+
+
+def plain(value: Any) -> Any:
+    """Turn a result into what JSON knows.
+
+    Tuples and arrays become lists, numbers of NumPy become Python's, paths and dates text, and
+    what is not a finite number becomes null, because JSON has no word for it.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if hasattr(value, "model_dump"):
+        return plain(value.model_dump(mode="json"))
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return str(value)
+
+
+def to_json(value: Any) -> str:
+    """Return `value` as JSON text that every parser takes (no NaN, no Infinity)."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def check_file_target(path: Path, *, option: str = "--out") -> Path:
+    """Refuse a file that could not be written, before any work is done.
+
+    Raises
+    ------
+    InputError
+        When the parent folder is missing, is no folder or can't be written, or when `path` is
+        itself a folder.
+    """
+    _check_parent(path, option)
+    if path.is_dir():
+        raise InputError(f"{option} {path}: this is a folder, a file name is needed")
+    return path
+
+
+def check_folder_target(path: Path, *, option: str = "--out", must_be_new: bool = False) -> Path:
+    """Refuse a folder that could not be written, before any work is done.
+
+    Parameters
+    ----------
+    path
+        The folder to be.
+    option
+        The option that named it, for the message.
+    must_be_new
+        Refuse a folder that already holds something.
+
+    Raises
+    ------
+    InputError
+        When the parent folder is missing, is no folder or can't be written, when `path` is a
+        file, or, with `must_be_new`, when it holds something.
+    """
+    _check_parent(path, option)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{option} {path}: this is a file, a folder name is needed")
+    if must_be_new and path.is_dir() and any(path.iterdir()):
+        raise InputError(
+            f"{option} {path}: the folder exists and is not empty; name a new one or remove it"
+        )
+    return path
+
+
+def _check_parent(path: Path, option: str) -> None:
+    parent = path.absolute().parent
+    if not parent.exists():
+        raise InputError(f"{option} {path}: the folder {parent} does not exist; create it first")
+    if not parent.is_dir():
+        raise InputError(f"{option} {path}: {parent} is a file, not a folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{option} {path}: the folder {parent} can't be written to")

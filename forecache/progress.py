@@ -1,0 +1,61 @@
+"""Progress of long work on standard error.
+
+Nothing runs in the background: a refreshing thread would take time from the cores an observation
+measures.
+"""
+
+import sys
+import time
+from typing import TextIO
+
+
+class Progress:
+    """Prints each step once; on a terminal the line of the current step is rewritten.
+
+    Parameters
+    ----------
+    stream
+        Where to write; standard error by default.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._terminal = self._stream.isatty()
+        self._start_s = time.monotonic()
+        self._last = ""
+
+    def __call__(self, message: str) -> None:
+        """Show one step; the same message twice in a row is shown once."""
+        message = " ".join(message.split())
+        if not message or message == self._last:
+            return
+        self._last = message
+        elapsed_s = time.monotonic() - self._start_s
+        line = f"[{elapsed_s:5.1f} s] {message}"
+        try:
+            if self._terminal:
+                self._stream.write(f"\r\x1b[2K{line[: _terminal_columns() - 1]}")
+            else:
+                self._stream.write(line + "\n")
+            self._stream.flush()
+        except OSError:
+            # Nobody reads the messages any more; the work itself goes on.
+            self._terminal = False
+
+    def close(self) -> None:
+        """End the current line, so that what comes next starts on its own."""
+        if self._terminal and self._last:
+            self._stream.write("\r\x1b[2K")
+            self._stream.flush()
+        self._last = ""
+
+
+def silent(message: str) -> None:
+    """Take a step and show nothing: what `--quiet` passes."""
+    del message
+
+
+def _terminal_columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns

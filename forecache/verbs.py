@@ -1,0 +1,261 @@
+"""The verbs of the command line as Python functions.
+
+Each one is thin: it imports the room that does the work when it is called, so that importing
+`forecache` costs nothing, and hands over plain arguments. Scenarios, datasets and bundles are
+paths; a scenario may also be a mapping of the same shape as the file. Results are plain
+dictionaries that `json.dumps` takes, in the shapes `docs/cli.md` describes.
+
+`progress` is called with one sentence for every step of long work; None keeps it silent.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from forecache.calibration.bundle import Bundle
+    from forecache.hwprofiles.schema import HostProfile
+
+Progress = Callable[[str], None]
+Scenario = str | Path | Mapping[str, Any]
+
+DEFAULT_SEED = 1
+
+
+def simulate(
+    scenario: Scenario, *, seed: int = DEFAULT_SEED, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Simulate every point of a scenario's sweep.
+
+    Parameters
+    ----------
+    scenario
+        Path of a scenario file, or a mapping of the same shape.
+    seed
+        Seed of all random streams; the same seed gives the same result.
+    progress
+        Called with one sentence for every step.
+
+    Returns
+    -------
+    dict
+        `scenario`, `host`, `engine`, `points` (one per point of the sweep) and `provenance`.
+
+    Raises
+    ------
+    InputError
+        When the scenario, or a profile it names, can't be read.
+    OutOfRangeError
+        When the model has no data for what is asked.
+    """
+    from forecache.models.predict import simulate as run
+
+    return run(scenario, seed=seed, progress=progress)
+
+
+def recommend(
+    scenario: Scenario, *, seed: int = DEFAULT_SEED, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Recommend the number of I/O threads for a scenario, with the regret of every other choice.
+
+    Parameters are those of `simulate`.
+
+    Returns
+    -------
+    dict
+        What `simulate` returns, and `recommendation`.
+
+    Raises
+    ------
+    InputError, OutOfRangeError
+        As `simulate`.
+    InfeasibleError
+        When no setting meets the scenario's `slo`.
+    """
+    from forecache.models.predict import recommend as run
+
+    return run(scenario, seed=seed, progress=progress)
+
+
+def explain(
+    scenario: Scenario, *, seed: int = DEFAULT_SEED, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Show where the time of one request goes, stage by stage, and where each number comes from.
+
+    Parameters and errors are those of `simulate`; the result is a plain dictionary.
+    """
+    from forecache.models.predict import explain as run
+
+    return run(scenario, seed=seed, progress=progress)
+
+
+def validate(
+    dataset: str | Path,
+    *,
+    host: str | Path | None = None,
+    engine: str | Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Predict every point of a dataset of measurements and compare.
+
+    Only points with `role: calibration` may be fitted; the others are predicted and compared.
+
+    Parameters
+    ----------
+    dataset
+        Path of a dataset file.
+    host, engine
+        Catalogue name or path of a profile that replaces the dataset's own; None keeps that.
+    progress
+        Called with one sentence for every step.
+
+    Returns
+    -------
+    dict
+        `points` (given, role, observed, predicted, relative error) and `summary` per metric.
+
+    Raises
+    ------
+    InputError
+        When the dataset or a profile can't be read.
+    """
+    from forecache.calibration.validate import validate as run
+
+    return run(Path(dataset), host=host, engine=engine, progress=progress)
+
+
+def profile(*, progress: Progress | None = None) -> "HostProfile":
+    """Measure the host this runs on, in under a minute, and return its profile."""
+    from forecache.hwprofiles.capture import capture_host
+
+    return capture_host(progress=progress)
+
+
+def observe(
+    out: str | Path,
+    *,
+    engine: str | None = None,
+    design: str = "quick",
+    host: str | Path | None = None,
+    progress: Progress | None = None,
+) -> "Bundle":
+    """Start a real engine, drive it over a design of points, and write an observation bundle.
+
+    Parameters
+    ----------
+    out
+        Folder to write the bundle to; it appears only when the bundle is whole.
+    engine
+        Path or name on PATH of a valkey-server or redis-server; None takes the embedded Valkey.
+    design
+        `quick` (about a minute) or `full` (about four, with more points held out).
+    host
+        Catalogue name or path of the profile of this host, stored with the bundle.
+    progress
+        Called with one sentence for every step.
+
+    Raises
+    ------
+    EngineError
+        When the engine doesn't start, or stops answering.
+    """
+    from forecache.calibration.observe import observe as run
+    from forecache.hwprofiles import load_host
+
+    return run(
+        engine=engine,
+        design=design,
+        out=Path(out),
+        host=None if host is None else load_host(str(host)),
+        progress=progress,
+    )
+
+
+def calibrate(
+    bundle: str | Path,
+    *,
+    host: str | Path | None = None,
+    progress: Progress | None = None,
+) -> tuple[Any, dict[str, Any]]:
+    """Fit an engine's work to an observation bundle.
+
+    Parameters
+    ----------
+    bundle
+        Folder written by `observe`.
+    host
+        Catalogue name or path of the profile of the host it was observed on; None takes the one
+        in the bundle.
+    progress
+        Called with one sentence for every step.
+
+    Returns
+    -------
+    tuple
+        The engine profile, and a report of how well it fits.
+
+    Raises
+    ------
+    InputError
+        When the bundle is damaged or incomplete.
+    """
+    from forecache.calibration.fit import calibrate as run
+
+    return run(Path(bundle), host=host, progress=progress)
+
+
+def study(
+    scenario: Scenario,
+    *,
+    out: str | Path = "study",
+    engine: str | None = None,
+    design: str = "quick",
+    seed: int = DEFAULT_SEED,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Do the whole job: profile, observe, calibrate, predict, recommend, report.
+
+    Parameters
+    ----------
+    scenario
+        Path of a scenario file, or a mapping of the same shape.
+    out
+        Folder for the report and everything it rests on.
+    engine, design
+        As in `observe`.
+    seed
+        Seed of all random streams.
+    progress
+        Called with one sentence for every step.
+
+    Returns
+    -------
+    dict
+        What the report shows; `report` is the path of the HTML file.
+
+    Raises
+    ------
+    InputError, InfeasibleError, OutOfRangeError, EngineError
+        As the verbs it is made of.
+    """
+    from forecache.reports.study import study as run
+
+    return run(scenario, out=Path(out), engine=engine, design=design, seed=seed, progress=progress)
+
+
+def catalog(name: str | None = None) -> dict[str, Any]:
+    """List the catalogue, or show one entry of it with the origin of every number.
+
+    Parameters
+    ----------
+    name
+        A host, an instance or an engine; None lists them all.
+
+    Raises
+    ------
+    InputError
+        When the catalogue has no such entry; the message lists close matches.
+    """
+    from .catalogue import entry, listing
+
+    return listing() if name is None else entry(name)
