@@ -1,0 +1,125 @@
+"""The event calendar: for a fixed set of agents, which one acts next and when.
+
+An agent (a thread, a server, a source of arrivals) has exactly one next event. The calendar is a
+winner tree over these times: the leaves hold the agents' keys and every inner node the smaller key
+of its two children, so that the root is the next event. A key is `time * 2**bits + agent`, which
+makes the rule for simultaneous events (lowest agent number first) part of the comparison and lets
+one branch-free minimum move time and agent together. Setting a time costs one minimum per level
+and allocates nothing.
+
+The array holds the bits of an agent number in element 0, the root in element 1, the children of
+node k in 2k and 2k + 1, and so the leaves in its second half.
+
+Packing the agent into the key bounds simulated time by `horizon_ps`: 20 hours for 64 agents. At or
+beyond it an event never happens.
+"""
+
+import numpy as np
+from numba import int64, njit
+
+INFINITY_PS = 2**62
+"""The time of an event that does not happen, in picoseconds."""
+
+_BITS = 0
+_ROOT = 1
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_THREE = np.uint64(3)
+
+
+@njit(int64[::1](int64), cache=True, nogil=True)
+def new_calendar(n_agents: int) -> np.ndarray:
+    """A calendar in which no agent has an event.
+
+    Parameters
+    ----------
+    n_agents : int
+        Number of agents, at least 1; they are numbered from 0.
+
+    Returns
+    -------
+    ndarray of int64
+        The calendar, to be handed to the other functions.
+
+    Raises
+    ------
+    ValueError
+        If there is no agent.
+    """
+    if n_agents < 1:
+        raise ValueError("a calendar has at least one agent")
+    bits = 0
+    while (1 << bits) < n_agents:
+        bits += 1
+    leaves = 1 << bits
+    calendar = np.empty(2 * leaves, np.int64)
+    for agent in range(leaves):
+        calendar[leaves + agent] = INFINITY_PS | agent
+    for node in range(leaves - 1, 0, -1):
+        calendar[node] = min(calendar[2 * node], calendar[2 * node + 1])
+    calendar[_BITS] = bits
+    return calendar
+
+
+@njit((int64[::1], int64, int64), cache=True, nogil=True, forceinline=True)
+def schedule(calendar: np.ndarray, agent: int, time_ps: int) -> None:
+    """Set the time of an agent's next event, replacing the one it had.
+
+    Parameters
+    ----------
+    calendar : ndarray of int64
+        From `new_calendar`.
+    agent : int
+        0 <= agent < n_agents; not checked.
+    time_ps : int
+        Not negative; INFINITY_PS cancels.
+    """
+    bits = calendar[_BITS]
+    node = np.uint64((1 << bits) + agent)
+    key = (min(time_ps, INFINITY_PS >> bits) << bits) | agent
+    calendar[node] = key
+    # Two levels a step: both siblings are loaded before either is needed.
+    while node > _THREE:
+        sibling = calendar[node ^ _ONE]
+        aunt = calendar[(node >> _ONE) ^ _ONE]
+        key = min(key, sibling)
+        calendar[node >> _ONE] = key
+        key = min(key, aunt)
+        node >>= _TWO
+        calendar[node] = key
+    if node > _ONE:
+        calendar[_ROOT] = min(key, calendar[node ^ _ONE])
+
+
+@njit(int64(int64[::1]), cache=True, nogil=True, forceinline=True)
+def peek_agent(calendar: np.ndarray) -> int:
+    """The agent whose event comes next; of simultaneous ones the lowest number."""
+    return calendar[_ROOT] & ((1 << calendar[_BITS]) - 1)
+
+
+@njit(int64(int64[::1]), cache=True, nogil=True, forceinline=True)
+def peek_time(calendar: np.ndarray) -> int:
+    """The time of the next event in picoseconds; INFINITY_PS if there is none."""
+    key = calendar[_ROOT]
+    if key >= INFINITY_PS:
+        return INFINITY_PS
+    return key >> calendar[_BITS]
+
+
+@njit(int64(int64[::1], int64), cache=True, nogil=True)
+def agent_time(calendar: np.ndarray, agent: int) -> int:
+    """The time of one agent's next event in picoseconds; INFINITY_PS if it has none."""
+    bits = calendar[_BITS]
+    key = calendar[(1 << bits) + agent]
+    if key >= INFINITY_PS:
+        return INFINITY_PS
+    return key >> bits
+
+
+@njit(int64(int64), cache=True, nogil=True)
+def horizon_ps(n_agents: int) -> int:
+    """The first time, in picoseconds, that a calendar of so many agents takes for never."""
+    bits = 0
+    while (1 << bits) < n_agents:
+        bits += 1
+    return INFINITY_PS >> bits

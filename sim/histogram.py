@@ -1,0 +1,213 @@
+"""A log-linear histogram of latencies that never loses its mean and bounds its error.
+
+Every octave (factor of two) of the value is cut into 64 buckets of equal width, so a value and the
+middle of its bucket differ by at most half of 1/64 of the value: 0.8%. The bucket number is read
+off the bits of the value as a double: exponent and six leading bits of the significand.
+
+The histogram is one int64 array: the buckets, then the exact sum in two words and the exact
+maximum. Compiled code calls `record` on the array; `LatencyHistogram` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import int64, njit
+
+from .errors import InputError
+
+SUB_BUCKETS = 64
+"""Buckets an octave."""
+
+N_BUCKETS = 63 * SUB_BUCKETS + 1
+"""Bucket 0 holds values of zero and below, the others 1 ps to 2**63 ps."""
+
+MAX_RELATIVE_ERROR = 0.5 / SUB_BUCKETS
+"""Between a value and the middle of its bucket, as a fraction of the value."""
+
+_SUM_LOW = N_BUCKETS
+_SUM_HIGH = N_BUCKETS + 1
+_MAX = N_BUCKETS + 2
+HISTOGRAM_WORDS = N_BUCKETS + 3
+"""Length of the array."""
+
+_CARRY_BITS = 61
+_CARRY = 1 << _CARRY_BITS
+# A double has 52 significand bits; the six leading ones number the bucket within its octave. The
+# exponent of 1.0 is stored as 1023, and bucket 1 begins at 1 ps.
+_SHIFT = 46
+_OFFSET = 1023 * SUB_BUCKETS - 1
+
+
+@njit(int64[::1](), cache=True, nogil=True)
+def new_histogram() -> np.ndarray:
+    """An empty histogram for `record`."""
+    return np.zeros(HISTOGRAM_WORDS, np.int64)
+
+
+@njit(int64(int64), cache=True, nogil=True)
+def bucket_of(value_ps: int) -> int:
+    """The number of the bucket a value falls into."""
+    if value_ps <= 0:
+        return 0
+    return (np.float64(value_ps).view(np.int64) >> _SHIFT) - _OFFSET
+
+
+@njit((int64[::1], int64), cache=True, nogil=True)
+def record(counts: np.ndarray, value_ps: int) -> None:
+    """Count one value.
+
+    Parameters
+    ----------
+    counts : ndarray of int64
+        From `new_histogram`.
+    value_ps : int
+        Picoseconds, below 2**61; negative values count as zero.
+    """
+    value = max(value_ps, 0)
+    counts[np.uint64(bucket_of(value))] += 1
+    total = counts[_SUM_LOW] + value
+    if total >= _CARRY:
+        total -= _CARRY
+        counts[_SUM_HIGH] += 1
+    counts[_SUM_LOW] = total
+    if value > counts[_MAX]:
+        counts[_MAX] = value
+
+
+def bucket_bounds_ps(bucket: int) -> tuple[float, float]:
+    """The values a bucket holds: from the first, included, to the second, excluded, in ps."""
+    if bucket == 0:
+        return 0.0, 1.0
+    octave, step = divmod(bucket - 1, SUB_BUCKETS)
+    width = 2.0**octave / SUB_BUCKETS
+    low = 2.0**octave + step * width
+    return low, low + width
+
+
+def _middle_ps(bucket: int) -> float:
+    if bucket == 0:
+        return 0.0
+    low, high = bucket_bounds_ps(bucket)
+    # Values are whole picoseconds: a bucket narrower than one holds a single value.
+    return low if high - low <= 1.0 else (low + high - 1.0) / 2.0
+
+
+class LatencyHistogram:
+    """Counted latencies; all times in picoseconds.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, optional
+        An array filled by `record`, shared and not copied; a new one if left out.
+    """
+
+    def __init__(self, counts: np.ndarray | None = None) -> None:
+        self.counts: np.ndarray = np.zeros(HISTOGRAM_WORDS, np.int64) if counts is None else counts
+        if self.counts.shape != (HISTOGRAM_WORDS,) or self.counts.dtype != np.int64:
+            raise ValueError(f"a histogram is an int64 array of {HISTOGRAM_WORDS} words")
+
+    def record(self, value_ps: int) -> None:
+        """Count one value."""
+        record(self.counts, value_ps)
+
+    @property
+    def count(self) -> int:
+        """How many values were recorded."""
+        return int(self.counts[:N_BUCKETS].sum())
+
+    @property
+    def sum_ps(self) -> int:
+        """Their exact sum."""
+        return (int(self.counts[_SUM_HIGH]) << _CARRY_BITS) + int(self.counts[_SUM_LOW])
+
+    @property
+    def max_ps(self) -> int:
+        """The exact largest value; 0 if there is none."""
+        return int(self.counts[_MAX])
+
+    @property
+    def mean(self) -> float:
+        """The exact mean in picoseconds; nan if nothing was recorded."""
+        count = self.count
+        return self.sum_ps / count if count else float("nan")
+
+    def quantile(self, q: float) -> float:
+        """The q-quantile in picoseconds (nearest rank); nan if nothing was recorded.
+
+        Within `MAX_RELATIVE_ERROR` of the value that has this rank.
+        """
+        if not 0.0 <= q <= 1.0:
+            raise ValueError(f"a quantile lies between 0 and 1, not {q}")
+        cumulative = np.cumsum(self.counts[:N_BUCKETS])
+        count = int(cumulative[-1])
+        if count == 0:
+            return float("nan")
+        rank = max(1, int(np.ceil(q * count)))
+        bucket = int(np.searchsorted(cumulative, rank, side="left"))
+        return min(_middle_ps(bucket), float(self.max_ps))
+
+    def merge(self, other: LatencyHistogram) -> LatencyHistogram:
+        """A new histogram with the values of both."""
+        merged = LatencyHistogram(self.counts + other.counts)
+        if merged.counts[_SUM_LOW] >= _CARRY:
+            merged.counts[_SUM_LOW] -= _CARRY
+            merged.counts[_SUM_HIGH] += 1
+        merged.counts[_MAX] = max(self.max_ps, other.max_ps)
+        return merged
+
+    def to_dict(self) -> dict[str, Any]:
+        """A sparse, JSON-able form: `counts` maps bucket numbers to counts."""
+        occupied = np.flatnonzero(self.counts[:N_BUCKETS])
+        return {
+            "sub_buckets_per_octave": SUB_BUCKETS,
+            "sum_ps": self.sum_ps,
+            "max_ps": self.max_ps,
+            "counts": {str(bucket): int(self.counts[bucket]) for bucket in occupied},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LatencyHistogram:
+        """The histogram `to_dict` wrote.
+
+        Raises
+        ------
+        InputError
+            If a field is missing or out of range, or the bucket width is not ours.
+        """
+        histogram = cls()
+        try:
+            if data["sub_buckets_per_octave"] != SUB_BUCKETS:
+                raise InputError(
+                    f"histogram: sub_buckets_per_octave is {data['sub_buckets_per_octave']}; "
+                    f"only {SUB_BUCKETS} can be read"
+                )
+            sum_ps, max_ps = int(data["sum_ps"]), int(data["max_ps"])
+            for key, count in data["counts"].items():
+                bucket = int(key)
+                if not 0 <= bucket < N_BUCKETS or int(count) < 0:
+                    raise InputError(
+                        f"histogram: bucket {key} with count {count}; buckets go from 0 to "
+                        f"{N_BUCKETS - 1} and counts are not negative"
+                    )
+                histogram.counts[bucket] = int(count)
+            histogram.counts[_SUM_LOW] = sum_ps % _CARRY
+            histogram.counts[_SUM_HIGH] = sum_ps // _CARRY
+            histogram.counts[_MAX] = max_ps
+        except KeyError as missing:
+            raise InputError(f"histogram: field {missing} is missing") from None
+        except (AttributeError, TypeError, ValueError, OverflowError) as problem:
+            raise InputError(f"histogram: not a sparse histogram ({problem})") from None
+        return histogram
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LatencyHistogram):
+            return NotImplemented
+        return bool(np.array_equal(self.counts, other.counts))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"LatencyHistogram(count={self.count}, mean={self.mean:.6g} ps)"
