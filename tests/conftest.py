@@ -1,0 +1,29 @@
+"""What every test shares: paths, a headless figure backend, and Hypothesis settings."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Set before anything imports matplotlib: no test may need a display.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# The first example may compile a kernel, so time per example says nothing. `ci` repeats the same
+# examples in every run; `HYPOTHESIS_PROFILE=explore` looks for new ones.
+_SLOW = [HealthCheck.too_slow]
+settings.register_profile(
+    "ci", deadline=None, derandomize=True, max_examples=60, suppress_health_check=_SLOW
+)
+settings.register_profile(
+    "explore", deadline=None, max_examples=500, suppress_health_check=_SLOW, print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def checkout() -> Path:
+    """The root of the checkout the tests run from."""
+    return ROOT
