@@ -52,7 +52,7 @@ def bucket_of(value_ps: int) -> int:
     """The number of the bucket a value falls into."""
     if value_ps <= 0:
         return 0
-    return (np.float64(value_ps).view(np.int64) >> _SHIFT) - _OFFSET
+    return int(np.float64(value_ps).view(np.int64) >> _SHIFT) - _OFFSET
 
 
 @njit((int64[::1], int64), cache=True, nogil=True)

@@ -38,7 +38,7 @@ _TWO_TO_MINUS_52 = 2.0**-52
 )
 def draw4(
     seed: int, replication: int, stream: int, purpose: int, index: int
-) -> tuple[int, int, int, int]:
+) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
     """Four independent 32-bit words of one address.
 
     Parameters
@@ -75,13 +75,13 @@ def draw4(
 
 
 @njit(float64(uint32), cache=True, nogil=True)
-def to_unit(word: int) -> float:
+def to_unit(word: int | np.uint32) -> float:
     """A number in (0, 1) from one 32-bit word: (word + 1/2) / 2**32."""
     return (float(word) + 0.5) * _TWO_TO_MINUS_32
 
 
 @njit(float64(uint32, uint32), cache=True, nogil=True)
-def to_unit_wide(high: int, low: int) -> float:
+def to_unit_wide(high: int | np.uint32, low: int | np.uint32) -> float:
     """A number in (0, 1) from two 32-bit words, with a full double-precision significand.
 
     52 random bits and a half step: one more bit would round the largest value to 1.
