@@ -88,14 +88,14 @@ $(VENV)/.ready: $(METADATA) | $(BIN)/python
 	$(PIP) install --quiet --editable '.[engine]'
 	@touch $@
 
-# setuptools builds the wheel-style installation below without a second download.
 $(VENV)/.ready-dev: $(METADATA) $(VENV)/.ready | $(BIN)/python
-	$(PIP) install --quiet --editable '.[engine,dev]' 'setuptools>=77'
+	$(PIP) install --quiet --editable '.[engine,dev]'
 	@touch $@
 
 # --- the package as a user gets it -------------------------------------------------------------
 
-# build/lib is removed first: setuptools would install files that have since been deleted.
+# Built with the dev extra's setuptools, without a second download. build/lib is removed first:
+# setuptools would install files that have since been deleted.
 $(INSTALLED)/.built: $(SOURCES) $(METADATA) README.md $(VENV)/.ready-dev
 	rm -rf $(INSTALLED) build/lib build/bdist.*
 	$(PIP) install --quiet --no-deps --no-build-isolation --target $(INSTALLED) .

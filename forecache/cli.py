@@ -1,4 +1,4 @@
-"""The `forecache` command: parses arguments, calls a verb, prints, and turns errors into exit codes.
+"""The `forecache` command: parses arguments, runs a verb, turns errors into exit codes.
 
 Results go to standard output, messages to standard error. What a user can cause ends in one line
 and a defined exit code; anything else is a bug and says so. `FORECACHE_TRACEBACK=1` shows the
@@ -51,16 +51,14 @@ class VerbGroup(click.Group):
     "  forecache recommend examples/quickstart.yaml",
 )
 @click.version_option(__version__, prog_name="forecache", message="%(prog)s %(version)s")
-@click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
 @click.pass_context
-def cli(ctx: click.Context, quiet: bool) -> None:
+def cli(ctx: click.Context) -> None:
     """Predict how a Redis or Valkey engine scales on given hardware.
 
     forecache simulates a workload on a host and an engine, says how many I/O threads to run, what
     breaks first, and how sure it is. `study` does the whole job on the machine in front of you;
     the other verbs are its steps.
     """
-    ctx.obj = {"quiet": quiet}
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -1,8 +1,7 @@
 """What several verbs share: options, the example in the help, progress and printing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the whole result as JSON on standard output."
 )
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**32 - 1),
@@ -48,20 +48,25 @@ design_option = click.option(
 scenario_argument = click.argument("scenario", metavar="SCENARIO", type=click.Path(path_type=Path))
 
 
-def verb(name: str, *, example: str) -> Callable[[Callable[..., None]], click.Command]:
+def verb(name: str, *, short: str, example: str) -> Callable[[Function], click.Command]:
     """Make a command whose help ends with an example that can be pasted.
 
     Parameters
     ----------
     name
         The verb.
+    short
+        Its line in the list of verbs, at most 60 characters.
     example
         One command a line, as typed at the root of a checkout.
     """
     lines = "".join(f"  {line.strip()}\n" for line in example.strip().splitlines())
-    return click.command(
-        name=name, epilog=f"\b\nExample, from the root of a checkout:\n{lines}".rstrip()
-    )
+    epilog = f"\b\nExample, from the root of a checkout:\n{lines}".rstrip()
+
+    def decorate(function: Function) -> click.Command:
+        return click.command(name=name, short_help=short, epilog=epilog)(function)
+
+    return decorate
 
 
 def examples(command: click.Command) -> list[str]:
@@ -71,9 +76,9 @@ def examples(command: click.Command) -> list[str]:
 
 
 @contextmanager
-def progress_of(context: click.Context) -> Iterator[Callable[[str], None]]:
-    """Show progress on standard error for as long as the block runs, unless `--quiet`."""
-    if (context.obj or {}).get("quiet"):
+def progress_of(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show progress on standard error for as long as the block runs, unless `quiet`."""
+    if quiet:
         yield silent
         return
     progress = Progress()

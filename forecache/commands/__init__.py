@@ -1,0 +1,20 @@
+"""The verbs of the command line, in the order of the work."""
+
+import click
+
+from .engine import calibrate, observe, validate
+from .machine import catalog, profile
+from .prediction import explain, recommend, simulate
+from .study import study
+
+COMMANDS: list[click.Command] = [
+    study,
+    profile,
+    observe,
+    calibrate,
+    validate,
+    simulate,
+    recommend,
+    explain,
+    catalog,
+]

@@ -1,0 +1,82 @@
+"""`simulate`, `recommend`, `explain`: what follows from a scenario alone."""
+
+from pathlib import Path
+
+import click
+
+from forecache import verbs
+from forecache.output import to_json
+
+from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
+
+
+@verb(
+    "simulate",
+    short="Predict throughput, latency and utilisation.",
+    example="forecache simulate examples/quickstart.yaml",
+)
+@scenario_argument
+@seed_option
+@json_option
+@quiet_option
+def simulate(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
+    """Predict throughput, latency and utilisation of a scenario.
+
+    One result for every point of the sweep: any field of SCENARIO may be `{sweep: [1, 2, 4]}`, and
+    with several swept fields every combination is simulated.
+    """
+    with progress_of(quiet) as progress:
+        result = verbs.simulate(scenario, seed=seed, progress=progress)
+    if as_json:
+        click.echo(to_json(result))
+        return
+    from forecache.reports.terminal import print_simulation
+
+    print_simulation(result)
+
+
+@verb(
+    "recommend",
+    short="Recommend the number of I/O threads.",
+    example="forecache recommend examples/quickstart.yaml",
+)
+@scenario_argument
+@seed_option
+@json_option
+@quiet_option
+def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
+    """Recommend the number of I/O threads for a scenario.
+
+    Gives the setting, the knee, what every other setting would cost and why not to take it, what
+    the bottleneck is and what would be next, a configuration fragment, and the benchmark command
+    that checks the prediction. Exit code 3 when no setting meets the scenario's `slo`.
+    """
+    with progress_of(quiet) as progress:
+        result = verbs.recommend(scenario, seed=seed, progress=progress)
+    if as_json:
+        click.echo(to_json(result))
+        return
+    from forecache.reports.terminal import print_recommendation
+
+    print_recommendation(result)
+
+
+@verb(
+    "explain",
+    short="Show where the time of a request goes.",
+    example="forecache explain examples/quickstart.yaml",
+)
+@scenario_argument
+@seed_option
+@json_option
+@quiet_option
+def explain(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
+    """Show where the time of one request goes, stage by stage."""
+    with progress_of(quiet) as progress:
+        result = verbs.explain(scenario, seed=seed, progress=progress)
+    if as_json:
+        click.echo(to_json(result))
+        return
+    from forecache.reports.terminal import print_explanation
+
+    print_explanation(result)

@@ -1,0 +1,164 @@
+"""The package: quick to import, and the same installed, editable and from the checkout's root."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import forecache
+
+PROBE = """
+import json, forecache, forecache.sim.errors, forecache.commands, forecache.models
+print(json.dumps([m.__file__ for m in
+    (forecache, forecache.sim.errors, forecache.commands, forecache.models)]))
+"""
+HEAVY = ("numpy", "scipy", "numba", "pydantic", "matplotlib", "simpy", "yaml", "rich", "lmfit")
+
+
+def python(code: str, *, cwd: Path, path: Path | None = None) -> str:
+    """Run code in a new interpreter and return what it prints."""
+    environment = {**os.environ}
+    environment.pop("PYTHONPATH", None)
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", ["forecache", "forecache.cli"])
+def test_import_brings_nothing_heavy(module: str, checkout: Path) -> None:
+    code = f"import sys, {module}; print(*[m for m in {HEAVY!r} if m in sys.modules])"
+    assert python(code, cwd=checkout).strip() == ""
+
+
+def test_import_is_quick(checkout: Path) -> None:
+    code = (
+        "import time; start = time.process_time(); import forecache.cli;"
+        "print(time.process_time() - start)"
+    )
+    # The least of three: the others may have waited for a disk.
+    assert min(float(python(code, cwd=checkout)) for _ in range(3)) < 0.3
+
+
+def test_verbs_are_public_names() -> None:
+    for name in forecache.__all__:
+        assert getattr(forecache, name) is not None
+        assert name in dir(forecache)
+    with pytest.raises(AttributeError, match="no attribute 'simulat'"):
+        _ = forecache.simulat
+
+
+def test_verbs_and_commands_have_the_same_names() -> None:
+    from forecache.commands import COMMANDS
+
+    assert {command.name for command in COMMANDS} == set(forecache.__all__) - {"__version__"}
+
+
+def test_from_the_root_the_checkout_is_used(checkout: Path) -> None:
+    files = json.loads(python(PROBE, cwd=checkout))
+    assert files == [
+        str(checkout / name)
+        for name in (
+            "forecache/__init__.py",
+            "sim/errors.py",
+            "forecache/commands/__init__.py",
+            "models/__init__.py",
+        )
+    ]
+
+
+@pytest.fixture(scope="module")
+def installed(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel-style installation of the checkout, made without the network."""
+    target = tmp_path_factory.mktemp("installed")
+    work = tmp_path_factory.mktemp("build")
+    probe = subprocess.run(
+        [sys.executable, "-c", "import setuptools; print(setuptools.__version__)"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if probe.returncode != 0 or int(probe.stdout.split(".")[0]) < 77:
+        pytest.skip("setuptools 77 or newer is needed to build without the network")
+    # Built from a copy, so that neither a stale build/ nor a parallel build gets in the way.
+    for name in ("forecache", "sim", "hwprofiles", "models", "calibration", "reports"):
+        _copy_sources(checkout / name, work / name)
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        (work / name).write_bytes((checkout / name).read_bytes())
+    flags = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    flags.append("--disable-pip-version-check")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *flags, "--target", str(target), str(work)],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def _copy_sources(source: Path, target: Path) -> None:
+    for path in source.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+
+
+def test_installed_it_stands_alone(installed: Path, tmp_path: Path) -> None:
+    files = json.loads(python(PROBE, cwd=tmp_path, path=installed))
+    assert all(Path(file).is_relative_to(installed / "forecache") for file in files)
+
+
+def test_installed_but_started_from_the_root_the_checkout_is_used(
+    installed: Path, checkout: Path
+) -> None:
+    files = json.loads(python(PROBE, cwd=checkout, path=installed))
+    assert all(Path(file).is_relative_to(checkout) for file in files)
+
+
+def test_installed_it_holds_every_file_of_the_rooms(installed: Path, checkout: Path) -> None:
+    """Modules, catalogue entries, templates: what git has, the installation has."""
+    listed = subprocess.run(
+        ["git", "ls-files", "forecache", "sim", "hwprofiles", "models", "calibration", "reports"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    missing = []
+    for name in listed.stdout.split():
+        inside = name if name.startswith("forecache/") else f"forecache/{name}"
+        if (checkout / name).exists() and not (installed / inside).exists():
+            missing.append(name)
+    assert missing == []
+
+
+def test_installed_command_runs(installed: Path, tmp_path: Path) -> None:
+    script = installed / "bin" / "forecache"
+    done = subprocess.run(
+        [sys.executable, str(script), "--version"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == f"forecache {forecache.__version__}", done.stderr
