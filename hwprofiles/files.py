@@ -1,0 +1,264 @@
+"""Reading, checking and writing the small text files of the project.
+
+Every error a file can cause becomes one `InputError` sentence that names the file, the field, what
+was found and what is valid.
+"""
+
+import difflib
+import os
+import tempfile
+import types
+import typing
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from forecache.sim.errors import InputError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _UniqueKeyLoader(_SafeLoader):  # type: ignore[misc]
+    """A safe loader that refuses a key given twice, which YAML would drop silently."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable):
+                if key in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key!r} is given twice", key_node.start_mark
+                    )
+                seen.add(key)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read a YAML file whose top level is a mapping.
+
+    Raises
+    ------
+    InputError
+        The file is missing, unreadable, not UTF-8, not YAML (with its line), empty, or its top
+        level is not a mapping.
+    """
+    text = read_text(path)
+    try:
+        data = yaml.load(text, Loader=_UniqueKeyLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown line"
+        problem = error.problem or error.context or "not valid YAML"
+        raise InputError(f"{path}, {where}: {problem}; valid is a YAML mapping.") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # Among them a control character (ReaderError) and a date such as 2026-13-01 (ValueError).
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path}: can't be read as YAML: {reason[:200]}.") from None
+    if not isinstance(data, dict):
+        found = "nothing" if data is None else f"a {type(data).__name__}"
+        raise InputError(f"{path}: found {found}; valid is a mapping of fields at the top level.")
+    for key in data:
+        if not isinstance(key, str):
+            raise InputError(f"{path}: found the field {key!r}; valid field names are text.")
+    return data
+
+
+def read_text(path: str | Path) -> str:
+    """Read a UTF-8 text file; `InputError` when it is missing, a folder, unreadable or binary."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder; valid is a text file.") from None
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: byte {error.start} is not UTF-8; valid is a text file in UTF-8."
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path}: can't be read: {reason}.") from None
+
+
+def write_text_atomic(path: str | Path, text: str) -> None:
+    """Write `text` so that a reader sees either the old file or the whole new one.
+
+    The parent folder is created. The text goes to a temporary sibling that is renamed when whole.
+
+    Raises
+    ------
+    InputError
+        The folder or file can't be written.
+    """
+    target = Path(path)
+    temporary: str | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).replace(target)
+        temporary = None
+    except OSError as error:
+        raise InputError(f"{path}: can't be written: {error.strerror or error}.") from None
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+class _Dumper(yaml.SafeDumper):
+    """Safe dumper that writes no anchors, so that the file reads top to bottom."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True
+
+
+def dump_yaml(data: Mapping[str, Any]) -> str:
+    """YAML text of plain data: keys in their order, innermost lists and mappings on one line."""
+    return yaml.dump(
+        dict(data),
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        allow_unicode=True,
+        width=100,
+    )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A clause that helps with a name nobody knows: close matches, else all valid names."""
+    names = sorted(set(known))
+    by_lower = {known_name.lower(): known_name for known_name in names}
+    close = difflib.get_close_matches(name.lower(), list(by_lower), n=4, cutoff=0.6)
+    if close:
+        return "did you mean " + " or ".join(repr(by_lower[match]) for match in close) + "?"
+    return "valid are " + ", ".join(names) + "." if names else "none is valid here."
+
+
+def parse(model: type[ModelT], data: object, *, file: str | Path) -> ModelT:
+    """Check plain data against a pydantic model.
+
+    Raises
+    ------
+    InputError
+        One sentence about the first problem: file, field path, what was found, what is valid. An
+        unknown field gets the nearest valid names. Further problems are counted, not listed.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InputError(f"{file}: {_first_problem(model, data, error)}") from None
+
+
+def _first_problem(model: type[BaseModel], data: object, error: ValidationError) -> str:
+    """The sentence for the most telling problem of a validation error."""
+    # pydantic reports one problem per branch of a union; those share the path in the data.
+    by_path: dict[tuple[str | int, ...], list[Any]] = {}
+    for problem in error.errors(include_url=False):
+        path = _path_in_data(data, problem["loc"], problem["type"])
+        by_path.setdefault(path, []).append(problem)
+    # A misspelt name is the likelier cause when a field is also missing; a deep problem is the
+    # likelier cause when a union also offers a scalar.
+    path, problems = min(
+        by_path.items(),
+        key=lambda item: (item[1][0]["type"] != "extra_forbidden", -len(item[0])),
+    )
+    others = len(by_path) - 1
+    more = f" ({others} more problem{'s' if others > 1 else ''} in this file)" if others else ""
+    field = format_path(path) or "the top level"
+    kinds = {problem["type"] for problem in problems}
+    if "extra_forbidden" in kinds:
+        valid = _fields_at(model, path[:-1])
+        return f"unknown field '{field}'; {did_you_mean(str(path[-1]), valid)}{more}"
+    if kinds == {"missing"}:
+        return f"the field '{field}' is missing{more}."
+    valid = " or ".join(dict.fromkeys(_valid_text(problem) for problem in problems))
+    found = _short(problems[0]["input"])
+    return f"field '{field}': found {found}; valid is {valid}{more}."
+
+
+def _path_in_data(
+    data: object, loc: Sequence[str | int], problem_type: str
+) -> tuple[str | int, ...]:
+    """The part of a pydantic location that leads through the data, without union branch names."""
+    path: list[str | int] = []
+    here = data
+    for part in loc:
+        is_key = isinstance(here, Mapping) and part in here
+        is_index = isinstance(here, list) and isinstance(part, int) and 0 <= part < len(here)
+        if is_key or is_index:
+            path.append(part)
+            here = here[part]  # type: ignore[index]
+    if problem_type == "missing" and loc:
+        path.append(loc[-1])
+    return tuple(path)
+
+
+def format_path(path: Iterable[str | int]) -> str:
+    """`caches[1].size_bytes` for `("caches", 1, "size_bytes")`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
+    return text
+
+
+def _fields_at(model: type[BaseModel], path: Iterable[str | int]) -> set[str]:
+    """Names of the fields the model allows at a path; of all branches where there is a union."""
+    models = [model]
+    for part in path:
+        below: list[type[BaseModel]] = []
+        for candidate in models:
+            field = candidate.model_fields.get(part) if isinstance(part, str) else None
+            if field is not None:
+                below += _models_in(field.annotation)
+        # An index or a free key stays among the models found for its container.
+        models = below or models
+    return {name for candidate in models for name in candidate.model_fields}
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """Every pydantic model inside a type annotation."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [found for part in typing.get_args(annotation) for found in _models_in(part)]
+
+
+def _valid_text(problem: Mapping[str, Any]) -> str:
+    """What a problem's field should have held."""
+    context = problem.get("ctx") or {}
+    if problem["type"] == "value_error":
+        return str(context.get("error", problem["msg"])).rstrip(".")
+    if problem["type"] in ("literal_error", "enum"):
+        return str(context.get("expected", problem["msg"]))
+    message = str(problem["msg"])
+    for prefix in ("Input should be a valid ", "Input should be "):
+        if message.startswith(prefix):
+            rest = message.removeprefix(prefix).split(",")[0]
+            article = "an" if rest[:1] in "aeiou" else "a"
+            return f"{article} {rest}" if prefix.endswith("a valid ") else rest
+    return message[:1].lower() + message[1:]
+
+
+def _short(value: object) -> str:
+    """A value as a person would write it, cut to a length that fits in a sentence."""
+    if isinstance(value, Mapping):
+        return "a mapping with " + (", ".join(str(key) for key in list(value)[:6]) or "no fields")
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

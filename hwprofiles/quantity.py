@@ -1,0 +1,123 @@
+"""A number with its origin: the leaf of every profile."""
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+Kind = Literal["measured", "published", "derived", "assumed"]
+Status = Literal["provisional", "reviewed"]
+
+
+def _no_truth_value(value: object) -> object:
+    """Refuse `yes` and `true`, which would otherwise count as the number 1."""
+    if isinstance(value, bool):
+        raise ValueError("a number, not a truth value")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_no_truth_value), Field(allow_inf_nan=False)]
+
+
+class Origin(BaseModel):
+    """Where a number or a curve comes from.
+
+    Attributes
+    ----------
+    source
+        Id in the `sources` of its file. Required for `measured` and `published`.
+    kind
+        `measured` by the source, `published` as a specification or price, `derived` by `formula`
+        from other leaves, or `assumed` for the reason in `method`.
+    method
+        How it was measured, or why it was assumed.
+    status
+        `reviewed` when a second derivation, made without looking at the first, agreed.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: str | None = None
+    kind: Kind
+    method: str = ""
+    status: Status = "provisional"
+
+
+class Quantity(Origin):
+    """One number: value, unit, origin and range.
+
+    `value: null` means unknown and needs a range; so does `kind: assumed`. `low` and `high` bound
+    what a reasonable person would still believe; they are not a confidence interval.
+    """
+
+    value: Number | None
+    unit: str
+    low: Number | None = None
+    high: Number | None = None
+    formula: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "Quantity":
+        if (self.low is None) != (self.high is None):
+            raise ValueError("both low and high, or neither")
+        if self.low is not None and self.high is not None:
+            if self.low > self.high:
+                raise ValueError(f"low <= high, not {self.low} > {self.high}")
+            if self.value is not None and not self.low <= self.value <= self.high:
+                raise ValueError(f"low <= value <= high, not {self.low}, {self.value}, {self.high}")
+            if self.low <= 0.0 and self.value is None:
+                raise ValueError("a range above zero where the value is unknown")
+        elif self.value is None:
+            raise ValueError("a range (low and high) where the value is unknown")
+        elif self.kind == "assumed":
+            raise ValueError("a range (low and high) where kind is assumed")
+        if self.kind in ("measured", "published") and self.source is None:
+            raise ValueError(f"a source where kind is {self.kind}")
+        if self.kind == "assumed" and not self.method:
+            raise ValueError("a reason in method where kind is assumed")
+        if (self.kind == "derived") != (self.formula is not None):
+            raise ValueError("a formula exactly where kind is derived")
+        return self
+
+    @property
+    def best(self) -> float:
+        """The value, or where it is unknown the geometric middle of the range."""
+        if self.value is not None:
+            return self.value
+        assert self.low is not None and self.high is not None  # the validator saw to it
+        return math.sqrt(self.low * self.high)
+
+
+class Curve(Origin):
+    """Raw points of a measured curve; whoever uses it fits it, the fit is not stored.
+
+    Attributes
+    ----------
+    points
+        Pairs (x, y) in the order the source gives them.
+    x_unit, y_unit
+        Units of the pairs.
+    """
+
+    x_unit: str
+    y_unit: str
+    points: list[tuple[Number, Number]] = Field(min_length=2)
+
+
+class Source(BaseModel):
+    """A page, file or run that numbers were taken from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    url: str | None = None
+    file: str | None = None
+    accessed: str | None = None
+    licence: str | None = None
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "Source":
+        if self.url is None and self.file is None:
+            raise ValueError("a source with a url or a file")
+        return self

@@ -1,0 +1,322 @@
+"""What a host profile says: the speed of a host, each number with its origin.
+
+Work is a property of an engine and lives elsewhere; a profile knows only the host.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from forecache.sim.errors import InputError
+
+from .files import did_you_mean
+from .formula import evaluate
+from .quantity import Curve, Origin, Quantity, Source
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Topology(_Group):
+    """Cores of one host or instance.
+
+    `cores` are physical. With two threads per core the operating system sees twice as many CPUs,
+    and a CPU whose sibling is busy runs at `busy_sibling_speed` of its full speed.
+    """
+
+    cores: Quantity
+    threads_per_core: Quantity
+    sockets: Quantity
+    busy_sibling_speed: Quantity | None = None
+
+
+class Cache(_Group):
+    """One level: `latency_ns` is load-to-use by dependent loads that hit it."""
+
+    name: Literal["L1", "L2", "L3"]
+    size_bytes: Quantity
+    latency_ns: Quantity
+    line_bytes: Quantity
+    shared_by_cores: Quantity
+
+
+class Dram(_Group):
+    """Main memory: idle latency without page walks, and latency against bandwidth in use."""
+
+    latency_ns: Quantity
+    peak_bandwidth_gb_per_s: Quantity
+    loaded_latency: Curve | None = None
+
+
+class Tlb(_Group):
+    """Address translation: `walk_ns` is what a random access beyond `l2_entries` pages pays."""
+
+    l2_entries: Quantity
+    page_bytes: Quantity
+    walk_ns: Quantity
+
+
+class Kernel(_Group):
+    """CPU time of system calls on small messages, and what sleeping costs.
+
+    Attributes
+    ----------
+    syscall_ns
+        The cheapest system call.
+    tcp_recv_ns, tcp_send_ns, unix_recv_ns, unix_send_ns
+        One call on an established local connection whose peer is awake. Over loopback TCP the
+        sender runs the receive path inline, so send includes it.
+    epoll_wait_ns, epoll_event_ns
+        One non-blocking `epoll_wait` that returns events, and each event it returns beyond that.
+    copy_ns_per_byte
+        Per byte that `send` or `recv` copies beyond a small message.
+    wake_send_ns
+        Extra CPU time of a sender whose receiver sleeps in `epoll_wait` on another core.
+    wake_latency_ns
+        From that send until the sleeper runs.
+    block_ns
+        Extra CPU time of the sleeper for blocking and being scheduled again.
+    """
+
+    syscall_ns: Quantity
+    tcp_recv_ns: Quantity
+    tcp_send_ns: Quantity
+    unix_recv_ns: Quantity
+    unix_send_ns: Quantity
+    epoll_wait_ns: Quantity
+    epoll_event_ns: Quantity
+    copy_ns_per_byte: Quantity
+    wake_send_ns: Quantity
+    wake_latency_ns: Quantity
+    block_ns: Quantity
+
+
+class Network(_Group):
+    """Between this host and a neighbour: `packets_per_s` counts one direction."""
+
+    bandwidth_gbit_per_s: Quantity
+    one_way_us: Quantity
+    packets_per_s: Quantity
+
+
+class Captured(_Group):
+    """When and on what a profile was captured."""
+
+    date: str
+    cpu_model: str
+    kernel: str
+    tool: str
+    elapsed_s: float
+    notes: list[str] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class HostSpeed:
+    """A host as plain numbers, ready for compiled code; units are in the names.
+
+    `cores` counts the CPUs the operating system can run threads on, which is twice the physical
+    cores where there are two threads per core. Unknown prices are nan.
+    """
+
+    host_id: str
+    cores: int
+    clock_ghz: float
+    user_ipc: float
+    l1_bytes: float
+    l1_ns: float
+    l2_bytes: float
+    l2_ns: float
+    l3_bytes: float
+    l3_ns: float
+    dram_ns: float
+    tlb_reach_bytes: float
+    tlb_walk_ns: float
+    parallel_misses: float
+    core_to_core_ns: float
+    dram_bandwidth_gb_per_s: float
+    syscall_ns: float
+    tcp_recv_ns: float
+    tcp_send_ns: float
+    unix_recv_ns: float
+    unix_send_ns: float
+    epoll_wait_ns: float
+    epoll_event_ns: float
+    copy_ns_per_byte: float
+    wake_send_ns: float
+    wake_latency_ns: float
+    block_ns: float
+    network_gbit_per_s: float
+    network_one_way_us: float
+    network_packets_per_s: float
+    price_usd_per_hour: float
+    memory_gib: float
+    threads_per_core: int = 1
+    busy_sibling_speed: float = 1.0
+
+
+# HostSpeed fields that stand for exactly one leaf, with that leaf's path.
+_DIRECT = {
+    "clock_ghz": "clock_ghz",
+    "user_ipc": "user_ipc",
+    "l1_bytes": "caches.L1.size_bytes",
+    "l1_ns": "caches.L1.latency_ns",
+    "l2_bytes": "caches.L2.size_bytes",
+    "l2_ns": "caches.L2.latency_ns",
+    "l3_bytes": "caches.L3.size_bytes",
+    "l3_ns": "caches.L3.latency_ns",
+    "dram_ns": "dram.latency_ns",
+    "dram_bandwidth_gb_per_s": "dram.peak_bandwidth_gb_per_s",
+    "tlb_walk_ns": "tlb.walk_ns",
+    "parallel_misses": "parallel_misses",
+    "core_to_core_ns": "core_to_core_ns",
+    **{name: f"kernel.{name}" for name in Kernel.model_fields},
+    "network_gbit_per_s": "network.bandwidth_gbit_per_s",
+    "network_one_way_us": "network.one_way_us",
+    "network_packets_per_s": "network.packets_per_s",
+    "price_usd_per_hour": "price_usd_per_hour",
+    "memory_gib": "memory_gib",
+    "busy_sibling_speed": "topology.busy_sibling_speed",
+}
+
+
+class HostProfile(_Group):
+    """A host or cloud instance; see the modules' classes for what each leaf means.
+
+    `user_ipc` is instructions per cycle of engine user code whose data is in the first two cache
+    levels; what it waits for beyond them is counted apart, by the caches and `dram`.
+    """
+
+    id: str
+    title: str
+    isa: Literal["x86-64", "aarch64"]
+    microarchitecture: str
+    instance: str | None = None
+    notes: list[str] = Field(default_factory=list)
+    sources: dict[str, Source]
+    topology: Topology
+    clock_ghz: Quantity
+    user_ipc: Quantity
+    caches: list[Cache] = Field(min_length=3, max_length=3)
+    dram: Dram
+    tlb: Tlb
+    parallel_misses: Quantity
+    core_to_core_ns: Quantity
+    kernel: Kernel
+    network: Network
+    memory_gib: Quantity
+    price_usd_per_hour: Quantity | None = None
+    captured: Captured | None = None
+    raw: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "HostProfile":
+        names = [cache.name for cache in self.caches]
+        if names != ["L1", "L2", "L3"]:
+            raise ValueError(f"caches named L1, L2, L3 in this order, not {', '.join(names)}")
+        for path, leaf in self.origins():
+            if leaf.source is not None and leaf.source not in self.sources:
+                known = did_you_mean(leaf.source, self.sources)
+                raise ValueError(f"a source listed in this file ({path}: {leaf.source!r}; {known})")
+        values = self.values()
+        for path, quantity in self.quantities():
+            if quantity.best <= 0.0:
+                raise ValueError(f"a number above zero ({path}: {quantity.best})")
+            if quantity.formula is not None:
+                try:
+                    expected = evaluate(quantity.formula, values)
+                except ValueError as error:
+                    raise ValueError(
+                        f"a formula over leaves of this file ({path}: {error})"
+                    ) from error
+                if abs(expected - quantity.best) > 0.005 * abs(expected):
+                    raise ValueError(
+                        f"the value its formula gives ({path}: {quantity.best:g} is stored, "
+                        f"{quantity.formula} = {expected:g})"
+                    )
+        return self
+
+    def origins(self) -> Iterator[tuple[str, Origin]]:
+        """Every leaf and curve with its path, such as `caches.L2.latency_ns`."""
+        yield from _walk(self, "")
+
+    def quantities(self) -> Iterator[tuple[str, Quantity]]:
+        """Every leaf with its path."""
+        for path, leaf in self.origins():
+            if isinstance(leaf, Quantity):
+                yield path, leaf
+
+    def values(self) -> dict[str, float]:
+        """Best value of every leaf by path."""
+        return {path: quantity.best for path, quantity in self.quantities()}
+
+    def speed(self, values: Mapping[str, float] | None = None) -> HostSpeed:
+        """The profile as plain numbers.
+
+        Parameters
+        ----------
+        values
+            Numbers to use instead, by `HostSpeed` field: a draw from `uncertain()`, say.
+
+        Raises
+        ------
+        InputError
+            `values` names a field that is not a number of `HostSpeed`.
+        """
+        leaves = self.values()
+        threads_per_core = round(leaves["topology.threads_per_core"])
+        numbers: dict[str, float] = {
+            name: leaves[path] for name, path in _DIRECT.items() if path in leaves
+        }
+        numbers.setdefault("price_usd_per_hour", float("nan"))
+        numbers["cores"] = leaves["topology.cores"] * threads_per_core
+        numbers["threads_per_core"] = threads_per_core
+        numbers["tlb_reach_bytes"] = leaves["tlb.l2_entries"] * leaves["tlb.page_bytes"]
+        known = {field.name for field in fields(HostSpeed)} - {"host_id"}
+        for name, value in (values or {}).items():
+            if name not in known:
+                raise InputError(
+                    f"host {self.id}: no speed is called {name!r}; {_near(name, known)}"
+                )
+            numbers[name] = value
+        counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
+        return HostSpeed(host_id=self.id, **counts, **numbers)  # type: ignore[arg-type]
+
+    def uncertain(self) -> dict[str, tuple[float, float, float]]:
+        """(low, value, high) by `HostSpeed` field, for the leaves that have a range.
+
+        An unknown value is given as the geometric middle of its range.
+        """
+        leaves = dict(self.quantities())
+        ranges = {}
+        for name, path in _DIRECT.items():
+            quantity = leaves.get(path)
+            if quantity is not None and quantity.low is not None and quantity.high is not None:
+                ranges[name] = (quantity.low, quantity.best, quantity.high)
+        entries, page = self.tlb.l2_entries, self.tlb.page_bytes.best
+        if entries.low is not None and entries.high is not None:
+            ranges["tlb_reach_bytes"] = (
+                entries.low * page,
+                entries.best * page,
+                entries.high * page,
+            )
+        return ranges
+
+
+def _near(name: str, known: set[str]) -> str:
+    return did_you_mean(name, known)
+
+
+def _walk(group: BaseModel, prefix: str) -> Iterator[tuple[str, Origin]]:
+    for name in type(group).model_fields:
+        child = getattr(group, name)
+        if isinstance(child, Origin):
+            yield prefix + name, child
+        elif isinstance(child, _Group):
+            yield from _walk(child, f"{prefix}{name}.")
+        elif isinstance(child, list):
+            for item in child:
+                if isinstance(item, Cache):
+                    yield from _walk(item, f"{prefix}{name}.{item.name}.")
