@@ -21,7 +21,7 @@ def new_bank(rings: int, capacity: int) -> np.ndarray:
     return np.zeros((max(rings, 1), _FIRST + 2 * rounded), np.int64)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def push(bank: np.ndarray, ring: int, stamp: int, value: int) -> bool:
     """Append an entry; False, and nothing changed, if the ring is full."""
     slots = (bank.shape[1] - _FIRST) >> 1
@@ -35,33 +35,33 @@ def push(bank: np.ndarray, ring: int, stamp: int, value: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def length(bank: np.ndarray, ring: int) -> int:
     """How many entries the ring holds."""
     return bank[ring, PUSHED] - bank[ring, POPPED]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def capacity(bank: np.ndarray) -> int:
     """How many entries each ring can hold."""
     return (bank.shape[1] - _FIRST) >> 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def first_stamp(bank: np.ndarray, ring: int) -> int:
     """Stamp of the oldest entry; the ring must not be empty."""
     slots = (bank.shape[1] - _FIRST) >> 1
     return bank[ring, _FIRST + 2 * (bank[ring, POPPED] & (slots - 1))]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def first_value(bank: np.ndarray, ring: int) -> int:
     """Value of the oldest entry; the ring must not be empty."""
     slots = (bank.shape[1] - _FIRST) >> 1
     return bank[ring, _FIRST + 2 * (bank[ring, POPPED] & (slots - 1)) + 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def pop(bank: np.ndarray, ring: int) -> int:
     """Remove the oldest entry and return its value; the ring must not be empty."""
     value = first_value(bank, ring)

@@ -14,9 +14,13 @@ All functions are compiled; calling them from plain Python gives the same bits.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import float64, int64, njit, types, uint32
+
+Word = Any
+"""A 32-bit word: a uint32 in compiled code, an int outside."""
 
 _MASK = np.uint64(0xFFFFFFFF)
 _HALF_WORD = np.uint64(32)
@@ -38,7 +42,7 @@ _TWO_TO_MINUS_52 = 2.0**-52
 )
 def draw4(
     seed: int, replication: int, stream: int, purpose: int, index: int
-) -> tuple[np.uint32, np.uint32, np.uint32, np.uint32]:
+) -> tuple[Word, Word, Word, Word]:
     """Four independent 32-bit words of one address.
 
     Parameters
@@ -75,13 +79,13 @@ def draw4(
 
 
 @njit(float64(uint32), cache=True, nogil=True)
-def to_unit(word: int | np.uint32) -> float:
+def to_unit(word: Word) -> float:
     """A number in (0, 1) from one 32-bit word: (word + 1/2) / 2**32."""
     return (float(word) + 0.5) * _TWO_TO_MINUS_32
 
 
 @njit(float64(uint32, uint32), cache=True, nogil=True)
-def to_unit_wide(high: int | np.uint32, low: int | np.uint32) -> float:
+def to_unit_wide(high: Word, low: Word) -> float:
     """A number in (0, 1) from two 32-bit words, with a full double-precision significand.
 
     52 random bits and a half step: one more bit would round the largest value to 1.
