@@ -1,0 +1,96 @@
+"""Writes docs/cli.md from the commands themselves: `python -m forecache.commands.document`.
+
+The page is made from names and texts, not from click's layout, so it doesn't change with click.
+"""
+
+import inspect
+import re
+
+import click
+
+from forecache.cli import (
+    EXIT_BAD_INPUT,
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    EXIT_PIPE_CLOSED,
+    EXIT_TERMINATED,
+)
+from forecache.sim.errors import EngineError, InfeasibleError, InputError, OutOfRangeError
+
+from . import COMMANDS
+from .options import examples
+
+HEAD = """\
+# Command line
+
+Written by `make docs` from the commands themselves; a test holds the two equal.
+
+Every verb is also a Python function of the same name: `forecache.simulate("scenario.yaml")`.
+Results go to standard output or to the files named by `--out`; progress and warnings go to
+standard error. Files and bundles are written whole or not at all.
+"""
+
+EXIT_CODES = [
+    (0, "done"),
+    (EXIT_BUG, "a bug in forecache; `FORECACHE_TRACEBACK=1` shows where"),
+    (
+        EXIT_BAD_INPUT,
+        "bad input: an option, a file or a field of it; the message names it and what is valid",
+    ),
+    (InfeasibleError.exit_code, "nothing satisfies the request, such as an SLO no setting meets"),
+    (OutOfRangeError.exit_code, "a prediction outside the range where the model has data"),
+    (EngineError.exit_code, "an engine did not start, or stopped answering"),
+    (EXIT_INTERRUPTED, "interrupted with Ctrl-C; engines were stopped, nothing half-written"),
+    (EXIT_PIPE_CLOSED, "the reader of the output went away, as in `forecache … | head -1`"),
+    (EXIT_TERMINATED, "terminated (SIGTERM, SIGHUP); engines were stopped as after Ctrl-C"),
+]
+assert InputError.exit_code == EXIT_BAD_INPUT
+
+
+def page() -> str:
+    """Return the whole page as Markdown."""
+    parts = [HEAD, "## Exit codes\n", "| code | meaning |", "|---|---|"]
+    parts += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES]
+    parts.append("\nA failed run prints one line on standard error, `forecache: error: …`.\n")
+    parts += [_verb(command) for command in COMMANDS]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _verb(command: click.Command) -> str:
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    names = [argument.metavar or str(argument.name).upper() for argument in arguments]
+    usage = " ".join(["forecache", str(command.name), *names, "[OPTIONS]"])
+    lines = [f"## {command.name}\n", _prose(command), f"\n`{usage}`\n"]
+    lines += ["| option | meaning |", "|---|---|"]
+    lines += [f"| `{_spelling(option)}` | {_meaning(option)} |" for option in options]
+    lines += ["\n```sh", *examples(command), "```\n"]
+    return "\n".join(lines)
+
+
+def _prose(command: click.Command) -> str:
+    """Return the help text with every paragraph on one line."""
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _spelling(option: click.Option) -> str:
+    names = ", ".join(option.opts)
+    if option.is_flag:
+        return names
+    if isinstance(option.type, click.Choice):
+        return f"{names} {' or '.join(str(choice) for choice in option.type.choices)}"
+    return f"{names} {option.metavar or 'N'}"
+
+
+def _meaning(option: click.Option) -> str:
+    text = " ".join((option.help or "").split())
+    if option.required:
+        return f"{text} Required."
+    if option.show_default:
+        return f"{text} Default: `{option.default}`."
+    return text
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,63 @@
+"""`forecache catalog`: what there is, and where every number comes from."""
+
+import json
+
+import pytest
+
+from forecache import cli, verbs
+from forecache.sim.errors import InputError
+
+
+def test_the_listing_holds_the_hosts_and_the_instances_built_on_them() -> None:
+    result = verbs.catalog()
+    hosts = {row["id"] for row in result["hosts"]}
+    assert {"graviton2", "graviton3", "graviton4", "icelake-8375c", "sapphire-rapids"} <= hosts
+    families = {row["id"].split(".")[0] for row in result["instances"]}
+    assert {"c7g", "m7g", "r7g", "c8g", "r6g", "m6i", "m7i", "r7i"} <= families
+    assert all(row["host"] in hosts for row in result["instances"])
+
+
+@pytest.mark.parametrize("name", ["graviton3", "c7g.4xlarge", "graviton3-c7g.4xlarge"])
+def test_an_entry_gives_every_number_an_origin(name: str) -> None:
+    result = verbs.catalog(name)
+    assert name in result["id"]
+    for row in result["rows"]:
+        assert row["kind"] in ("measured", "published", "derived", "assumed"), row
+        assert row["value"] is not None or (row["low"] is not None and row["high"] is not None)
+        assert row["source"] is None or row["source"] in result["sources"]
+
+
+def test_every_listed_name_is_an_entry() -> None:
+    listing = verbs.catalog()
+    for kind in ("hosts", "instances", "engines"):
+        for row in listing[kind]:
+            assert row["id"] in verbs.catalog(row["id"])["id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("c7g.4xlrge", "did you mean 'c7g.4xlarge'"),
+        ("graviton3-c7g.4xlarg", "'graviton3-c7g.4xlarge'"),
+        ("graviton3-m6i.large", "m6i.large runs on icelake-8375c"),
+        ("zzzzzz", "`forecache catalog` lists what there is"),
+        ("missing.yaml", "no such file"),
+    ],
+)
+def test_an_unknown_name_is_helped(name: str, expected: str) -> None:
+    with pytest.raises(InputError) as caught:
+        verbs.catalog(name)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("arguments", [[], ["graviton4"], ["m7i.2xlarge"]])
+def test_what_is_printed_is_what_json_holds(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["catalog", *arguments, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert cli.main(["catalog", *arguments]) == 0
+    text = capsys.readouterr().out
+    rows = result["rows"] if arguments else result["hosts"] + result["instances"]
+    names = [row["name"] if arguments else row["id"] for row in rows]
+    assert [name for name in names if f" {name} " not in text] == []
