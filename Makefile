@@ -26,13 +26,14 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
 
-.PHONY: help study test lint types pytest verification benchmark docs clean
+.PHONY: help study test lint format types pytest verification benchmark docs clean
 
 help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
 	@echo "make test          ruff, mypy on the installed package, pytest"
 	@echo "make verification  closed forms, interval coverage, warm-up detection"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
+	@echo "make format        ruff's formatter and its safe fixes, on everything"
 	@echo "make docs          write the generated pages of docs/ again"
 	@echo "make clean         remove .venv, build/ and all caches"
 
@@ -44,7 +45,10 @@ test: lint types pytest
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+
+format: $(VENV)/.ready-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 types: build/.types-checked
 
