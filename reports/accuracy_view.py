@@ -1,0 +1,186 @@
+"""What the page and the terminal say about the calibration: accuracy, worst points, parameters."""
+
+from collections.abc import Iterable
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from .figures.accuracy import accuracy, is_rate, observed_and_predicted
+from .figures.canvas import WIDE_PX
+from .formats import UNKNOWN, byte_size, nanoseconds, percent, plain, rate
+from .shapes import Json, mapping, number, rows
+
+if TYPE_CHECKING:
+    from .view import Drawer
+
+WORST_POINTS = 8
+
+_ROLES = {"fit": "fitted", "holdout": "held out"}
+_QUANTITIES = {"throughput_rps": "throughput"}
+
+
+def role_name(role: object) -> str:
+    """Return how a reader calls a role: `fitted`, `held out`."""
+    return _ROLES.get(str(role), str(role))
+
+
+def quantity_name(quantity: object) -> str:
+    """Return how a reader calls a quantity."""
+    return _QUANTITIES.get(str(quantity), str(quantity or "value"))
+
+
+def quantities(points: Iterable[Json]) -> dict[str, list[Json]]:
+    """Group calibration points by the quantity they compare, in order of appearance."""
+    groups: dict[str, list[Json]] = {}
+    for point in points:
+        groups.setdefault(str(point.get("quantity") or ""), []).append(point)
+    return groups
+
+
+def relative_error(point: Json) -> float | None:
+    """Return predicted ÷ observed − 1, from the point itself or from its two values."""
+    given = number(point, "relative_error")
+    if given is not None:
+        return given
+    pair = observed_and_predicted(point)
+    return pair[1] / pair[0] - 1 if pair else None
+
+
+def accuracy_rows(calibration: Json) -> list[tuple[str, str, str, str, str]]:
+    """Return (quantity, points, median error, worst error, how many) as text.
+
+    With several quantities each has its own rows, worked out from the points; otherwise the rows
+    are the calibration's own summary.
+    """
+    points = rows(calibration, "points")
+    groups = quantities(points)
+    if len(groups) < 2:
+        name = quantity_name(next(iter(groups), ""))
+        return [
+            (
+                name,
+                role_name(role),
+                percent(number(entry, "median_ape")),
+                percent(number(entry, "max_ape")),
+                plain(entry.get("n")),
+            )
+            for role, entry in mapping(calibration, "summary").items()
+            if hasattr(entry, "get")
+        ]
+    found = []
+    for quantity, group in groups.items():
+        for role in dict.fromkeys(str(p.get("role") or "fit") for p in group):
+            errors = [
+                abs(e)
+                for p in group
+                if str(p.get("role") or "fit") == role and (e := relative_error(p)) is not None
+            ]
+            if errors:
+                found.append(
+                    (
+                        quantity_name(quantity),
+                        role_name(role),
+                        percent(median(errors)),
+                        percent(max(errors)),
+                        str(len(errors)),
+                    )
+                )
+    return found
+
+
+def given_text(given: Json) -> str:
+    """Spell out what a calibration point varied, `get, pipeline 4, 512 B values`."""
+    parts = []
+    for key, value in given.items():
+        if value is None:
+            continue
+        if key == "value_bytes":
+            parts.append(f"{byte_size(number(given, key))} values")
+        elif key in ("command", "transport", "arrival"):
+            parts.append(str(value).replace("_", " "))
+        else:
+            parts.append(f"{str(key).replace('_', ' ')} {plain(value)}")
+    return ", ".join(parts) or UNKNOWN
+
+
+def worst_points(calibration: Json) -> list[tuple[str, str, str, str, str, str]]:
+    """Return the points with the largest errors.
+
+    Returns
+    -------
+    list of (point, quantity, role, observed, predicted, error)
+        At most `WORST_POINTS`, the worst first.
+    """
+    known = [
+        (error, point)
+        for point in rows(calibration, "points")
+        if (error := relative_error(point)) is not None
+    ]
+    known.sort(key=lambda item: -abs(item[0]))
+    table = []
+    for error, point in known[:WORST_POINTS]:
+        quantity = str(point.get("quantity") or "")
+        pair = observed_and_predicted(point)
+        show = rate if is_rate(quantity) else nanoseconds
+        table.append(
+            (
+                given_text(mapping(point, "given")),
+                quantity_name(quantity),
+                role_name(point.get("role")),
+                show(pair[0]) if pair else UNKNOWN,
+                show(pair[1]) if pair else UNKNOWN,
+                percent(error, signed=True),
+            )
+        )
+    return table
+
+
+def parameter_rows(parameters: Iterable[Json]) -> list[dict[str, str]]:
+    """Return the cells of a parameter table: name, value, unit, range, kind, note."""
+    table = []
+    for row in parameters:
+        unit = str(row.get("unit") or "")
+        is_size = unit.lower() in ("bytes", "b", "byte")
+        show = (lambda value: byte_size(value)) if is_size else plain
+        low, high = number(row, "low"), number(row, "high")
+        table.append(
+            {
+                "name": str(row.get("name") or UNKNOWN),
+                "value": show(row.get("value")),
+                "unit": "" if is_size or unit in ("1", "none") else unit,
+                "range": f"{show(low)} – {show(high)}"
+                if low is not None and high is not None
+                else "",
+                "kind": str(row.get("kind") or ""),
+                "note": str(row.get("note") or ""),
+            }
+        )
+    return table
+
+
+def calibration_view(calibration: Json, drawer: "Drawer") -> dict[str, Any]:
+    """Return the template's context for the calibration."""
+    engine = mapping(calibration, "engine")
+    drawn = []
+    for quantity, group in quantities(rows(calibration, "points")).items():
+
+        def make(width: int, group: list[Json] = group, quantity: str = quantity) -> Any:
+            return accuracy(group, quantity=quantity, width_px=width)
+
+        name = quantity_name(quantity)
+        view = drawer.draw(
+            make,
+            title=f"Predicted against observed: {name}",
+            caption="Dashes: ±20%; inner rules: ±10%. Held-out points took no part in the fit.",
+            label=f"Predicted against observed {name}, fitted and held-out points.",
+            width_px=WIDE_PX,
+        )
+        if view is not None:
+            drawn.append(view)
+    return {
+        "engine": " ".join(str(engine[k]) for k in ("id", "version") if engine.get(k)),
+        "depth": str(engine.get("depth") or ""),
+        "rows": accuracy_rows(calibration),
+        "figures": drawn,
+        "worst": worst_points(calibration),
+        "parameters": parameter_rows(rows(calibration, "parameters")),
+    }

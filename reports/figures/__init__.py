@@ -1,0 +1,31 @@
+"""Figures of a study, drawn with matplotlib.
+
+Each function takes a part of a study and a width in pixels, and returns a matplotlib figure, or
+None when that part holds nothing to draw. `inline_svg` puts a figure into a page; `save_svg` and
+`save_png` write it to a file. To add a figure, write a function like these and draw it in
+`view.py` of this room.
+"""
+
+from .accuracy import accuracy
+from .canvas import HALF_PX, NARROW_PX, WIDE_PX
+from .capacity import scaling, utilisation
+from .host import memory_latency
+from .latency import latency_by_load, latency_knee_rps
+from .stages import stages
+from .svg import inline_svg, save_png, save_svg
+
+__all__ = [
+    "HALF_PX",
+    "NARROW_PX",
+    "WIDE_PX",
+    "accuracy",
+    "inline_svg",
+    "latency_by_load",
+    "latency_knee_rps",
+    "memory_latency",
+    "save_png",
+    "save_svg",
+    "scaling",
+    "stages",
+    "utilisation",
+]

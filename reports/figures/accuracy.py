@@ -1,0 +1,205 @@
+"""Predicted against observed: how well the calibration holds, fitted and held-out points apart."""
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..formats import Unit, nanosecond_unit, percent, rate_unit
+from ..shapes import Json, number
+from .canvas import (
+    ACCENT,
+    INK,
+    MAIN,
+    MUTED,
+    PAPER,
+    RULE,
+    SHADE,
+    WIDE_PX,
+    add_axes,
+    fixed_ticks,
+    header,
+    horizontal_grid,
+    house_style,
+    log_ticks,
+    new_figure,
+)
+
+_BANDS = (0.10, 0.20)
+
+
+def observed_and_predicted(point: Json) -> tuple[float, float] | None:
+    """Return the observed and predicted value of a calibration point, None when incomplete."""
+    found: list[float] = []
+    for stem in ("observed", "predicted"):
+        value = next(
+            (v for suffix in ("_ns", "_rps", "_ms", "") if (v := number(point, stem + suffix))),
+            None,
+        )
+        if value is None or value <= 0:
+            return None
+        found.append(value)
+    return found[0], found[1]
+
+
+def is_rate(quantity: str) -> bool:
+    """Tell whether a calibration quantity is a rate in requests a second, not a time in ns."""
+    return "rps" in quantity.lower() or "throughput" in quantity.lower()
+
+
+def accuracy(points: Sequence[Json], *, quantity: str, width_px: float = WIDE_PX) -> Figure | None:
+    """Draw predicted against observed on log axes, and the relative error beside it.
+
+    Parameters
+    ----------
+    points
+        Calibration points of one quantity; `role` tells `fit` from `holdout`.
+    quantity
+        What was measured, for the axis: times are in ns, throughput in requests/s.
+    width_px
+        Under 480 the two panels stand one above the other.
+
+    Returns
+    -------
+    Figure or None
+        None when no point has both values.
+    """
+    found = [
+        (pair, str(p.get("role", "fit")).lower()) for p in points
+        if (pair := observed_and_predicted(p))
+    ]  # fmt: skip
+    if not found:
+        return None
+    every = [value for pair, _ in found for value in pair]
+    middle = math.sqrt(min(every) * max(every))
+    unit = rate_unit(middle) if is_rate(quantity) else nanosecond_unit(middle)
+    symbol = unit.symbol.strip() if not is_rate(quantity) else unit.symbol.strip()
+    low, high = min(every) / unit.divisor / 1.25, max(every) / unit.divisor * 1.25
+    narrow = width_px < 480
+    left, gap = 46.0, 62.0
+    with house_style():
+        if narrow:
+            figure, left_axes = new_figure(width_px, 640, left=left, right=34, top=36, bottom=324)
+            right_axes = add_axes(figure, left=left, right=34, top=364, bottom=40)
+        else:
+            panel = (width_px - left - gap - 70) / 2
+            figure, left_axes = new_figure(
+                width_px, 320, left=left, right=width_px - left - panel, top=36, bottom=42
+            )
+            right_axes = add_axes(
+                figure, left=left + panel + gap, right=width_px - left - 2 * panel - gap,
+                top=36, bottom=42,
+            )  # fmt: skip
+        _scatter_panel(left_axes, found, low, high, unit, symbol)
+        _error_panel(right_axes, found, low, high, unit, symbol)
+        header(figure, f"Predicted, {symbol}")
+        if narrow:
+            figure.text(2 / width_px, 1 - 342 / 640, "Relative error", va="baseline")
+        else:
+            header(figure, "Relative error", x_px=left + panel + gap - 40)
+    return figure
+
+
+def _log_axis(axes: Axes, which: str, low: float, high: float) -> None:
+    if which == "x":
+        axes.set_xscale("log")
+        axes.set_xlim(low, high)
+    else:
+        axes.set_yscale("log")
+        axes.set_ylim(low, high)
+    fixed_ticks(axes, which, log_ticks(low, high, most=6), lambda value: f"{value:g}")
+
+
+def _dots(axes: Axes, xs: list[float], ys: list[float], role: str) -> None:
+    held_out = role == "holdout"
+    axes.plot(
+        xs, ys, linestyle="none", marker="D" if held_out else "o",
+        markersize=6 if held_out else 5.5,
+        markerfacecolor=ACCENT if held_out else PAPER,
+        markeredgecolor=PAPER if held_out else MAIN,
+        markeredgewidth=0.8 if held_out else 1.4,
+        zorder=4 if held_out else 3, clip_on=False,
+    )  # fmt: skip
+
+
+def _scatter_panel(
+    axes: Axes,
+    found: list[tuple[tuple[float, float], str]],
+    low: float,
+    high: float,
+    unit: Unit,
+    symbol: str,
+) -> None:
+    _log_axis(axes, "x", low, high)
+    _log_axis(axes, "y", low, high)
+    axes.set_xlabel(f"observed, {symbol}", labelpad=2)
+    ends = [low, high]
+    axes.fill_between(
+        ends, [v * 0.8 for v in ends], [v * 1.2 for v in ends], color=SHADE, linewidth=0
+    )
+    axes.plot(ends, ends, color=MUTED, linewidth=1)
+    for band, style in zip(_BANDS, ("solid", (0, (4, 3))), strict=True):
+        for sign in (-1, 1):
+            axes.plot(
+                ends, [v * (1 + sign * band) for v in ends], color=RULE, linewidth=1,
+                linestyle=style,
+            )  # fmt: skip
+    for role in sorted({role for _, role in found}):
+        pairs = [pair for pair, r in found if r == role]
+        _dots(
+            axes,
+            [observed / unit.divisor for observed, _ in pairs],
+            [predicted / unit.divisor for _, predicted in pairs],
+            role,
+        )
+    for row, role in enumerate(sorted({role for _, role in found})):
+        held_out = role == "holdout"
+        size = sum(r == role for _, r in found)
+        axes.annotate(
+            f"{'held out' if held_out else 'fitted' if role == 'fit' else role} ({size})",
+            (0, 1), xycoords="axes fraction", xytext=(18, -14 - 17 * row),
+            textcoords="offset points", color=ACCENT if held_out else MAIN,
+        )  # fmt: skip
+        x, y = axes.transAxes.inverted().transform(
+            axes.transAxes.transform((0, 1)) + (10, -10 - 17 * row)
+        )
+        axes.plot(
+            [x], [y], transform=axes.transAxes, marker="D" if held_out else "o", markersize=6,
+            markerfacecolor=ACCENT if held_out else PAPER,
+            markeredgecolor=ACCENT if held_out else MAIN, markeredgewidth=1.4,
+        )  # fmt: skip
+
+
+def _error_panel(
+    axes: Axes,
+    found: list[tuple[tuple[float, float], str]],
+    low: float,
+    high: float,
+    unit: Unit,
+    symbol: str,
+) -> None:
+    errors = [predicted / observed - 1 for (observed, predicted), _ in found]
+    reach = max(0.25, 1.1 * max(abs(e) for e in errors))
+    _log_axis(axes, "x", low, high)
+    axes.set_xlabel(f"observed, {symbol}", labelpad=2)
+    axes.set_ylim(-reach, reach)
+    fixed_ticks(
+        axes, "y", [-0.2, -0.1, 0, 0.1, 0.2] if reach < 0.6 else [-0.2, 0, 0.2],
+        lambda value: percent(value, signed=True),
+    )  # fmt: skip
+    horizontal_grid(axes)
+    axes.axhspan(-0.2, 0.2, color=SHADE, linewidth=0, zorder=0)
+    axes.axhline(0, color=MUTED, linewidth=1, zorder=1)
+    for role in sorted({role for _, role in found}):
+        pairs = [pair for pair, r in found if r == role]
+        _dots(
+            axes,
+            [observed / unit.divisor for observed, _ in pairs],
+            [predicted / observed - 1 for observed, predicted in pairs],
+            role,
+        )
+    axes.annotate(
+        "±20%", (1, 0.2), xycoords=("axes fraction", "data"), xytext=(4, -4),
+        textcoords="offset points", color=INK,
+    )  # fmt: skip

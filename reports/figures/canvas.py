@@ -1,0 +1,216 @@
+"""What the figures share: palette, axes laid out in pixels, ticks, labels that keep apart.
+
+A figure is drawn at the width it will be shown at, one unit to a CSS pixel, so that its text has
+the size of the text around it: a wide version for a screen or paper, a narrow one for a phone.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+WIDE_PX = 700
+HALF_PX = 548
+NARROW_PX = 358
+
+TEXT_PX = 12.0
+_PX_PER_INCH = 72.0
+
+# Okabe and Ito's colour-blind-safe set, darkened where it carries text on white.
+INK = "#1a2430"
+MUTED = "#5b6876"
+RULE = "#d9dfe6"
+SHADE = "#f1f3f6"
+MAIN = "#0067a3"
+IO = "#00805e"
+GENERATOR = "#b26a00"
+NETWORK = "#a3477f"
+ACCENT = "#c84c00"
+PAPER = "#fefefe"
+
+# CSS variables that stand for the colours on the page, so that dark mode recolours the figures.
+CSS_NAMES = {
+    INK: "ink",
+    MUTED: "muted",
+    RULE: "rule",
+    SHADE: "shade",
+    MAIN: "main",
+    IO: "io",
+    GENERATOR: "generator",
+    NETWORK: "network",
+    ACCENT: "accent",
+    PAPER: "paper",
+}
+
+_RC: dict[str, Any] = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": TEXT_PX,
+    "svg.fonttype": "none",
+    # Names come from users: a dollar sign in one is a dollar sign.
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": MUTED,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelsize": TEXT_PX,
+    "ytick.labelsize": TEXT_PX,
+    "xtick.major.size": 4,
+    "ytick.major.size": 0,
+    "xtick.major.width": 0.8,
+    "lines.linewidth": 2,
+    "lines.solid_joinstyle": "round",
+    "path.simplify": False,
+    "legend.frameon": False,
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Apply the figures' matplotlib settings; needed while drawing and while saving."""
+    with matplotlib.rc_context(_RC):
+        yield
+
+
+def resource_colour(name: object) -> str:
+    """Return the colour of a thread or resource, the same in every figure."""
+    text = str(name).lower()
+    if "generator" in text or "client" in text:
+        return GENERATOR
+    if "i/o" in text or "io thread" in text or text == "io":
+        return IO
+    if "net" in text or "kernel" in text:
+        return NETWORK
+    if "main" in text:
+        return MAIN
+    return MUTED
+
+
+def new_figure(
+    width_px: float, height_px: float, *, left: float, right: float, top: float, bottom: float
+) -> tuple[Figure, Axes]:
+    """Return a figure and its axes with margins given in pixels."""
+    figure = Figure(figsize=(width_px / _PX_PER_INCH, height_px / _PX_PER_INCH), dpi=_PX_PER_INCH)
+    return figure, add_axes(figure, left=left, right=right, top=top, bottom=bottom)
+
+
+def add_axes(figure: Figure, *, left: float, right: float, top: float, bottom: float) -> Axes:
+    """Add axes whose margins to the figure's edges are given in pixels."""
+    width_px = figure.get_figwidth() * _PX_PER_INCH
+    height_px = figure.get_figheight() * _PX_PER_INCH
+    return figure.add_axes(
+        (
+            left / width_px,
+            bottom / height_px,
+            (width_px - left - right) / width_px,
+            (height_px - top - bottom) / height_px,
+        )
+    )
+
+
+def header(figure: Figure, text: str, note: str = "", *, x_px: float = 2, color: str = INK) -> None:
+    """Write what the vertical axis shows at the top left, and a muted note below it."""
+    width_px = figure.get_figwidth() * _PX_PER_INCH
+    height_px = figure.get_figheight() * _PX_PER_INCH
+    for line, y_px, colour in ((text, 13, color), (note, 29, MUTED)):
+        if line:
+            figure.text(
+                x_px / width_px, 1 - y_px / height_px, line, color=colour, ha="left", va="baseline"
+            )
+
+
+def text_width_px(text: str, size_px: float = TEXT_PX) -> float:
+    """Estimate the width of a line of sans-serif text, a little on the wide side."""
+    return 0.58 * size_px * len(text)
+
+
+def horizontal_grid(axes: Axes) -> None:
+    """Draw light rules at the vertical axis's ticks and hide its line."""
+    axes.grid(axis="y", color=RULE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines["left"].set_visible(False)
+
+
+def fixed_ticks(
+    axes: Axes, which: str, ticks: Sequence[float], label: Callable[[float], str]
+) -> None:
+    """Put ticks of one axis (`"x"` or `"y"`) exactly at `ticks`, with no minor ones."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(FixedLocator(list(ticks)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _position: label(value)))
+
+
+def round_ticks(highest: float, *, about: int = 5) -> list[float]:
+    """Return round tick values from zero to at least `highest`: steps of 1, 2, 2.5 or 5."""
+    if not highest > 0:
+        return [0.0, 1.0]
+    raw = highest / about
+    magnitude = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw * 0.999)
+    return [i * step for i in range(math.ceil(highest / step - 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float, *, most: int = 7) -> list[float]:
+    """Return 1-2-5 ticks within [low, high] of a logarithmic axis, thinned to at most `most`."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for multiples in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [
+            m * 10.0**power
+            for power in range(first, last + 1)
+            for m in multiples
+            if low * 0.999 <= m * 10.0**power <= high * 1.001
+        ]
+        if len(ticks) <= most:
+            break
+    return ticks or [low, high]
+
+
+def thinned(values: Sequence[float], span_px: float, *, gap_px: float = 22) -> list[float]:
+    """Return the tick values that fit on `span_px` without touching; the ends stay."""
+    if len(values) < 2 or values[-1] == values[0]:
+        return list(values)
+    scale = span_px / (values[-1] - values[0])
+    kept = [values[0]]
+    for value in values[1:-1]:
+        if (value - kept[-1]) * scale >= gap_px and (values[-1] - value) * scale >= gap_px:
+            kept.append(value)
+    return [*kept, values[-1]]
+
+
+def spread_apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move label positions apart to at least `gap`, keeping order and staying in [low, high]."""
+    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
+    placed = [0.0] * len(wanted)
+    previous = -math.inf
+    for i in order:
+        placed[i] = previous = max(wanted[i], previous + gap, low)
+    ceiling = high
+    for i in reversed(order):
+        placed[i] = min(placed[i], ceiling)
+        ceiling = placed[i] - gap
+    return placed
+
+
+def shade_ranges(axes: Axes, xs: Sequence[float], flagged: Sequence[bool]) -> bool:
+    """Shade the parts of the x axis around flagged values; tell whether there were any.
+
+    A part reaches half way to the neighbouring value that is not flagged.
+    """
+    low, high = axes.get_xlim()
+    for i, flag in enumerate(flagged):
+        if flag:
+            start = (xs[i - 1] + xs[i]) / 2 if i else low
+            end = (xs[i] + xs[i + 1]) / 2 if i + 1 < len(xs) else high
+            axes.axvspan(start, end, color=SHADE, linewidth=0, zorder=0)
+    return any(flagged)

@@ -1,0 +1,286 @@
+"""Throughput and utilisation against the swept setting, usually the number of I/O threads."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from ..formats import Interval, interval, percent, rate, rate_unit
+from ..shapes import (
+    Json,
+    io_utilisation,
+    is_outside,
+    knee_x,
+    mapping,
+    number,
+    recommended_x,
+    setting_name,
+    swept_key,
+    swept_points,
+)
+from .canvas import (
+    ACCENT,
+    GENERATOR,
+    HALF_PX,
+    INK,
+    IO,
+    MAIN,
+    MUTED,
+    PAPER,
+    TEXT_PX,
+    WIDE_PX,
+    fixed_ticks,
+    header,
+    horizontal_grid,
+    house_style,
+    new_figure,
+    resource_colour,
+    round_ticks,
+    shade_ranges,
+    spread_apart,
+    text_width_px,
+    thinned,
+)
+
+_SHORT_NAMES = {"main thread": "main", "i/o threads": "I/O", "load generator": "load gen."}
+
+
+def _thread_axis(axes: Axes, xs: list[float], key: str, span_px: float) -> None:
+    """Set limits and ticks of the horizontal axis to the swept values."""
+    pad = 0.5 if len(xs) < 2 else max(0.03 * (xs[-1] - xs[0]), 0.25 * min(1.0, xs[1] - xs[0]))
+    axes.set_xlim(xs[0] - pad, xs[-1] + pad)
+    fixed_ticks(axes, "x", thinned(xs, span_px), lambda value: f"{value:g}")
+    axes.set_xlabel(setting_name(key), labelpad=2)
+
+
+def scaling(target: Json, *, width_px: float = WIDE_PX) -> Figure | None:
+    """Draw predicted throughput by setting, with its 95% band, knee and recommendation.
+
+    A strip under the axis shows what limits at each setting. Settings outside the calibrated
+    range are shaded, and a line marks the number of cores when the sweep goes past it.
+
+    Returns
+    -------
+    Figure or None
+        None when no point has a throughput.
+    """
+    found = [(x, e, p) for x, p in swept_points(target) if (e := interval(p, "throughput_rps"))]
+    if not found:
+        return None
+    xs = [x for x, _, _ in found]
+    estimates = [estimate for _, estimate, _ in found]
+    top_rps = max(e.high if e.high is not None else e.value for e in estimates)
+    unit = rate_unit(top_rps)
+    narrow = width_px < 480
+    with house_style():
+        figure, axes = new_figure(
+            width_px, 330 if narrow else 350, left=38, right=14, top=44, bottom=72
+        )
+        ticks = round_ticks(1.16 * top_rps / unit.divisor, about=4 if narrow else 5)
+        axes.set_ylim(0, ticks[-1])
+        _thread_axis(axes, xs, swept_key(target), width_px - 52)
+        fixed_ticks(axes, "y", ticks, lambda value: f"{value:g}")
+        horizontal_grid(axes)
+        shaded = shade_ranges(axes, xs, [is_outside(p) for _, _, p in found])
+        _band_and_line(axes, xs, estimates, unit.divisor)
+        _mark_cores(axes, target, xs, ticks[-1])
+        _mark_knee(axes, knee_x(target), xs, estimates, unit.divisor, recommended_x(target))
+        _mark_recommended(axes, recommended_x(target), xs, estimates, unit.divisor)
+        _limit_strip(axes, xs, [str(p.get("bottleneck") or "") for _, _, p in found], width_px)
+        notes = ["band: 95% interval"] + (["grey: outside the calibrated range"] if shaded else [])
+        header(
+            figure,
+            f"Throughput, {unit.symbol.strip().removesuffix('/s')} requests/s".replace("  ", " "),
+            " · ".join(notes[::-1][:1] if narrow else notes),
+        )
+    return figure
+
+
+def _band_and_line(axes: Axes, xs: list[float], estimates: list[Interval], divisor: float) -> None:
+    values = [e.value / divisor for e in estimates]
+    lows = [(e.low if e.low is not None else e.value) / divisor for e in estimates]
+    highs = [(e.high if e.high is not None else e.value) / divisor for e in estimates]
+    if len(xs) == 1:
+        axes.vlines(xs, lows, highs, color=MAIN, alpha=0.35, linewidth=8)
+    else:
+        axes.fill_between(xs, lows, highs, color=MAIN, alpha=0.16, linewidth=0)
+    axes.plot(
+        xs, values, color=MAIN, marker="o", markersize=5, markerfacecolor=MAIN,
+        markeredgecolor=PAPER, markeredgewidth=1, clip_on=False, zorder=3,
+    )  # fmt: skip
+
+
+def _beside(axes: Axes, x: float) -> tuple[str, float]:
+    """Return the alignment and horizontal offset of a label that must stay inside the axes."""
+    low, high = axes.get_xlim()
+    place = (x - low) / (high - low)
+    return ("left", 6.0) if place < 0.5 else ("right", -6.0)
+
+
+def _mark_cores(axes: Axes, target: Json, xs: list[float], top: float) -> None:
+    cores = number(mapping(target, "host"), "cores")
+    if swept_key(target) != "io_threads" or cores is None or not xs[0] <= cores < xs[-1]:
+        return
+    axes.axvline(cores, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=1)
+    align, offset = _beside(axes, cores)
+    axes.annotate(
+        f"{cores:g} cores", (cores, top), xytext=(offset, -11), textcoords="offset points",
+        ha=align, color=MUTED,
+    )  # fmt: skip
+
+
+def _value_at(x: float, xs: list[float], estimates: list[Interval]) -> Interval | None:
+    return next((e for place, e in zip(xs, estimates, strict=True) if place == x), None)
+
+
+def _mark_knee(
+    axes: Axes,
+    x: float | None,
+    xs: list[float],
+    estimates: list[Interval],
+    divisor: float,
+    recommended: float | None,
+) -> None:
+    at = _value_at(x, xs, estimates) if x is not None else None
+    if x is None or at is None:
+        return
+    axes.vlines(x, 0, at.value / divisor, color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
+    align, offset = _beside(axes, x)
+    if recommended is not None and recommended != x:
+        # Away from the recommendation, whose own label sits above the curve.
+        align, offset = ("right", -6.0) if x < recommended else ("left", 6.0)
+        low, high = axes.get_xlim()
+        if (x - low) / (high - low) < 0.15:
+            align, offset = "left", 6.0
+    axes.annotate(
+        f"knee {x:g}", (x, 0), xytext=(offset, 8), textcoords="offset points", ha=align, color=INK
+    )
+
+
+def _mark_recommended(
+    axes: Axes, x: float | None, xs: list[float], estimates: list[Interval], divisor: float
+) -> None:
+    at = _value_at(x, xs, estimates) if x is not None else None
+    if x is None or at is None:
+        return
+    high = (at.high if at.high is not None else at.value) / divisor
+    axes.plot(
+        [x], [at.value / divisor], "o", color=ACCENT, markersize=11, markeredgecolor=PAPER,
+        markeredgewidth=1.5, zorder=4, clip_on=False,
+    )  # fmt: skip
+    axes.vlines(x, at.value / divisor, high, color=ACCENT, linewidth=1, zorder=3)
+    align, offset = _beside(axes, x)
+    axes.annotate(
+        f"recommended {x:g}: {rate(at.value)}", (x, high), xytext=(offset * -1.5, 6),
+        textcoords="offset points", ha=align, color=ACCENT, weight="bold",
+    )  # fmt: skip
+
+
+def _limit_strip(axes: Axes, xs: list[float], limits: list[str], width_px: float) -> None:
+    """Draw a strip under the axis, one coloured stretch for each run of the same bottleneck."""
+    if not any(limits):
+        return
+    low, high = axes.get_xlim()
+    transform = axes.get_xaxis_transform()
+    px_per_x = (width_px - 52) / (high - low)
+    height_px = 330 - 116 if width_px < 480 else 350 - 116
+    y_px, thickness_px = -62.0, 16.0
+    edges = [low, *[(a + b) / 2 for a, b in zip(xs, xs[1:], strict=False)], high]
+    start = 0
+    for i in range(1, len(xs) + 1):
+        if i < len(xs) and limits[i] == limits[start]:
+            continue
+        name = limits[start] or "unknown"
+        left, right = edges[start], edges[i]
+        axes.add_patch(
+            _strip_patch(left, right, y_px / height_px, thickness_px / height_px, name, axes)
+        )
+        room_px = (right - left) * px_per_x - 8
+        first = "limited by: " if start == 0 else ""
+        options = [first + name, name, _SHORT_NAMES.get(name.lower(), name)]
+        text = next((t for t in options if text_width_px(t, 11) <= room_px), "")
+        axes.text(
+            (left + right) / 2, (y_px + thickness_px / 2 - 4) / height_px, text,
+            transform=transform, ha="center", va="baseline", fontsize=11,
+            color=PAPER, clip_on=False,
+        )  # fmt: skip
+        start = i
+
+
+def _strip_patch(
+    left: float, right: float, y: float, height: float, name: str, axes: Axes
+) -> Rectangle:
+    return Rectangle(
+        (left, y), right - left, height, transform=axes.get_xaxis_transform(),
+        facecolor=resource_colour(name), edgecolor=PAPER, linewidth=1.5, clip_on=False,
+    )  # fmt: skip
+
+
+def utilisation(target: Json, *, width_px: float = HALF_PX) -> Figure | None:
+    """Draw how busy the main thread, the I/O threads and the load generator are.
+
+    I/O threads show their mean and, as a bar, the range from the least to the most busy one.
+
+    Returns
+    -------
+    Figure or None
+        None when no point has a utilisation.
+    """
+    found = swept_points(target)
+    series = {
+        "main thread": (MAIN, [(x, number(p, "main_thread_utilisation")) for x, p in found]),
+        "I/O threads": (IO, [(x, _mean(io_utilisation(p))) for x, p in found]),
+        "load generator": (
+            GENERATOR,
+            [(x, number(p, "load_generator_utilisation")) for x, p in found],
+        ),
+    }
+    lines = {
+        name: (colour, [(x, y) for x, y in points if y is not None])
+        for name, (colour, points) in series.items()
+    }
+    lines = {name: line for name, line in lines.items() if line[1]}
+    if not lines:
+        return None
+    xs = [x for x, _ in found]
+    narrow = width_px < 480
+    height_px = 300.0
+    right = 104.0
+    with house_style():
+        figure, axes = new_figure(width_px, height_px, left=42, right=right, top=44, bottom=42)
+        _thread_axis(axes, xs, swept_key(target), width_px - 42 - right)
+        ticks = [0, 0.25, 0.5, 0.75, 1.0]
+        axes.set_ylim(0, 1.04)
+        fixed_ticks(axes, "y", ticks, lambda value: f"{value * 100:.0f}%")
+        horizontal_grid(axes)
+        chosen = recommended_x(target)
+        if chosen in xs and chosen is not None:
+            axes.axvline(chosen, color=ACCENT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        for x, point in found:
+            threads = io_utilisation(point)
+            if len(threads) > 1:
+                axes.vlines(x, min(threads), max(threads), color=IO, alpha=0.35, linewidth=5)
+        for colour, points in lines.values():
+            axes.plot(
+                *zip(*points, strict=True), color=colour, marker="o", markersize=4.5,
+                markeredgecolor=PAPER, markeredgewidth=1, clip_on=False, zorder=3,
+            )  # fmt: skip
+        ends = [points[-1][1] for _, points in lines.values()]
+        places = spread_apart(ends, 34 / (height_px - 86), 0.03, 1.0)
+        for (name, (colour, points)), place in zip(lines.items(), places, strict=True):
+            text = f"{name}\n{percent(points[-1][1])} at {points[-1][0]:g}"
+            axes.annotate(
+                text, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0),
+                textcoords="offset points", va="center", color=colour, linespacing=1.15,
+                fontsize=TEXT_PX - 0.5,
+            )  # fmt: skip
+        note = "I/O: mean; bar: least to most busy thread"
+        header(
+            figure,
+            "Busy share of each thread's time",
+            note if not narrow else "I/O: mean, bar: least to most busy",
+        )
+    return figure
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,219 @@
+"""Latency against offered load at one setting."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..formats import Interval, Unit, interval, milliseconds, rate, rate_unit, time_unit
+from ..shapes import Json, is_outside, is_overloaded, mapping, number, rows
+from .canvas import (
+    ACCENT,
+    HALF_PX,
+    INK,
+    MAIN,
+    MUTED,
+    PAPER,
+    SHADE,
+    TEXT_PX,
+    fixed_ticks,
+    header,
+    horizontal_grid,
+    house_style,
+    log_ticks,
+    new_figure,
+    round_ticks,
+    shade_ranges,
+    spread_apart,
+)
+
+# The knee of a latency curve, as drawn: where p99 reaches this multiple of its value at the
+# lightest load of the curve.
+KNEE_MULTIPLE = 2.0
+
+# A latency axis spans at most this ratio linearly; beyond it a logarithmic one is readable.
+_LINEAR_RATIO = 12.0
+
+_SERIES = (("p50_ms", "p50", MUTED), ("p99_ms", "p99", MAIN))
+
+
+def load_points(target: Json) -> list[tuple[float, Json]]:
+    """Return (offered load in requests/s, point) of the load curve in ascending order."""
+    found = [(number(point, "offered_rps"), point) for point in rows(target, "load_curve")]
+    return sorted(((x, p) for x, p in found if x is not None), key=lambda pair: pair[0])
+
+
+def latency_knee_rps(target: Json) -> float | None:
+    """Return the offered load at which p99 has doubled, interpolated between points.
+
+    Returns
+    -------
+    float or None
+        Requests a second; None when the curve does not reach the double of its first p99.
+    """
+    curve = [
+        (x, p99.value) for x, p in load_points(target) if (p99 := interval(p, "p99_ms")) is not None
+    ]
+    if len(curve) < 2:
+        return None
+    goal_ms = KNEE_MULTIPLE * curve[0][1]
+    for (x0, y0), (x1, y1) in zip(curve, curve[1:], strict=False):
+        if y0 < goal_ms <= y1:
+            return x0 + (x1 - x0) * (goal_ms - y0) / (y1 - y0)
+    return None
+
+
+def latency_by_load(target: Json, *, width_px: float = HALF_PX) -> Figure | None:
+    """Draw p50 and p99 against offered load, with intervals, knee and objective.
+
+    Loads above capacity are shaded: latency there has no steady value, and the vertical axis
+    does not follow it.
+
+    Returns
+    -------
+    Figure or None
+        None when the load curve holds no latency.
+    """
+    curve = load_points(target)
+    lines: dict[str, tuple[str, list[tuple[float, Interval]]]] = {}
+    for key, name, colour in _SERIES:
+        points = [(x, e) for x, p in curve if (e := interval(p, key)) is not None and e.value > 0]
+        if points:
+            lines[name] = (colour, points)
+    if not lines:
+        return None
+    overloaded = [x for x, p in curve if is_overloaded(p)]
+    low_ms, high_ms = _latency_range(lines, set(overloaded))
+    goal_ms = number(mapping(mapping(target, "recommendation"), "slo"), "p99_ms")
+    if goal_ms is not None and goal_ms < 4 * high_ms:
+        high_ms = max(high_ms, 1.1 * goal_ms)
+    unit_ms = time_unit(high_ms)
+    unit = rate_unit(curve[-1][0])
+    xs = [x / unit.divisor for x, _ in curve]
+    height_px = 300.0
+    with house_style():
+        figure, axes = new_figure(width_px, height_px, left=46, right=44, top=44, bottom=42)
+        axes.set_xlim(0, xs[-1] * 1.02 if xs[-1] > 0 else 1)
+        about = 4 if width_px < 480 else 6
+        fixed_ticks(
+            axes, "x", [t for t in round_ticks(xs[-1], about=about) if t <= xs[-1] * 1.02],
+            lambda value: f"{value:g}",
+        )  # fmt: skip
+        axes.set_xlabel(f"offered load, {unit.symbol.strip()[:-2]} requests/s", labelpad=2)
+        _latency_axis(axes, low_ms / unit_ms.divisor, high_ms / unit_ms.divisor)
+        horizontal_grid(axes)
+        outside = shade_ranges(axes, xs, [is_outside(p) for _, p in curve])
+        _mark_overload(axes, [x / unit.divisor for x in overloaded], xs)
+        for colour, points in lines.values():
+            _series(axes, points, colour, unit.divisor, unit_ms.divisor)
+        _label_ends(axes, lines, set(overloaded), unit_ms, height_px - 86)
+        _mark_goal(axes, goal_ms, unit_ms)
+        _mark_knee(axes, latency_knee_rps(target), unit.divisor)
+        note = "band: 95% interval" + (" · grey: outside the calibrated range" if outside else "")
+        header(figure, f"Latency, {unit_ms.symbol.strip()}{_scale_word(axes)}", note)
+    return figure
+
+
+def _scale_word(axes: Axes) -> str:
+    return ", log scale" if axes.get_yscale() == "log" else ""
+
+
+def _latency_range(
+    lines: dict[str, tuple[str, list[tuple[float, Interval]]]], overloaded: set[float]
+) -> tuple[float, float]:
+    """Return the latencies to show, ignoring overloaded loads unless there are no others."""
+    every = [(x, e) for _, points in lines.values() for x, e in points]
+    steady = [(x, e) for x, e in every if x not in overloaded] or every
+    low = min(e.value if e.low is None or e.low <= 0 else e.low for _, e in steady)
+    high = max(e.value if e.high is None else e.high for _, e in steady)
+    return low, high
+
+
+def _latency_axis(axes: Axes, low: float, high: float) -> None:
+    if high / low > _LINEAR_RATIO:
+        axes.set_yscale("log")
+        bottom, top = low / 1.25, high * 1.4
+        axes.set_ylim(bottom, top)
+        ticks = log_ticks(bottom, top)
+    else:
+        ticks = round_ticks(high * 1.05)
+        axes.set_ylim(0, ticks[-1])
+    fixed_ticks(axes, "y", ticks, lambda value: f"{value:g}")
+
+
+def _mark_overload(axes: Axes, overloaded: list[float], xs: list[float]) -> None:
+    if not overloaded:
+        return
+    stable = [x for x in xs if x < overloaded[0]]
+    start = (stable[-1] + overloaded[0]) / 2 if stable else 0.0
+    axes.axvspan(start, axes.get_xlim()[1], color=SHADE, linewidth=0, zorder=0)
+    axes.axvline(start, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=1)
+    axes.annotate(
+        "overloaded", (start, 1), xycoords=("data", "axes fraction"), xytext=(-4, -12),
+        textcoords="offset points", ha="right", color=MUTED,
+    )  # fmt: skip
+
+
+def _series(
+    axes: Axes, points: list[tuple[float, Interval]], colour: str, x_unit: float, y_unit: float
+) -> None:
+    xs = [x / x_unit for x, _ in points]
+    ys = [e.value / y_unit for _, e in points]
+    lows = [(e.low if e.low is not None and e.low > 0 else e.value) / y_unit for _, e in points]
+    highs = [(e.high if e.high is not None else e.value) / y_unit for _, e in points]
+    if len(xs) == 1:
+        axes.vlines(xs, lows, highs, color=colour, alpha=0.35, linewidth=8)
+    else:
+        axes.fill_between(xs, lows, highs, color=colour, alpha=0.16, linewidth=0)
+    axes.plot(
+        xs, ys, color=colour, marker="o", markersize=4, markeredgecolor=PAPER,
+        markeredgewidth=0.8, zorder=3,
+    )  # fmt: skip
+
+
+def _label_ends(
+    axes: Axes,
+    lines: dict[str, tuple[str, list[tuple[float, Interval]]]],
+    overloaded: set[float],
+    unit: Unit,
+    span_px: float,
+) -> None:
+    """Name each line at its right end, at the height where it leaves the axes."""
+    names = list(lines)
+    fractions = []
+    for name in names:
+        end = lines[name][1][-1][1].value / unit.divisor
+        place = float(axes.transAxes.inverted().transform(axes.transData.transform((0, end)))[1])
+        fractions.append(min(max(place, 0.02), 0.98))
+    placed = spread_apart(fractions, (TEXT_PX + 3) / span_px, 0.02, 0.98)
+    for name, place in zip(names, placed, strict=True):
+        axes.annotate(
+            name, (1, place), xycoords="axes fraction", xytext=(5, 0),
+            textcoords="offset points", va="center", color=lines[name][0], weight="bold",
+        )  # fmt: skip
+    del overloaded
+
+
+def _mark_goal(axes: Axes, goal_ms: float | None, unit: Unit) -> None:
+    if goal_ms is None:
+        return
+    y = goal_ms / unit.divisor
+    if not axes.get_ylim()[0] <= y <= axes.get_ylim()[1]:
+        return
+    axes.axhline(y, color=ACCENT, linewidth=1, zorder=2)
+    axes.annotate(
+        f"objective: p99 ≤ {milliseconds(goal_ms)}", (0, y), xytext=(4, 4),
+        xycoords=("axes fraction", "data"), textcoords="offset points", color=ACCENT,
+    )  # fmt: skip
+
+
+def _mark_knee(axes: Axes, knee_rps: float | None, divisor: float) -> None:
+    if knee_rps is None:
+        return
+    x = knee_rps / divisor
+    axes.axvline(x, color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
+    low, high = axes.get_xlim()
+    left = (x - low) / (high - low) > 0.5
+    axes.annotate(
+        f"knee: p99 doubled, {rate(knee_rps)}", (x, 0), xycoords=("data", "axes fraction"),
+        xytext=(-5 if left else 5, 6), textcoords="offset points",
+        ha="right" if left else "left", color=INK,
+    )  # fmt: skip

@@ -1,0 +1,222 @@
+"""Numbers as an engineer writes them: 1.18 M/s, 0.93 ms, 84 µs, 12%, 32 MiB.
+
+Every function takes None, NaN and infinity and returns `UNKNOWN`, so that a missing figure shows
+as missing in a table instead of stopping the report.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+UNKNOWN = "–"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with the bounds of its 95% interval; the bounds are None when not given."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A display unit: divide by `divisor`, print `decimals` places, append `symbol`."""
+
+    divisor: float
+    decimals: int
+    symbol: str
+
+    def number(self, value: float | None) -> str:
+        """Return the bare number in this unit."""
+        if not is_number(value):
+            return UNKNOWN
+        text = f"{value / self.divisor:.{self.decimals}f}"
+        return text.replace("-", "−") if float(text) else text.lstrip("-")
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Tell whether `value` is a finite real number (booleans are not numbers here)."""
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    ) or _is_numpy_number(value)
+
+
+def _is_numpy_number(value: object) -> bool:
+    item = getattr(value, "item", None)
+    if item is None or getattr(value, "ndim", 1) != 0:
+        return False
+    plain = item()
+    return isinstance(plain, int | float) and not isinstance(plain, bool) and math.isfinite(plain)
+
+
+def interval(source: Any, key: str | None = None) -> Interval | None:
+    """Read an estimate: a `{"value", "low", "high"}` mapping or a plain number.
+
+    Parameters
+    ----------
+    source
+        The estimate itself, or a mapping that holds it under `key`.
+    key
+        Where in `source` the estimate is; None when `source` is the estimate.
+
+    Returns
+    -------
+    Interval or None
+        None when the estimate is absent or its value is not a finite number.
+    """
+    found = source
+    if key is not None:
+        found = source.get(key) if isinstance(source, Mapping) else None
+    if isinstance(found, Mapping):
+        value, low, high = found.get("value"), found.get("low"), found.get("high")
+        if not is_number(value):
+            return None
+        return Interval(
+            float(value),
+            float(low) if is_number(low) else None,
+            float(high) if is_number(high) else None,
+        )
+    return Interval(float(found)) if is_number(found) else None
+
+
+def rate_unit(value_rps: float | None) -> Unit:
+    """Choose the unit that shows a rate in requests a second with three digits."""
+    size = abs(value_rps) if is_number(value_rps) else 0.0
+    for divisor, symbol in ((1e6, " M/s"), (1e3, " k/s")):
+        if size >= 0.9995 * divisor:
+            return Unit(divisor, _decimals(size / divisor), symbol)
+    return Unit(1.0, 0 if size >= 10 or size == 0 else 2, " /s")
+
+
+def time_unit(value_ms: float | None) -> Unit:
+    """Choose the unit for a latency given in milliseconds: µs, ms or s."""
+    size = abs(value_ms) if is_number(value_ms) else 0.0
+    if size >= 1000:
+        return Unit(1e3, _decimals(size / 1e3), " s")
+    if size >= 0.0995:
+        return Unit(1.0, 2 if size < 9.995 else 1 if size < 99.95 else 0, " ms")
+    return Unit(1e-3, 0 if size >= 0.00995 or size == 0 else 2, " µs")
+
+
+def nanosecond_unit(value_ns: float | None) -> Unit:
+    """Choose the unit for a time given in nanoseconds: ns, µs or ms."""
+    size = abs(value_ns) if is_number(value_ns) else 0.0
+    if size < 999.5:
+        return Unit(1.0, 0 if size >= 99.5 else 1 if size >= 9.95 else 2, " ns")
+    if size < 999.5e3:
+        return Unit(1e3, _decimals(size / 1e3), " µs")
+    return Unit(1e6, _decimals(size / 1e6), " ms")
+
+
+def _decimals(scaled: float) -> int:
+    return 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
+
+
+def rate(value_rps: float | None) -> str:
+    """Format a rate in requests a second, `1.18 M/s`."""
+    return _with_unit(value_rps, rate_unit(value_rps))
+
+
+def milliseconds(value_ms: float | None) -> str:
+    """Format a latency given in milliseconds, `0.93 ms` or `84 µs`."""
+    return _with_unit(value_ms, time_unit(value_ms))
+
+
+def nanoseconds(value_ns: float | None) -> str:
+    """Format a time given in nanoseconds, `412 ns` or `2.31 µs`."""
+    return _with_unit(value_ns, nanosecond_unit(value_ns))
+
+
+def _with_unit(value: float | None, unit: Unit) -> str:
+    return unit.number(value) + unit.symbol if is_number(value) else UNKNOWN
+
+
+def bounds(estimate: Interval | None, unit: Unit) -> str:
+    """Format the interval alone, `1.05–1.31`; empty when no bounds are known."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    return f"{unit.number(estimate.low)}–{unit.number(estimate.high)}"
+
+
+def with_bounds(estimate: Interval | None, unit: Unit) -> str:
+    """Format value, unit and interval, `1.18 M/s (1.05–1.31)`."""
+    if estimate is None:
+        return UNKNOWN
+    text = unit.number(estimate.value) + unit.symbol
+    spread = bounds(estimate, unit)
+    return f"{text} ({spread})" if spread else text
+
+
+def rate_with_bounds(estimate: Interval | None) -> str:
+    """Format a throughput estimate, `1.18 M/s (1.05–1.31)`."""
+    return with_bounds(estimate, rate_unit(estimate.value if estimate else None))
+
+
+def time_with_bounds(estimate: Interval | None) -> str:
+    """Format a latency estimate in milliseconds, `0.93 ms (0.84–1.07)`."""
+    return with_bounds(estimate, time_unit(estimate.value if estimate else None))
+
+
+def percent(fraction: float | None, *, signed: bool = False) -> str:
+    """Format a fraction as a percentage: one decimal below 10%, none above."""
+    if not is_number(fraction):
+        return UNKNOWN
+    scaled = fraction * 100
+    decimals = 1 if abs(scaled) < 9.95 else 0
+    text = f"{scaled:.{decimals}f}"
+    if float(text) == 0:
+        return "0%"
+    if text.endswith(".0"):
+        text = text[:-2]
+    sign = "+" if signed and scaled > 0 else ""
+    return f"{sign}{text}%".replace("-", "−")
+
+
+def byte_size(size_bytes: float | None) -> str:
+    """Format a size with binary prefixes, `512 B`, `32 MiB`."""
+    if not is_number(size_bytes):
+        return UNKNOWN
+    size, symbol = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024:
+            break
+        size, symbol = size / 1024, larger
+    return f"{size:.3g} {symbol}" if size < 1000 else f"{size:.0f} {symbol}"
+
+
+def count(value: object) -> str:
+    """Format an integer with thin groups, `3 000 000`; other values as their text."""
+    if is_number(value) and float(value).is_integer():
+        return f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return plain(value)
+
+
+def plain(value: object) -> str:
+    """Format anything for a table cell: numbers with four digits, None as unknown."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if is_number(value):
+        return (
+            f"{int(value)}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+        )
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {plain(inner)}" for key, inner in value.items()) or UNKNOWN
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return ", ".join(plain(inner) for inner in value) or UNKNOWN
+    text = str(value)
+    return UNKNOWN if text in {"", "nan", "inf", "-inf"} else text
+
+
+def dollars(value_usd: float | None) -> str:
+    """Format US dollars with three digits, `$0.0042`."""
+    if not is_number(value_usd):
+        return UNKNOWN
+    if value_usd == 0 or abs(value_usd) >= 1:
+        return f"${value_usd:,.2f}"
+    digits = 2 - math.floor(math.log10(abs(value_usd)))
+    return f"${value_usd:.{digits}f}"

