@@ -1,8 +1,12 @@
 """A log-linear histogram of latencies that never loses its mean and bounds its error.
 
-Every octave (factor of two) of the value is cut into 64 buckets of equal width, so a value and the
-middle of its bucket differ by at most half of 1/64 of the value: 0.8%. The bucket number is read
-off the bits of the value as a double: exponent and six leading bits of the significand.
+Every octave (factor of two) of the value is cut into 128 buckets of equal width, so two values in
+one bucket differ by less than 1/128 of the smaller: 0.8%. The bucket number is read off the bits
+of the value as a double: exponent and seven leading bits of the significand.
+
+A quantile is interpolated inside its bucket. The middle of the bucket would put the quantiles of
+all replications of a steady run on the same number, and an interval across them would be too
+narrow.
 
 The histogram is one int64 array: the buckets, then the exact sum in two words and the exact
 maximum. Compiled code calls `record` on the array; `LatencyHistogram` reads it.
@@ -10,6 +14,7 @@ maximum. Compiled code calls `record` on the array; `LatencyHistogram` reads it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,14 +23,14 @@ from numba import int64, njit
 
 from .errors import InputError
 
-SUB_BUCKETS = 64
+SUB_BUCKETS = 128
 """Buckets an octave."""
 
 N_BUCKETS = 63 * SUB_BUCKETS + 1
 """Bucket 0 holds values of zero and below, the others 1 ps to 2**63 ps."""
 
-MAX_RELATIVE_ERROR = 0.5 / SUB_BUCKETS
-"""Between a value and the middle of its bucket, as a fraction of the value."""
+MAX_RELATIVE_ERROR = 1.0 / SUB_BUCKETS
+"""Between a quantile and the recorded value of its rank, as a fraction of the value."""
 
 _SUM_LOW = N_BUCKETS
 _SUM_HIGH = N_BUCKETS + 1
@@ -35,9 +40,9 @@ HISTOGRAM_WORDS = N_BUCKETS + 3
 
 _CARRY_BITS = 61
 _CARRY = 1 << _CARRY_BITS
-# A double has 52 significand bits; the six leading ones number the bucket within its octave. The
+# A double has 52 significand bits; the seven leading ones number the bucket within its octave. The
 # exponent of 1.0 is stored as 1023, and bucket 1 begins at 1 ps.
-_SHIFT = 46
+_SHIFT = 45
 _OFFSET = 1023 * SUB_BUCKETS - 1
 
 
@@ -55,6 +60,30 @@ def bucket_of(value_ps: int) -> int:
     return int(np.float64(value_ps).view(np.int64) >> _SHIFT) - _OFFSET
 
 
+@njit((int64[::1], int64, int64), cache=True, nogil=True)
+def record_many(counts: np.ndarray, value_ps: int, times: int) -> None:
+    """Count one value several times.
+
+    Parameters
+    ----------
+    counts : ndarray of int64
+        From `new_histogram`.
+    value_ps : int
+        Picoseconds; value times number is below 2**61; negative values count as zero.
+    times : int
+        How often, not negative.
+    """
+    value = max(value_ps, 0)
+    counts[np.uint64(bucket_of(value))] += times
+    total = counts[_SUM_LOW] + value * times
+    if total >= _CARRY:
+        total -= _CARRY
+        counts[_SUM_HIGH] += 1
+    counts[_SUM_LOW] = total
+    if value > counts[_MAX]:
+        counts[_MAX] = value
+
+
 @njit((int64[::1], int64), cache=True, nogil=True)
 def record(counts: np.ndarray, value_ps: int) -> None:
     """Count one value.
@@ -66,15 +95,7 @@ def record(counts: np.ndarray, value_ps: int) -> None:
     value_ps : int
         Picoseconds, below 2**61; negative values count as zero.
     """
-    value = max(value_ps, 0)
-    counts[np.uint64(bucket_of(value))] += 1
-    total = counts[_SUM_LOW] + value
-    if total >= _CARRY:
-        total -= _CARRY
-        counts[_SUM_HIGH] += 1
-    counts[_SUM_LOW] = total
-    if value > counts[_MAX]:
-        counts[_MAX] = value
+    record_many(counts, value_ps, 1)
 
 
 def bucket_bounds_ps(bucket: int) -> tuple[float, float]:
@@ -87,12 +108,12 @@ def bucket_bounds_ps(bucket: int) -> tuple[float, float]:
     return low, low + width
 
 
-def _middle_ps(bucket: int) -> float:
-    if bucket == 0:
-        return 0.0
+def _interpolate_ps(bucket: int, share: float) -> float:
+    """The value below which lies a share of what a bucket holds, spread evenly over it."""
     low, high = bucket_bounds_ps(bucket)
-    # Values are whole picoseconds: a bucket narrower than one holds a single value.
-    return low if high - low <= 1.0 else (low + high - 1.0) / 2.0
+    # Values are whole picoseconds: those of this bucket go from the first to the last of these.
+    first, last = math.ceil(low), math.ceil(high) - 1
+    return first + share * (last - first)
 
 
 class LatencyHistogram:
@@ -137,7 +158,8 @@ class LatencyHistogram:
     def quantile(self, q: float) -> float:
         """The q-quantile in picoseconds (nearest rank); nan if nothing was recorded.
 
-        Within `MAX_RELATIVE_ERROR` of the value that has this rank.
+        Within `MAX_RELATIVE_ERROR` of the recorded value that has this rank, and never above the
+        largest.
         """
         if not 0.0 <= q <= 1.0:
             raise ValueError(f"a quantile lies between 0 and 1, not {q}")
@@ -145,9 +167,11 @@ class LatencyHistogram:
         count = int(cumulative[-1])
         if count == 0:
             return float("nan")
-        rank = max(1, int(np.ceil(q * count)))
+        rank = max(1, math.ceil(q * count))
         bucket = int(np.searchsorted(cumulative, rank, side="left"))
-        return min(_middle_ps(bucket), float(self.max_ps))
+        inside = int(self.counts[bucket])
+        share = (rank - int(cumulative[bucket]) + inside - 0.5) / inside
+        return min(_interpolate_ps(bucket, share), float(self.max_ps))
 
     def merge(self, other: LatencyHistogram) -> LatencyHistogram:
         """A new histogram with the values of both."""

@@ -1,8 +1,9 @@
-"""A bank of first-in first-out rings whose entries carry a time stamp, for compiled code.
+"""First-in first-out rings of stamped entries inside one int64 array, for compiled code.
 
-One two-dimensional int64 array holds all rings of a kind (one ring a thread, say): a row is a
-ring, its first two columns count pops and pushes, then come (stamp, value) pairs. The capacity is a
-power of two so that a slot is found with a mask. Nothing allocates; a full ring refuses.
+A simulation that keeps its whole state in one array (its *memory*) has one argument to hand from
+function to function, which is what makes compiled code fast. A ring begins at an offset of that
+memory: the count of pops, the count of pushes, the index mask, then (stamp, value) pairs. The
+capacity is a power of two. Nothing allocates; a full ring refuses a push.
 """
 
 import numpy as np
@@ -10,60 +11,70 @@ from numba import njit
 
 POPPED = 0
 PUSHED = 1
-_FIRST = 2
+MASK = 2
+FIRST = 3
 
 
-def new_bank(rings: int, capacity: int) -> np.ndarray:
-    """An empty bank of `rings` rings that hold at least `capacity` entries each."""
+def rounded_capacity(entries: int) -> int:
+    """The smallest power of two that holds so many entries."""
     rounded = 1
-    while rounded < capacity:
+    while rounded < entries:
         rounded *= 2
-    return np.zeros((max(rings, 1), _FIRST + 2 * rounded), np.int64)
+    return rounded
+
+
+def ring_words(entries: int) -> int:
+    """Words of memory a ring takes that holds at least so many entries."""
+    return FIRST + 2 * rounded_capacity(entries)
+
+
+def initialise(memory: np.ndarray, ring: int, entries: int) -> None:
+    """Make an empty ring at offset `ring`."""
+    memory[ring : ring + ring_words(entries)] = 0
+    memory[ring + MASK] = rounded_capacity(entries) - 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def push(bank: np.ndarray, ring: int, stamp: int, value: int) -> bool:
+def push(memory, ring, stamp, value):
     """Append an entry; False, and nothing changed, if the ring is full."""
-    slots = (bank.shape[1] - _FIRST) >> 1
-    pushed = bank[ring, PUSHED]
-    if pushed - bank[ring, POPPED] >= slots:
+    pushed = memory[ring + PUSHED]
+    mask = memory[ring + MASK]
+    if pushed - memory[ring + POPPED] > mask:
         return False
-    at = _FIRST + 2 * (pushed & (slots - 1))
-    bank[ring, at] = stamp
-    bank[ring, at + 1] = value
-    bank[ring, PUSHED] = pushed + 1
+    at = ring + FIRST + 2 * (pushed & mask)
+    memory[at] = stamp
+    memory[at + 1] = value
+    memory[ring + PUSHED] = pushed + 1
     return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def length(bank: np.ndarray, ring: int) -> int:
+def length(memory, ring):
     """How many entries the ring holds."""
-    return bank[ring, PUSHED] - bank[ring, POPPED]
+    return memory[ring + PUSHED] - memory[ring + POPPED]
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def capacity(bank: np.ndarray) -> int:
-    """How many entries each ring can hold."""
-    return (bank.shape[1] - _FIRST) >> 1
+def capacity(memory, ring):
+    """How many entries the ring can hold."""
+    return memory[ring + MASK] + 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def first_stamp(bank: np.ndarray, ring: int) -> int:
+def first_stamp(memory, ring):
     """Stamp of the oldest entry; the ring must not be empty."""
-    slots = (bank.shape[1] - _FIRST) >> 1
-    return bank[ring, _FIRST + 2 * (bank[ring, POPPED] & (slots - 1))]
+    return memory[ring + FIRST + 2 * (memory[ring + POPPED] & memory[ring + MASK])]
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def first_value(bank: np.ndarray, ring: int) -> int:
+def first_value(memory, ring):
     """Value of the oldest entry; the ring must not be empty."""
-    slots = (bank.shape[1] - _FIRST) >> 1
-    return bank[ring, _FIRST + 2 * (bank[ring, POPPED] & (slots - 1)) + 1]
+    return memory[ring + FIRST + 2 * (memory[ring + POPPED] & memory[ring + MASK]) + 1]
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def pop(bank: np.ndarray, ring: int) -> int:
+def pop(memory, ring):
     """Remove the oldest entry and return its value; the ring must not be empty."""
-    value = first_value(bank, ring)
-    bank[ring, POPPED] += 1
+    value = first_value(memory, ring)
+    memory[ring + POPPED] += 1
     return value

@@ -1,0 +1,139 @@
+"""The histogram's error bound, its exact moments, merging and the sparse form."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache.sim.errors import InputError
+from forecache.sim.histogram import (
+    HISTOGRAM_WORDS,
+    MAX_RELATIVE_ERROR,
+    N_BUCKETS,
+    LatencyHistogram,
+    bucket_bounds_ps,
+    bucket_of,
+    new_histogram,
+    record,
+    record_many,
+)
+
+VALUES_PS = st.integers(0, 61).flatmap(lambda bits: st.integers(0, 2**bits - 1))
+
+
+def filled(values_ps: list[int]) -> LatencyHistogram:
+    histogram = LatencyHistogram(new_histogram())
+    for value_ps in values_ps:
+        record(histogram.counts, value_ps)
+    return histogram
+
+
+def test_the_bound_is_at_most_one_per_cent() -> None:
+    assert MAX_RELATIVE_ERROR <= 0.01
+
+
+@given(st.lists(VALUES_PS, min_size=1, max_size=50), st.floats(0.0, 1.0))
+def test_quantiles_are_within_the_bound(values_ps: list[int], q: float) -> None:
+    rank = max(1, math.ceil(q * len(values_ps)))
+    exact = sorted(values_ps)[rank - 1]
+    assert filled(values_ps).quantile(q) == pytest.approx(exact, rel=MAX_RELATIVE_ERROR, abs=1e-9)
+
+
+@given(st.lists(VALUES_PS, min_size=1, max_size=50))
+def test_count_sum_and_maximum_are_exact(values_ps: list[int]) -> None:
+    histogram = filled(values_ps)
+    assert histogram.count == len(values_ps)
+    assert histogram.sum_ps == sum(values_ps)
+    assert histogram.max_ps == max(values_ps)
+    assert histogram.mean == sum(values_ps) / len(values_ps)
+
+
+@given(VALUES_PS)
+def test_a_value_lies_in_its_bucket(value_ps: int) -> None:
+    bucket = bucket_of(value_ps)
+    low, high = bucket_bounds_ps(bucket)
+    assert 0 <= bucket < N_BUCKETS
+    # Beyond 2**53 a double rounds the value, possibly up to the next bucket's first.
+    assert low <= float(value_ps) <= high
+    assert float(value_ps) < high or value_ps > 2**53
+
+
+def test_buckets_join_without_gap() -> None:
+    for bucket in range(N_BUCKETS - 1):
+        assert bucket_bounds_ps(bucket)[1] == bucket_bounds_ps(bucket + 1)[0]
+
+
+@given(st.lists(VALUES_PS, max_size=30), st.lists(VALUES_PS, max_size=30))
+def test_merging_equals_recording_everything(one: list[int], two: list[int]) -> None:
+    assert filled(one).merge(filled(two)) == filled(one + two)
+
+
+@given(st.lists(VALUES_PS, max_size=30))
+def test_the_sparse_form_survives_json(values_ps: list[int]) -> None:
+    histogram = filled(values_ps)
+    read_back = LatencyHistogram.from_dict(json.loads(json.dumps(histogram.to_dict())))
+    assert read_back == histogram
+    assert read_back.sum_ps == histogram.sum_ps
+
+
+def test_recording_many_equals_recording_each() -> None:
+    many, each = new_histogram(), new_histogram()
+    record_many(many, 12_345, 7)
+    for _ in range(7):
+        record(each, 12_345)
+    np.testing.assert_array_equal(many, each)
+
+
+def test_negative_values_count_as_zero() -> None:
+    histogram = filled([-5, 0])
+    assert (histogram.count, histogram.sum_ps, histogram.quantile(1.0)) == (2, 0, 0.0)
+
+
+def test_an_empty_histogram_has_no_quantile() -> None:
+    histogram = LatencyHistogram()
+    assert math.isnan(histogram.quantile(0.5))
+    assert math.isnan(histogram.mean)
+    assert histogram.count == 0
+
+
+def test_quantiles_of_a_smooth_distribution_are_better_than_the_bound() -> None:
+    values_ps = np.random.default_rng(5).exponential(1e6, 100_000).astype(np.int64)
+    histogram = filled(values_ps.tolist())
+    for q in (0.5, 0.9, 0.99):
+        exact = float(np.quantile(values_ps, q, method="inverted_cdf"))
+        assert histogram.quantile(q) == pytest.approx(exact, rel=MAX_RELATIVE_ERROR / 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"counts": {"999999": 1}}, "bucket 999999"),
+        ({"counts": {"3": -1}}, "count -1"),
+        ({"counts": {"x": 1}}, "not a sparse histogram"),
+        ({"counts": [1, 2]}, "not a sparse histogram"),
+        ({"sum_ps": "much"}, "not a sparse histogram"),
+        ({"sub_buckets_per_octave": 16}, "sub_buckets_per_octave is 16"),
+    ],
+)
+def test_damaged_input_is_refused(change: dict[str, object], message: str) -> None:
+    data = filled([1, 2, 3]).to_dict() | change
+    with pytest.raises(InputError, match=message):
+        LatencyHistogram.from_dict(data)
+
+
+@pytest.mark.parametrize("field", ["counts", "sum_ps", "max_ps", "sub_buckets_per_octave"])
+def test_a_missing_field_is_named(field: str) -> None:
+    data = filled([1]).to_dict()
+    del data[field]
+    with pytest.raises(InputError, match=f"'{field}' is missing"):
+        LatencyHistogram.from_dict(data)
+
+
+def test_wrong_arrays_and_quantiles_are_refused() -> None:
+    with pytest.raises(ValueError, match=str(HISTOGRAM_WORDS)):
+        LatencyHistogram(np.zeros(10, np.int64))
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        LatencyHistogram().quantile(1.5)
