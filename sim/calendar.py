@@ -61,14 +61,14 @@ def new_calendar(n_agents: int) -> np.ndarray:
     return calendar
 
 
-@njit((int64[::1], int64, int64), cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def schedule(calendar: np.ndarray, agent: int, time_ps: int) -> None:
     """Set the time of an agent's next event, replacing the one it had.
 
     Parameters
     ----------
     calendar : ndarray of int64
-        From `new_calendar`.
+        From `new_calendar`, or a `pointer` to it.
     agent : int
         0 <= agent < n_agents; not checked.
     time_ps : int
@@ -91,13 +91,13 @@ def schedule(calendar: np.ndarray, agent: int, time_ps: int) -> None:
         calendar[_ROOT] = min(key, calendar[node ^ _ONE])
 
 
-@njit(int64(int64[::1]), cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def peek_agent(calendar: np.ndarray) -> int:
     """The agent whose event comes next; of simultaneous ones the lowest number."""
     return calendar[_ROOT] & ((1 << calendar[_BITS]) - 1)
 
 
-@njit(int64(int64[::1]), cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def peek_time(calendar: np.ndarray) -> int:
     """The time of the next event in picoseconds; INFINITY_PS if there is none."""
     key = calendar[_ROOT]

@@ -60,7 +60,7 @@ def bucket_of(value_ps: int) -> int:
     return int(np.float64(value_ps).view(np.int64) >> _SHIFT) - _OFFSET
 
 
-@njit((int64[::1], int64, int64), cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def record_many(counts: np.ndarray, value_ps: int, times: int) -> None:
     """Count one value several times.
 
@@ -84,7 +84,7 @@ def record_many(counts: np.ndarray, value_ps: int, times: int) -> None:
         counts[_MAX] = value
 
 
-@njit((int64[::1], int64), cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def record(counts: np.ndarray, value_ps: int) -> None:
     """Count one value.
 

@@ -34,7 +34,7 @@ def initialise(memory: np.ndarray, ring: int, entries: int) -> None:
     memory[ring + MASK] = rounded_capacity(entries) - 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def push(memory, ring, stamp, value):
     """Append an entry; False, and nothing changed, if the ring is full."""
     pushed = memory[ring + PUSHED]
@@ -48,31 +48,31 @@ def push(memory, ring, stamp, value):
     return True
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def length(memory, ring):
     """How many entries the ring holds."""
     return memory[ring + PUSHED] - memory[ring + POPPED]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def capacity(memory, ring):
     """How many entries the ring can hold."""
     return memory[ring + MASK] + 1
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def first_stamp(memory, ring):
     """Stamp of the oldest entry; the ring must not be empty."""
     return memory[ring + FIRST + 2 * (memory[ring + POPPED] & memory[ring + MASK])]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def first_value(memory, ring):
     """Value of the oldest entry; the ring must not be empty."""
     return memory[ring + FIRST + 2 * (memory[ring + POPPED] & memory[ring + MASK]) + 1]
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def pop(memory, ring):
     """Remove the oldest entry and return its value; the ring must not be empty."""
     value = first_value(memory, ring)
