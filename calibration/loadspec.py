@@ -1,0 +1,193 @@
+"""What a load sends: the specification, its check, and the arrays the compiled loop takes."""
+
+import time
+from dataclasses import dataclass, field
+from math import gcd
+
+import numpy as np
+
+from forecache.sim.errors import InputError
+
+from . import loadgen_wire as wire
+
+_KEY_DIGITS = 12
+_LARGEST_BATCH_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Popularity:
+    """Which keys requests name.
+
+    Attributes
+    ----------
+    kind
+        `uniform`, `zipf` or `hot_set`.
+    exponent
+        Zipf: probability of rank r is proportional to r**-exponent.
+    hot_keys_fraction, hot_requests_fraction
+        Hot set: this share of the requests goes to this share of the keys.
+    """
+
+    kind: str = "uniform"
+    exponent: float = 0.99
+    hot_keys_fraction: float = 0.1
+    hot_requests_fraction: float = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSpec:
+    """What to send.
+
+    Attributes
+    ----------
+    keys
+        Number of distinct keys; key number i is the text of i in a fixed width.
+    key_bytes
+        Length of a key.
+    value_sizes
+        Pairs of (bytes, weight). A key keeps its size for good, drawn with these weights.
+    get_fraction
+        Share of GETs; the rest are SETs of existing keys.
+    pipeline
+        Requests sent together on one connection.
+    clients
+        Connections.
+    rate_rps
+        None: closed loop. Otherwise requests per second that are due, in Poisson batches.
+    think_us
+        Closed loop: pause of a connection between the last reply and its next batch, constant.
+    popularity
+        Which keys.
+    seed
+        Seed of all draws.
+    threads
+        Generator threads; the connections are dealt out between them.
+    """
+
+    keys: int
+    key_bytes: int = 16
+    value_sizes: tuple[tuple[int, float], ...] = ((16, 1.0),)
+    get_fraction: float = 1.0
+    pipeline: int = 1
+    clients: int = 50
+    rate_rps: float | None = None
+    think_us: float = 0.0
+    popularity: Popularity = field(default_factory=Popularity)
+    seed: int = 1
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        digits = min(self.key_bytes, _KEY_DIGITS)
+        largest = min(10**digits, 2**32 - 1)
+        limits: list[tuple[str, float, bool, str]] = [
+            ("key_bytes", self.key_bytes, 1 <= self.key_bytes <= 65536, "1 to 65536"),
+            ("keys", self.keys, 1 <= self.keys <= largest, f"1 to {largest} at this key_bytes"),
+            ("get_fraction", self.get_fraction, 0 <= self.get_fraction <= 1, "0 to 1"),
+            ("pipeline", self.pipeline, 1 <= self.pipeline <= 100_000, "1 to 100000"),
+            ("clients", self.clients, 1 <= self.clients <= 10_000, "1 to 10000"),
+            ("think_us", self.think_us, 0 <= self.think_us <= 1e8, "0 to 1e8"),
+            ("threads", self.threads, 1 <= self.threads <= self.clients, "1 to clients"),
+            ("rate_rps", self.rate_rps or 1.0, (self.rate_rps or 1.0) > 0, "above 0"),
+        ]
+        for size, weight in self.value_sizes or ((-1, 1.0),):
+            limits.append(("value_sizes", size, 0 <= size <= 64 * 2**20, "0 to 64 MiB"))
+            limits.append(("value_sizes weight", weight, weight > 0, "above 0"))
+        hot = self.popularity
+        if hot.kind not in ("uniform", "zipf", "hot_set"):
+            raise InputError(
+                f"load: popularity: found {hot.kind!r}; valid is uniform, zipf or hot_set."
+            )
+        if hot.kind == "zipf":
+            limits.append(("exponent", hot.exponent, 0 < hot.exponent <= 10, "above 0, to 10"))
+        if hot.kind == "hot_set":
+            for name in ("hot_keys_fraction", "hot_requests_fraction"):
+                value = getattr(hot, name)
+                limits.append((name, value, 0 < value < 1, "between 0 and 1"))
+        for name, value, good, valid in limits:
+            if not good:
+                raise InputError(f"load: {name}: found {value}; valid is {valid}.")
+        largest_batch = self.pipeline * (max(size for size, _ in self.value_sizes) + 64)
+        if largest_batch > _LARGEST_BATCH_BYTES:
+            raise InputError(
+                f"load: pipeline of {self.pipeline} with values of up to "
+                f"{max(size for size, _ in self.value_sizes)} bytes: found {largest_batch} bytes "
+                f"in one batch; valid is at most {_LARGEST_BATCH_BYTES}."
+            )
+
+
+def load_settings(
+    spec: LoadSpec,
+    number: int,
+    clients: int,
+    sequential: bool,
+    span: tuple[int, int],
+    longest_s: float,
+) -> np.ndarray:
+    """The integer settings of generator thread `number`, indexed by the names in `loadgen_wire`.
+
+    `span` is the first request number of the thread and the one after its last.
+    """
+    settings = np.zeros(wire.SETTINGS, dtype=np.int64)
+    only_sets = spec.get_fraction == 0 and len(spec.value_sizes) == 1
+    values = {
+        wire.CLIENTS: clients,
+        wire.PIPELINE: spec.pipeline,
+        wire.KEYS: spec.keys,
+        wire.SEQUENTIAL: int(sequential),
+        wire.FIRST: span[0],
+        wire.LIMIT: span[1],
+        wire.SEED: spec.seed,
+        wire.STREAM: number,
+        wire.OPEN_LOOP: int(spec.rate_rps is not None),
+        wire.THINK_NS: round(spec.think_us * 1000),
+        wire.KEY_DIGITS: min(spec.key_bytes, _KEY_DIGITS),
+        wire.TEMPLATES: 1 + len(spec.value_sizes),
+        wire.UNIFORM_TEMPLATE: 0 if spec.get_fraction == 1 else 1 if only_sets else -1,
+        wire.DEADLINE_NS: time.monotonic_ns() + round(longest_s * 1e9),
+        wire.STRIDE: scatter_stride(spec.keys),
+    }
+    if spec.popularity.kind == "hot_set":
+        hot = round(spec.popularity.hot_keys_fraction * spec.keys)
+        values[wire.HOT_KEYS] = min(max(hot, 1), max(spec.keys - 1, 1))
+    for name, value in values.items():
+        settings[name] = value
+    return settings
+
+
+def scatter_stride(keys: int) -> int:
+    """A multiplier coprime to the number of keys, near its golden section.
+
+    rank * stride modulo keys then visits every key once and puts neighbours in rank far apart.
+    """
+    stride = max(int(keys * 0.6180339887), 1)
+    while gcd(stride, keys) != 1:
+        stride += 1
+    return stride
+
+
+def encode_templates(spec: LoadSpec) -> tuple[np.ndarray, np.ndarray]:
+    """The commands with zeros for the key digits, end to end, and the table that finds them.
+
+    Returns
+    -------
+    text : uint8 array
+    templates : int64 array
+        One row a command: the GET first, then a SET for each value size, with the columns T_* of
+        `loadgen_wire`.
+    """
+    digits = min(spec.key_bytes, _KEY_DIGITS)
+    prefix = (b"key:" + b"k" * spec.key_bytes)[: spec.key_bytes - digits]
+    key = b"$%d\r\n%s" % (spec.key_bytes, prefix)
+    commands = [(b"*2\r\n$3\r\nGET\r\n" + key, b"\r\n")]
+    for size, _ in spec.value_sizes:
+        # Letters, so that no engine stores the value as an integer.
+        commands.append((b"*3\r\n$3\r\nSET\r\n" + key, b"\r\n$%d\r\n%s\r\n" % (size, b"v" * size)))
+    weights = [weight for _, weight in spec.value_sizes]
+    shares = [0.0, *(sum(weights[: i + 1]) / sum(weights) for i in range(len(weights)))]
+    templates = np.zeros((len(commands), wire.T_FIELDS), dtype=np.int64)
+    text = b""
+    for row, (start, end) in enumerate(commands):
+        command = start + b"0" * digits + end
+        templates[row] = (len(text), len(command), len(start), round(shares[row] * 2**32))
+        text += command
+    return np.frombuffer(text, dtype=np.uint8).copy(), templates

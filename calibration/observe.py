@@ -1,0 +1,284 @@
+"""Observe a real engine: start it, load it, drive it over a design of points, write a bundle."""
+
+import importlib.metadata
+import os
+import platform
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from forecache.hwprofiles import HostProfile
+from forecache.sim.errors import EngineError, InputError
+
+from .bundle import (
+    Bundle,
+    Engine,
+    Machine,
+    Manifest,
+    Method,
+    require_new,
+    whole_folder,
+    write_bundle,
+)
+from .design import TIMINGS, Timing, design_points
+from .engine_process import EngineProcess, find_engine, sha256_of
+from .loadgen import RECEIVE_BYTES, compile_load_generator
+from .measure import CorePlan, measure_repetition, pin_threads, plan_cores
+from .points import Given, ObservedPoint, Repetition
+from .preload import memory_bytes, preload
+from .proc import available_memory_bytes
+from .resp import info_fields
+
+Progress = Callable[[str], None]
+
+_SEED = 20
+# A data set may take this share of the memory that is free.
+_MEMORY_SHARE = 0.6
+
+
+def observe(
+    *,
+    engine: str | Path | None = None,
+    design: str | Sequence[Given] = "quick",
+    out: Path,
+    host: HostProfile | None = None,
+    progress: Progress | None = None,
+    timing: Timing | None = None,
+) -> Bundle:
+    """Start a real engine, drive it over a design of points, and write an observation bundle.
+
+    Points with the same data set share a server, loaded once; their repetitions are interleaved
+    in a shuffled order, so that a slow drift of the machine doesn't favour any of them. Every
+    data set gets a fresh server, so that no point sees the heap that another left behind.
+
+    Parameters
+    ----------
+    engine
+        Path or name on PATH of a server; None takes the embedded Valkey.
+    design
+        `quick`, `full`, or a list of points.
+    out
+        Folder to write; it appears only when the bundle is whole.
+    host
+        Profile of this host, stored with the bundle.
+    progress
+        Called with one sentence for every step.
+    timing
+        Warm-up, window and repetitions; None takes those of the design.
+
+    Raises
+    ------
+    InputError
+        Unknown engine or design, no points, or `out` exists.
+    EngineError
+        The engine doesn't start, or stops answering.
+    """
+    say = progress or (lambda _message: None)
+    points = design_points(design) if isinstance(design, str) else list(design)
+    if not points:
+        raise InputError("design: found no points; valid is at least one.")
+    if timing is None:
+        timing = TIMINGS[design if isinstance(design, str) else "quick"]
+    binary = find_engine(engine)
+    require_new(out)
+    started_s = time.monotonic()
+    observation = _Observation(binary, timing, say, started_s)
+    with whole_folder(out) as folder:
+        compile_load_generator(say)
+        observation.run(points)
+        kept = [point for point in points if point in observation.repetitions]
+        if not kept:
+            raise EngineError(f"no point could be observed: {'; '.join(observation.left_out)}.")
+        manifest = Manifest(
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            forecache_version=importlib.metadata.version("forecache"),
+            elapsed_s=round(time.monotonic() - started_s, 1),
+            engine=observation.engine(),
+            machine=observation.machine(points),
+            method=Method(
+                tool="forecache",
+                design=design if isinstance(design, str) else "custom",
+                repetitions=timing.repetitions,
+                warm_up_s=timing.warm_up_s,
+                window_s=timing.window_s,
+                seed=_SEED,
+                generator_receive_bytes=RECEIVE_BYTES,
+            ),
+            points=len(kept),
+            left_out=observation.left_out,
+            warnings=observation.warnings(),
+        )
+        write_bundle(
+            folder,
+            manifest=manifest,
+            points=[
+                ObservedPoint(given=given, repetitions=observation.repetitions[given])
+                for given in kept
+            ],
+            info=[observation.info[given] for given in kept],
+            configs=observation.config_files(),
+            host=host,
+        )
+    say(f"observed {len(kept)} points in {time.monotonic() - started_s:.0f} s")
+    return Bundle.load(out)
+
+
+class _Observation:
+    """What accumulates while points are measured."""
+
+    def __init__(self, binary: Path, timing: Timing, say: Progress, origin_s: float) -> None:
+        self._binary = binary
+        self._timing = timing
+        self._say = say
+        self._origin_s = origin_s
+        self._allowed = os.sched_getaffinity(0)
+        self.repetitions: dict[Given, list[Repetition]] = {}
+        self.info: dict[Given, str] = {}
+        self.configs: dict[int, dict[str, str]] = {}
+        self.left_out: list[str] = []
+        self._server_info: dict[str, str] = {}
+        self._done = 0
+        self._total = 0
+
+    def run(self, points: Sequence[Given]) -> None:
+        """Measure all points, one data set after the other, the largest last."""
+        self._total = len(points) * self._timing.repetitions
+        ordered = sorted(
+            points, key=lambda given: (given.io_threads, given.keys * given.value_bytes)
+        )
+        groups: dict[tuple[Any, ...], list[Given]] = {}
+        for given in ordered:
+            groups.setdefault(given.data_set, []).append(given)
+        for group in groups.values():
+            self._measure_group(list(dict.fromkeys(group)))
+
+    def _measure_group(self, group: list[Given]) -> None:
+        first = group[0]
+        need = max(memory_bytes(given.load_spec()) for given in group)
+        free = available_memory_bytes()
+        if free is not None and need > _MEMORY_SHARE * free:
+            for given in group:
+                self.left_out.append(
+                    f"{given.label()}: needs {need / 2**20:.0f} MiB of the "
+                    f"{free / 2**20:.0f} MiB free"
+                )
+            self._say(f"left out {len(group)} points of {first.keys} keys: too little memory")
+            return
+        plan = self._plan(group)
+        with (
+            _on_cores(plan.generator),
+            EngineProcess(self._binary, io_threads=first.io_threads, cores={plan.main}) as process,
+            process.control() as control,
+        ):
+            pin_threads(process, plan)
+            self._server_info = dict(info_fields(control.info("server"))) | {
+                "mem_allocator": info_fields(control.info("memory")).get("mem_allocator", "")
+            }
+            self.configs.setdefault(first.io_threads, control.config())
+            self._say(f"loading {first.keys} keys of {first.value_bytes:g} bytes")
+            preload(
+                first.load_spec(seed=_SEED),
+                process.address(first.transport),
+                control=control,
+                cores=plan.generator,
+            )
+            for number in range(self._timing.repetitions):
+                order = list(group)
+                random.Random(f"{_SEED} {number}").shuffle(order)
+                for given in order:
+                    self._done += 1
+                    self._say(f"measuring {self._done} of {self._total}: {given.label()}")
+                    repetition = measure_repetition(
+                        given,
+                        process,
+                        control,
+                        plan=plan,
+                        timing=self._timing,
+                        seed=_SEED + number,
+                        origin_s=self._origin_s,
+                    )
+                    self.repetitions.setdefault(given, []).append(repetition)
+                    self.info[given] = control.info("all")
+
+    def _plan(self, group: Sequence[Given]) -> CorePlan:
+        return plan_cores(
+            io_threads=group[0].io_threads,
+            generator_threads=max(given.generator_threads for given in group),
+            allowed=self._allowed,
+        )
+
+    def machine(self, points: Sequence[Given]) -> Machine:
+        """Where this ran; cores as planned for the most threads."""
+        widest = max(points, key=lambda given: (given.io_threads, given.generator_threads))
+        plan = self._plan([widest])
+        return Machine(
+            cpu_model=_cpu_model(),
+            kernel=platform.release(),
+            architecture=platform.machine(),
+            cores_available=len(self._allowed),
+            main_thread_core=plan.main,
+            io_thread_cores=sorted(plan.io) if widest.io_threads > 1 else [],
+            generator_cores=sorted(plan.generator),
+        )
+
+    def engine(self) -> Engine:
+        """What the engine says it is."""
+        fields = self._server_info
+        valkey = fields.get("valkey_version")
+        return Engine(
+            name="valkey" if valkey else "redis",
+            version=valkey or fields.get("redis_version", "unknown"),
+            path=str(self._binary),
+            sha256=sha256_of(self._binary),
+            build=fields.get("redis_build_id"),
+            allocator=fields.get("mem_allocator"),
+        )
+
+    def config_files(self) -> dict[str, dict[str, str]]:
+        """Configuration by file name: `config.yaml` for the fewest I/O threads."""
+        fewest = min(self.configs)
+        return {
+            "config.yaml" if threads == fewest else f"config-io-threads-{threads}.yaml": config
+            for threads, config in self.configs.items()
+        }
+
+    def warnings(self) -> list[str]:
+        """How many repetitions carry which flag."""
+        flags = [
+            flag
+            for repetitions in self.repetitions.values()
+            for repetition in repetitions
+            for flag in repetition.flags
+        ]
+        total = sum(len(repetitions) for repetitions in self.repetitions.values())
+        return [
+            f"{flags.count(flag)} of {total} repetitions are flagged `{flag}`"
+            for flag in dict.fromkeys(flags)
+        ]
+
+
+@contextmanager
+def _on_cores(cores: frozenset[int]) -> Iterator[None]:
+    """Keep the calling thread, which only waits and looks, off the engine's core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _cpu_model() -> str:
+    """Model name of the processor; on Arm, which names none, implementer and part numbers."""
+    fields = {}
+    for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    if "model name" in fields:
+        return fields["model name"]
+    numbers = [fields.get(name) for name in ("CPU implementer", "CPU part")]
+    return f"implementer {numbers[0]} part {numbers[1]}" if all(numbers) else platform.machine()
