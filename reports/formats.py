@@ -155,6 +155,16 @@ def rate_with_bounds(estimate: Interval | None) -> str:
     return with_bounds(estimate, rate_unit(estimate.value if estimate else None))
 
 
+def rate_with_margin(estimate: Interval | None) -> str:
+    """Format a throughput estimate with its relative half width, `1.18 M/s ±11%`."""
+    if estimate is None:
+        return UNKNOWN
+    if estimate.low is None or estimate.high is None or not estimate.value:
+        return rate(estimate.value)
+    margin = (estimate.high - estimate.low) / 2 / abs(estimate.value)
+    return f"{rate(estimate.value)} ±{percent(margin)}"
+
+
 def time_with_bounds(estimate: Interval | None) -> str:
     """Format a latency estimate in milliseconds, `0.93 ms (0.84–1.07)`."""
     return with_bounds(estimate, time_unit(estimate.value if estimate else None))
@@ -169,8 +179,6 @@ def percent(fraction: float | None, *, signed: bool = False) -> str:
     text = f"{scaled:.{decimals}f}"
     if float(text) == 0:
         return "0%"
-    if text.endswith(".0"):
-        text = text[:-2]
     sign = "+" if signed and scaled > 0 else ""
     return f"{sign}{text}%".replace("-", "−")
 

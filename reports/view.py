@@ -1,15 +1,12 @@
 """What the page says about each target: a study turned into strings, rows and figures."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from itertools import count as counter
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
-from markupsafe import Markup
-from matplotlib.figure import Figure
-
 from . import figures
-from .accuracy_view import calibration_view, parameter_rows
+from .basis_view import calibration_view, host_view
+from .drawing import Drawer, FigureView
 from .formats import (
     UNKNOWN,
     count,
@@ -47,43 +44,6 @@ from .wording import (
 )
 
 
-@dataclass(frozen=True)
-class FigureView:
-    """A figure at two widths, of which the page shows the one that fits."""
-
-    title: str
-    caption: str
-    wide: Markup
-    narrow: Markup
-
-
-class Drawer:
-    """Draws figures for one page and keeps their element ids apart."""
-
-    def __init__(self) -> None:
-        self._numbers = counter(1)
-
-    def draw(
-        self,
-        make: Callable[[int], Figure | None],
-        *,
-        title: str,
-        caption: str,
-        label: str,
-        width_px: int = figures.HALF_PX,
-    ) -> FigureView | None:
-        """Draw with `make(width_px)` at both widths; None when there is nothing to draw."""
-        drawn = [make(width) for width in (width_px, figures.NARROW_PX)]
-        if any(figure is None for figure in drawn):
-            return None
-        wide, narrow = (
-            Markup(figures.inline_svg(figure, prefix=f"f{next(self._numbers)}", label=label))
-            for figure in drawn
-            if figure is not None
-        )
-        return FigureView(title, caption, wide, narrow)
-
-
 def study_view(study: Json) -> dict[str, Any]:
     """Return the template's context for a whole study."""
     drawer = Drawer()
@@ -92,12 +52,12 @@ def study_view(study: Json) -> dict[str, Any]:
     calibration = mapping(study, "calibration")
     return {
         "title": str(study.get("title") or "Capacity study"),
-        "created": str(study.get("created") or ""),
+        "created": _moment(study.get("created")),
         "scenario_name": str(study.get("scenario_name") or ""),
         "targets": targets,
         "warnings": texts(study, "warnings"),
         "calibration": calibration_view(calibration, drawer) if calibration else None,
-        "host": _host_view(host, drawer) if host else None,
+        "host": host_view(host, drawer) if host else None,
         "provenance": _flat(mapping(study, "provenance")),
         "unknown": UNKNOWN,
     }
@@ -139,12 +99,13 @@ def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
 
 def _subtitle(target: Json) -> str:
     host, engine = mapping(target, "host"), mapping(target, "engine")
-    cores = number(host, "cores")
+    title = str(host.get("title") or host.get("id") or "")
+    cores = None if "core" in title else number(host, "cores")
     kinds = {"measured": "profile measured here", "catalogue": "profile from the catalogue"}
     kind = str(host.get("kind") or "")
     depth = engine.get("depth")
     parts = [
-        str(host.get("title") or host.get("id") or ""),
+        title,
         f"{cores:g} core{'' if cores == 1 else 's'}" if cores is not None else "",
         kinds.get(kind, kind),
         " ".join(str(engine[k]) for k in ("id", "version") if engine.get(k)),
@@ -213,6 +174,7 @@ def _limit_caption(recommendation: Json, setting: str) -> str:
 def _candidates(target: Json) -> list[dict[str, Any]]:
     key = swept_key(target)
     throughput = {x: interval(p, "throughput_rps") for x, p in swept_points(target)}
+    chosen = interval(mapping(target, "recommendation"), "throughput_rps")
     candidates = ordered_candidates(target)
     losses = [abs(number(row, "throughput_loss") or 0.0) for _, row, _ in candidates]
     most = max([*losses, 0.01])
@@ -220,7 +182,9 @@ def _candidates(target: Json) -> list[dict[str, Any]]:
         {
             "setting": plain(row.get(key)),
             "recommended": recommended,
-            "throughput": rate_with_bounds(throughput.get(x) if x is not None else None),
+            "throughput": rate_with_bounds(
+                chosen if recommended else throughput.get(x) if x is not None else None
+            ),
             "loss": "" if recommended else loss_phrase(row),
             "bar": round(100 * loss / most, 1),
             "gain": (number(row, "throughput_loss") or 0.0) < 0,
@@ -253,6 +217,15 @@ def _points(target: Json) -> list[list[str]]:
     return table
 
 
+def _moment(created: object) -> str:
+    """Return an ISO 8601 moment without its seconds; anything else as its text."""
+    try:
+        moment = datetime.fromisoformat(str(created))
+    except ValueError:
+        return str(created or "")
+    return moment.strftime("%Y-%m-%d %H:%M %Z").strip()
+
+
 _CALLED = {"rate_rps": "offered load", "key_bytes": "key size", "value_bytes": "value size"}
 
 
@@ -273,21 +246,8 @@ def _scenario(scenario: Json, prefix: str = "") -> list[tuple[str, str]]:
         elif isinstance(value, int | float):
             found.append((prefix + label, count(value)))
         else:
-            found.append((prefix + label, plain(value)))
+            found.append((prefix + label, plain(value).replace("_", " ")))
     return found
-
-
-def _host_view(host: Json, drawer: Drawer) -> dict[str, Any]:
-    return {
-        "id": str(host.get("id") or ""),
-        "figure": drawer.draw(
-            lambda width: figures.memory_latency(host, width_px=width),
-            title="Memory latency of the host",
-            caption="Each load depends on the one before it; steps are where a cache ends.",
-            label="Latency of a dependent load by working set.",
-        ),
-        "parameters": parameter_rows(rows(host, "rows")),
-    }
 
 
 def _flat(source: Json, prefix: str = "") -> list[tuple[str, str]]:

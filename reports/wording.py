@@ -81,8 +81,8 @@ def knee_phrase(recommendation: Json) -> str:
     if not knee:
         return ""
     if knee == mapping(recommendation, "setting"):
-        return f"The curve's knee is here too, at {setting_text(knee)}."
-    return f"The curve's knee is at {setting_text(knee)}."
+        return f"The curve’s knee is at the recommended {setting_text(knee)}."
+    return f"The curve’s knee is at {setting_text(knee)}."
 
 
 def next_limit_phrase(recommendation: Json) -> str:
@@ -104,7 +104,7 @@ def loss_phrase(row: Json) -> str:
         return "not predicted"
     low, high = number(row, "low"), number(row, "high")
     if low is not None and high is not None and low <= 0 <= high:
-        spread = f"{percent(low, signed=True)} to {percent(high, signed=True)}"
+        spread = f"{percent(-high, signed=True)} to {percent(-low, signed=True)}"
         return f"no clear difference ({spread})" if low != high else "no difference"
     if abs(loss) < _NEGLIGIBLE_LOSS:
         return "no difference"

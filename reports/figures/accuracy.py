@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..accuracy_text import is_rate, observed_and_predicted
 from ..formats import Unit, nanosecond_unit, percent, rate_unit
-from ..shapes import Json, number
+from ..shapes import Json
 from .canvas import (
     ACCENT,
-    INK,
     MAIN,
     MUTED,
     PAPER,
-    RULE,
     SHADE,
     WIDE_PX,
     add_axes,
@@ -27,25 +26,6 @@ from .canvas import (
 )
 
 _BANDS = (0.10, 0.20)
-
-
-def observed_and_predicted(point: Json) -> tuple[float, float] | None:
-    """Return the observed and predicted value of a calibration point, None when incomplete."""
-    found: list[float] = []
-    for stem in ("observed", "predicted"):
-        value = next(
-            (v for suffix in ("_ns", "_rps", "_ms", "") if (v := number(point, stem + suffix))),
-            None,
-        )
-        if value is None or value <= 0:
-            return None
-        found.append(value)
-    return found[0], found[1]
-
-
-def is_rate(quantity: str) -> bool:
-    """Tell whether a calibration quantity is a rate in requests a second, not a time in ns."""
-    return "rps" in quantity.lower() or "throughput" in quantity.lower()
 
 
 def accuracy(points: Sequence[Json], *, quantity: str, width_px: float = WIDE_PX) -> Figure | None:
@@ -74,14 +54,14 @@ def accuracy(points: Sequence[Json], *, quantity: str, width_px: float = WIDE_PX
     every = [value for pair, _ in found for value in pair]
     middle = math.sqrt(min(every) * max(every))
     unit = rate_unit(middle) if is_rate(quantity) else nanosecond_unit(middle)
-    symbol = unit.symbol.strip() if not is_rate(quantity) else unit.symbol.strip()
+    symbol = unit.symbol.strip()
     low, high = min(every) / unit.divisor / 1.25, max(every) / unit.divisor * 1.25
     narrow = width_px < 480
     left, gap = 46.0, 62.0
     with house_style():
         if narrow:
-            figure, left_axes = new_figure(width_px, 640, left=left, right=34, top=36, bottom=324)
-            right_axes = add_axes(figure, left=left, right=34, top=364, bottom=40)
+            figure, left_axes = new_figure(width_px, 670, left=left, right=34, top=36, bottom=354)
+            right_axes = add_axes(figure, left=left, right=34, top=390, bottom=40)
         else:
             panel = (width_px - left - gap - 70) / 2
             figure, left_axes = new_figure(
@@ -95,7 +75,7 @@ def accuracy(points: Sequence[Json], *, quantity: str, width_px: float = WIDE_PX
         _error_panel(right_axes, found, low, high, unit, symbol)
         header(figure, f"Predicted, {symbol}")
         if narrow:
-            figure.text(2 / width_px, 1 - 342 / 640, "Relative error", va="baseline")
+            figure.text(2 / width_px, 1 - 376 / 670, "Relative error", va="baseline")
         else:
             header(figure, "Relative error", x_px=left + panel + gap - 40)
     return figure
@@ -142,7 +122,7 @@ def _scatter_panel(
     for band, style in zip(_BANDS, ("solid", (0, (4, 3))), strict=True):
         for sign in (-1, 1):
             axes.plot(
-                ends, [v * (1 + sign * band) for v in ends], color=RULE, linewidth=1,
+                ends, [v * (1 + sign * band) for v in ends], color=MUTED, linewidth=0.6,
                 linestyle=style,
             )  # fmt: skip
     for role in sorted({role for _, role in found}):
@@ -199,7 +179,3 @@ def _error_panel(
             [predicted / observed - 1 for observed, predicted in pairs],
             role,
         )
-    axes.annotate(
-        "±20%", (1, 0.2), xycoords=("axes fraction", "data"), xytext=(4, -4),
-        textcoords="offset points", color=INK,
-    )  # fmt: skip

@@ -78,7 +78,7 @@ _RC: dict[str, Any] = {
 @contextmanager
 def house_style() -> Iterator[None]:
     """Apply the figures' matplotlib settings; needed while drawing and while saving."""
-    with matplotlib.rc_context(_RC):
+    with matplotlib.rc_context(_RC):  # type: ignore[arg-type,unused-ignore]
         yield
 
 

@@ -1,5 +1,7 @@
 """Throughput and utilisation against the swept setting, usually the number of I/O threads."""
 
+from itertools import pairwise
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -75,23 +77,23 @@ def scaling(target: Json, *, width_px: float = WIDE_PX) -> Figure | None:
         figure, axes = new_figure(
             width_px, 330 if narrow else 350, left=38, right=14, top=44, bottom=72
         )
-        ticks = round_ticks(1.16 * top_rps / unit.divisor, about=4 if narrow else 5)
-        axes.set_ylim(0, ticks[-1])
+        top = (1.2 * top_rps / unit.divisor) or 1.0
+        ticks = [t for t in round_ticks(top, about=4 if narrow else 5) if t <= top]
+        axes.set_ylim(0, top)
         _thread_axis(axes, xs, swept_key(target), width_px - 52)
         fixed_ticks(axes, "y", ticks, lambda value: f"{value:g}")
         horizontal_grid(axes)
         shaded = shade_ranges(axes, xs, [is_outside(p) for _, _, p in found])
         _band_and_line(axes, xs, estimates, unit.divisor)
-        _mark_cores(axes, target, xs, ticks[-1])
+        _mark_cores(axes, target, xs, top)
         _mark_knee(axes, knee_x(target), xs, estimates, unit.divisor, recommended_x(target))
         _mark_recommended(axes, recommended_x(target), xs, estimates, unit.divisor)
         _limit_strip(axes, xs, [str(p.get("bottleneck") or "") for _, _, p in found], width_px)
-        notes = ["band: 95% interval"] + (["grey: outside the calibrated range"] if shaded else [])
-        header(
-            figure,
-            f"Throughput, {unit.symbol.strip().removesuffix('/s')} requests/s".replace("  ", " "),
-            " · ".join(notes[::-1][:1] if narrow else notes),
-        )
+        strip = ["strip: what limits"] if any(p.get("bottleneck") for _, _, p in found) else []
+        grey = ["grey: not calibrated" if narrow else "grey: outside the calibrated range"]
+        notes = ["band: 95%" if narrow else "band: 95% interval", *strip, *(grey if shaded else [])]
+        prefix = unit.symbol.strip().removesuffix("/s")
+        header(figure, f"Throughput, {prefix} requests/s".replace("  ", " "), " · ".join(notes))
     return figure
 
 
@@ -184,7 +186,7 @@ def _limit_strip(axes: Axes, xs: list[float], limits: list[str], width_px: float
     px_per_x = (width_px - 52) / (high - low)
     height_px = 330 - 116 if width_px < 480 else 350 - 116
     y_px, thickness_px = -62.0, 16.0
-    edges = [low, *[(a + b) / 2 for a, b in zip(xs, xs[1:], strict=False)], high]
+    edges = [low, *[(a + b) / 2 for a, b in pairwise(xs)], high]
     start = 0
     for i in range(1, len(xs) + 1):
         if i < len(xs) and limits[i] == limits[start]:
@@ -195,8 +197,7 @@ def _limit_strip(axes: Axes, xs: list[float], limits: list[str], width_px: float
             _strip_patch(left, right, y_px / height_px, thickness_px / height_px, name, axes)
         )
         room_px = (right - left) * px_per_x - 8
-        first = "limited by: " if start == 0 else ""
-        options = [first + name, name, _SHORT_NAMES.get(name.lower(), name)]
+        options = [name, _SHORT_NAMES.get(name.lower(), name)]
         text = next((t for t in options if text_width_px(t, 11) <= room_px), "")
         axes.text(
             (left + right) / 2, (y_px + thickness_px / 2 - 4) / height_px, text,

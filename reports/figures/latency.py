@@ -1,5 +1,7 @@
 """Latency against offered load at one setting."""
 
+from itertools import pairwise
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -55,7 +57,7 @@ def latency_knee_rps(target: Json) -> float | None:
     if len(curve) < 2:
         return None
     goal_ms = KNEE_MULTIPLE * curve[0][1]
-    for (x0, y0), (x1, y1) in zip(curve, curve[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(curve):
         if y0 < goal_ms <= y1:
             return x0 + (x1 - x0) * (goal_ms - y0) / (y1 - y0)
     return None
@@ -101,12 +103,12 @@ def latency_by_load(target: Json, *, width_px: float = HALF_PX) -> Figure | None
         _latency_axis(axes, low_ms / unit_ms.divisor, high_ms / unit_ms.divisor)
         horizontal_grid(axes)
         outside = shade_ranges(axes, xs, [is_outside(p) for _, p in curve])
-        _mark_overload(axes, [x / unit.divisor for x in overloaded], xs)
+        overload_x = _mark_overload(axes, [x / unit.divisor for x in overloaded], xs)
         for colour, points in lines.values():
             _series(axes, points, colour, unit.divisor, unit_ms.divisor)
-        _label_ends(axes, lines, set(overloaded), unit_ms, height_px - 86)
+        _label_ends(axes, lines, unit_ms, height_px - 86)
         _mark_goal(axes, goal_ms, unit_ms)
-        _mark_knee(axes, latency_knee_rps(target), unit.divisor)
+        _mark_knee(axes, latency_knee_rps(target), unit.divisor, overload_x)
         note = "band: 95% interval" + (" · grey: outside the calibrated range" if outside else "")
         header(figure, f"Latency, {unit_ms.symbol.strip()}{_scale_word(axes)}", note)
     return figure
@@ -139,9 +141,10 @@ def _latency_axis(axes: Axes, low: float, high: float) -> None:
     fixed_ticks(axes, "y", ticks, lambda value: f"{value:g}")
 
 
-def _mark_overload(axes: Axes, overloaded: list[float], xs: list[float]) -> None:
+def _mark_overload(axes: Axes, overloaded: list[float], xs: list[float]) -> float | None:
+    """Shade the loads above capacity and return where they begin, None when there are none."""
     if not overloaded:
-        return
+        return None
     stable = [x for x in xs if x < overloaded[0]]
     start = (stable[-1] + overloaded[0]) / 2 if stable else 0.0
     axes.axvspan(start, axes.get_xlim()[1], color=SHADE, linewidth=0, zorder=0)
@@ -150,6 +153,7 @@ def _mark_overload(axes: Axes, overloaded: list[float], xs: list[float]) -> None
         "overloaded", (start, 1), xycoords=("data", "axes fraction"), xytext=(-4, -12),
         textcoords="offset points", ha="right", color=MUTED,
     )  # fmt: skip
+    return start
 
 
 def _series(
@@ -172,7 +176,6 @@ def _series(
 def _label_ends(
     axes: Axes,
     lines: dict[str, tuple[str, list[tuple[float, Interval]]]],
-    overloaded: set[float],
     unit: Unit,
     span_px: float,
 ) -> None:
@@ -189,7 +192,6 @@ def _label_ends(
             name, (1, place), xycoords="axes fraction", xytext=(5, 0),
             textcoords="offset points", va="center", color=lines[name][0], weight="bold",
         )  # fmt: skip
-    del overloaded
 
 
 def _mark_goal(axes: Axes, goal_ms: float | None, unit: Unit) -> None:
@@ -205,15 +207,19 @@ def _mark_goal(axes: Axes, goal_ms: float | None, unit: Unit) -> None:
     )  # fmt: skip
 
 
-def _mark_knee(axes: Axes, knee_rps: float | None, divisor: float) -> None:
+def _mark_knee(
+    axes: Axes, knee_rps: float | None, divisor: float, overload_x: float | None
+) -> None:
     if knee_rps is None:
         return
     x = knee_rps / divisor
     axes.axvline(x, color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
     low, high = axes.get_xlim()
     left = (x - low) / (high - low) > 0.5
+    # The word "overloaded" stands at the same height, to the left of where overload begins.
+    crowded = overload_x is not None
     axes.annotate(
-        f"knee: p99 doubled, {rate(knee_rps)}", (x, 0), xycoords=("data", "axes fraction"),
-        xytext=(-5 if left else 5, 6), textcoords="offset points",
+        f"knee: p99 doubled, {rate(knee_rps)}", (x, 1), xycoords=("data", "axes fraction"),
+        xytext=(-5 if left else 5, -29 if crowded else -12), textcoords="offset points",
         ha="right" if left else "left", color=INK,
     )  # fmt: skip

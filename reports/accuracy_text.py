@@ -1,21 +1,35 @@
-"""What the page and the terminal say about the calibration: accuracy, worst points, parameters."""
+"""Accuracy and parameters of a calibration as rows of text, for the page and the terminal."""
 
 from collections.abc import Iterable
 from statistics import median
-from typing import TYPE_CHECKING, Any
 
-from .figures.accuracy import accuracy, is_rate, observed_and_predicted
-from .figures.canvas import WIDE_PX
 from .formats import UNKNOWN, byte_size, nanoseconds, percent, plain, rate
 from .shapes import Json, mapping, number, rows
-
-if TYPE_CHECKING:
-    from .view import Drawer
 
 WORST_POINTS = 8
 
 _ROLES = {"fit": "fitted", "holdout": "held out"}
+_UNITS = {"us": "µs", "gbit_per_s": "Gbit/s", "gb_per_s": "GB/s"}
 _QUANTITIES = {"throughput_rps": "throughput"}
+
+
+def observed_and_predicted(point: Json) -> tuple[float, float] | None:
+    """Return the observed and predicted value of a calibration point, None when incomplete."""
+    found: list[float] = []
+    for stem in ("observed", "predicted"):
+        value = next(
+            (v for suffix in ("_ns", "_rps", "_ms", "") if (v := number(point, stem + suffix))),
+            None,
+        )
+        if value is None or value <= 0:
+            return None
+        found.append(value)
+    return found[0], found[1]
+
+
+def is_rate(quantity: str) -> bool:
+    """Tell whether a calibration quantity is a rate in requests a second, not a time in ns."""
+    return "rps" in quantity.lower() or "throughput" in quantity.lower()
 
 
 def role_name(role: object) -> str:
@@ -25,7 +39,8 @@ def role_name(role: object) -> str:
 
 def quantity_name(quantity: object) -> str:
     """Return how a reader calls a quantity."""
-    return _QUANTITIES.get(str(quantity), str(quantity or "value"))
+    name = str(quantity or "value").replace(" ns/request", " time per request")
+    return _QUANTITIES.get(name, name)
 
 
 def quantities(points: Iterable[Json]) -> dict[str, list[Json]]:
@@ -146,7 +161,7 @@ def parameter_rows(parameters: Iterable[Json]) -> list[dict[str, str]]:
             {
                 "name": str(row.get("name") or UNKNOWN),
                 "value": show(row.get("value")),
-                "unit": "" if is_size or unit in ("1", "none") else unit,
+                "unit": "" if is_size or unit in ("1", "none") else _UNITS.get(unit, unit),
                 "range": f"{show(low)} – {show(high)}"
                 if low is not None and high is not None
                 else "",
@@ -155,32 +170,3 @@ def parameter_rows(parameters: Iterable[Json]) -> list[dict[str, str]]:
             }
         )
     return table
-
-
-def calibration_view(calibration: Json, drawer: "Drawer") -> dict[str, Any]:
-    """Return the template's context for the calibration."""
-    engine = mapping(calibration, "engine")
-    drawn = []
-    for quantity, group in quantities(rows(calibration, "points")).items():
-
-        def make(width: int, group: list[Json] = group, quantity: str = quantity) -> Any:
-            return accuracy(group, quantity=quantity, width_px=width)
-
-        name = quantity_name(quantity)
-        view = drawer.draw(
-            make,
-            title=f"Predicted against observed: {name}",
-            caption="Dashes: ±20%; inner rules: ±10%. Held-out points took no part in the fit.",
-            label=f"Predicted against observed {name}, fitted and held-out points.",
-            width_px=WIDE_PX,
-        )
-        if view is not None:
-            drawn.append(view)
-    return {
-        "engine": " ".join(str(engine[k]) for k in ("id", "version") if engine.get(k)),
-        "depth": str(engine.get("depth") or ""),
-        "rows": accuracy_rows(calibration),
-        "figures": drawn,
-        "worst": worst_points(calibration),
-        "parameters": parameter_rows(rows(calibration, "parameters")),
-    }

@@ -1,0 +1,53 @@
+"""What the predictions rest on, for the page: calibration and host profile."""
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from . import figures
+from .accuracy_text import accuracy_rows, parameter_rows, quantities, quantity_name, worst_points
+from .drawing import Drawer
+from .shapes import Json, mapping, rows
+
+
+def calibration_view(calibration: Json, drawer: Drawer) -> dict[str, Any]:
+    """Return the template's context for the calibration."""
+    engine = mapping(calibration, "engine")
+    drawn = []
+    for quantity, group in quantities(rows(calibration, "points")).items():
+
+        def make(width: int, group: list[Json] = group, quantity: str = quantity) -> Figure | None:
+            return figures.accuracy(group, quantity=quantity, width_px=width)
+
+        name = quantity_name(quantity)
+        view = drawer.draw(
+            make,
+            title=f"Predicted against observed: {name}",
+            caption="Shaded: within ±20%; inner lines: ±10%. Held-out points were not fitted.",
+            label=f"Predicted against observed {name}, fitted and held-out points.",
+            width_px=figures.WIDE_PX,
+        )
+        if view is not None:
+            drawn.append(view)
+    return {
+        "engine": " ".join(str(engine[k]) for k in ("id", "version") if engine.get(k)),
+        "depth": str(engine.get("depth") or ""),
+        "rows": accuracy_rows(calibration),
+        "figures": drawn,
+        "worst": worst_points(calibration),
+        "parameters": parameter_rows(rows(calibration, "parameters")),
+    }
+
+
+def host_view(host: Json, drawer: Drawer) -> dict[str, Any]:
+    """Return the template's context for the host profile."""
+    return {
+        "id": str(host.get("id") or ""),
+        "figure": drawer.draw(
+            lambda width: figures.memory_latency(host, width_px=width),
+            title="Memory latency of the host",
+            caption="Each load depends on the one before it; steps are where a cache ends.",
+            label="Latency of a dependent load by working set.",
+        ),
+        "parameters": parameter_rows(rows(host, "rows")),
+    }

@@ -1,0 +1,45 @@
+"""What the terminal's tables share."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .shapes import Json, mapping
+
+MOST_WARNINGS = 6
+
+
+def plain_table() -> Table:
+    """Return a table without rules, two spaces between its columns."""
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+
+
+def print_warning(warning: str, console: Console) -> None:
+    """Print one warning, wrapped beside its mark."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column()
+    table.add_column(overflow="fold", ratio=1)
+    table.add_row(Text("!", style="bold yellow"), Text(warning))
+    console.print(table)
+
+
+def print_warnings(warnings: list[str], console: Console) -> None:
+    """Print the first few warnings and how many more there are."""
+    if not warnings:
+        return
+    console.print()
+    for warning in warnings[:MOST_WARNINGS]:
+        print_warning(warning, console)
+    if len(warnings) > MOST_WARNINGS:
+        console.print(Text(f"  and {len(warnings) - MOST_WARNINGS} more", style="dim"))
+
+
+def varying_keys(points: Sequence[Json]) -> list[str]:
+    """Return the keys of `given` that differ between points; all of them when none does."""
+    keys = list(dict.fromkeys(str(key) for point in points for key in mapping(point, "given")))
+    varying = [
+        key for key in keys if len({repr(mapping(point, "given").get(key)) for point in points}) > 1
+    ]
+    return varying or keys

@@ -1,0 +1,251 @@
+"""Results in a terminal: readable at 80 columns, with or without colour.
+
+Every function prints to the rich console it is given and treats strings as text, never as rich
+markup. Commands and configuration are printed unwrapped, so that they can be copied.
+"""
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from .console import plain_table, print_warning, print_warnings, varying_keys
+from .formats import (
+    UNKNOWN,
+    interval,
+    milliseconds,
+    percent,
+    plain,
+    rate_with_bounds,
+    rate_with_margin,
+)
+from .shapes import (
+    Json,
+    all_warnings,
+    io_utilisation,
+    mapping,
+    number,
+    recommended_point,
+    rows,
+    setting_name,
+    swept_key,
+    swept_points,
+    texts,
+)
+from .terminal_accuracy import print_accuracy, print_calibration, print_validation
+from .wording import (
+    action,
+    headline_facts,
+    key_facts,
+    knee_phrase,
+    loss_phrase,
+    ordered_candidates,
+)
+
+__all__ = [
+    "print_calibration",
+    "print_points",
+    "print_recommendation",
+    "print_study",
+    "print_validation",
+]
+
+_BAR_CELLS = 8
+_SHORT_LIMITS = {"main thread": "main", "i/o threads": "I/O", "load generator": "load"}
+
+
+def print_study(study: Json, console: Console) -> None:
+    """Print what a study found: for each target the recommendation, then the accuracy."""
+    title = str(study.get("title") or "Capacity study")
+    console.print(Text(title, style="bold"), Text(str(study.get("created") or ""), style="dim"))
+    for warning in texts(study, "warnings"):
+        print_warning(warning, console)
+    targets = rows(study, "targets")
+    if not targets:
+        console.print("This study holds no target, so there is nothing to recommend.")
+    for target in targets:
+        console.print()
+        console.print(Rule(Text(str(target.get("name") or "target")), align="left", style="dim"))
+        _print_subtitle(target, console)
+        print_recommendation(
+            mapping(target, "recommendation"), console, points=rows(target, "points")
+        )
+        print_warnings(all_warnings(target), console)
+    calibration = mapping(study, "calibration")
+    if calibration:
+        console.print()
+        console.print(Rule("Calibration", align="left", style="dim"))
+        print_accuracy(calibration, console)
+
+
+def _print_subtitle(target: Json, console: Console) -> None:
+    host, engine = mapping(target, "host"), mapping(target, "engine")
+    parts = [
+        str(host.get("title") or host.get("id") or ""),
+        " ".join(str(engine[key]) for key in ("id", "version") if engine.get(key)),
+    ]
+    text = ", ".join(part for part in parts if part)
+    if text:
+        console.print(Text(text, style="dim"))
+
+
+def print_recommendation(
+    recommendation: Json, console: Console, *, points: list[Json] | None = None
+) -> None:
+    """Print a recommendation: the setting, its facts, the alternatives, how to check it.
+
+    Parameters
+    ----------
+    recommendation
+        What `forecache recommend` found.
+    console
+        Where to print.
+    points
+        The predicted points it rests on; with them latency, utilisation and the curve are shown.
+    """
+    target = {"points": points or [], "recommendation": recommendation}
+    point = recommended_point(target)
+    console.print(Text(action(recommendation), style="bold green"))
+    facts = headline_facts(recommendation, point)
+    if facts:
+        console.print(Text("; ".join(facts), style="bold"))
+    knee = knee_phrase(recommendation)
+    if knee:
+        console.print(Text(knee))
+    _print_facts(key_facts(recommendation, point), console)
+    if points:
+        console.print()
+        _print_curve(target, console)
+    _print_candidates(target, console)
+    _print_checks(recommendation, console)
+
+
+def _print_facts(facts: list[tuple[str, str]], console: Console) -> None:
+    if not facts:
+        return
+    console.print()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in facts:
+        table.add_row(Text(label), Text(text))
+    console.print(table)
+
+
+def _bar(value: float | None, highest: float) -> Text:
+    """Return a bar of at most eight cells, in steps of half a cell."""
+    if value is None or highest <= 0:
+        return Text("")
+    halves = round(2 * _BAR_CELLS * max(0.0, min(1.0, value / highest)))
+    return Text("━" * (halves // 2) + ("╸" if halves % 2 else ""), style="blue")
+
+
+def _limit_name(point: Json) -> str:
+    name = str(point.get("bottleneck") or UNKNOWN)
+    return _SHORT_LIMITS.get(name.lower(), name)
+
+
+def _print_curve(target: Json, console: Console) -> None:
+    """Print the throughput curve as a table with bars, the recommended row marked."""
+    found = swept_points(target)
+    chosen = recommended_point(target)
+    estimates = [interval(point, "throughput_rps") for _, point in found]
+    highest = max((e.value for e in estimates if e), default=0.0)
+    table = plain_table()
+    table.add_column("")
+    table.add_column(setting_name(swept_key(target)), justify="right")
+    table.add_column("requests/s (95%)", no_wrap=True)
+    table.add_column("", width=_BAR_CELLS)
+    table.add_column("p99", justify="right", no_wrap=True)
+    for name in ("main", "I/O", "load"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("limit", overflow="fold")
+    for (x, point), estimate in zip(found, estimates, strict=True):
+        p99 = interval(point, "p99_ms")
+        is_chosen = bool(chosen) and point is chosen
+        table.add_row(
+            "▶" if is_chosen else "",
+            f"{x:g}",
+            rate_with_bounds(estimate),
+            _bar(estimate.value if estimate else None, highest),
+            milliseconds(p99.value) if p99 else UNKNOWN,
+            percent(number(point, "main_thread_utilisation")),
+            _mean_percent(io_utilisation(point)),
+            percent(number(point, "load_generator_utilisation")),
+            Text(_limit_name(point)),
+            style="bold" if is_chosen else None,
+        )
+    console.print(table)
+
+
+def _mean_percent(utilisations: list[float]) -> str:
+    return percent(sum(utilisations) / len(utilisations)) if utilisations else UNKNOWN
+
+
+def _print_candidates(target: Json, console: Console) -> None:
+    """Print each alternative with its loss of throughput and why it was not chosen."""
+    key = swept_key(target)
+    alternatives = [row for _, row, chosen in ordered_candidates(target) if not chosen]
+    if not alternatives:
+        return
+    console.print()
+    console.print(Text("Why not another setting", style="bold"))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold", max_width=24)
+    table.add_column(overflow="fold", ratio=1)
+    for row in alternatives:
+        table.add_row(
+            Text(plain(row.get(key))),
+            Text(loss_phrase(row)),
+            Text(str(row.get("why_not") or ""), style="dim"),
+        )
+    console.print(Padding(table, (0, 0, 0, 1)))
+
+
+def _print_checks(recommendation: Json, console: Console) -> None:
+    for label, key in (("valkey.conf", "conf"), ("Check it with", "benchmark_command")):
+        text = str(recommendation.get(key) or "").strip()
+        if text:
+            console.print()
+            console.print(Text(label, style="bold"))
+            for line in text.splitlines():
+                console.print(Text("  " + line, style="cyan"), soft_wrap=True)
+    advice = str(recommendation.get("measure_next") or "")
+    if advice:
+        console.print()
+        console.print(Text.assemble(("To be surer: ", "bold"), advice))
+
+
+def print_points(result: Json, console: Console) -> None:
+    """Print the points that `forecache simulate` or `sweep` predicted, one row each.
+
+    The leading columns are what the sweep varies.
+    """
+    points = rows(result, "points")
+    keys = varying_keys(points)
+    table = plain_table()
+    for key in keys:
+        table.add_column(setting_name(str(key)), justify="right", overflow="fold")
+    table.add_column("requests/s ±95%", no_wrap=True)
+    table.add_column("p50", justify="right", no_wrap=True)
+    table.add_column("p99", justify="right", no_wrap=True)
+    for name in ("main", "I/O", "load"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("limit", overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    for point in points:
+        latencies = [interval(point, key) for key in ("p50_ms", "p99_ms")]
+        table.add_row(
+            *(Text(plain(mapping(point, "given").get(key))) for key in keys),
+            rate_with_margin(interval(point, "throughput_rps")),
+            *(milliseconds(latency.value) if latency else UNKNOWN for latency in latencies),
+            percent(number(point, "main_thread_utilisation")),
+            _mean_percent(io_utilisation(point)),
+            percent(number(point, "load_generator_utilisation")),
+            Text(_limit_name(point)),
+            Text(str(point.get("verdict") or UNKNOWN).lower()),
+        )
+    console.print(table)
+    print_warnings(all_warnings({"points": points}), console)

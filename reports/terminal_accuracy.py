@@ -1,0 +1,169 @@
+"""Calibration and validation in a terminal."""
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from .accuracy_text import accuracy_rows, worst_points
+from .console import plain_table, print_warnings, varying_keys
+from .formats import (
+    UNKNOWN,
+    Interval,
+    interval,
+    milliseconds,
+    percent,
+    plain,
+    rate,
+    rate_with_bounds,
+    time_with_bounds,
+)
+from .shapes import Json, mapping, number, rows, setting_name, setting_text, texts
+
+
+def print_calibration(calibration: Json, console: Console) -> None:
+    """Print how well a fit describes the observations and the parameters it found."""
+    print_accuracy(calibration, console)
+    worst = worst_points(calibration)[:5]
+    if worst:
+        console.print()
+        console.print(Text("Largest errors", style="bold"))
+        table = Table.grid(padding=(0, 2))
+        table.add_column(overflow="fold")
+        for _ in range(3):
+            table.add_column(justify="right", no_wrap=True)
+        for given, _, role, observed, predicted, error in worst:
+            table.add_row(Text(f"{given} ({role})"), observed, f"→ {predicted}", error)
+        console.print(Padding(table, (0, 0, 0, 1)))
+    parameters = rows(calibration, "parameters")
+    if parameters:
+        console.print()
+        _print_parameters(parameters, console)
+
+
+def print_accuracy(calibration: Json, console: Console) -> None:
+    """Print the errors of fitted and held-out points."""
+    engine = mapping(calibration, "engine")
+    name = " ".join(str(engine[key]) for key in ("id", "version") if engine.get(key))
+    if name:
+        depth = f", profiled to depth {engine['depth']}" if engine.get("depth") else ""
+        console.print(Text(f"Engine {name}{depth}"))
+    found = accuracy_rows(calibration)
+    if not found:
+        console.print("The calibration lists no accuracy.")
+        return
+    table = plain_table()
+    table.add_column("quantity", overflow="fold")
+    table.add_column("points")
+    for column in ("median error", "worst", "n"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for cells in found:
+        table.add_row(*(Text(cell) for cell in cells))
+    console.print(table)
+
+
+def _print_parameters(parameters: list[Json], console: Console) -> None:
+    table = plain_table()
+    table.add_column("parameter", overflow="fold")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("unit", overflow="fold")
+    table.add_column("range", no_wrap=True)
+    table.add_column("kind", no_wrap=True)
+    table.add_column("note", overflow="fold")
+    for row in parameters:
+        low, high = number(row, "low"), number(row, "high")
+        unit = str(row.get("unit") or "")
+        table.add_row(
+            Text(str(row.get("name") or UNKNOWN)),
+            plain(row.get("value")),
+            Text("" if unit == "1" else unit),
+            f"{plain(low)}–{plain(high)}" if low is not None and high is not None else "",
+            Text(str(row.get("kind") or "")),
+            Text(str(row.get("note") or ""), style="dim"),
+        )
+    console.print(table)
+
+
+def print_validation(validation: Json, console: Console) -> None:
+    """Print predictions against a dataset: every point, the errors by metric, the knee."""
+    console.print(Text(str(validation.get("dataset") or "dataset"), style="bold"))
+    points = rows(validation, "points")
+    for metric in _metrics(points):
+        _print_validated_metric(points, metric, console)
+    summary = mapping(validation, "summary")
+    if summary:
+        console.print()
+        table = plain_table()
+        table.add_column("metric", no_wrap=True)
+        for column in ("median error", "worst", "in interval", "n"):
+            table.add_column(column, justify="right", no_wrap=True)
+        for metric, entry in summary.items():
+            table.add_row(
+                Text(_metric_name(str(metric))),
+                percent(number(entry, "median_ape")),
+                percent(number(entry, "max_ape")),
+                percent(number(entry, "coverage")),
+                plain(entry.get("n") if hasattr(entry, "get") else None),
+            )
+        console.print(table)
+    knee = mapping(validation, "knee")
+    if knee:
+        console.print()
+        console.print(
+            Text(f"Knee: observed {_knee(knee.get('observed'))}, ")
+            + Text(f"predicted {_knee(knee.get('predicted'))}")
+        )
+    print_warnings(texts(validation, "warnings"), console)
+
+
+def _metrics(points: list[Json]) -> list[str]:
+    return list(dict.fromkeys(str(m) for point in points for m in mapping(point, "predicted")))
+
+
+def _metric_name(metric: str) -> str:
+    return {"throughput_rps": "throughput"}.get(metric, metric.removesuffix("_ms"))
+
+
+def _print_validated_metric(points: list[Json], metric: str, console: Console) -> None:
+    keys = varying_keys(points)
+    console.print()
+    console.print(Text(_metric_name(metric), style="bold"))
+    show = milliseconds if metric.endswith("_ms") else rate if metric.endswith("_rps") else plain
+    table = plain_table()
+    for key in keys:
+        table.add_column(setting_name(key), justify="right", overflow="fold")
+    table.add_column("role", overflow="fold")
+    table.add_column("observed", justify="right", no_wrap=True)
+    table.add_column("predicted (95%)", justify="right", no_wrap=True)
+    table.add_column("error", justify="right", no_wrap=True)
+    table.add_column("band", overflow="fold")
+    for point in points:
+        predicted = interval(mapping(point, "predicted"), metric)
+        table.add_row(
+            *(Text(plain(mapping(point, "given").get(key))) for key in keys),
+            Text(str(point.get("role") or "")),
+            show(_observed(point, metric)),
+            _show_interval(predicted, metric),
+            percent(number(mapping(point, "relative_error"), metric), signed=True),
+            Text(str(point.get("band") or "")),
+        )
+    console.print(table)
+
+
+def _observed(point: Json, metric: str) -> float | None:
+    found = interval(mapping(point, "observed"), metric)
+    return found.value if found else None
+
+
+def _show_interval(estimate: Interval | None, metric: str) -> str:
+    if metric.endswith("_rps"):
+        return rate_with_bounds(estimate)
+    if metric.endswith("_ms"):
+        return time_with_bounds(estimate)
+    return plain(estimate.value) if estimate else UNKNOWN
+
+
+def _knee(found: object) -> str:
+    return setting_text(found) if isinstance(found, Mapping) else plain(found)
