@@ -8,9 +8,14 @@ import sys
 import time
 from typing import TextIO
 
+# In a log, steps of one kind (the same first word) come at most this often.
+_LOG_INTERVAL_S = 5.0
+
 
 class Progress:
     """Prints each step once; on a terminal the line of the current step is rewritten.
+
+    In a log, where every step is a line of its own, steps of one kind are thinned out.
 
     Parameters
     ----------
@@ -23,6 +28,8 @@ class Progress:
         self._terminal = self._stream.isatty()
         self._start_s = time.monotonic()
         self._last = ""
+        self._kind = ""
+        self._kind_shown_s = 0.0
 
     def __call__(self, message: str) -> None:
         """Show one step; the same message twice in a row is shown once."""
@@ -31,6 +38,11 @@ class Progress:
             return
         self._last = message
         elapsed_s = time.monotonic() - self._start_s
+        kind = message.split()[0]
+        again = kind == self._kind and elapsed_s - self._kind_shown_s < _LOG_INTERVAL_S
+        if again and not self._terminal:
+            return
+        self._kind, self._kind_shown_s = kind, elapsed_s
         line = f"[{elapsed_s:5.1f} s] {message}"
         try:
             if self._terminal:

@@ -1,5 +1,7 @@
 """Tables on standard output for what is catalogued, captured or observed."""
 
+import os
+import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,17 +12,24 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from forecache.calibration.bundle import Bundle
     from forecache.hwprofiles.schema import HostProfile
 
-# Wide enough that a file or a pipe gets every row on one line.
-_PIPE_COLUMNS = 200
+# What a file or a pipe gets; a listing with sources is wider, so that a row stays one line.
+_PIPE_COLUMNS = 120
+_LISTING_COLUMNS = 200
 
 
-def console() -> Console:
-    """Return a console on standard output, as wide as the terminal, or wide when there is none."""
-    return Console(
-        width=None if sys.stdout.isatty() else _PIPE_COLUMNS, highlight=False, soft_wrap=False
-    )
+def console(*, pipe_columns: int = _PIPE_COLUMNS) -> Console:
+    """Return a console on standard output, as wide as the terminal or as `COLUMNS` says.
+
+    Parameters
+    ----------
+    pipe_columns
+        Width where there is no terminal.
+    """
+    sized = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(width=None if sized else pipe_columns, highlight=False)
 
 
 def table(title: str, *headings: str) -> Table:
@@ -29,7 +38,7 @@ def table(title: str, *headings: str) -> Table:
         title=escape(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
     for heading in headings:
-        made.add_column(heading.lstrip(">"), justify="right" if heading[0] == ">" else "left")
+        made.add_column(heading.lstrip(">"), justify="right" if heading.startswith(">") else "left")
     return made
 
 
@@ -58,7 +67,7 @@ def span(row: Mapping[str, Any]) -> str:
 
 def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Print hosts, instances and engines, one row each."""
-    out = console()
+    out = console(pipe_columns=_LISTING_COLUMNS)
     hosts = table("Hosts", "name", "what", "ISA", ">cores", ">GHz", ">last cache", ">memory ns")
     for row in result["hosts"]:
         hosts.add_row(
@@ -97,7 +106,7 @@ def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
 
 def print_entry(result: Mapping[str, Any]) -> None:
     """Print one entry of the catalogue with range and origin of every number."""
-    out = console()
+    out = console(pipe_columns=_LISTING_COLUMNS)
     out.print(f"[bold]{escape(result['id'])}[/bold]: {escape(result['title'])}")
     for name, value in result["about"].items():
         out.print(f"{escape(name)}: {escape(str(value))}")
@@ -138,3 +147,80 @@ def print_host(host: "HostProfile") -> None:
     out.print(made)
     for note in host.notes:
         out.print(f"- {escape(note)}")
+
+
+def bundle_summary(bundle: "Bundle") -> dict[str, Any]:
+    """Return what was run and the median of every point over its repetitions, as plain data."""
+    return {
+        "bundle": str(bundle.path),
+        "manifest": bundle.manifest.model_dump(mode="json"),
+        "points": [
+            {
+                "given": point.given.model_dump(mode="json"),
+                **{
+                    name: statistics.median(getattr(row, name) for row in point.repetitions)
+                    for name in _POINT_FIELDS
+                },
+                "repetitions": len(point.repetitions),
+                "flags": sorted({flag for row in point.repetitions for flag in row.flags}),
+            }
+            for point in bundle.points
+        ],
+    }
+
+
+_POINT_FIELDS = (
+    "throughput_rps",
+    "mean_ms",
+    "p50_ms",
+    "p90_ms",
+    "p99_ms",
+    "p999_ms",
+    "server_cpu_ns_per_request",
+    "main_thread_utilisation",
+    "generator_utilisation",
+)
+
+
+def print_bundle(bundle: "Bundle") -> None:
+    """Print what was observed, one row a point, medians over the repetitions."""
+    out = console()
+    engine, machine = bundle.manifest.engine, bundle.manifest.machine
+    out.print(f"[bold]{escape(engine.name)} {escape(engine.version)}[/bold] ({engine.path})")
+    out.print(f"on {escape(machine.cpu_model)}, kernel {escape(machine.kernel)}")
+    made = table(
+        "", "point", "role", ">requests/s", ">server CPU ns", ">p99 ms", ">main", ">generator", ""
+    )
+    for row, point in zip(bundle_summary(bundle)["points"], bundle.points, strict=True):
+        made.add_row(
+            escape(point.given.label()),
+            point.given.role,
+            number(round(row["throughput_rps"])),
+            number(round(row["server_cpu_ns_per_request"])),
+            number(row["p99_ms"]),
+            f"{row['main_thread_utilisation']:.0%}",
+            f"{row['generator_utilisation']:.0%}",
+            escape(", ".join(row["flags"])),
+        )
+    out.print(made)
+    for text in [*bundle.manifest.warnings, *bundle.manifest.left_out]:
+        out.print(f"- {escape(text)}")
+
+
+def print_explanation(result: Mapping[str, Any]) -> None:
+    """Print for every point how long each stage of a request takes, and on which thread."""
+    out = console()
+    for point in result.get("points", []):
+        given = ", ".join(f"{name} {value}" for name, value in point.get("given", {}).items())
+        stages = point.get("stages") or []
+        total_us = sum(stage["us_per_request"] for stage in stages)
+        made = table(given or "one point", "stage", "thread", ">µs per request", ">share")
+        for stage in stages:
+            share = stage["us_per_request"] / total_us if total_us else 0.0
+            made.add_row(
+                escape(stage["stage"]),
+                escape(stage["thread"]),
+                number(stage["us_per_request"]),
+                f"{share:.0%}",
+            )
+        out.print(made)

@@ -55,7 +55,7 @@ def observe(
     from forecache.tables import bundle_summary, print_bundle
 
     if as_json:
-        click.echo(to_json(bundle_summary(bundle, out)))
+        click.echo(to_json(bundle_summary(bundle)))
     else:
         print_bundle(bundle)
 
@@ -92,8 +92,9 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
         click.echo(to_json(report))
         return
     from forecache.reports.terminal import print_calibration
+    from forecache.tables import console
 
-    print_calibration(report)
+    print_calibration(report, console())
 
 
 @verb(
@@ -119,5 +120,6 @@ def validate(
         click.echo(to_json(result))
         return
     from forecache.reports.terminal import print_validation
+    from forecache.tables import console
 
-    print_validation(result)
+    print_validation(result, console())

@@ -30,9 +30,10 @@ def simulate(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal import print_simulation
+    from forecache.reports.terminal import print_points
+    from forecache.tables import console
 
-    print_simulation(result)
+    print_points(result, console())
 
 
 @verb(
@@ -57,8 +58,9 @@ def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
         click.echo(to_json(result))
         return
     from forecache.reports.terminal import print_recommendation
+    from forecache.tables import console
 
-    print_recommendation(result)
+    print_recommendation(result["recommendation"], console(), points=result["points"])
 
 
 @verb(
@@ -77,6 +79,6 @@ def explain(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal import print_explanation
+    from forecache.tables import print_explanation
 
     print_explanation(result)

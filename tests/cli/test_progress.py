@@ -1,0 +1,62 @@
+"""Progress is there for a person to read, and never in the way."""
+
+import io
+
+import pytest
+
+from forecache import progress as module
+from forecache.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Closed(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(text)
+
+
+def steps(stream: io.StringIO) -> list[str]:
+    return [line.split("] ")[1] for line in stream.getvalue().splitlines()]
+
+
+def test_a_log_has_one_line_for_a_step() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    for message in ("loading", "loading", "fitting two\nthings"):
+        progress(message)
+    progress.close()
+    assert steps(stream) == ["loading", "fitting two things"]
+
+
+def test_a_log_has_few_of_many_steps_of_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now_s[0])
+    stream = io.StringIO()
+    progress = Progress(stream)
+    for number in range(20):
+        progress(f"measuring {number}")
+        now_s[0] += 1.0
+    progress("fitting")
+    assert steps(stream) == [*(f"measuring {number}" for number in (0, 5, 10, 15)), "fitting"]
+
+
+def test_a_terminal_shows_every_step_on_one_line_and_leaves_it_empty() -> None:
+    stream = Terminal()
+    progress = Progress(stream)
+    for number in range(3):
+        progress(f"measuring {number}")
+    progress.close()
+    text = stream.getvalue()
+    assert "\n" not in text
+    assert all(f"measuring {number}" in text for number in range(3))
+    assert text.endswith("\r\x1b[2K")
+
+
+def test_work_goes_on_when_nobody_listens() -> None:
+    progress = Progress(Closed())
+    progress("measuring")
+    progress("fitting")
+    progress.close()
