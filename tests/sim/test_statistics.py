@@ -13,6 +13,7 @@ from forecache.sim.statistics import (
     Estimate,
     mean_interval,
     mser5,
+    mser5_across,
     paired_difference,
     quantile_interval,
     student_t,
@@ -115,6 +116,18 @@ def test_mser5_matches_the_definition() -> None:
     batches = series[:200].reshape(-1, MSER_BATCH).mean(axis=1)
     criterion = [batches[cut:].var() / (len(batches) - cut) for cut in range(len(batches) - 4)]
     assert mser5(series).cut == int(np.argmin(criterion)) * MSER_BATCH
+
+
+def test_mser5_across_averages_and_takes_the_shortest() -> None:
+    rng = np.random.default_rng(8)
+    series = [rng.normal(size=size) for size in (1000, 1003, 1100)]
+    for values in series:
+        values[:200] += 4.0
+    average = np.mean([values[:1000] for values in series], axis=0)
+    assert mser5_across(series) == mser5(average)
+    assert 200 <= mser5_across(series).cut <= 220
+    with pytest.raises(ValueError, match="at least one"):
+        mser5_across([])
 
 
 def test_mser5_needs_ten_batches() -> None:

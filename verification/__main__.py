@@ -1,0 +1,105 @@
+"""`python -m verification [--list] [NAME ...]` from the root of the checkout."""
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numba
+import numpy
+import scipy
+
+from . import closed_forms, coverage, warm_up
+from .check import Check, Finding
+
+CHECKS = closed_forms.CHECKS + coverage.CHECKS + warm_up.CHECKS
+RESULTS = Path(__file__).with_name("results.json")
+
+
+def _json_number(number: float) -> float | None:
+    """JSON has no infinity: an open end is null."""
+    return number if abs(number) != float("inf") else None
+
+
+def _as_dict(finding: Finding) -> dict[str, object]:
+    return {
+        "subject": finding.subject,
+        "expected": finding.expected,
+        "found": finding.found,
+        "low": _json_number(finding.low),
+        "high": _json_number(finding.high),
+        "passed": finding.passed,
+    }
+
+
+def _line(finding: Finding) -> str:
+    mark = "pass" if finding.passed else "FAIL"
+    interval = f"[{finding.low:.5g}, {finding.high:.5g}]"
+    return (
+        f"  {mark}  {finding.subject:<58} known {finding.expected:<9.5g} "
+        f"simulated {finding.found:<9.5g} {interval}"
+    )
+
+
+def run(checks: list[Check]) -> dict[str, object]:
+    """Run checks, print their findings, return everything as a JSON-able dict."""
+    started_s = time.perf_counter()
+    entries = []
+    n_findings = 0
+    passed = True
+    for check in checks:
+        print(f"{check.name}: {check.says}", flush=True)
+        began_s = time.perf_counter()
+        findings = check.run()
+        for finding in findings:
+            print(_line(finding), flush=True)
+        n_findings += len(findings)
+        passed = passed and all(finding.passed for finding in findings)
+        entries.append(
+            {
+                "name": check.name,
+                "says": check.says,
+                "elapsed_s": round(time.perf_counter() - began_s, 2),
+                "passed": all(finding.passed for finding in findings),
+                "findings": [_as_dict(finding) for finding in findings],
+            }
+        )
+    elapsed_s = time.perf_counter() - started_s
+    print(f"{'passed' if passed else 'FAILED'}: {n_findings} findings in {elapsed_s:.0f} s")
+    return {
+        "passed": passed,
+        "elapsed_s": round(elapsed_s, 1),
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "numba": numba.__version__,
+        "machine": platform.machine(),
+        "checks": entries,
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 0 if everything passed, 1 if not, 2 for an unknown name."""
+    parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="checks to run; all if left out")
+    parser.add_argument("--list", action="store_true", help="list the checks and stop")
+    given = parser.parse_args(arguments)
+    by_name = {check.name: check for check in CHECKS}
+    if given.list:
+        for check in CHECKS:
+            print(f"{check.name:<18} {check.says}")
+        return 0
+    unknown = [name for name in given.names if name not in by_name]
+    if unknown:
+        parser.error(f"no check named {', '.join(unknown)}; there are {', '.join(by_name)}")
+    results = run([by_name[name] for name in given.names] or CHECKS)
+    if not given.names:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        print(f"written: {RESULTS.relative_to(RESULTS.parent.parent)}", file=sys.stderr)
+    return 0 if results["passed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
