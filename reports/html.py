@@ -36,8 +36,8 @@ def render_html(study: Json) -> str:
     Parameters
     ----------
     study
-        The dict that `forecache study` builds (its shape: `docs/reports.md`). Missing or null
-        parts are left out of the page.
+        The dict that `forecache study` builds; `shapes.py` gives its shape. Missing or null parts
+        are left out of the page.
 
     Returns
     -------

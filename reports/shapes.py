@@ -1,13 +1,35 @@
 """Reading a study: the few look-ups that figures, page and terminal share.
 
-A study is the JSON-able dict that `forecache study` builds. A part that is missing or null yields
-an empty result here, so that the renderers can leave it out.
+A study is the JSON-able dict that `forecache study` builds:
+
+- `title`, `created`, `scenario_name`, `warnings`
+- `targets`: one for each host, with
+  `name`, `host` (`id`, `title`, `cores`, `kind`), `engine` (`id`, `version`, `depth`), `scenario`,
+  `points` (one for each setting), `load_curve` (points with `offered_rps`, at the recommended
+  setting), `recommendation`, `warnings`
+- a point: `given`, `throughput_rps`, `mean_ms`, `p50_ms`, `p90_ms`, `p99_ms`, `p999_ms` (each an
+  estimate), `main_thread_utilisation`, `io_thread_utilisation` (a list),
+  `load_generator_utilisation`, `server_cpu_us_per_request`, `bottleneck`, `next_bottleneck`,
+  `verdict`, `warnings`, `stages` (`stage`, `thread`, `us_per_request`), `uncertainty`
+- an estimate: `value`, `low`, `high`, the bounds of the 95% interval
+- a recommendation: `setting`, `knee`, `throughput_rps`, `regret` (a row for each other setting:
+  the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`, `next_bottleneck`
+  (`name`, `at_rps`), `measure_next`, `conf`, `benchmark_command`, `slo`, `headroom_rps`,
+  `cost_usd_per_million_requests`
+- `calibration`: `engine`, `points` (`given`, `role`, `observed_ns`, `predicted_ns`,
+  `relative_error`, `quantity`), `summary` by role, `parameters`
+- `host_profile`: `id`, `rows` (`name`, `value`, `unit`, `low`, `high`, `kind`), `latency_curve`
+  (pairs of bytes and ns)
+- `provenance`: any names and values
+
+A part that is missing or null yields an empty result here, so that the renderers can leave it out.
+A warning that contains "outside", "beyond" or "extrapolat" shades its point as out of range.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .formats import is_number
+from .formats import is_number, plain
 
 Json = Mapping[str, Any]
 
@@ -53,14 +75,18 @@ def setting_name(key: str) -> str:
 
 
 def setting_text(setting: Json) -> str:
-    """Spell a setting out, `io-threads 6` or `io-threads 6, pipeline 4`."""
-    return ", ".join(f"{setting_name(key)} {_plain(value)}" for key, value in setting.items())
+    """Spell a setting out, `io-threads 6, pipeline 4`, leaving out unknown values."""
+    return ", ".join(
+        f"{setting_name(key)} {_plain(value)}"
+        for key, value in setting.items()
+        if value is not None
+    )
 
 
 def _plain(value: object) -> str:
     if is_number(value):
         return f"{value:g}" if float(value) < 1e6 else f"{float(value):,.0f}".replace(",", " ")
-    return str(value)
+    return plain(value)
 
 
 def swept_key(target: Json) -> str:

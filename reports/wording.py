@@ -11,7 +11,7 @@ from .formats import (
     rate_unit,
     time_with_bounds,
 )
-from .shapes import Json, mapping, number, setting_text, swept_key
+from .shapes import Json, mapping, number, rows, setting_text, swept_key
 
 # Below this loss of throughput two settings are the same for every practical purpose.
 _NEGLIGIBLE_LOSS = 0.005
@@ -35,8 +35,8 @@ def limit_phrase(bottleneck: object) -> str:
 
 def action(recommendation: Json) -> str:
     """Return the imperative part of the headline, `Run io-threads 6`."""
-    setting = mapping(recommendation, "setting")
-    return f"Run {setting_text(setting)}" if setting else "No setting recommended"
+    setting = setting_text(mapping(recommendation, "setting"))
+    return f"Run {setting}" if setting else "No setting recommended"
 
 
 def throughput_phrase(estimate: Interval | None) -> str:
@@ -78,7 +78,7 @@ def headline(recommendation: Json, point: Json) -> str:
 def knee_phrase(recommendation: Json) -> str:
     """Say where the throughput curve stops rising; empty when it is not known."""
     knee = mapping(recommendation, "knee")
-    if not knee:
+    if not setting_text(knee):
         return ""
     if knee == mapping(recommendation, "setting"):
         return f"The curve’s knee is at the recommended {setting_text(knee)}."
@@ -179,7 +179,7 @@ def ordered_candidates(target: Json) -> list[tuple[float | None, Json, bool]]:
     setting = mapping(recommendation, "setting")
     listed: list[tuple[float | None, Json, bool]] = [
         (number(row, key), row, False)
-        for row in recommendation.get("regret") or []
+        for row in rows(recommendation, "regret")
         if any(row.get(name) != value for name, value in setting.items())
     ]
     if setting:

@@ -63,7 +63,7 @@ def accuracy(points: Sequence[Json], *, quantity: str, width_px: float = WIDE_PX
             figure, left_axes = new_figure(width_px, 670, left=left, right=34, top=36, bottom=354)
             right_axes = add_axes(figure, left=left, right=34, top=390, bottom=40)
         else:
-            panel = (width_px - left - gap - 70) / 2
+            panel = (width_px - left - gap - 16) / 2
             figure, left_axes = new_figure(
                 width_px, 320, left=left, right=width_px - left - panel, top=36, bottom=42
             )

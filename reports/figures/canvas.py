@@ -51,6 +51,8 @@ _RC: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],
     "font.size": TEXT_PX,
     "svg.fonttype": "none",
+    # The same study gives the same file.
+    "svg.hashsalt": "forecache",
     # Names come from users: a dollar sign in one is a dollar sign.
     "text.parse_math": False,
     "text.color": INK,

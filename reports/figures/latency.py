@@ -25,6 +25,7 @@ from .canvas import (
     round_ticks,
     shade_ranges,
     spread_apart,
+    text_width_px,
 )
 
 # The knee of a latency curve, as drawn: where p99 reaches this multiple of its value at the
@@ -215,11 +216,15 @@ def _mark_knee(
     x = knee_rps / divisor
     axes.axvline(x, color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
     low, high = axes.get_xlim()
-    left = (x - low) / (high - low) > 0.5
+    share = (x - low) / (high - low)
+    left = share > 0.5
+    room_px = (share if left else 1 - share) * axes.get_window_extent().width - 10
+    options = [f"knee: p99 doubled, {rate(knee_rps)}", f"knee {rate(knee_rps)}", "knee"]
+    text = next((t for t in options if text_width_px(t) <= room_px), options[-1])
     # The word "overloaded" stands at the same height, to the left of where overload begins.
     crowded = overload_x is not None
     axes.annotate(
-        f"knee: p99 doubled, {rate(knee_rps)}", (x, 1), xycoords=("data", "axes fraction"),
+        text, (x, 1), xycoords=("data", "axes fraction"),
         xytext=(-5 if left else 5, -29 if crowded else -12), textcoords="offset points",
         ha="right" if left else "left", color=INK,
     )  # fmt: skip

@@ -1,0 +1,141 @@
+"""Terminal output: fits 80 columns, keeps commands whole, treats strings as text."""
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from forecache.reports import terminal
+from tests.reports.study_fixture import (
+    calibration,
+    graviton_points,
+    graviton_target,
+    study,
+    validation,
+)
+
+
+def _printed(show: Callable[[Console], None], width: int = 80) -> str:
+    buffer = io.StringIO()
+    show(Console(file=buffer, width=width, force_terminal=False))
+    return buffer.getvalue()
+
+
+def _show_study(console: Console) -> None:
+    terminal.print_study(study(), console)
+
+
+def _show_points(console: Console) -> None:
+    terminal.print_points({"points": graviton_points()}, console)
+
+
+def _show_recommendation(console: Console) -> None:
+    terminal.print_recommendation(
+        graviton_target()["recommendation"], console, points=graviton_points()
+    )
+
+
+def _show_calibration(console: Console) -> None:
+    terminal.print_calibration(calibration(), console)
+
+
+def _show_validation(console: Console) -> None:
+    terminal.print_validation(validation(), console)
+
+
+ALL = [_show_study, _show_points, _show_recommendation, _show_calibration, _show_validation]
+
+
+@pytest.mark.parametrize("show", ALL)
+def test_fits_80_columns_without_cutting_anything(show: Callable[[Console], None]) -> None:
+    commands = (study()["targets"][1]["recommendation"]["benchmark_command"],)
+    for line in _printed(show).splitlines():
+        assert len(line) <= 80 or line.strip() in commands, line
+        assert "…" not in line
+
+
+def test_study_shows_each_recommendation_and_the_accuracy() -> None:
+    text = _printed(_show_study)
+    assert "Run io-threads 1" in text
+    assert "Run io-threads 6" in text
+    assert "1.18 M requests/s (1.05–1.31); p99 0.93 ms; the main thread limits" in text
+    assert "21% less (12–31%)" in text
+    assert "7 of its values are assumed ranges" in text
+    assert "held out" in text
+
+
+def test_commands_are_not_wrapped() -> None:
+    command = study()["targets"][1]["recommendation"]["benchmark_command"]
+    assert len(command) > 80
+    assert command in _printed(_show_study)
+    assert command in _printed(_show_recommendation, width=40)
+
+
+def test_recommended_row_is_marked() -> None:
+    marked = [line for line in _printed(_show_recommendation).splitlines() if "▶" in line]
+    assert len(marked) == 1
+    assert marked[0].split()[1] == "6"
+
+
+def test_points_show_only_what_the_sweep_varies() -> None:
+    points = graviton_points()
+    for point in points:
+        point["given"]["clients"] = 650
+    text = _printed(lambda console: terminal.print_points({"points": points}, console))
+    assert "clients" not in text
+    assert "io-threads" in text
+
+
+def test_validation_shows_errors_coverage_and_knee() -> None:
+    text = _printed(_show_validation)
+    assert "throughput" in text
+    assert "100%" in text
+    assert "Knee: observed io-threads 9, predicted io-threads 9" in text
+
+
+def test_brackets_are_text_and_not_markup() -> None:
+    made = study()
+    made["title"] = "[bold]title[/bold]"
+    target = made["targets"][1]
+    target["name"] = "[red]name"
+    target["warnings"] = ["[/] unbalanced"]
+    target["recommendation"]["conf"] = "save [/x]"
+    target["recommendation"]["regret"][0]["why_not"] = "[blink]why"
+    text = _printed(lambda console: terminal.print_study(made, console))
+    for literal in ("[bold]title[/bold]", "[red]name", "[/] unbalanced", "save [/x]", "[blink]why"):
+        assert literal in text
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda console: terminal.print_study({}, console),
+        lambda console: terminal.print_study({"targets": [{}], "calibration": {}}, console),
+        lambda console: terminal.print_points({"points": []}, console),
+        lambda console: terminal.print_points({"points": [{}]}, console),
+        lambda console: terminal.print_recommendation({}, console),
+        lambda console: terminal.print_calibration({}, console),
+        lambda console: terminal.print_validation({}, console),
+        lambda console: terminal.print_validation({"points": [{"given": {"a": None}}]}, console),
+    ],
+)
+def test_empty_results_print(show: Callable[[Console], None]) -> None:
+    text = _printed(show)
+    assert "None" not in text
+    assert "nan" not in text
+
+
+def test_terminal_does_not_load_matplotlib() -> None:
+    code = "import sys, forecache.reports.terminal as t; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_missing_estimates_show_as_unknown() -> None:
+    points: list[dict[str, Any]] = [{"given": {"io_threads": 1}, "throughput_rps": None}]
+    text = _printed(lambda console: terminal.print_points({"points": points}, console))
+    assert "–" in text
