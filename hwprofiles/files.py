@@ -23,7 +23,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _UniqueKeyLoader(_SafeLoader):  # type: ignore[misc]
+class _UniqueKeyLoader(_SafeLoader):
     """A safe loader that refuses a key given twice, which YAML would drop silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -185,8 +185,8 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError)
     field = format_path(path) or "the top level"
     kinds = {problem["type"] for problem in problems}
     if "extra_forbidden" in kinds:
-        valid = _fields_at(model, path[:-1])
-        return f"unknown field '{field}'; {did_you_mean(str(path[-1]), valid)}{more}"
+        known = _fields_at(model, path[:-1])
+        return f"unknown field '{field}'; {did_you_mean(str(path[-1]), known)}{more}"
     if kinds == {"missing"}:
         return f"the field '{field}' is missing{more}."
     valid = " or ".join(dict.fromkeys(_valid_text(problem) for problem in problems))

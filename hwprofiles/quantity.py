@@ -1,9 +1,16 @@
 """A number with its origin: the leaf of every profile."""
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_serializer,
+    model_validator,
+)
 
 Kind = Literal["measured", "published", "derived", "assumed"]
 Status = Literal["provisional", "reviewed"]
@@ -79,13 +86,23 @@ class Quantity(Origin):
             raise ValueError("a formula exactly where kind is derived")
         return self
 
+    @model_serializer
+    def _as_plain_data(self) -> dict[str, Any]:
+        """Only what is set, and always the value: null is a statement."""
+        data = {name: getattr(self, name) for name in ("value", "unit", "kind", "source")}
+        data |= {name: getattr(self, name) for name in ("formula", "low", "high", "method")}
+        data |= {"status": self.status} if self.status != "provisional" else {}
+        return {
+            name: item for name, item in data.items() if name == "value" or item not in (None, "")
+        }
+
     @property
     def best(self) -> float:
         """The value, or where it is unknown the geometric middle of the range."""
         if self.value is not None:
             return self.value
-        assert self.low is not None and self.high is not None  # the validator saw to it
-        return math.sqrt(self.low * self.high)
+        # The validator saw to it that an unknown value has a range.
+        return math.sqrt((self.low or 0.0) * (self.high or 0.0))
 
 
 class Curve(Origin):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forecache.sim.errors import InputError
 
-from .files import did_you_mean
+from .files import did_you_mean, dump_yaml
 from .formula import evaluate
 from .quantity import Curve, Origin, Quantity, Source
 
@@ -70,13 +70,14 @@ class Kernel(_Group):
         One call on an established local connection whose peer is awake. Over loopback TCP the
         sender runs the receive path inline, so send includes it.
     epoll_wait_ns, epoll_event_ns
-        One non-blocking `epoll_wait` that returns events, and each event it returns beyond that.
+        One non-blocking `epoll_wait`, and each event it returns: k events cost
+        `epoll_wait_ns + k * epoll_event_ns`.
     copy_ns_per_byte
         Per byte that `send` or `recv` copies beyond a small message.
     wake_send_ns
         Extra CPU time of a sender whose receiver sleeps in `epoll_wait` on another core.
     wake_latency_ns
-        From that send until the sleeper runs.
+        From the start of that send until the sleeper's `epoll_wait` has returned.
     block_ns
         Extra CPU time of the sleeper for blocking and being scheduled again.
     """
@@ -110,7 +111,6 @@ class Captured(_Group):
     kernel: str
     tool: str
     elapsed_s: float
-    notes: list[str] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -187,6 +187,8 @@ class HostProfile(_Group):
 
     `user_ipc` is instructions per cycle of engine user code whose data is in the first two cache
     levels; what it waits for beyond them is counted apart, by the caches and `dram`.
+    `latency_curve` (captured hosts) is ns per dependent load by working set in bytes, on small
+    pages. `raw` (captured hosts) keeps every repetition.
     """
 
     id: str
@@ -208,6 +210,7 @@ class HostProfile(_Group):
     network: Network
     memory_gib: Quantity
     price_usd_per_hour: Quantity | None = None
+    latency_curve: Curve | None = None
     captured: Captured | None = None
     raw: dict[str, Any] | None = None
 
@@ -252,6 +255,10 @@ class HostProfile(_Group):
         """Best value of every leaf by path."""
         return {path: quantity.best for path, quantity in self.quantities()}
 
+    def to_yaml(self) -> str:
+        """The profile as the text of a profile file."""
+        return dump_yaml(self.model_dump(mode="json", exclude_defaults=True))
+
     def speed(self, values: Mapping[str, float] | None = None) -> HostSpeed:
         """The profile as plain numbers.
 
@@ -278,7 +285,7 @@ class HostProfile(_Group):
         for name, value in (values or {}).items():
             if name not in known:
                 raise InputError(
-                    f"host {self.id}: no speed is called {name!r}; {_near(name, known)}"
+                    f"host {self.id}: no speed is called {name!r}; {did_you_mean(name, known)}"
                 )
             numbers[name] = value
         counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
@@ -303,10 +310,6 @@ class HostProfile(_Group):
                 entries.high * page,
             )
         return ranges
-
-
-def _near(name: str, known: set[str]) -> str:
-    return did_you_mean(name, known)
 
 
 def _walk(group: BaseModel, prefix: str) -> Iterator[tuple[str, Origin]]:

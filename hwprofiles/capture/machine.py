@@ -1,0 +1,242 @@
+"""What the kernel says about this machine: cores this process may use, caches, memory."""
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from forecache.sim.errors import InputError
+
+_ISAS = {"x86_64": "x86-64", "amd64": "x86-64", "aarch64": "aarch64", "arm64": "aarch64"}
+
+# Arm part numbers (MIDR_EL1), from the Technical Reference Manuals; x86 kernels give the name.
+_ARM_PARTS = {
+    "0xd08": "Cortex-A72",
+    "0xd0c": "Neoverse N1",
+    "0xd40": "Neoverse V1",
+    "0xd49": "Neoverse N2",
+    "0xd4f": "Neoverse V2",
+    "0xd84": "Neoverse V3",
+}
+
+
+@dataclass(frozen=True)
+class CacheFacts:
+    """One cache level as sysfs describes it."""
+
+    size_bytes: int
+    line_bytes: int
+    shared_by_cpus: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine as this process may use it.
+
+    `cpus` are the numbers of the CPUs it may run on; `quota_cpus` is a limit on CPU time in CPUs
+    (cgroup), None without one. `pair` is two CPUs of different cores, one socket if possible.
+    """
+
+    isa: str
+    cpu_model: str
+    kernel: str
+    cpus: tuple[int, ...]
+    quota_cpus: float | None
+    threads_per_core: int
+    sockets: int
+    pair: tuple[int, int] | None
+    caches: dict[int, CacheFacts]
+    memory_bytes: int
+    available_bytes: int
+
+    @property
+    def usable_cpus(self) -> int:
+        """CPUs' worth of time this process can have, at least one."""
+        if self.quota_cpus is None:
+            return len(self.cpus)
+        return max(1, min(len(self.cpus), int(self.quota_cpus + 1e-9)))
+
+
+def inspect_machine(
+    *,
+    root: Path = Path("/"),
+    cpus: Sequence[int] | None = None,
+    isa: str | None = None,
+) -> Machine:
+    """Describe the machine.
+
+    Parameters
+    ----------
+    root
+        Where `proc` and `sys` are found, for tests.
+    cpus
+        CPUs to assume instead of those this process may run on.
+    isa
+        Machine name to assume instead of the running one's (`x86_64`, `aarch64`).
+
+    Raises
+    ------
+    InputError
+        Not Linux, or neither x86-64 nor aarch64.
+    """
+    machine = (isa or platform.machine()).lower()
+    if platform.system() != "Linux" or machine not in _ISAS:
+        raise InputError(
+            f"a profile can't be captured on {platform.system()} {machine}; "
+            "valid is Linux on x86-64 or aarch64."
+        )
+    allowed = tuple(sorted(os.sched_getaffinity(0) if cpus is None else cpus))
+    cores = {cpu: _core_of(root, cpu) for cpu in allowed}
+    per_core = max(list(cores.values()).count(core) for core in cores.values())
+    limit, available = _memory(root)
+    return Machine(
+        isa=_ISAS[machine],
+        cpu_model=_cpu_model(root),
+        kernel=platform.release(),
+        cpus=allowed,
+        quota_cpus=_quota(root),
+        threads_per_core=per_core,
+        sockets=len({socket for socket, _ in cores.values()}),
+        pair=_pair(cores),
+        caches=_caches(root, allowed[0]),
+        memory_bytes=limit,
+        available_bytes=available,
+    )
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _core_of(root: Path, cpu: int) -> tuple[str, str]:
+    """(socket, core) of a CPU; each CPU its own core where sysfs has no topology."""
+    folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
+    socket = _read(folder / "physical_package_id") or "0"
+    siblings = _read(folder / "thread_siblings_list") or str(cpu)
+    return socket, siblings
+
+
+def _pair(cores: dict[int, tuple[str, str]]) -> tuple[int, int] | None:
+    """Two CPUs on different cores, on one socket where there are such."""
+    candidates = [
+        (first, second)
+        for first in cores
+        for second in cores
+        if first < second and cores[first] != cores[second]
+    ]
+    same_socket = [pair for pair in candidates if cores[pair[0]][0] == cores[pair[1]][0]]
+    return next(iter(same_socket or candidates), None)
+
+
+def _caches(root: Path, cpu: int) -> dict[int, CacheFacts]:
+    """Data and unified caches by level."""
+    found = {}
+    folder = root / f"sys/devices/system/cpu/cpu{cpu}/cache"
+    for index in sorted(folder.glob("index*")):
+        level, kind, size = (_read(index / name) for name in ("level", "type", "size"))
+        matched = re.fullmatch(r"(\d+)([KMG]?)", size or "")
+        if kind == "Instruction" or not matched or not (level or "").isdigit():
+            continue
+        scale = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[matched.group(2)]
+        line = _read(index / "coherency_line_size") or ""
+        shared = parse_cpu_list(_read(index / "shared_cpu_list") or "")
+        found[int(level or 0)] = CacheFacts(
+            size_bytes=int(matched.group(1)) * scale,
+            line_bytes=int(line) if line.isdigit() and int(line) > 0 else 64,
+            shared_by_cpus=max(1, len(shared)),
+        )
+    return {level: facts for level, facts in found.items() if facts.size_bytes > 0}
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """CPU numbers of a kernel list such as `0-3,8`; empty where the text is not one."""
+    cpus: list[int] = []
+    for part in text.split(","):
+        matched = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if matched:
+            first = int(matched.group(1))
+            cpus += range(first, int(matched.group(2) or first) + 1)
+    return cpus
+
+
+def _cpu_model(root: Path) -> str:
+    text = _read(root / "proc/cpuinfo") or ""
+    named = re.search(r"^model name\s*:\s*(\S.*)$", text, re.MULTILINE)
+    if named:
+        return named.group(1).strip()
+    part = re.search(r"^CPU part\s*:\s*(0x[0-9a-f]+)$", text, re.MULTILINE)
+    if part:
+        return _ARM_PARTS.get(part.group(1), f"Arm part {part.group(1)}")
+    return "unknown CPU"
+
+
+def _cgroup_folders(root: Path, controller: str) -> list[Path]:
+    """This process's cgroup folders for a controller, innermost first, version 2 and 1."""
+    text = _read(root / "proc/self/cgroup") or ""
+    folders = []
+    for line in text.splitlines():
+        _, _, rest = line.partition(":")
+        names, _, path = rest.partition(":")
+        base = root / "sys/fs/cgroup"
+        if names:
+            if controller not in names.split(","):
+                continue
+            base = base / controller
+        inner = base / path.lstrip("/")
+        folders += [inner, *(parent for parent in inner.parents if parent.is_relative_to(base))]
+    return folders
+
+
+def _quota(root: Path) -> float | None:
+    """The tightest limit on CPU time, in CPUs."""
+    limits = []
+    for folder in _cgroup_folders(root, "cpu"):
+        quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+        words = (_read(folder / "cpu.max") or "").split()
+        if len(words) == 2:
+            quota, period = words
+        if quota and period and quota.isdigit() and period.isdigit() and int(period) > 0:
+            limits.append(int(quota) / int(period))
+    return min(limits, default=None)
+
+
+def _memory(root: Path) -> tuple[int, int]:
+    """Bytes of memory this process can ever have, and can have now."""
+    text = _read(root / "proc/meminfo") or ""
+    amounts = {
+        name: int(kilobytes) * 1024
+        for name, kilobytes in re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE)
+    }
+    total = amounts.get("MemTotal", 1024**3)
+    available = amounts.get("MemAvailable", total // 2)
+    for folder in _cgroup_folders(root, "memory"):
+        for limit_name, used_name in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            limit, used = _read(folder / limit_name), _read(folder / used_name)
+            if limit and limit.isdigit() and int(limit) < total:
+                total = int(limit)
+                in_use = int(used) if used and used.isdigit() else 0
+                available = min(available, max(0, total - in_use))
+    return total, available
+
+
+def busy_cpu_seconds(cpus: Sequence[int], *, root: Path = Path("/")) -> tuple[float, float]:
+    """Seconds these CPUs have been busy since boot, and seconds a hypervisor withheld them."""
+    text = _read(root / "proc/stat") or ""
+    ticks = os.sysconf("SC_CLK_TCK")
+    busy = stolen = 0
+    for line in text.splitlines():
+        matched = re.match(r"cpu(\d+) (.*)", line)
+        if matched and int(matched.group(1)) in cpus:
+            counts = [int(count) for count in matched.group(2).split()]
+            # user nice system idle iowait irq softirq steal ...
+            busy += sum(counts[:3]) + sum(counts[5:7])
+            stolen += counts[7] if len(counts) > 7 else 0
+    return busy / ticks, stolen / ticks

@@ -1,0 +1,192 @@
+"""Cache and memory latency, parallel misses and bandwidth, measured with pointer chases."""
+
+import mmap
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from .libc import CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, now_ns
+
+LINE_BYTES = 64
+_WORDS_PER_LINE = LINE_BYTES // 8
+HUGE_PAGE_BYTES = 2 * 1024 * 1024
+_STEPS = 120_000
+
+
+@numba.njit(types.void(types.uint64[::1], types.int64, types.uint64), cache=True, nogil=True)
+def link_random_cycle(words: Any, lines: int, seed: Any) -> None:
+    """Turn the first `lines` cache lines into one random cycle of word indices (Sattolo 1986)."""
+    for line in range(lines):
+        words[np.uint64(line * _WORDS_PER_LINE)] = np.uint64(line * _WORDS_PER_LINE)
+    state = seed | np.uint64(1)
+    for line in range(lines - 1, 0, -1):
+        # xorshift64 (Marsaglia 2003): good enough to defeat prefetchers.
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        here = np.uint64(line * _WORDS_PER_LINE)
+        there = (state % np.uint64(line)) * np.uint64(_WORDS_PER_LINE)
+        words[here], words[there] = words[there], words[here]
+
+
+@numba.njit(
+    types.UniTuple(types.int64, 2)(types.uint64[::1], types.uint64[::1], types.int64),
+    cache=True,
+    nogil=True,
+)
+def chase_ns(words: Any, cursors: Any, steps: int) -> tuple[int, int]:
+    """Follow one chain per cursor for `steps` steps; thread CPU ns, and a value nobody needs.
+
+    The second value keeps the compiler from dropping the loop. Cursors are left where they end.
+    """
+    timespec = np.zeros(2, dtype=np.int64)
+    chains = len(cursors)
+    if chains == 1:
+        # In a register: the cursor's own latency would show against a first-level cache.
+        position = cursors[0]
+        start = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
+        for _ in range(steps):
+            position = words[position]
+        end = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
+        cursors[0] = position
+        return end - start, int(position)
+    start = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
+    for _ in range(steps):
+        for chain in range(chains):
+            cursors[chain] = words[cursors[chain]]
+    end = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
+    return end - start, int(cursors[0])
+
+
+@numba.njit(types.void(types.int64[::1], types.int64, types.int64[:, ::1]), cache=True, nogil=True)
+def read_repeatedly(words: Any, repetitions: int, times: Any) -> None:
+    """Read all words in order, some times; `times[i]` gets start, end (monotonic ns) and a sum."""
+    timespec = np.zeros(2, dtype=np.int64)
+    for repetition in range(repetitions):
+        times[repetition, 0] = now_ns(CLOCK_MONOTONIC, timespec)
+        total = 0
+        for index in range(len(words)):
+            total += words[index]
+        times[repetition, 1] = now_ns(CLOCK_MONOTONIC, timespec)
+        times[repetition, 2] = total
+
+
+class Buffer:
+    """Anonymous memory on small or on huge pages, as uint64 words.
+
+    `is_huge` says whether the kernel really gave huge pages for most of it.
+    """
+
+    def __init__(self, size_bytes: int, *, huge: bool) -> None:
+        # Rounded up so that whole huge pages fit wherever the mapping starts.
+        rounded = -(-size_bytes // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES + HUGE_PAGE_BYTES
+        self._map = mmap.mmap(-1, rounded, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        advice = mmap.MADV_HUGEPAGE if huge else mmap.MADV_NOHUGEPAGE
+        try:
+            self._map.madvise(advice)
+        except OSError:
+            # A kernel without transparent huge pages: small pages are what there is.
+            huge = False
+        before = _huge_bytes()
+        self.words = np.frombuffer(self._map, dtype=np.uint64)
+        self.words[:: mmap.PAGESIZE // 8] = 0  # touch every page, so that all of it is real
+        self.words = self.words[: size_bytes // 8]
+        self.is_huge = huge and _huge_bytes() - before > rounded // 2
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.words = np.empty(0, dtype=np.uint64)
+        self._map.close()
+
+
+def _huge_bytes() -> int:
+    """Bytes of this process on transparent huge pages."""
+    try:
+        text = Path("/proc/self/smaps_rollup").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    found = re.search(r"^AnonHugePages:\s+(\d+) kB", text, re.MULTILINE)
+    return int(found.group(1)) * 1024 if found else 0
+
+
+def working_sets(largest_bytes: int, smallest_bytes: int = 4096) -> list[int]:
+    """Working sets in bytes, two an octave, whole cache lines."""
+    sizes = []
+    step = 0
+    while (size := int(smallest_bytes * 2 ** (step / 2))) <= largest_bytes:
+        sizes.append(size // LINE_BYTES * LINE_BYTES)
+        step += 1
+    return sizes
+
+
+def latency_samples(
+    buffer: Buffer, sizes: Sequence[int], *, passes: int = 3, repetitions: int = 2
+) -> dict[int, list[float]]:
+    """ns per dependent load by working set in bytes, `passes` x `repetitions` samples each.
+
+    The passes over all sizes are apart in time, so that a neighbour who is busy for a moment does
+    not spoil all samples of one size.
+    """
+    samples: dict[int, list[float]] = {size: [] for size in sizes}
+    cursors = np.zeros(1, dtype=np.uint64)
+    for _ in range(passes):
+        for size in sizes:
+            lines = size // LINE_BYTES
+            link_random_cycle(buffer.words, lines, np.uint64(size * 2654435761 % 2**63))
+            cursors[0] = 0
+            chase_ns(buffer.words, cursors, min(2 * lines, 2 * _STEPS))  # warm up
+            for _ in range(repetitions):
+                samples[size].append(chase_ns(buffer.words, cursors, _STEPS)[0] / _STEPS)
+    return samples
+
+
+def parallel_samples(
+    buffer: Buffer, size_bytes: int, chains: int, *, repetitions: int = 5, loads: int = 240_000
+) -> list[float]:
+    """ns per load when `chains` independent chains run at once over one linked working set."""
+    lines = size_bytes // LINE_BYTES
+    steps = max(1, loads // chains)
+    # Chains start at random lines of the one cycle: far apart with all but certainty.
+    draw = np.random.default_rng(chains)
+    cursors = draw.integers(0, lines, chains).astype(np.uint64) * np.uint64(_WORDS_PER_LINE)
+    chase_ns(buffer.words, cursors, steps // 8 + 1)
+    return [
+        chase_ns(buffer.words, cursors, steps)[0] / (steps * chains) for _ in range(repetitions)
+    ]
+
+
+def bandwidth_samples(
+    buffer: Buffer, cpus: Sequence[int], pin: Callable[[int], None], *, repetitions: int = 16
+) -> list[float]:
+    """GB/s (1e9 bytes a second) of sequential reads of a buffer no cache holds.
+
+    One thread on each CPU reads its own part; a sample is the sum of what all threads read in one
+    repetition, each over its own time, as they run side by side.
+    """
+    parts = np.array_split(buffer.words.view(np.int64), len(cpus))
+    times = [np.zeros((repetitions, 3), dtype=np.int64) for _ in cpus]
+    gate = threading.Barrier(len(cpus))
+
+    def read_part(index: int) -> None:
+        pin(cpus[index])
+        gate.wait()
+        read_repeatedly(parts[index], repetitions, times[index])
+
+    threads = [threading.Thread(target=read_part, args=(i,), daemon=True) for i in range(len(cpus))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [
+        sum(
+            part.nbytes / float(stamps[repetition, 1] - stamps[repetition, 0])
+            for part, stamps in zip(parts, times, strict=True)
+        )
+        for repetition in range(repetitions)
+    ]

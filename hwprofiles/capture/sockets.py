@@ -1,0 +1,278 @@
+"""CPU cost of small messages over local connections, with the peer awake and with it asleep."""
+
+import contextlib
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from forecache.sim.errors import EngineError
+
+from .libc import CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, c_epoll_wait, c_recv, c_send, now_ns
+
+SMALL_BYTES = 64
+LARGE_BYTES = 16_384
+# struct epoll_event is packed on x86-64 (12 bytes) and not elsewhere (16); room for the larger.
+_EVENT_BYTES = 16
+
+_ints = types.int64[::1]
+_bytes = types.uint8[::1]
+
+
+@numba.njit(types.int64(types.int32[::1], _bytes, types.int64, types.int64), cache=True, nogil=True)
+def send_all(descriptors: Any, buffer: Any, size: int, clock: int) -> int:
+    """ns to send `size` bytes on every descriptor; -1 when one does not take all of it."""
+    timespec = np.zeros(2, dtype=np.int64)
+    address = buffer.ctypes.data
+    start = now_ns(clock, timespec)
+    for index in range(len(descriptors)):
+        if c_send(descriptors[index], address, size, 0) != size:
+            return -1
+    return now_ns(clock, timespec) - start
+
+
+@numba.njit(types.int64(types.int32[::1], _bytes, types.int64, types.int64), cache=True, nogil=True)
+def receive_all(descriptors: Any, buffer: Any, size: int, clock: int) -> int:
+    """ns to receive `size` bytes on every descriptor; -1 when one has less."""
+    timespec = np.zeros(2, dtype=np.int64)
+    address = buffer.ctypes.data
+    start = now_ns(clock, timespec)
+    for index in range(len(descriptors)):
+        if c_recv(descriptors[index], address, size, 0) != size:
+            return -1
+    return now_ns(clock, timespec) - start
+
+
+@numba.njit(
+    types.int64(types.int32, _bytes, types.int64, types.int64, types.int64),
+    cache=True,
+    nogil=True,
+)
+def poll_ready(epoll: int, events: Any, ready: int, polls: int, clock: int) -> int:
+    """ns of `polls` calls of epoll_wait that each return `ready` events; -1 when one does not."""
+    timespec = np.zeros(2, dtype=np.int64)
+    address = events.ctypes.data
+    limit = len(events) // _EVENT_BYTES
+    start = now_ns(clock, timespec)
+    for _ in range(polls):
+        if c_epoll_wait(epoll, address, limit, 0) != ready:
+            return -1
+    return now_ns(clock, timespec) - start
+
+
+@numba.njit(types.int64(types.int32, types.int32, _bytes, _ints), cache=True, nogil=True)
+def sleep_and_receive(epoll: int, descriptor: int, buffer: Any, woken_ns: Any) -> int:
+    """Wait for and receive one small message per element; thread CPU ns of all after the first.
+
+    `woken_ns[i]` is when epoll_wait returned for message i, on the monotonic clock. Gives -1 when
+    nothing came for five seconds.
+    """
+    timespec = np.zeros(2, dtype=np.int64)
+    events = np.zeros(_EVENT_BYTES, dtype=np.uint8)
+    address = buffer.ctypes.data
+    start = 0
+    for index in range(len(woken_ns)):
+        if c_epoll_wait(epoll, events.ctypes.data, 1, 5000) < 1:
+            return -1
+        woken_ns[index] = now_ns(CLOCK_MONOTONIC, timespec)
+        if c_recv(descriptor, address, SMALL_BYTES, 0) != SMALL_BYTES:
+            return -1
+        if index == 0:
+            start = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
+    return now_ns(CLOCK_THREAD_CPUTIME_ID, timespec) - start
+
+
+@numba.njit(types.int64(types.int32, _bytes, types.int64, _ints, _ints), cache=True, nogil=True)
+def send_to_sleeper(descriptor: int, buffer: Any, pause_ns: int, start_ns: Any, end_ns: Any) -> int:
+    """Send one small message per element, each after a pause in which the receiver falls asleep.
+
+    `start_ns[i]` and `end_ns[i]` stamp send i on the monotonic clock. Gives -1 when a send fails.
+    """
+    timespec = np.zeros(2, dtype=np.int64)
+    address = buffer.ctypes.data
+    for index in range(len(start_ns)):
+        resume = now_ns(CLOCK_MONOTONIC, timespec) + pause_ns
+        now = resume - pause_ns
+        while now < resume:
+            now = now_ns(CLOCK_MONOTONIC, timespec)
+        start_ns[index] = now_ns(CLOCK_MONOTONIC, timespec)
+        if c_send(descriptor, address, SMALL_BYTES, 0) != SMALL_BYTES:
+            return -1
+        end_ns[index] = now_ns(CLOCK_MONOTONIC, timespec)
+    return 0
+
+
+@dataclass
+class Connections:
+    """Connected pairs; `servers` are watched by `epoll`."""
+
+    clients: list[socket.socket]
+    servers: list[socket.socket]
+    epoll: select.epoll
+
+    def descriptors(self, side: str) -> Any:
+        """File descriptors of one side as int32."""
+        sockets = self.clients if side == "clients" else self.servers
+        return np.array([end.fileno() for end in sockets], dtype=np.int32)
+
+
+@contextlib.contextmanager
+def connections(transport: str, count: int) -> Iterator[Connections]:
+    """`count` connected, non-blocking pairs over loopback TCP (`tcp`) or AF_UNIX (`unix`)."""
+    with contextlib.ExitStack() as stack:
+        pairs = []
+        try:
+            listener = None
+            if transport == "tcp":
+                listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=8))
+            for _ in range(count):
+                if listener is None:
+                    client, server = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+                else:
+                    client = socket.create_connection(listener.getsockname(), timeout=5)
+                    server, _ = listener.accept()
+                    for end in (client, server):
+                        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for end in (client, server):
+                    end.setblocking(False)
+                    stack.enter_context(end)
+                pairs.append((client, server))
+            epoll = stack.enter_context(contextlib.closing(select.epoll()))
+            for _, server in pairs:
+                epoll.register(server.fileno(), select.EPOLLIN)
+        except OSError as error:
+            raise EngineError(f"local {transport} connections can't be opened: {error}.") from None
+        yield Connections([pair[0] for pair in pairs], [pair[1] for pair in pairs], epoll)
+
+
+@dataclass(frozen=True)
+class AwakeCosts:
+    """ns, one sample a repetition: time the core is taken, and the same as thread CPU time."""
+
+    send: list[float]
+    receive: list[float]
+    send_cpu: list[float]
+    receive_cpu: list[float]
+
+
+def awake_samples(
+    transport: str, *, size: int = SMALL_BYTES, count: int = 48, repetitions: int = 60
+) -> AwakeCosts:
+    """Cost of `send` and `recv` when nobody has to be woken.
+
+    Messages go there and back on `count` connections in turn, as requests and replies do, so that
+    TCP acknowledgements ride on data. Both clocks are read, in alternate repetitions: monotonic
+    time is what the core is taken for; thread CPU time may leave out the receive path that the
+    sender runs, depending on how the kernel accounts for interrupts.
+    """
+    buffer = np.zeros(size, dtype=np.uint8)
+    samples: dict[tuple[int, str], list[float]] = {}
+    with connections(transport, count) as pairs:
+        clients, servers = pairs.descriptors("clients"), pairs.descriptors("servers")
+        for repetition in range(2 * repetitions + 4):
+            clock = CLOCK_MONOTONIC if repetition % 2 == 0 else CLOCK_THREAD_CPUTIME_ID
+            times = (
+                send_all(clients, buffer, size, clock),
+                receive_all(servers, buffer, size, clock),
+                send_all(servers, buffer, size, clock),
+                receive_all(clients, buffer, size, clock),
+            )
+            if min(times) < 0:
+                raise EngineError(f"a {size}-byte message got stuck on a local {transport} socket.")
+            if repetition >= 4:  # the first repetitions grow the sockets' buffers
+                samples.setdefault((clock, "send"), []).append((times[0] + times[2]) / (2 * count))
+                samples.setdefault((clock, "recv"), []).append((times[1] + times[3]) / (2 * count))
+    return AwakeCosts(
+        send=samples[CLOCK_MONOTONIC, "send"],
+        receive=samples[CLOCK_MONOTONIC, "recv"],
+        send_cpu=samples[CLOCK_THREAD_CPUTIME_ID, "send"],
+        receive_cpu=samples[CLOCK_THREAD_CPUTIME_ID, "recv"],
+    )
+
+
+def epoll_samples(
+    *, many: int = 48, repetitions: int = 40, polls: int = 40
+) -> tuple[list[float], list[float]]:
+    """ns of one epoll_wait without its events, and of each event it returns.
+
+    From calls that return one and `many` events: a call with k events costs the first plus k times
+    the second.
+    """
+    buffer = np.zeros(SMALL_BYTES, dtype=np.uint8)
+    events = np.zeros(_EVENT_BYTES * (many + 1), dtype=np.uint8)
+    call, event = [], []
+    with connections("tcp", many) as pairs:
+        clients, servers = pairs.descriptors("clients"), pairs.descriptors("servers")
+        for _ in range(repetitions):
+            took = []
+            for ready in (1, many):
+                send_all(clients[:ready], buffer, SMALL_BYTES, CLOCK_MONOTONIC)
+                elapsed = poll_ready(pairs.epoll.fileno(), events, ready, polls, CLOCK_MONOTONIC)
+                receive_all(servers[:ready], buffer, SMALL_BYTES, CLOCK_MONOTONIC)
+                if elapsed < 0:
+                    raise EngineError("epoll_wait did not report messages that had been sent.")
+                took.append(elapsed / polls)
+            per_event = (took[1] - took[0]) / (many - 1)
+            event.append(per_event)
+            call.append(took[0] - per_event)
+    return call, event
+
+
+@dataclass(frozen=True)
+class SleeperCosts:
+    """ns: send to a sleeper, from its start until the sleeper runs, and the sleeper's CPU."""
+
+    send: list[float]
+    latency: list[float]
+    receiver_cpu_per_message: float
+
+
+def sleeper_samples(
+    transport: str,
+    sender_cpu: int,
+    receiver_cpu: int,
+    pin: Callable[[int], None],
+    *,
+    messages: int = 400,
+    pause_us: float = 150.0,
+) -> SleeperCosts:
+    """Cost of a message to a thread that sleeps in epoll_wait on another CPU.
+
+    `receiver_cpu_per_message` is the whole of a turn: epoll_wait, blocking, waking and recv.
+    """
+    start, end, woken = (np.zeros(messages, dtype=np.int64) for _ in range(3))
+    outcome: dict[str, int] = {}
+    with connections(transport, 1) as pairs:
+        client, server = pairs.clients[0].fileno(), pairs.servers[0].fileno()
+        epoll = pairs.epoll.fileno()
+
+        def receive() -> None:
+            pin(receiver_cpu)
+            outcome["cpu"] = sleep_and_receive(
+                epoll, server, np.zeros(SMALL_BYTES, dtype=np.uint8), woken
+            )
+
+        def send() -> None:
+            pin(sender_cpu)
+            outcome["sent"] = send_to_sleeper(
+                client, np.zeros(SMALL_BYTES, dtype=np.uint8), int(pause_us * 1000), start, end
+            )
+
+        threads = [threading.Thread(target=run, daemon=True) for run in (receive, send)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if outcome.get("cpu", -1) < 0 or outcome.get("sent", -1) < 0:
+        raise EngineError(f"a message to a sleeping thread got lost on a local {transport} socket.")
+    return SleeperCosts(
+        send=[float(ns) for ns in end - start],
+        latency=[float(ns) for ns in woken - start],
+        receiver_cpu_per_message=outcome["cpu"] / (messages - 1),
+    )
