@@ -240,6 +240,8 @@ def _scenario(scenario: Json, prefix: str = "") -> list[tuple[str, str]]:
             found.extend(_scenario(value))
         elif str(key).endswith("_bytes") and number(scenario, str(key)) is not None:
             found.append((prefix + label, f"{count(value)} B"))
+        elif str(key) == "think_us" and number(scenario, "think_us") is not None:
+            found.append((prefix + "think time", f"{plain(value)} µs"))
         elif str(key) == "mix" and isinstance(value, Mapping):
             shares = [f"{percent(number(value, k))} {str(k).upper()}" for k in value]
             found.append((prefix + label, ", ".join(shares)))

@@ -175,7 +175,11 @@ def log_ticks(low: float, high: float, *, most: int = 7) -> list[float]:
         ]
         if len(ticks) <= most:
             break
-    return ticks or [low, high]
+    if len(ticks) >= 2:
+        return ticks
+    # Less than an octave or so: linear steps are the round ones.
+    steps = round_ticks(high, about=math.ceil(3 * high / (high - low)))
+    return [tick for tick in steps if low <= tick <= high] or ticks
 
 
 def thinned(values: Sequence[float], span_px: float, *, gap_px: float = 22) -> list[float]:
