@@ -1,0 +1,142 @@
+"""What one node simulation is made of: durations of steps, and counts and rules.
+
+Both executions read the same two records. Durations are whole picoseconds, so that both compute
+the same times to the last digit.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+QUANTILES = 256
+"""Rows of an inverse distribution function: stall times and jitter are drawn from so many."""
+
+DRAWS = 1024
+"""Slots of the command table: the mix of commands and sizes is kept to one part in so many."""
+
+READ_LIMIT_BYTES = 16 * 1024
+"""PROTO_IOBUF_LEN: what one read asks for (server.h, every engine generation)."""
+
+BIG_ARGUMENT_BYTES = 32 * 1024
+"""PROTO_MBULK_BIG_ARG: from here on an argument is read to its end in one go (server.h)."""
+
+WRITE_LIMIT_BYTES = 64 * 1024
+"""NET_MAX_WRITES_PER_EVENT: bytes after which a write continues with another call (server.h)."""
+
+JITTER_ONE = 1 << 16
+"""The value of a jitter factor of one."""
+
+
+class NodeTimes(NamedTuple):
+    """How long each step takes, in picoseconds; arrays are int64.
+
+    The index of `..._by_code` arrays is the command code: what the command is and how large its
+    value. `stall_ps[code, q]` is the time an execution waits for memory at quantile q;
+    `jitter[q]` multiplies kernel steps (`JITTER_ONE` is a factor of one).
+    """
+
+    # the server's threads
+    loop_ps: int
+    """One turn of the main thread's event loop, whatever it finds."""
+    poll_ps: int
+    """One epoll_wait that returns."""
+    poll_event_ps: int
+    """Each event it returns."""
+    block_ps: int
+    """CPU time of going to sleep in epoll_wait and being scheduled again."""
+    wake_latency_ps: int
+    """From the send that wakes a sleeper until it runs."""
+    wake_send_ps: int
+    """What waking a sleeper adds to the sender's system call."""
+    read_event_ps: int
+    """User-space work per readable client."""
+    recv_ps: int
+    """One recv of a small message."""
+    send_ps: int
+    """One send of a small message."""
+    write_event_ps: int
+    """User-space work per client written to."""
+    copy_ps_per_kib: int
+    """Kernel copy and segmentation, per 1024 bytes, in either direction."""
+    push_ps: int
+    """Main thread: hand a job to an I/O thread."""
+    pop_ps: int
+    """I/O thread: take a job, and report it done."""
+    scan_ps: int
+    """Main thread: look at one client whose job is not done."""
+    done_ps: int
+    """Main thread: bookkeeping for a finished write."""
+    collect_ps: int
+    """Main thread: take one finished job from the I/O threads."""
+    handover_ps: int
+    """Until a spinning thread sees what another thread wrote: a line's way between cores."""
+    activate_ps: int
+    """Main thread: start or stop one I/O thread."""
+    thread_wake_ps: int
+    """Until an I/O thread that sleeps on its mutex runs again."""
+    # the load generator
+    generator_poll_ps: int
+    generator_poll_event_ps: int
+    generator_recv_ps: int
+    generator_reply_ps: int
+    generator_send_ps: int
+    generator_request_ps: int
+    # the network
+    one_way_ps: int
+    wire_ps_per_kib: int
+    # per command
+    parse_by_code_ps: np.ndarray
+    execute_by_code_ps: np.ndarray
+    """Execution when all its lines are in the nearest cache."""
+    stall_ps: np.ndarray
+    prefetched_stall_by_code_ps: np.ndarray
+    """What is left to wait for after the batch was prefetched."""
+    prefetch_by_keys_ps: np.ndarray
+    """Interleaved look-up of so many keys; index 0 to the batch limit."""
+    request_bytes_by_code: np.ndarray
+    reply_bytes_by_code: np.ndarray
+    code_by_draw: np.ndarray
+    jitter: np.ndarray
+
+
+class NodeSetup(NamedTuple):
+    """Counts and rules of one simulated run."""
+
+    io_threads: int
+    """As the engine counts: the main thread included."""
+    clients: int
+    generators: int
+    """Threads of the load generator; client c belongs to thread c modulo this."""
+    pipeline: int
+    open_loop: int
+    """1: requests arrive by themselves; 0: each client waits for its replies."""
+    mean_interarrival_ps: int
+    """Open loop: between two requests of one generator thread (Poisson)."""
+    think_ps: int
+    """Closed loop: from the last reply of a batch to the next batch; 0: at once."""
+    same_host: int
+    """1: server and generator share a kernel, so whoever sends wakes the sleeper."""
+    prefetch_batch: int
+    """prefetch-batch-max-size; 0 or 1: no prefetch."""
+    events_per_io_thread: int
+    """events-per-io-thread; 0: all threads always."""
+    whole_pipeline: int
+    """1: a reader parses every complete command it has; 0: the first only."""
+    job_capacity: int
+    """Entries of the queue from the main thread to an I/O thread (or to all of them)."""
+    response_capacity: int
+    spin_ps: int
+    """How long an I/O thread without work spins before it sleeps on its mutex."""
+    ignite_period_ps: int
+    grow_period_ps: int
+    shrink_after_ps: int
+    initial_active: int
+    """I/O threads active at the start, the main thread included."""
+    outstanding_limit: int
+    """Requests one client may have on the way."""
+    warmup_ps: int
+    end_ps: int
+    series_ps: int
+    """Length of one entry of the recorded time series."""
+    seed: int
+    replication: int
