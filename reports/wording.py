@@ -33,6 +33,12 @@ def limit_phrase(bottleneck: object) -> str:
     return _LIMITS.get(name.lower(), f"{name} limits")
 
 
+def limit_name(bottleneck: object) -> str:
+    """Name what limits for a table cell; empty when it is not known."""
+    name = str(bottleneck or "")
+    return "nothing, not saturated" if name.lower() == "none" else name
+
+
 def action(recommendation: Json) -> str:
     """Return the imperative part of the headline, `Run io-threads 6`."""
     setting = setting_text(mapping(recommendation, "setting"))
@@ -89,7 +95,7 @@ def next_limit_phrase(recommendation: Json) -> str:
     """Say what would limit next and from which rate on; empty when it is not known."""
     coming = mapping(recommendation, "next_bottleneck")
     name, at_rps = coming.get("name"), number(coming, "at_rps")
-    if not name:
+    if not name or str(name).lower() == "none":
         return ""
     return f"{name} at {rate(at_rps)}" if at_rps is not None else str(name)
 
@@ -156,7 +162,7 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
         ("Latency p50", time_with_bounds(p50) if p50 else ""),
         ("Latency p99", time_with_bounds(p99) if p99 else ""),
         ("Objective", slo_phrase(recommendation)),
-        ("Limited by", str(recommendation.get("bottleneck") or "")),
+        ("Limited by", limit_name(recommendation.get("bottleneck"))),
         ("Next limit", next_limit_phrase(recommendation)),
         ("Headroom", rate(headroom) if headroom is not None else ""),
         ("Server CPU", f"{cpu_us:.2f} µs per request" if cpu_us is not None else ""),

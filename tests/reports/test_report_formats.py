@@ -152,3 +152,13 @@ def test_a_sweep_of_something_else_is_found() -> None:
     target = {"points": [{"given": {"clients": n}} for n in (100, 50)]}
     assert shapes.swept_key(target) == "clients"
     assert [x for x, _ in shapes.swept_points(target)] == [50, 100]
+
+
+def test_nothing_saturated_is_said_in_words() -> None:
+    idle = {
+        "setting": {"io_threads": 1},
+        "bottleneck": "none",
+        "next_bottleneck": {"name": "none", "at_rps": None},
+    }
+    assert wording.headline(idle, {}) == "Run io-threads 1; nothing is saturated"
+    assert wording.key_facts(idle, {}) == [("Limited by", "nothing, not saturated")]
