@@ -11,6 +11,8 @@ import numba
 import numpy
 import scipy
 
+from forecache.hwprofiles.files import write_text_atomic
+
 from . import closed_forms, coverage, warm_up
 from .check import Check, Finding
 
@@ -96,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"no check named {', '.join(unknown)}; there are {', '.join(by_name)}")
     results = run([by_name[name] for name in given.names] or CHECKS)
     if not given.names:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write_text_atomic(RESULTS, json.dumps(results, indent=1) + "\n")
         print(f"written: {RESULTS.relative_to(RESULTS.parent.parent)}", file=sys.stderr)
     return 0 if results["passed"] else 1
 
