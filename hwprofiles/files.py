@@ -130,6 +130,15 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # Line separators that PyYAML would write bare, and then read back as blanks.
+    style = '"' if any(mark in text for mark in "\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
 def dump_yaml(data: Mapping[str, Any]) -> str:
     """YAML text of plain data: keys in their order, innermost lists and mappings on one line."""
     return yaml.dump(

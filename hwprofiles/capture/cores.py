@@ -17,6 +17,7 @@ from .libc import (
 )
 
 _OPERATIONS_PER_ROUND = 16
+_PATIENCE = 200_000_000  # attempts: some seconds
 
 
 @numba.njit(
@@ -71,30 +72,29 @@ def syscall_samples(*, repetitions: int = 25, calls: int = 2_000) -> list[float]
 
 
 @numba.njit(
-    types.void(types.int64[::1], types.int64, types.int64, types.int64[::1], types.int64),
+    types.void(types.int64[::1], types.int64, types.int64[::1], types.int64, types.int64),
     cache=True,
     nogil=True,
 )
-def pass_token(token: Any, side: int, trials: int, elapsed_ns: Any, round_trips: int) -> None:
+def pass_token(token: Any, side: int, elapsed_ns: Any, round_trips: int, patience: int) -> None:
     """One side of a ping-pong on `token[0]` by compare-and-exchange.
 
-    Side 0 turns even values odd and times each trial into `elapsed_ns`; side 1 turns odd values
-    even. A side gives up, leaving -1, when the other has not answered for some seconds.
+    Side 0 turns even values odd, side 1 odd values even. `elapsed_ns[i]` becomes the time of trial
+    i, or -1 when the other side has not answered within `patience` attempts.
     """
     timespec = np.zeros(2, dtype=np.int64)
     value = side
-    for trial in range(trials):
+    for trial in range(len(elapsed_ns)):
         start = now_ns(CLOCK_MONOTONIC, timespec)
         for _ in range(round_trips):
             spins = 0
             while not compare_exchange(token, 0, value, value + 1):
                 spins += 1
-                if spins > 200_000_000:
+                if spins > patience:
                     elapsed_ns[trial:] = -1
                     return
             value += 2
-        if side == 0:
-            elapsed_ns[trial] = now_ns(CLOCK_MONOTONIC, timespec) - start
+        elapsed_ns[trial] = now_ns(CLOCK_MONOTONIC, timespec) - start
 
 
 def core_to_core_samples(
@@ -114,7 +114,7 @@ def core_to_core_samples(
 
     def run(side: int, cpu: int) -> None:
         pin(cpu)
-        pass_token(token, side, trials, elapsed[side], round_trips)
+        pass_token(token, side, elapsed[side], round_trips, _PATIENCE)
 
     threads = [
         threading.Thread(target=run, args=(side, cpu), daemon=True)

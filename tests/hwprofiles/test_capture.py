@@ -1,0 +1,258 @@
+"""Capture: the loops measure what they say, and a profile comes out whatever the host allows."""
+
+import dataclasses
+import itertools
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.capture import capture_host, cores, host, memory, sockets
+from forecache.hwprofiles.capture.libc import CLOCK_MONOTONIC, compare_exchange
+from forecache.hwprofiles.capture.machine import inspect_machine
+from forecache.hwprofiles.capture.summary import extra, measured, spread
+from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.schema import HostProfile
+
+MACHINE = inspect_machine()
+needs_two_cores = pytest.mark.skipif(
+    MACHINE.pair is None or MACHINE.usable_cpus < 2, reason="needs two cores"
+)
+
+
+def pin(cpu: int) -> None:
+    os.sched_setaffinity(0, {cpu})
+
+
+@pytest.fixture
+def small_buffer() -> Iterator[memory.Buffer]:
+    buffer = memory.Buffer(4 * 2**20, huge=False)
+    yield buffer
+    buffer.close()
+
+
+@given(st.integers(1, 3000), st.integers(0, 2**63 - 1))
+def test_a_linked_set_is_one_cycle_through_all_lines(lines: int, seed: int) -> None:
+    words = np.zeros(lines * 8, dtype=np.uint64)
+    memory.link_random_cycle(words, lines, np.uint64(seed))
+    seen = set()
+    position = 0
+    for _ in range(lines):
+        seen.add(position)
+        position = int(words[position])
+    assert position == 0
+    assert seen == set(range(0, lines * 8, 8))
+
+
+@given(st.integers(1, 6), st.integers(0, 500))
+def test_a_chase_ends_where_the_chain_leads(chains: int, steps: int) -> None:
+    words = np.zeros(64 * 8, dtype=np.uint64)
+    memory.link_random_cycle(words, 64, np.uint64(7))
+    starts = [8 * chain for chain in range(chains)]
+    cursors = np.array(starts, dtype=np.uint64)
+    elapsed, _ = memory.chase_ns(words, cursors, steps)
+    for start, end in zip(starts, cursors, strict=True):
+        position = start
+        for _ in range(steps):
+            position = int(words[position])
+        assert int(end) == position
+    assert elapsed >= 0
+
+
+def test_working_sets_are_two_an_octave_and_whole_lines() -> None:
+    sizes = memory.working_sets(65536, 4096)
+    assert len(sizes) == 9
+    assert (sizes[0], sizes[-1]) == (4096, 65536)
+    assert all(size % 64 == 0 for size in sizes)
+
+
+def test_memory_farther_away_is_slower_and_chains_overlap(small_buffer: memory.Buffer) -> None:
+    samples = memory.latency_samples(small_buffer, [4096, 4 * 2**20], passes=3, repetitions=2)
+    near, far = min(samples[4096]), min(samples[4 * 2**20])
+    assert 0.3 < near < 20.0
+    assert far > 1.5 * near
+    single = min(memory.parallel_samples(small_buffer, 4 * 2**20, 1, repetitions=3))
+    eight = min(memory.parallel_samples(small_buffer, 4 * 2**20, 8, repetitions=3))
+    assert eight < 0.7 * single
+
+
+def test_bandwidth_counts_every_byte(small_buffer: memory.Buffer) -> None:
+    words = small_buffer.words.view(np.int64)
+    words[:] = 3
+    times = np.zeros((2, 3), dtype=np.int64)
+    memory.read_repeatedly(words, 2, times)
+    assert list(times[:, 2]) == [3 * len(words)] * 2
+    assert (times[:, 1] > times[:, 0]).all()
+    rates = memory.bandwidth_samples(small_buffer, [MACHINE.cpus[0]], pin, repetitions=3)
+    assert len(rates) == 3
+    assert all(0.5 < rate < 2000 for rate in rates)
+
+
+def test_the_clock_is_one_a_server_may_have() -> None:
+    low, middle, _ = spread(cores.clock_samples(repetitions=9, rounds=50_000))
+    assert 0.5 < low <= middle < 7.0
+
+
+def test_dependent_operations_take_time_in_proportion() -> None:
+    def fastest(rounds: int) -> int:
+        return min(cores.dependent_operations_ns(rounds, 3, 5)[0] for _ in range(9))
+
+    assert 3.0 < fastest(400_000) / fastest(100_000) < 5.0
+
+
+def test_a_system_call_costs_more_than_a_function() -> None:
+    assert 15.0 < min(cores.syscall_samples(repetitions=5)) < 20_000.0
+
+
+@numba.njit(nogil=True)
+def _add_atomically(counter: Any, times: int) -> None:
+    for _ in range(times):
+        value = counter[0]
+        while not compare_exchange(counter, 0, value, value + 1):
+            value = counter[0]
+
+
+def test_compare_exchange_loses_no_update() -> None:
+    counter = np.zeros(1, dtype=np.int64)
+    _add_atomically(counter, 1)
+    threads = [threading.Thread(target=_add_atomically, args=(counter, 200_000)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter[0] == 400_001
+
+
+@needs_two_cores
+def test_core_to_core_transfers_take_time_and_end() -> None:
+    assert MACHINE.pair is not None
+    samples = cores.core_to_core_samples(*MACHINE.pair, pin, trials=10, round_trips=200)
+    assert samples
+    assert 2.0 < min(samples) < 2000.0
+
+
+def test_a_token_nobody_passes_on_is_given_up() -> None:
+    elapsed = np.zeros(3, dtype=np.int64)
+    cores.pass_token(np.zeros(1, dtype=np.int64), 1, elapsed, 10, 1000)
+    assert list(elapsed) == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix"])
+def test_messages_cost_at_least_a_system_call(transport: str) -> None:
+    syscall = min(cores.syscall_samples(repetitions=5))
+    costs = sockets.awake_samples(transport, count=8, repetitions=10)
+    assert len(costs.send) == len(costs.receive_cpu) == 10
+    assert min(costs.send) > syscall
+    assert min(costs.receive) > syscall
+
+
+def test_larger_messages_cost_more() -> None:
+    small = sockets.awake_samples("tcp", count=4, repetitions=20)
+    large = sockets.awake_samples("tcp", size=sockets.LARGE_BYTES, count=4, repetitions=20)
+    assert min(large.send) + min(large.receive) > min(small.send) + min(small.receive)
+
+
+def test_what_does_not_arrive_is_noticed() -> None:
+    buffer = np.zeros(64, dtype=np.uint8)
+    with sockets.connections("unix", 1) as pairs:
+        servers = pairs.descriptors("servers")
+        assert sockets.receive_all(servers, buffer, 64, CLOCK_MONOTONIC) == -1
+        events = np.zeros(64, dtype=np.uint8)
+        polled = sockets.poll_ready(pairs.epoll.fileno(), events, 1, 1, CLOCK_MONOTONIC)
+        assert polled == -1
+    descriptors = [end.fileno() for end in (*pairs.clients, *pairs.servers)]
+    assert descriptors == [-1, -1]
+
+
+def test_an_event_costs_less_than_a_call() -> None:
+    call, event = sockets.epoll_samples(many=16, repetitions=15, polls=20)
+    assert 0 < spread(event)[1] < spread(call)[1]
+
+
+@needs_two_cores
+def test_waking_a_sleeper_takes_longer_than_sending() -> None:
+    assert MACHINE.pair is not None
+    awake = sockets.awake_samples("unix", count=8, repetitions=20)
+    asleep = sockets.sleeper_samples("unix", *MACHINE.pair, pin, messages=60, pause_us=200.0)
+    assert len(asleep.latency) == 60
+    assert spread(asleep.latency)[1] > spread(awake.send)[1]
+    assert asleep.receiver_cpu_per_message > 0
+
+
+@given(st.lists(st.floats(0.1, 1e7), min_size=1, max_size=30))
+def test_a_measured_leaf_holds_its_quartiles(samples: list[float]) -> None:
+    leaf = measured(samples, "ns", "test")
+    assert leaf.value is not None
+    assert leaf.low is not None
+    assert leaf.high is not None
+    assert leaf.low <= leaf.value <= leaf.high
+    assert min(samples) * 0.999 <= leaf.low
+    assert leaf.high <= max(samples) * 1.001
+
+
+def test_extra_cost_stays_a_cost() -> None:
+    assert extra([5.0, 6.0, 7.0], 2.0, "ns", "test").value == 4.0
+    assert extra([5.0], 9.0, "ns", "test").value == 1.0
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures over small working sets: what comes out is not right, but comes out the same way."""
+    everything = memory.working_sets
+    monkeypatch.setattr(memory, "working_sets", lambda _: everything(2**21, 16384)[::3])
+    monkeypatch.setattr(host, "_CHAINS", (1, 4))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_captured_profile_is_complete_and_loads_again(tmp_path: Path) -> None:
+    before = os.sched_getaffinity(0)
+    lines: list[str] = []
+    started = time.monotonic()
+    profile = capture_host(progress=lines.append)
+    assert time.monotonic() - started < 40
+    assert os.sched_getaffinity(0) == before
+    assert len(lines) >= 4
+    file = tmp_path / "host.yaml"
+    file.write_text(profile.to_yaml())
+    assert load_host(file) == profile
+    # However another part writes the model out, it must read back.
+    for options in ({}, {"exclude_none": True}, {"exclude_defaults": True}):
+        data = yaml.safe_load(yaml.safe_dump(profile.model_dump(mode="json", **options)))
+        assert parse(HostProfile, data, file="x") == profile
+    speed = profile.speed()
+    assert speed.cores == MACHINE.usable_cpus
+    assert speed.memory_gib == pytest.approx(MACHINE.memory_bytes / 2**30, rel=1e-3)
+    kinds = {path: leaf.kind for path, leaf in profile.quantities()}
+    for path in ("clock_ghz", "dram.latency_ns", "kernel.tcp_send_ns", "kernel.epoll_wait_ns"):
+        assert kinds[path] == "measured"
+    assert profile.raw is not None
+    assert {"clock_ghz", "latency_ns_small_pages", "tcp_send_ns"} <= set(profile.raw)
+    assert profile.latency_curve is not None
+    sizes = [size for size, _ in profile.latency_curve.points]
+    assert all(small < large for small, large in itertools.pairwise(sizes))
+
+
+@pytest.mark.usefixtures("quick")
+def test_one_core_gives_ranges_where_two_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = dataclasses.replace(
+        MACHINE, cpus=MACHINE.cpus[:1], pair=None, quota_cpus=0.5, caches={}, sockets=1
+    )
+    monkeypatch.setattr(host, "inspect_machine", lambda: one)
+    profile = capture_host()
+    leaves = dict(profile.quantities())
+    for path in ("core_to_core_ns", "kernel.wake_send_ns", "kernel.block_ns"):
+        assert leaves[path].kind == "assumed"
+        assert leaves[path].value is None
+    assert leaves["caches.L3.size_bytes"].kind == "assumed"
+    assert profile.speed().cores == 1
+    assert any("0.5 CPUs" in note for note in profile.notes)

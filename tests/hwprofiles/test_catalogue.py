@@ -1,0 +1,228 @@
+"""The catalogue: every number has an origin that holds, and every name finds its host."""
+
+import math
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+from forecache.hwprofiles import list_hosts, list_instances, load_host
+from forecache.hwprofiles.document import document
+from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.formula import evaluate
+from forecache.hwprofiles.instances import InstanceFamily, families
+from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.errors import InputError
+
+HOSTS = {host.id: host for host in list_hosts()}
+INSTANCES = {instance.name: instance for instance in list_instances()}
+CHECKOUT = Path(__file__).parents[2]
+
+
+def test_the_hosts_and_families_are_there() -> None:
+    assert set(HOSTS) == {
+        "graviton2",
+        "graviton3",
+        "graviton4",
+        "icelake-8375c",
+        "sapphire-rapids",
+    }
+    assert set(families()) == {"c7g", "m7g", "r7g", "c8g", "r6g", "m6i", "m7i", "r7i"}
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.id)
+def test_derived_numbers_follow_from_their_formulas(host: HostProfile) -> None:
+    values = host.values()
+    derived = {path: leaf for path, leaf in host.quantities() if leaf.kind == "derived"}
+    for path, leaf in derived.items():
+        assert leaf.formula is not None
+        assert leaf.value == pytest.approx(evaluate(leaf.formula, values), rel=2e-3), path
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.id)
+def test_every_source_is_used_and_has_an_address(host: HostProfile) -> None:
+    named = {leaf.source for _, leaf in host.origins()} - {None}
+    text = " ".join(leaf.method for _, leaf in host.origins())
+    unused = {key for key in host.sources if key not in named and key not in text}
+    assert not unused
+    for key, source in host.sources.items():
+        assert source.url is not None, key
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", source.accessed or ""), key
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.id)
+def test_latencies_grow_outwards_and_sizes_too(host: HostProfile) -> None:
+    speed = host.speed()
+    assert speed.l1_ns < speed.l2_ns < speed.l3_ns < speed.dram_ns
+    assert speed.l1_bytes < speed.l2_bytes < speed.l3_bytes
+    assert speed.tcp_send_ns > speed.tcp_recv_ns > speed.syscall_ns
+    assert speed.wake_latency_ns > speed.wake_send_ns
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.id)
+def test_first_level_latency_is_whole_cycles(host: HostProfile) -> None:
+    speed = host.speed()
+    cycles = speed.l1_ns * speed.clock_ghz
+    assert cycles == pytest.approx(round(cycles), abs=0.1)
+
+
+@pytest.mark.parametrize("host_id", ["graviton2", "graviton4", "icelake-8375c"])
+def test_loaded_latency_starts_at_idle_and_rises(host_id: str) -> None:
+    dram = HOSTS[host_id].dram
+    assert dram.loaded_latency is not None
+    points = sorted(dram.loaded_latency.points)
+    assert points[0][1] == pytest.approx(dram.latency_ns.best, rel=0.05)
+    assert points[-1][1] > 1.5 * points[0][1]
+
+
+def test_speed_takes_values_and_leaves_the_rest() -> None:
+    host = HOSTS["graviton3"]
+    changed = host.speed({"dram_ns": 100.0, "cores": 8})
+    assert (changed.dram_ns, changed.cores) == (100.0, 8)
+    rest = {"dram_ns", "cores"}
+    plain = {key: value for key, value in asdict(host.speed()).items() if key not in rest}
+    again = {key: value for key, value in asdict(changed).items() if key not in rest}
+    assert math.isnan(plain.pop("price_usd_per_hour"))
+    assert math.isnan(again.pop("price_usd_per_hour"))
+    assert plain == again
+    with pytest.raises(InputError, match="'dram_ns'"):
+        host.speed({"drams_ns": 1.0})
+
+
+@pytest.mark.parametrize("name", [*HOSTS, "c7g.4xlarge", "m7i.large"])
+def test_uncertain_ranges_hold_the_speed(name: str) -> None:
+    host = load_host(name)
+    speed = asdict(host.speed())
+    ranges = host.uncertain()
+    assert {"user_ipc", "tcp_send_ns"} <= set(ranges)
+    assert ("tlb_reach_bytes" in ranges) == (host.tlb.l2_entries.low is not None)
+    for field, (low, value, high) in ranges.items():
+        assert low <= value <= high
+        assert speed[field] == pytest.approx(value)
+    drawn = host.speed({field: low for field, (low, _, _) in ranges.items()})
+    assert drawn.user_ipc == ranges["user_ipc"][0]
+
+
+def test_instances_have_the_cores_memory_network_and_price_of_their_size() -> None:
+    host = load_host("graviton3-c7g.4xlarge")
+    speed = host.speed()
+    assert (host.id, host.instance) == ("graviton3-c7g.4xlarge", "c7g.4xlarge")
+    assert (speed.cores, speed.memory_gib, speed.network_gbit_per_s) == (16, 32.0, 7.5)
+    assert speed.price_usd_per_hour == pytest.approx(0.58)
+    assert host.uncertain()["network_gbit_per_s"] == (7.5, 7.5, 15.0)
+    assert load_host("c7g.4xlarge") == host
+
+
+def test_a_vcpu_of_an_intel_instance_is_a_hyperthread() -> None:
+    host = load_host("m7i.4xlarge")
+    speed = host.speed()
+    assert (speed.cores, speed.threads_per_core, host.topology.cores.best) == (16, 2, 8.0)
+    assert 0.5 < speed.busy_sibling_speed < 0.8
+    assert any("hyperthread" in note for note in host.notes)
+    assert load_host("r7g.4xlarge").speed().busy_sibling_speed == 1.0
+
+
+def test_a_small_instance_may_have_to_share_what_all_tenants_use() -> None:
+    low, value, high = load_host("c7g.4xlarge").uncertain()["l3_bytes"]
+    assert (low, value, high) == (8 * 2**20, 32 * 2**20, 32 * 2**20)
+    assert "l3_bytes" not in load_host("c7g.16xlarge").uncertain()
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_every_instance_loads_and_survives_its_own_file(name: str) -> None:
+    host = load_host(name)
+    assert host.speed().cores == INSTANCES[name].vcpus
+    assert parse(HostProfile, yaml.safe_load(host.to_yaml()), file=name) == host
+
+
+@pytest.mark.parametrize("family", families().values(), ids=lambda family: family.family)
+def test_prices_and_bandwidths_of_a_family(family: InstanceFamily) -> None:
+    price = family.usd_per_vcpu_hour
+    assert price.formula is not None
+    assert price.value == pytest.approx(evaluate(price.formula, {}))
+    assert family.host in HOSTS
+    rows = sorted(family.sizes.values(), key=lambda row: row.vcpus)
+    baselines = [row.baseline_gbit_per_s for row in rows]
+    assert baselines == sorted(baselines)
+    assert HOSTS[family.host].topology.threads_per_core.best == family.threads_per_core
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("gravitron3", "'graviton3'"),
+        ("c7g.4xlrge", "'c7g.4xlarge'"),
+        ("graviton3-c7g.5xlarge", "graviton3-c7g.4xlarge"),
+        ("graviton2-c7g.4xlarge", "runs on graviton3"),
+        ("missing.yaml", "no such file"),
+        ("", "no host"),
+    ],
+)
+def test_unknown_names_get_help(name: str, part: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_host(name)
+    assert part in str(caught.value)
+
+
+def test_a_profile_file_is_a_host(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(HOSTS["graviton2"].to_yaml())
+    assert load_host(file) == load_host(str(file)) == HOSTS["graviton2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"sources": {}}, "a source listed in this file"),
+        ({"clock_gzh": 2.0}, "'clock_ghz'"),
+        ({"isa": "riscv"}, "'x86-64' or 'aarch64'"),
+        ({"caches": []}, "'caches'"),
+        ({"user_ipc": {"value": 2, "unit": "1", "kind": "assumed", "method": "m"}}, "a range"),
+        (
+            {"clock_ghz": {"value": 4, "unit": "GHz", "kind": "published", "source": "cac-g3"}},
+            "the value its formula gives",
+        ),
+        (
+            {
+                "core_to_core_ns": {
+                    "value": 4,
+                    "unit": "ns",
+                    "kind": "derived",
+                    "formula": "10 / clok_ghz",
+                }
+            },
+            "clok_ghz",
+        ),
+        (
+            {"clock_ghz": {"value": 0, "unit": "GHz", "kind": "published", "source": "cac-g3"}},
+            "above zero",
+        ),
+    ],
+)
+def test_a_wrong_profile_says_what_is_wrong(
+    tmp_path: Path, change: dict[str, object], part: str
+) -> None:
+    data = yaml.safe_load(HOSTS["graviton3"].to_yaml()) | change
+    file = tmp_path / "wrong.yaml"
+    file.write_text(yaml.safe_dump(data))
+    with pytest.raises(InputError) as caught:
+        load_host(file)
+    assert str(file) in str(caught.value)
+    assert part in str(caught.value)
+
+
+def test_the_page_is_what_the_catalogue_says() -> None:
+    page = (CHECKOUT / "docs" / "hosts.md").read_text(encoding="utf-8")
+    assert page == document(), "run: python -m forecache.hwprofiles.document > docs/hosts.md"
+
+
+def test_no_number_stems_from_what_models_are_validated_with() -> None:
+    """Throughputs of `role: validation` points must not turn up in the reasons of the catalogue."""
+    text = document().replace(" ", "").replace(",", "")
+    for file in (CHECKOUT / "data" / "published").glob("*.yaml"):
+        for point in yaml.safe_load(file.read_text(encoding="utf-8"))["points"]:
+            rate = (point.get("observed") or {}).get("throughput_rps")
+            if point.get("role") == "validation" and rate:
+                assert str(round(rate)) not in text, (file.name, rate)

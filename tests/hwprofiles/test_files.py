@@ -1,0 +1,181 @@
+"""Reading and checking files: what is wrong becomes one sentence, what is right survives."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field
+
+from forecache.hwprofiles.files import (
+    did_you_mean,
+    dump_yaml,
+    parse,
+    read_text,
+    read_yaml,
+    write_text_atomic,
+)
+from forecache.sim.errors import InputError
+
+
+class Sweep(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    sweep: list[int]
+
+
+class Workload(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    clients: int = Field(gt=0)
+    pipeline: int = 1
+    value_bytes: float | None = None
+
+
+class Scenario(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    host: str
+    io_threads: int | Sweep = 1
+    workload: Workload
+    stages: list[Workload] = []
+
+
+def scenario(**changes: Any) -> dict[str, Any]:
+    return {"host": "graviton3", "workload": {"clients": 50}, **changes}
+
+
+def problem(data: object) -> str:
+    with pytest.raises(InputError) as caught:
+        parse(Scenario, data, file="s.yaml")
+    return str(caught.value)
+
+
+def test_good_data_becomes_the_model() -> None:
+    parsed = parse(Scenario, scenario(io_threads={"sweep": [1, 2]}), file="s.yaml")
+    assert parsed.io_threads == Sweep(sweep=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("data", "parts"),
+    [
+        (scenario(workload={"clientz": 50}), ["s.yaml", "'workload.clientz'", "'clients'"]),
+        (scenario(hots="a"), ["unknown field 'hots'", "'host'"]),
+        ({"workload": {"clients": 1}}, ["'host'", "missing"]),
+        (scenario(workload={"clients": 0}), ["'workload.clients'", "found 0", "greater than 0"]),
+        (scenario(workload={"clients": "many"}), ["'many'", "integer"]),
+        (scenario(stages=[{"clients": 1}, {"clients": -1}]), ["'stages[1].clients'", "-1"]),
+        (scenario(io_threads={"sweeep": [1]}), ["'io_threads.sweeep'", "'sweep'"]),
+        (scenario(io_threads={"sweep": ["x"]}), ["'io_threads.sweep[0]'", "'x'"]),
+        (scenario(workload=7), ["'workload'", "found 7"]),
+        ([], ["the top level", "[]"]),
+    ],
+)
+def test_a_problem_names_file_field_found_and_valid(data: object, parts: list[str]) -> None:
+    message = problem(data)
+    assert message.startswith("s.yaml: ")
+    for part in parts:
+        assert part in message
+    assert "\n" not in message
+
+
+def test_further_problems_are_counted() -> None:
+    assert "1 more problem in this file" in problem(scenario(workload={"clients": 0, "x": 1}))
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a: [1, 2\nb: 3\n", ["line 2"]),
+        ("a: 1\nb: 2\na: 3\n", ["line 3", "'a' is given twice"]),
+        ("outer:\n  k: 1\n  k: 2\n", ["line 3", "'k'"]),
+        ("", ["found nothing"]),
+        ("- a\n- b\n", ["found a list"]),
+        ("a: !!python/object:os.system {}\n", ["line 1"]),
+        ("1: a\n", ["field 1"]),
+        ("a: 2026-13-45\n", ["YAML"]),
+        ("a: \x00\n", ["YAML"]),
+        ("? [a, b]\n: 1\n", ["f.yaml"]),
+    ],
+)
+def test_bad_yaml_is_named_with_its_line(tmp_path: Path, text: str, parts: list[str]) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_yaml(file)
+    for part in [str(file), *parts]:
+        assert part in str(caught.value)
+
+
+def test_unreadable_files_are_input_errors(tmp_path: Path) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"abc\xff\xfe")
+    for path, part in ((tmp_path / "none", "no such"), (tmp_path, "folder"), (binary, "byte 3")):
+        with pytest.raises(InputError, match=part):
+            read_text(path)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_give_a_mapping_or_an_input_error(tmp_path_factory: Any, content: bytes) -> None:
+    file = tmp_path_factory.mktemp("any") / "f.yaml"
+    file.write_bytes(content)
+    try:
+        data, message = read_yaml(file), ""
+    except InputError as error:
+        data, message = {}, str(error)
+    assert isinstance(data, dict)
+    assert not message or str(file) in message
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=8), plain, max_size=5))
+def test_dumped_yaml_reads_back(data: dict[str, Any]) -> None:
+    assert yaml.safe_load(dump_yaml(data)) == data
+
+
+@given(plain)
+def test_any_data_gives_a_model_or_one_sentence(data: object) -> None:
+    try:
+        parse(Scenario, data, file="s.yaml")
+        message = ""
+    except InputError as error:
+        message = str(error)
+    assert not message or message.startswith("s.yaml: ")
+
+
+def test_dump_keeps_order_and_writes_no_anchors() -> None:
+    shared = {"value": 1, "unit": "ns"}
+    text = dump_yaml({"b": shared, "a": shared})
+    assert text == "b: {value: 1, unit: ns}\na: {value: 1, unit: ns}\n"
+
+
+def test_write_replaces_whole_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "out.yaml"
+    write_text_atomic(target, "one\n")
+    write_text_atomic(target, "two µs\n")
+    assert target.read_text(encoding="utf-8") == "two µs\n"
+    assert [file.name for file in target.parent.iterdir()] == ["out.yaml"]
+    assert stat.S_IMODE(target.stat().st_mode) & 0o600 == 0o600
+
+
+def test_write_failure_is_an_input_error_and_keeps_the_old_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="can't be written"):
+        write_text_atomic(tmp_path / "file" / "below", "text")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="can't be written"):
+        write_text_atomic(tmp_path / "folder", "text")
+    assert {file.name for file in tmp_path.iterdir()} == {"file", "folder"}
+
+
+def test_did_you_mean_prefers_close_names() -> None:
+    assert did_you_mean("Gravitn3", ["graviton3", "icelake"]) == "did you mean 'graviton3'?"
+    assert did_you_mean("zzz", ["b", "a"]) == "valid are a, b."
