@@ -62,6 +62,7 @@ benchmark: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/kernel.py --json $(BENCHMARK_FLAGS)
 
 docs: $(VENV)/.ready-dev
+	@mkdir -p build
 	$(BIN)/python -m forecache.hwprofiles.document > build/hosts.md && mv build/hosts.md docs/hosts.md
 	$(BIN)/python -m forecache.commands.document > build/cli.md && mv build/cli.md docs/cli.md
 

@@ -31,15 +31,14 @@ def profile(out: Path | None, as_json: bool, quiet: bool) -> None:
         check_file_target(out)
     with progress_of(quiet) as progress:
         captured = verbs.profile(progress=progress)
-    from forecache.hwprofiles.files import dump_yaml, write_text_atomic
+    from forecache.hwprofiles.files import write_text_atomic
 
-    data = captured.model_dump(mode="json", exclude_none=False)
-    text = dump_yaml(data)
+    text = captured.to_yaml()
     if out is not None:
         write_text_atomic(out, text)
         click.echo(f"wrote {out}", err=True)
     if as_json:
-        click.echo(to_json(data))
+        click.echo(to_json(captured))
     elif out is None:
         click.echo(text, nl=False)
     else:
