@@ -7,27 +7,19 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Literal, cast
+from collections.abc import Callable
+from typing import Literal, cast
 
 from ..quantity import Curve, Quantity, Source
-from ..schema import (
-    Cache,
-    Captured,
-    Dram,
-    HostProfile,
-    Kernel,
-    Network,
-    Tlb,
-    Topology,
-)
-from . import cores, memory, sockets
+from ..schema import Cache, Captured, Dram, HostProfile, Kernel, Network, Tlb, Topology
+from .collect import Collected, collect
 from .machine import CacheFacts, Machine, busy_cpu_seconds, inspect_machine
+from .sockets import LARGE_BYTES, SMALL_BYTES
 from .summary import SOURCE, assumed, extra, measured, reported, rounded, spread
 
-_CHAINS = (1, 2, 4, 8, 12, 16, 24, 32, 48)
 _MIB = 1024 * 1024
+# How many of the largest working sets show what page walks cost.
+_WALK_SIZES = 3
 # What is assumed of a cache the kernel does not describe: the least and most that servers have.
 _CACHE_RANGES = {1: (32 * 1024, 128 * 1024), 2: (256 * 1024, 4 * _MIB), 3: (4 * _MIB, 256 * _MIB)}
 
@@ -35,9 +27,9 @@ _CACHE_RANGES = {1: (32 * 1024, 128 * 1024), 2: (256 * 1024, 4 * _MIB), 3: (4 * 
 def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfile:
     """Measure this host.
 
-    Takes about ten seconds once its loops are compiled, some more the first time. It measures what
-    this process may use: CPUs by affinity and cgroup, memory by cgroup. Run it while the host is
-    otherwise idle; medians bear with some disturbance, and the profile notes what it saw of it.
+    Takes about ten seconds. It measures what this process may use: CPUs by affinity and cgroup,
+    memory by cgroup. Run it while the host is otherwise idle; medians bear with some disturbance,
+    and the profile's notes say what was seen of it.
 
     Parameters
     ----------
@@ -51,38 +43,35 @@ def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfil
     EngineError
         Local connections can't be opened.
     """
-    say = progress or (lambda _: None)
     machine = inspect_machine()
     started, before = time.monotonic(), busy_cpu_seconds(machine.cpus)
     own_before = time.process_time()
-    raw: dict[str, Any] = {}
-    with _pinned(machine.pair[0] if machine.pair else machine.cpus[0]):
-        say("clock, system calls, core-to-core transfers")
-        clock = measured(
-            _keep(raw, "clock_ghz", cores.clock_samples()),
-            "GHz",
-            "dependent one-cycle additions and exclusive-ors against thread CPU time",
-        )
-        syscall = measured(_keep(raw, "syscall_ns", cores.syscall_samples()), "ns", "getppid")
-        # Three times, far apart: a hypervisor may move a virtual CPU to another core meanwhile.
-        transfers = _core_to_core_samples(machine)
-        say("latency of caches and memory by working set")
-        levels = _memory_levels(machine, raw)
-        transfers += _core_to_core_samples(machine)
-        say("messages over local connections")
-        kernel = _kernel(machine, raw, syscall, say)
-        transfers += _core_to_core_samples(machine)
+    found = collect(machine, progress or (lambda _: None))
     elapsed = time.monotonic() - started
     after = busy_cpu_seconds(machine.cpus)
     others = (after[0] - before[0]) - (time.process_time() - own_before)
-    notes = _notes(machine, raw, others_cpus=others / elapsed, stolen=after[1] - before[1])
+    disturbances = []
+    if others / elapsed > 0.1:
+        disturbances.append(
+            f"other programs used {others / elapsed:.1f} CPUs meanwhile; better run it alone"
+        )
+    if after[1] - before[1] > 0.05 * elapsed:
+        disturbances.append(f"the hypervisor withheld {after[1] - before[1]:.1f} s of CPU time")
+    return describe(machine, found, elapsed_s=elapsed, notes=disturbances)
+
+
+def describe(
+    machine: Machine, found: Collected, *, elapsed_s: float, notes: list[str]
+) -> HostProfile:
+    """The profile that follows from what the kernel says and what was measured."""
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    slug = re.sub(r"[^a-z0-9]+", "-", machine.cpu_model.lower()).strip("-")
     return HostProfile(
-        id=_host_id(machine),
+        id=f"captured-{slug}-{machine.usable_cpus}cpus",
         title=f"{machine.cpu_model}, {machine.usable_cpus} CPUs, captured {day}",
         isa=cast(Literal["x86-64", "aarch64"], machine.isa),
         microarchitecture=machine.cpu_model,
-        notes=notes,
+        notes=[*notes, *_notes(machine, found)],
         sources={
             SOURCE: Source(
                 title="forecache profile, run on this host",
@@ -92,7 +81,11 @@ def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfil
             )
         },
         topology=_topology(machine),
-        clock_ghz=clock,
+        clock_ghz=measured(
+            found.short["clock_ghz"],
+            "GHz",
+            "dependent one-cycle additions and exclusive-ors against thread CPU time",
+        ),
         user_ipc=assumed(
             1.8,
             "1/cycle",
@@ -102,11 +95,27 @@ def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfil
             low=1.2,
             high=2.6,
         ),
-        core_to_core_ns=_core_to_core(machine, raw, transfers),
-        kernel=kernel,
+        caches=[_cache(machine, found, level) for level in (1, 2, 3)],
+        dram=_dram(found),
+        tlb=_tlb(found),
+        parallel_misses=_parallel_misses(found),
+        core_to_core_ns=_core_to_core(machine, found),
+        kernel=_kernel(machine, found),
         network=_network(),
         memory_gib=reported(
             rounded(machine.memory_bytes / 2**30), "GiB", "total memory, or the cgroup's limit"
+        ),
+        latency_curve=Curve(
+            x_unit="B",
+            y_unit="ns",
+            source=SOURCE,
+            kind="measured",
+            method="random pointer chase by working set, small pages; lower quartiles, as "
+            "neighbours can only add",
+            points=[
+                (float(size), rounded(spread(samples)[0]))
+                for size, samples in found.latency_ns["small_pages"].items()
+            ],
         ),
         captured=Captured(
             date=day,
@@ -114,32 +123,10 @@ def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfil
             kernel=machine.kernel,
             tool=f"forecache {_version('forecache')}, numba {_version('numba')}, "
             f"Python {sys.version.split()[0]}",
-            elapsed_s=round(elapsed, 1),
+            elapsed_s=round(elapsed_s, 1),
         ),
-        raw=raw,
-        **levels,
+        raw=found.as_plain_data(),
     )
-
-
-@contextmanager
-def _pinned(cpu: int) -> Iterator[None]:
-    """Keep this thread on one CPU, and give it back its CPUs afterwards."""
-    allowed = os.sched_getaffinity(0)
-    _pin(cpu)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-
-
-def _pin(cpu: int) -> None:
-    os.sched_setaffinity(0, {cpu})
-
-
-def _keep(raw: dict[str, Any], name: str, samples: list[float]) -> list[float]:
-    """Record samples under a name and hand them on."""
-    raw[name] = [rounded(sample) for sample in samples]
-    return samples
 
 
 def _version(package: str) -> str:
@@ -147,11 +134,6 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return "from a checkout"
-
-
-def _host_id(machine: Machine) -> str:
-    slug = re.sub(r"[^a-z0-9]+", "-", machine.cpu_model.lower()).strip("-")
-    return f"captured-{slug}-{machine.usable_cpus}cpus"
 
 
 def _topology(machine: Machine) -> Topology:
@@ -174,82 +156,17 @@ def _topology(machine: Machine) -> Topology:
     )
 
 
-def _memory_levels(machine: Machine, raw: dict[str, Any]) -> dict[str, Any]:
-    """Fields `caches`, `dram`, `tlb`, `parallel_misses` and `latency_curve` of the profile."""
-    last_level = machine.caches.get(3, CacheFacts(32 * _MIB, 64, 1)).size_bytes
-    largest = min(max(256 * _MIB, 8 * last_level), 512 * _MIB, machine.available_bytes // 6)
-    sizes = memory.working_sets(max(largest, 16 * _MIB))
-    curves: dict[str, dict[int, list[float]]] = {}
-    for pages, huge in (("small_pages", False), ("huge_pages", True)):
-        buffer = memory.Buffer(sizes[-1], huge=huge)
-        try:
-            if huge and not buffer.is_huge:
-                continue
-            curves[pages] = memory.latency_samples(buffer, sizes)
-            if not huge:
-                chains = {
-                    count: memory.parallel_samples(buffer, sizes[-1], count) for count in _CHAINS
-                }
-                # One thread per CPU the quota allows: more would be throttled.
-                bandwidth = memory.bandwidth_samples(
-                    buffer, machine.cpus[: machine.usable_cpus], _pin
-                )
-        finally:
-            buffer.close()
-        raw[f"latency_ns_{pages}"] = [
-            [size, [rounded(ns) for ns in samples]] for size, samples in curves[pages].items()
-        ]
-    raw["parallel_ns_per_load"] = [
-        [count, [rounded(ns) for ns in samples]] for count, samples in chains.items()
-    ]
-    _keep(raw, "bandwidth_gb_per_s", bandwidth)
-    pages = "huge_pages" if "huge_pages" in curves else "small_pages"
-    small = curves["small_pages"]
-    one_chain = statistics.median(chains[1])
-    best_count = min(chains, key=lambda count: statistics.median(chains[count]))
-    return {
-        "caches": [_cache(machine, level, curves[pages], pages) for level in (1, 2, 3)],
-        "dram": Dram(
-            latency_ns=measured(
-                curves[pages][sizes[-1]],
-                "ns",
-                f"random pointer chase over {sizes[-1] // _MIB} MiB, {pages.replace('_', ' ')}",
-            ),
-            peak_bandwidth_gb_per_s=Quantity(
-                value=rounded(spread(bandwidth)[2]),
-                unit="GB/s",
-                source=SOURCE,
-                kind="measured",
-                method="sequential reads by all CPUs this process may use, upper quartile of "
-                f"{len(bandwidth)}; range from the lower quartile to the best",
-                low=rounded(spread(bandwidth)[0]),
-                high=rounded(max(bandwidth)),
-            ),
-        ),
-        "tlb": _tlb(curves, sizes[-1]),
-        "parallel_misses": measured(
-            [one_chain / ns for ns in chains[best_count]],
-            "misses",
-            f"time per load of one random pointer chase against {best_count} at once, out of cache",
-        ),
-        "latency_curve": Curve(
-            x_unit="B",
-            y_unit="ns",
-            source=SOURCE,
-            kind="measured",
-            method="random pointer chase by working set, small pages; lower quartiles, as "
-            "neighbours can only add",
-            points=[(float(size), rounded(spread(samples)[0])) for size, samples in small.items()],
-        ),
-    }
+def _best_curve(found: Collected) -> tuple[str, dict[int, list[float]]]:
+    """Latency by working set without page walks where huge pages were to be had."""
+    pages = "huge_pages" if "huge_pages" in found.latency_ns else "small_pages"
+    return pages.replace("_", " "), found.latency_ns[pages]
 
 
-def _cache(machine: Machine, level: int, curve: dict[int, list[float]], pages: str) -> Cache:
+def _cache(machine: Machine, found: Collected, level: int) -> Cache:
     """One cache level: geometry from the kernel, latency from working sets well inside it."""
     low, high = _CACHE_RANGES[level]
     facts = machine.caches.get(level)
     if facts is None:
-        # Geometric middle, so that the latency below still comes from a plausible working set.
         size = assumed(None, "B", "the kernel does not describe this cache", low=low, high=high)
         facts = CacheFacts(int(size.best), 64, 1)
     else:
@@ -257,6 +174,7 @@ def _cache(machine: Machine, level: int, curve: dict[int, list[float]], pages: s
     below = machine.caches.get(level - 1)
     # A chase cycles through its set, so one twice the level below no longer hits there (LRU).
     smallest = 0 if level == 1 else 2 * (below.size_bytes if below else _CACHE_RANGES[level - 1][1])
+    pages, curve = _best_curve(found)
     inside = [s for s in curve if smallest <= s <= facts.size_bytes // 2]
     if not inside:
         inside = [min(curve, key=lambda s: abs(s - facts.size_bytes // 2))]
@@ -266,8 +184,7 @@ def _cache(machine: Machine, level: int, curve: dict[int, list[float]], pages: s
         latency_ns=measured(
             [ns for s in inside for ns in curve[s]],
             "ns",
-            f"random pointer chase over {inside[0] // 1024} to {inside[-1] // 1024} KiB, "
-            f"{pages.replace('_', ' ')}",
+            f"random pointer chase over {inside[0] // 1024} to {inside[-1] // 1024} KiB, {pages}",
         ),
         line_bytes=reported(facts.line_bytes, "B", "sysfs"),
         shared_by_cores=reported(
@@ -276,24 +193,43 @@ def _cache(machine: Machine, level: int, curve: dict[int, list[float]], pages: s
     )
 
 
-def _tlb(curves: dict[str, dict[int, list[float]]], largest: int) -> Tlb:
-    page = float(os.sysconf("SC_PAGE_SIZE"))
-    if "huge_pages" in curves:
-        small = spread(curves["small_pages"][largest])
-        huge = spread(curves["huge_pages"][largest])
-        low, middle, high = (
-            max(1.0, value)
-            for value in (small[0] - huge[2], small[1] - huge[1], small[2] - huge[0])
-        )
-        walk = Quantity(
-            value=rounded(middle),
-            unit="ns",
+def _dram(found: Collected) -> Dram:
+    pages, curve = _best_curve(found)
+    largest = max(curve)
+    bandwidth = found.short["bandwidth_gb_per_s"]
+    low, _, high = spread(bandwidth)
+    return Dram(
+        latency_ns=measured(
+            curve[largest], "ns", f"random pointer chase over {largest // _MIB} MiB, {pages}"
+        ),
+        peak_bandwidth_gb_per_s=Quantity(
+            value=rounded(high),
+            unit="GB/s",
             source=SOURCE,
             kind="measured",
-            method=f"pointer chase over {largest // _MIB} MiB on small less on huge pages; "
-            "range from opposite quartiles",
+            method="sequential reads by all CPUs this process may use, upper quartile of "
+            f"{len(bandwidth)}; range from the lower quartile to the best",
             low=rounded(low),
-            high=rounded(high),
+            high=rounded(max(bandwidth)),
+        ),
+    )
+
+
+def _tlb(found: Collected) -> Tlb:
+    page = float(os.sysconf("SC_PAGE_SIZE"))
+    if "huge_pages" in found.latency_ns:
+        small, huge = (found.latency_ns[pages] for pages in ("small_pages", "huge_pages"))
+        # Pairs from the same round, so that what disturbs a round mostly drops out.
+        sizes = sorted(small)[-_WALK_SIZES:]
+        walk = measured(
+            [
+                max(0.5, one - other)
+                for size in sizes
+                for one, other in zip(small[size], huge[size], strict=True)
+            ],
+            "ns",
+            f"pointer chase over {sizes[0] // _MIB} to {sizes[-1] // _MIB} MiB on small less on "
+            "huge pages",
         )
     else:
         walk = assumed(
@@ -317,19 +253,24 @@ def _tlb(curves: dict[str, dict[int, list[float]]], largest: int) -> Tlb:
     )
 
 
-def _core_to_core_samples(machine: Machine) -> list[float]:
-    if machine.pair is None or machine.usable_cpus < 2:
-        return []
-    return cores.core_to_core_samples(*machine.pair, _pin)
+def _parallel_misses(found: Collected) -> Quantity:
+    one_chain = statistics.median(found.parallel_ns[1])
+    best = min(found.parallel_ns, key=lambda count: statistics.median(found.parallel_ns[count]))
+    return measured(
+        [one_chain / ns for ns in found.parallel_ns[best]],
+        "misses",
+        f"time per load of one random pointer chase against {best} at once, out of cache",
+    )
 
 
-def _core_to_core(machine: Machine, raw: dict[str, Any], samples: list[float]) -> Quantity:
+def _core_to_core(machine: Machine, found: Collected) -> Quantity:
+    samples = found.short.get("core_to_core_ns")
     if samples and machine.pair is not None:
         return measured(
-            _keep(raw, "core_to_core_ns", samples),
+            samples,
             "ns",
             "compare-and-exchange ping-pong of CPUs {} and {}, half a round trip, in three "
-            "sessions".format(*machine.pair),
+            "rounds".format(*machine.pair),
         )
     return assumed(
         None,
@@ -340,86 +281,58 @@ def _core_to_core(machine: Machine, raw: dict[str, Any], samples: list[float]) -
     )
 
 
-def _kernel(
-    machine: Machine, raw: dict[str, Any], syscall: Quantity, say: Callable[[str], None]
-) -> Kernel:
+def _kernel(machine: Machine, found: Collected) -> Kernel:
     """System-call costs, and what sleeping and waking costs where there are two cores."""
-    leaves: dict[str, Quantity] = {"syscall_ns": syscall}
-    small = {transport: sockets.awake_samples(transport) for transport in ("tcp", "unix")}
-    for transport, costs in small.items():
-        how = f"{sockets.SMALL_BYTES} bytes over local {transport}, peer awake"
-        for call, samples, cpu in (
-            ("send", costs.send, costs.send_cpu),
-            ("recv", costs.receive, costs.receive_cpu),
-        ):
+    leaves = {"syscall_ns": measured(found.short["syscall_ns"], "ns", "getppid")}
+    for transport in ("tcp", "unix"):
+        for call in ("send", "recv"):
             name = f"{transport}_{call}_ns"
-            leaves[name] = measured(_keep(raw, name, samples), "ns", how)
-            _keep(raw, f"{transport}_{call}_thread_cpu_ns", cpu)
-    waits, events = sockets.epoll_samples()
-    leaves["epoll_wait_ns"] = measured(
-        _keep(raw, "epoll_wait_ns", waits), "ns", "non-blocking, without the events it returns"
-    )
-    leaves["epoll_event_ns"] = measured(
-        _keep(raw, "epoll_event_ns", events), "ns", "from calls that return one and 48 events"
-    )
-    large = sockets.awake_samples("tcp", size=sockets.LARGE_BYTES, count=8, repetitions=40)
-    beyond = sockets.LARGE_BYTES - sockets.SMALL_BYTES
-    base = statistics.median(small["tcp"].send) + statistics.median(small["tcp"].receive)
-    copies = [
-        max(1e-4, (send + receive - base) / (2 * beyond))
-        for send, receive in zip(large.send, large.receive, strict=True)
-    ]
-    leaves["copy_ns_per_byte"] = measured(
-        _keep(raw, "copy_ns_per_byte", copies),
-        "ns/B",
-        f"send and recv of {sockets.LARGE_BYTES} against {sockets.SMALL_BYTES} bytes over local "
-        "TCP, per byte and call",
-    )
-    say("waking a sleeping thread")
-    leaves |= _sleeping(machine, raw, leaves)
-    return Kernel(**leaves)
+            how = f"{SMALL_BYTES} bytes over local {transport}, peer awake"
+            leaves[name] = measured(found.short[name], "ns", how)
+    for name, unit, how in (
+        ("epoll_wait_ns", "ns", "non-blocking, without the events it returns"),
+        ("epoll_event_ns", "ns", "from calls that return one and 48 events"),
+        (
+            "copy_ns_per_byte",
+            "ns/B",
+            f"send and recv of {LARGE_BYTES} against {SMALL_BYTES} bytes over local TCP, per byte "
+            "and call",
+        ),
+    ):
+        leaves[name] = measured(found.short[name], unit, how)
+    return Kernel(**leaves, **_sleeping(machine, found, leaves))
 
 
 def _sleeping(
-    machine: Machine, raw: dict[str, Any], awake: dict[str, Quantity]
+    machine: Machine, found: Collected, awake: dict[str, Quantity]
 ) -> dict[str, Quantity]:
     """`wake_send_ns`, `wake_latency_ns` and `block_ns`, over TCP."""
-    if machine.pair is None or machine.usable_cpus < 2:
-        why = "needs two cores that run at once; bare metal is near the low end, a virtual "
-        why += "machine whose interrupts the hypervisor delivers near the high end"
+    if machine.pair is None or "sleeper_send_ns" not in found.short:
+        why = (
+            "needs two cores that run at once and are not busy otherwise; bare metal is near the "
+            "low end, a virtual machine whose interrupts the hypervisor delivers near the high end"
+        )
         return {
             "wake_send_ns": assumed(None, "ns", why, low=500.0, high=10_000.0),
             "wake_latency_ns": assumed(None, "ns", why, low=2_000.0, high=50_000.0),
-            "block_ns": assumed(None, "ns", why, low=500.0, high=10_000.0),
+            "block_ns": assumed(None, "ns", why, low=500.0, high=20_000.0),
         }
-    first = sockets.sleeper_samples("tcp", *machine.pair, _pin, messages=60, pause_us=300.0)
-    # Long enough to fall asleep, short enough that idle states and caches are those of a busy host.
-    pause_us = min(1000.0, max(60.0, 3e-3 * statistics.median(first.latency)))
-    send, latency, receiver = [], [], []
-    for _ in range(7):
-        run = sockets.sleeper_samples("tcp", *machine.pair, _pin, messages=80, pause_us=pause_us)
-        send.append(statistics.median(run.send))
-        latency.append(statistics.median(run.latency))
-        receiver.append(run.receiver_cpu_per_message)
-    raw["sleeper_pause_us"] = rounded(pause_us)
-    _keep(raw, "sleeper_send_ns", send)
-    _keep(raw, "sleeper_receiver_cpu_ns", receiver)
     turn = sum(awake[name].best for name in ("epoll_wait_ns", "epoll_event_ns", "tcp_recv_ns"))
     how = "CPUs {} to {} over local TCP".format(*machine.pair)
     return {
         "wake_send_ns": extra(
-            send,
+            found.short["sleeper_send_ns"],
             awake["tcp_send_ns"].best,
             "ns",
             f"send to a thread asleep in epoll_wait, less tcp_send_ns; {how}",
         ),
         "wake_latency_ns": measured(
-            _keep(raw, "wake_latency_ns", latency),
+            found.short["wake_latency_ns"],
             "ns",
             f"start of that send until epoll_wait has returned; {how}",
         ),
         "block_ns": extra(
-            receiver,
+            found.short["sleeper_receiver_cpu_ns"],
             turn,
             "ns",
             "thread CPU time of the sleeper per message, less epoll_wait_ns, epoll_event_ns and "
@@ -437,24 +350,19 @@ def _network() -> Network:
     )
 
 
-def _notes(
-    machine: Machine, raw: dict[str, Any], *, others_cpus: float, stolen: float
-) -> list[str]:
-    """What a reader of the profile should know about the run."""
+def _notes(machine: Machine, found: Collected) -> list[str]:
+    """What a reader of the profile should know about it."""
     notes = []
     if machine.quota_cpus is not None:
         notes.append(f"a cgroup limits CPU time to {machine.quota_cpus:g} CPUs")
-    if others_cpus > 0.1:
-        notes.append(f"other programs used {others_cpus:.1f} CPUs meanwhile; better run it alone")
-    if stolen > 0.5:
-        notes.append(f"the hypervisor withheld {stolen:.1f} s of CPU time meanwhile")
-    if "latency_ns_huge_pages" not in raw:
+    if "huge_pages" not in found.latency_ns:
         notes.append("no huge pages were to be had, so all latencies include page walks")
     last = machine.caches.get(3)
-    if last and raw["latency_ns_small_pages"][-1][0] < 4 * last.size_bytes:
+    if last and max(found.latency_ns["small_pages"]) < 4 * last.size_bytes:
         notes.append("memory was short, so dram.latency_ns may include hits in the last cache")
     for call in ("tcp_send", "unix_send"):
-        core, cpu = (statistics.median(raw[f"{call}{part}_ns"]) for part in ("", "_thread_cpu"))
+        core = statistics.median(found.short[f"{call}_ns"])
+        cpu = statistics.median(found.short[f"{call}_thread_cpu_ns"])
         if cpu < 0.9 * core:
             notes.append(
                 f"thread CPU time misses {1 - cpu / core:.0%} of {call}_ns: this kernel books "

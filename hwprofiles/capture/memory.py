@@ -126,23 +126,22 @@ def working_sets(largest_bytes: int, smallest_bytes: int = 4096) -> list[int]:
 
 
 def latency_samples(
-    buffer: Buffer, sizes: Sequence[int], *, passes: int = 3, repetitions: int = 2
+    buffer: Buffer, sizes: Sequence[int], *, repetitions: int = 2
 ) -> dict[int, list[float]]:
-    """ns per dependent load by working set in bytes, `passes` x `repetitions` samples each.
+    """ns per dependent load by working set in bytes, one sample a repetition.
 
-    The passes over all sizes are apart in time, so that a neighbour who is busy for a moment does
-    not spoil all samples of one size.
+    Afterwards the chain of the last working set is still linked in the buffer.
     """
-    samples: dict[int, list[float]] = {size: [] for size in sizes}
+    samples: dict[int, list[float]] = {}
     cursors = np.zeros(1, dtype=np.uint64)
-    for _ in range(passes):
-        for size in sizes:
-            lines = size // LINE_BYTES
-            link_random_cycle(buffer.words, lines, np.uint64(size * 2654435761 % 2**63))
-            cursors[0] = 0
-            chase_ns(buffer.words, cursors, min(2 * lines, 2 * _STEPS))  # warm up
-            for _ in range(repetitions):
-                samples[size].append(chase_ns(buffer.words, cursors, _STEPS)[0] / _STEPS)
+    for size in sizes:
+        lines = size // LINE_BYTES
+        link_random_cycle(buffer.words, lines, np.uint64(size * 2654435761 % 2**63))
+        cursors[0] = 0
+        chase_ns(buffer.words, cursors, min(2 * lines, 2 * _STEPS))  # warm up
+        samples[size] = [
+            chase_ns(buffer.words, cursors, _STEPS)[0] / _STEPS for _ in range(repetitions)
+        ]
     return samples
 
 

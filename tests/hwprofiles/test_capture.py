@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.capture import capture_host, cores, host, memory, sockets
+from forecache.hwprofiles.capture import capture_host, collect, cores, host, memory, sockets
 from forecache.hwprofiles.capture.libc import CLOCK_MONOTONIC, compare_exchange
 from forecache.hwprofiles.capture.machine import inspect_machine
 from forecache.hwprofiles.capture.summary import extra, measured, spread
@@ -77,7 +77,7 @@ def test_working_sets_are_two_an_octave_and_whole_lines() -> None:
 
 
 def test_memory_farther_away_is_slower_and_chains_overlap(small_buffer: memory.Buffer) -> None:
-    samples = memory.latency_samples(small_buffer, [4096, 4 * 2**20], passes=3, repetitions=2)
+    samples = memory.latency_samples(small_buffer, [4096, 4 * 2**20], repetitions=6)
     near, far = min(samples[4096]), min(samples[4 * 2**20])
     assert 0.3 < near < 20.0
     assert far > 1.5 * near
@@ -184,9 +184,18 @@ def test_waking_a_sleeper_takes_longer_than_sending() -> None:
     assert MACHINE.pair is not None
     awake = sockets.awake_samples("unix", count=8, repetitions=20)
     asleep = sockets.sleeper_samples("unix", *MACHINE.pair, pin, messages=60, pause_us=200.0)
-    assert len(asleep.latency) == 60
+    if len(asleep.latency) < 10:
+        pytest.skip("too busy here for a thread to fall asleep between messages")
+    assert len(asleep.latency) == len(asleep.send) == len(asleep.receiver_cpu) < 60
     assert spread(asleep.latency)[1] > spread(awake.send)[1]
-    assert asleep.receiver_cpu_per_message > 0
+    assert spread(asleep.receiver_cpu)[1] > spread(awake.receive)[0]
+
+
+def test_only_messages_that_met_a_sleeper_count() -> None:
+    start = np.array([0, 100_000, 200_000, 300_000, 400_000])
+    # The second message found its receiver gone until after the third was sent.
+    woken = np.array([20_000, 210_000, 211_000, 320_000, 420_000])
+    assert list(sockets.found_asleep(start, woken)) == [False, True, False, True, True]
 
 
 @given(st.lists(st.floats(0.1, 1e7), min_size=1, max_size=30))
@@ -210,7 +219,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Captures over small working sets: what comes out is not right, but comes out the same way."""
     everything = memory.working_sets
     monkeypatch.setattr(memory, "working_sets", lambda _: everything(2**21, 16384)[::3])
-    monkeypatch.setattr(host, "_CHAINS", (1, 4))
+    monkeypatch.setattr(collect, "CHAINS", (1, 4))
 
 
 @pytest.mark.usefixtures("quick")

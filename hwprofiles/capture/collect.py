@@ -1,0 +1,170 @@
+"""Running the micro-benchmarks, spread over time, and keeping every repetition.
+
+Everything is repeated in rounds: on a shared machine a neighbour, or a hypervisor that moves
+virtual CPUs, may disturb one round but hardly all.
+"""
+
+import os
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import cores, memory, sockets
+from .machine import CacheFacts, Machine
+from .summary import rounded
+
+CHAINS = (1, 2, 4, 8, 12, 16, 24, 32, 48)
+_ROUNDS = 3
+_COPY_PAIRS_A_ROUND = 4
+_SLEEPERS_A_ROUND = 3
+# A run of messages to a sleeper in which fewer met it asleep says nothing.
+_FEWEST_SLEEPS = 10
+_MIB = 1024 * 1024
+
+
+@dataclass
+class Collected:
+    """All repetitions of a capture.
+
+    Attributes
+    ----------
+    short
+        Samples by name; the unit is at the end of the name.
+    latency_ns
+        By `small_pages` or `huge_pages`, then by working set in bytes, ns per dependent load.
+    parallel_ns
+        By number of chains at once, ns per load over the largest working set.
+    """
+
+    short: dict[str, list[float]] = field(default_factory=dict)
+    latency_ns: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+    parallel_ns: dict[int, list[float]] = field(default_factory=dict)
+
+    def add(self, name: str, samples: list[float]) -> None:
+        """Append samples to those a name has."""
+        self.short.setdefault(name, []).extend(samples)
+
+    def as_plain_data(self) -> dict[str, Any]:
+        """What a profile keeps under `raw`."""
+
+        def rows(samples: dict[int, list[float]]) -> list[list[Any]]:
+            return [[key, [rounded(ns) for ns in values]] for key, values in samples.items()]
+
+        return {
+            **{name: [rounded(item) for item in values] for name, values in self.short.items()},
+            **{f"latency_ns_{pages}": rows(curve) for pages, curve in self.latency_ns.items()},
+            "parallel_ns_per_load": rows(self.parallel_ns),
+        }
+
+
+def collect(machine: Machine, say: Callable[[str], None]) -> Collected:
+    """Run everything; `say` gets one line as each part starts."""
+    found = Collected()
+    with pinned(machine.pair[0] if machine.pair else machine.cpus[0]):
+        for session in range(_ROUNDS):
+            of = f"({session + 1} of {_ROUNDS})"
+            say(f"clock, system calls, messages, transfers between cores {of}")
+            _short_round(machine, found)
+            say(f"latency of caches and memory by working set {of}")
+            _memory_round(machine, found, last=session == _ROUNDS - 1)
+    return found
+
+
+@contextmanager
+def pinned(cpu: int) -> Iterator[None]:
+    """Keep this thread on one CPU, and give it back its CPUs afterwards."""
+    allowed = os.sched_getaffinity(0)
+    pin(cpu)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def pin(cpu: int) -> None:
+    """Keep the calling thread on one CPU."""
+    os.sched_setaffinity(0, {cpu})
+
+
+def _largest_bytes(machine: Machine) -> int:
+    """A working set no cache holds, within what memory allows."""
+    last_cache = machine.caches.get(3, CacheFacts(32 * _MIB, 64, 1)).size_bytes
+    wanted = min(max(256 * _MIB, 8 * last_cache), 512 * _MIB)
+    return max(16 * _MIB, min(wanted, machine.available_bytes // 6))
+
+
+def _memory_round(machine: Machine, found: Collected, *, last: bool) -> None:
+    """Latency on small and on huge pages; in the last round parallel chains and bandwidth too.
+
+    Small pages are what an engine's heap is on.
+    """
+    sizes = memory.working_sets(_largest_bytes(machine))
+    for pages, huge in (("huge_pages", True), ("small_pages", False)):
+        buffer = memory.Buffer(sizes[-1], huge=huge)
+        try:
+            if huge and not buffer.is_huge:
+                continue
+            curve = found.latency_ns.setdefault(pages, {})
+            for size, samples in memory.latency_samples(buffer, sizes).items():
+                curve.setdefault(size, []).extend(samples)
+            if last and not huge:
+                # The last working set measured is the largest, and its chain is still linked.
+                for chains in CHAINS:
+                    samples = memory.parallel_samples(buffer, sizes[-1], chains)
+                    found.parallel_ns[chains] = samples
+                # One thread per CPU the quota allows: more would be throttled.
+                cpus = machine.cpus[: machine.usable_cpus]
+                found.add("bandwidth_gb_per_s", memory.bandwidth_samples(buffer, cpus, pin))
+        finally:
+            buffer.close()
+
+
+def _short_round(machine: Machine, found: Collected) -> None:
+    """One round of everything that takes milliseconds."""
+    found.add("clock_ghz", cores.clock_samples())
+    found.add("syscall_ns", cores.syscall_samples())
+    for transport in ("tcp", "unix"):
+        costs = sockets.awake_samples(transport, repetitions=30)
+        found.add(f"{transport}_send_ns", costs.send)
+        found.add(f"{transport}_recv_ns", costs.receive)
+        found.add(f"{transport}_send_thread_cpu_ns", costs.send_cpu)
+        found.add(f"{transport}_recv_thread_cpu_ns", costs.receive_cpu)
+    waits, events = sockets.epoll_samples(repetitions=20)
+    found.add("epoll_wait_ns", waits)
+    found.add("epoll_event_ns", events)
+    for _ in range(_COPY_PAIRS_A_ROUND):
+        found.add("copy_ns_per_byte", [_copy_ns_per_byte()])
+    if machine.pair is not None and machine.usable_cpus > 1:
+        found.add("core_to_core_ns", cores.core_to_core_samples(*machine.pair, pin))
+        _sleepers(machine.pair, found)
+
+
+def _copy_ns_per_byte() -> float:
+    """Per byte and call, from large and small messages sent right after each other."""
+    small, large = (
+        sockets.awake_samples("tcp", size=size, count=8, repetitions=12)
+        for size in (sockets.SMALL_BYTES, sockets.LARGE_BYTES)
+    )
+    both = [
+        statistics.median(costs.send) + statistics.median(costs.receive) for costs in (small, large)
+    ]
+    return max(1e-4, (both[1] - both[0]) / (2 * (sockets.LARGE_BYTES - sockets.SMALL_BYTES)))
+
+
+def _sleepers(pair: tuple[int, int], found: Collected) -> None:
+    """Messages over TCP to a thread that sleeps; one sample of each cost is a run's median."""
+    first = sockets.sleeper_samples("tcp", *pair, pin, messages=40, pause_us=300.0)
+    if not first.latency:
+        return
+    # Long enough to fall asleep, short enough that idle states and caches are those of a busy host.
+    pause_us = min(1000.0, max(60.0, 3e-3 * statistics.median(first.latency)))
+    for _ in range(_SLEEPERS_A_ROUND):
+        run = sockets.sleeper_samples("tcp", *pair, pin, messages=80, pause_us=pause_us)
+        if len(run.latency) < _FEWEST_SLEEPS:
+            continue
+        found.add("sleeper_pause_us", [pause_us])
+        found.add("sleeper_send_ns", [statistics.median(run.send)])
+        found.add("wake_latency_ns", [statistics.median(run.latency)])
+        found.add("sleeper_receiver_cpu_ns", [statistics.median(run.receiver_cpu)])
