@@ -23,9 +23,9 @@ from .main_thread import (
     end_turn,
     begin_batch,
     begin_execution,
-    inside_window,
     park_io_threads,
     set_active,
+    skip_turns,
 )
 from .sockets import (
     begin_write,
@@ -147,6 +147,19 @@ def begin_turn(m, now):
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def quiet_turn_ps(m):
+    """How long a turn takes that finds nothing."""
+    looks = 2 * m[at.READS_IN_FLIGHT] + m[at.WRITES_IN_FLIGHT]
+    return m[at.LOOP_PS] + m[at.SCAN_PS] * looks
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def skip_quiet_turns(m, now):
+    """Account for the turns spun until now; returns when the present one began."""
+    return skip_turns(m, quiet_turn_ps(m), now)
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def notice(m, calendar, now):
     """An I/O thread has finished something: where in its spinning turn does main see it?
 
@@ -156,29 +169,20 @@ def notice(m, calendar, now):
     me = thread_row(m, 0)
     if m[me + at.PHASE] != SPINNING:
         return
+    turn_started = skip_quiet_turns(m, now)
+    into = now - turn_started
     first = m[at.LOOP_PS] + m[at.SCAN_PS] * m[at.READS_IN_FLIGHT]
     second = first + m[at.SCAN_PS] * m[at.READS_IN_FLIGHT]
-    period = second + m[at.SCAN_PS] * m[at.WRITES_IN_FLIGHT]
-    since = m[me + at.SINCE_PS]
-    turns = (now - since) // period
-    turn_started = since + turns * period
-    m[me + at.ON_CPU_PS] += inside_window(m, since, turn_started)
-    # Turns that ended inside the measured window.
-    before = max(0, -(-(m[at.WARMUP_PS] - since) // period) - 1)
-    m[at.LOOPS] += max(0, turns - before)
-    m[at.TURN_STARTED_PS] = turn_started
-    into = now - turn_started
+    m[me + at.PHASE] = SCANNED_READS
     if into < first:
-        m[me + at.PHASE] = SCANNED_READS
         m[me + at.AGAIN] = 0
         look_ps = turn_started + first
     elif into < second:
-        m[me + at.PHASE] = SCANNED_READS
         m[me + at.AGAIN] = 1
         look_ps = turn_started + second
     else:
         m[me + at.PHASE] = SCANNED_WRITES
-        look_ps = turn_started + period
+        look_ps = turn_started + quiet_turn_ps(m)
     schedule(calendar, 0, look_ps)
 
 
@@ -238,13 +242,12 @@ def dispatch_ahead(m, calendar, now):
     """Hand out readable clients as long as every ring is certain to have room; see above."""
     me = thread_row(m, 0)
     reached = now
-    fired = m[at.FIRED_EVENTS]
-    if m[at.ACTIVE_THREADS] < 2 or length(m, fired) > least_room(m):
+    if m[at.ACTIVE_THREADS] < 2 or m[me + at.COUNT] > least_room(m):
         return reached
-    if length(m, fired) > 0:
+    while m[me + at.COUNT] > 0:
+        m[me + at.COUNT] -= 1
         m[at.PRODUCTIVE] = 1
-    while length(m, fired) > 0:
-        client = pop(m, fired)
+        client = pop(m, m[at.FIRED_EVENTS])
         if m[client_row(m, client) + at.READ_STATE] != at.IDLE:
             reached += m[at.SCAN_PS]
         else:
@@ -417,8 +420,9 @@ def event_step(m, calendar, now):
     reached = dispatch_ahead(m, calendar, now)
     if reached > now:
         return reached
-    if length(m, m[at.FIRED_EVENTS]) == 0:
+    if m[me + at.COUNT] == 0:
         return -1
+    m[me + at.COUNT] -= 1
     m[at.PRODUCTIVE] = 1
     client = pop(m, m[at.FIRED_EVENTS])
     m[me + at.CLIENT] = client
@@ -519,5 +523,7 @@ def run(memory, counts, agents):
             following = source_step(m, calendar, agent, now)
         schedule(calendar, agent, following)
         events += 1
+    if m[thread_row(m, 0) + at.PHASE] == SPINNING:
+        skip_quiet_turns(m, m[at.END_PS] - 1)
     set_active(m, m[at.ACTIVE_THREADS], m[at.END_PS])
     return events

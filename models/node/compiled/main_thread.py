@@ -48,6 +48,21 @@ def end_turn(m, now):
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+def skip_turns(m, period, now):
+    """Account for the equal turns spun since `SINCE_PS`; returns when the present one began."""
+    me = thread_row(m, 0)
+    since = m[me + at.SINCE_PS]
+    turns = (now - since) // period
+    turn_started = since + turns * period
+    m[me + at.ON_CPU_PS] += inside_window(m, since, turn_started)
+    # Turns that ended inside the measured window.
+    before = max(0, -(-(m[at.WARMUP_PS] - since) // period) - 1)
+    m[at.LOOPS] += max(0, turns - before)
+    m[at.TURN_STARTED_PS] = turn_started
+    return turn_started
+
+
+@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def add_pending_write(m, client):
     """Put a client with replies into the list of pending writes, once."""
     row = client_row(m, client)

@@ -24,9 +24,9 @@ from .main_thread import (
     begin_execution,
     begin_job,
     end_turn,
-    inside_window,
     park_io_threads,
     set_active,
+    skip_turns,
 )
 from .sockets import (
     begin_write,
@@ -199,29 +199,14 @@ def begin_turn(m, now):
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def skip_turns(m, turn_started):
-    """Account for the turns spun since the spinning began."""
-    me = thread_row(m, 0)
-    since = m[me + at.SINCE_PS]
-    period = m[at.LOOP_PS]
-    m[me + at.ON_CPU_PS] += inside_window(m, since, turn_started)
-    turns = (turn_started - since) // period
-    before = max(0, -(-(m[at.WARMUP_PS] - since) // period) - 1)
-    m[at.LOOPS] += max(0, turns - before)
-    m[at.TURN_STARTED_PS] = turn_started
-
-
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def notice(m, calendar, now):
     """An I/O thread has finished something: main sees it at its first look after now."""
     me = thread_row(m, 0)
     if m[me + at.PHASE] != SPINNING:
         return
-    period = m[at.LOOP_PS]
-    turn_started = m[me + at.SINCE_PS] + (now - m[me + at.SINCE_PS]) // period * period
-    skip_turns(m, turn_started)
+    turn_started = skip_turns(m, m[at.LOOP_PS], now)
     m[me + at.PHASE] = LOOPED
-    schedule(calendar, 0, turn_started + period)
+    schedule(calendar, 0, turn_started + m[at.LOOP_PS])
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
@@ -329,7 +314,7 @@ def before_sleep_step(m, calendar, now):
 def poll_step(m, now):
     """Get events from the poll job or by an own epoll_wait; returns when the next step ends.
 
-    Returns -1 when there are no more steps.
+    Returns -1 when there are no more steps and `COUNT` says how many events there are.
     """
     me = thread_row(m, 0)
     phase = m[me + at.PHASE]
@@ -337,7 +322,9 @@ def poll_step(m, now):
         return -1
     if m[at.POLL_STATE] == at.COMPLETED:
         m[at.POLL_STATE] = at.IDLE
+        m[me + at.COUNT] = length(m, m[at.FIRED_EVENTS])
         return -1
+    m[me + at.COUNT] = 0
     if m[at.POLL_STATE] == at.PENDING:
         return -1
     found = poll_sockets(m, now)
@@ -355,6 +342,7 @@ def poll_step(m, now):
         m[at.PRODUCTIVE] = 1
         count(m, at.BLOCKS, now, 1)
         duration += m[at.BLOCK_PS]
+    m[me + at.COUNT] = found
     m[me + at.PHASE] = POLLED
     return now + duration
 
@@ -373,8 +361,9 @@ def event_step(m, calendar, now):
     elif phase == READ_INLINE:
         m[row + at.EXECUTED] = m[row + at.READ]
         add_pending_write(m, client)
-    if length(m, m[at.FIRED_EVENTS]) == 0:
+    if m[me + at.COUNT] == 0:
         return -1
+    m[me + at.COUNT] -= 1
     m[at.PRODUCTIVE] = 1
     client = pop(m, m[at.FIRED_EVENTS])
     m[me + at.CLIENT] = client
@@ -400,7 +389,7 @@ def main_step(m, calendar, now):
     me = thread_row(m, 0)
     if m[me + at.PHASE] == SPINNING:
         # Nobody finished anything until the turn that samples the load.
-        skip_turns(m, now)
+        skip_turns(m, m[at.LOOP_PS], now)
         m[me + at.PHASE] = TURN
     while True:
         phase = m[me + at.PHASE]
@@ -486,5 +475,7 @@ def run(memory, counts, agents):
             following = source_step(m, calendar, agent, now)
         schedule(calendar, agent, following)
         events += 1
+    if m[thread_row(m, 0) + at.PHASE] == SPINNING:
+        skip_turns(m, m[at.LOOP_PS], m[at.END_PS] - 1)
     set_active(m, m[at.ACTIVE_THREADS], m[at.END_PS])
     return events

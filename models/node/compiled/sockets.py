@@ -122,6 +122,10 @@ def read_socket(m, client, now):
     row = client_row(m, client)
     sizes = m[at.REQUEST_BYTES]
     read = m[row + at.READ]
+    count(m, at.READS, now, 1)
+    if read == m[row + at.ARRIVED]:
+        # Somebody has read it since it was polled.
+        return m[at.READ_EVENT_PS] + m[at.RECV_PS]
     partial = m[row + at.PARTIAL_BYTES]
     first_mark = mark_of(m, client, read)
     budget = READ_LIMIT_BYTES
@@ -141,7 +145,6 @@ def read_socket(m, client, now):
             left = 0
     m[row + at.READ] = read
     m[row + at.PARTIAL_BYTES] = partial
-    count(m, at.READS, now, 1)
     duration = m[at.RECV_PS] + copying(m, budget - left)
     return m[at.READ_EVENT_PS] + jittered(m, duration, first_mark >> 16)
 

@@ -1,0 +1,25 @@
+"""The reference execution: the node as SimPy processes that read like the engine's own loop.
+
+It is the specification of behaviour. `node` holds what all policies share (sockets, wires, costs),
+`generator` the load generator, and each policy has a module with its main thread and I/O threads.
+"""
+
+from collections.abc import Callable
+
+from ..setup import NodeSetup, NodeTimes
+from . import asynchronous, shared_queues, single_thread
+from .node import ReferenceNode
+
+POLICIES: dict[str, Callable[[ReferenceNode], None]] = {
+    "single_thread": single_thread.start,
+    "asynchronous": asynchronous.start,
+    "shared_queues": shared_queues.start,
+}
+
+
+def run_reference(policy: str, times: NodeTimes, setup: NodeSetup) -> ReferenceNode:
+    """Simulate a node with SimPy until `setup.end_ps`; the results are in the returned node."""
+    node = ReferenceNode(times, setup)
+    POLICIES[policy](node)
+    node.run()
+    return node

@@ -1,0 +1,166 @@
+"""The load generator as processes: its threads, and the sources of what they send."""
+
+from collections import deque
+
+from forecache.sim.simpy_kernel import Activity, Agent
+from forecache.sim.stamped_rings import rounded_capacity
+from forecache.sim.streams import draw4, exponential_ps, to_unit
+
+from .node import Client, ReferenceNode
+
+ARRIVAL_DRAWS = 2
+
+
+def start_load(node: ReferenceNode) -> None:
+    """Start generator threads and sources; in a closed loop all clients send at time zero."""
+    setup = node.setup
+    first_source = setup.io_threads + setup.generators
+    sources: list[Agent] = []
+    if setup.open_loop:
+        for generator in range(setup.generators):
+            agent = Agent(node.env, first_source + generator)
+            agent.start(arrivals(node, agent, generator))
+    else:
+        for client in node.clients:
+            node.tasks[client.number % setup.generators].append((0, client))
+        if setup.think_ps > 0:
+            sources = [Agent(node.env, first_source + number) for number in range(setup.clients)]
+            for client in node.clients:
+                agent = sources[client.number]
+                agent.start(thinking(node, agent, client))
+    for generator in range(setup.generators):
+        thread = node.threads[setup.io_threads + generator].agent
+        thread.start(generator_thread(node, generator, sources))
+
+
+def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) -> Activity:
+    """One thread: wait for replies and for requests that fall due, handle them in turn."""
+    times, setup = node.times, node.setup
+    number = setup.io_threads + generator
+    thread = node.threads[number].agent
+    wire = node.reply_wires[generator]
+    tasks = node.tasks[generator]
+    ready: deque[Client] = deque()
+    woken = False
+    yield thread.hold(0)
+    while True:
+        while wire and wire[0][0] <= node.now:
+            _, client, replies = wire.popleft()
+            client.returned += replies
+            if not client.ready:
+                client.ready = True
+                ready.append(client)
+        found = len(ready) + len(tasks)
+        if found == 0:
+            woken = True
+            if wire:
+                yield thread.hold_until(wire[0][0] + times.wake_latency_ps)
+            else:
+                yield thread.sleep()
+            continue
+        node.count("generator_polls")
+        polling = times.generator_poll_ps + found * times.generator_poll_event_ps
+        # An epoll_wait that slept costs the sleep as well.
+        polling += times.block_ps if woken else 0
+        woken = False
+        due = len(tasks)
+        yield thread.hold(node.work(number, polling))
+        for _ in range(len(ready)):
+            yield from handle_replies(node, number, ready.popleft(), sources)
+        for _ in range(due):
+            yield from send_task(node, number, *tasks.popleft())
+
+
+def handle_replies(
+    node: ReferenceNode, number: int, client: Client, sources: list[Agent]
+) -> Activity:
+    """Take a client's replies; when its batch is complete, send the next or start to think."""
+    times, setup = node.times, node.setup
+    thread = node.threads[number].agent
+    replies = range(client.received, client.returned)
+    main_sleeps = node.nobody_woke(node.main)
+    duration = times.generator_recv_ps + len(replies) * times.generator_reply_ps
+    duration += node.copying(node.reply_bytes(client, replies.start, replies.stop))
+    client.ready = False
+    client.received = client.returned
+    yield thread.hold(node.work(number, duration))
+    for index in replies:
+        node.complete(client, index, node.now)
+    if setup.open_loop or client.received < client.sent:
+        return
+    if setup.think_ps > 0:
+        sources[client.number].wake(node.now + setup.think_ps)
+        return
+    size_bytes = node.compose(client, setup.pipeline, node.now)
+    duration = sending(node, setup.pipeline, size_bytes, main_sleeps)
+    yield thread.hold(node.work(number, duration))
+    node.deliver_request(client, setup.pipeline, size_bytes)
+
+
+def send_task(node: ReferenceNode, number: int, due_ps: int, client: Client) -> Activity:
+    """Send what fell due, unless the client has no room for more on the way."""
+    setup = node.setup
+    thread = node.threads[number].agent
+    commands = 1 if setup.open_loop else setup.pipeline
+    if client.sent - client.received + commands > outstanding_room(node):
+        node.count("overflows", commands)
+        yield thread.hold(0)
+        return
+    main_sleeps = node.nobody_woke(node.main)
+    size_bytes = node.compose(client, commands, due_ps)
+    yield thread.hold(node.work(number, sending(node, commands, size_bytes, main_sleeps)))
+    node.deliver_request(client, commands, size_bytes)
+
+
+def outstanding_room(node: ReferenceNode) -> int:
+    """Requests one client may have on the way: the limit rounded up to a power of two."""
+    return rounded_capacity(node.setup.outstanding_limit)
+
+
+def sending(node: ReferenceNode, commands: int, size_bytes: int, main_sleeps: bool) -> int:
+    """Duration of one send; on the same host it wakes the server's main thread itself."""
+    times = node.times
+    duration = times.generator_send_ps + commands * times.generator_request_ps
+    duration += node.copying(size_bytes)
+    if node.setup.same_host and main_sleeps:
+        duration += times.wake_send_ps
+    return duration
+
+
+def arrivals(node: ReferenceNode, agent: Agent, generator: int) -> Activity:
+    """Open loop: requests of one generator thread fall due as a Poisson process."""
+    setup = node.setup
+    mine = node.clients[generator :: setup.generators]
+    index = 0
+    while True:
+        gap, choice, _, _ = draw4(
+            setup.seed, setup.replication, generator, ARRIVAL_DRAWS, index
+        )
+        gap_ps = exponential_ps(to_unit(gap), float(setup.mean_interarrival_ps))
+        if index > 0:
+            node.count("arrivals")
+            fall_due(node, mine[int(to_unit(choice) * len(mine))])
+        index += 1
+        yield agent.hold(gap_ps)
+
+
+def thinking(node: ReferenceNode, agent: Agent, client: Client) -> Activity:
+    """Closed loop with think time: the client's next batch falls due when it has thought."""
+    while True:
+        yield agent.sleep()
+        fall_due(node, client)
+
+
+def fall_due(node: ReferenceNode, client: Client) -> None:
+    """Tell the client's generator thread to send; it is awake at once."""
+    setup = node.setup
+    generator = client.number % setup.generators
+    # A thread keeps no more due requests than its clients may have on the way.
+    per_generator = -(-setup.clients // setup.generators)
+    if len(node.tasks[generator]) >= rounded_capacity(per_generator * outstanding_room(node)):
+        node.count("overflows")
+        return
+    node.tasks[generator].append((node.now, client))
+    thread = node.threads[setup.io_threads + generator].agent
+    if node.nobody_woke(thread):
+        thread.wake(node.now)

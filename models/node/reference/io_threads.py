@@ -1,0 +1,156 @@
+"""What the main threads of policies with I/O threads have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from forecache.sim.simpy_kernel import Activity
+
+from .node import Client, ReferenceNode
+
+Kind = Literal["read", "write", "poll"]
+
+
+@dataclass
+class Job:
+    """What an I/O thread is asked to do; `seen_ps` is when it can see the request."""
+
+    kind: Kind
+    client: Client | None
+    seen_ps: int
+
+
+class Turns:
+    """Turns of the main thread's event loop: which were productive, and how long they took."""
+
+    def __init__(self, node: ReferenceNode) -> None:
+        self.node = node
+        self.started_ps = 0
+        self.productive = False
+        self.active_ps = 0
+
+    def end(self) -> None:
+        """Account for the turn that ends now; the next one starts."""
+        node = self.node
+        inside = node.inside_window(self.started_ps, node.now)
+        node.threads[0].on_cpu_ps += inside
+        if self.productive:
+            node.threads[0].busy_ps += inside
+            self.active_ps += node.now - self.started_ps
+        self.started_ps = node.now
+        self.productive = False
+        node.count("loops")
+
+
+class IoThreads:
+    """State that the main thread and its I/O threads share, and the steps that do not differ."""
+
+    def __init__(self, node: ReferenceNode) -> None:
+        self.node = node
+        self.active = node.setup.initial_active
+        self.poll_state: Literal["idle", "pending", "completed"] = "idle"
+        self.fired: list[Client] = []
+        self.reads_in_flight = 0
+        self.writes_in_flight = 0
+        self.pending_writes: list[Client] = []
+        self.turns = Turns(node)
+        self.available_ps = [0] * node.setup.io_threads
+        self.active_since_ps = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Jobs of clients the main thread has not seen done."""
+        return self.reads_in_flight + self.writes_in_flight
+
+    def set_active(self, active: int) -> None:
+        """Change how many threads are active, the main thread included."""
+        inside = self.node.inside_window(self.active_since_ps, self.node.now)
+        self.node.active_thread_ps += (self.active - 1) * inside
+        self.active_since_ps = self.node.now
+        self.active = active
+        self.node.count("activations")
+
+    def add_pending_write(self, client: Client) -> None:
+        """Put a client with replies into the list of pending writes, once."""
+        if not client.write_pending and client.executed > client.written:
+            client.write_pending = True
+            self.pending_writes.append(client)
+
+    def job_duration(self, job: Job) -> int:
+        """An I/O thread starts a job: what it finds now, and how long it takes."""
+        node = self.node
+        if job.client is None:
+            self.fired = node.poll()
+            return node.times.pop_ps + node.polling(len(self.fired))
+        if job.kind == "write":
+            return node.times.pop_ps + node.write(job.client)
+        duration = node.read(job.client)
+        last = job.client.read
+        if not node.setup.whole_pipeline:
+            last = min(last, job.client.executed + 1)
+        return node.times.pop_ps + duration + node.parse(job.client, job.client.executed, last)
+
+    def take_batch(self, done: list[Client]) -> tuple[list[Client], int]:
+        """Clients for one batch, from the front of `done`, and how many keys to fetch ahead.
+
+        The batch ends with the client that fills it, by clients or by keys. A single key is not
+        fetched ahead: there is nothing to overlap its misses with.
+        """
+        limit = max(1, self.node.setup.prefetch_batch)
+        batch: list[Client] = []
+        keys = 0
+        while done and len(batch) < limit and keys < limit:
+            client = done.pop(0)
+            batch.append(client)
+            keys += self.parsed_commands(client)
+        self.reads_in_flight -= len(batch)
+        keys = min(keys, limit)
+        return batch, keys if keys > 1 else 0
+
+    def parsed_commands(self, client: Client) -> int:
+        """Commands that the reader parsed: all complete ones, or the first only."""
+        ready = client.read - client.executed
+        return ready if self.node.setup.whole_pipeline else min(ready, 1)
+
+    def look_up(self, keys: int) -> Activity:
+        """Interleaved look-up of a batch's keys."""
+        if keys:
+            self.node.count("prefetch_batches")
+            self.node.count("prefetched_keys", keys)
+            yield self.node.main.hold(int(self.node.times.prefetch_by_keys_ps[keys]))
+
+    def own_poll(self) -> Activity:
+        """The main thread polls by itself, and sleeps if nobody owes it anything."""
+        node, times = self.node, self.node.times
+        self.fired = node.poll()
+        slept = 0
+        while not self.fired and self.in_flight == 0:
+            self.turns.end()
+            if node.request_wire:
+                yield node.main.hold_until(node.request_wire[0][0] + times.wake_latency_ps)
+            else:
+                yield node.main.sleep()
+            self.fired = node.poll()
+            if self.fired:
+                # What came before the sleep is accounted for.
+                self.turns.started_ps = node.now
+                self.turns.productive = True
+                node.count("blocks")
+                slept = times.block_ps
+        yield node.main.hold(node.polling(len(self.fired)) + slept)
+
+    def read_inline(self, client: Client) -> Activity:
+        """The main thread reads, parses and executes by itself."""
+        node = self.node
+        node.count("inline_reads")
+        yield node.main.hold(node.read(client) + node.execute(client, fetched=0, parsed=0))
+        client.executed = client.read
+        self.add_pending_write(client)
+
+    def write_inline(self, client: Client) -> Activity:
+        """The main thread writes by itself."""
+        node = self.node
+        node.count("inline_writes")
+        yield node.main.hold(node.write(client))
+        node.deliver_reply(client)

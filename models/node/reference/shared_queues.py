@@ -1,0 +1,244 @@
+"""Policy: I/O threads on shared queues (Valkey 9.1).
+
+One queue of jobs that any thread takes from, one queue of responses to the main thread, and a
+private queue per thread for what only that thread may do. Threads are added while the shared queue
+is deep, one every 16 samples. Rules and constants: io_threads.c and queues.c of Valkey 9.1.0.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from forecache.sim.simpy_kernel import Activity
+from forecache.sim.stamped_rings import rounded_capacity
+
+from .io_threads import IoThreads, Job, Kind
+from .node import Client, ReferenceNode
+
+RESPONSES_AT_ONCE = 16
+SHARED_POLL_LIMIT = 9
+SAMPLES_PER_DECISION = 16
+IGNITION_PER_MILLE = 300
+
+
+def start(node: ReferenceNode) -> None:
+    """Start the main thread and the I/O threads."""
+    engine = SharedQueues(node)
+    node.main.start(engine.main_thread())
+    for number in range(1, node.setup.io_threads):
+        node.threads[number].agent.start(engine.io_thread(number))
+
+
+class SharedQueues(IoThreads):
+    """One multi-consumer queue of jobs, one multi-producer queue of responses."""
+
+    def __init__(self, node: ReferenceNode) -> None:
+        super().__init__(node)
+        self.shared: deque[Job] = deque()
+        self.shared_slots = rounded_capacity(node.setup.job_capacity)
+        self.private: list[deque[Job]] = [deque() for _ in range(node.setup.io_threads)]
+        self.responses: deque[Job] = deque()
+        self.next_private = 0
+        self.samples = 0
+        self.sample_sum = 0
+        self.next_sample_ps = 0
+        self.sampled_active_ps = 0
+        self.changed_ps = 0
+
+    def main_thread(self) -> Activity:
+        """The event loop."""
+        times, main = self.node.times, self.node.main
+        yield main.hold(0)
+        while True:
+            # Before sleeping.
+            yield main.hold(times.loop_ps)
+            if self.active > 1 and self.poll_state == "idle" and self.in_flight:
+                if len(self.shared) < self.shared_slots:
+                    yield main.hold(times.push_ps)
+                    self.send_poll()
+            yield from self.handle_responses()
+            yield from self.handle_pending_writes()
+            yield from self.handle_responses()
+
+            # Sleeping: the poll job's events, if it is done, or an own poll.
+            events: list[Client] = []
+            if self.poll_state == "completed":
+                self.poll_state = "idle"
+                events = self.fired
+            elif self.poll_state == "idle":
+                yield from self.own_poll()
+                events = self.fired
+
+            # After sleeping.
+            if self.sample_load():
+                yield main.hold(times.activate_ps)
+            yield from self.handle_events(events)
+            self.turns.end()
+
+    def handle_events(self, events: list[Client]) -> Activity:
+        """Queue a read for each readable client, or serve it if there is no room."""
+        node, times, main = self.node, self.node.times, self.node.main
+        for client in events:
+            self.turns.productive = True
+            if client.read_job or client.write_job or client.write_pending:
+                # Any thread may take any job, so a client has one job at a time.
+                yield main.hold(times.scan_ps)
+                continue
+            if self.active > 1:
+                if len(self.shared) < self.shared_slots:
+                    yield main.hold(times.push_ps)
+                    client.read_job = True
+                    self.reads_in_flight += 1
+                    self.send_shared("read", client)
+                    continue
+                node.count("refused_jobs")
+            yield from self.read_inline(client)
+
+    def handle_responses(self) -> Activity:
+        """Take responses, 16 at a time, until there are none: reads in a batch, then writes."""
+        node, times, main = self.node, self.node.times, self.node.main
+        while self.responses:
+            self.turns.productive = True
+            taken = [
+                self.responses.popleft()
+                for _ in range(min(len(self.responses), RESPONSES_AT_ONCE))
+            ]
+            yield main.hold(times.collect_ps * len(taken))
+            reads = [job.client for job in taken if job.kind == "read" and job.client]
+            writes = [job.client for job in taken if job.kind == "write" and job.client]
+            while reads:
+                batch, keys = self.take_batch(reads)
+                yield from self.look_up(keys)
+                for client in batch:
+                    parsed = self.parsed_commands(client)
+                    fetched = min(parsed, keys)
+                    keys -= fetched
+                    execution = node.execute(client, fetched=fetched, parsed=parsed)
+                    yield main.hold(execution + times.push_ps)
+                    client.executed = client.read
+                    client.read_job = False
+                    self.try_send_write(client)
+            self.writes_in_flight -= len(writes)
+            for client in writes:
+                client.write_job = False
+            if writes:
+                yield main.hold(times.done_ps * len(writes))
+
+    def handle_pending_writes(self) -> Activity:
+        """Replies that found no room earlier; last client first."""
+        times, main = self.node.times, self.node.main
+        while self.pending_writes:
+            self.turns.productive = True
+            client = self.pending_writes.pop()
+            client.write_pending = False
+            if self.active > 1 and len(self.shared) < self.shared_slots:
+                yield main.hold(times.push_ps)
+                self.try_send_write(client)
+            else:
+                yield from self.write_inline(client)
+
+    def try_send_write(self, client: Client) -> None:
+        """Queue a client's replies, or leave them for the pending writes."""
+        if client.executed == client.written:
+            return
+        if self.active > 1:
+            if len(self.shared) < self.shared_slots:
+                client.write_job = True
+                self.writes_in_flight += 1
+                self.send_shared("write", client)
+                return
+            self.node.count("refused_jobs")
+        self.add_pending_write(client)
+
+    def send_shared(self, kind: Kind, client: Client | None) -> None:
+        """Put a job into the shared queue; the first active thread that spins idly takes it."""
+        node = self.node
+        seen = node.now + node.times.handover_ps
+        self.shared.append(Job(kind, client, seen))
+        for thread in range(1, self.active):
+            agent = node.threads[thread].agent
+            if node.nobody_woke(agent):
+                agent.wake(max(seen, self.available_ps[thread]))
+                return
+
+    def send_poll(self) -> None:
+        """The poll goes to the shared queue or, with many threads, to each thread in turn."""
+        self.poll_state = "pending"
+        if self.active <= SHARED_POLL_LIMIT:
+            self.send_shared("poll", None)
+            return
+        thread = self.next_private = self.next_private % (self.active - 1) + 1
+        seen = max(self.node.now + self.node.times.handover_ps, self.available_ps[thread])
+        self.private[thread].append(Job("poll", None, seen))
+        agent = self.node.threads[thread].agent
+        if self.node.nobody_woke(agent):
+            agent.wake(seen)
+
+    def sample_load(self) -> bool:
+        """Start or stop one thread by sampled load; True if the number of threads changed.
+
+        Alone, the main thread samples its active time; with helpers, it samples the depth of the
+        shared queue. Every sixteenth sample decides.
+        """
+        setup, now = self.node.setup, self.node.now
+        if setup.io_threads == 1 or now < self.next_sample_ps:
+            return False
+        alone = self.active == 1
+        if alone:
+            period = setup.ignite_period_ps
+            elapsed = now - self.next_sample_ps + period
+            self.sample_sum += (self.turns.active_ps - self.sampled_active_ps) * 1000 // elapsed
+            self.sampled_active_ps = self.turns.active_ps
+        else:
+            period = setup.grow_period_ps
+            self.sample_sum += len(self.shared)
+        self.next_sample_ps = now + period
+        self.samples += 1
+        if self.samples < SAMPLES_PER_DECISION:
+            return False
+        total, self.samples, self.sample_sum = self.sample_sum, 0, 0
+        if alone:
+            grow = total > IGNITION_PER_MILLE * SAMPLES_PER_DECISION
+        else:
+            grow = total > SAMPLES_PER_DECISION and self.active < setup.io_threads
+        if grow:
+            # A stopped thread of this generation blocks on its mutex at once.
+            self.available_ps[self.active] = now + self.node.times.thread_wake_ps
+            self.set_active(self.active + 1)
+        elif (
+            not alone
+            and total == 0
+            and now - self.changed_ps > setup.shrink_after_ps
+            and not self.private[self.active - 1]
+        ):
+            self.sampled_active_ps = self.turns.active_ps
+            self.set_active(self.active - 1)
+        else:
+            return False
+        self.changed_ps = now
+        return True
+
+    def io_thread(self, number: int) -> Activity:
+        """One I/O thread: its private queue first, then one job from the shared queue."""
+        node = self.node
+        agent, private = node.threads[number].agent, self.private[number]
+        while True:
+            if private:
+                queue = private
+            elif self.shared and number < self.active:
+                queue = self.shared
+            else:
+                yield agent.sleep()
+                continue
+            if queue[0].seen_ps > node.now:
+                # What is on its way between the cores is waited for, not forgotten.
+                yield agent.hold_until(queue[0].seen_ps)
+                continue
+            job = queue.popleft()
+            yield agent.hold(node.work(number, self.job_duration(job)))
+            if job.client is None:
+                self.poll_state = "completed"
+                continue
+            if job.kind == "write":
+                node.deliver_reply(job.client)
+            self.responses.append(job)
