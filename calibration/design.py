@@ -43,9 +43,11 @@ _QUICK: tuple[_Row, ...] = (
     ("fit", "set", 1_000, 16, 50, (1, 16, 64)),
     ("fit", "get", 1_000, 16, 1, (1,)),
     ("fit", "get", 1_000, 16, 200, (1,)),
+    ("fit", "get", 1_000, 16, 4, (1,)),
     ("holdout", "get", 1_000, 16, 50, (8, 32)),
     ("holdout", "set", 1_000, 16, 50, (4,)),
     ("holdout", "mix", 1_000, 16, 50, (8,)),
+    ("holdout", "get", 1_000, 16, 2, (1,)),
     ("holdout", "get", 1_000, 16, 10, (1, 16)),
     ("fit", "get", 1_000, 512, 50, (16,)),
     ("fit", "set", 1_000, 512, 50, (16,)),
@@ -131,10 +133,33 @@ def _points(rows: Sequence[_Row], *, io_threads: int = 1, transport: str = "tcp"
     ]
 
 
+# Below saturation: the main thread sleeps and finds few connections ready when it wakes, so a
+# request costs more. (role, connections, think time in us, Poisson rate of requests a second)
+_PARTLY_LOADED: tuple[tuple[Role, int, float, float | None], ...] = (
+    ("fit", 50, 500.0, None),
+    ("holdout", 50, 1_000.0, None),
+    ("holdout", 50, 0.0, 50_000.0),
+)
+
+
+def _partly_loaded() -> list[Given]:
+    return [
+        Given(
+            command="get",
+            clients=clients,
+            think_us=think_us,
+            rate_rps=rate_rps,
+            arrival="closed_loop" if rate_rps is None else "open_loop",
+            role=role,
+        )
+        for role, clients, think_us, rate_rps in _PARTLY_LOADED
+    ]
+
+
 def design_points(name: str) -> list[Given]:
     """The points of a named design: `quick` (about a minute) or `full` (about four)."""
     if name == "quick":
-        return _points(_QUICK)
+        return [*_points(_QUICK), *_partly_loaded()]
     if name == "full":
         over_unix: tuple[_Row, ...] = (
             ("holdout", "get", 1_000, 16, 50, (1, 16)),
@@ -142,6 +167,7 @@ def design_points(name: str) -> list[Given]:
         )
         return [
             *_points(_QUICK),
+            *_partly_loaded(),
             *_points(_MORE),
             *_points(over_unix, transport="unix"),
             *_points(_THREADED, io_threads=2),

@@ -76,6 +76,16 @@ class LoadResult:
     sent_bytes_per_request: float
     latest_start_us: float
 
+    def fields(self) -> dict[str, Any]:
+        """The fields of a `Repetition` that the clients' side knows."""
+        fields = {name: value for name, value in vars(self).items() if name != "histogram"}
+        quantiles = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+        return (
+            fields
+            | {"histogram": self.histogram.to_dict(), "mean_ms": self.mean_ms}
+            | {name: self.quantile_ms(q) for name, q in quantiles.items()}
+        )
+
     @property
     def mean_ms(self) -> float:
         """Mean latency, exact."""

@@ -6,15 +6,35 @@ send, one or more recv, and a share of an epoll_wait.
 """
 
 import math
-import platform
 
 import numpy as np
-from numba import int64, njit, types
+from numba import njit
 
 from forecache.sim.histogram import record
 from forecache.sim.rings import length, oldest, pop, push
 from forecache.sim.streams import uniform
 
+from .libc import (
+    CTL_ADD,
+    CTL_MOD,
+    DATA_WORD,
+    EAGAIN,
+    EINTR,
+    EPOLLERR,
+    EPOLLHUP,
+    EPOLLIN,
+    EPOLLOUT,
+    EVENT_WORDS,
+    MSG_NOSIGNAL,
+    c_close,
+    c_epoll_create1,
+    c_epoll_ctl,
+    c_epoll_wait,
+    c_recv,
+    c_send,
+    last_error,
+    now_ns,
+)
 from .loadgen_wire import (
     BASE,
     BATCHES,
@@ -58,92 +78,54 @@ from .loadgen_wire import (
     scan_replies,
 )
 
-# libc, resolved by name in the running process.
-_recv = types.ExternalFunction(
-    "recv", types.intp(types.int32, types.uintp, types.uintp, types.int32)
-)
-_send = types.ExternalFunction(
-    "send", types.intp(types.int32, types.uintp, types.uintp, types.int32)
-)
-_epoll_create1 = types.ExternalFunction("epoll_create1", types.int32(types.int32))
-_epoll_ctl = types.ExternalFunction(
-    "epoll_ctl", types.int32(types.int32, types.int32, types.int32, types.uintp)
-)
-_epoll_wait = types.ExternalFunction(
-    "epoll_wait", types.int32(types.int32, types.uintp, types.int32, types.int32)
-)
-_close = types.ExternalFunction("close", types.int32(types.int32))
-_memcpy = types.ExternalFunction("memcpy", types.uintp(types.uintp, types.uintp, types.uintp))
-_clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
-_errno_location = types.ExternalFunction("__errno_location", types.uintp())
-
-# struct epoll_event is {uint32 events; uint64 data}. The kernel packs it on x86-64 (12 bytes, data
-# after 4) and aligns it elsewhere (16 bytes, data after 8): linux/eventpoll.h, EPOLL_PACKED.
-_PACKED = platform.machine() in ("x86_64", "AMD64")
-EVENT_WORDS = 3 if _PACKED else 4
-_DATA_WORD = 1 if _PACKED else 2
-
-_CLOCK_MONOTONIC = 1
-_EPOLLIN, _EPOLLOUT, _EPOLLERR, _EPOLLHUP = 0x1, 0x4, 0x8, 0x10
-_CTL_ADD, _CTL_MOD = 1, 3
-_EINTR, _EAGAIN = 4, 11
-_MSG_NOSIGNAL = 0x4000
-_NS = 1_000_000_000
-_MS = 1_000_000
+# (settings, reals, templates, text, out) of `loadgen_wire`, and (epoll file descriptor, room for
+# one epoll_event, scratch words).
+Load = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Connection = tuple[int, np.ndarray, np.ndarray]
 
 # epoll_wait counts in ms: closer than this to the next send the generator polls without sleeping.
-_SPIN_NS = 2 * _MS
+_SPIN_NS = 2_000_000
 # Longest sleep, so that a change of the control word is seen soon.
 _LONGEST_SLEEP_MS = 50
 # After STOP, replies still on their way have this long.
-_DRAIN_NS = 2 * _NS
-
-
-@njit(int64(int64[::1]), nogil=True, cache=True)
-def _now_ns(scratch):  # type: ignore[no-untyped-def]
-    """CLOCK_MONOTONIC in ns; `scratch` holds a struct timespec."""
-    _clock_gettime(types.int32(_CLOCK_MONOTONIC), scratch.ctypes.data)
-    return scratch[0] * _NS + scratch[1]
-
-
-@njit(int64(int64[::1]), nogil=True, cache=True)
-def _errno(scratch):  # type: ignore[no-untyped-def]
-    scratch[0] = 0
-    _memcpy(scratch.ctypes.data, _errno_location(), types.uintp(4))
-    return scratch[0] & 0x7FFFFFFF
+_DRAIN_NS = 2_000_000_000
 
 
 @njit(nogil=True, cache=True)
-def _watch(connection, action, client, state, want_out):  # type: ignore[no-untyped-def]
+def _watch(
+    connection: Connection, action: int, client: int, state: np.ndarray, want_out: int
+) -> int:
     """Tell epoll what to report of a connection; negative when it refuses."""
     epoll_fd, events, _ = connection
-    events[0] = _EPOLLIN | (_EPOLLOUT if want_out else 0)
-    events[_DATA_WORD] = client
-    events[_DATA_WORD + 1] = 0
+    events[0] = EPOLLIN | (EPOLLOUT if want_out else 0)
+    events[DATA_WORD] = client
+    events[DATA_WORD + 1] = 0
     state[WANT_OUT] = want_out
-    return _epoll_ctl(
-        types.int32(epoll_fd),
-        types.int32(action),
-        types.int32(state[FD]),
+    return c_epoll_ctl(
+        epoll_fd,
+        action,
+        state[FD],
         events.ctypes.data,
     )
 
 
 @njit(nogil=True, cache=True)
-def _send_batch(load, connection, client, state, counters):  # type: ignore[no-untyped-def]
+def _send_batch(
+    load: Load, connection: Connection, client: int, state: np.ndarray, counters: np.ndarray
+) -> bool:
     """Send what is left of a connection's batch; False when the connection is broken."""
     settings, reals, templates, text, out = load
     length = encode_batch(settings, reals, templates, text, out, state[BASE], state[COUNT])
-    sent = _send(
-        types.int32(state[FD]),
-        out.ctypes.data + types.uintp(state[SENT]),
-        types.uintp(length - state[SENT]),
-        types.int32(_MSG_NOSIGNAL),
+    sent = c_send(
+        state[FD],
+        out[state[SENT] :].ctypes.data,
+        length - state[SENT],
+        MSG_NOSIGNAL,
     )
     counters[SENDS] += 1
     if sent < 0:
-        code = _errno(connection[2])
-        if code != _EAGAIN and code != _EINTR:
+        code = last_error(connection[2])
+        if code != EAGAIN and code != EINTR:
             return False
         sent = 0
     counters[SENT_BYTES] += sent
@@ -152,12 +134,20 @@ def _send_batch(load, connection, client, state, counters):  # type: ignore[no-u
     if left:
         counters[PARTIAL_SENDS] += 1
     if left != (state[WANT_OUT] == 1):
-        _watch(connection, _CTL_MOD, client, state, 1 if left else 0)
+        _watch(connection, CTL_MOD, client, state, 1 if left else 0)
     return True
 
 
 @njit(nogil=True, cache=True)
-def _start_batch(load, connection, client, state, counters, start_ns, base):  # type: ignore[no-untyped-def]
+def _start_batch(
+    load: Load,
+    connection: Connection,
+    client: int,
+    state: np.ndarray,
+    counters: np.ndarray,
+    start_ns: int,
+    base: int,
+) -> int:
     """Send the next requests from `base` on; returns how many, or -1 on a broken connection."""
     settings = load[0]
     count = min(settings[PIPELINE], settings[LIMIT] - base)
@@ -171,16 +161,21 @@ def _start_batch(load, connection, client, state, counters, start_ns, base):  # 
 
 
 @njit(nogil=True, cache=True)
-def _receive(state, received, counters, histogram, scratch, measuring):  # type: ignore[no-untyped-def]
+def _receive(
+    state: np.ndarray,
+    received: np.ndarray,
+    counters: np.ndarray,
+    histogram: np.ndarray,
+    scratch: np.ndarray,
+    measuring: bool,
+) -> int:
     """One recv and its replies; returns the time, or minus the status that ends the load."""
-    size = _recv(
-        types.int32(state[FD]), received.ctypes.data, types.uintp(received.size), types.int32(0)
-    )
+    size = c_recv(state[FD], received.ctypes.data, received.size, 0)
     counters[RECVS] += 1
-    now = _now_ns(scratch)
+    now = now_ns(scratch)
     if size <= 0:
-        code = _errno(scratch) if size < 0 else 0
-        if code != _EAGAIN and code != _EINTR:
+        code = last_error(scratch) if size < 0 else 0
+        if code != EAGAIN and code != EINTR:
             return -CLOSED
         return now
     counters[RECEIVED_BYTES] += size
@@ -197,23 +192,33 @@ def _receive(state, received, counters, histogram, scratch, measuring):  # type:
 
 
 @njit(nogil=True, cache=True)
-def _sleep_ms(next_ns, now):  # type: ignore[no-untyped-def]
+def _sleep_ms(next_ns: int, now: int) -> int:
     """Timeout for epoll_wait until the next send is due; 0 when it is too near to sleep."""
     left = next_ns - now
     if left < _SPIN_NS:
         return 0
-    return min((left - _MS) // _MS, _LONGEST_SLEEP_MS)
+    return min(left // 1_000_000 - 1, _LONGEST_SLEEP_MS)
 
 
 @njit(nogil=True, cache=True)
-def _gap_ns(settings, reals, number):  # type: ignore[no-untyped-def]
+def _gap_ns(settings: np.ndarray, reals: np.ndarray, number: int) -> int:
     """Time between two batches of a Poisson stream."""
     unit = uniform(settings[SEED], 0, settings[STREAM], PURPOSE_GAP, number)
-    return int64(0.5 - math.log(unit) / reals[RATE_PER_NS])
+    return int(0.5 - math.log(unit) / reals[RATE_PER_NS])
 
 
 @njit(nogil=True, cache=True)
-def drive(load, control, counters, histogram, states, received, events, control_event, waiting):  # type: ignore[no-untyped-def]
+def drive(
+    load: Load,
+    control: np.ndarray,
+    counters: np.ndarray,
+    histogram: np.ndarray,
+    states: np.ndarray,
+    received: np.ndarray,
+    events: np.ndarray,
+    control_event: np.ndarray,
+    waiting: np.ndarray,
+) -> int:
     """Run one generator thread until it is told to stop, its requests are done, or its deadline.
 
     Parameters
@@ -240,7 +245,7 @@ def drive(load, control, counters, histogram, states, received, events, control_
         The status, also in `counters[STATUS]`: FINISHED, CLOSED, PROTOCOL, TIMED_OUT or SYSTEM.
     """
     scratch = np.zeros(2, np.int64)
-    epoll_fd = int64(_epoll_create1(types.int32(0)))
+    epoll_fd = c_epoll_create1(0)
     if epoll_fd < 0:
         counters[STATUS] = SYSTEM
         return SYSTEM
@@ -248,13 +253,15 @@ def drive(load, control, counters, histogram, states, received, events, control_
     status = _loop(
         load, connection, control, counters, histogram, states, received, events, waiting
     )
-    _close(types.int32(epoll_fd))
+    c_close(epoll_fd)
     counters[STATUS] = status
     return status
 
 
 @njit(nogil=True, cache=True)
-def _finished(control, settings, now, busy, stopped_ns):  # type: ignore[no-untyped-def]
+def _finished(
+    control: np.ndarray, settings: np.ndarray, now: int, busy: int, stopped_ns: int
+) -> int:
     """The status when the loop must end, or RUNNING."""
     if now > settings[DEADLINE_NS]:
         return TIMED_OUT
@@ -267,14 +274,24 @@ def _finished(control, settings, now, busy, stopped_ns):  # type: ignore[no-unty
 
 
 @njit(nogil=True, cache=True)
-def _loop(load, connection, control, counters, histogram, states, received, events, waiting):  # type: ignore[no-untyped-def]
+def _loop(
+    load: Load,
+    connection: Connection,
+    control: np.ndarray,
+    counters: np.ndarray,
+    histogram: np.ndarray,
+    states: np.ndarray,
+    received: np.ndarray,
+    events: np.ndarray,
+    waiting: np.ndarray,
+) -> int:
     settings, reals = load[0], load[1]
     epoll_fd, _, scratch = connection
     open_loop = settings[OPEN_LOOP] == 1
     at_once = not open_loop and settings[THINK_NS] == 0
-    now = _now_ns(scratch)
+    now = now_ns(scratch)
     for client in range(settings[CLIENTS]):
-        if _watch(connection, _CTL_ADD, client, states[client], 0) < 0:
+        if _watch(connection, CTL_ADD, client, states[client], 0) < 0:
             return SYSTEM
         # First starts are spread over one think time, so that clients don't move in step.
         states[client, DUE_NS] = now + (client * settings[THINK_NS]) // settings[CLIENTS]
@@ -283,15 +300,15 @@ def _loop(load, connection, control, counters, histogram, states, received, even
     gaps = 0
     intended_ns = now + (_gap_ns(settings, reals, gaps) if open_loop else 0)
     busy = 0  # connections with replies outstanding
-    stopped_ns = int64(-1)
+    stopped_ns = -1
     while True:
-        now = _now_ns(scratch)
+        now = now_ns(scratch)
         if stopped_ns < 0 and (control[0] == STOP or cursor >= settings[LIMIT]):
             stopped_ns = now
         status = _finished(control, settings, now, busy, stopped_ns)
         if status != RUNNING:
             return status
-        timeout_ms = int64(_LONGEST_SLEEP_MS)
+        timeout_ms = _LONGEST_SLEEP_MS
         while stopped_ns < 0 and length(waiting) > 0 and cursor < settings[LIMIT]:
             client = oldest(waiting)
             due_ns = intended_ns if open_loop else states[client, DUE_NS]
@@ -312,28 +329,28 @@ def _loop(load, connection, control, counters, histogram, states, received, even
                 return CLOSED
             cursor += sent
             busy += 1
-            now = _now_ns(scratch)
-        ready = _epoll_wait(
-            types.int32(epoll_fd),
+            now = now_ns(scratch)
+        ready = c_epoll_wait(
+            epoll_fd,
             events.ctypes.data,
-            types.int32(events.size // EVENT_WORDS),
-            types.int32(timeout_ms),
+            events.size // EVENT_WORDS,
+            timeout_ms,
         )
         counters[LOOPS] += 1
         if ready < 0:
-            if _errno(scratch) == _EINTR:
+            if last_error(scratch) == EINTR:
                 continue
             return SYSTEM
         counters[EVENTS] += ready
         measuring = control[0] == MEASURE
         for i in range(ready):
             flags = events[i * EVENT_WORDS]
-            client = int64(events[i * EVENT_WORDS + _DATA_WORD])
+            client = int(events[i * EVENT_WORDS + DATA_WORD])
             state = states[client]
-            if (flags & _EPOLLOUT) != 0 and state[WANT_OUT] == 1:  # noqa: SIM102
+            if (flags & EPOLLOUT) != 0 and state[WANT_OUT] == 1:
                 if not _send_batch(load, connection, client, state, counters):
                     return CLOSED
-            if (flags & (_EPOLLIN | _EPOLLERR | _EPOLLHUP)) == 0:
+            if (flags & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0:
                 continue
             idle = state[OUTSTANDING] == 0
             now = _receive(state, received, counters, histogram, scratch, measuring)

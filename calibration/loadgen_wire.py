@@ -11,11 +11,12 @@ per connection, and the generator leaves the caches to the server.
 
 import math
 
-from numba import float64, int64, njit, types, uint8, uint64
+import numpy as np
+from numba import float64, int64, njit, types, uint8
 
 from forecache.sim.streams import draw4, to_unit, uniform
 
-_memcpy = types.ExternalFunction("memcpy", types.uintp(types.uintp, types.uintp, types.uintp))
+from .libc import c_memcpy
 
 # Settings: int64, one array a thread, constant during a run.
 (
@@ -31,12 +32,13 @@ _memcpy = types.ExternalFunction("memcpy", types.uintp(types.uintp, types.uintp,
     THINK_NS,
     HOT_KEYS,  # size of the hot set; 0 when popularity is not a hot set
     KEY_DIGITS,
+    FIRST_KEY,  # number in the name of key 0
     TEMPLATES,
     UNIFORM_TEMPLATE,  # the only template a run uses, or -1 for a mix
     DEADLINE_NS,  # on CLOCK_MONOTONIC: whatever happens, return by then
     STRIDE,  # multiplier that scatters popularity ranks over the keys
     SETTINGS,
-) = range(17)
+) = range(18)
 
 # Real settings: float64.
 GET_FRACTION, RATE_PER_NS, ZIPF_EXPONENT, HOT_SHARE, REALS = range(5)
@@ -90,7 +92,7 @@ PURPOSE_KEY, PURPOSE_SIZE, PURPOSE_GAP, PURPOSE_RANK = range(4)
 
 
 @njit(float64(float64, float64), nogil=True, cache=True)
-def _zipf_integral(x, exponent):  # type: ignore[no-untyped-def]
+def _zipf_integral(x: float, exponent: float) -> float:
     """Integral of t**-exponent from 1 to x."""
     log_x = math.log(x)
     power = (1.0 - exponent) * log_x
@@ -100,7 +102,7 @@ def _zipf_integral(x, exponent):  # type: ignore[no-untyped-def]
 
 
 @njit(float64(float64, float64), nogil=True, cache=True)
-def _zipf_inverse(area, exponent):  # type: ignore[no-untyped-def]
+def _zipf_inverse(area: float, exponent: float) -> float:
     """The x with `_zipf_integral(x) == area`."""
     power = area * (1.0 - exponent)
     if abs(power) < 1e-8:
@@ -109,7 +111,7 @@ def _zipf_inverse(area, exponent):  # type: ignore[no-untyped-def]
 
 
 @njit(int64(int64, float64, int64, int64, int64), nogil=True, cache=True)
-def zipf_rank(keys, exponent, seed, stream, index):  # type: ignore[no-untyped-def]
+def zipf_rank(keys: int, exponent: float, seed: int, stream: int, index: int) -> int:
     """A rank 0 .. keys-1 with probability proportional to (rank + 1)**-exponent.
 
     Rejection-inversion (W. Hoermann, G. Derflinger, "Rejection-inversion to generate variates from
@@ -122,7 +124,7 @@ def zipf_rank(keys, exponent, seed, stream, index):  # type: ignore[no-untyped-d
         unit = uniform(seed, 0, stream, PURPOSE_RANK, index * 256 + attempt)
         area = high + unit * (low - high)
         x = _zipf_inverse(area, exponent)
-        k = min(max(int64(x + 0.5), 1), keys)
+        k = min(max(int(x + 0.5), 1), keys)
         if area >= _zipf_integral(k + 0.5, exponent) - math.exp(-exponent * math.log(float(k))):
             return k - 1
     return 0
@@ -133,7 +135,7 @@ def zipf_rank(keys, exponent, seed, stream, index):  # type: ignore[no-untyped-d
     nogil=True,
     cache=True,
 )
-def _pick_key(settings, reals, index, word_0, word_1):  # type: ignore[no-untyped-def]
+def _pick_key(settings: np.ndarray, reals: np.ndarray, index: int, word_0: int, word_1: int) -> int:
     keys = settings[KEYS]
     if settings[SEQUENTIAL] == 1:
         return index % keys
@@ -144,13 +146,13 @@ def _pick_key(settings, reals, index, word_0, word_1):  # type: ignore[no-untype
     hot = settings[HOT_KEYS]
     if hot > 0:
         unit = to_unit(word_1)
-        pick = uint64(word_0)
+        pick = np.uint64(word_0)
         if unit < reals[HOT_SHARE]:
-            rank = int64((pick * uint64(hot)) >> uint64(32))
+            rank = int((pick * np.uint64(hot)) >> np.uint64(32))
         else:
-            rank = hot + int64((pick * uint64(keys - hot)) >> uint64(32))
+            rank = hot + int((pick * np.uint64(keys - hot)) >> np.uint64(32))
         return (rank * settings[STRIDE]) % keys
-    return int64((uint64(word_0) * uint64(keys)) >> uint64(32))
+    return int((np.uint64(word_0) * np.uint64(keys)) >> np.uint64(32))
 
 
 @njit(
@@ -158,7 +160,9 @@ def _pick_key(settings, reals, index, word_0, word_1):  # type: ignore[no-untype
     nogil=True,
     cache=True,
 )
-def _pick_template(settings, reals, templates, key, word):  # type: ignore[no-untyped-def]
+def _pick_template(
+    settings: np.ndarray, reals: np.ndarray, templates: np.ndarray, key: int, word: int
+) -> int:
     """Row of the command: the GET, or the SET with the size that belongs to this key."""
     if settings[UNIFORM_TEMPLATE] >= 0:
         return settings[UNIFORM_TEMPLATE]
@@ -167,7 +171,7 @@ def _pick_template(settings, reals, templates, key, word):  # type: ignore[no-un
     # The size is a function of the key, so overwriting keeps the data set as it was loaded.
     size_word, _, _, _ = draw4(settings[SEED], 0, 0, PURPOSE_SIZE, key)
     for row in range(1, settings[TEMPLATES]):
-        if int64(size_word) < templates[row, T_SHARE]:
+        if int(size_word) < templates[row, T_SHARE]:
             return row
     return settings[TEMPLATES] - 1
 
@@ -177,7 +181,15 @@ def _pick_template(settings, reals, templates, key, word):  # type: ignore[no-un
     nogil=True,
     cache=True,
 )
-def encode_batch(settings, reals, templates, text, out, base, count):  # type: ignore[no-untyped-def]
+def encode_batch(
+    settings: np.ndarray,
+    reals: np.ndarray,
+    templates: np.ndarray,
+    text: np.ndarray,
+    out: np.ndarray,
+    base: int,
+    count: int,
+) -> int:
     """Encode requests `base` .. `base + count - 1` into `out`; returns their length in bytes.
 
     In a run of one template `out` already holds `pipeline` copies and only the keys are patched.
@@ -190,16 +202,16 @@ def encode_batch(settings, reals, templates, text, out, base, count):  # type: i
         key = _pick_key(settings, reals, index, word_0, word_1)
         row = _pick_template(settings, reals, templates, key, word_2)
         if settings[UNIFORM_TEMPLATE] < 0:
-            _memcpy(
-                out.ctypes.data + types.uintp(length),
-                text.ctypes.data + types.uintp(templates[row, T_OFFSET]),
-                types.uintp(templates[row, T_LENGTH]),
+            c_memcpy(
+                out[length:].ctypes.data,
+                text[templates[row, T_OFFSET] :].ctypes.data,
+                templates[row, T_LENGTH],
             )
         place = length + templates[row, T_KEY] + digits - 1
-        rest = uint64(key)
+        rest = np.uint64(key + settings[FIRST_KEY])
         for _ in range(digits):
-            quotient = rest // uint64(10)
-            out[place] = uint8(48 + (rest - quotient * uint64(10)))
+            quotient = rest // np.uint64(10)
+            out[place] = np.uint8(48 + (rest - quotient * np.uint64(10)))
             rest = quotient
             place -= 1
         length += templates[row, T_LENGTH]
@@ -207,7 +219,7 @@ def encode_batch(settings, reals, templates, text, out, base, count):  # type: i
 
 
 @njit(int64(uint8[::1], int64, int64[::1], int64[::1]), nogil=True, cache=True)
-def scan_replies(buffer, size, state, counters):  # type: ignore[no-untyped-def]
+def scan_replies(buffer: np.ndarray, size: int, state: np.ndarray, counters: np.ndarray) -> int:
     """Count the replies that end in these bytes; a reply may start or end in other calls.
 
     Counts `-` replies as errors and null bulk strings as misses. Returns -1 for anything that is
@@ -221,7 +233,7 @@ def scan_replies(buffer, size, state, counters):  # type: ignore[no-untyped-def]
     i = 0
     while i < size:
         if mode == _AT_TYPE:
-            kind = int64(buffer[i])
+            kind = int(buffer[i])
             i += 1
             number = 0
             negative = 0

@@ -41,7 +41,7 @@ class LoadSpec:
     Attributes
     ----------
     keys
-        Number of distinct keys; key number i is the text of i in a fixed width.
+        Number of distinct keys; key number i is the text of `first_key` + i in a fixed width.
     key_bytes
         Length of a key.
     value_sizes
@@ -75,10 +75,11 @@ class LoadSpec:
     popularity: Popularity = field(default_factory=Popularity)
     seed: int = 1
     threads: int = 1
+    first_key: int = 0
 
     def __post_init__(self) -> None:
         digits = min(self.key_bytes, _KEY_DIGITS)
-        largest = min(10**digits, 2**32 - 1)
+        largest = min(10**digits - self.first_key, 2**32 - 1)
         limits: list[tuple[str, float, bool, str]] = [
             ("key_bytes", self.key_bytes, 1 <= self.key_bytes <= 65536, "1 to 65536"),
             ("keys", self.keys, 1 <= self.keys <= largest, f"1 to {largest} at this key_bytes"),
@@ -141,6 +142,7 @@ def load_settings(
         wire.OPEN_LOOP: int(spec.rate_rps is not None),
         wire.THINK_NS: round(spec.think_us * 1000),
         wire.KEY_DIGITS: min(spec.key_bytes, _KEY_DIGITS),
+        wire.FIRST_KEY: spec.first_key,
         wire.TEMPLATES: 1 + len(spec.value_sizes),
         wire.UNIFORM_TEMPLATE: 0 if spec.get_fraction == 1 else 1 if only_sets else -1,
         wire.DEADLINE_NS: time.monotonic_ns() + round(longest_s * 1e9),

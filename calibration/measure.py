@@ -4,6 +4,8 @@ import os
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from .design import Timing
 from .engine_process import EngineProcess, EngineThread
@@ -11,10 +13,13 @@ from .loadgen import LoadGenerator, LoadResult
 from .points import Given, Repetition
 from .proc import ThreadUsage, core_times_ns, thread_usage
 from .resp import RespClient, info_fields, info_number
+from .tools import ToolResult, run_tool
 
 # A generator this busy may be what limits the throughput.
 _BUSY = 0.9
 _DISTURBED = 0.1
+# Requests, per place in the pipeline, that tell how fast a tool is.
+_PILOT = 5000
 
 
 @dataclass(frozen=True)
@@ -58,18 +63,74 @@ def pin_threads(process: EngineProcess, plan: CorePlan) -> None:
             os.sched_setaffinity(thread.tid, plan.io)
 
 
-@dataclass(frozen=True)
-class _ServerLook:
-    """CPU use of the engine's threads at one moment, main thread first."""
+class Watch:
+    """Looks at the engine and the host before and after a load, and makes the repetition of it.
 
-    usage: Mapping[EngineThread, ThreadUsage]
+    INFO is asked for outside the span of the CPU times, so that it costs the measurement nothing.
+    """
 
-    @classmethod
-    def take(cls, process: EngineProcess, threads: Collection[EngineThread]) -> "_ServerLook":
-        return cls({thread: thread_usage(process.pid, thread.tid) for thread in threads})
+    def __init__(
+        self, process: EngineProcess, control: RespClient, plan: CorePlan, *, origin_s: float
+    ) -> None:
+        self._process = process
+        self._control = control
+        self._plan = plan
+        self._started_s = time.monotonic() - origin_s
 
-    def since(self, earlier: "_ServerLook") -> dict[EngineThread, ThreadUsage]:
-        return {thread: used.since(earlier.usage[thread]) for thread, used in self.usage.items()}
+    def begin(self) -> None:
+        """First look: INFO, host, then the threads, main thread first."""
+        self._threads = self._process.threads()
+        self._info_before = info_fields(self._control.info())
+        self._cores_before = core_times_ns(self._plan.all)
+        self._before = self._look()
+
+    def end(self) -> None:
+        """Second look, in the same order, so that the spans are as long; `finish` asks for INFO."""
+        self._cores_after = core_times_ns(self._plan.all)
+        self._after = self._look()
+
+    def finish(self) -> None:
+        """The last INFO."""
+        self._info_after = info_fields(self._control.info())
+
+    def _look(self) -> dict[EngineThread, ThreadUsage]:
+        return {t: thread_usage(self._process.pid, t.tid) for t in self._threads}
+
+    def repetition(self, given: Given, result: LoadResult | ToolResult) -> Repetition:
+        """Everything of one repetition, from the looks and what the clients' side says."""
+        self._process.check_alive()
+        used = {t: usage.since(self._before[t]) for t, usage in self._after.items()}
+        main = next(usage for t, usage in used.items() if t.role == "main")
+        io_ns = [usage.cpu_ns for t, usage in used.items() if t.role == "io"]
+        other_ns = sum(usage.cpu_ns for t, usage in used.items() if t.role == "other")
+        client = result.fields()
+        each = 1.0 / max(result.requests, 1)
+        window_ns = result.duration_s * 1e9
+        generator_ns = client["generator_cpu_ns_per_request"] * result.requests
+        steal, other = _host_fractions(
+            self._cores_before,
+            self._cores_after,
+            main.cpu_ns + sum(io_ns) + other_ns + generator_ns,
+        )
+        memory = info_number(self._info_after, "used_memory")
+        active = info_number(self._info_after, "io_threads_active")
+        return Repetition(
+            started_s=self._started_s,
+            **client,
+            main_thread_cpu_ns_per_request=main.cpu_ns * each,
+            io_thread_cpu_ns_per_request=[cpu_ns * each for cpu_ns in io_ns],
+            other_thread_cpu_ns_per_request=other_ns * each,
+            main_thread_utilisation=main.cpu_ns / window_ns,
+            main_thread_wait_ns_per_request=main.wait_ns * each,
+            main_voluntary_switches_per_request=main.voluntary_switches * each,
+            main_involuntary_switches_per_request=main.involuntary_switches * each,
+            io_threads_active=None if active is None else int(active),
+            used_memory_bytes=None if memory is None else int(memory),
+            host_steal_fraction=steal,
+            host_other_fraction=other,
+            flags=_flags(given, client, main, max([main.cpu_ns, *io_ns]), window_ns, self._plan),
+            **_info_rates(self._info_before, self._info_after),
+        )
 
 
 def measure_repetition(
@@ -82,7 +143,7 @@ def measure_repetition(
     seed: int,
     origin_s: float,
 ) -> Repetition:
-    """Run the load of a point once and measure its window.
+    """Run the load of a point once and measure a window of it after a warm-up.
 
     Parameters
     ----------
@@ -99,117 +160,79 @@ def measure_repetition(
     # More connections take longer to set up and to come into step.
     warm_up_s += given.clients * 1e-4
     longest_s = warm_up_s + timing.window_s + 30.0
-    started_s = time.monotonic() - origin_s
-    with LoadGenerator(
-        spec, process.address(given.transport), cores=plan.generator, longest_s=longest_s
-    ) as load:
-        threads = process.threads()
+    address = process.address(given.transport)
+    watch = Watch(process, control, plan, origin_s=origin_s)
+    with LoadGenerator(spec, address, cores=plan.generator, longest_s=longest_s) as load:
         time.sleep(warm_up_s)
-        info_before = info_fields(control.info())
         load.measure()
-        cores_before = core_times_ns(plan.all)
-        server_before = _ServerLook.take(process, threads)
-        load_before = load.snapshot()
+        watch.begin()
+        before = load.snapshot()
         time.sleep(timing.window_s)
-        # The order of the looks is the same as before, so that both windows are as long.
-        cores_after = core_times_ns(plan.all)
-        server_after = _ServerLook.take(process, threads)
-        load_after = load.snapshot()
-        info_after = info_fields(control.info())
+        watch.end()
+        after = load.snapshot()
+        watch.finish()
     load.check()
-    process.check_alive()
-    result = load.result(load_before, load_after)
-    used = server_after.since(server_before)
-    busy_ns = sum(usage.cpu_ns for usage in used.values()) + round(
-        result.generator_cpu_ns_per_request * result.requests
-    )
-    host = _host_fractions(cores_before, cores_after, busy_ns)
-    return _repetition(given, result, used, info_before, info_after, plan, host, started_s)
+    return watch.repetition(given, load.result(before, after))
+
+
+def measure_with_tool(
+    tool: Path,
+    given: Given,
+    process: EngineProcess,
+    control: RespClient,
+    *,
+    plan: CorePlan,
+    timing: Timing,
+    origin_s: float,
+) -> Repetition:
+    """Run a benchmark tool once; the window is its whole life, set-up of connections included.
+
+    Raises
+    ------
+    EngineError
+        The tool or the engine fails.
+    """
+    address = process.address(given.transport)
+    pilot = run_tool(tool, given, address, requests=_PILOT * given.pipeline, cores=plan.generator)
+    requests = max(round(pilot.throughput_rps * timing.window_s), _PILOT * given.pipeline)
+    watch = Watch(process, control, plan, origin_s=origin_s)
+    watch.begin()
+    result = run_tool(tool, given, address, requests=requests, cores=plan.generator)
+    watch.end()
+    watch.finish()
+    return watch.repetition(given, result)
 
 
 def _host_fractions(
-    before: tuple[int, int, int], after: tuple[int, int, int], ours_ns: int
-) -> tuple[float, float] | None:
-    """(stolen, used by others) as fractions of the cores' time."""
+    before: tuple[int, int, int], after: tuple[int, int, int], ours_ns: float
+) -> tuple[float | None, float | None]:
+    """Of the cores' time, the share stolen and the share used by others; None if none passed."""
     total, steal, idle = (b - a for a, b in zip(before, after, strict=True))
     if total <= 0:
-        return None
+        return None, None
     return steal / total, max(0.0, (total - idle - steal - ours_ns) / total)
 
 
-def _repetition(
-    given: Given,
-    result: LoadResult,
-    used: Mapping[EngineThread, ThreadUsage],
-    info_before: Mapping[str, str],
-    info_after: Mapping[str, str],
-    plan: CorePlan,
-    host: tuple[float, float] | None,
-    started_s: float,
-) -> Repetition:
-    each = 1.0 / max(result.requests, 1)
-    main = next(usage for thread, usage in used.items() if thread.role == "main")
-    io_ns = [usage.cpu_ns for thread, usage in used.items() if thread.role == "io"]
-    other_ns = sum(usage.cpu_ns for thread, usage in used.items() if thread.role == "other")
-    window_ns = result.duration_s * 1e9
-    memory = info_number(info_after, "used_memory")
-    active = info_number(info_after, "io_threads_active")
-    return Repetition(
-        started_s=started_s,
-        requests=result.requests,
-        duration_s=result.duration_s,
-        throughput_rps=result.throughput_rps,
-        mean_ms=result.mean_ms,
-        p50_ms=result.quantile_ms(0.5),
-        p90_ms=result.quantile_ms(0.9),
-        p99_ms=result.quantile_ms(0.99),
-        p999_ms=result.quantile_ms(0.999),
-        histogram=result.histogram.to_dict(),
-        errors=result.errors,
-        misses=result.misses,
-        main_thread_cpu_ns_per_request=main.cpu_ns * each,
-        io_thread_cpu_ns_per_request=[cpu_ns * each for cpu_ns in io_ns],
-        other_thread_cpu_ns_per_request=other_ns * each,
-        main_thread_utilisation=main.cpu_ns / window_ns,
-        main_thread_wait_ns_per_request=main.wait_ns * each,
-        main_voluntary_switches_per_request=main.voluntary_switches * each,
-        main_involuntary_switches_per_request=main.involuntary_switches * each,
-        io_threads_active=None if active is None else int(active),
-        used_memory_bytes=None if memory is None else int(memory),
-        generator_cpu_ns_per_request=result.generator_cpu_ns_per_request,
-        generator_utilisation=result.generator_utilisation,
-        generator_loops_per_request=result.generator_loops_per_request,
-        generator_events_per_request=result.generator_events_per_request,
-        generator_reads_per_request=result.generator_reads_per_request,
-        generator_sends_per_request=result.generator_sends_per_request,
-        generator_voluntary_switches_per_request=result.generator_voluntary_switches_per_request,
-        received_bytes_per_request=result.received_bytes_per_request,
-        sent_bytes_per_request=result.sent_bytes_per_request,
-        latest_start_us=result.latest_start_us,
-        host_steal_fraction=None if host is None else host[0],
-        host_other_fraction=None if host is None else host[1],
-        flags=_flags(given, result, main, max([main.cpu_ns, *io_ns]) / window_ns, plan),
-        **_info_rates(info_before, info_after),
-    )
-
-
 def _flags(
-    given: Given, result: LoadResult, main: ThreadUsage, busiest: float, plan: CorePlan
+    given: Given,
+    client: Mapping[str, Any],
+    main: ThreadUsage,
+    busiest_ns: int,
+    window_ns: float,
+    plan: CorePlan,
 ) -> list[str]:
-    generator_bound = result.generator_utilisation > max(_BUSY, busiest)
+    saturated = client["generator_utilisation"] > max(_BUSY, busiest_ns / window_ns)
     reasons = {
-        "generator": generator_bound and given.arrival == "closed_loop" and not given.think_us,
+        "generator": saturated and given.arrival == "closed_loop" and not given.think_us,
         "oversubscribed": plan.oversubscribed,
-        "misses": result.misses > 0,
-        "errors": result.errors > 0,
-        "disturbed": main.wait_ns > _DISTURBED * result.duration_s * 1e9,
+        "misses": client.get("misses", 0) > 0,
+        "errors": client.get("errors", 0) > 0,
+        "disturbed": main.wait_ns > _DISTURBED * window_ns,
     }
     return [name for name, holds in reasons.items() if holds]
 
 
-def _info_rates(
-    before: Mapping[str, str], after: Mapping[str, str]
-) -> dict[str, float | list[float] | None]:
+def _info_rates(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Any]:
     """What INFO counts, for each command between two looks at it.
 
     Between the two replies lie one write (of the first), one read and one event loop (of the
@@ -228,7 +251,9 @@ def _info_rates(
         return None if change is None else max(change - ours, 0.0) * scale * each
 
     user, system = delta("used_cpu_user_main_thread"), delta("used_cpu_sys_main_thread")
-    known = user is not None and system is not None and user + system > 0
+    user_fraction = None
+    if user is not None and system is not None and user + system > 0:
+        user_fraction = user / (user + system)
     io_active = [
         rate(name, scale=1e9)
         for name in sorted(after)
@@ -238,7 +263,7 @@ def _info_rates(
         "event_loops_per_request": rate("eventloop_cycles", ours=1.0),
         "reads_per_request": rate("total_reads_processed", ours=1.0),
         "writes_per_request": rate("total_writes_processed", ours=1.0),
-        "main_thread_user_fraction": user / (user + system) if known else None,  # type: ignore[operator]
+        "main_thread_user_fraction": user_fraction,
         "main_thread_active_time_ns_per_request": rate("used_active_time_main_thread", scale=1e9),
         "io_threads_active_time_ns_per_request": [value for value in io_active if value is not None]
         or None,

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,12 @@ from .bundle import (
 from .design import TIMINGS, Timing, design_points
 from .engine_process import EngineProcess, find_engine, sha256_of
 from .loadgen import RECEIVE_BYTES, compile_load_generator
-from .measure import CorePlan, measure_repetition, pin_threads, plan_cores
+from .measure import CorePlan, measure_repetition, measure_with_tool, pin_threads, plan_cores
 from .points import Given, ObservedPoint, Repetition
 from .preload import memory_bytes, preload
 from .proc import available_memory_bytes
-from .resp import info_fields
+from .resp import RespClient, info_fields
+from .tools import MEMTIER_FIRST_KEY, find_tool, unsupported
 
 Progress = Callable[[str], None]
 
@@ -48,6 +50,7 @@ def observe(
     host: HostProfile | None = None,
     progress: Progress | None = None,
     timing: Timing | None = None,
+    tool: str = "forecache",
 ) -> Bundle:
     """Start a real engine, drive it over a design of points, and write an observation bundle.
 
@@ -69,11 +72,14 @@ def observe(
         Called with one sentence for every step.
     timing
         Warm-up, window and repetitions; None takes those of the design.
+    tool
+        `forecache` for our own load generator, or `valkey-benchmark`, `redis-benchmark` or
+        `memtier_benchmark` on PATH; points that a tool can't drive are left out and named.
 
     Raises
     ------
     InputError
-        Unknown engine or design, no points, or `out` exists.
+        Unknown engine, design or tool, no points, or `out` exists.
     EngineError
         The engine doesn't start, or stops answering.
     """
@@ -86,7 +92,8 @@ def observe(
     binary = find_engine(engine)
     require_new(out)
     started_s = time.monotonic()
-    observation = _Observation(binary, timing, say, started_s)
+    driver = None if tool == "forecache" else find_tool(tool)
+    observation = _Observation(binary, timing, driver, say, started_s)
     with whole_folder(out) as folder:
         compile_load_generator(say)
         observation.run(points)
@@ -100,7 +107,7 @@ def observe(
             engine=observation.engine(),
             machine=observation.machine(points),
             method=Method(
-                tool="forecache",
+                tool=tool,
                 design=design if isinstance(design, str) else "custom",
                 repetitions=timing.repetitions,
                 warm_up_s=timing.warm_up_s,
@@ -130,9 +137,12 @@ def observe(
 class _Observation:
     """What accumulates while points are measured."""
 
-    def __init__(self, binary: Path, timing: Timing, say: Progress, origin_s: float) -> None:
+    def __init__(
+        self, binary: Path, timing: Timing, tool: Path | None, say: Progress, origin_s: float
+    ) -> None:
         self._binary = binary
         self._timing = timing
+        self._tool = tool
         self._say = say
         self._origin_s = origin_s
         self._allowed = os.sched_getaffinity(0)
@@ -152,6 +162,10 @@ class _Observation:
         )
         groups: dict[tuple[Any, ...], list[Given]] = {}
         for given in ordered:
+            reason = None if self._tool is None else unsupported(self._tool, given)
+            if reason is not None:
+                self.left_out.append(f"{given.label()}: {reason}")
+                continue
             groups.setdefault(given.data_set, []).append(given)
         for group in groups.values():
             self._measure_group(list(dict.fromkeys(group)))
@@ -180,8 +194,11 @@ class _Observation:
             }
             self.configs.setdefault(first.io_threads, control.config())
             self._say(f"loading {first.keys} keys of {first.value_bytes:g} bytes")
+            spec = first.load_spec(seed=_SEED)
+            if self._tool is not None and self._tool.name == "memtier_benchmark":
+                spec = replace(spec, first_key=MEMTIER_FIRST_KEY)
             preload(
-                first.load_spec(seed=_SEED),
+                spec,
                 process.address(first.transport),
                 control=control,
                 cores=plan.generator,
@@ -192,17 +209,37 @@ class _Observation:
                 for given in order:
                     self._done += 1
                     self._say(f"measuring {self._done} of {self._total}: {given.label()}")
-                    repetition = measure_repetition(
-                        given,
-                        process,
-                        control,
-                        plan=plan,
-                        timing=self._timing,
-                        seed=_SEED + number,
-                        origin_s=self._origin_s,
-                    )
+                    repetition = self._measure(given, process, control, plan, _SEED + number)
                     self.repetitions.setdefault(given, []).append(repetition)
                     self.info[given] = control.info("all")
+
+    def _measure(
+        self,
+        given: Given,
+        process: EngineProcess,
+        control: RespClient,
+        plan: CorePlan,
+        seed: int,
+    ) -> Repetition:
+        if self._tool is not None:
+            return measure_with_tool(
+                self._tool,
+                given,
+                process,
+                control,
+                plan=plan,
+                timing=self._timing,
+                origin_s=self._origin_s,
+            )
+        return measure_repetition(
+            given,
+            process,
+            control,
+            plan=plan,
+            timing=self._timing,
+            seed=seed,
+            origin_s=self._origin_s,
+        )
 
     def _plan(self, group: Sequence[Given]) -> CorePlan:
         return plan_cores(
@@ -274,7 +311,7 @@ def _on_cores(cores: frozenset[int]) -> Iterator[None]:
 
 def _cpu_model() -> str:
     """Model name of the processor; on Arm, which names none, implementer and part numbers."""
-    fields = {}
+    fields: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
         name, _, value = line.partition(":")
         fields.setdefault(name.strip(), value.strip())

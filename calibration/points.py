@@ -106,8 +106,8 @@ class Given(_Record):
 class Repetition(_Record):
     """One measured window. `per_request` figures divide by the replies in the same window.
 
-    CPU times come from /proc/PID/task/TID/schedstat. What this engine version doesn't report is
-    None, never zero.
+    CPU times come from /proc/PID/task/TID/schedstat. What this engine version or benchmark tool
+    doesn't report is None, never zero.
 
     Attributes
     ----------
@@ -140,12 +140,12 @@ class Repetition(_Record):
     requests: int = Field(ge=1)
     duration_s: float = Field(gt=0)
     throughput_rps: float = Field(gt=0)
-    mean_ms: float
-    p50_ms: float
-    p90_ms: float
-    p99_ms: float
-    p999_ms: float
-    histogram: dict[str, Any]
+    mean_ms: float | None = None
+    p50_ms: float | None = None
+    p90_ms: float | None = None
+    p99_ms: float | None = None
+    p999_ms: float | None = None
+    histogram: dict[str, Any] | None = None
     errors: int = 0
     misses: int = 0
     main_thread_cpu_ns_per_request: float = Field(gt=0)
@@ -166,13 +166,13 @@ class Repetition(_Record):
     prefetch_entries_per_request: float | None = None
     generator_cpu_ns_per_request: float
     generator_utilisation: float
-    generator_loops_per_request: float
-    generator_events_per_request: float
-    generator_reads_per_request: float
-    generator_sends_per_request: float
-    generator_voluntary_switches_per_request: float
-    received_bytes_per_request: float
-    sent_bytes_per_request: float
+    generator_loops_per_request: float | None = None
+    generator_events_per_request: float | None = None
+    generator_reads_per_request: float | None = None
+    generator_sends_per_request: float | None = None
+    generator_voluntary_switches_per_request: float | None = None
+    received_bytes_per_request: float | None = None
+    sent_bytes_per_request: float | None = None
     latest_start_us: float = 0.0
     used_memory_bytes: int | None = None
     host_steal_fraction: float | None = None
@@ -192,13 +192,21 @@ class ObservedPoint(_Record):
     repetitions: list[Repetition] = Field(min_length=1)
     info: str | None = None
 
+    def quiet_repetitions(self) -> list[Repetition]:
+        """Those that other work didn't disturb, or all if it disturbed every one."""
+        quiet = [r for r in self.repetitions if "disturbed" not in r.flags]
+        return quiet or list(self.repetitions)
+
     def median(self, name: str) -> float:
-        """Median over the repetitions of a number of `Repetition`; nan where none has it."""
-        values = [getattr(repetition, name) for repetition in self.repetitions]
+        """Median over the quiet repetitions of a number of `Repetition`; nan where none has it."""
+        values = [getattr(repetition, name) for repetition in self.quiet_repetitions()]
         known = [float(value) for value in values if value is not None]
         return statistics.median(known) if known else float("nan")
 
     def spread(self, name: str) -> float:
-        """(largest - smallest) / median over the repetitions: how far they disagree."""
-        values = [float(getattr(repetition, name)) for repetition in self.repetitions]
-        return (max(values) - min(values)) / statistics.median(values)
+        """(largest - smallest) / median over all repetitions; nan where one lacks the number."""
+        values = [getattr(repetition, name) for repetition in self.repetitions]
+        if any(value is None for value in values):
+            return float("nan")
+        middle = statistics.median(values)
+        return (max(values) - min(values)) / middle if middle else float("nan")

@@ -1,12 +1,13 @@
 """Load a data set into an engine and bring it to rest before anything is measured."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from forecache.sim.errors import EngineError
 
 from .loadgen import LoadGenerator
 from .loadgen_wire import ERRORS, MISSES
-from .loadspec import LoadSpec
+from .loadspec import LoadSpec, Popularity
 from .resp import Address, RespClient
 
 _CLIENTS = 4
@@ -48,14 +49,15 @@ def preload(
     pipeline = max(1, min(_LONGEST_PIPELINE, _BATCH_BYTES // (largest + spec.key_bytes + 32)))
     clients = min(_CLIENTS, spec.keys)
     for get_fraction in (0.0, 1.0):
-        load = LoadSpec(
-            keys=spec.keys,
-            key_bytes=spec.key_bytes,
-            value_sizes=spec.value_sizes,
+        load = replace(
+            spec,
             get_fraction=get_fraction,
             pipeline=pipeline,
             clients=clients,
-            seed=spec.seed,
+            rate_rps=None,
+            think_us=0.0,
+            popularity=Popularity(),
+            threads=1,
         )
         writes = get_fraction == 0.0
         with LoadGenerator(
