@@ -34,6 +34,13 @@ def initialise(memory: np.ndarray, ring: int, entries: int) -> None:
     memory[ring + MASK] = rounded_capacity(entries) - 1
 
 
+def values(memory: np.ndarray, ring: int) -> np.ndarray:
+    """A copy of the values in the ring at offset `ring`, oldest first."""
+    mask = memory[ring + MASK]
+    slots = np.arange(memory[ring + POPPED], memory[ring + PUSHED]) & mask
+    return memory[ring + FIRST + 2 * slots + 1]
+
+
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def push(memory, ring, stamp, value):
     """Append an entry; False, and nothing changed, if the ring is full."""

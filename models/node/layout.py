@@ -13,7 +13,7 @@ import numpy as np
 
 from forecache.sim.calendar import new_calendar
 from forecache.sim.histogram import LatencyHistogram
-from forecache.sim.stamped_rings import initialise, ring_words, rounded_capacity
+from forecache.sim.stamped_rings import initialise, ring_words, rounded_capacity, values
 
 from .setup import NodeSetup, NodeTimes
 
@@ -100,6 +100,14 @@ CLIENT_WORDS = 16
 THREAD_WORDS = 16
 # fmt: on
 
+RING_WORDS = {
+    REPLY_WIRES: REPLY_WIRE_WORDS,
+    TASKS: TASK_WORDS,
+    READY_CLIENTS: READY_WORDS,
+    JOBS: JOB_WORDS,
+}
+"""Where several rings of a kind lie in a row, the word that says how far apart they are."""
+
 # States of a client's read or write, and of the poll job.
 IDLE = 0
 PENDING = 1
@@ -125,6 +133,27 @@ class Node(NamedTuple):
     def thread(self, agent: int, field: int) -> int:
         """A field of a thread's row."""
         return int(self.memory[self.memory[THREAD_ROWS] + agent * THREAD_WORDS + field])
+
+    def clients(self) -> np.ndarray:
+        """(clients, CLIENT_WORDS): the rows of all clients."""
+        start = int(self.memory[CLIENT_ROWS])
+        rows = self.memory[start : start + self.setup.clients * CLIENT_WORDS]
+        return rows.reshape(self.setup.clients, CLIENT_WORDS)
+
+    def outstanding_slots(self) -> int:
+        """Requests a client may have on the way: the limit rounded up to a power of two."""
+        return int(self.memory[OUTSTANDING_MASK]) + 1
+
+    def due_ps(self) -> np.ndarray:
+        """(clients, outstanding slots): when request i of a client fell due, at i modulo slots."""
+        start, slots = int(self.memory[DUE]), self.outstanding_slots()
+        return self.memory[start : start + self.setup.clients * slots].reshape(-1, slots)
+
+    def ring_values(self, ring: int, row: int = 0) -> np.ndarray:
+        """The values in a ring, oldest first; `row` counts rings of one kind."""
+        words_at = RING_WORDS.get(ring)
+        start = int(self.memory[ring]) + (row * int(self.memory[words_at]) if words_at else 0)
+        return values(self.memory, start)
 
     def series(self) -> np.ndarray:
         """(entries, 2): completions and their summed latency in ps, from time zero."""
@@ -160,17 +189,17 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     entries = max(1, -(-setup.end_ps // setup.series_ps))
     tables = [np.ravel(field) for field in times if isinstance(field, np.ndarray)]
     rings = {
-        REQUEST_WIRE: (1, setup.clients * outstanding, None),
-        REPLY_WIRES: (setup.generators, wire, REPLY_WIRE_WORDS),
-        TASKS: (setup.generators, wire, TASK_WORDS),
-        READY_CLIENTS: (setup.generators, per_generator, READY_WORDS),
-        WATCHED_SOCKETS: (1, each_client, None),
-        FIRED_EVENTS: (1, each_client, None),
-        JOBS: (setup.io_threads, setup.job_capacity, JOB_WORDS),
-        SHARED_JOBS: (1, setup.job_capacity, None),
-        RESPONSES: (1, 2 * each_client + 1, None),
-        DONE_READS: (1, each_client, None),
-        DONE_WRITES: (1, each_client, None),
+        REQUEST_WIRE: (1, setup.clients * outstanding),
+        REPLY_WIRES: (setup.generators, wire),
+        TASKS: (setup.generators, wire),
+        READY_CLIENTS: (setup.generators, per_generator),
+        WATCHED_SOCKETS: (1, each_client),
+        FIRED_EVENTS: (1, each_client),
+        JOBS: (setup.io_threads, setup.job_capacity),
+        SHARED_JOBS: (1, setup.job_capacity),
+        RESPONSES: (1, 2 * each_client + 1),
+        DONE_READS: (1, each_client),
+        DONE_WRITES: (1, each_client),
     }
     blocks = {
         CLIENT_ROWS: setup.clients * CLIENT_WORDS,
@@ -184,7 +213,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         LOG: 3 * log_completions,
     }
     size = HEADER_WORDS + sum(len(table) for table in tables) + sum(blocks.values())
-    size += sum(rows * ring_words(slots) for rows, slots, _ in rings.values())
+    size += sum(rows * ring_words(slots) for rows, slots in rings.values())
     memory = np.zeros(size, np.int64)
     scalars = [field for field in times if not isinstance(field, np.ndarray)]
     memory[: len(scalars)] = scalars
@@ -197,10 +226,10 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     for offset, words in blocks.items():
         memory[offset] = end
         end += words
-    for offset, (rows, slots, words_at) in rings.items():
+    for offset, (rows, slots) in rings.items():
         memory[offset] = end
-        if words_at is not None:
-            memory[words_at] = ring_words(slots)
+        if offset in RING_WORDS:
+            memory[RING_WORDS[offset]] = ring_words(slots)
         for _ in range(rows):
             initialise(memory, end, slots)
             end += ring_words(slots)

@@ -19,10 +19,10 @@ from .main_thread import (
     READ_JOB,
     WRITE_JOB,
     add_pending_write,
-    begin_job,
-    end_turn,
     begin_batch,
     begin_execution,
+    begin_job,
+    end_turn,
     park_io_threads,
     set_active,
     skip_turns,
@@ -407,7 +407,7 @@ def poll_step(m, now):
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def event_step(m, calendar, now):
-    """Hand readable clients to I/O threads or serve them; returns when the next step ends, or -1."""
+    """Hand readable clients to I/O threads or serve them; returns when that ends, or -1."""
     me = thread_row(m, 0)
     phase = m[me + at.PHASE]
     client = m[me + at.CLIENT]

@@ -349,7 +349,7 @@ def poll_step(m, now):
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
 def event_step(m, calendar, now):
-    """Hand readable clients to I/O threads or serve them; returns when the next step ends, or -1."""
+    """Hand readable clients to I/O threads or serve them; returns when that ends, or -1."""
     me = thread_row(m, 0)
     phase = m[me + at.PHASE]
     client = m[me + at.CLIENT]

@@ -38,7 +38,7 @@ class Asynchronous(IoThreads):
 
     def main_thread(self) -> Activity:
         """The event loop."""
-        node, times, main = self.node, self.node.times, self.node.main
+        times, main = self.node.times, self.node.main
         yield main.hold(0)
         while True:
             # Before sleeping.
@@ -90,7 +90,7 @@ class Asynchronous(IoThreads):
             yield from self.read_inline(client)
 
     def handle_done_reads(self) -> Activity:
-        """Look at every client being read; execute, in batches, what those that are done brought."""
+        """Look at every client being read; execute what those that are done brought, in batches."""
         node, times, main = self.node, self.node.times, self.node.main
         yield main.hold(times.scan_ps * self.reads_in_flight)
         done, self.done_reads = self.done_reads, []

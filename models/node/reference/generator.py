@@ -133,9 +133,7 @@ def arrivals(node: ReferenceNode, agent: Agent, generator: int) -> Activity:
     mine = node.clients[generator :: setup.generators]
     index = 0
     while True:
-        gap, choice, _, _ = draw4(
-            setup.seed, setup.replication, generator, ARRIVAL_DRAWS, index
-        )
+        gap, choice, _, _ = draw4(setup.seed, setup.replication, generator, ARRIVAL_DRAWS, index)
         gap_ps = exponential_ps(to_unit(gap), float(setup.mean_interarrival_ps))
         if index > 0:
             node.count("arrivals")

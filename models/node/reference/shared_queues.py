@@ -100,8 +100,7 @@ class SharedQueues(IoThreads):
         while self.responses:
             self.turns.productive = True
             taken = [
-                self.responses.popleft()
-                for _ in range(min(len(self.responses), RESPONSES_AT_ONCE))
+                self.responses.popleft() for _ in range(min(len(self.responses), RESPONSES_AT_ONCE))
             ]
             yield main.hold(times.collect_ps * len(taken))
             reads = [job.client for job in taken if job.kind == "read" and job.client]

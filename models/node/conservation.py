@@ -1,0 +1,120 @@
+"""What must hold in every run: nothing is lost, nothing is made up, and Little's law.
+
+The checks read the compiled execution's memory after its last event. They cost less than a
+millisecond, so every run is checked.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from . import layout as at
+
+_COUNT_BITS = 24
+"""Wire entries are client << 24 | commands, as `compiled.sockets` writes them."""
+
+_ALONG_THE_WAY = (at.SENT, at.ARRIVED, at.READ, at.EXECUTED, at.WRITTEN, at.RETURNED, at.RECEIVED)
+_NAMES = ("sent", "arrived", "read", "executed", "written", "returned", "received")
+_LONG_RUN = 50
+"""Batches per client from which on the ends of the window weigh little in Little's law."""
+_TOLERANCE = 0.02
+
+
+def check_conservation(node: at.Node) -> None:
+    """Compare the counts of a finished run.
+
+    Raises
+    ------
+    RuntimeError
+        If commands were lost or made up, if counters disagree, or if Little's law fails. That is
+        a fault of the program, never of its input.
+    """
+    clients = node.clients()
+    for earlier, later in pairwise(_ALONG_THE_WAY):
+        wrong = np.flatnonzero(clients[:, earlier] < clients[:, later])
+        if len(wrong):
+            names = [_NAMES[_ALONG_THE_WAY.index(field)] for field in (later, earlier)]
+            _fail(f"client {wrong[0]} has more commands {names[0]} than {names[1]}")
+    setup = node.setup
+    # What a generator thread has composed but not yet sent; see `generator_step`.
+    under_way = np.zeros(setup.clients, np.int64)
+    for generator in range(setup.generators):
+        agent = setup.io_threads + generator
+        client = node.thread(agent, at.CLIENT)
+        if node.thread(agent, at.PHASE) != 0 and client >= 0:
+            under_way[client] += node.thread(agent, at.COUNT)
+    requests = _on_wire(node, at.REQUEST_WIRE, 1) + under_way
+    _same(clients[:, at.SENT], clients[:, at.ARRIVED] + requests, "requests on the way")
+    replies = _on_wire(node, at.REPLY_WIRES, setup.generators)
+    _same(clients[:, at.WRITTEN], clients[:, at.RETURNED] + replies, "replies on the way")
+
+    completions = node.counter(at.COMPLETIONS)
+    recorded = node.latency().count
+    if recorded != completions:
+        _fail(f"{recorded} latencies are recorded for {completions} completions")
+    in_series = int(node.series()[:, 0].sum())
+    received = int(clients[:, at.RECEIVED].sum())
+    if not completions <= in_series <= received:
+        _fail(f"{completions} measured of {in_series} completions of {received} received replies")
+    if setup.open_loop:
+        _check_flow(node, completions)
+    elif completions >= _LONG_RUN * setup.clients * setup.pipeline:
+        _check_littles_law(node, clients, completions)
+
+
+def _fail(what: str) -> None:
+    raise RuntimeError(f"node simulation is inconsistent: {what}")
+
+
+def _same(expected: np.ndarray, found: np.ndarray, what: str) -> None:
+    wrong = np.flatnonzero(expected != found)
+    if len(wrong):
+        client = wrong[0]
+        _fail(f"{what} of client {client}: {expected[client]} counted, {found[client]} found")
+
+
+def _on_wire(node: at.Node, wire: int, rows: int) -> np.ndarray:
+    """Commands (or replies) of each client that lie on a wire."""
+    found = np.zeros(node.setup.clients, np.int64)
+    for entry in np.concatenate([node.ring_values(wire, row) for row in range(rows)]):
+        found[entry >> _COUNT_BITS] += entry & ((1 << _COUNT_BITS) - 1)
+    return found
+
+
+def _check_flow(node: at.Node, completions: int) -> None:
+    """Open loop: what arrived, less what found no room, completes or is still there."""
+    setup = node.setup
+    accepted = node.counter(at.ARRIVALS) - node.counter(at.OVERFLOWS)
+    room = setup.clients * (node.outstanding_slots() + 1) + 2 * setup.generators
+    room += sum(len(node.ring_values(at.TASKS, row)) for row in range(setup.generators))
+    room = max(room, 2 * setup.clients * node.outstanding_slots())
+    if abs(accepted - completions) > room:
+        _fail(f"{accepted} requests accepted, {completions} completed, room for {room}")
+
+
+def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> None:
+    """Closed loop: every client either thinks or waits for a batch of replies.
+
+    The time clients spent so adds up to the window. A batch takes as long as the slowest of its
+    commands: at pipeline 1 the sum is exact up to the ends of the window, otherwise it lies
+    between one and `pipeline` times the window.
+    """
+    setup = node.setup
+    window_ps = setup.end_ps - setup.warmup_ps
+    latency = node.latency()
+    spent_ps = latency.sum_ps + setup.think_ps * completions / setup.pipeline
+    # Requests still on the way have waited from when they fell due.
+    slots = node.outstanding_slots()
+    due_ps = node.due_ps()
+    for client in range(setup.clients):
+        for index in range(clients[client, at.RECEIVED], clients[client, at.SENT]):
+            since = max(int(due_ps[client, index & (slots - 1)]), setup.warmup_ps)
+            spent_ps += max(0, setup.end_ps - since)
+    mean = spent_ps / (setup.clients * window_ps)
+    ends = (latency.max_ps + setup.think_ps) / window_ps + _TOLERANCE
+    if not 1.0 - ends <= mean <= setup.pipeline * (1.0 + ends):
+        _fail(
+            f"Little's law gives {mean:.4f} batches on the way per client, expected 1"
+            + (f" to {setup.pipeline}" if setup.pipeline > 1 else "")
+            + f" within {ends:.1%}"
+        )

@@ -1,0 +1,95 @@
+"""A node of round numbers, for compiling, tests, verification and benchmarks.
+
+The durations are of the size a server of today takes, but they describe no host and no engine.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from .setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
+
+GET, SET = 0, 1
+"""The two command codes of the sample: GET of 512 bytes, SET of 512 bytes."""
+
+_GET_SHARE = 0.8
+
+
+def sample_times(**changes: Any) -> NodeTimes:
+    """Durations in picoseconds; `changes` replaces fields."""
+    quantile = np.arange(QUANTILES)
+    # Up to 15 % more or less, and one as the mean.
+    jitter = np.rint(JITTER_ONE * (0.85 + 0.3 * (quantile + 0.5) / QUANTILES)).astype(np.int64)
+    times = NodeTimes(
+        loop_ps=150_000,
+        poll_ps=400_000,
+        poll_event_ps=30_000,
+        block_ps=800_000,
+        wake_latency_ps=3_000_000,
+        wake_send_ps=800_000,
+        read_event_ps=100_000,
+        recv_ps=500_000,
+        send_ps=1_500_000,
+        write_event_ps=80_000,
+        copy_ps_per_kib=80_000,
+        push_ps=30_000,
+        pop_ps=60_000,
+        scan_ps=2_000,
+        done_ps=40_000,
+        collect_ps=20_000,
+        handover_ps=60_000,
+        activate_ps=50_000,
+        thread_wake_ps=5_000_000,
+        generator_poll_ps=500_000,
+        generator_poll_event_ps=40_000,
+        generator_recv_ps=500_000,
+        generator_reply_ps=50_000,
+        generator_send_ps=1_500_000,
+        generator_request_ps=50_000,
+        one_way_ps=20_000_000,
+        wire_ps_per_kib=500_000,
+        parse_by_code_ps=np.array([60_000, 80_000], np.int64),
+        execute_by_code_ps=np.array([150_000, 250_000], np.int64),
+        # Up to three and a half misses of 110 ns.
+        stall_ps=np.tile(quantile * 1_500, (2, 1)).astype(np.int64),
+        prefetched_stall_by_code_ps=np.array([30_000, 50_000], np.int64),
+        prefetch_by_keys_ps=(200_000 + 60_000 * np.arange(17)).astype(np.int64),
+        request_bytes_by_code=np.array([40, 580], np.int64),
+        reply_bytes_by_code=np.array([520, 5], np.int64),
+        code_by_draw=np.where(np.arange(DRAWS) < _GET_SHARE * DRAWS, GET, SET).astype(np.int64),
+        jitter=jitter,
+    )
+    return times._replace(**changes)
+
+
+def sample_setup(**changes: Any) -> NodeSetup:
+    """Counts and rules: a closed loop over a network for 100 us; `changes` replaces fields."""
+    setup = NodeSetup(
+        io_threads=1,
+        clients=8,
+        generators=2,
+        pipeline=1,
+        open_loop=0,
+        mean_interarrival_ps=10_000_000,
+        think_ps=0,
+        same_host=0,
+        prefetch_batch=16,
+        events_per_io_thread=2,
+        whole_pipeline=0,
+        job_capacity=2048,
+        response_capacity=16_384,
+        spin_ps=1_500_000_000,
+        ignite_period_ps=50 * 10**9,
+        grow_period_ps=10 * 10**9,
+        shrink_after_ps=10**12,
+        initial_active=1,
+        outstanding_limit=1,
+        warmup_ps=0,
+        end_ps=100_000_000,
+        series_ps=10**9,
+        seed=1,
+        replication=0,
+    )
+    if "pipeline" in changes and "outstanding_limit" not in changes:
+        changes = {**changes, "outstanding_limit": changes["pipeline"]}
+    return setup._replace(**changes)

@@ -1,0 +1,187 @@
+"""Run one node and say what came out of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from forecache.sim.histogram import LatencyHistogram
+
+from . import layout as at
+from .compiled import asynchronous, shared_queues, single_thread
+from .conservation import check_conservation
+from .sample import sample_setup, sample_times
+from .setup import NodeSetup, NodeTimes
+
+Run = Callable[[np.ndarray, np.ndarray, np.ndarray], int]
+
+POLICIES: dict[str, Run] = {
+    "single_thread": single_thread.run,
+    "asynchronous": asynchronous.run,
+    "shared_queues": shared_queues.run,
+}
+"""Compiled execution of each threading policy."""
+
+COUNTERS = {
+    name.lower(): getattr(at, name)
+    for name in (
+        *("COMPLETIONS", "LOOPS", "POLLS", "READS", "WRITES", "BLOCKS", "PAID_WAKES"),
+        *("PREFETCH_BATCHES", "PREFETCHED_KEYS", "INLINE_READS", "INLINE_WRITES"),
+        *("REFUSED_JOBS", "ACTIVATIONS", "GENERATOR_POLLS", "ARRIVALS", "OVERFLOWS"),
+        *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "ACTIVE_THREAD_PS"),
+    )
+}
+"""Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
+
+_ANNOUNCE_AFTER_S = 1.0
+_PS_PER_US = 1e6
+_PS_PER_S = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """What one run of a node measured between warm-up and end.
+
+    Attributes
+    ----------
+    policy : str
+        The policy that ran: `single_thread` whenever there is one thread.
+    window_s : float
+        Simulated seconds measured.
+    completions : int
+        Replies taken by clients in the window.
+    throughput_rps : float
+        Completions a second.
+    latency : LatencyHistogram
+        From when a request fell due until its client had taken the reply.
+    main_thread_utilisation : float
+        Share of the window the main thread spent on turns that found something to do.
+    io_thread_utilisation : list of float
+        The same for each I/O thread; empty for one thread.
+    load_generator_utilisation : float
+        Mean over the generator's threads.
+    server_cpu_us_per_request : float
+        CPU time of the server, spinning included; nan without completions, as all below.
+    server_useful_cpu_us_per_request : float
+        CPU time of the server without spinning.
+    generator_cpu_us_per_request : float
+        CPU time of the load generator.
+    network_utilisation : float
+        Of the more loaded direction; 0 on one host.
+    counters : dict of str to int
+        By the names of `COUNTERS`.
+    series : ndarray of int64, shape (entries, 2)
+        Completions and their summed latency in ps per `series_ps`, from time zero on.
+    final_active_threads : int
+        Threads active at the end, the main thread included.
+    events : int
+        Events simulated, warm-up included.
+    """
+
+    policy: str
+    window_s: float
+    completions: int
+    throughput_rps: float
+    latency: LatencyHistogram = field(repr=False)
+    main_thread_utilisation: float
+    io_thread_utilisation: list[float]
+    load_generator_utilisation: float
+    server_cpu_us_per_request: float
+    server_useful_cpu_us_per_request: float
+    generator_cpu_us_per_request: float
+    network_utilisation: float
+    counters: dict[str, int] = field(repr=False)
+    series: np.ndarray = field(repr=False)
+    final_active_threads: int
+    events: int
+
+
+def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult:
+    """Simulate a node from empty until `setup.end_ps`.
+
+    Parameters
+    ----------
+    policy : str
+        A name in `POLICIES`. With `io_threads` 1 every engine is single-threaded, whatever its
+        policy.
+
+    Raises
+    ------
+    ValueError
+        If there is no such policy or the window is empty.
+    RuntimeError
+        If the run violates a conservation law: a fault of the program.
+    """
+    if policy not in POLICIES:
+        raise ValueError(f"no policy named {policy!r}; there are {', '.join(POLICIES)}")
+    if not 0 <= setup.warmup_ps < setup.end_ps:
+        raise ValueError(f"the window from {setup.warmup_ps} to {setup.end_ps} ps is empty")
+    if setup.io_threads == 1:
+        policy = "single_thread"
+    node = at.new_node(times, setup)
+    events = POLICIES[policy](node.memory, node.histogram, node.calendar)
+    check_conservation(node)
+    return _result(policy, node, int(events))
+
+
+def _result(policy: str, node: at.Node, events: int) -> NodeResult:
+    setup = node.setup
+    window_ps = setup.end_ps - setup.warmup_ps
+    counters = {name: node.counter(index) for name, index in COUNTERS.items()}
+    completions = counters["completions"]
+    busy_ps = [node.thread(n, at.BUSY_PS) for n in range(setup.io_threads + setup.generators)]
+    server_ps, generator_ps = busy_ps[: setup.io_threads], busy_ps[setup.io_threads :]
+
+    def per_request_us(total_ps: int) -> float:
+        return total_ps / completions / _PS_PER_US if completions else float("nan")
+
+    # Active I/O threads spin while they have nothing to do; stopped ones sleep.
+    spinning_ps = node.thread(0, at.ON_CPU_PS) + counters["active_thread_ps"]
+    wire_bytes = max(counters["wire_bytes_in"], counters["wire_bytes_out"])
+    wire_ps = 0.0 if setup.same_host else wire_bytes * node.memory[at.WIRE_PS_PER_KIB] / 1024
+    return NodeResult(
+        policy=policy,
+        window_s=window_ps / _PS_PER_S,
+        completions=completions,
+        throughput_rps=completions * _PS_PER_S / window_ps,
+        latency=node.latency(),
+        main_thread_utilisation=server_ps[0] / window_ps,
+        io_thread_utilisation=[ps / window_ps for ps in server_ps[1:]],
+        load_generator_utilisation=sum(generator_ps) / window_ps / setup.generators,
+        server_cpu_us_per_request=per_request_us(spinning_ps),
+        server_useful_cpu_us_per_request=per_request_us(sum(server_ps)),
+        generator_cpu_us_per_request=per_request_us(sum(generator_ps)),
+        network_utilisation=float(wire_ps / window_ps),
+        counters=counters,
+        series=node.series().copy(),
+        final_active_threads=int(node.memory[at.ACTIVE_THREADS]),
+        events=events,
+    )
+
+
+def warm_up_compiler(progress: Callable[[str], None]) -> None:
+    """Compile every policy, or load what an earlier run left on disk.
+
+    Parameters
+    ----------
+    progress : callable
+        Given one line if it takes longer than loading does, and none otherwise.
+    """
+    # Only time tells whether Numba compiles or loads, so a timer speaks.
+    timer = threading.Timer(
+        _ANNOUNCE_AFTER_S,
+        progress,
+        ("compiling the node model: once, about 10 seconds; later runs load it from disk",),
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        for policy, run in POLICIES.items():
+            io_threads = 1 if policy == "single_thread" else 2
+            node = at.new_node(sample_times(), sample_setup(io_threads=io_threads))
+            run(node.memory, node.histogram, node.calendar)
+    finally:
+        timer.cancel()
