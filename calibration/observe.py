@@ -1,6 +1,5 @@
 """Observe a real engine: start it, load it, drive it over a design of points, write a bundle."""
 
-import importlib.metadata
 import os
 import platform
 import random
@@ -12,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from forecache import __version__
 from forecache.hwprofiles import HostProfile
 from forecache.sim.errors import EngineError, InputError
 
@@ -102,7 +102,7 @@ def observe(
             raise EngineError(f"no point could be observed: {'; '.join(observation.left_out)}.")
         manifest = Manifest(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            forecache_version=importlib.metadata.version("forecache"),
+            forecache_version=__version__,
             elapsed_s=round(time.monotonic() - started_s, 1),
             engine=observation.engine(),
             machine=observation.machine(points),

@@ -51,6 +51,11 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def percentage(fraction: float | None) -> str:
+    """Return a fraction in whole per cent, or a dash for an unknown one."""
+    return "–" if fraction is None else f"{fraction:.0%}"
+
+
 def size(value_bytes: float) -> str:
     """Return a size in KiB or MiB."""
     if value_bytes >= 2**20:
@@ -157,16 +162,19 @@ def bundle_summary(bundle: "Bundle") -> dict[str, Any]:
         "points": [
             {
                 "given": point.given.model_dump(mode="json"),
-                **{
-                    name: statistics.median(getattr(row, name) for row in point.repetitions)
-                    for name in _POINT_FIELDS
-                },
+                **{name: _median(point.repetitions, name) for name in _POINT_FIELDS},
                 "repetitions": len(point.repetitions),
                 "flags": sorted({flag for row in point.repetitions for flag in row.flags}),
             }
             for point in bundle.points
         ],
     }
+
+
+def _median(repetitions: Iterable[Any], name: str) -> float | None:
+    """Return the median of what is known; a benchmark tool doesn't report everything."""
+    known = [value for row in repetitions if (value := getattr(row, name)) is not None]
+    return statistics.median(known) if known else None
 
 
 _POINT_FIELDS = (
@@ -198,8 +206,8 @@ def print_bundle(bundle: "Bundle") -> None:
             number(round(row["throughput_rps"])),
             number(round(row["server_cpu_ns_per_request"])),
             number(row["p99_ms"]),
-            f"{row['main_thread_utilisation']:.0%}",
-            f"{row['generator_utilisation']:.0%}",
+            percentage(row["main_thread_utilisation"]),
+            percentage(row["generator_utilisation"]),
             escape(", ".join(row["flags"])),
         )
     out.print(made)
@@ -221,6 +229,6 @@ def print_explanation(result: Mapping[str, Any]) -> None:
                 escape(stage["stage"]),
                 escape(stage["thread"]),
                 number(stage["us_per_request"]),
-                f"{share:.0%}",
+                percentage(share),
             )
         out.print(made)

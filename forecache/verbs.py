@@ -137,6 +137,7 @@ def observe(
     engine: str | None = None,
     design: str = "quick",
     host: str | Path | None = None,
+    tool: str = "forecache",
     progress: Progress | None = None,
 ) -> "Bundle":
     """Start a real engine, drive it over a design of points, and write an observation bundle.
@@ -151,6 +152,9 @@ def observe(
         `quick` (about a minute) or `full` (about four, with more points held out).
     host
         Catalogue name or path of the profile of this host, stored with the bundle.
+    tool
+        `forecache` drives with its own load generator; `valkey-benchmark`, `redis-benchmark` or
+        `memtier_benchmark` are used where they are on PATH.
     progress
         Called with one sentence for every step.
 
@@ -167,6 +171,7 @@ def observe(
         design=design,
         out=Path(out),
         host=None if host is None else load_host(str(host)),
+        tool=tool,
         progress=progress,
     )
 

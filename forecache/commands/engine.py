@@ -34,6 +34,13 @@ from .options import (
 @engine_binary_option
 @design_option
 @host_option
+@click.option(
+    "--tool",
+    type=click.Choice(["forecache", "valkey-benchmark", "redis-benchmark", "memtier_benchmark"]),
+    default="forecache",
+    show_default=True,
+    help="Who drives the engine; a benchmark tool must be on PATH.",
+)
 @json_option
 @quiet_option
 def observe(
@@ -41,6 +48,7 @@ def observe(
     engine: str | None,
     design: str,
     host: str | None,
+    tool: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -50,7 +58,9 @@ def observe(
     """
     check_folder_target(out, must_be_new=True)
     with progress_of(quiet) as progress:
-        bundle = verbs.observe(out, engine=engine, design=design, host=host, progress=progress)
+        bundle = verbs.observe(
+            out, engine=engine, design=design, host=host, tool=tool, progress=progress
+        )
     click.echo(f"wrote {out}", err=True)
     from forecache.tables import bundle_summary, print_bundle
 
