@@ -1,0 +1,200 @@
+"""What goes over the wire, against plain Python."""
+
+import itertools
+import math
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache.calibration import loadgen_wire as wire
+from forecache.calibration.loadspec import (
+    LoadSpec,
+    Popularity,
+    encode_templates,
+    load_settings,
+    scatter_stride,
+)
+from forecache.sim.errors import InputError
+
+
+def encode(spec: LoadSpec, base: int, count: int, *, sequential: bool = False) -> bytes:
+    text, templates = encode_templates(spec)
+    settings = load_settings(spec, 0, spec.clients, sequential, (0, 2**40), 1.0)
+    reals = np.zeros(wire.REALS)
+    reals[wire.GET_FRACTION] = spec.get_fraction
+    reals[wire.HOT_SHARE] = spec.popularity.hot_requests_fraction
+    if spec.popularity.kind == "zipf":
+        reals[wire.ZIPF_EXPONENT] = spec.popularity.exponent
+    row = int(settings[wire.UNIFORM_TEMPLATE])
+    out = np.zeros(count * int(templates[:, wire.T_LENGTH].max()), dtype=np.uint8)
+    if row >= 0:
+        start, length = templates[row, wire.T_OFFSET], templates[row, wire.T_LENGTH]
+        out = np.tile(text[start : start + length], count)
+    size = wire.encode_batch(settings, reals, templates, text, out, base, count)
+    return out[:size].tobytes()
+
+
+def parse(data: bytes) -> list[list[bytes]]:
+    """A strict RESP parser for requests."""
+    commands = []
+    at = 0
+    while at < len(data):
+        head = re.compile(rb"\*(\d+)\r\n").match(data, at)
+        assert head, data[at : at + 20]
+        at = head.end()
+        words = []
+        for _ in range(int(head[1])):
+            size = re.compile(rb"\$(\d+)\r\n").match(data, at)
+            assert size, data[at : at + 20]
+            end = size.end() + int(size[1])
+            words.append(data[size.end() : end])
+            assert data[end : end + 2] == b"\r\n"
+            at = end + 2
+        commands.append(words)
+    return commands
+
+
+def keys_of(spec: LoadSpec, count: int) -> list[int]:
+    return [int(words[1].lstrip(b"key:k")) for words in parse(encode(spec, 0, count))]
+
+
+def test_loading_names_every_key_once_with_its_size() -> None:
+    spec = LoadSpec(keys=300, key_bytes=20, get_fraction=0, value_sizes=((7, 1), (70, 3)))
+    commands = parse(encode(spec, 0, 300, sequential=True))
+    assert [words[:2] for words in commands] == [
+        [b"SET", b"key:kkkk%012d" % number] for number in range(300)
+    ]
+    sizes = Counter(len(words[2]) for words in commands)
+    assert set(sizes) == {7, 70}
+    # 300 draws with probability 1/4: five standard deviations are 37.5.
+    assert abs(sizes[7] - 75) < 38
+
+
+def test_a_key_keeps_its_size() -> None:
+    spec = LoadSpec(keys=50, get_fraction=0, value_sizes=((7, 1), (70, 3)))
+    loaded = {w[1]: len(w[2]) for w in parse(encode(spec, 0, 50, sequential=True))}
+    for words in parse(encode(spec, 0, 500)):
+        assert loaded[words[1]] == len(words[2])
+
+
+def test_a_batch_is_the_same_whenever_it_is_encoded() -> None:
+    spec = LoadSpec(keys=1000, get_fraction=0.5, value_sizes=((10, 1), (100, 1)))
+    whole = parse(encode(spec, 500, 40))
+    assert whole == parse(encode(spec, 500, 15)) + parse(encode(spec, 515, 25))
+    assert whole != parse(encode(spec, 501, 40))
+
+
+@pytest.mark.parametrize("get_fraction", [1.0, 0.0, 0.8])
+def test_mix(get_fraction: float) -> None:
+    spec = LoadSpec(keys=10, get_fraction=get_fraction)
+    gets = sum(words[0] == b"GET" for words in parse(encode(spec, 0, 4000)))
+    deviation = math.sqrt(4000 * get_fraction * (1 - get_fraction))
+    assert abs(gets - 4000 * get_fraction) <= 5 * deviation
+
+
+def test_uniform_keys() -> None:
+    counts = np.bincount(keys_of(LoadSpec(keys=64), 64_000), minlength=64)
+    assert len(counts) == 64
+    chi_square = float(((counts - 1000.0) ** 2 / 1000.0).sum())
+    assert chi_square < 63 + 5 * math.sqrt(2 * 63)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 0.99, 1.0, 1.5])
+def test_zipf_ranks_have_their_probabilities(exponent: float) -> None:
+    keys, draws = 50, 40_000
+    ranks = [wire.zipf_rank(keys, exponent, 3, 0, index) for index in range(draws)]
+    weights = np.arange(1, keys + 1) ** -exponent
+    expected = draws * weights / weights.sum()
+    counts = np.bincount(ranks, minlength=keys)
+    assert len(counts) == keys
+    chi_square = float(((counts - expected) ** 2 / expected).sum())
+    assert chi_square < keys - 1 + 5 * math.sqrt(2 * (keys - 1))
+
+
+def test_hot_set_gets_its_share() -> None:
+    hot = Popularity(kind="hot_set", hot_keys_fraction=0.1, hot_requests_fraction=0.9)
+    counts = Counter(keys_of(LoadSpec(keys=100, popularity=hot), 20_000))
+    top = sum(count for _, count in counts.most_common(10))
+    assert abs(top - 18_000) < 5 * math.sqrt(20_000 * 0.9 * 0.1)
+    assert len(counts) == 100
+
+
+@given(st.integers(1, 100_000))
+def test_scattering_reaches_every_key(keys: int) -> None:
+    stride = scatter_stride(keys)
+    assert math.gcd(stride, keys) == 1
+    if keys <= 2000:
+        assert len({rank * stride % keys for rank in range(keys)}) == keys
+
+
+REPLIES = st.lists(
+    st.one_of(
+        st.just((b"+OK\r\n", 0, 0)),
+        st.just((b":12\r\n", 0, 0)),
+        st.just((b"$-1\r\n", 0, 1)),
+        st.just((b"-ERR wrong $5\r\n", 1, 0)),
+        st.binary(max_size=40).map(lambda body: (b"$%d\r\n%s\r\n" % (len(body), body), 0, 0)),
+    ),
+    max_size=12,
+)
+
+
+def scan(pieces: list[bytes]) -> tuple[list[int], np.ndarray]:
+    state = np.zeros(wire.STATE, dtype=np.int64)
+    counters = np.zeros(wire.COUNTERS, dtype=np.int64)
+    done = []
+    for piece in pieces:
+        buffer = np.frombuffer(piece + b"?", dtype=np.uint8).copy()
+        done.append(wire.scan_replies(buffer, len(piece), state, counters))
+    return done, counters
+
+
+@given(REPLIES, st.data())
+def test_replies_are_counted_however_they_are_cut(
+    replies: list[tuple[bytes, int, int]], data: st.DataObject
+) -> None:
+    stream = b"".join(reply for reply, _, _ in replies)
+    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6).map(sorted))
+    edges = [0, *cuts, len(stream)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(edges)]
+    done, counters = scan(pieces)
+    assert sum(done) == len(replies)
+    assert min(done) >= 0
+    assert counters[wire.ERRORS] == sum(errors for _, errors, _ in replies)
+    assert counters[wire.MISSES] == sum(misses for _, _, misses in replies)
+
+
+@pytest.mark.parametrize("bad", [b"HTTP/1.1", b"$1x\r\n", b"*1\r\n", b"+OK\r\n\r\n"])
+def test_what_is_no_reply_is_refused(bad: bytes) -> None:
+    done, _ = scan([bad])
+    assert done == [-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"keys": 0}, "keys"),
+        ({"keys": 101, "key_bytes": 2}, "keys"),
+        ({"key_bytes": 0}, "key_bytes"),
+        ({"get_fraction": 1.5}, "get_fraction"),
+        ({"pipeline": 0}, "pipeline"),
+        ({"clients": 0}, "clients"),
+        ({"threads": 51}, "threads"),
+        ({"rate_rps": -1.0}, "rate_rps"),
+        ({"think_us": -1.0}, "think_us"),
+        ({"value_sizes": ((-5, 1.0),)}, "value_sizes"),
+        ({"value_sizes": ()}, "value_sizes"),
+        ({"value_sizes": ((5, 0.0),)}, "weight"),
+        ({"value_sizes": ((2**25, 1.0),), "pipeline": 64}, "one batch"),
+        ({"popularity": Popularity(kind="normal")}, "popularity"),
+        ({"popularity": Popularity(kind="zipf", exponent=0.0)}, "exponent"),
+        ({"popularity": Popularity(kind="hot_set", hot_keys_fraction=1.0)}, "hot_keys_fraction"),
+    ],
+)
+def test_impossible_loads_are_refused(change: dict[str, object], field: str) -> None:
+    with pytest.raises(InputError, match=f"load: .*{field}.*valid is"):
+        LoadSpec(**({"keys": 100} | change))  # type: ignore[arg-type]

@@ -1,0 +1,184 @@
+"""A small observation of the embedded engine, whole and stopped in the middle."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from forecache.calibration.bundle import Bundle
+from forecache.calibration.design import Timing
+from forecache.calibration.observe import observe
+from forecache.calibration.points import Given
+from forecache.calibration.resp import info_fields
+from forecache.hwprofiles import load_host
+from forecache.sim.errors import EngineError, InputError
+
+SHORT = Timing(warm_up_s=0.03, window_s=0.15, repetitions=2, io_warm_up_s=0.5)
+DESIGN = [
+    Given(command="get", pipeline=1, clients=10),
+    Given(command="get", pipeline=16, clients=10),
+    Given(command="set", pipeline=16, clients=10, role="holdout"),
+    Given(command="get", pipeline=4, keys=5000, value_bytes=600, transport="unix"),
+    Given(command="get", pipeline=4, clients=10, io_threads=2),
+]
+
+
+def children() -> set[int]:
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        found |= {int(word) for word in (task / "children").read_text().split()}
+    return found
+
+
+@pytest.fixture(scope="module")
+def bundle(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    said: list[str] = []
+    made = observe(
+        engine=binary,
+        design=DESIGN,
+        out=tmp_path_factory.mktemp("observed") / "bundle",
+        host=load_host("graviton3"),
+        timing=SHORT,
+        progress=said.append,
+    )
+    assert said[-1].startswith("observed 5 points")
+    assert not children()
+    return made
+
+
+def test_the_bundle_says_what_was_run(bundle: Bundle) -> None:
+    manifest = bundle.manifest
+    assert (manifest.engine.name, manifest.engine.version.split(".")[0]) == ("valkey", "9")
+    assert len(manifest.engine.sha256) == 64
+    assert manifest.points == len(bundle.points) == 5
+    assert manifest.left_out == []
+    assert manifest.machine.cores_available == len(os.sched_getaffinity(0))
+    assert bundle.config["io-threads"] == "1"
+    assert (bundle.path / "config-io-threads-2.yaml").is_file()
+    assert bundle.host is not None
+    info = bundle.info_text(bundle.points[0])
+    assert info is not None
+    assert info_fields(info)["keyspace_misses"] == "0"
+
+
+def test_times_and_counts_agree(bundle: Bundle) -> None:
+    assert [point.given for point in bundle.points] == DESIGN
+    for point in bundle.points:
+        assert len(point.repetitions) == 2
+        for r in point.repetitions:
+            assert r.errors == r.misses == 0
+            assert r.duration_s == pytest.approx(0.15, abs=0.05)
+            assert r.throughput_rps == pytest.approx(r.requests / r.duration_s)
+            # CPU time per request times requests per second is the share of a core used.
+            busy = r.main_thread_cpu_ns_per_request * r.throughput_rps / 1e9
+            assert busy == pytest.approx(r.main_thread_utilisation, rel=1e-6)
+            # schedstat follows a running thread at the kernel's tick, at worst 10 ms.
+            assert r.main_thread_utilisation < 1.0 + 2 * 0.01 / 0.15
+            assert r.mean_ms is not None
+            assert r.p50_ms is not None
+            assert r.p999_ms is not None
+            assert 0 < r.p50_ms <= r.p999_ms
+            assert r.used_memory_bytes is not None
+            assert r.used_memory_bytes > point.given.keys * point.given.value_bytes
+
+
+def test_the_pipeline_amortises_reads(bundle: Bundle) -> None:
+    by_label = {point.given.label(): point for point in bundle.points}
+    one = by_label["get P1 v16 k1000 c10"]
+    sixteen = by_label["get P16 v16 k1000 c10"]
+    assert one.median("reads_per_request") == pytest.approx(1, rel=0.02)
+    assert sixteen.median("reads_per_request") == pytest.approx(1 / 16, rel=0.02)
+    assert sixteen.median("writes_per_request") == pytest.approx(1 / 16, rel=0.02)
+    assert 0 < one.median("event_loops_per_request") <= 1.01
+    cpu = "main_thread_cpu_ns_per_request"
+    assert sixteen.median(cpu) < 0.5 * one.median(cpu)
+    assert sixteen.median("received_bytes_per_request") == pytest.approx(len("$16\r\n") + 16 + 2)
+
+
+def test_io_threads_are_told_apart(bundle: Bundle) -> None:
+    threaded = bundle.points[-1].repetitions[0]
+    assert len(threaded.io_thread_cpu_ns_per_request) == 1
+    assert threaded.io_threads_active is not None
+    if len(os.sched_getaffinity(0)) < 3:
+        assert "oversubscribed" in threaded.flags
+    single = bundle.points[0].repetitions[0]
+    assert single.io_thread_cpu_ns_per_request == []
+    assert "oversubscribed" not in single.flags or len(os.sched_getaffinity(0)) < 2
+
+
+@pytest.mark.parametrize("step", ["loading", "measuring 1 ", "measuring 3 "])
+def test_ctrl_c_leaves_nothing(step: str, binary: Path, tmp_path: Path) -> None:
+    servers: set[int] = set()
+    threads = threading.active_count()
+
+    def interrupt(message: str) -> None:
+        if message.startswith(step):
+            servers.update(children())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        observe(
+            engine=binary,
+            design=DESIGN[:2],
+            out=tmp_path / "bundle",
+            timing=SHORT,
+            progress=interrupt,
+        )
+    assert servers
+    assert not servers & children()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in servers)
+    assert list(tmp_path.iterdir()) == []
+    assert threading.active_count() == threads
+
+
+def test_an_engine_that_dies_in_the_middle(binary: Path, tmp_path: Path) -> None:
+    def kill(message: str) -> None:
+        if message.startswith("measuring 2 "):
+            for pid in children():
+                os.kill(pid, 9)
+
+    with pytest.raises(EngineError, match=r"no engine answers|closed a connection|broke|ended"):
+        observe(
+            engine=binary,
+            design=DESIGN[:2],
+            out=tmp_path / "bundle",
+            timing=SHORT,
+            progress=kill,
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_requests_cost_no_time(binary: Path, tmp_path: Path) -> None:
+    out = tmp_path / "bundle"
+    with pytest.raises(InputError, match="design: found 'slow'"):
+        observe(engine=binary, design="slow", out=out)
+    with pytest.raises(InputError, match="design: found no points"):
+        observe(engine=binary, design=[], out=out)
+    with pytest.raises(InputError, match="tool: found 'ab'"):
+        observe(engine=binary, out=out, tool="ab")
+    with pytest.raises(InputError, match="no executable"):
+        observe(engine="no-such-server", out=out)
+    with pytest.raises(EngineError, match="ended"):
+        observe(engine="/bin/false", out=out)
+    assert list(tmp_path.iterdir()) == []
+    out.mkdir()
+    (out / "mine").write_text("precious")
+    with pytest.raises(InputError, match="exists already"):
+        observe(engine=binary, design=DESIGN[:1], out=out)
+    assert (out / "mine").read_text() == "precious"
+
+
+def test_a_data_set_too_large_for_the_memory_is_left_out(
+    binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forecache.calibration.observe.available_memory_bytes", lambda: 50 * 2**20)
+    bundle = observe(
+        engine=binary,
+        design=[DESIGN[0], Given(command="get", keys=1_000_000)],
+        out=tmp_path / "bundle",
+        timing=SHORT,
+    )
+    assert [point.given for point in bundle.points] == DESIGN[:1]
+    assert len(bundle.manifest.left_out) == 1
+    assert bundle.manifest.left_out[0].startswith("get P1 v16 k1000000 c50: needs ")
