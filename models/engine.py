@@ -1,0 +1,215 @@
+"""Engine profiles: which rules an engine version follows and how much work each stage is.
+
+Work is a property of the engine's build: instructions, system calls, lines touched or handed from
+core to core. How fast that is, is a property of the host. The time of a stage is
+
+    instructions / (IPC * clock) + system calls * their cost + touched lines * their latency
+
+and is put together in `stages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from forecache.hwprofiles.files import did_you_mean, parse, read_yaml
+from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.sim.errors import InputError
+
+Policy = Literal["single_thread", "asynchronous", "shared_queues"]
+Layout = Literal["dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value"]
+
+
+@dataclass(frozen=True)
+class EngineWork:
+    """The work of each stage as plain numbers.
+
+    `..._instructions` are instructions of user code; `..._lines` count the cache lines a thread
+    has to fetch from another core's cache, one after the other; scales are factors.
+
+    Attributes
+    ----------
+    loop_instructions
+        One turn of the event loop.
+    read_instructions, write_instructions
+        Per readable client and per client written to, around the system call.
+    parse_instructions, get_instructions, set_instructions
+        Per command; the data in the nearest caches.
+    parse_instructions_per_byte, get_instructions_per_byte, set_instructions_per_byte
+        Per byte of the value: copies into and out of the engine's objects and buffers.
+    kernel_scale
+        Cost of the engine's socket calls against the host's micro-benchmark of the same calls.
+    touch_scale
+        Lines waited for against those the memory layout says.
+    set_extra_touches
+        Lines a SET waits for beyond a look-up: the old value it frees, the allocator's books.
+    displaced_lines
+        Lines that a thread's system calls have to fetch again per readable client when all its
+        look-ups miss the caches: what is looked up pushes out what the calls use.
+    prefetch_instructions_per_key
+        A batched look-up's own work per key.
+    push_instructions, pop_instructions, done_instructions, scan_instructions,
+    collect_instructions
+        Handing a job over, taking it, noting it done, looking at one that is not, taking a
+        response.
+    read_lines, write_lines
+        Fetched from the main thread's core by an I/O thread per read or write job.
+    reply_lines_per_line
+        Share of a reply's own lines that the writing I/O thread waits for.
+    execute_lines, done_lines
+        Fetched from I/O threads' cores by the main thread per command and per finished write.
+    """
+
+    loop_instructions: float
+    read_instructions: float
+    write_instructions: float
+    parse_instructions: float
+    parse_instructions_per_byte: float
+    get_instructions: float
+    get_instructions_per_byte: float
+    set_instructions: float
+    set_instructions_per_byte: float
+    kernel_scale: float
+    touch_scale: float
+    set_extra_touches: float
+    displaced_lines: float
+    prefetch_instructions_per_key: float
+    push_instructions: float
+    pop_instructions: float
+    done_instructions: float
+    scan_instructions: float
+    collect_instructions: float
+    read_lines: float
+    write_lines: float
+    reply_lines_per_line: float
+    execute_lines: float
+    done_lines: float
+
+
+WORK_NAMES = tuple(field.name for field in fields(EngineWork))
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Observed(_Record):
+    """Where the work of a profile was observed."""
+
+    build: str
+    host: str
+    date: str
+    depth: Literal["clock", "instructions", "counters", "vtune"]
+    bundle: str | None = None
+
+
+class Reuse(_Record):
+    """A written decision to use work observed on another version."""
+
+    from_version: str
+    reason: str
+
+
+class EngineProfile(_Record):
+    """An engine version: its rules and its work, every number with its origin."""
+
+    id: str
+    title: str
+    engine: str
+    version: str
+    versions: list[str] = Field(default_factory=list)
+    policy: Policy
+    layout: Layout
+    whole_pipeline: bool
+    prefetch_batch: int = Field(ge=0, le=128)
+    events_per_io_thread: int = Field(ge=0)
+    job_capacity: int = Field(ge=2)
+    max_io_threads: int = Field(ge=1)
+    notes: list[str] = Field(default_factory=list)
+    sources: dict[str, Source]
+    observed: Observed | None = None
+    reuse: Reuse | None = None
+    work: dict[str, Quantity]
+    covariance: dict[str, dict[str, float]] | None = None
+    discrepancy: float | None = Field(default=None, ge=0)
+    generator: dict[str, Quantity] | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> EngineProfile:
+        missing = [name for name in WORK_NAMES if name not in self.work]
+        unknown = [name for name in self.work if name not in WORK_NAMES]
+        if missing or unknown:
+            what = f"{missing[0]} is missing" if missing else f"{unknown[0]} is unknown"
+            raise ValueError(f"one entry under work for each of {len(WORK_NAMES)} stages: {what}")
+        return self
+
+    def engine_work(self, values: Mapping[str, float] | None = None) -> EngineWork:
+        """The work as plain numbers, some of them replaced by `values`."""
+        work = EngineWork(**{name: self.work[name].best for name in WORK_NAMES})
+        return replace(work, **values) if values else work
+
+    def uncertain(self) -> dict[str, tuple[float, float, float]]:
+        """(low, value, high) of each work number that has a range."""
+        return {
+            name: (leaf.low, leaf.best, leaf.high)
+            for name, leaf in self.work.items()
+            if leaf.low is not None and leaf.high is not None
+        }
+
+
+def _shipped() -> dict[str, Path]:
+    folder = resources.files("forecache.models") / "engines"
+    return {
+        entry.name.removesuffix(".yaml"): Path(str(entry))
+        for entry in folder.iterdir()
+        if entry.name.endswith(".yaml")
+    }
+
+
+def list_engines() -> list[EngineProfile]:
+    """All shipped engine profiles, by id."""
+    return [load_engine(name) for name in sorted(_shipped())]
+
+
+def load_engine(name: str, version: str | None = None) -> EngineProfile:
+    """An engine profile by id (`valkey-8.0`), by engine and version, or from a file.
+
+    Raises
+    ------
+    InputError
+        Nothing is known by that name, or the file is no engine profile.
+    """
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        return parse(EngineProfile, read_yaml(name), file=name)
+    shipped = _shipped()
+    if name in shipped and version is None:
+        return parse(EngineProfile, read_yaml(shipped[name]), file=f"models/engines/{name}.yaml")
+    profiles = [
+        parse(EngineProfile, read_yaml(path), file=f"models/engines/{key}.yaml")
+        for key, path in sorted(shipped.items())
+    ]
+    known = sorted({profile.engine for profile in profiles})
+    same = [profile for profile in profiles if profile.engine == name or profile.id == name]
+    if not same:
+        hint = did_you_mean(name, [*known, *shipped])
+        raise InputError(
+            f"engine: found {name!r}; valid is an engine ({', '.join(known)}), a profile id or "
+            f"the path of a profile file: {hint}"
+        )
+    if version is None:
+        return same[-1]
+    for profile in same:
+        if version in (profile.version, *profile.versions):
+            return profile
+    for profile in same:
+        # 8.1.1 follows the rules of 8.1.
+        if version.startswith(profile.version + "."):
+            return profile
+    have = ", ".join(profile.version for profile in same)
+    raise InputError(f"engine_version: found {version!r} for {name}; valid is one of {have}.")

@@ -1,0 +1,89 @@
+"""How each engine generation lays a string key out in memory, as far as a look-up feels it.
+
+Source of the layouts: Valkey's dict.c, hashtable.c, object.c and sds.c of each version, summarised
+under "memory layout" in `docs/engines.md`. Sizes are those of the bundled allocator (jemalloc with
+8-byte quantum): classes of 8 bytes up to 64, then four per doubling.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .memory import LINE_BYTES, Structure
+
+LAYOUTS = ("dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value")
+"""Redis to 7.4 and Valkey 7.2; Valkey 8.0; Valkey 8.1 and 9.0; Valkey 9.1."""
+
+_EMBEDDED_STRING_BYTES = 44
+"""OBJ_ENCODING_EMBSTR_SIZE_LIMIT: up to here a value lies in its object (object.c)."""
+
+_ENTRIES_PER_BUCKET = 4.8
+"""Mean load of a 64-byte bucket of 7 slots: it grows at 7 and starts again at 3.2 (hashtable.c)."""
+
+_CHILD_SHARE = 0.06
+"""Look-ups that go on to a child bucket at that load: 0.11 children a bucket hold one entry each
+beyond the sixth, of 4.8 (Poisson occupancy)."""
+
+
+def size_class(size_bytes: int) -> int:
+    """Bytes the allocator hands out for a request."""
+    if size_bytes <= 64:
+        return max(8, (size_bytes + 7) // 8 * 8)
+    step = 1 << ((size_bytes - 1).bit_length() - 3)
+    return (size_bytes + step - 1) // step * step
+
+
+def sds_bytes(length: int) -> int:
+    """Bytes of a dynamic string: header, content, terminator (sds.h)."""
+    header = 1 if length < 32 else 3 if length < 256 else 5 if length < 65536 else 9
+    return header + length + 1
+
+
+def _value(value_bytes: int) -> list[Structure]:
+    """The object of a value and, unless it lies inside, its string."""
+    if value_bytes <= _EMBEDDED_STRING_BYTES:
+        size = size_class(16 + 3 + value_bytes + 1)
+        return [Structure("value object", max(size, 1) / LINE_BYTES, 1.0)]
+    return [Structure("value object", 16 / LINE_BYTES, 1.0), _string(value_bytes)]
+
+
+def _string(value_bytes: int) -> Structure:
+    lines = size_class(sds_bytes(value_bytes)) / LINE_BYTES
+    touched = (sds_bytes(value_bytes) + LINE_BYTES / 2) / LINE_BYTES
+    return Structure("value", lines, 1.0, followers=max(0.0, touched - 1.0))
+
+
+def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
+    """The lines a look-up of one key walks through, in order.
+
+    Parameters
+    ----------
+    layout
+        One of `LAYOUTS`.
+    """
+    if layout in ("dict", "dict_embedded_key"):
+        buckets = 2 ** math.ceil(math.log2(max(4, keys)))
+        load = keys / buckets
+        # A successful look-up walks half of the other entries of its chain on average.
+        entries = 1.0 + load / 2.0
+        bucket = Structure("bucket", 8.0 / LINE_BYTES / load, 1.0)
+        if layout == "dict":
+            name = size_class(sds_bytes(key_bytes))
+            chain = [
+                Structure("entry", 24 / LINE_BYTES, entries),
+                Structure("key", name / LINE_BYTES, entries),
+            ]
+        else:
+            embedded = size_class(8 + 8 + 1 + 3 + key_bytes + 1)
+            chain = [Structure("entry", embedded / LINE_BYTES, entries)]
+        return [bucket, *chain, *_value(value_bytes)]
+    bucket = Structure("bucket", 1.0 / _ENTRIES_PER_BUCKET, 1.0 + _CHILD_SHARE)
+    header = 8 if layout == "hashtable_embedded_value" else 16
+    limit = 128 if layout == "hashtable_embedded_value" else 64
+    inside = header + 1 + sds_bytes(key_bytes) + 3 + value_bytes + 1
+    if inside <= limit:
+        size = size_class(inside)
+        followers = max(0.0, (inside - LINE_BYTES) / LINE_BYTES)
+        return [bucket, Structure("entry", size / LINE_BYTES, 1.0, followers=followers)]
+    size = size_class(16 + 1 + sds_bytes(key_bytes))
+    return [bucket, Structure("entry", size / LINE_BYTES, 1.0), _string(value_bytes)]

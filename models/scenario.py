@@ -1,0 +1,247 @@
+"""What a user describes: workload, load generator, host, engine, and what may vary.
+
+A scenario is checked by these schemas and expanded into cases, one per point of its sweep. Any
+number or word may be replaced by `{sweep: [...]}`; several sweeps make their product.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from forecache.hwprofiles.files import parse
+from forecache.sim.errors import InputError
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UniformSizes(_Record):
+    """Value sizes drawn evenly between two bounds, both included."""
+
+    distribution: Literal["uniform"]
+    low: int = Field(ge=0, le=512 * 2**20)
+    high: int = Field(ge=0, le=512 * 2**20)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformSizes:
+        if self.low > self.high:
+            raise ValueError(f"low not above high (found {self.low} and {self.high})")
+        return self
+
+
+class WeightedSizes(_Record):
+    """Value sizes with weights: `{values: [64, 4096], weights: [0.9, 0.1]}`."""
+
+    distribution: Literal["weighted"] = "weighted"
+    values: list[Annotated[int, Field(ge=0, le=512 * 2**20)]] = Field(min_length=1, max_length=32)
+    weights: list[Annotated[float, Field(gt=0)]] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _paired(self) -> WeightedSizes:
+        if len(self.values) != len(self.weights):
+            raise ValueError(f"as many weights as values ({len(self.values)})")
+        return self
+
+
+class Zipf(_Record):
+    """Popularity of rank r proportional to r ** -exponent."""
+
+    zipf: float = Field(gt=0, le=3)
+
+
+class HotSet(_Record):
+    """A share of the keys that gets a share of the requests."""
+
+    keys: float = Field(gt=0, lt=1)
+    requests: float = Field(gt=0, lt=1)
+
+
+class HotSetPopularity(_Record):
+    """`{hot_set: {keys: 0.1, requests: 0.9}}`."""
+
+    hot_set: HotSet
+
+
+class Mix(_Record):
+    """Shares of the commands; they add up to one."""
+
+    get: float = Field(default=0.0, ge=0, le=1)
+    set: float = Field(default=0.0, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Mix:
+        if abs(self.get + self.set - 1.0) > 1e-6:
+            raise ValueError(f"shares that add up to 1 (found {self.get + self.set:g})")
+        return self
+
+
+class Workload(_Record):
+    """What the clients ask for, and when.
+
+    `arrival` is `closed_loop` (each client waits for the replies to its batch, then thinks for
+    `think_us`) or `open_loop` (requests arrive as a Poisson process of `rate_rps` over all
+    clients, whatever the server does; latency counts from the intended time).
+    """
+
+    arrival: Literal["closed_loop", "open_loop"] = "closed_loop"
+    clients: int = Field(default=50, ge=1, le=100_000)
+    pipeline: int = Field(default=1, ge=1, le=1024)
+    think_us: float = Field(default=0.0, ge=0, le=1e7)
+    rate_rps: float | None = Field(default=None, gt=0, le=1e8)
+    command: Literal["get", "set"] | None = None
+    mix: Mix | None = None
+    keys: int = Field(default=1_000_000, ge=1, le=10**11)
+    key_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    value_bytes: Annotated[int, Field(ge=0, le=512 * 2**20)] | UniformSizes | WeightedSizes = 512
+    popularity: Literal["uniform"] | Zipf | HotSetPopularity = "uniform"
+    key_pattern: Literal["random", "sequential"] = "random"
+    """`sequential`: keys are visited in the order in which they were written."""
+    operations_before_get_phase: str | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Workload:
+        if self.command is not None and self.mix is not None:
+            raise ValueError("command or mix, not both")
+        if (self.arrival == "open_loop") != (self.rate_rps is not None):
+            raise ValueError("rate_rps with arrival open_loop, and only there")
+        if self.arrival == "open_loop" and (self.pipeline != 1 or self.think_us):
+            raise ValueError("pipeline 1 and no think_us with arrival open_loop")
+        return self
+
+    @property
+    def get_fraction(self) -> float:
+        """Share of GET among the commands."""
+        if self.command is not None:
+            return 1.0 if self.command == "get" else 0.0
+        return self.mix.get if self.mix is not None else 0.8
+
+    @property
+    def sizes(self) -> list[tuple[int, float]]:
+        """Value sizes in bytes with weights that add up to one; a uniform range as 16 sizes."""
+        value = self.value_bytes
+        if isinstance(value, int):
+            return [(value, 1.0)]
+        if isinstance(value, UniformSizes):
+            count = min(16, value.high - value.low + 1)
+            width = (value.high - value.low + 1) / count
+            return [(int(value.low + (i + 0.5) * width), 1.0 / count) for i in range(count)]
+        total = sum(value.weights)
+        return [(v, w / total) for v, w in zip(value.values, value.weights, strict=True)]
+
+    @property
+    def mean_value_bytes(self) -> float:
+        """Mean size of a value."""
+        return sum(size * weight for size, weight in self.sizes)
+
+
+class LoadGenerator(_Record):
+    """Who sends the load; it is a station of the model like any other."""
+
+    tool: str = "valkey-benchmark"
+    threads: int | None = Field(default=None, ge=1, le=1024)
+    connections_per_thread: int | None = Field(default=None, ge=1)
+    cores: int | None = Field(default=None, ge=1)
+    same_host: bool = False
+
+
+class Slo(_Record):
+    """What must hold for a setting to be recommended."""
+
+    p50_ms: float | None = Field(default=None, gt=0)
+    p99_ms: float | None = Field(default=None, gt=0)
+    p999_ms: float | None = Field(default=None, gt=0)
+
+
+class Scenario(_Record):
+    """One case: everything a simulation of one point needs to be told."""
+
+    name: str | None = None
+    host: str | None
+    engine: str
+    engine_version: str | None = None
+    transport: Literal["tcp", "unix_socket"] = "tcp"
+    io_threads: int = Field(default=1, ge=1, le=256)
+    cores: int | None = Field(default=None, ge=1)
+    persistence: Literal["none"] = "none"
+    irq_cores: int = Field(default=0, ge=0)
+    main_thread_pinned: bool = True
+    prefetch_batch: int | None = Field(default=None, ge=0, le=128)
+    events_per_io_thread: int | None = Field(default=None, ge=0, le=1000)
+    workload: Workload = Workload()
+    load_generator: LoadGenerator = LoadGenerator()
+    slo: Slo | None = None
+
+    @property
+    def generator_threads(self) -> int:
+        """Threads of the load generator: as given, else what the tool would be run with."""
+        threads = self.load_generator.threads or 16
+        return min(threads, self.workload.clients)
+
+
+class Case(BaseModel):
+    """A scenario at one point of its sweep; `given` holds only what the sweep varies."""
+
+    model_config = ConfigDict(frozen=True)
+    given: dict[str, Any]
+    scenario: Scenario
+
+
+def _sweeps(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    if not isinstance(data, Mapping):
+        return
+    if set(data) == {"sweep"}:
+        yield path, data["sweep"]
+        return
+    for key, value in data.items():
+        yield from _sweeps(value, (*path, str(key)))
+
+
+def _replaced(data: Any, path: tuple[str, ...], value: Any) -> Any:
+    if not path:
+        return value
+    return {**data, path[0]: _replaced(data[path[0]], path[1:], value)}
+
+
+def expand(data: Mapping[str, Any], *, file: str) -> list[Case]:
+    """The cases of a scenario, in the order of its sweeps.
+
+    Parameters
+    ----------
+    data
+        The content of a scenario file.
+    file
+        What to call it in error messages.
+
+    Raises
+    ------
+    InputError
+        A field is unknown, missing or out of range, or a sweep is empty or repeats a value.
+    """
+    sweeps = list(_sweeps(data))
+    for path, values in sweeps:
+        where = ".".join(path)
+        if not isinstance(values, list) or not values:
+            raise InputError(
+                f"{file}: field {where}.sweep: found {values!r}; valid is a list of at least one "
+                "value."
+            )
+        if any(values.index(value) != index for index, value in enumerate(values)):
+            raise InputError(f"{file}: field {where}.sweep: found a value twice in {values!r}.")
+    names = [".".join(path) for path, _ in sweeps]
+    cases = []
+    for combination in itertools.product(*(values for _, values in sweeps)):
+        concrete: Any = dict(data)
+        for (path, _), value in zip(sweeps, combination, strict=True):
+            concrete = _replaced(concrete, path, value)
+        scenario = parse(Scenario, concrete, file=file)
+        given = {
+            name.removeprefix("workload."): value
+            for name, value in zip(names, combination, strict=True)
+        }
+        cases.append(Case(given=given, scenario=scenario))
+    return cases

@@ -1,0 +1,180 @@
+"""From a case to results: set a node up, choose how long to simulate, run it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from forecache.hwprofiles.schema import HostSpeed
+
+from .engine import EngineProfile, EngineWork
+from .generator import GeneratorWork
+from .node.setup import NodeSetup, NodeTimes
+from .node.simulate import NodeResult, simulate_node
+from .scenario import Scenario
+from .stages import node_times, prefetch_batch
+
+_PS_PER_S = 10**12
+_PS_PER_MS = 10**9
+_PS_PER_US = 10**6
+
+OPEN_LOOP_OUTSTANDING = 64
+"""Requests one client may have on the way when arrivals are open; more are counted as overflow."""
+
+CONTROL_SPEEDUP = 25
+"""Valkey 9.1 decides about threads over seconds, a simulation lasts milliseconds. Load is steady
+within either, so its periods are shortened by this factor, no further than to the length of a turn
+of the event loop under load: the settled number of threads is the same, only the time to get there
+isn't."""
+
+_IGNITE_PERIOD_PS = 50 * _PS_PER_MS
+_GROW_PERIOD_PS = 10 * _PS_PER_MS
+_SHRINK_AFTER_PS = 1000 * _PS_PER_MS
+_SAMPLES_PER_DECISION = 16
+
+_SPIN_CHECKS = 1_000_000
+_SPIN_CHECK_CYCLES = 4
+"""An idle I/O thread of Valkey 8.0 looks so many times before it sleeps; a look takes a load and a
+branch."""
+
+PILOT_REQUESTS = 3000
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything one simulation of a scenario needs, as plain numbers."""
+
+    scenario: Scenario
+    engine: EngineProfile
+    work: EngineWork
+    speed: HostSpeed
+    generator: GeneratorWork
+    generator_speed: HostSpeed
+
+    def times(self) -> NodeTimes:
+        """Durations of the node's steps."""
+        return node_times(
+            self.scenario,
+            self.engine,
+            self.work,
+            self.speed,
+            self.generator,
+            self.generator_speed,
+        )
+
+
+def node_setup(
+    inputs: Inputs, *, warmup_ps: int, end_ps: int, seed: int, replication: int
+) -> NodeSetup:
+    """Counts and rules of a run."""
+    scenario, engine = inputs.scenario, inputs.engine
+    workload = scenario.workload
+    generators = scenario.generator_threads
+    open_loop = workload.arrival == "open_loop"
+    interarrival_ps = 0
+    if workload.rate_rps is not None:
+        interarrival_ps = round(_PS_PER_S * generators / workload.rate_rps)
+    events = scenario.events_per_io_thread
+    spin_ns = _SPIN_CHECKS * _SPIN_CHECK_CYCLES / inputs.speed.clock_ghz
+    return NodeSetup(
+        io_threads=min(scenario.io_threads, engine.max_io_threads),
+        clients=workload.clients,
+        generators=generators,
+        pipeline=workload.pipeline,
+        open_loop=int(open_loop),
+        mean_interarrival_ps=interarrival_ps,
+        think_ps=round(workload.think_us * _PS_PER_US),
+        same_host=int(scenario.load_generator.same_host),
+        prefetch_batch=prefetch_batch(scenario, engine),
+        events_per_io_thread=engine.events_per_io_thread if events is None else events,
+        whole_pipeline=int(engine.whole_pipeline),
+        job_capacity=engine.job_capacity,
+        response_capacity=16384,
+        spin_ps=round(spin_ns * 1000),
+        ignite_period_ps=_IGNITE_PERIOD_PS // CONTROL_SPEEDUP,
+        grow_period_ps=_GROW_PERIOD_PS // CONTROL_SPEEDUP,
+        shrink_after_ps=_SHRINK_AFTER_PS // CONTROL_SPEEDUP,
+        initial_active=2 if ignites_at_once(inputs) else 1,
+        outstanding_limit=OPEN_LOOP_OUTSTANDING if open_loop else workload.pipeline,
+        warmup_ps=warmup_ps,
+        end_ps=end_ps,
+        series_ps=max(1, end_ps // 256),
+        seed=seed,
+        replication=replication,
+    )
+
+
+def ignites_at_once(inputs: Inputs) -> bool:
+    """Whether the load leaves no doubt that the first I/O thread starts.
+
+    Clients that never pause keep a lone main thread busy; one turn of its loop then serves them
+    all and lasts longer than a shortened sampling period, so the wait for it isn't simulated.
+    """
+    workload = inputs.scenario.workload
+    if inputs.engine.policy != "shared_queues" or inputs.scenario.io_threads == 1:
+        return False
+    return workload.arrival == "closed_loop" and workload.think_us == 0 and workload.clients >= 8
+
+
+def settling_ps(inputs: Inputs) -> int:
+    """How long the engine takes to decide how many I/O threads it uses."""
+    if inputs.engine.policy != "shared_queues" or inputs.scenario.io_threads == 1:
+        return 0
+    threads = inputs.scenario.io_threads
+    periods = (threads + 1) * _GROW_PERIOD_PS
+    if not ignites_at_once(inputs):
+        periods += _IGNITE_PERIOD_PS
+    return periods * _SAMPLES_PER_DECISION // CONTROL_SPEEDUP
+
+
+def window(inputs: Inputs, times: NodeTimes, *, requests: int, seed: int) -> tuple[int, int]:
+    """Warm-up and end of a run that measures about so many requests, in ps.
+
+    A pilot run finds how long that takes. The warm-up covers the engine's decisions about threads
+    and ten round trips of every client, which a test holds against MSER-5.
+    """
+    workload = inputs.scenario.workload
+    settle = settling_ps(inputs)
+    rate = workload.rate_rps
+    if rate is None:
+        guess_ps = 2 * settle + 20 * _PS_PER_MS
+        for _ in range(12):
+            setup = node_setup(
+                inputs, warmup_ps=guess_ps // 2, end_ps=guess_ps, seed=seed, replication=0
+            )
+            pilot = simulate_node(inputs.engine.policy, times, setup)
+            if pilot.completions >= min(PILOT_REQUESTS, requests):
+                break
+            guess_ps = guess_ps * 2
+        rate = max(pilot.throughput_rps, 1.0)
+    measured_ps = math.ceil(requests / rate * _PS_PER_S)
+    round_trips_ps = math.ceil(10 * workload.clients * workload.pipeline / rate * _PS_PER_S)
+    if workload.arrival == "open_loop":
+        round_trips_ps = measured_ps // 4
+    warmup_ps = settle + max(round_trips_ps, measured_ps // 5)
+    return warmup_ps, warmup_ps + measured_ps
+
+
+def run(
+    inputs: Inputs,
+    *,
+    requests: int,
+    seed: int,
+    replication: int = 0,
+    window_ps: tuple[int, int] | None = None,
+) -> NodeResult:
+    """Simulate a scenario once.
+
+    Parameters
+    ----------
+    requests
+        About how many requests to measure.
+    window_ps
+        Warm-up and end in ps, from `window`; found by a pilot run if left out.
+    """
+    times = inputs.times()
+    warmup_ps, end_ps = window_ps or window(inputs, times, requests=requests, seed=seed)
+    setup = node_setup(
+        inputs, warmup_ps=warmup_ps, end_ps=end_ps, seed=seed, replication=replication
+    )
+    return simulate_node(inputs.engine.policy, times, setup)
