@@ -96,7 +96,7 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
         engine_profile, report = verbs.calibrate(bundle, host=host, progress=progress)
     from forecache.hwprofiles.files import dump_yaml, write_text_atomic
 
-    write_text_atomic(out, dump_yaml(engine_profile.model_dump(mode="json")))
+    write_text_atomic(out, dump_yaml(engine_profile.model_dump(mode="json", exclude_defaults=True)))
     click.echo(f"wrote {out}", err=True)
     if as_json:
         click.echo(to_json(report))
