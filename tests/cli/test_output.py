@@ -1,0 +1,202 @@
+"""What is printed: strict JSON for programs, tables for people, from the same result."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache import cli, verbs
+from forecache.models.engine import WORK_NAMES, EngineProfile
+from forecache.output import plain, to_json
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(Path("a/b")),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_every_result_is_strict_json(value: Any) -> None:
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    assert json.loads(to_json(value), parse_constant=refuse) == plain(value)
+
+
+def test_numbers_of_numpy_and_unknown_ones() -> None:
+    result = {"a": np.float64(1.5), "b": np.arange(3), "c": math.nan, "d": (np.int64(2), math.inf)}
+    assert json.loads(to_json(result)) == {"a": 1.5, "b": [0, 1, 2], "c": None, "d": [2, None]}
+
+
+def estimate(value: float) -> dict[str, float]:
+    return {"value": value, "low": 0.9 * value, "high": 1.1 * value}
+
+
+def point(io_threads: int, throughput_rps: float) -> dict[str, Any]:
+    latencies = ("mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
+    return {
+        "given": {"io_threads": io_threads},
+        "throughput_rps": estimate(throughput_rps),
+        **{name: estimate(0.4) for name in latencies},
+        "main_thread_utilisation": 0.9,
+        "io_thread_utilisation": [0.5] * (io_threads - 1),
+        "load_generator_utilisation": 0.3,
+        "server_cpu_us_per_request": 3.0,
+        "bottleneck": "main thread",
+        "next_bottleneck": {"name": "network", "at_rps": 900_000.0},
+        "verdict": "SATURATED",
+        "warnings": [],
+        "stages": [
+            {"stage": "read", "thread": "I/O", "us_per_request": 1.0},
+            {"stage": "execute", "thread": "main", "us_per_request": 0.5},
+        ],
+        "uncertainty": {"monte_carlo": 0.01, "parameters": 0.05, "discrepancy": 0.05},
+    }
+
+
+PREDICTED = {
+    "scenario": {"host": "graviton3"},
+    "host": "graviton3",
+    "engine": "valkey-8.0",
+    "points": [point(1, 250_000.0), point(4, 734_000.0)],
+    "provenance": {"seed": 1},
+}
+RECOMMENDED = {
+    **PREDICTED,
+    "recommendation": {
+        "setting": {"io_threads": 4},
+        "knee": {"io_threads": 4},
+        "throughput_rps": estimate(734_000.0),
+        "regret": [
+            {
+                "io_threads": 1,
+                "throughput_loss": 0.66,
+                "low": 0.6,
+                "high": 0.7,
+                "why_not": "one thread reads every socket",
+            }
+        ],
+        "bottleneck": "main thread",
+        "next_bottleneck": {"name": "network", "at_rps": 900_000.0},
+        "measure_next": "the cost of a line handed from core to core",
+        "conf": "io-threads 4",
+        "benchmark_command": "valkey-benchmark -c 650",
+        "slo": None,
+        "headroom_rps": 100_000.0,
+        "cost_usd_per_million_requests": None,
+    },
+}
+CALIBRATED = {
+    "engine": {"id": "valkey", "version": "9.1.2", "depth": "clock"},
+    "points": [
+        {
+            "given": {"command": "get", "pipeline": 16},
+            "role": role,
+            "observed_ns": 625.0,
+            "predicted_ns": 640.0,
+            "relative_error": 0.024,
+            "quantity": "server CPU ns/request",
+        }
+        for role in ("fit", "holdout")
+    ],
+    "summary": {
+        role: {"median_ape": 0.024, "max_ape": 0.024, "n": 1} for role in ("fit", "holdout")
+    },
+    "parameters": [],
+}
+VALIDATED = {
+    "dataset": "a dataset",
+    "points": [
+        {
+            "given": {"io_threads": 3},
+            "role": "validation",
+            "observed": {"throughput_rps": 500_000.0},
+            "predicted": {"throughput_rps": estimate(510_000.0)},
+            "relative_error": {"throughput_rps": 0.02},
+            "band": "saturated",
+        }
+    ],
+    "summary": {"throughput_rps": {"median_ape": 0.02, "max_ape": 0.02, "coverage": 1.0, "n": 1}},
+}
+STUDIED = {
+    "title": "Capacity study",
+    "created": "2026-11-20",
+    "targets": [
+        {
+            "name": "this host",
+            "host": {"id": "here", "title": "here", "cores": 2, "kind": "measured"},
+            "engine": {"id": "valkey", "version": "9.1.2"},
+            "points": PREDICTED["points"],
+            "recommendation": RECOMMENDED["recommendation"],
+            "warnings": [],
+        }
+    ],
+    "calibration": CALIBRATED,
+}
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "result", "expected"),
+    [
+        ("simulate", ["x.yaml"], PREDICTED, "saturated"),
+        ("recommend", ["x.yaml"], RECOMMENDED, "io-threads 4"),
+        ("explain", ["x.yaml"], PREDICTED, "execute"),
+        ("validate", ["x.yaml"], VALIDATED, "a dataset"),
+        ("study", ["x.yaml"], STUDIED, "Capacity study"),
+    ],
+)
+def test_a_result_is_printed_for_people_and_for_programs(
+    verb: str,
+    arguments: list[str],
+    result: dict[str, Any],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(verbs, verb, lambda *_, **__: result)
+    assert cli.main([verb, *arguments]) == 0
+    printed = capsys.readouterr()
+    assert expected in printed.out
+    assert printed.err == ""
+    assert cli.main([verb, *arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == plain(result)
+
+
+def test_calibrate_writes_a_profile_that_can_be_read_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from forecache.models.engine import load_engine
+
+    leaf = {"value": None, "low": 1.0, "high": 2.0, "unit": "1", "kind": "assumed", "method": "x"}
+    profile = EngineProfile.model_validate(
+        {
+            "id": "mine",
+            "title": "Mine",
+            "engine": "valkey",
+            "version": "9.1.2",
+            "policy": "shared_queues",
+            "layout": "hashtable",
+            "whole_pipeline": True,
+            "prefetch_batch": 16,
+            "events_per_io_thread": 0,
+            "job_capacity": 2048,
+            "max_io_threads": 16,
+            "sources": {},
+            "work": dict.fromkeys(WORK_NAMES, leaf),
+        }
+    )
+    monkeypatch.setattr(verbs, "calibrate", lambda *_, **__: (profile, CALIBRATED))
+    out = tmp_path / "engine.yaml"
+    assert cli.main(["calibrate", "bundle", "--out", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert "9.1.2" in printed.out
+    assert printed.err == f"wrote {out}\n"
+    assert load_engine(str(out)) == profile
