@@ -10,12 +10,12 @@ overlap up to the misses a core sustains.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq, least_squares
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.schema import HostProfile, HostSpeed
 
 from .node.setup import QUANTILES
 from .scenario import HotSetPopularity, Workload, Zipf
@@ -234,3 +234,31 @@ def _stall_quantiles(
     if table.mean() > 0:
         table *= total.mean() / table.mean()
     return np.asarray(table)
+
+
+def with_effective_l3(speed: HostSpeed, host: HostProfile) -> HostSpeed:
+    """The host with the last-level cache it really gets.
+
+    A virtual machine shares that cache with neighbours it can't see. Where the host's latency by
+    working set was captured, size and latency are those whose random chase fits the curve best; the
+    nominal size is the upper bound.
+    """
+    curve = host.latency_curve
+    if curve is None:
+        return speed
+    points = np.array(curve.points)
+    bytes_, measured = points[points[:, 0] > speed.l2_bytes].T
+    low, high = math.log(2 * speed.l2_bytes), math.log(speed.l3_bytes)
+    near, far = math.log(1.5 * speed.l2_ns), math.log(0.7 * speed.dram_ns)
+    if len(bytes_) < 4 or low >= high or near >= far:
+        return speed
+    beyond_l2 = 1.0 - np.minimum(1.0, speed.l2_bytes / bytes_)
+
+    def misfit(logs: np.ndarray) -> np.ndarray:
+        held = np.minimum(1.0, math.exp(logs[0]) / bytes_)
+        beyond_l3 = held * math.exp(logs[1]) + (1 - held) * speed.dram_ns
+        return np.log(((1 - beyond_l2) * speed.l2_ns + beyond_l2 * beyond_l3) / measured)
+
+    start = [(low + high) / 2, (near + far) / 2]
+    best = least_squares(misfit, start, bounds=([low, near], [high, far]), loss="soft_l1")
+    return replace(speed, l3_bytes=math.exp(best.x[0]), l3_ns=math.exp(best.x[1]))

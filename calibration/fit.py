@@ -1,0 +1,437 @@
+"""From an observation bundle to an engine profile: what each stage of the engine works.
+
+The fit is on server CPU time per request, which the load generator does not disturb. How many loop
+turns, reads, writes, sleeps and wake-ups a request took is observed, so that each point's CPU time
+is a sum of known counts times unknown costs; how many lines it waited for comes from the memory
+model. Predictions of the same points then come from the simulation alone, which is told none of
+these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.schema import HostProfile, HostSpeed
+from forecache.models.engine import EngineProfile, Observed, load_engine
+from forecache.models.generator import GeneratorProfile, load_generator
+from forecache.models.memory import with_effective_l3
+from forecache.models.scenario import Scenario
+from forecache.models.stages import (
+    CommandKind,
+    command_kinds,
+    command_memory,
+    command_structures,
+    prefetch_batch,
+)
+from forecache.sim.errors import InputError
+
+from .bundle import Bundle
+from .points import ObservedPoint
+from .regression import Fit, fit_factors
+from .scenarios import scenario_of
+
+Progress = Callable[[str], None]
+
+POINT_ERROR = 0.05
+"""Relative standard error of one observed point: repetitions on a virtual machine with neighbours
+differ by 5 to 20%, and the median of three is used."""
+
+GET_PARSE_SHARE = 0.35
+"""Share of parsing in a GET's user time with its data in cache. CPU time can't tell parsing from
+execution; deeper profiles can."""
+
+FALLBACK_TURNS_PER_READ = 0.03
+"""Turns of the event loop per read where the engine doesn't count them: saturated loops with fifty
+clients, as other versions report."""
+
+# What is fitted, and how sure one is beforehand: standard error of the factor on the prior.
+_ENGINE_PRIORS = {
+    "loop": 1.0,
+    "event": 1.0,
+    "get": 1.5,
+    "set": 1.5,
+    "get_bytes": 1.0,
+    "set_bytes": 1.0,
+    "kernel": 0.12,
+    "touch": 0.3,
+    "set_touch": 1.0,
+    "displaced": 0.7,
+    "prefetch": 0.7,
+    "wake": 0.3,
+}
+_GENERATOR_PRIORS = {"poll": 1.0, "batch": 1.0, "request": 1.0, "kernel": 0.12, "wake": 0.3}
+
+
+@dataclass(frozen=True)
+class PointCounts:
+    """What one request of an observed point took, on average."""
+
+    turns: float
+    reads: float
+    writes: float
+    generator_wakes: float
+    server_sleeps: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted engine with what it was fitted to."""
+
+    profile: EngineProfile
+    generator: GeneratorProfile
+    fit: Fit
+    generator_fit: Fit
+    host: HostProfile
+    bundle: Bundle
+    fitted: list[ObservedPoint]
+
+
+def counts_of(point: ObservedPoint) -> PointCounts:
+    """Observed counts per request; what an engine doesn't report is estimated."""
+    reads = point.median("reads_per_request")
+    writes = point.median("writes_per_request")
+    pipeline = point.given.pipeline
+    reads = 1.0 / pipeline if np.isnan(reads) else reads
+    writes = 1.0 / pipeline if np.isnan(writes) else writes
+    sleeps = point.median("main_voluntary_switches_per_request")
+    turns = point.median("event_loops_per_request")
+    if np.isnan(turns):
+        turns = max(FALLBACK_TURNS_PER_READ * reads, sleeps)
+    wakes = point.median("generator_voluntary_switches_per_request")
+    return PointCounts(
+        turns=turns,
+        reads=reads,
+        writes=writes,
+        generator_wakes=0.0 if np.isnan(wakes) else wakes,
+        server_sleeps=sleeps,
+    )
+
+
+def prior_engine(bundle: Bundle) -> EngineProfile:
+    """The shipped profile whose rules the observed engine follows."""
+    engine = bundle.manifest.engine
+    return load_engine(engine.name, engine.version)
+
+
+def engine_contributions(
+    point: ObservedPoint, engine: EngineProfile, speed: HostSpeed
+) -> tuple[dict[str, float], float]:
+    """What each fitted part adds to a point's server CPU time per request, in ns; and the rest.
+
+    Parts are taken at the prior's numbers, so that a factor of one is the prior.
+    """
+    work = engine.engine_work()
+    scenario = scenario_of(point.given, engine=engine.engine, engine_version=engine.version)
+    counts = counts_of(point)
+    kinds = command_kinds(scenario)
+    rate = speed.user_ipc * speed.clock_ghz
+    unix = scenario.transport == "unix_socket"
+    recv_ns = speed.unix_recv_ns if unix else speed.tcp_recv_ns
+    send_ns = speed.unix_send_ns if unix else speed.tcp_send_ns
+    batch = min(prefetch_batch(scenario, engine), point.given.pipeline)
+    batched = engine.whole_pipeline and batch > 1
+    parts = dict.fromkeys(_ENGINE_PRIORS, 0.0)
+    miss_share = 0.0
+    for kind in kinds:
+        _add_command(parts, kind, scenario, engine, speed, batch if batched else 1)
+        memory = command_memory(kind, scenario, engine, work, speed)
+        miss_share += kind.share * memory.miss_share
+        size = kind.request_bytes(scenario.workload.key_bytes) + kind.reply_bytes
+        parts["kernel"] += kind.share * size * speed.copy_ns_per_byte
+    parts["loop"] = counts.turns * work.loop_instructions / rate
+    parts["event"] = counts.reads * work.read_instructions / rate
+    parts["event"] += counts.writes * work.write_instructions / rate
+    parts["kernel"] += counts.turns * speed.epoll_wait_ns
+    parts["kernel"] += counts.reads * (recv_ns + speed.epoll_event_ns) + counts.writes * send_ns
+    parts["displaced"] = counts.reads * work.displaced_lines * miss_share * speed.dram_ns
+    parts["wake"] = counts.generator_wakes * speed.wake_send_ns
+    parts["wake"] += counts.server_sleeps * speed.block_ns
+    if batched:
+        parts["prefetch"] = work.prefetch_instructions_per_key / rate
+    return parts, 0.0
+
+
+def _add_command(
+    parts: dict[str, float],
+    kind: CommandKind,
+    scenario: Scenario,
+    engine: EngineProfile,
+    speed: HostSpeed,
+    batch: int,
+) -> None:
+    """Add one kind of command to a point's parts."""
+    work = engine.engine_work()
+    rate = speed.user_ipc * speed.clock_ghz
+    size = kind.value_bytes
+    if kind.command == "get":
+        parts["get"] += kind.share * (work.parse_instructions + work.get_instructions) / rate
+        parts["get_bytes"] += kind.share * size * work.get_instructions_per_byte / rate
+    else:
+        parts["set"] += kind.share * (work.parse_instructions + work.set_instructions) / rate
+        per_byte = work.parse_instructions_per_byte + work.set_instructions_per_byte
+        parts["set_bytes"] += kind.share * size * per_byte / rate
+    memory = command_memory(kind, scenario, engine, work, speed)
+    if batch > 1:
+        waits = memory.prefetch_ns[batch] / batch + memory.prefetched_stall_ns
+    else:
+        waits = float(memory.stall_ns.mean())
+    parts["touch"] += kind.share * waits
+    if kind.command == "set" and batch <= 1:
+        # The freed value is one of the structures; its share of the wait has a factor of its own.
+        lines = command_structures(kind, scenario, engine, work)
+        touches = sum(s.touches for s in lines)
+        own = waits * lines[-1].touches / touches
+        parts["touch"] -= kind.share * own
+        parts["set_touch"] += kind.share * own
+
+
+def usable(point: ObservedPoint) -> bool:
+    """Whether a point can be fitted: one server thread and nothing wrong."""
+    return point.given.io_threads == 1 and not any(
+        flag in repetition.flags
+        for repetition in point.quiet_repetitions()
+        for flag in ("errors", "misses")
+    )
+
+
+def fit_engine(
+    points: list[ObservedPoint], engine: EngineProfile, speed: HostSpeed
+) -> Fit:
+    """Factors on the prior's work that explain the points' server CPU time."""
+    rows = [engine_contributions(point, engine, speed) for point in points]
+    observed = np.array([point.median("server_cpu_ns_per_request") for point in points])
+    names = [name for name in _ENGINE_PRIORS if any(parts[name] > 0 for parts, _ in rows)]
+    return fit_factors(
+        {name: np.array([parts[name] for parts, _ in rows]) for name in names},
+        observed,
+        known=np.array([rest for _, rest in rows]),
+        prior_errors=_ENGINE_PRIORS,
+        point_error=POINT_ERROR,
+    )
+
+
+def fit_generator(
+    points: list[ObservedPoint], generator: GeneratorProfile, speed: HostSpeed
+) -> Fit:
+    """Factors on the load generator's work; only where it sleeps when it has nothing to do."""
+    work = generator.generator_work()
+    rate = speed.user_ipc * speed.clock_ghz
+    rows = []
+    observed = []
+    for point in points:
+        given = point.given
+        if given.arrival == "open_loop" or given.think_us > 0:
+            continue
+        unix = given.transport == "unix"
+        recv_ns = speed.unix_recv_ns if unix else speed.tcp_recv_ns
+        send_ns = speed.unix_send_ns if unix else speed.tcp_send_ns
+        turns = point.median("generator_loops_per_request")
+        events = point.median("generator_events_per_request")
+        reads = point.median("generator_reads_per_request")
+        sends = point.median("generator_sends_per_request")
+        if np.isnan([turns, events, reads, sends]).any():
+            continue
+        counts = counts_of(point)
+        scenario = scenario_of(given, engine="valkey", engine_version="8.0")
+        size = sum(
+            kind.share * (kind.request_bytes(given.key_bytes) + kind.reply_bytes)
+            for kind in command_kinds(scenario)
+        )
+        kernel = turns * speed.epoll_wait_ns + events * speed.epoll_event_ns
+        kernel += reads * recv_ns + sends * send_ns + size * speed.copy_ns_per_byte
+        wake = counts.generator_wakes * speed.block_ns + counts.server_sleeps * speed.wake_send_ns
+        per_request = work.request_instructions + work.reply_instructions
+        rows.append(
+            {
+                "poll": turns * work.poll_instructions / rate,
+                "batch": events * work.batch_instructions / rate,
+                "request": per_request / rate,
+                "kernel": kernel,
+                "wake": wake,
+            }
+        )
+        observed.append(point.median("generator_cpu_ns_per_request"))
+    return fit_factors(
+        {name: np.array([row[name] for row in rows]) for name in _GENERATOR_PRIORS},
+        np.array(observed),
+        known=np.zeros(len(rows)),
+        prior_errors=_GENERATOR_PRIORS,
+        point_error=POINT_ERROR,
+    )
+
+
+# Which factor each number of a profile follows.
+_ENGINE_FACTORS = {
+    "loop_instructions": "loop",
+    "read_instructions": "event",
+    "write_instructions": "event",
+    "parse_instructions": "get",
+    "get_instructions": "get",
+    "set_instructions": "set",
+    "get_instructions_per_byte": "get_bytes",
+    "parse_instructions_per_byte": "set_bytes",
+    "set_instructions_per_byte": "set_bytes",
+    "kernel_scale": "kernel",
+    "touch_scale": "touch",
+    "set_extra_touches": "set_touch",
+    "displaced_lines": "displaced",
+    "prefetch_instructions_per_key": "prefetch",
+}
+_GENERATOR_FACTORS = {
+    "poll_instructions": "poll",
+    "batch_instructions": "batch",
+    "request_instructions": "request",
+    "reply_instructions": "request",
+    "kernel_scale": "kernel",
+}
+_TOGETHER = {
+    "read_instructions": "reading and writing are told apart by their prior share only",
+    "write_instructions": "reading and writing are told apart by their prior share only",
+    "parse_instructions": "parsing and execution are told apart by their prior share only",
+    "get_instructions": "parsing and execution are told apart by their prior share only",
+    "parse_instructions_per_byte": "parsing and execution share one factor",
+    "set_instructions_per_byte": "parsing and execution share one factor",
+    "request_instructions": "requests and replies share one factor",
+    "reply_instructions": "requests and replies share one factor",
+}
+
+
+def _fitted_leaf(name: str, old: Quantity, value: float, error: float, fit_name: str, fit: Fit,
+                 what: str) -> Quantity:
+    weight = fit.prior_weight[fit.names.index(fit_name)]
+    method = f"fitted to {what}"
+    if name in _TOGETHER:
+        method += f"; {_TOGETHER[name]}"
+    if weight > 0.5:
+        method += f"; rests on its prior: the data add {1 - weight:.0%} of what is known"
+    return Quantity(
+        value=_rounded(value),
+        unit=old.unit,
+        source="bundle",
+        kind="measured",
+        method=method,
+        low=_rounded(value * np.exp(-1.96 * error)),
+        high=_rounded(value * np.exp(1.96 * error)),
+    )
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def fitted_profile(
+    prior: EngineProfile, fit: Fit, bundle: Bundle, points: int, host: HostProfile
+) -> EngineProfile:
+    """The prior with its work replaced by what was fitted."""
+    engine = bundle.manifest.engine
+    what = f"server CPU time per request at {points} points"
+    work = dict(prior.work)
+    followed = {
+        name: factor for name, factor in _ENGINE_FACTORS.items() if factor in fit.names
+    }
+    get_total = (prior.work["parse_instructions"].best + prior.work["get_instructions"].best)
+    get_total *= fit.factor("get")
+    set_total = (prior.work["parse_instructions"].best + prior.work["set_instructions"].best)
+    set_total *= fit.factor("set")
+    parse = GET_PARSE_SHARE * get_total
+    values = {
+        name: prior.work[name].best * fit.factor(factor) for name, factor in followed.items()
+    }
+    values["parse_instructions"] = parse
+    values["get_instructions"] = get_total - parse
+    values["set_instructions"] = max(set_total - parse, 0.1 * set_total)
+    for name, factor in followed.items():
+        error = fit.relative_error(factor)
+        work[name] = _fitted_leaf(name, work[name], values[name], error, factor, fit, what)
+    covariance: dict[str, dict[str, float]] = {}
+    for a, factor_a in followed.items():
+        covariance[a] = {}
+        for b, factor_b in followed.items():
+            i, j = fit.names.index(factor_a), fit.names.index(factor_b)
+            scaled = fit.covariance[i, j] / (fit.factors[i] * fit.factors[j])
+            covariance[a][b] = _rounded(float(scaled))
+    date = bundle.manifest.created[:10]
+    sources = dict(prior.sources)
+    sources["bundle"] = Source(
+        title=f"forecache observe: {engine.name} {engine.version} on {host.title}",
+        file=bundle.path.name,
+        accessed=date,
+    )
+    observed = Observed(
+        build=f"{engine.name} {engine.version}, build {engine.build}, {engine.allocator}",
+        host=host.id,
+        date=date,
+        depth=bundle.manifest.depth,
+        bundle=bundle.path.name,
+    )
+    return prior.model_copy(
+        update={
+            "id": f"{prior.id}-{host.id}",
+            "title": f"{prior.title}, observed on {host.title}",
+            "version": engine.version,
+            "sources": sources,
+            "observed": observed,
+            "work": work,
+            "covariance": covariance,
+        }
+    )
+
+
+def fitted_generator(prior: GeneratorProfile, fit: Fit, bundle: Bundle) -> GeneratorProfile:
+    """The load generator's prior with its work replaced by what was fitted."""
+    work = dict(prior.work)
+    what = "the generator's own CPU time per request"
+    for name, factor in _GENERATOR_FACTORS.items():
+        value = prior.work[name].best * fit.factor(factor)
+        error = fit.relative_error(factor)
+        work[name] = _fitted_leaf(name, work[name], value, error, factor, fit, what)
+    sources = dict(prior.sources)
+    sources["bundle"] = Source(
+        title="forecache observe", file=bundle.path.name, accessed=bundle.manifest.created[:10]
+    )
+    return prior.model_copy(update={"work": work, "sources": sources})
+
+
+def fit_bundle(
+    path: str | Path, *, host: HostProfile | None = None, progress: Progress | None = None
+) -> Calibration:
+    """Fit an engine's and the load generator's work to a bundle.
+
+    Parameters
+    ----------
+    host
+        Profile of the host the bundle was observed on, if the bundle has none.
+
+    Raises
+    ------
+    InputError
+        The bundle is damaged, has no host profile, or no point to fit.
+    """
+    bundle = Bundle.load(path)
+    host = host or bundle.host
+    if host is None:
+        raise InputError(
+            f"{path}: found no host.yaml; valid is a bundle observed with --host, or give the "
+            "profile of the host it was observed on with --host."
+        )
+    points = [p for p in bundle.points if p.given.role == "fit" and usable(p)]
+    if len(points) < 4:
+        raise InputError(
+            f"{path}: found {len(points)} points with role fit, one server thread and no errors; "
+            "valid are at least 4."
+        )
+    if progress is not None:
+        progress(f"fitting {len(points)} points of {bundle.manifest.engine.name}")
+    prior = prior_engine(bundle)
+    speed = with_effective_l3(host.speed(), host)
+    fit = fit_engine(points, prior, speed)
+    generator_prior = load_generator("forecache")
+    generator_fit = fit_generator(points, generator_prior, speed)
+    profile = fitted_profile(prior, fit, bundle, len(points), host)
+    generator = fitted_generator(generator_prior, generator_fit, bundle)
+    return Calibration(profile, generator, fit, generator_fit, host, bundle, points)

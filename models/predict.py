@@ -1,0 +1,269 @@
+"""Predictions: what a scenario does, with intervals, and which station limits it.
+
+An interval has three parts. Draws of the uncertain numbers, each simulated with its own random
+streams, give the spread from parameters and chance together; replications at the nominal numbers
+give the part of chance; an engine profile that was checked against measurements brings the model's
+own error. All points of a sweep see the same draws and streams, so that differences between them
+are known better than either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from forecache.hwprofiles.schema import HostProfile, HostSpeed
+from forecache.sim.statistics import student_t
+
+from .engine import EngineProfile
+from .generator import GeneratorProfile
+from .memory import with_effective_l3
+from .node.simulate import NodeResult
+from .scenario import Case, Scenario
+from .simulation import Inputs, run, window
+from .uncertainty import draw_engine, draw_generator, draw_host
+
+Progress = Callable[[str], None]
+
+REQUESTS = 40_000
+"""Measured requests of a run at the nominal numbers."""
+
+DRAW_REQUESTS = 16_000
+"""Measured requests of a run at drawn numbers."""
+
+DRAWS = 20
+REPLICATIONS = 4
+
+UNCHECKED_DISCREPANCY = 0.08
+"""Relative standard error assumed for an engine profile that nobody checked against measurements
+it was not fitted to. Profiles that were carry their own."""
+
+SATURATED = 0.95
+"""Utilisation from which a station counts as the limit."""
+
+_LATENCIES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+_PS_PER_MS = 1e9
+STATIONS = ("main thread", "I/O threads", "load generator", "network")
+
+
+@dataclass(frozen=True)
+class System:
+    """What is simulated besides the scenario: host, engine, load generator."""
+
+    host: HostProfile
+    engine: EngineProfile
+    generator: GeneratorProfile
+
+    def speed(self, values: dict[str, float] | None = None) -> HostSpeed:
+        """The host's numbers, with the last-level cache as its latency curve shows it."""
+        return with_effective_l3(self.host.speed(values), self.host)
+
+    def inputs(self, scenario: Scenario, *, draw: int | None = None, seed: int = 1) -> Inputs:
+        """Numbers for one simulation: nominal, or draw number `draw`."""
+        if draw is None:
+            speed = self.speed()
+            work = self.engine.engine_work()
+            generator = self.generator.generator_work()
+        else:
+            random = np.random.default_rng([seed, draw])
+            speed = self.speed(draw_host(self.host, random))
+            work = self.engine.engine_work(draw_engine(self.engine, random))
+            generator = self.generator.generator_work(draw_generator(self.generator, random))
+        if scenario.cores is not None:
+            speed = replace(speed, cores=scenario.cores)
+        return Inputs(scenario, self.engine, work, speed, generator, speed)
+
+    @property
+    def discrepancy(self) -> float:
+        """Relative standard error of the model itself."""
+        known = self.engine.discrepancy
+        return UNCHECKED_DISCREPANCY if known is None else known
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What one run says, as plain numbers by name."""
+
+    values: dict[str, float]
+    result: NodeResult = field(repr=False)
+
+    @staticmethod
+    def of(result: NodeResult) -> Metrics:
+        """Read throughput (requests/s) and latencies (ms) off a run."""
+        latency = result.latency
+        values = {
+            "throughput_rps": result.throughput_rps,
+            "mean_ms": latency.mean / _PS_PER_MS,
+            **{name: latency.quantile(q) / _PS_PER_MS for name, q in _LATENCIES.items()},
+        }
+        return Metrics(values, result)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One case predicted: runs at the nominal numbers and at draws of them."""
+
+    case: Case
+    system: System
+    nominal: list[Metrics]
+    drawn: list[Metrics]
+
+    def mean(self, name: str) -> float:
+        """Mean of a metric over the nominal replications."""
+        return float(np.mean([metrics.values[name] for metrics in self.nominal]))
+
+    def log_draws(self, name: str) -> np.ndarray:
+        """(draws,) logarithms of a metric at the drawn numbers."""
+        return np.log([max(metrics.values[name], 1e-12) for metrics in self.drawn])
+
+    def parts(self, name: str) -> dict[str, float]:
+        """Relative half widths (95%) of the interval's parts."""
+        nominal = np.log([max(metrics.values[name], 1e-12) for metrics in self.nominal])
+        chance = float(np.std(nominal, ddof=1)) if len(nominal) > 1 else 0.0
+        spread = float(np.std(self.log_draws(name), ddof=1)) if len(self.drawn) > 1 else 0.0
+        t = student_t(0.95, max(1, len(self.drawn) - 1))
+        return {
+            "monte_carlo": t * chance / math.sqrt(len(nominal)),
+            "parameters": t * math.sqrt(max(0.0, spread**2 - chance**2)),
+            "discrepancy": 1.96 * self.system.discrepancy,
+        }
+
+    def estimate(self, name: str) -> dict[str, float]:
+        """Value with its 95% interval, symmetric on the log scale."""
+        value = self.mean(name)
+        half = math.sqrt(sum(part**2 for part in self.parts(name).values()))
+        return {"value": value, "low": value * math.exp(-half), "high": value * math.exp(half)}
+
+    @property
+    def utilisation(self) -> dict[str, float]:
+        """How busy each station is; the I/O threads by the busiest."""
+        results = [metrics.result for metrics in self.nominal]
+        values = {
+            "main thread": np.mean([r.main_thread_utilisation for r in results]),
+            "I/O threads": np.mean([max(r.io_thread_utilisation, default=0.0) for r in results]),
+            "load generator": np.mean([r.load_generator_utilisation for r in results]),
+            "network": np.mean([r.network_utilisation for r in results]),
+        }
+        return {name: float(value) for name, value in values.items()}
+
+    @property
+    def bottleneck(self) -> str:
+        """The station that limits, or `none` if none is saturated."""
+        busiest = max(STATIONS, key=self.utilisation.__getitem__)
+        return busiest if self.utilisation[busiest] >= SATURATED else "none"
+
+    @property
+    def next_bottleneck(self) -> dict[str, Any] | None:
+        """The station that would limit next, and the throughput at which it would."""
+        throughput = self.mean("throughput_rps")
+        others = [s for s in STATIONS if s != self.bottleneck and self.utilisation[s] > 1e-6]
+        if not others:
+            return None
+        name = max(others, key=self.utilisation.__getitem__)
+        return {"name": name, "at_rps": throughput / min(1.0, self.utilisation[name])}
+
+    @property
+    def verdict(self) -> str:
+        """STABLE, SATURATED (a station is at its limit) or OVERLOADED (requests pile up)."""
+        rate = self.case.scenario.workload.rate_rps
+        overflowed = any(metrics.result.counters["overflows"] for metrics in self.nominal)
+        if rate is not None and (overflowed or self.mean("throughput_rps") < 0.98 * rate):
+            return "OVERLOADED"
+        return "STABLE" if self.bottleneck == "none" else "SATURATED"
+
+
+def warnings_of(scenario: Scenario, system: System) -> list[str]:
+    """Why a prediction may be off: what the model doesn't cover."""
+    warnings = []
+    cores = scenario.cores or system.host.speed().cores
+    server = scenario.io_threads
+    if server > cores:
+        warnings.append(
+            f"outside the model: {server} server threads on {cores} cores; sharing of cores is "
+            "not simulated, expect less"
+        )
+    elif scenario.load_generator.same_host and scenario.load_generator.cores is None:
+        threads = server + scenario.generator_threads
+        if threads > cores:
+            warnings.append(
+                f"outside the model: server and load generator have {threads} threads on {cores} "
+                "cores; sharing of cores is not simulated, expect less"
+            )
+    if scenario.io_threads > system.engine.max_io_threads:
+        warnings.append(
+            f"{system.engine.id} runs at most {system.engine.max_io_threads} threads here; more "
+            "are ignored"
+        )
+    memory = system.host.speed().memory_gib
+    workload = scenario.workload
+    needed = workload.keys * (workload.mean_value_bytes + workload.key_bytes + 80) / 2**30
+    if memory > 0 and needed > 0.9 * memory:
+        warnings.append(
+            f"the data need about {needed:.0f} GiB, the host has {memory:.0f} GiB: it would not fit"
+        )
+    return warnings
+
+
+def predict_cases(
+    cases: Sequence[tuple[Case, System]],
+    *,
+    seed: int = 1,
+    draws: int = DRAWS,
+    replications: int = REPLICATIONS,
+    requests: int = REQUESTS,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> list[Prediction]:
+    """Predict many cases, in parallel; the result does not depend on the executor.
+
+    Parameters
+    ----------
+    draws
+        Runs at drawn numbers; 0 leaves the interval without its part from parameters.
+    executor
+        Where to run; threads on all cores if left out (compiled runs release the GIL).
+    """
+    own = ThreadPoolExecutor() if executor is None else None
+    pool: Executor = executor or own  # type: ignore[assignment]
+    try:
+        pending = []
+        for case, system in cases:
+            nominal = pool.submit(_nominal, case.scenario, system, seed, replications, requests)
+            drawn = [
+                pool.submit(_drawn, case.scenario, system, seed, draw) for draw in range(draws)
+            ]
+            pending.append((case, system, nominal, drawn))
+        predictions = []
+        for number, (case, system, nominal, drawn) in enumerate(pending, start=1):
+            results = [future.result() for future in drawn]
+            predictions.append(Prediction(case, system, nominal.result(), results))
+            if progress is not None:
+                progress(f"simulated {number} of {len(pending)} points")
+        return predictions
+    finally:
+        if own is not None:
+            own.shutdown(cancel_futures=True)
+
+
+def _nominal(
+    scenario: Scenario, system: System, seed: int, replications: int, requests: int
+) -> list[Metrics]:
+    inputs = system.inputs(scenario)
+    times = inputs.times()
+    window_ps = window(inputs, times, requests=requests, seed=seed)
+    return [
+        Metrics.of(
+            run(inputs, requests=requests, seed=seed, replication=number, window_ps=window_ps)
+        )
+        for number in range(replications)
+    ]
+
+
+def _drawn(scenario: Scenario, system: System, seed: int, draw: int) -> Metrics:
+    inputs = system.inputs(scenario, draw=draw, seed=seed)
+    return Metrics.of(run(inputs, requests=DRAW_REQUESTS, seed=seed, replication=1000 + draw))
