@@ -1,15 +1,21 @@
 """The catalogue as plain data: hosts, instances and engines under one roof of names."""
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from forecache.sim.errors import InputError
 
+if TYPE_CHECKING:
+    from forecache.hwprofiles.quantity import Quantity, Source
+    from forecache.models.engine import EngineProfile
+    from forecache.models.generator import GeneratorProfile
+
 
 def listing() -> dict[str, Any]:
-    """Return one row for every host, instance and engine of the catalogue."""
+    """Return one row for every host, instance, engine and load generator of the catalogue."""
     from forecache.hwprofiles import list_hosts, list_instances
+    from forecache.models.engine import list_engines
+    from forecache.models.generator import list_generators
 
     return {
         "hosts": [
@@ -38,7 +44,19 @@ def listing() -> dict[str, Any]:
             }
             for instance in list_instances()
         ],
-        "engines": _engines(),
+        "engines": [
+            {
+                "id": engine.id,
+                "title": engine.title,
+                "engine": engine.engine,
+                "version": engine.version,
+                "policy": engine.policy,
+            }
+            for engine in list_engines()
+        ],
+        "load_generators": [
+            {"id": generator.id, "title": generator.title} for generator in list_generators()
+        ],
     }
 
 
@@ -51,12 +69,19 @@ def entry(name: str) -> dict[str, Any]:
         When nothing has that name; close matches are listed.
     """
     from forecache.hwprofiles import load_host
+    from forecache.models.engine import list_engines
+    from forecache.models.generator import list_generators
 
-    files = _engine_files()
-    if name in files:
-        return _engine_entry(files[name])
+    engines = {engine.id: engine for engine in list_engines()}
+    if name in engines:
+        engine = engines[name]
+        about = {field: getattr(engine, field) for field in _ENGINE_RULES}
+        return _work_entry("engine", engine, about=about, notes=engine.notes)
+    generators = {generator.id: generator for generator in list_generators()}
+    if name in generators:
+        return _work_entry("load generator", generators[name], about={}, notes=[])
     if not _is_file(name):
-        _check_host_name(name, engines=files)
+        _check_host_name(name, others=[*engines, *generators])
     host = load_host(name)
     return {
         "type": "host" if host.instance is None else "instance",
@@ -64,9 +89,7 @@ def entry(name: str) -> dict[str, Any]:
         "title": host.title,
         "about": {"isa": host.isa, "microarchitecture": host.microarchitecture},
         "rows": _rows(host.quantities()),
-        "sources": {
-            key: source.model_dump(exclude_none=True) for key, source in host.sources.items()
-        },
+        "sources": _sources(host.sources),
         "notes": list(host.notes),
     }
 
@@ -75,7 +98,7 @@ def _is_file(name: str) -> bool:
     return name.endswith((".yaml", ".yml")) or "/" in name
 
 
-def _check_host_name(name: str, *, engines: Iterable[str]) -> None:
+def _check_host_name(name: str, *, others: Iterable[str]) -> None:
     """Refuse what is no host, no instance and no host-instance, with the closest names of all."""
     from forecache.hwprofiles import list_hosts, list_instances
     from forecache.hwprofiles.files import did_you_mean
@@ -87,15 +110,17 @@ def _check_host_name(name: str, *, engines: Iterable[str]) -> None:
         return
     pairs = [f"{host}-{instance}" for instance, host in instances.items()]
     began_with_a_host = any(name.startswith(f"{host}-") for host in hosts)
-    help_with_it = did_you_mean(
-        name, pairs if began_with_a_host else [*hosts, *instances, *engines]
-    )
+    help_with_it = did_you_mean(name, pairs if began_with_a_host else [*hosts, *instances, *others])
     if not help_with_it.startswith("did you mean"):
         help_with_it = "`forecache catalog` lists what there is."
     raise InputError(f"the catalogue has no entry {name!r}; {help_with_it}")
 
 
-def _rows(quantities: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
+def _sources(sources: "Mapping[str, Source]") -> dict[str, Any]:
+    return {key: source.model_dump(exclude_none=True) for key, source in sources.items()}
+
+
+def _rows(quantities: "Iterable[tuple[str, Quantity]]") -> list[dict[str, Any]]:
     return [
         {
             "name": path,
@@ -112,56 +137,32 @@ def _rows(quantities: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _engine_files() -> dict[str, Path]:
-    """Return the engine profiles that come with `models`, by name."""
-    import forecache.models as models
-
-    folder = Path(str(models.__file__)).parent / "engines"
-    return {file.stem: file for file in sorted(folder.glob("*.yaml"))}
-
-
-def _engines() -> list[dict[str, Any]]:
-    from forecache.hwprofiles.files import read_yaml
-
-    rows = []
-    for name, file in _engine_files().items():
-        data = read_yaml(file)
-        scalars = {key: value for key, value in data.items() if isinstance(value, str | int)}
-        rows.append({**scalars, "id": name})
-    return rows
+_ENGINE_RULES = (
+    "engine",
+    "version",
+    "policy",
+    "layout",
+    "whole_pipeline",
+    "prefetch_batch",
+    "events_per_io_thread",
+    "job_capacity",
+    "max_io_threads",
+)
 
 
-def _engine_entry(file: Path) -> dict[str, Any]:
-    from forecache.hwprofiles.files import read_yaml
-
-    data = read_yaml(file)
-    about = {key: value for key, value in data.items() if isinstance(value, str | int)}
+def _work_entry(
+    kind: str,
+    profile: "EngineProfile | GeneratorProfile",
+    *,
+    about: dict[str, Any],
+    notes: list[str],
+) -> dict[str, Any]:
     return {
-        "type": "engine",
-        "id": file.stem,
-        "title": str(data.get("title", file.stem)),
-        "about": {key: value for key, value in about.items() if key not in ("id", "title")},
-        "rows": [
-            {"name": path, **{field: leaf.get(field) for field in _LEAF_FIELDS}}
-            for path, leaf in _leaves(data, "")
-        ],
-        "sources": data.get("sources") or {},
-        "notes": list(data.get("notes") or []),
+        "type": kind,
+        "id": profile.id,
+        "title": profile.title,
+        "about": about,
+        "rows": _rows(profile.work.items()),
+        "sources": _sources(profile.sources),
+        "notes": list(notes),
     }
-
-
-_LEAF_FIELDS = ("value", "low", "high", "unit", "kind", "source", "method", "status")
-
-
-def _leaves(node: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every number with an origin below a node, with its dotted path."""
-    if isinstance(node, dict):
-        if "value" in node and "kind" in node:
-            yield path, node
-            return
-        for key, child in node.items():
-            yield from _leaves(child, f"{path}.{key}" if path else str(key))
-    elif isinstance(node, list):
-        for number, child in enumerate(node):
-            name = child.get("name", number) if isinstance(child, dict) else number
-            yield from _leaves(child, f"{path}.{name}")

@@ -101,11 +101,14 @@ def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     out.print(instances)
     prices = sorted({row["price"] for row in result["instances"]})
     out.print(f"Prices: {'; '.join(prices)}. An Intel vCPU is half a core.\n")
-    engines = table("Engines", "name", "what")
+    engines = table("Engines", "name", "what", "threads")
     for row in result["engines"]:
-        engines.add_row(escape(str(row["id"])), escape(str(row.get("title", ""))))
-    if result["engines"]:
-        out.print(engines)
+        engines.add_row(escape(row["id"]), escape(row["title"]), row["policy"].replace("_", " "))
+    out.print(engines)
+    generators = table("Load generators", "name", "what")
+    for row in result["load_generators"]:
+        generators.add_row(escape(row["id"]), escape(row["title"]))
+    out.print(generators)
     out.print("`forecache catalog NAME` shows one of them with the origin of every number.")
 
 

@@ -254,7 +254,7 @@ def catalog(name: str | None = None) -> dict[str, Any]:
     Parameters
     ----------
     name
-        A host, an instance or an engine; None lists them all.
+        A host, an instance, an engine or a load generator; None lists them all.
 
     Raises
     ------

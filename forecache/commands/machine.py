@@ -55,7 +55,7 @@ def profile(out: Path | None, as_json: bool, quiet: bool) -> None:
 @click.argument("name", metavar="[NAME]", required=False)
 @json_option
 def catalog(name: str | None, as_json: bool) -> None:
-    """List the hosts, instances and engines that come with forecache, or show one of them.
+    """List the hosts, instances, engines and load generators that come along, or show one of them.
 
     Every number of an entry is shown with its range and origin.
     """

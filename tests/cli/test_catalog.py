@@ -17,7 +17,9 @@ def test_the_listing_holds_the_hosts_and_the_instances_built_on_them() -> None:
     assert all(row["host"] in hosts for row in result["instances"])
 
 
-@pytest.mark.parametrize("name", ["graviton3", "c7g.4xlarge", "graviton3-c7g.4xlarge"])
+@pytest.mark.parametrize(
+    "name", ["graviton3", "c7g.4xlarge", "graviton3-c7g.4xlarge", "valkey-8.0"]
+)
 def test_an_entry_gives_every_number_an_origin(name: str) -> None:
     result = verbs.catalog(name)
     assert name in result["id"]
@@ -29,7 +31,7 @@ def test_an_entry_gives_every_number_an_origin(name: str) -> None:
 
 def test_every_listed_name_is_an_entry() -> None:
     listing = verbs.catalog()
-    for kind in ("hosts", "instances", "engines"):
+    for kind in ("hosts", "instances", "engines", "load_generators"):
         for row in listing[kind]:
             assert row["id"] in verbs.catalog(row["id"])["id"]
 
@@ -40,6 +42,7 @@ def test_every_listed_name_is_an_entry() -> None:
         ("c7g.4xlrge", "did you mean 'c7g.4xlarge'"),
         ("graviton3-c7g.4xlarg", "'graviton3-c7g.4xlarge'"),
         ("graviton3-m6i.large", "m6i.large runs on icelake-8375c"),
+        ("valkey-8.O", "'valkey-8.0'"),
         ("zzzzzz", "`forecache catalog` lists what there is"),
         ("missing.yaml", "no such file"),
     ],
