@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from forecache.sim.errors import InputError
 
+from .loadspec import Popularity
 from .points import Command, Given, Role
 
 
@@ -165,10 +166,15 @@ def design_points(name: str) -> list[Given]:
             ("holdout", "get", 1_000, 16, 50, (1, 16)),
             ("holdout", "set", 1_000, 16, 50, (1,)),
         )
+        skewed = [
+            Given(command="get", keys=1_000_000, pipeline=16, popularity=popularity, role="holdout")
+            for popularity in (Popularity(kind="zipf"), Popularity(kind="hot_set"))
+        ]
         return [
             *_points(_QUICK),
             *_partly_loaded(),
             *_points(_MORE),
+            *skewed,
             *_points(over_unix, transport="unix"),
             *_points(_THREADED, io_threads=2),
         ]

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,10 @@ Progress = Callable[[str], None]
 _SEED = 20
 # A data set may take this share of the memory that is free.
 _MEMORY_SHARE = 0.6
+# Points with fewer undisturbed repetitions are measured again, for at most this share of the time
+# that the planned repetitions of their data set took.
+_QUIET = 2
+_AGAIN_SHARE = 0.2
 
 
 def observe(
@@ -55,8 +59,9 @@ def observe(
     """Start a real engine, drive it over a design of points, and write an observation bundle.
 
     Points with the same data set share a server, loaded once; their repetitions are interleaved
-    in a shuffled order, so that a slow drift of the machine doesn't favour any of them. Every
-    data set gets a fresh server, so that no point sees the heap that another left behind.
+    in a shuffled order, so that a slow drift of the machine doesn't favour any of them. Points
+    that other work disturbed are measured again, within limits. Every data set gets a fresh
+    server, so that no point sees the heap that another left behind.
 
     Parameters
     ----------
@@ -84,7 +89,7 @@ def observe(
         The engine doesn't start, or stops answering.
     """
     say = progress or (lambda _message: None)
-    points = design_points(design) if isinstance(design, str) else list(design)
+    points = design_points(design) if isinstance(design, str) else list(dict.fromkeys(design))
     if not points:
         raise InputError("design: found no points; valid is at least one.")
     if timing is None:
@@ -134,6 +139,15 @@ def observe(
     return Bundle.load(out)
 
 
+@dataclass(frozen=True)
+class _Server:
+    """A running, loaded engine, how to ask it, and which cores do what."""
+
+    process: EngineProcess
+    control: RespClient
+    plan: CorePlan
+
+
 class _Observation:
     """What accumulates while points are measured."""
 
@@ -168,7 +182,7 @@ class _Observation:
                 continue
             groups.setdefault(given.data_set, []).append(given)
         for group in groups.values():
-            self._measure_group(list(dict.fromkeys(group)))
+            self._measure_group(group)
 
     def _measure_group(self, group: list[Given]) -> None:
         first = group[0]
@@ -203,43 +217,57 @@ class _Observation:
                 control=control,
                 cores=plan.generator,
             )
-            for number in range(self._timing.repetitions):
-                order = list(group)
-                random.Random(f"{_SEED} {number}").shuffle(order)
-                for given in order:
-                    self._done += 1
-                    self._say(f"measuring {self._done} of {self._total}: {given.label()}")
-                    repetition = self._measure(given, process, control, plan, _SEED + number)
-                    self.repetitions.setdefault(given, []).append(repetition)
-                    self.info[given] = control.info("all")
+            self._measure_rounds(group, _Server(process, control, plan))
 
-    def _measure(
-        self,
-        given: Given,
-        process: EngineProcess,
-        control: RespClient,
-        plan: CorePlan,
-        seed: int,
-    ) -> Repetition:
+    def _measure_rounds(self, group: list[Given], server: "_Server") -> None:
+        """The repetitions of a group, then more of those points that other work disturbed."""
+        start_s = time.monotonic()
+        for number in range(self._timing.repetitions):
+            for given in _shuffled(group, number):
+                self._done += 1
+                self._say(f"measuring {self._done} of {self._total}: {given.label()}")
+                self._measure(given, server, number)
+        if server.plan.oversubscribed:
+            return  # our own threads disturb each other, and would again
+        end_s = time.monotonic() + _AGAIN_SHARE * (time.monotonic() - start_s)
+        number = self._timing.repetitions
+        wanted = min(_QUIET, self._timing.repetitions)
+        while disturbed := [given for given in group if self._quiet(given) < wanted]:
+            for given in _shuffled(disturbed, number):
+                if time.monotonic() > end_s:
+                    return
+                self._say(f"measuring again, other work disturbed it: {given.label()}")
+                self._measure(given, server, number)
+            number += 1
+
+    def _quiet(self, given: Given) -> int:
+        """Repetitions of a point that other work didn't disturb."""
+        return sum("disturbed" not in r.flags for r in self.repetitions[given])
+
+    def _measure(self, given: Given, server: "_Server", number: int) -> None:
+        """Measure one repetition of a point and keep it, with INFO after it."""
         if self._tool is not None:
-            return measure_with_tool(
+            repetition = measure_with_tool(
                 self._tool,
                 given,
-                process,
-                control,
-                plan=plan,
+                server.process,
+                server.control,
+                plan=server.plan,
                 timing=self._timing,
                 origin_s=self._origin_s,
             )
-        return measure_repetition(
-            given,
-            process,
-            control,
-            plan=plan,
-            timing=self._timing,
-            seed=seed,
-            origin_s=self._origin_s,
-        )
+        else:
+            repetition = measure_repetition(
+                given,
+                server.process,
+                server.control,
+                plan=server.plan,
+                timing=self._timing,
+                seed=_SEED + number,
+                origin_s=self._origin_s,
+            )
+        self.repetitions.setdefault(given, []).append(repetition)
+        self.info[given] = server.control.info("all")
 
     def _plan(self, group: Sequence[Given]) -> CorePlan:
         return plan_cores(
@@ -296,6 +324,13 @@ class _Observation:
             f"{flags.count(flag)} of {total} repetitions are flagged `{flag}`"
             for flag in dict.fromkeys(flags)
         ]
+
+
+def _shuffled(points: Sequence[Given], number: int) -> list[Given]:
+    """The points in the order of repetition `number`, the same in every observation."""
+    order = list(points)
+    random.Random(f"{_SEED} {number}").shuffle(order)
+    return order
 
 
 @contextmanager

@@ -39,19 +39,20 @@ def test_quick_is_part_of_full() -> None:
 
 @pytest.mark.parametrize(("name", "limit_s"), [("quick", 75), ("full", 300)])
 def test_time(name: str, limit_s: float) -> None:
-    """Measured times, with a slow engine's loading: 400,000 SETs and as many GETs a second."""
+    """With the overheads and the time of loading (1.4 us a key) of a two-core machine."""
     timing = TIMINGS[name]
     points = design_points(name)
-    overhead_s = 0.03
-    total_s = 0.0
+    overhead_s = 0.015
+    total_s = loading_s = 0.0
     for point in points:
         warm_up_s = timing.warm_up_s if point.io_threads == 1 else timing.io_warm_up_s
         total_s += timing.repetitions * (
             warm_up_s + point.clients * 1e-4 + timing.window_s + overhead_s
         )
     for data_set in {point.data_set: point for point in points}.values():
-        total_s += 0.2 + data_set.keys / 400_000 * 1.4
-    assert total_s < limit_s
+        loading_s += 0.2 + data_set.keys * 1.4e-6
+    # A fifth more of measuring, should other work disturb every point.
+    assert loading_s + 1.2 * total_s < limit_s
 
 
 def test_memory_is_modest() -> None:

@@ -1,6 +1,7 @@
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_rates_from_info_leave_out_its_own_command() -> None:
 
 def test_a_thread_that_works_and_sleeps() -> None:
     tids: list[int] = []
-    go, done = threading.Event(), threading.Event()
+    go, worked, done = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
         tids.append(threading.get_native_id())
@@ -73,7 +74,7 @@ def test_a_thread_that_works_and_sleeps() -> None:
         end = time.thread_time() + 0.05
         while time.thread_time() < end:
             pass
-        time.sleep(0.001)  # brings the kernel's figure up to date
+        worked.set()
         done.wait()
 
     thread = threading.Thread(target=work)
@@ -82,12 +83,15 @@ def test_a_thread_that_works_and_sleeps() -> None:
         time.sleep(0.001)
     before = thread_usage(os.getpid(), tids[0])
     go.set()
-    time.sleep(0.3)
+    worked.wait()
+    time.sleep(0.05)
     used = thread_usage(os.getpid(), tids[0]).since(before)
     done.set()
     thread.join()
     assert 0.045e9 < used.cpu_ns < 0.08e9
     assert used.voluntary_switches >= 1
+    while Path(f"/proc/self/task/{tids[0]}").exists():  # join returns a little early
+        time.sleep(0.001)
     with pytest.raises(EngineError, match=f"thread {tids[0]}"):
         thread_usage(os.getpid(), tids[0])
 

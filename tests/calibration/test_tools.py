@@ -145,7 +145,7 @@ def test_observing_with_a_real_tool(tool: str, binary: Path, tmp_path: Path) -> 
     assert bundle.manifest.method.tool == tool
     (point,) = bundle.points
     assert len(bundle.manifest.left_out) == 1
-    (repetition,) = point.repetitions
+    repetition = point.repetitions[0]
     assert repetition.reads_per_request == pytest.approx(1 / 8, rel=0.05)
     assert repetition.main_thread_cpu_ns_per_request > 100
     assert repetition.generator_cpu_ns_per_request > 100
