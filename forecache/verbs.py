@@ -48,7 +48,7 @@ def simulate(
     OutOfRangeError
         When the model has no data for what is asked.
     """
-    from forecache.models.predict import simulate as run
+    from forecache.models.answers import simulate as run
 
     return run(scenario, seed=seed, progress=progress)
 
@@ -72,7 +72,7 @@ def recommend(
     InfeasibleError
         When no setting meets the scenario's `slo`.
     """
-    from forecache.models.predict import recommend as run
+    from forecache.models.answers import recommend as run
 
     return run(scenario, seed=seed, progress=progress)
 
@@ -84,7 +84,7 @@ def explain(
 
     Parameters and errors are those of `simulate`; the result is a plain dictionary.
     """
-    from forecache.models.predict import explain as run
+    from forecache.models.answers import explain as run
 
     return run(scenario, seed=seed, progress=progress)
 

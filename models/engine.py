@@ -45,6 +45,8 @@ class EngineWork:
         Per byte of the value: copies into and out of the engine's objects and buffers.
     kernel_scale
         Cost of the engine's socket calls against the host's micro-benchmark of the same calls.
+    wake_scale
+        Cost of sleeping in epoll_wait and of waking a sleeper, against the host's micro-benchmark.
     touch_scale
         Lines waited for against those the memory layout says.
     set_extra_touches
@@ -76,6 +78,7 @@ class EngineWork:
     set_instructions: float
     set_instructions_per_byte: float
     kernel_scale: float
+    wake_scale: float
     touch_scale: float
     set_extra_touches: float
     displaced_lines: float

@@ -21,9 +21,9 @@ from .node.setup import QUANTILES
 from .scenario import HotSetPopularity, Workload, Zipf
 
 LINE_BYTES = 64
-STREAM_PARALLELISM = 8
-"""Lines of one value that a core fetches at once after the first: adjacent-line and stride
-prefetchers run some lines ahead (assumed; 4 to 16 would be plausible)."""
+STREAM_PARALLELISM = 16
+"""Lines of one value that a core fetches at once after the first: a copy has many independent loads
+and prefetchers run ahead (assumed; 8 to 32 would be plausible)."""
 
 _POPULARITY_BINS = 24
 _SAMPLES = 4096

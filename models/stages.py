@@ -108,8 +108,17 @@ def command_structures(
             for s in lines
         ]
     scale = work.touch_scale
+    # A lone main thread that looks a pipeline's keys up in groups walks to the entries only; the
+    # batches that come back from I/O threads fetch the value as well.
+    lone = scenario.io_threads == 1
     return [
-        Structure(s.name, s.lines_per_key, s.touches * scale, s.followers, s.prefetched)
+        Structure(
+            s.name,
+            s.lines_per_key,
+            s.touches * scale,
+            s.followers,
+            s.prefetched and not (lone and s.name == "value"),
+        )
         for s in lines
     ]
 
@@ -210,9 +219,9 @@ def node_times(
         loop_ps=_ps(user(work.loop_instructions)),
         poll_ps=_ps(kernel * speed.epoll_wait_ns),
         poll_event_ps=_ps(kernel * speed.epoll_event_ns),
-        block_ps=_ps(speed.block_ns),
+        block_ps=_ps(work.wake_scale * speed.block_ns),
         wake_latency_ps=_ps(speed.wake_latency_ns),
-        wake_send_ps=_ps(speed.wake_send_ns),
+        wake_send_ps=_ps(work.wake_scale * speed.wake_send_ns),
         read_event_ps=_ps(user(work.read_instructions) + displaced_ns),
         recv_ps=_ps(kernel * recv_ns),
         send_ps=_ps(kernel * send_ns),

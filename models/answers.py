@@ -1,0 +1,312 @@
+"""The questions a scenario can be asked: simulate it, recommend a setting, explain where time goes."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.files import read_yaml
+from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.errors import InfeasibleError, InputError
+
+from .engine import EngineProfile, load_engine
+from .explain import stages_of
+from .generator import GeneratorProfile, load_generator
+from .node.simulate import warm_up_compiler
+from .predict import Prediction, Progress, System, predict_cases, warnings_of
+from .recommend import recommendation_of
+from .scenario import Case, Scenario, expand
+
+ScenarioSource = str | Path | Mapping[str, Any]
+
+
+def load_cases(
+    source: ScenarioSource,
+    *,
+    host: HostProfile | None = None,
+    engine: EngineProfile | None = None,
+    generator: GeneratorProfile | None = None,
+) -> list[tuple[Case, System]]:
+    """The cases of a scenario with the systems they name.
+
+    Parameters
+    ----------
+    source
+        Path of a scenario file, or its content.
+    host, engine, generator
+        Take the place of what the scenario names.
+
+    Raises
+    ------
+    InputError
+        The file, a field, the host, the engine or the tool is not known or not valid.
+    """
+    file = "scenario" if isinstance(source, Mapping) else str(source)
+    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    if host is not None:
+        data["host"] = host.id
+    if engine is not None:
+        data["engine"], data["engine_version"] = engine.engine, engine.version
+    cases = expand(data, file=file)
+    hosts: dict[str, HostProfile] = {}
+    engines: dict[tuple[str, str | None], EngineProfile] = {}
+    tools: dict[str, GeneratorProfile] = {}
+    systems = []
+    for case in cases:
+        scenario = case.scenario
+        if host is None and scenario.host is None:
+            raise InputError(f"{file}: field host: found null; valid is a host's name or file.")
+        name = scenario.host or ""
+        try:
+            if name not in hosts:
+                hosts[name] = host or load_host(name)
+            key = (scenario.engine, scenario.engine_version)
+            if key not in engines:
+                engines[key] = engine or load_engine(*key)
+            tool = scenario.load_generator.tool
+            if tool not in tools:
+                tools[tool] = generator or load_generator(tool)
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+        systems.append((case, System(hosts[name], engines[key], tools[tool])))
+    return systems
+
+
+def provenance(*, seed: int) -> dict[str, Any]:
+    """What made a result: versions, platform, seed, time."""
+    import numba
+
+    import forecache
+
+    return {
+        "forecache_version": forecache.__version__,
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "seed": seed,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def point_of(prediction: Prediction, limits: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """One predicted point as a plain dictionary.
+
+    Parameters
+    ----------
+    limits
+        Throughput at which a station would limit, where that is known better than from how busy
+        it is at this point.
+    """
+    results = [metrics.result for metrics in prediction.nominal]
+    io_threads = np.mean([r.io_thread_utilisation for r in results], axis=0).tolist()
+    following = prediction.next_bottleneck
+    if following is not None and limits and following["name"] in limits:
+        following = {**following, "at_rps": limits[following["name"]]}
+    names = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
+    return {
+        "given": prediction.case.given,
+        **{name: prediction.estimate(name) for name in names},
+        "main_thread_utilisation": prediction.utilisation["main thread"],
+        "io_thread_utilisation": io_threads,
+        "load_generator_utilisation": prediction.utilisation["load generator"],
+        "network_utilisation": prediction.utilisation["network"],
+        "server_cpu_us_per_request": float(
+            np.mean([r.server_cpu_us_per_request for r in results])
+        ),
+        "active_threads": round(float(np.mean([r.final_active_threads for r in results]))),
+        "bottleneck": prediction.bottleneck,
+        "next_bottleneck": following,
+        "verdict": prediction.verdict,
+        "warnings": warnings_of(prediction.case.scenario, prediction.system),
+        "stages": stages_of(prediction),
+        "uncertainty": prediction.parts("throughput_rps"),
+    }
+
+
+def main_thread_limits(
+    predictions: Sequence[Prediction], *, seed: int
+) -> list[dict[str, float]]:
+    """For points that I/O threads limit, what the main thread could do with enough of them."""
+    limits: list[dict[str, float]] = []
+    known: dict[str, float] = {}
+    for prediction in predictions:
+        scenario = prediction.case.scenario
+        if prediction.bottleneck != "I/O threads":
+            limits.append({})
+            continue
+        many = min(prediction.system.engine.max_io_threads, 16)
+        ample = scenario.model_copy(update={"io_threads": many})
+        key = ample.model_dump_json()
+        if key not in known:
+            case = Case(given={}, scenario=ample)
+            [best] = predict_cases(
+                [(case, prediction.system)], seed=seed, draws=0, replications=1, requests=20_000
+            )
+            known[key] = best.mean("throughput_rps")
+        limits.append({"main thread": max(known[key], prediction.mean("throughput_rps"))})
+    return limits
+
+
+def _predict(
+    systems: list[tuple[Case, System]], *, seed: int, progress: Progress | None
+) -> tuple[list[Prediction], list[dict[str, Any]]]:
+    warm_up_compiler(progress or (lambda _line: None))
+    predictions = predict_cases(systems, seed=seed, progress=progress)
+    limits = main_thread_limits(predictions, seed=seed)
+    return predictions, [point_of(p, known) for p, known in zip(predictions, limits, strict=True)]
+
+
+def _head(scenario: Scenario, system: System) -> dict[str, Any]:
+    host, engine = system.host, system.engine
+    return {
+        "scenario": scenario.model_dump(mode="json", exclude_none=True),
+        "host": {
+            "id": host.id,
+            "title": host.title,
+            "cores": scenario.cores or host.speed().cores,
+            "kind": "measured" if host.captured is not None else "catalogue",
+        },
+        "engine": {
+            "id": engine.id,
+            "title": engine.title,
+            "version": engine.version,
+            "depth": engine.observed.depth if engine.observed else "prior",
+        },
+    }
+
+
+def simulate(
+    scenario: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Simulate every point of a scenario's sweep; see `point_of` for a point."""
+    systems = load_cases(scenario)
+    _, points = _predict(systems, seed=seed, progress=progress)
+    head = _head(systems[0][0].scenario, systems[0][1])
+    return {**head, "points": points, "provenance": provenance(seed=seed)}
+
+
+def recommend(
+    scenario: ScenarioSource,
+    *,
+    seed: int = 1,
+    progress: Progress | None = None,
+    host: HostProfile | None = None,
+    engine: EngineProfile | None = None,
+) -> dict[str, Any]:
+    """What `simulate` returns, and the number of I/O threads to run.
+
+    Raises
+    ------
+    InputError
+        The scenario sweeps something else than io_threads.
+    InfeasibleError
+        No candidate meets the scenario's SLO.
+    """
+    systems = load_cases(scenario, host=host, engine=engine)
+    file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
+    if any(set(case.given) - {"io_threads"} for case, _ in systems):
+        swept = sorted({name for case, _ in systems for name in case.given})
+        raise InputError(
+            f"{file}: found a sweep over {', '.join(swept)}; recommend takes a sweep over "
+            "io_threads only, simulate takes any."
+        )
+    if len(systems) == 1:
+        systems = _candidates(systems[0])
+    predictions, points = _predict(systems, seed=seed, progress=progress)
+    head = _head(systems[0][0].scenario, systems[0][1])
+    recommendation = recommendation_of(predictions, points)
+    result = {
+        **head,
+        "points": points,
+        "recommendation": recommendation,
+        "provenance": provenance(seed=seed),
+    }
+    slo = recommendation["slo"]
+    if slo is not None and not slo["met"]:
+        raise InfeasibleError(
+            f"{file}: no setting of io_threads meets the slo ({slo['asked']}); the closest is "
+            f"io-threads {recommendation['setting']['io_threads']} with {slo['reached']}."
+        )
+    return result
+
+
+def _candidates(only: tuple[Case, System]) -> list[tuple[Case, System]]:
+    """The thread counts worth comparing where the scenario names one: all that fit the cores."""
+    case, system = only
+    cores = case.scenario.cores or system.host.speed().cores
+    top = max(1, min(system.engine.max_io_threads, cores, 16))
+    counts = [n for n in range(1, top + 1) if n <= 4 or n % 2 == 0]
+    return [
+        (
+            Case(
+                given={"io_threads": count},
+                scenario=case.scenario.model_copy(update={"io_threads": count}),
+            ),
+            system,
+        )
+        for count in counts
+    ]
+
+
+def load_curve(
+    system: System, scenario: Scenario, capacity_rps: float, *, seed: int = 1
+) -> list[dict[str, Any]]:
+    """Points under open-loop load at shares of a capacity, from light load to beyond it.
+
+    Each point is one of `point_of` with `offered_rps`.
+    """
+    shares = (0.05, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97, 1.03)
+    cases = []
+    for share in shares:
+        rate = share * capacity_rps
+        workload = scenario.workload.model_copy(
+            update={"arrival": "open_loop", "rate_rps": rate, "pipeline": 1, "think_us": 0.0}
+        )
+        given = {"offered_rps": rate}
+        cases.append(
+            (Case(given=given, scenario=scenario.model_copy(update={"workload": workload})), system)
+        )
+    predictions = predict_cases(cases, seed=seed, draws=0, replications=3, requests=30_000)
+    return [
+        {"offered_rps": prediction.case.given["offered_rps"], **point_of(prediction)}
+        for prediction in predictions
+    ]
+
+
+def explain(
+    scenario: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Where the time of a request goes at each point, and where each number comes from."""
+    systems = load_cases(scenario)
+    _, points = _predict(systems, seed=seed, progress=progress)
+    case, system = systems[0]
+    numbers = []
+    for name, leaf in system.engine.work.items():
+        numbers.append({"name": f"engine.{name}", **_leaf(leaf)})
+    for name, leaf in system.generator.work.items():
+        numbers.append({"name": f"load_generator.{name}", **_leaf(leaf)})
+    for name, leaf in system.host.quantities().items():
+        numbers.append({"name": f"host.{name}", **_leaf(leaf)})
+    head = _head(case.scenario, system)
+    return {**head, "points": points, "numbers": numbers, "provenance": provenance(seed=seed)}
+
+
+def _leaf(leaf: Any) -> dict[str, Any]:
+    value = leaf.value
+    return {
+        "value": value if value is None or math.isfinite(value) else None,
+        "unit": leaf.unit,
+        "low": leaf.low,
+        "high": leaf.high,
+        "kind": leaf.kind,
+        "source": leaf.source,
+        "method": leaf.method,
+    }

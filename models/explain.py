@@ -1,0 +1,88 @@
+"""Where the time of a request goes: each step's CPU time per request, by thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .node.simulate import NodeResult
+from .predict import Prediction
+
+_PS_PER_US = 1e6
+
+
+def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
+    """CPU time per request of each step, in microseconds, at the nominal numbers.
+
+    Steps are counted by the simulation and priced with the durations it used. Spinning is left
+    out: it is time nobody needs.
+    """
+    result = prediction.nominal[0].result
+    if result.completions == 0:
+        return []
+    inputs = prediction.system.inputs(prediction.case.scenario)
+    times = inputs.times()
+    scenario = prediction.case.scenario
+    threaded = scenario.io_threads > 1
+    kinds = np.bincount(times.code_by_draw, minlength=len(times.parse_by_code_ps))
+    shares = kinds / kinds.sum()
+
+    def per_request(counter: str) -> float:
+        return result.counters[counter] / result.completions
+
+    def mean(table: np.ndarray) -> float:
+        return float(np.dot(shares, table))
+
+    inline_reads = per_request("inline_reads")
+    reads = per_request("reads")
+    writes = per_request("writes")
+    offloaded_reads = max(0.0, reads - inline_reads)
+    offloaded_writes = max(0.0, writes - per_request("inline_writes"))
+    by_io = offloaded_reads / reads if reads > 0 else 0.0
+    front = "I/O" if by_io > 0.5 else "main"
+    found = per_request("prefetched_keys")
+    batches = per_request("prefetch_batches")
+    copied_kib = mean(times.request_bytes_by_code) / 1024, mean(times.reply_bytes_by_code) / 1024
+    looking = _prefetching_ps(result, times.prefetch_by_keys_ps)
+    waiting = (1.0 - min(1.0, found)) * mean(times.stall_ps.mean(axis=1))
+    waiting += min(1.0, found) * mean(times.prefetched_stall_by_code_ps)
+    rows = [
+        ("read", front, reads * (times.read_event_ps + times.recv_ps)
+         + copied_kib[0] * times.copy_ps_per_kib),
+        ("parse", front if scenario.workload.pipeline == 1 else "main",
+         mean(times.parse_by_code_ps)),
+        ("look up ahead", "main", looking if batches or found else 0.0),
+        ("execute", "main", mean(times.execute_by_code_ps)),
+        ("wait for memory", "main", waiting),
+        ("write", front, writes * (times.write_event_ps + times.send_ps)
+         + copied_kib[1] * times.copy_ps_per_kib),
+        ("wake the receiver", front, per_request("paid_wakes") * times.wake_send_ps),
+        ("sleep and wake up", "main", per_request("blocks") * times.block_ps),
+    ]
+    if threaded:
+        jobs = offloaded_reads + offloaded_writes
+        rows += [
+            ("hand over", "main", jobs * times.push_ps + offloaded_writes * times.done_ps),
+            ("take over", "I/O", jobs * times.pop_ps),
+        ]
+    else:
+        rows.append(("event loop", "main", per_request("loops") * times.loop_ps
+                     + per_request("polls") * times.poll_ps + reads * times.poll_event_ps))
+    return [
+        {"stage": stage, "thread": thread, "us_per_request": time_ps / _PS_PER_US}
+        for stage, thread, time_ps in rows
+        if time_ps > 0
+    ]
+
+
+def _prefetching_ps(result: NodeResult, prefetch_by_keys_ps: np.ndarray) -> float:
+    """Time of batched look-ups per request: as if every batch had the mean number of keys."""
+    keys = result.counters["prefetched_keys"]
+    if keys == 0:
+        return 0.0
+    limit = len(prefetch_by_keys_ps) - 1
+    batches = max(result.counters["prefetch_batches"], keys / limit)
+    mean_keys = min(float(limit), max(2.0, keys / batches))
+    time_ps = float(np.interp(mean_keys, np.arange(limit + 1), prefetch_by_keys_ps))
+    return batches * time_ps / result.completions

@@ -1,0 +1,214 @@
+"""Which number of I/O threads to run, what it costs to be off by some, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .predict import Prediction
+from .scenario import Scenario
+
+KNEE = 0.95
+"""The knee is the first setting that reaches this share of the best throughput."""
+
+GOOD_ENOUGH = 0.97
+"""The fewest threads that reach this share of the best are recommended: every further one costs a
+core for less than the model can tell apart."""
+
+_SLO_NAMES = ("p50_ms", "p99_ms", "p999_ms")
+
+
+def recommendation_of(
+    predictions: Sequence[Prediction], points: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """The recommended setting among predicted ones that differ in io_threads.
+
+    Parameters
+    ----------
+    predictions, points
+        In step: a point is the plain dictionary of a prediction.
+
+    Returns
+    -------
+    dict
+        setting, knee, throughput_rps, regret (one entry per other candidate), bottleneck,
+        next_bottleneck, measure_next, conf, benchmark_command, slo, headroom_rps,
+        cost_usd_per_million_requests.
+    """
+    order = sorted(range(len(points)), key=lambda i: predictions[i].case.scenario.io_threads)
+    predictions = [predictions[i] for i in order]
+    points = [points[i] for i in order]
+    inside = [i for i, point in enumerate(points) if not _outside(point)] or list(range(len(points)))
+    meets = [i for i in inside if _meets(predictions[i])]
+    candidates = meets or inside
+    throughput = [prediction.mean("throughput_rps") for prediction in predictions]
+    best = max(throughput[i] for i in candidates)
+    knee = next(i for i in inside if throughput[i] >= KNEE * max(throughput[j] for j in inside))
+    if meets:
+        chosen = next(i for i in candidates if throughput[i] >= GOOD_ENOUGH * best)
+    else:
+        chosen = min(inside, key=lambda i: _slo_excess(predictions[i]))
+    prediction, point = predictions[chosen], points[chosen]
+    scenario = prediction.case.scenario
+    return {
+        "setting": {"io_threads": scenario.io_threads},
+        "knee": {"io_threads": predictions[knee].case.scenario.io_threads},
+        "throughput_rps": prediction.estimate("throughput_rps"),
+        "regret": [
+            _regret(predictions, points, chosen, i) for i in range(len(points)) if i != chosen
+        ],
+        "bottleneck": point["bottleneck"],
+        "next_bottleneck": point["next_bottleneck"],
+        "measure_next": _measure_next(prediction),
+        "conf": _configuration(prediction),
+        "benchmark_command": benchmark_command(scenario),
+        "slo": _slo(prediction, bool(meets)),
+        "headroom_rps": _headroom(prediction, point),
+        "cost_usd_per_million_requests": _cost(prediction),
+    }
+
+
+def _outside(point: dict[str, Any]) -> bool:
+    return any(
+        "outside" in warning or "are ignored" in warning for warning in point["warnings"]
+    )
+
+
+def _slo_excess(prediction: Prediction) -> float:
+    slo = prediction.case.scenario.slo
+    if slo is None:
+        return 0.0
+    asked = [(name, getattr(slo, name)) for name in _SLO_NAMES]
+    return max(
+        (prediction.mean(name) / limit - 1.0 for name, limit in asked if limit is not None),
+        default=0.0,
+    )
+
+
+def _meets(prediction: Prediction) -> bool:
+    return _slo_excess(prediction) <= 0.0
+
+
+def _slo(prediction: Prediction, met: bool) -> dict[str, Any] | None:
+    slo = prediction.case.scenario.slo
+    if slo is None:
+        return None
+    asked = {name: getattr(slo, name) for name in _SLO_NAMES if getattr(slo, name) is not None}
+    return {
+        **asked,
+        "met": met,
+        "asked": ", ".join(f"{name[:-3]} at most {limit:g} ms" for name, limit in asked.items()),
+        "reached": ", ".join(f"{name[:-3]} {prediction.mean(name):.3g} ms" for name in asked),
+    }
+
+
+def _regret(
+    predictions: Sequence[Prediction], points: Sequence[dict[str, Any]], chosen: int, other: int
+) -> dict[str, Any]:
+    """What is lost by another setting, from differences under the same draws."""
+    mine, theirs = predictions[chosen], predictions[other]
+    loss = 1.0 - theirs.mean("throughput_rps") / mine.mean("throughput_rps")
+    ratios = theirs.log_draws("throughput_rps") - mine.log_draws("throughput_rps")
+    spread = 1.96 * float(np.std(ratios, ddof=1)) if len(ratios) > 1 else 0.0
+    log_ratio = math.log(max(1e-9, 1.0 - loss))
+    return {
+        "io_threads": theirs.case.scenario.io_threads,
+        "throughput_loss": loss,
+        "low": 1.0 - math.exp(log_ratio + spread),
+        "high": 1.0 - math.exp(log_ratio - spread),
+        "why_not": _why_not(mine, theirs, points[other], loss),
+    }
+
+
+def _why_not(
+    mine: Prediction, theirs: Prediction, point: dict[str, Any], loss: float
+) -> str:
+    fewer = theirs.case.scenario.io_threads < mine.case.scenario.io_threads
+    threads = abs(theirs.case.scenario.io_threads - mine.case.scenario.io_threads)
+    if _outside(point):
+        return str(next(w for w in point["warnings"] if "outside" in w or "ignored" in w))
+    if not _meets(theirs) and _meets(mine):
+        slo = _slo(theirs, False) or {}
+        return f"misses the slo: {slo.get('reached')}"
+    if fewer:
+        limit = point["bottleneck"]
+        if limit == "main thread":
+            return "the main thread still does the socket work itself"
+        if limit == "none":
+            return "reaches less, without any station being saturated"
+        return f"{limit} are the limit" if limit.endswith("s") else f"the {limit} is the limit"
+    if loss > 0.01:
+        return f"loses throughput: {threads} more thread{'s' * (threads > 1)} to hand work to"
+    return f"{threads} more core{'s' * (threads > 1)} busy for no throughput worth having"
+
+
+def _headroom(prediction: Prediction, point: dict[str, Any]) -> float | None:
+    """Requests a second more until the present limit, where the point is not at it."""
+    if point["bottleneck"] != "none":
+        return 0.0
+    following = point["next_bottleneck"]
+    if following is None:
+        return None
+    return max(0.0, float(following["at_rps"]) - prediction.mean("throughput_rps"))
+
+
+def _cost(prediction: Prediction) -> float | None:
+    price = prediction.system.host.speed().price_usd_per_hour
+    throughput = prediction.mean("throughput_rps")
+    if not math.isfinite(price) or throughput <= 0:
+        return None
+    return price / 3600 / throughput * 1e6
+
+
+def _measure_next(prediction: Prediction) -> str:
+    """Which measurement would narrow the answer most: what the spread comes from."""
+    parts = prediction.parts("throughput_rps")
+    if prediction.system.engine.observed is None:
+        return "observe the engine: its work rests on assumptions (forecache observe, calibrate)"
+    if parts["parameters"] > parts["discrepancy"]:
+        if prediction.system.host.captured is None:
+            return (
+                "profile the real host: its kernel and memory costs are catalogue ranges "
+                "(forecache profile)"
+            )
+        return "repeat the observation on a quiet machine, with more repetitions (--design full)"
+    return "run the benchmark command below once: it checks the model where you need it"
+
+
+def _configuration(prediction: Prediction) -> str:
+    scenario, engine = prediction.case.scenario, prediction.system.engine
+    lines = [f"io-threads {scenario.io_threads}"]
+    if scenario.io_threads > 1 and engine.policy == "asynchronous":
+        if engine.version.startswith("8.0"):
+            lines.append("io-threads-do-reads yes")
+        batch = scenario.prefetch_batch
+        if batch is not None and batch != engine.prefetch_batch:
+            lines.append(f"prefetch-batch-max-size {batch}")
+    return "\n".join(lines) + "\n"
+
+
+def benchmark_command(scenario: Scenario) -> str:
+    """A command that measures what was predicted, to be run from the load generator's host."""
+    workload = scenario.workload
+    value = round(workload.mean_value_bytes)
+    threads = scenario.generator_threads
+    if 0.0 < workload.get_fraction < 1.0:
+        per_thread = max(1, workload.clients // threads)
+        sets = round((1 - workload.get_fraction) * 100)
+        gets = 100 - sets
+        divisor = math.gcd(sets, gets)
+        return (
+            f"memtier_benchmark -s HOST -p 6379 -t {threads} -c {per_thread} "
+            f"--pipeline {workload.pipeline} --ratio {sets // divisor}:{gets // divisor} "
+            f"-d {value} --key-prefix=key: --key-minimum=1 --key-maximum={workload.keys} "
+            "--key-pattern=R:R --test-time=60 --hide-histogram"
+        )
+    command = "get" if workload.get_fraction == 1.0 else "set"
+    requests = 20_000_000
+    return (
+        f"valkey-benchmark -h HOST -p 6379 --threads {threads} -c {workload.clients} "
+        f"-P {workload.pipeline} -t {command} -d {value} -r {workload.keys} -n {requests}"
+    )
