@@ -277,6 +277,7 @@ _ENGINE_FACTORS = {
     "parse_instructions_per_byte": "set_bytes",
     "set_instructions_per_byte": "set_bytes",
     "kernel_scale": "kernel",
+    "wake_scale": "wake",
     "touch_scale": "touch",
     "set_extra_touches": "set_touch",
     "displaced_lines": "displaced",

@@ -204,7 +204,7 @@ def calibrate(
     InputError
         When the bundle is damaged or incomplete.
     """
-    from forecache.calibration.fit import calibrate as run
+    from forecache.calibration.calibrate import calibrate as run
 
     return run(Path(bundle), host=host, progress=progress)
 

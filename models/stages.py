@@ -220,7 +220,7 @@ def node_times(
         poll_ps=_ps(kernel * speed.epoll_wait_ns),
         poll_event_ps=_ps(kernel * speed.epoll_event_ns),
         block_ps=_ps(work.wake_scale * speed.block_ns),
-        wake_latency_ps=_ps(speed.wake_latency_ns),
+        wake_latency_ps=_ps(_after_send_ns(speed)),
         wake_send_ps=_ps(work.wake_scale * speed.wake_send_ns),
         read_event_ps=_ps(user(work.read_instructions) + displaced_ns),
         recv_ps=_ps(kernel * recv_ns),
@@ -257,6 +257,14 @@ def node_times(
         code_by_draw=code_table(kinds),
         jitter=jitter_table(),
     )
+
+
+def _after_send_ns(speed: HostSpeed) -> float:
+    """From the end of a send that wakes a sleeper until it runs.
+
+    A host's wake latency counts from the start of that send, and the send itself is simulated.
+    """
+    return max(speed.syscall_ns, speed.wake_latency_ns - speed.tcp_send_ns - speed.wake_send_ns)
 
 
 def _ps(time_ns: float) -> int:
