@@ -172,7 +172,8 @@ def _add_command(
         parts["get"] += kind.share * (work.parse_instructions + work.get_instructions) / rate
         parts["get_bytes"] += kind.share * size * work.get_instructions_per_byte / rate
     else:
-        parts["set"] += kind.share * (work.parse_instructions + work.set_instructions) / rate
+        whole = work.parse_instructions + work.set_instructions + work.value_instructions
+        parts["set"] += kind.share * whole / rate
         per_byte = work.parse_instructions_per_byte + work.set_instructions_per_byte
         parts["set_bytes"] += kind.share * size * per_byte / rate
     memory = command_memory(kind, scenario, engine, work, speed)
@@ -272,14 +273,15 @@ _ENGINE_FACTORS = {
     "write_instructions": "event",
     "parse_instructions": "get",
     "get_instructions": "get",
-    "set_instructions": "set",
+    "set_instructions": "get",
+    "value_instructions": "set",
     "get_instructions_per_byte": "get_bytes",
     "parse_instructions_per_byte": "set_bytes",
     "set_instructions_per_byte": "set_bytes",
     "kernel_scale": "kernel",
     "wake_scale": "wake",
     "touch_scale": "touch",
-    "set_extra_touches": "set_touch",
+    "value_touches": "set_touch",
     "displaced_lines": "displaced",
     "prefetch_instructions_per_key": "prefetch",
 }
@@ -295,6 +297,8 @@ _TOGETHER = {
     "write_instructions": "reading and writing are told apart by their prior share only",
     "parse_instructions": "parsing and execution are told apart by their prior share only",
     "get_instructions": "parsing and execution are told apart by their prior share only",
+    "set_instructions": "taken as GET's, whose look-up it shares",
+    "value_instructions": "what a SET takes beyond a GET",
     "parse_instructions_per_byte": "parsing and execution share one factor",
     "set_instructions_per_byte": "parsing and execution share one factor",
     "request_instructions": "requests and replies share one factor",
@@ -337,15 +341,17 @@ def fitted_profile(
     }
     get_total = (prior.work["parse_instructions"].best + prior.work["get_instructions"].best)
     get_total *= fit.factor("get")
-    set_total = (prior.work["parse_instructions"].best + prior.work["set_instructions"].best)
-    set_total *= fit.factor("set")
+    set_names = ("parse_instructions", "set_instructions", "value_instructions")
+    set_total = sum(prior.work[name].best for name in set_names) * fit.factor("set")
     parse = GET_PARSE_SHARE * get_total
     values = {
         name: prior.work[name].best * fit.factor(factor) for name, factor in followed.items()
     }
     values["parse_instructions"] = parse
     values["get_instructions"] = get_total - parse
-    values["set_instructions"] = max(set_total - parse, 0.1 * set_total)
+    # A SET finds its key as a GET does; what it takes beyond is its value's.
+    values["set_instructions"] = values["get_instructions"]
+    values["value_instructions"] = max(set_total - get_total, 0.05 * set_total)
     for name, factor in followed.items():
         error = fit.relative_error(factor)
         work[name] = _fitted_leaf(name, work[name], values[name], error, factor, fit, what)

@@ -41,6 +41,9 @@ class EngineWork:
         Per readable client and per client written to, around the system call.
     parse_instructions, get_instructions, set_instructions
         Per command; the data in the nearest caches.
+    value_instructions
+        What a SET does beyond finding its key: allocating the new value, releasing the old one.
+        I/O threads, where there are any, do both.
     parse_instructions_per_byte, get_instructions_per_byte, set_instructions_per_byte
         Per byte of the value: copies into and out of the engine's objects and buffers.
     kernel_scale
@@ -49,8 +52,8 @@ class EngineWork:
         Cost of sleeping in epoll_wait and of waking a sleeper, against the host's micro-benchmark.
     touch_scale
         Lines waited for against those the memory layout says.
-    set_extra_touches
-        Lines a SET waits for beyond a look-up: the old value it frees, the allocator's books.
+    value_touches
+        Lines a SET waits for beyond a look-up: the old value it releases, the allocator's books.
     displaced_lines
         Lines that a thread's system calls have to fetch again per readable client when all its
         look-ups miss the caches: what is looked up pushes out what the calls use.
@@ -63,9 +66,11 @@ class EngineWork:
     read_lines, write_lines
         Fetched from the main thread's core by an I/O thread per read or write job.
     reply_lines_per_line
-        Share of a reply's own lines that the writing I/O thread waits for.
-    execute_lines, done_lines
-        Fetched from I/O threads' cores by the main thread per command and per finished write.
+        Share of a reply's own lines that a thread waits for: the main thread when it writes into a
+        buffer an I/O thread has read, the I/O thread when it reads what the main thread wrote.
+    execute_lines, set_lines, done_lines
+        Fetched from I/O threads' cores by the main thread per command, more per SET, and per
+        finished write.
     """
 
     loop_instructions: float
@@ -77,10 +82,11 @@ class EngineWork:
     get_instructions_per_byte: float
     set_instructions: float
     set_instructions_per_byte: float
+    value_instructions: float
     kernel_scale: float
     wake_scale: float
     touch_scale: float
-    set_extra_touches: float
+    value_touches: float
     displaced_lines: float
     prefetch_instructions_per_key: float
     push_instructions: float
@@ -92,6 +98,7 @@ class EngineWork:
     write_lines: float
     reply_lines_per_line: float
     execute_lines: float
+    set_lines: float
     done_lines: float
 
 

@@ -66,12 +66,15 @@ class MemoryTimes:
         (limit + 1,) a batched look-up of so many keys, without its instructions.
     miss_share
         Mean share of touches that reach DRAM.
+    last_touch_ns
+        Mean wait for the first line of the last structure, the value's.
     """
 
     stall_ns: np.ndarray
     prefetched_stall_ns: float
     prefetch_ns: np.ndarray
     miss_share: float
+    last_touch_ns: float
 
 
 def popularity_bins(workload: Workload) -> list[tuple[float, float]]:
@@ -167,6 +170,9 @@ def memory_times(
 
     data_bytes = float(lines[:-1].sum()) * LINE_BYTES
     walk_ns = speed.tlb_walk_ns * max(0.0, 1.0 - speed.tlb_reach_bytes / max(data_bytes, 1.0))
+    if workload.key_pattern == "sequential":
+        # Data written in the order in which they are visited lie on pages that were just used.
+        walk_ns = 0.0
     near_ns = max(0.0, speed.l3_ns - speed.l2_ns)
     far_ns = max(near_ns, speed.dram_ns - speed.l2_ns) + walk_ns
     mean_ns = near_ns * (in_l3 - in_l2) + far_ns * (1.0 - in_l3)
@@ -201,7 +207,8 @@ def memory_times(
     ]
     total = float(touches_array.sum())
     miss_share = float(np.dot(touches_array, misses)) / total if total else 0.0
-    return MemoryTimes(stall, left, prefetch, miss_share)
+    last_ns = float(np.dot(shares, mean_ns[-count:]))
+    return MemoryTimes(stall, left, prefetch, miss_share, last_ns)
 
 
 def _stall_quantiles(

@@ -39,6 +39,9 @@ branch."""
 
 PILOT_REQUESTS = 3000
 
+_ROUND_TRIPS = 25
+"""Round trips of every client a closed-loop window holds at least."""
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -147,6 +150,9 @@ def window(inputs: Inputs, times: NodeTimes, *, requests: int, seed: int) -> tup
                 break
             guess_ps = guess_ps * 2
         rate = max(pilot.throughput_rps, 1.0)
+    if workload.arrival == "closed_loop":
+        # Clients tend to move in step, so a window holds many of their round trips.
+        requests = max(requests, _ROUND_TRIPS * workload.clients * workload.pipeline)
     measured_ps = math.ceil(requests / rate * _PS_PER_S)
     round_trips_ps = math.ceil(10 * workload.clients * workload.pipeline / rate * _PS_PER_S)
     if workload.arrival == "open_loop":

@@ -98,15 +98,8 @@ def command_structures(
         key_bytes=workload.key_bytes,
         value_bytes=kind.value_bytes,
     )
-    if kind.command == "set" and work.set_extra_touches > 0:
-        lines.append(Structure("freed value", lines[-1].lines_per_key, work.set_extra_touches))
-    if workload.key_pattern == "sequential":
-        # Entries and values lie in the order in which they were written, so a visitor in that
-        # order finds them on lines and pages it has just used or a prefetcher has brought.
-        lines = [
-            s if s.name == "bucket" else Structure(s.name, s.lines_per_key, s.touches / 4)
-            for s in lines
-        ]
+    if kind.command == "set" and scenario.io_threads == 1 and work.value_touches > 0:
+        lines.append(Structure("old value", lines[-1].lines_per_key, work.value_touches))
     scale = work.touch_scale
     # A lone main thread that looks a pipeline's keys up in groups walks to the entries only; the
     # batches that come back from I/O threads fetch the value as well.
@@ -194,19 +187,36 @@ def node_times(
     looked_up = looked_up + keys * user(work.prefetch_instructions_per_key)
     looked_up[:2] = 0.0
 
+    lone = scenario.io_threads == 1
     mean_reply = float(np.dot(shares, [kind.reply_bytes for kind in kinds]))
     reply_lines = mean_reply * scenario.workload.pipeline / LINE_BYTES * work.reply_lines_per_line
 
-    def parse_ns(kind: CommandKind) -> float:
-        size = kind.value_bytes if kind.command == "set" else 0
-        return user(work.parse_instructions + size * work.parse_instructions_per_byte)
+    def transfer_ns(kind: CommandKind) -> float:
+        """Lines of the reply buffer and of a SET's value that come from an I/O thread's core."""
+        if lone:
+            return 0.0
+        if kind.command == "set":
+            return work.set_lines * line_ns
+        return kind.reply_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
+
+    def parse_ns(kind: CommandKind, waits: MemoryTimes) -> float:
+        if kind.command == "get":
+            return user(work.parse_instructions)
+        copied = kind.value_bytes * work.parse_instructions_per_byte
+        own = user(work.parse_instructions + copied)
+        # The thread that reads a client allocates its values and releases what they replace.
+        return own if lone else own + value_ns(waits)
+
+    def value_ns(waits: MemoryTimes) -> float:
+        return user(work.value_instructions) + work.value_touches * waits.last_touch_ns
 
     def execute_ns(kind: CommandKind) -> float:
         if kind.command == "get":
             base, per_byte = work.get_instructions, work.get_instructions_per_byte
         else:
             base, per_byte = work.set_instructions, work.set_instructions_per_byte
-        return user(base + kind.value_bytes * per_byte)
+            base += work.value_instructions if lone else 0.0
+        return user(base + kind.value_bytes * per_byte) + transfer_ns(kind)
 
     # Only a thread that looks keys up itself pushes its own lines out.
     displaced = work.displaced_lines if scenario.io_threads == 1 else 0.0
@@ -247,7 +257,7 @@ def node_times(
         generator_request_ps=_ps(generator_user(generator.request_instructions)),
         one_way_ps=_ps(speed.network_one_way_us * 1000),
         wire_ps_per_kib=_ps(nic_ns_per_kib),
-        parse_by_code_ps=_table([parse_ns(kind) for kind in kinds]),
+        parse_by_code_ps=_table([parse_ns(k, m) for k, m in zip(kinds, memory, strict=True)]),
         execute_by_code_ps=_table([execute_ns(kind) for kind in kinds]),
         stall_ps=_table([m.stall_ns for m in memory]),
         prefetched_stall_by_code_ps=_table([m.prefetched_stall_ns for m in memory]),
