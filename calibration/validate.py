@@ -334,7 +334,7 @@ def _drawn_inputs(
     nominal = system.inputs(scenario)
     kept = ("push_instructions", "pop_instructions", "done_instructions", "scan_instructions",
             "collect_instructions", "read_lines", "write_lines", "execute_lines", "done_lines",
-            "reply_lines_per_line", "touch_scale", "prefetch_instructions_per_key")
+            "set_lines", "shared_lines", "reply_lines_per_line", "touch_scale", "prefetch_instructions_per_key")
     work = replace(nominal.work, **{name: getattr(drawn.work, name) for name in kept})
     memory = ("l3_ns", "dram_ns", "parallel_misses", "network_one_way_us")
     speed = replace(nominal.speed, **{name: getattr(drawn.speed, name) for name in memory})

@@ -65,6 +65,10 @@ class EngineWork:
         response.
     read_lines, write_lines
         Fetched from the main thread's core by an I/O thread per read or write job.
+    shared_lines
+        Lines that I/O threads write in turn, fetched per request when there are two or more; half
+        as many again for a SET, whose value is a third burst of allocations besides the arguments'
+        making and release.
     reply_lines_per_line
         Share of a reply's own lines that a thread waits for: the main thread when it writes into a
         buffer an I/O thread has read, the I/O thread when it reads what the main thread wrote.
@@ -96,6 +100,7 @@ class EngineWork:
     collect_instructions: float
     read_lines: float
     write_lines: float
+    shared_lines: float
     reply_lines_per_line: float
     execute_lines: float
     set_lines: float

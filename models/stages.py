@@ -9,13 +9,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from forecache.hwprofiles.schema import HostSpeed
 
 from .engine import EngineProfile, EngineWork
 from .generator import GeneratorWork
 from .layouts import structures
-from .memory import LINE_BYTES, MemoryTimes, Structure, memory_times
+from .memory import LINE_BYTES, CacheTimes, MemoryTimes, Structure, cache_times, memory_times
 from .node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .scenario import Scenario
 
@@ -79,11 +80,9 @@ def code_table(kinds: list[CommandKind]) -> np.ndarray:
 
 def jitter_table(variation: float = KERNEL_VARIATION) -> np.ndarray:
     """(256,) quantiles of a log-normal factor of mean one, in units of 1 / `JITTER_ONE`."""
-    from scipy.stats import norm
-
     sigma = math.sqrt(math.log1p(variation**2))
     quantiles = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    factor = np.exp(sigma * norm.ppf(quantiles))
+    factor = np.exp(sigma * ndtri(quantiles))
     return np.rint(factor / factor.mean() * JITTER_ONE).astype(np.int64)
 
 
@@ -99,7 +98,7 @@ def command_structures(
         value_bytes=kind.value_bytes,
     )
     if kind.command == "set" and scenario.io_threads == 1 and work.value_touches > 0:
-        lines.append(Structure("old value", lines[-1].lines_per_key, work.value_touches))
+        lines.append(Structure("old value", 0.0, work.value_touches))
     scale = work.touch_scale
     # A lone main thread that looks a pipeline's keys up in groups walks to the entries only; the
     # batches that come back from I/O threads fetch the value as well.
@@ -188,6 +187,7 @@ def node_times(
     looked_up[:2] = 0.0
 
     lone = scenario.io_threads == 1
+    shared_lines = work.shared_lines if scenario.io_threads > 2 else 0.0
     mean_reply = float(np.dot(shares, [kind.reply_bytes for kind in kinds]))
     reply_lines = mean_reply * scenario.workload.pipeline / LINE_BYTES * work.reply_lines_per_line
 
@@ -208,7 +208,8 @@ def node_times(
         return own if lone else own + value_ns(waits)
 
     def value_ns(waits: MemoryTimes) -> float:
-        return user(work.value_instructions) + work.value_touches * waits.last_touch_ns
+        waiting = work.value_touches * waits.last_touch_ns + shared_lines / 2 * line_ns
+        return user(work.value_instructions) + waiting
 
     def execute_ns(kind: CommandKind) -> float:
         if kind.command == "get":
@@ -241,7 +242,7 @@ def node_times(
         push_ps=_ps(user(work.push_instructions) + work.execute_lines * line_ns / 2),
         pop_ps=_ps(
             user(work.pop_instructions)
-            + (work.read_lines + work.write_lines + reply_lines) * line_ns / 2
+            + (work.read_lines + work.write_lines + shared_lines + reply_lines) * line_ns / 2
         ),
         scan_ps=_ps(user(work.scan_instructions)),
         done_ps=_ps(user(work.done_instructions) + work.done_lines * line_ns),
