@@ -10,7 +10,9 @@ overlap up to the misses a core sustains.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import brentq, least_squares
@@ -26,6 +28,9 @@ STREAM_PARALLELISM = 16
 and prefetchers run ahead (assumed; 8 to 32 would be plausible)."""
 
 _POPULARITY_BINS = 24
+_SUMMED_RANKS = 1000
+"""Ranks up to which Zipf's law is summed rank by rank; beyond it an integral is as good."""
+
 _SAMPLES = 4096
 
 
@@ -36,7 +41,8 @@ class Structure:
     Attributes
     ----------
     lines_per_key
-        How many lines the structure has for each key.
+        How many lines the structure has for each key; 0 for another touch of the lines of the
+        structure before it.
     touches
         How many of its lines one command waits for, one after the other.
     followers
@@ -50,6 +56,23 @@ class Structure:
     touches: float
     followers: float = 0.0
     prefetched: bool = True
+
+
+@dataclass(frozen=True)
+class CacheTimes:
+    """How long a line that nobody touches stays in a cache: Che's characteristic time, in requests.
+
+    Attributes
+    ----------
+    l2_requests, l3_requests
+        Of the second and the last level; infinite where everything fits.
+    data_bytes
+        What all keys take in memory, as far as a look-up walks through it.
+    """
+
+    l2_requests: float
+    l3_requests: float
+    data_bytes: float
 
 
 @dataclass(frozen=True)
@@ -88,88 +111,145 @@ def popularity_bins(workload: Workload) -> list[tuple[float, float]]:
         edges = np.unique(np.geomspace(1, keys + 1, _POPULARITY_BINS + 1).astype(np.int64))
         s = popularity.zipf
 
-        def mass(low: float, high: float) -> float:
-            # The sum over ranks low to high - 1 by the midpoint integral.
+        def mass(low: int, high: int) -> float:
+            # The sum over ranks low to high - 1; the midpoint integral is good for high ranks.
+            if low < _SUMMED_RANKS:
+                middle = min(high, _SUMMED_RANKS)
+                head = float(np.sum(np.arange(low, middle, dtype=float) ** -s))
+                return head + (mass(middle, high) if high > middle else 0.0)
             if abs(s - 1.0) < 1e-9:
                 return math.log((high - 0.5) / (low - 0.5))
             return ((high - 0.5) ** (1 - s) - (low - 0.5) ** (1 - s)) / (1 - s)
 
-        weights = [mass(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        weights = [mass(a, b) for a, b in pairwise(edges)]
         total = sum(weights)
         return [
-            (float(b - a), w / total)
-            for a, b, w in zip(edges[:-1], edges[1:], weights, strict=True)
+            (float(b - a), weight / total)
+            for (a, b), weight in zip(pairwise(edges), weights, strict=True)
         ]
     return [(keys, 1.0)]
 
 
-def hit_shares(
+def characteristic_requests(
     lines: np.ndarray, rates: np.ndarray, capacity_lines: float
-) -> np.ndarray:
-    """Share of touches of each class of lines that a cache of least recently used lines holds.
+) -> float:
+    """Requests after which a line that was not touched again has left a cache (Che et al. 2002).
+
+    It is the time in which as many different lines are touched as the cache holds; the cache evicts
+    the least recently used line.
 
     Parameters
     ----------
     lines : (n,)
-        Number of lines in each class.
+        Number of lines in each class of equally popular lines.
     rates : (n,)
         Touches of the whole class per request.
     capacity_lines
         Lines the cache holds.
+
+    Returns
+    -------
+    float
+        Infinite if all lines that are ever touched fit, 0 for a cache of no lines.
     """
-    known = lines > 0
-    if lines[known].sum() <= capacity_lines:
-        return np.ones_like(lines)
-    each = np.where(known, rates / np.maximum(lines, 1e-12), 0.0)
+    touched = (lines > 0) & (rates > 0)
+    lines, each = lines[touched], rates[touched] / lines[touched]
+    if lines.sum() <= capacity_lines:
+        return math.inf
+    if capacity_lines <= 0:
+        return 0.0
 
-    def filled(log_time: float) -> float:
-        held = lines * -np.expm1(-each * math.exp(log_time))
-        return float(held.sum()) - capacity_lines
+    def excess(log_time: float) -> float:
+        return float((lines * -np.expm1(-each * math.exp(log_time))).sum()) - capacity_lines
 
-    touched = each > 0
-    if lines[touched].sum() <= capacity_lines:
-        return np.where(touched, 1.0, 0.0)
     low, high = -20.0, 20.0
-    while filled(high) < 0:
+    while excess(low) > 0:
+        low -= 10.0
+    while excess(high) < 0:
         high += 10.0
-    time = math.exp(brentq(filled, low, high, xtol=1e-6))
-    shares: np.ndarray = -np.expm1(-each * time)
-    return shares
+    return math.exp(brentq(excess, low, high, xtol=1e-6))
 
 
-def memory_times(
-    structures: list[Structure],
+def hit_shares(each: np.ndarray, requests: float) -> np.ndarray:
+    """Share of touches that a cache holds, of lines touched `each` times per request.
+
+    Parameters
+    ----------
+    requests
+        The cache's characteristic time.
+    """
+    if math.isinf(requests):
+        return np.ones_like(each)
+    return np.asarray(-np.expm1(-each * requests))
+
+
+def cache_times(
+    population: Sequence[tuple[float, Sequence[Structure]]],
     workload: Workload,
     speed: HostSpeed,
     *,
-    batch_limit: int,
     other_lines: float,
     other_touches: float,
+) -> CacheTimes:
+    """How long the caches of a host hold a line under a workload.
+
+    Parameters
+    ----------
+    population
+        Share of the keys and the structures of each of them, for every size of value.
+    other_lines, other_touches
+        Lines besides the data that compete for the caches (code, connection and socket buffers),
+        and how many of them each request touches.
+    """
+    rows = [
+        (weight * s.lines_per_key * keys, weight * s.touches * (1.0 + s.followers) * share)
+        for weight, structures in population
+        for s in structures
+        for keys, share in popularity_bins(workload)
+        if s.lines_per_key > 0
+    ]
+    lines, rates = np.array([*rows, (other_lines, other_touches)]).T
+    return CacheTimes(
+        l2_requests=characteristic_requests(lines, rates, speed.l2_bytes / LINE_BYTES),
+        l3_requests=characteristic_requests(lines, rates, speed.l3_bytes / LINE_BYTES),
+        data_bytes=float(lines[:-1].sum()) * LINE_BYTES,
+    )
+
+
+def memory_times(
+    structures: Sequence[Structure],
+    workload: Workload,
+    speed: HostSpeed,
+    caches: CacheTimes,
+    *,
+    batch_limit: int,
 ) -> MemoryTimes:
-    """What the commands of a workload wait for, beyond the second-level cache.
+    """What one kind of command waits for, beyond the second-level cache.
 
     Waits inside the first two levels are part of the execution itself (`user_ipc`).
 
     Parameters
     ----------
+    structures
+        What the command walks through, in order.
     batch_limit
         The largest batch of keys that is looked up together.
-    other_lines, other_touches
-        Lines besides the data that compete for the caches (code, connection and socket buffers),
-        and how many of them each request touches.
     """
     bins = popularity_bins(workload)
-    classes = [(s, keys, share) for s in structures for keys, share in bins]
-    lines = np.array([s.lines_per_key * keys for s, keys, _ in classes] + [other_lines])
-    width = [1.0 + s.followers for s, _, _ in classes]
-    rates = [s.touches * w * share for (s, _, share), w in zip(classes, width, strict=True)]
-    rates_array = np.array([*rates, other_touches])
-    in_l2 = hit_shares(lines, rates_array, speed.l2_bytes / LINE_BYTES)[:-1]
-    shared_lines = speed.l3_bytes / LINE_BYTES
-    in_l3 = np.maximum(hit_shares(lines, rates_array, shared_lines)[:-1], in_l2)
+    count = len(bins)
+    shares = np.array([share for _, share in bins])
+    each = np.zeros(len(structures) * count)
+    for index, s in enumerate(structures):
+        rows = slice(index * count, (index + 1) * count)
+        if s.lines_per_key > 0:
+            touches = s.touches * (1.0 + s.followers)
+            each[rows] = [share * touches / (keys * s.lines_per_key) for keys, share in bins]
+        elif index > 0:
+            each[rows] = each[(index - 1) * count : index * count]
+    in_l2 = hit_shares(each, caches.l2_requests)
+    in_l3 = np.maximum(hit_shares(each, caches.l3_requests), in_l2)
 
-    data_bytes = float(lines[:-1].sum()) * LINE_BYTES
-    walk_ns = speed.tlb_walk_ns * max(0.0, 1.0 - speed.tlb_reach_bytes / max(data_bytes, 1.0))
+    walk_ns = speed.tlb_walk_ns * beyond(speed.tlb_reach_bytes, caches.data_bytes)
     if workload.key_pattern == "sequential":
         # Data written in the order in which they are visited lie on pages that were just used.
         walk_ns = 0.0
@@ -178,15 +258,15 @@ def memory_times(
     mean_ns = near_ns * (in_l3 - in_l2) + far_ns * (1.0 - in_l3)
 
     follower_ns = mean_ns / STREAM_PARALLELISM
-    count = len(bins)
-    shares = np.array([share for _, share in bins])
-    left = 0.0
+    left = whole_ns = 0.0
     levels: list[tuple[float, float, float]] = []
     for index, structure in enumerate(structures):
         rows = slice(index * count, (index + 1) * count)
         mean = float(np.dot(shares, mean_ns[rows]))
         missed = float(np.dot(shares, 1.0 - in_l2[rows]))
-        left += structure.touches * structure.followers * float(np.dot(shares, follower_ns[rows]))
+        later = structure.touches * structure.followers * float(np.dot(shares, follower_ns[rows]))
+        left += later
+        whole_ns += structure.touches * mean + later
         if structure.prefetched:
             levels.append((structure.touches, missed, mean))
         else:
@@ -200,6 +280,11 @@ def memory_times(
             waves = max(1.0 - (1.0 - missed) ** keys, keys * missed / speed.parallel_misses)
             prefetch[keys] += touches * waves * mean / missed
     stall = _stall_quantiles(structures, shares, in_l2, in_l3, near_ns, far_ns, follower_ns)
+    # The table is what the simulation adds up: its mean is made exact.
+    if stall.any():
+        stall *= whole_ns / stall.mean()
+    else:
+        stall[-1] = whole_ns * len(stall)
     touches_array = np.array([s.touches for s in structures])
     misses = [
         float(np.dot(shares, 1.0 - in_l3[i * count : (i + 1) * count]))
@@ -211,8 +296,13 @@ def memory_times(
     return MemoryTimes(stall, left, prefetch, miss_share, last_ns)
 
 
+def beyond(reach_bytes: float, data_bytes: float) -> float:
+    """Share of random touches of data that lie outside what is reached."""
+    return max(0.0, 1.0 - reach_bytes / max(data_bytes, 1.0))
+
+
 def _stall_quantiles(
-    structures: list[Structure],
+    structures: Sequence[Structure],
     shares: np.ndarray,
     in_l2: np.ndarray,
     in_l3: np.ndarray,
@@ -233,14 +323,11 @@ def _stall_quantiles(
                 continue
             happens = random.random(_SAMPLES) < weight
             where = random.random(_SAMPLES)
-            wait = np.where(where < in_l2[rows], 0.0, np.where(where < in_l3[rows], near_ns, far_ns))
+            beyond_l2 = np.where(where < in_l3[rows], near_ns, far_ns)
+            wait = np.where(where < in_l2[rows], 0.0, beyond_l2)
             total += happens * (wait + structure.followers * follower_ns[rows])
     quantiles = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    table = np.quantile(total, quantiles)
-    # Keep the mean exact: the table is what the simulation adds up.
-    if table.mean() > 0:
-        table *= total.mean() / table.mean()
-    return np.asarray(table)
+    return np.asarray(np.quantile(total, quantiles))
 
 
 def with_effective_l3(speed: HostSpeed, host: HostProfile) -> HostSpeed:
@@ -260,10 +347,13 @@ def with_effective_l3(speed: HostSpeed, host: HostProfile) -> HostSpeed:
     if len(bytes_) < 4 or low >= high or near >= far:
         return speed
     beyond_l2 = 1.0 - np.minimum(1.0, speed.l2_bytes / bytes_)
+    # The curve was captured on small pages.
+    walks = np.array([beyond(speed.tlb_reach_bytes, size) for size in bytes_])
+    far_ns = speed.dram_ns + speed.tlb_walk_ns * walks
 
     def misfit(logs: np.ndarray) -> np.ndarray:
         held = np.minimum(1.0, math.exp(logs[0]) / bytes_)
-        beyond_l3 = held * math.exp(logs[1]) + (1 - held) * speed.dram_ns
+        beyond_l3 = held * math.exp(logs[1]) + (1 - held) * far_ns
         return np.log(((1 - beyond_l2) * speed.l2_ns + beyond_l2 * beyond_l3) / measured)
 
     start = [(low + high) / 2, (near + far) / 2]

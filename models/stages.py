@@ -115,27 +115,52 @@ def command_structures(
     ]
 
 
+def workload_caches(
+    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
+) -> CacheTimes:
+    """How long the host's caches hold a line while keys of all sizes compete for them."""
+    workload = scenario.workload
+    population = [
+        (weight, command_structures(CommandKind("get", size, weight), scenario, engine, work))
+        for size, weight in workload.sizes
+    ]
+    return cache_times(
+        population,
+        workload,
+        speed,
+        other_lines=RESIDENT_LINES + workload.clients * CONNECTION_LINES,
+        other_touches=RESIDENT_TOUCHES + CONNECTION_LINES / workload.pipeline,
+    )
+
+
 def command_memory(
     kind: CommandKind,
     scenario: Scenario,
     engine: EngineProfile,
     work: EngineWork,
     speed: HostSpeed,
+    caches: CacheTimes | None = None,
 ) -> MemoryTimes:
-    """What one kind of command waits for; see `memory`."""
-    workload = scenario.workload
+    """What one kind of command waits for; see `memory`.
+
+    Parameters
+    ----------
+    caches
+        From `workload_caches`, where several kinds share them.
+    """
     return memory_times(
         command_structures(kind, scenario, engine, work),
-        workload,
+        scenario.workload,
         speed,
+        caches or workload_caches(scenario, engine, work, speed),
         batch_limit=prefetch_batch(scenario, engine),
-        other_lines=RESIDENT_LINES + workload.clients * CONNECTION_LINES,
-        other_touches=RESIDENT_TOUCHES + CONNECTION_LINES / workload.pipeline,
     )
 
 
 def prefetch_batch(scenario: Scenario, engine: EngineProfile) -> int:
-    """Keys of one batched look-up; one means none."""
+    """Keys of one batched look-up; one means none, as always where the engine has no such thing."""
+    if engine.prefetch_batch == 0:
+        return 1
     given = scenario.prefetch_batch
     return max(1, engine.prefetch_batch if given is None else given)
 
@@ -178,7 +203,8 @@ def node_times(
     around_ns = generator_user(generator.batch_instructions) / 2
     around_ns += generator.batch_syscalls * generator_speed.syscall_ns / 2
 
-    memory = [command_memory(kind, scenario, engine, work, speed) for kind in kinds]
+    caches = workload_caches(scenario, engine, work, speed)
+    memory = [command_memory(kind, scenario, engine, work, speed, caches) for kind in kinds]
     shares = np.array([kind.share for kind in kinds])
     batch = prefetch_batch(scenario, engine)
     looked_up = np.sum([s * m.prefetch_ns for s, m in zip(shares, memory, strict=True)], axis=0)
