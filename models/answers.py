@@ -194,12 +194,7 @@ def simulate(
 
 
 def recommend(
-    scenario: ScenarioSource,
-    *,
-    seed: int = 1,
-    progress: Progress | None = None,
-    host: HostProfile | None = None,
-    engine: EngineProfile | None = None,
+    scenario: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
 ) -> dict[str, Any]:
     """What `simulate` returns, and the number of I/O threads to run.
 
@@ -210,8 +205,28 @@ def recommend(
     InfeasibleError
         No candidate meets the scenario's SLO.
     """
-    systems = load_cases(scenario, host=host, engine=engine)
     file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
+    result = compare_threads(load_cases(scenario), file=file, seed=seed, progress=progress)
+    slo = result["recommendation"]["slo"]
+    if slo is not None and not slo["met"]:
+        threads = result["recommendation"]["setting"]["io_threads"]
+        raise InfeasibleError(
+            f"{file}: no setting of io_threads meets the slo ({slo['asked']}); the closest is "
+            f"io-threads {threads} with {slo['reached']}."
+        )
+    return result
+
+
+def compare_threads(
+    systems: list[tuple[Case, System]], *, file: str, seed: int, progress: Progress | None
+) -> dict[str, Any]:
+    """Points and recommendation for cases that differ in io_threads, whether or not any meets an SLO.
+
+    Raises
+    ------
+    InputError
+        The cases differ in something else.
+    """
     if any(set(case.given) - {"io_threads"} for case, _ in systems):
         swept = sorted({name for case, _ in systems for name in case.given})
         raise InputError(
@@ -219,28 +234,18 @@ def recommend(
             "io_threads only, simulate takes any."
         )
     if len(systems) == 1:
-        systems = _candidates(systems[0])
+        systems = thread_candidates(*systems[0])
     predictions, points = _predict(systems, seed=seed, progress=progress)
-    head = _head(systems[0][0].scenario, systems[0][1])
-    recommendation = recommendation_of(predictions, points)
-    result = {
-        **head,
+    return {
+        **_head(systems[0][0].scenario, systems[0][1]),
         "points": points,
-        "recommendation": recommendation,
+        "recommendation": recommendation_of(predictions, points),
         "provenance": provenance(seed=seed),
     }
-    slo = recommendation["slo"]
-    if slo is not None and not slo["met"]:
-        raise InfeasibleError(
-            f"{file}: no setting of io_threads meets the slo ({slo['asked']}); the closest is "
-            f"io-threads {recommendation['setting']['io_threads']} with {slo['reached']}."
-        )
-    return result
 
 
-def _candidates(only: tuple[Case, System]) -> list[tuple[Case, System]]:
-    """The thread counts worth comparing where the scenario names one: all that fit the cores."""
-    case, system = only
+def thread_candidates(case: Case, system: System) -> list[tuple[Case, System]]:
+    """The thread counts worth comparing where nothing names them: all that fit the cores."""
     cores = case.scenario.cores or system.host.speed().cores
     top = max(1, min(system.engine.max_io_threads, cores, 16))
     counts = [n for n in range(1, top + 1) if n <= 4 or n % 2 == 0]
@@ -293,7 +298,7 @@ def explain(
         numbers.append({"name": f"engine.{name}", **_leaf(leaf)})
     for name, leaf in system.generator.work.items():
         numbers.append({"name": f"load_generator.{name}", **_leaf(leaf)})
-    for name, leaf in system.host.quantities().items():
+    for name, leaf in system.host.quantities():
         numbers.append({"name": f"host.{name}", **_leaf(leaf)})
     head = _head(case.scenario, system)
     return {**head, "points": points, "numbers": numbers, "provenance": provenance(seed=seed)}

@@ -152,6 +152,7 @@ class EngineProfile(_Record):
     reuse: Reuse | None = None
     work: dict[str, Quantity]
     covariance: dict[str, dict[str, float]] | None = None
+    """Of what was fitted, each number relative to its value."""
     discrepancy: float | None = Field(default=None, ge=0)
     generator: dict[str, Quantity] | None = None
 

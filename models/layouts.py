@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from scipy.special import gammaln
+
 from .memory import LINE_BYTES, Structure
 
 LAYOUTS = ("dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value")
@@ -17,12 +20,9 @@ LAYOUTS = ("dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value")
 _EMBEDDED_STRING_BYTES = 44
 """OBJ_ENCODING_EMBSTR_SIZE_LIMIT: up to here a value lies in its object (object.c)."""
 
-_ENTRIES_PER_BUCKET = 4.8
-"""Mean load of a 64-byte bucket of 7 slots: it grows at 7 and starts again at 3.2 (hashtable.c)."""
-
-_CHILD_SHARE = 0.06
-"""Look-ups that go on to a child bucket at that load: 0.11 children a bucket hold one entry each
-beyond the sixth, of 4.8 (Poisson occupancy)."""
+_BUCKET_SLOTS = 7
+"""Entries of a 64-byte bucket; one slot points to a child bucket when there are more
+(hashtable.c)."""
 
 
 def size_class(size_bytes: int) -> int:
@@ -39,11 +39,29 @@ def sds_bytes(length: int) -> int:
     return header + length + 1
 
 
+def hash_table_load(keys: int) -> float:
+    """Mean entries per top-level bucket: the table doubles when 7 a bucket are exceeded."""
+    buckets = 1
+    while keys > _BUCKET_SLOTS * buckets:
+        buckets *= 2
+    return keys / buckets
+
+
+def child_share(load: float) -> float:
+    """Share of look-ups that go on to a child bucket, with Poisson occupancy.
+
+    A bucket of more than 7 entries keeps six of them and the way to a child.
+    """
+    occupancy = np.arange(_BUCKET_SLOTS + 1, 64)
+    chance = np.exp(occupancy * math.log(load) - load - gammaln(occupancy + 1.0))
+    return float(np.sum((occupancy - _BUCKET_SLOTS + 1) * chance)) / load
+
+
 def _value(value_bytes: int) -> list[Structure]:
     """The object of a value and, unless it lies inside, its string."""
     if value_bytes <= _EMBEDDED_STRING_BYTES:
         size = size_class(16 + 3 + value_bytes + 1)
-        return [Structure("value object", max(size, 1) / LINE_BYTES, 1.0)]
+        return [Structure("value object", size / LINE_BYTES, 1.0)]
     return [Structure("value object", 16 / LINE_BYTES, 1.0), _string(value_bytes)]
 
 
@@ -77,13 +95,19 @@ def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> l
             embedded = size_class(8 + 8 + 1 + 3 + key_bytes + 1)
             chain = [Structure("entry", embedded / LINE_BYTES, entries)]
         return [bucket, *chain, *_value(value_bytes)]
-    bucket = Structure("bucket", 1.0 / _ENTRIES_PER_BUCKET, 1.0 + _CHILD_SHARE)
-    header = 8 if layout == "hashtable_embedded_value" else 16
-    limit = 128 if layout == "hashtable_embedded_value" else 64
-    inside = header + 1 + sds_bytes(key_bytes) + 3 + value_bytes + 1
+    load = hash_table_load(keys)
+    bucket = Structure("bucket", 1.0 / load, 1.0 + child_share(load))
+    if layout == "hashtable_embedded_value":
+        # The value takes the place of the pointer to it.
+        limit, fixed, value = 128, 8, max(8, 3 + value_bytes + 1)
+    else:
+        limit, fixed, value = 64, 16, 3 + value_bytes + 1
+    inside = fixed + 1 + sds_bytes(key_bytes) + value
     if inside <= limit:
         size = size_class(inside)
         followers = max(0.0, (inside - LINE_BYTES) / LINE_BYTES)
         return [bucket, Structure("entry", size / LINE_BYTES, 1.0, followers=followers)]
-    size = size_class(16 + 1 + sds_bytes(key_bytes))
+    # Long keys get room for an expiry time in advance (object.c).
+    reserved = 8 if key_bytes >= 128 else 0
+    size = size_class(16 + 1 + sds_bytes(key_bytes) + reserved)
     return [bucket, Structure("entry", size / LINE_BYTES, 1.0), _string(value_bytes)]

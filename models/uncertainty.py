@@ -1,8 +1,8 @@
 """Draws of uncertain numbers: of a host's leaves, an engine's work, a load generator's work.
 
 A range is read as the middle 95% of a log-normal (split at the value where the range is uneven). A
-fitted engine brings the covariance of what was fitted, on the log scale, which replaces the ranges
-of those numbers.
+fitted engine brings the covariance of what was fitted, relative to each number, which replaces the
+ranges of those numbers; draws below zero count as zero.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def draw_engine(engine: EngineProfile, random: np.random.Generator) -> dict[str,
         matrix = np.array([[fitted[a].get(b, 0.0) for b in names] for a in names])
         steps = random.multivariate_normal(np.zeros(len(names)), matrix, method="eigh")
         for name, step in zip(names, steps, strict=True):
-            drawn[name] = engine.work[name].best * math.exp(float(step))
+            drawn[name] = engine.work[name].best * max(0.0, 1.0 + float(step))
     return drawn
 
 

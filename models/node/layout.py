@@ -94,9 +94,10 @@ CLIENT_WORDS = 16
     AVAILABLE_PS,  # from when on a restarted thread takes jobs
     FETCHED,  # keys of the present batch that were fetched ahead and not yet used
     AGAIN,  # 1: the second look at finished jobs in this turn
+    TAKEN_PS,  # until when a due request already taken counts as waiting
     BUSY_PS,  # useful work inside the measured window
     ON_CPU_PS,  # useful work and spinning inside the measured window
-) = range(15)
+) = range(16)
 THREAD_WORDS = 16
 # fmt: on
 

@@ -4,7 +4,7 @@ from numba import njit
 
 from forecache.sim.calendar import INFINITY_PS, schedule
 from forecache.sim.histogram import record
-from forecache.sim.stamped_rings import first_stamp, length, pop, push
+from forecache.sim.stamped_rings import capacity, first_stamp, length, pop, push
 from forecache.sim.streams import draw4, exponential_ps, to_unit
 
 from .. import layout as at
@@ -196,7 +196,9 @@ def generator_step(m, histogram, calendar, agent, now):
     polled = work(m, agent, now, extra_ps + polling_ps)
     if m[at.SAME_HOST]:
         return polled
-    # On another host nothing the first client's handling depends on changes before it begins.
+    # On another host nothing the first client's handling depends on changes before it begins. If it
+    # is a request that fell due, it counts as still in the ring until then.
+    m[me + at.TAKEN_PS] = polled if tasks == found else 0
     return next_in_snapshot(m, histogram, agent, polled)
 
 
@@ -220,10 +222,13 @@ def source_step(m, calendar, agent, now):
         client = source
         generator = client % m[at.GENERATORS]
         following = INFINITY_PS
-    if not push(m, m[at.TASKS] + generator * m[at.TASK_WORDS], now, client):
+    tasks = m[at.TASKS] + generator * m[at.TASK_WORDS]
+    thread = thread_row(m, m[at.IO_THREADS] + generator)
+    taken_early = 1 if now < m[thread + at.TAKEN_PS] else 0
+    if length(m, tasks) + taken_early >= capacity(m, tasks):
         count(m, at.OVERFLOWS, now, 1)
         return following
-    thread = thread_row(m, m[at.IO_THREADS] + generator)
+    push(m, tasks, now, client)
     if m[thread + at.ASLEEP]:
         m[thread + at.ASLEEP] = 0
         schedule(calendar, m[at.IO_THREADS] + generator, now)

@@ -191,8 +191,8 @@ def begin_turn(m, now):
     ):
         m[me + at.PHASE] = SPINNING
         m[me + at.SINCE_PS] = now
-        # Spinning ends at the latest with the turn that samples the load.
-        turns = (m[at.NEXT_SAMPLE_PS] - now) // m[at.LOOP_PS]
+        # Spinning ends at the latest with the turn that samples the load, at or after its time.
+        turns = (m[at.NEXT_SAMPLE_PS] - now - 1) // m[at.LOOP_PS]
         return now + turns * m[at.LOOP_PS]
     m[me + at.PHASE] = LOOPED
     return now + m[at.LOOP_PS]

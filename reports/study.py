@@ -1,0 +1,173 @@
+"""The main job: from this host and a real engine on it to a recommendation and its report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from forecache.calibration.calibrate import calibrate
+from forecache.calibration.observe import observe
+from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.files import dump_yaml, write_text_atomic
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.answers import (
+    ScenarioSource,
+    compare_threads,
+    load_cases,
+    load_curve,
+    provenance,
+    thread_candidates,
+)
+from forecache.models.engine import EngineProfile
+from forecache.models.predict import System
+from forecache.models.scenario import Case
+
+from .html import render_html
+
+Progress = Callable[[str], None]
+
+REPORT = "report.html"
+THIS_HOST = "this host"
+
+
+def study(
+    scenario: ScenarioSource,
+    *,
+    out: Path,
+    engine: str | None = None,
+    design: str = "quick",
+    seed: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Profile this host, observe an engine on it, calibrate, predict, recommend, write the report.
+
+    The engine that is observed here is the one predicted, on this host and on the scenario's:
+    work is the engine's, speed the host's.
+
+    Parameters
+    ----------
+    scenario
+        Path or content of a scenario; its host is the second target.
+    out
+        Folder for report.html, study.json, host.yaml, engine.yaml and the observation bundle. It
+        appears when everything is there; an earlier study there is replaced.
+    engine
+        Binary to observe; the embedded engine if left out.
+    design
+        `quick` or `full`, of the observation.
+
+    Returns
+    -------
+    dict
+        What the report shows, and `report`, the path of the HTML file.
+    """
+    say = progress or (lambda _line: None)
+    started = time.monotonic()
+    systems = load_cases(scenario)  # a mistake in it should not cost the observation
+    out.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        say("1 of 4: profiling this host")
+        host = capture_host(progress=say)
+        write_text_atomic(work / "host.yaml", host.to_yaml())
+        say("2 of 4: observing a real engine")
+        bundle = observe(
+            engine=engine, design=design, out=work / "bundle", host=host, progress=say
+        )
+        say("3 of 4: calibrating")
+        profile, calibration = calibrate(bundle.path, host=host, progress=say)
+        write_text_atomic(
+            work / "engine.yaml", dump_yaml(profile.model_dump(mode="json", exclude_none=True))
+        )
+        say("4 of 4: predicting")
+        targets = [
+            _target(THIS_HOST, _here(systems, host, profile), seed=seed, progress=say),
+            _target(
+                systems[0][0].scenario.host or "scenario",
+                [(case, System(s.host, profile, s.generator)) for case, s in systems],
+                seed=seed,
+                progress=say,
+            ),
+        ]
+        result = {
+            "title": f"How many I/O threads for {profile.engine} {profile.version}?",
+            "created": provenance(seed=seed)["date"],
+            "scenario_name": _name(scenario),
+            "targets": targets,
+            "calibration": calibration,
+            "host_profile": _host_rows(host),
+            "provenance": {
+                **provenance(seed=seed),
+                "host": host.id,
+                "engine": profile.id,
+                "elapsed_s": round(time.monotonic() - started, 1),
+                "bundle": "bundle/",
+                "command": f"forecache study {_name(scenario)} --out {out}",
+            },
+        }
+        write_text_atomic(work / "study.json", json.dumps(result, indent=1, default=str))
+        write_text_atomic(work / REPORT, render_html(result))
+        if out.exists():
+            shutil.rmtree(out)
+        work.chmod(0o755)
+        work.rename(out)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    return {**result, "report": str(out / REPORT)}
+
+
+def _name(scenario: ScenarioSource) -> str:
+    return "scenario" if isinstance(scenario, Mapping) else str(scenario)
+
+
+def _here(
+    systems: list[tuple[Case, System]], host: HostProfile, engine: EngineProfile
+) -> list[tuple[Case, System]]:
+    """The scenario's workload on this host, at every number of threads its cores allow."""
+    case, system = systems[0]
+    scenario = case.scenario.model_copy(update={"host": host.id, "cores": None, "io_threads": 1})
+    here = System(host, engine, system.generator)
+    return thread_candidates(Case(given={}, scenario=scenario), here)
+
+
+def _target(
+    name: str, systems: list[tuple[Case, System]], *, seed: int, progress: Progress
+) -> dict[str, Any]:
+    """Curve, recommendation and latency under load for one host."""
+    answer = compare_threads(systems, file=name, seed=seed, progress=progress)
+    threads = answer["recommendation"]["setting"]["io_threads"]
+    case, system = next(
+        (c, s) for c, s in systems if c.scenario.io_threads == threads
+    )
+    point = next(p for p in answer["points"] if p["given"].get("io_threads", 1) == threads)
+    progress(f"latency against load at io-threads {threads}")
+    curve = load_curve(system, case.scenario, point["throughput_rps"]["value"], seed=seed)
+    warnings = sorted({warning for p in answer["points"] for warning in p["warnings"]})
+    return {"name": name, **answer, "load_curve": curve, "warnings": warnings}
+
+
+def _host_rows(host: HostProfile) -> dict[str, Any]:
+    """The host's numbers for the report's table, and its latency by working set."""
+    rows = [
+        {
+            "name": name,
+            "value": leaf.value,
+            "unit": leaf.unit,
+            "low": leaf.low,
+            "high": leaf.high,
+            "kind": leaf.kind,
+        }
+        for name, leaf in host.quantities()
+    ]
+    curve = host.latency_curve
+    return {
+        "id": host.id,
+        "rows": rows,
+        "latency_curve": [list(point) for point in curve.points] if curve is not None else [],
+    }
