@@ -7,13 +7,21 @@ number or word may be replaced by `{sweep: [...]}`; several sweeps make their pr
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from forecache.hwprofiles.files import parse
 from forecache.sim.errors import InputError
+
+
+MOST_OUTSTANDING = 2_000_000
+"""Requests that all clients may have on the way: a run keeps some 50 bytes for each."""
+
+MOST_POINTS = 10_000
+"""Points of a sweep."""
 
 
 class _Record(BaseModel):
@@ -39,7 +47,7 @@ class WeightedSizes(_Record):
 
     distribution: Literal["weighted"] = "weighted"
     values: list[Annotated[int, Field(ge=0, le=512 * 2**20)]] = Field(min_length=1, max_length=32)
-    weights: list[Annotated[float, Field(gt=0)]] = Field(min_length=1)
+    weights: list[Annotated[float, Field(gt=0, le=1e9)]] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _paired(self) -> WeightedSizes:
@@ -111,6 +119,11 @@ class Workload(_Record):
             raise ValueError("rate_rps with arrival open_loop, and only there")
         if self.arrival == "open_loop" and (self.pipeline != 1 or self.think_us):
             raise ValueError("pipeline 1 and no think_us with arrival open_loop")
+        if self.clients * self.pipeline > MOST_OUTSTANDING:
+            raise ValueError(
+                f"clients times pipeline of at most {MOST_OUTSTANDING} "
+                f"(found {self.clients * self.pipeline})"
+            )
         return self
 
     @property
@@ -156,6 +169,12 @@ class Slo(_Record):
     p99_ms: float | None = Field(default=None, gt=0)
     p999_ms: float | None = Field(default=None, gt=0)
 
+    @model_validator(mode="after")
+    def _some(self) -> Slo:
+        if self.p50_ms is None and self.p99_ms is None and self.p999_ms is None:
+            raise ValueError("at least one of p50_ms, p99_ms, p999_ms")
+        return self
+
 
 class Scenario(_Record):
     """One case: everything a simulation of one point needs to be told."""
@@ -181,6 +200,18 @@ class Scenario(_Record):
         """Threads of the load generator: as given, else what the tool would be run with."""
         threads = self.load_generator.threads or 16
         return min(threads, self.workload.clients)
+
+    @property
+    def same_host(self) -> bool:
+        """Whether the load generator shares the server's host, as over a Unix socket it must."""
+        return self.load_generator.same_host or self.transport == "unix_socket"
+
+    @field_validator("engine_version", mode="before")
+    @classmethod
+    def _quoted(cls, version: object) -> object:
+        if isinstance(version, int | float):
+            raise ValueError('a version in quotes, such as "8.1", which is not the number 8.10')
+        return version
 
 
 class Case(BaseModel):
@@ -223,6 +254,8 @@ def expand(data: Mapping[str, Any], *, file: str) -> list[Case]:
         A field is unknown, missing or out of range, or a sweep is empty or repeats a value.
     """
     sweeps = list(_sweeps(data))
+    if sweeps and not sweeps[0][0]:
+        raise InputError(f"{file}: found a sweep at the top level; valid is a sweep of a field.")
     for path, values in sweeps:
         where = ".".join(path)
         if not isinstance(values, list) or not values:
@@ -232,6 +265,9 @@ def expand(data: Mapping[str, Any], *, file: str) -> list[Case]:
             )
         if any(values.index(value) != index for index, value in enumerate(values)):
             raise InputError(f"{file}: field {where}.sweep: found a value twice in {values!r}.")
+    points = math.prod(len(values) for _, values in sweeps)
+    if points > MOST_POINTS:
+        raise InputError(f"{file}: found sweeps of {points} points; valid are {MOST_POINTS}.")
     names = [".".join(path) for path, _ in sweeps]
     cases = []
     for combination in itertools.product(*(values for _, values in sweeps)):

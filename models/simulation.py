@@ -87,7 +87,7 @@ def node_setup(
         open_loop=int(open_loop),
         mean_interarrival_ps=interarrival_ps,
         think_ps=round(workload.think_us * _PS_PER_US),
-        same_host=int(scenario.load_generator.same_host),
+        same_host=int(scenario.same_host),
         prefetch_batch=prefetch_batch(scenario, engine),
         events_per_io_thread=engine.events_per_io_thread if events is None else events,
         whole_pipeline=int(engine.whole_pipeline),
