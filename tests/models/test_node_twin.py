@@ -1,0 +1,200 @@
+"""The compiled and the SimPy execution of a node agree to the picosecond, whatever the scenario."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from forecache.models.node import POLICIES
+from forecache.models.node import layout as at
+from forecache.models.node.conservation import check_conservation
+from forecache.models.node.reference import ReferenceNode, run_reference
+from forecache.models.node.sample import sample_setup, sample_times
+from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup
+from forecache.models.node.simulate import COUNTERS
+
+EXAMPLES = max(80, settings.default.max_examples)
+LOG = 100_000
+# Shrinking a scenario takes minutes; a failure prints one that is small enough to read.
+PHASES = [Phase.explicit, Phase.generate] if EXAMPLES < 500 else list(Phase)
+
+
+@st.composite
+def some_times(draw: st.DrawFn) -> dict[str, Any]:
+    """Durations from nothing, where the model allows it, to microseconds: changes of the sample."""
+
+    def at_most(limit_ps: int, least_ps: int = 0) -> int:
+        return draw(st.integers(least_ps, limit_ps))
+
+    changes: dict[str, Any] = {
+        "one_way_ps": at_most(30_000_000, 1),
+        "loop_ps": at_most(300_000, 20_000),
+        "poll_ps": at_most(800_000),
+        "scan_ps": draw(st.sampled_from([0, 1, 3_000])),
+        "handover_ps": draw(st.sampled_from([0, 1, 60_000])),
+        "push_ps": at_most(60_000),
+        "send_ps": at_most(3_000_000),
+        "recv_ps": at_most(1_000_000),
+        "activate_ps": at_most(100_000),
+        "wake_latency_ps": at_most(5_000_000, 1),
+        "generator_send_ps": at_most(3_000_000, 100_000),
+        "wire_ps_per_kib": draw(st.sampled_from([0, 80_000, 1_000_000])),
+        # GET, and SET of a value that fits a read, needs several, or is a big argument.
+        "request_bytes_by_code": np.array(
+            [40, draw(st.one_of(st.integers(30, 3_000), st.sampled_from([20_000, 50_000])))]
+        ),
+        "reply_bytes_by_code": np.array([draw(st.sampled_from([5, 520, 70_000])), 5]),
+    }
+    if draw(st.booleans()):
+        changes["stall_ps"] = np.zeros((2, QUANTILES), np.int64)
+    if draw(st.booleans()):
+        changes["jitter"] = np.full(QUANTILES, JITTER_ONE)
+    return changes
+
+
+@st.composite
+def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
+    """Counts and rules, of runs of about a millisecond."""
+    io_threads = 1 if policy == "single_thread" else draw(st.integers(2, 6))
+    clients = draw(st.integers(1, 60))
+    pipeline = draw(st.sampled_from([1, 1, 2, 4, 16, 40]))
+    open_loop = draw(st.sampled_from([0, 0, 1]))
+    shared = policy == "shared_queues"
+    return sample_setup(
+        io_threads=io_threads,
+        clients=clients,
+        generators=draw(st.integers(1, min(clients, 6))),
+        pipeline=pipeline,
+        open_loop=open_loop,
+        think_ps=draw(st.sampled_from([0, 0, 1, 20_000_000])),
+        same_host=draw(st.integers(0, 1)),
+        mean_interarrival_ps=draw(st.integers(1_000_000, 20_000_000)),
+        outstanding_limit=draw(st.sampled_from([2, 64])) if open_loop else pipeline,
+        prefetch_batch=draw(st.sampled_from([0, 1, 4, 16])),
+        events_per_io_thread=draw(st.sampled_from([0, 1, 2, 5])),
+        whole_pipeline=1 if shared else draw(st.integers(0, 1)),
+        job_capacity=draw(st.sampled_from([2, 4, 2048])),
+        spin_ps=draw(st.sampled_from([1, 10**9])),
+        initial_active=draw(st.integers(1, io_threads)) if shared else 1,
+        ignite_period_ps=draw(st.integers(10**6, 10**8)),
+        grow_period_ps=draw(st.integers(10**6, 10**8)),
+        shrink_after_ps=draw(st.sampled_from([10**7, 10**8, 10**10])),
+        warmup_ps=draw(st.integers(0, 4 * 10**8)),
+        end_ps=draw(st.integers(4 * 10**8 + 1, 12 * 10**8)),
+        series_ps=10**8,
+        seed=draw(st.integers(1, 10**6)),
+        replication=draw(st.integers(0, 5)),
+    )
+
+
+def differences(node: at.Node, reference: ReferenceNode) -> list[str]:
+    """Everything the two runs disagree in, in words."""
+    setup = node.setup
+    log = node.log()
+    log = log[np.lexsort((log[:, 1], log[:, 0]))]
+    known = reference.sorted_log()
+    # The compiled execution notes a completion when the client begins to take the reply.
+    found, expected = log[log[:, 2] < setup.end_ps], known[known[:, 2] < setup.end_ps]
+    wrong = [] if np.array_equal(found, expected) else ["completions"]
+    for name, index in COUNTERS.items():
+        # The reference does not close the last interval of active threads.
+        if name != "active_thread_ps" and node.counter(index) != reference.counters[name]:
+            wrong.append(f"{name}: {node.counter(index)}, reference {reference.counters[name]}")
+    for number in range(setup.io_threads + setup.generators):
+        thread = reference.threads[number]
+        if node.thread(number, at.BUSY_PS) != thread.busy_ps:
+            wrong.append(f"busy time of thread {number}")
+    if node.thread(0, at.ON_CPU_PS) != reference.threads[0].on_cpu_ps:
+        wrong.append("CPU time of the main thread")
+    if node.latency() != reference.latency:
+        wrong.append("latencies")
+    return wrong
+
+
+def compare(policy: str, changes: dict[str, Any], setup: NodeSetup) -> int:
+    """Run both, fail on any difference; returns how many completions were compared."""
+    times = sample_times(**changes)
+    node = at.new_node(times, setup, log_completions=LOG)
+    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    check_conservation(node)
+    assert differences(node, run_reference(policy, times, setup)) == []
+    return len(node.log())
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_both_executions_agree(policy: str) -> None:
+    completions = []
+
+    @settings(max_examples=EXAMPLES, phases=PHASES)
+    @given(changes=some_times(), setup=some_setup(policy))
+    def agree(changes: dict[str, Any], setup: NodeSetup) -> None:
+        completions.append(compare(policy, changes, setup))
+
+    agree()
+    # Scenarios in which nothing happens would agree as well.
+    assert len(completions) >= 70
+    assert np.median(completions) > 50
+    assert max(completions) < LOG
+
+
+# What exploration once found.
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_they_agree_on_requests_that_find_no_room(policy: str) -> None:
+    setup = sample_setup(
+        io_threads=1 if policy == "single_thread" else 2,
+        clients=3,
+        generators=3,
+        open_loop=1,
+        mean_interarrival_ps=4_161_760,
+        outstanding_limit=2,
+        end_ps=5 * 10**8,
+        seed=769,
+    )
+    changes = {
+        "one_way_ps": 89,
+        "wire_ps_per_kib": 0,
+        "wake_latency_ps": 12,
+        "generator_send_ps": 719_868,
+        "request_bytes_by_code": np.array([40, 50_000]),
+    }
+    assert compare(policy, changes, setup) > 100
+
+
+def test_they_agree_when_a_turn_ends_exactly_at_a_sample() -> None:
+    setup = sample_setup(
+        io_threads=4,
+        clients=60,
+        generators=1,
+        think_ps=1,
+        prefetch_batch=1,
+        whole_pipeline=1,
+        ignite_period_ps=10**6,
+        grow_period_ps=10**6,
+        shrink_after_ps=10**10,
+        warmup_ps=3_903,
+        end_ps=9 * 10**8,
+        seed=630_608,
+        replication=3,
+    )
+    changes = {
+        "one_way_ps": 16_162,
+        "loop_ps": 20_000,
+        "poll_ps": 82,
+        "scan_ps": 3_000,
+        "push_ps": 31_429,
+        "send_ps": 31_429,
+        "recv_ps": 60,
+        "activate_ps": 190,
+        "wake_latency_ps": 4_147_528,
+        "generator_send_ps": 172_513,
+        "wire_ps_per_kib": 10**6,
+        "request_bytes_by_code": np.array([40, 50_000]),
+        "reply_bytes_by_code": np.array([5, 5]),
+        "stall_ps": np.zeros((2, QUANTILES), np.int64),
+        "jitter": np.full(QUANTILES, JITTER_ONE),
+    }
+    assert compare("shared_queues", changes, setup) > 50
