@@ -1,4 +1,4 @@
-"""The questions a scenario can be asked: simulate it, recommend a setting, explain where time goes."""
+"""The questions a scenario can be asked: simulate it, recommend a setting, explain its time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .engine import EngineProfile, load_engine
 from .explain import stages_of
 from .generator import GeneratorProfile, load_generator
 from .node.simulate import warm_up_compiler
-from .predict import Prediction, Progress, System, predict_cases, warnings_of
+from .predict import STATIONS, Prediction, Progress, System, predict_cases, warnings_of
 from .recommend import recommendation_of
 from .scenario import Case, Scenario, expand
 
@@ -96,20 +96,17 @@ def provenance(*, seed: int) -> dict[str, Any]:
     }
 
 
-def point_of(prediction: Prediction, limits: Mapping[str, float] | None = None) -> dict[str, Any]:
+def point_of(prediction: Prediction, following: dict[str, Any] | None = None) -> dict[str, Any]:
     """One predicted point as a plain dictionary.
 
     Parameters
     ----------
-    limits
-        Throughput at which a station would limit, where that is known better than from how busy
-        it is at this point.
+    following
+        The next bottleneck, where it is known better than from how busy each station is at this
+        point.
     """
     results = [metrics.result for metrics in prediction.nominal]
     io_threads = np.mean([r.io_thread_utilisation for r in results], axis=0).tolist()
-    following = prediction.next_bottleneck
-    if following is not None and limits and following["name"] in limits:
-        following = {**following, "at_rps": limits[following["name"]]}
     names = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
     return {
         "given": prediction.case.given,
@@ -123,7 +120,7 @@ def point_of(prediction: Prediction, limits: Mapping[str, float] | None = None) 
         ),
         "active_threads": round(float(np.mean([r.final_active_threads for r in results]))),
         "bottleneck": prediction.bottleneck,
-        "next_bottleneck": following,
+        "next_bottleneck": following or prediction.next_bottleneck,
         "verdict": prediction.verdict,
         "warnings": warnings_of(prediction.case.scenario, prediction.system),
         "stages": stages_of(prediction),
@@ -131,18 +128,21 @@ def point_of(prediction: Prediction, limits: Mapping[str, float] | None = None) 
     }
 
 
-def main_thread_limits(
+def limits_of_enough_threads(
     predictions: Sequence[Prediction], *, seed: int
-) -> list[dict[str, float]]:
-    """For points that I/O threads limit, what the main thread could do with enough of them."""
-    limits: list[dict[str, float]] = []
-    known: dict[str, float] = {}
+) -> list[dict[str, Any] | None]:
+    """For points that I/O threads limit, what would limit next if there were enough of them.
+
+    How busy the main thread is at such a point doesn't tell: it fills its time with small batches.
+    """
+    limits: list[dict[str, Any] | None] = []
+    known: dict[str, dict[str, Any]] = {}
     for prediction in predictions:
         scenario = prediction.case.scenario
         if prediction.bottleneck != "I/O threads":
-            limits.append({})
+            limits.append(None)
             continue
-        many = min(prediction.system.engine.max_io_threads, 16)
+        many = min(prediction.system.engine.max_io_threads, max(16, 2 * scenario.io_threads))
         ample = scenario.model_copy(update={"io_threads": many})
         key = ample.model_dump_json()
         if key not in known:
@@ -150,8 +150,13 @@ def main_thread_limits(
             [best] = predict_cases(
                 [(case, prediction.system)], seed=seed, draws=0, replications=1, requests=20_000
             )
-            known[key] = best.mean("throughput_rps")
-        limits.append({"main thread": max(known[key], prediction.mean("throughput_rps"))})
+            busiest = max(STATIONS, key=best.utilisation.__getitem__)
+            known[key] = {"name": busiest, "at_rps": best.mean("throughput_rps")}
+        limit = known[key]
+        if limit["name"] == "I/O threads" or limit["at_rps"] < prediction.mean("throughput_rps"):
+            limits.append(None)
+        else:
+            limits.append(limit)
     return limits
 
 
@@ -160,7 +165,7 @@ def _predict(
 ) -> tuple[list[Prediction], list[dict[str, Any]]]:
     warm_up_compiler(progress or (lambda _line: None))
     predictions = predict_cases(systems, seed=seed, progress=progress)
-    limits = main_thread_limits(predictions, seed=seed)
+    limits = limits_of_enough_threads(predictions, seed=seed)
     return predictions, [point_of(p, known) for p, known in zip(predictions, limits, strict=True)]
 
 
@@ -220,7 +225,7 @@ def recommend(
 def compare_threads(
     systems: list[tuple[Case, System]], *, file: str, seed: int, progress: Progress | None
 ) -> dict[str, Any]:
-    """Points and recommendation for cases that differ in io_threads, whether or not any meets an SLO.
+    """Points and recommendation for cases that differ in io_threads, whether an SLO is met or not.
 
     Raises
     ------
@@ -248,7 +253,8 @@ def thread_candidates(case: Case, system: System) -> list[tuple[Case, System]]:
     """The thread counts worth comparing where nothing names them: all that fit the cores."""
     cores = case.scenario.cores or system.host.speed().cores
     top = max(1, min(system.engine.max_io_threads, cores, 16))
-    counts = [n for n in range(1, top + 1) if n <= 4 or n % 2 == 0]
+    named = case.scenario.io_threads
+    counts = sorted({n for n in range(1, top + 1) if n <= 4 or n % 2 == 0} | {named})
     return [
         (
             Case(
@@ -266,8 +272,16 @@ def load_curve(
 ) -> list[dict[str, Any]]:
     """Points under open-loop load at shares of a capacity, from light load to beyond it.
 
-    Each point is one of `point_of` with `offered_rps`.
+    Each point is one of `point_of` with `offered_rps`. Requests arrive one by one, so the capacity
+    of a scenario with pipelines is predicted again without.
     """
+    if scenario.workload.pipeline > 1:
+        single = scenario.workload.model_copy(update={"pipeline": 1})
+        case = Case(given={}, scenario=scenario.model_copy(update={"workload": single}))
+        [alone] = predict_cases(
+            [(case, system)], seed=seed, draws=0, replications=1, requests=20_000
+        )
+        capacity_rps = alone.mean("throughput_rps")
     shares = (0.05, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97, 1.03)
     cases = []
     for share in shares:

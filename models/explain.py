@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .node.setup import WRITE_LIMIT_BYTES
 from .node.simulate import NodeResult
 from .predict import Prediction
 
@@ -22,8 +23,8 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     if result.completions == 0:
         return []
     inputs = prediction.system.inputs(prediction.case.scenario)
-    times = inputs.times()
-    scenario = prediction.case.scenario
+    times, engine = inputs.times(), inputs.engine
+    scenario = inputs.scenario
     threaded = scenario.io_threads > 1
     kinds = np.bincount(times.code_by_draw, minlength=len(times.parse_by_code_ps))
     shares = kinds / kinds.sum()
@@ -39,8 +40,14 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     writes = per_request("writes")
     offloaded_reads = max(0.0, reads - inline_reads)
     offloaded_writes = max(0.0, writes - per_request("inline_writes"))
-    by_io = offloaded_reads / reads if reads > 0 else 0.0
-    front = "I/O" if by_io > 0.5 else "main"
+    reader = "I/O" if offloaded_reads > 0.5 * reads else "main"
+    writer = "I/O" if offloaded_writes > 0.5 * writes else "main"
+    # Where a reader takes the first command only, the main thread parses the others.
+    parser = reader if scenario.workload.pipeline == 1 or engine.whole_pipeline else "main"
+    calls = 1
+    if writes > 0:
+        calls += int(mean(times.reply_bytes_by_code) / writes) // WRITE_LIMIT_BYTES
+    polling = per_request("polls") * times.poll_ps + reads * times.poll_event_ps
     found = per_request("prefetched_keys")
     batches = per_request("prefetch_batches")
     copied_kib = mean(times.request_bytes_by_code) / 1024, mean(times.reply_bytes_by_code) / 1024
@@ -48,27 +55,29 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     waiting = (1.0 - min(1.0, found)) * mean(times.stall_ps.mean(axis=1))
     waiting += min(1.0, found) * mean(times.prefetched_stall_by_code_ps)
     rows = [
-        ("read", front, reads * (times.read_event_ps + times.recv_ps)
+        ("read", reader, reads * (times.read_event_ps + times.recv_ps)
          + copied_kib[0] * times.copy_ps_per_kib),
-        ("parse", front if scenario.workload.pipeline == 1 else "main",
-         mean(times.parse_by_code_ps)),
+        ("parse", parser, mean(times.parse_by_code_ps)),
         ("look up ahead", "main", looking if batches or found else 0.0),
         ("execute", "main", mean(times.execute_by_code_ps)),
         ("wait for memory", "main", waiting),
-        ("write", front, writes * (times.write_event_ps + times.send_ps)
+        ("write", writer, writes * (times.write_event_ps + calls * times.send_ps)
          + copied_kib[1] * times.copy_ps_per_kib),
-        ("wake the receiver", front, per_request("paid_wakes") * times.wake_send_ps),
+        ("wake the receiver", writer, per_request("paid_wakes") * times.wake_send_ps),
         ("sleep and wake up", "main", per_request("blocks") * times.block_ps),
     ]
     if threaded:
         jobs = offloaded_reads + offloaded_writes
+        handed = jobs * times.push_ps + offloaded_writes * times.done_ps
+        if engine.policy == "shared_queues":
+            handed += jobs * times.collect_ps
         rows += [
-            ("hand over", "main", jobs * times.push_ps + offloaded_writes * times.done_ps),
+            ("hand over", "main", handed),
             ("take over", "I/O", jobs * times.pop_ps),
+            ("poll", reader, polling),
         ]
     else:
-        rows.append(("event loop", "main", per_request("loops") * times.loop_ps
-                     + per_request("polls") * times.poll_ps + reads * times.poll_event_ps))
+        rows.append(("event loop", "main", per_request("loops") * times.loop_ps + polling))
     return [
         {"stage": stage, "thread": thread, "us_per_request": time_ps / _PS_PER_US}
         for stage, thread, time_ps in rows

@@ -23,9 +23,11 @@ from forecache.sim.statistics import student_t
 from .engine import EngineProfile
 from .generator import GeneratorProfile
 from .memory import with_effective_l3
+from .node.setup import DRAWS as NODE_DRAWS
 from .node.simulate import NodeResult
 from .scenario import Case, Scenario
 from .simulation import Inputs, run, window
+from .stages import command_kinds
 from .uncertainty import draw_engine, draw_generator, draw_host
 
 Progress = Callable[[str], None]
@@ -45,6 +47,9 @@ it was not fitted to. Profiles that were carry their own."""
 
 SATURATED = 0.95
 """Utilisation from which a station counts as the limit."""
+
+KEEPS_UP = 0.98
+"""Share of the arrivals that a server which isn't overloaded completes meanwhile."""
 
 _LATENCIES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 _PS_PER_MS = 1e9
@@ -74,6 +79,9 @@ class System:
             speed = self.speed(draw_host(self.host, random))
             work = self.engine.engine_work(draw_engine(self.engine, random))
             generator = self.generator.generator_work(draw_generator(self.generator, random))
+        most = self.engine.max_io_threads
+        if scenario.io_threads > most:
+            scenario = scenario.model_copy(update={"io_threads": most})
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
         return Inputs(scenario, self.engine, work, speed, generator, speed)
@@ -124,14 +132,24 @@ class Prediction:
     def parts(self, name: str) -> dict[str, float]:
         """Relative half widths (95%) of the interval's parts."""
         nominal = np.log([max(metrics.values[name], 1e-12) for metrics in self.nominal])
-        chance = float(np.std(nominal, ddof=1)) if len(nominal) > 1 else 0.0
-        spread = float(np.std(self.log_draws(name), ddof=1)) if len(self.drawn) > 1 else 0.0
-        t = student_t(0.95, max(1, len(self.drawn) - 1))
+        chance = _spread(nominal)
+        spread = _spread(self.log_draws(name))
+        # Shorter runs are more at the mercy of chance.
+        longer = _completions(self.nominal) / _completions(self.drawn) if self.drawn else 1.0
+        own = math.sqrt(max(0.0, spread**2 - longer * chance**2))
         return {
-            "monte_carlo": t * chance / math.sqrt(len(nominal)),
-            "parameters": t * math.sqrt(max(0.0, spread**2 - chance**2)),
-            "discrepancy": 1.96 * self.system.discrepancy,
+            "monte_carlo": _t(nominal) * chance / math.sqrt(len(nominal)),
+            "parameters": _t(self.drawn) * own,
+            "discrepancy": self._discrepancy(name),
         }
+
+    def _discrepancy(self, name: str) -> float:
+        half = 1.96 * self.system.discrepancy
+        if name == "throughput_rps" and self.case.scenario.workload.arrival == "open_loop":
+            # Throughput is what is offered, unless the error is larger than what is to spare.
+            busiest = min(1.0, max(self.utilisation.values()))
+            return max(0.0, half + math.log(max(busiest, 1e-9)))
+        return half
 
     def estimate(self, name: str) -> dict[str, float]:
         """Value with its 95% interval, symmetric on the log scale."""
@@ -161,46 +179,84 @@ class Prediction:
     def next_bottleneck(self) -> dict[str, Any] | None:
         """The station that would limit next, and the throughput at which it would."""
         throughput = self.mean("throughput_rps")
-        others = [s for s in STATIONS if s != self.bottleneck and self.utilisation[s] > 1e-6]
+        needed = self.utilisation
+        # One thread polls for all and does so more often the less there is to do: the mean over the
+        # threads says more about their limit than the busiest.
+        threads = [u for m in self.nominal for u in m.result.io_thread_utilisation]
+        needed["I/O threads"] = float(np.mean(threads)) if threads else 0.0
+        others = [s for s in STATIONS if s != self.bottleneck and needed[s] > 1e-6]
         if not others:
             return None
-        name = max(others, key=self.utilisation.__getitem__)
-        return {"name": name, "at_rps": throughput / min(1.0, self.utilisation[name])}
+        name = max(others, key=needed.__getitem__)
+        return {"name": name, "at_rps": throughput / min(1.0, needed[name])}
 
     @property
     def verdict(self) -> str:
         """STABLE, SATURATED (a station is at its limit) or OVERLOADED (requests pile up)."""
-        rate = self.case.scenario.workload.rate_rps
-        overflowed = any(metrics.result.counters["overflows"] for metrics in self.nominal)
-        if rate is not None and (overflowed or self.mean("throughput_rps") < 0.98 * rate):
-            return "OVERLOADED"
+        if self.case.scenario.workload.arrival == "open_loop":
+            counters = [metrics.result.counters for metrics in self.nominal]
+            arrived = sum(counter["arrivals"] for counter in counters)
+            completed = sum(counter["completions"] for counter in counters)
+            if completed < KEEPS_UP * arrived or any(c["overflows"] for c in counters):
+                return "OVERLOADED"
         return "STABLE" if self.bottleneck == "none" else "SATURATED"
+
+
+def _spread(logs: Sequence[float] | np.ndarray) -> float:
+    return float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
+
+
+def _t(runs: Sequence[Any] | np.ndarray) -> float:
+    """Student t of a 95% interval from so many runs."""
+    return student_t(0.95, len(runs) - 1) if len(runs) > 1 else 0.0
+
+
+def _completions(runs: Sequence[Metrics]) -> float:
+    return max(1.0, float(np.mean([metrics.result.completions for metrics in runs])))
 
 
 def warnings_of(scenario: Scenario, system: System) -> list[str]:
     """Why a prediction may be off: what the model doesn't cover."""
     warnings = []
-    cores = scenario.cores or system.host.speed().cores
-    server = scenario.io_threads
+    speed, engine = system.host.speed(), system.engine
+    cores = min(scenario.cores or speed.cores, speed.cores)
+    if scenario.cores is not None and scenario.cores > cores:
+        warnings.append(f"the scenario has {scenario.cores} cores, the host {cores}: {cores} count")
+    server = min(scenario.io_threads, engine.max_io_threads)
     if server > cores:
         warnings.append(
             f"outside the model: {server} server threads on {cores} cores; sharing of cores is "
             "not simulated, expect less"
         )
-    elif scenario.load_generator.same_host and scenario.load_generator.cores is None:
+    elif scenario.same_host and scenario.load_generator.cores is None:
         threads = server + scenario.generator_threads
         if threads > cores:
             warnings.append(
                 f"outside the model: server and load generator have {threads} threads on {cores} "
                 "cores; sharing of cores is not simulated, expect less"
             )
-    if scenario.io_threads > system.engine.max_io_threads:
+    generators = scenario.load_generator.cores
+    if generators is not None and scenario.generator_threads > generators:
         warnings.append(
-            f"{system.engine.id} runs at most {system.engine.max_io_threads} threads here; more "
-            "are ignored"
+            f"outside the model: {scenario.generator_threads} threads of the load generator on "
+            f"{generators} cores; sharing of cores is not simulated, expect less"
         )
-    memory = system.host.speed().memory_gib
+    if scenario.io_threads > engine.max_io_threads:
+        warnings.append(
+            f"{engine.id} runs at most {engine.max_io_threads} threads here; more are ignored"
+        )
+    if scenario.prefetch_batch is not None and engine.prefetch_batch == 0:
+        warnings.append(f"{engine.id} fetches nothing ahead: prefetch_batch has no effect")
+    if scenario.events_per_io_thread is not None and engine.policy != "asynchronous":
+        warnings.append(f"{engine.id} has no events_per_io_thread: it has no effect")
     workload = scenario.workload
+    rare = [kind for kind in command_kinds(scenario) if kind.share < 0.5 / NODE_DRAWS]
+    if rare:
+        warnings.append(
+            f"{rare[0].command} of {rare[0].value_bytes} bytes is too rare to be simulated: shares "
+            f"below 1 in {2 * NODE_DRAWS} are left out"
+        )
+    memory = speed.memory_gib
     needed = workload.keys * (workload.mean_value_bytes + workload.key_bytes + 80) / 2**30
     if memory > 0 and needed > 0.9 * memory:
         warnings.append(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .predict import Prediction
-from .scenario import Scenario
+from .scenario import Scenario, UniformSizes, Workload, Zipf
 
 KNEE = 0.95
 """The knee is the first setting that reaches this share of the best throughput."""
@@ -17,6 +17,9 @@ KNEE = 0.95
 GOOD_ENOUGH = 0.97
 """The fewest threads that reach this share of the best are recommended: every further one costs a
 core for less than the model can tell apart."""
+
+BENCHMARK_REQUESTS = 20_000_000
+BENCHMARK_SECONDS = 60
 
 _SLO_NAMES = ("p50_ms", "p99_ms", "p999_ms")
 
@@ -41,16 +44,19 @@ def recommendation_of(
     order = sorted(range(len(points)), key=lambda i: predictions[i].case.scenario.io_threads)
     predictions = [predictions[i] for i in order]
     points = [points[i] for i in order]
-    inside = [i for i, point in enumerate(points) if not _outside(point)] or list(range(len(points)))
-    meets = [i for i in inside if _meets(predictions[i])]
-    candidates = meets or inside
+    everything = list(range(len(points)))
+    inside = [i for i in everything if not _outside(points[i])] or everything
+    # A setting that requests pile up at meets nothing, whatever its throughput.
+    steady = [i for i in inside if points[i]["verdict"] != "OVERLOADED"]
+    meets = [i for i in steady or inside if _meets(predictions[i])]
+    candidates = meets or steady or inside
     throughput = [prediction.mean("throughput_rps") for prediction in predictions]
     best = max(throughput[i] for i in candidates)
     knee = next(i for i in inside if throughput[i] >= KNEE * max(throughput[j] for j in inside))
     if meets:
         chosen = next(i for i in candidates if throughput[i] >= GOOD_ENOUGH * best)
     else:
-        chosen = min(inside, key=lambda i: _slo_excess(predictions[i]))
+        chosen = min(candidates, key=lambda i: _slo_excess(predictions[i]))
     prediction, point = predictions[chosen], points[chosen]
     scenario = prediction.case.scenario
     return {
@@ -130,12 +136,14 @@ def _why_not(
     threads = abs(theirs.case.scenario.io_threads - mine.case.scenario.io_threads)
     if _outside(point):
         return str(next(w for w in point["warnings"] if "outside" in w or "ignored" in w))
+    if point["verdict"] == "OVERLOADED":
+        return "can't keep up with the offered load"
     if not _meets(theirs) and _meets(mine):
         slo = _slo(theirs, False) or {}
         return f"misses the slo: {slo.get('reached')}"
     if fewer:
         limit = point["bottleneck"]
-        if limit == "main thread":
+        if limit == "main thread" and theirs.case.scenario.io_threads == 1:
             return "the main thread still does the socket work itself"
         if limit == "none":
             return "reaches less, without any station being saturated"
@@ -184,31 +192,68 @@ def _configuration(prediction: Prediction) -> str:
     if scenario.io_threads > 1 and engine.policy == "asynchronous":
         if engine.version.startswith("8.0"):
             lines.append("io-threads-do-reads yes")
-        batch = scenario.prefetch_batch
-        if batch is not None and batch != engine.prefetch_batch:
-            lines.append(f"prefetch-batch-max-size {batch}")
+        events = scenario.events_per_io_thread
+        if events is not None and events != engine.events_per_io_thread:
+            lines.append(f"events-per-io-thread {events}")
+    batch = scenario.prefetch_batch
+    if engine.prefetch_batch > 0 and batch is not None and batch != engine.prefetch_batch:
+        lines.append(f"prefetch-batch-max-size {batch}")
     return "\n".join(lines) + "\n"
 
 
 def benchmark_command(scenario: Scenario) -> str:
-    """A command that measures what was predicted, to be run from the load generator's host."""
+    """Commands that measure what was predicted: one to fill the server, one to drive it.
+
+    They are to be run where the load generator is. What a tool can't do (think time, hot sets,
+    Poisson arrivals: its own rate limit is used) is left to the reader.
+    """
     workload = scenario.workload
-    value = round(workload.mean_value_bytes)
     threads = scenario.generator_threads
-    if 0.0 < workload.get_fraction < 1.0:
-        per_thread = max(1, workload.clients // threads)
-        sets = round((1 - workload.get_fraction) * 100)
-        gets = 100 - sets
-        divisor = math.gcd(sets, gets)
-        return (
-            f"memtier_benchmark -s HOST -p 6379 -t {threads} -c {per_thread} "
-            f"--pipeline {workload.pipeline} --ratio {sets // divisor}:{gets // divisor} "
-            f"-d {value} --key-prefix=key: --key-minimum=1 --key-maximum={workload.keys} "
-            "--key-pattern=R:R --test-time=60 --hide-histogram"
+    plain = isinstance(workload.value_bytes, int) and workload.popularity == "uniform"
+    if plain and workload.get_fraction in (0.0, 1.0) and workload.rate_rps is None:
+        where = "-s SOCKET" if scenario.transport == "unix_socket" else "-h HOST -p 6379"
+        load = (
+            f"valkey-benchmark {where} --threads {threads} -c {workload.clients} "
+            f"-P {workload.pipeline} -d {workload.value_bytes} -r {workload.keys}"
         )
-    command = "get" if workload.get_fraction == 1.0 else "set"
-    requests = 20_000_000
-    return (
-        f"valkey-benchmark -h HOST -p 6379 --threads {threads} -c {workload.clients} "
-        f"-P {workload.pipeline} -t {command} -d {value} -r {workload.keys} -n {requests}"
+        drive = f"{load} -n {BENCHMARK_REQUESTS} -t "
+        if workload.get_fraction == 0.0:
+            return drive + "set"
+        # Random keys: three times as many SETs as keys leave one in twenty unset.
+        return f"{load} -n {3 * workload.keys} -t set -q\n{drive}get"
+    per_thread = max(1, round(workload.clients / threads))
+    where = "-S SOCKET" if scenario.transport == "unix_socket" else "-s HOST -p 6379"
+    common = (
+        f"memtier_benchmark {where} -t {threads} -c {per_thread} {_memtier_sizes(workload)} "
+        f"--key-prefix=key: --key-minimum=1 --key-maximum={workload.keys} --hide-histogram"
+    )
+    pattern = "R:R"
+    if isinstance(workload.popularity, Zipf):
+        pattern = f"Z:Z --key-zipf-exp={workload.popularity.zipf:g}"
+    sets = round((1 - workload.get_fraction) * 100)
+    divisor = math.gcd(sets, 100 - sets)
+    drive = (
+        f"{common} --pipeline {workload.pipeline} "
+        f"--ratio {sets // divisor}:{(100 - sets) // divisor} --key-pattern={pattern} "
+        f"--test-time={BENCHMARK_SECONDS}"
+    )
+    if workload.rate_rps is not None:
+        each = round(workload.rate_rps / (threads * per_thread))
+        drive += f" --rate-limiting={max(1, each)}"
+    if workload.get_fraction == 0.0:
+        return drive
+    fill = f"{common} --pipeline 16 --ratio 1:0 --key-pattern=P:P --requests=allkeys"
+    return f"{fill}\n{drive}"
+
+
+def _memtier_sizes(workload: Workload) -> str:
+    value = workload.value_bytes
+    if isinstance(value, int):
+        return f"-d {max(1, value)}"
+    if isinstance(value, UniformSizes):
+        return f"--data-size-range={max(1, value.low)}-{max(1, value.high)}"
+    smallest = min(value.weights)
+    listed = zip(value.values, value.weights, strict=True)
+    return "--data-size-list=" + ",".join(
+        f"{max(1, size)}:{round(weight / smallest)}" for size, weight in listed
     )

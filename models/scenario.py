@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from forecache.hwprofiles.files import parse
 from forecache.sim.errors import InputError
 
-
 MOST_OUTSTANDING = 2_000_000
 """Requests that all clients may have on the way: a run keeps some 50 bytes for each."""
 

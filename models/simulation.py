@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from forecache.hwprofiles.schema import HostSpeed
+from forecache.sim.calendar import horizon_ps
 
 from .engine import EngineProfile, EngineWork
 from .generator import GeneratorWork
@@ -38,6 +39,9 @@ _SPIN_CHECK_CYCLES = 4
 branch."""
 
 PILOT_REQUESTS = 3000
+
+_LONGEST_PS = 3600 * _PS_PER_S
+"""No run simulates more than an hour, however few requests that may hold."""
 
 _ROUND_TRIPS = 25
 """Round trips of every client a closed-loop window holds at least."""
@@ -80,7 +84,7 @@ def node_setup(
     events = scenario.events_per_io_thread
     spin_ns = _SPIN_CHECKS * _SPIN_CHECK_CYCLES / inputs.speed.clock_ghz
     return NodeSetup(
-        io_threads=min(scenario.io_threads, engine.max_io_threads),
+        io_threads=scenario.io_threads,
         clients=workload.clients,
         generators=generators,
         pipeline=workload.pipeline,
@@ -134,21 +138,24 @@ def window(inputs: Inputs, times: NodeTimes, *, requests: int, seed: int) -> tup
     """Warm-up and end of a run that measures about so many requests, in ps.
 
     A pilot run finds how long that takes. The warm-up covers the engine's decisions about threads
-    and ten round trips of every client, which a test holds against MSER-5.
+    and ten round trips of every client, which a test holds against MSER-5. Where requests are rare
+    the window ends before it has as many.
     """
     workload = inputs.scenario.workload
     settle = settling_ps(inputs)
     rate = workload.rate_rps
+    agents = inputs.scenario.io_threads + inputs.scenario.generator_threads + workload.clients
+    longest_ps = min(_LONGEST_PS, horizon_ps(agents) - 1)
     if rate is None:
-        guess_ps = 2 * settle + 20 * _PS_PER_MS
+        guess_ps = min(longest_ps, 2 * settle + 20 * _PS_PER_MS)
         for _ in range(12):
             setup = node_setup(
                 inputs, warmup_ps=guess_ps // 2, end_ps=guess_ps, seed=seed, replication=0
             )
             pilot = simulate_node(inputs.engine.policy, times, setup)
-            if pilot.completions >= min(PILOT_REQUESTS, requests):
+            if pilot.completions >= min(PILOT_REQUESTS, requests) or guess_ps == longest_ps:
                 break
-            guess_ps = guess_ps * 2
+            guess_ps = min(longest_ps, guess_ps * 2)
         rate = max(pilot.throughput_rps, 1.0)
     if workload.arrival == "closed_loop":
         # Clients tend to move in step, so a window holds many of their round trips.
@@ -157,7 +164,8 @@ def window(inputs: Inputs, times: NodeTimes, *, requests: int, seed: int) -> tup
     round_trips_ps = math.ceil(10 * workload.clients * workload.pipeline / rate * _PS_PER_S)
     if workload.arrival == "open_loop":
         round_trips_ps = measured_ps // 4
-    warmup_ps = settle + max(round_trips_ps, measured_ps // 5)
+    measured_ps = min(measured_ps, longest_ps // 2)
+    warmup_ps = min(settle + max(round_trips_ps, measured_ps // 5), longest_ps // 2)
     return warmup_ps, warmup_ps + measured_ps
 
 
