@@ -150,6 +150,11 @@ class Node(NamedTuple):
         start, slots = int(self.memory[DUE]), self.outstanding_slots()
         return self.memory[start : start + self.setup.clients * slots].reshape(-1, slots)
 
+    def marks(self) -> np.ndarray:
+        """(clients, outstanding slots): what was drawn for request i, at i modulo slots."""
+        start, slots = int(self.memory[MARKS]), self.outstanding_slots()
+        return self.memory[start : start + self.setup.clients * slots].reshape(-1, slots)
+
     def ring_values(self, ring: int, row: int = 0) -> np.ndarray:
         """The values in a ring, oldest first; `row` counts rings of one kind."""
         words_at = RING_WORDS.get(ring)
