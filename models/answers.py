@@ -272,11 +272,15 @@ def load_curve(
 ) -> list[dict[str, Any]]:
     """Points under open-loop load at shares of a capacity, from light load to beyond it.
 
-    Each point is one of `point_of` with `offered_rps`. Requests arrive one by one, so the capacity
-    of a scenario with pipelines is predicted again without.
+    Each point is one of `point_of` with `offered_rps`. Where `capacity_rps` is no closed loop's of
+    single requests (but of pipelines, thinking clients or a given rate), it is predicted again as
+    such.
     """
-    if scenario.workload.pipeline > 1:
-        single = scenario.workload.model_copy(update={"pipeline": 1})
+    workload = scenario.workload
+    if workload.pipeline > 1 or workload.think_us > 0 or workload.rate_rps is not None:
+        single = workload.model_copy(
+            update={"arrival": "closed_loop", "rate_rps": None, "pipeline": 1, "think_us": 0.0}
+        )
         case = Case(given={}, scenario=scenario.model_copy(update={"workload": single}))
         [alone] = predict_cases(
             [(case, system)], seed=seed, draws=0, replications=1, requests=20_000
@@ -286,12 +290,12 @@ def load_curve(
     cases = []
     for share in shares:
         rate = share * capacity_rps
-        workload = scenario.workload.model_copy(
+        loaded = workload.model_copy(
             update={"arrival": "open_loop", "rate_rps": rate, "pipeline": 1, "think_us": 0.0}
         )
         given = {"offered_rps": rate}
         cases.append(
-            (Case(given=given, scenario=scenario.model_copy(update={"workload": workload})), system)
+            (Case(given=given, scenario=scenario.model_copy(update={"workload": loaded})), system)
         )
     predictions = predict_cases(cases, seed=seed, draws=0, replications=3, requests=30_000)
     return [

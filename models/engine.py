@@ -163,7 +163,19 @@ class EngineProfile(_Record):
         if missing or unknown:
             what = f"{missing[0]} is missing" if missing else f"{unknown[0]} is unknown"
             raise ValueError(f"one entry under work for each of {len(WORK_NAMES)} stages: {what}")
+        for name, leaf in self.work.items():
+            check_leaf(name, leaf, self.sources)
+        for name in (self.covariance or {}):
+            if name not in self.work:
+                raise ValueError(f"names of work under covariance: {name} is unknown")
         return self
+
+    def follows(self, version: str) -> bool:
+        """Whether a version has this profile's rules: 8.1.1 has those of 8.1."""
+        return any(
+            version == known or version.startswith(known + ".")
+            for known in (self.version, *self.versions)
+        )
 
     def engine_work(self, values: Mapping[str, float] | None = None) -> EngineWork:
         """The work as plain numbers, some of them replaced by `values`."""
@@ -177,6 +189,15 @@ class EngineProfile(_Record):
             for name, leaf in self.work.items()
             if leaf.low is not None and leaf.high is not None
         }
+
+
+def check_leaf(name: str, leaf: Quantity, sources: Mapping[str, Source]) -> None:
+    """Refuse work below zero and sources a profile doesn't list, with a `ValueError`."""
+    lowest = leaf.best if leaf.low is None else leaf.low
+    if lowest < 0.0:
+        raise ValueError(f"work that is not below zero ({name}: {lowest:g})")
+    if leaf.source is not None and leaf.source not in sources:
+        raise ValueError(f"a source listed in this file ({name}: {leaf.source!r})")
 
 
 def _shipped() -> dict[str, Path]:
@@ -199,10 +220,18 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     Raises
     ------
     InputError
-        Nothing is known by that name, or the file is no engine profile.
+        Nothing is known by that name, or the file is no engine profile, or one of another version.
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
-        return parse(EngineProfile, read_yaml(name), file=name)
+        profile = parse(EngineProfile, read_yaml(name), file=name)
+        # A profile observed on 8.1.1 may also be asked for as 8.1.
+        asked = version is None or profile.version.startswith(version + ".")
+        if version is not None and not (asked or profile.follows(version)):
+            raise InputError(
+                f"engine_version: found {version!r}; valid is {profile.version}, which {name} is a "
+                "profile of."
+            )
+        return profile
     shipped = _shipped()
     if name in shipped and version is None:
         return parse(EngineProfile, read_yaml(shipped[name]), file=f"models/engines/{name}.yaml")
@@ -221,11 +250,7 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     if version is None:
         return same[-1]
     for profile in same:
-        if version in (profile.version, *profile.versions):
+        if profile.follows(version):
             return profile
-    for profile in same:
-        # 8.1.1 follows the rules of 8.1.
-        if version.startswith(profile.version + "."):
-            return profile
-    have = ", ".join(profile.version for profile in same)
+    have = ", ".join(known for profile in same for known in (profile.version, *profile.versions))
     raise InputError(f"engine_version: found {version!r} for {name}; valid is one of {have}.")

@@ -18,6 +18,8 @@ from forecache.hwprofiles.files import did_you_mean, parse, read_yaml
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.sim.errors import InputError
 
+from .engine import check_leaf
+
 
 @dataclass(frozen=True)
 class GeneratorWork:
@@ -65,6 +67,8 @@ class GeneratorProfile(BaseModel):
         wrong = set(self.work) ^ set(GENERATOR_NAMES)
         if wrong:
             raise ValueError(f"entries under work: {', '.join(GENERATOR_NAMES)}")
+        for name, leaf in self.work.items():
+            check_leaf(name, leaf, self.sources)
         return self
 
     def generator_work(self, values: Mapping[str, float] | None = None) -> GeneratorWork:
