@@ -1,0 +1,286 @@
+"""The engines' rules, seen from outside: which thread does what, and when threads start."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecache.models.node import POLICIES, simulate_node
+from forecache.models.node import layout as at
+from forecache.models.node.sample import SET, sample_setup, sample_times
+from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
+
+STEADY = {
+    "jitter": np.full(QUANTILES, JITTER_ONE),
+    "stall_ps": np.zeros((2, QUANTILES), np.int64),
+    "wire_ps_per_kib": 0,
+}
+ONLY_SETS = {"code_by_draw": np.full(DRAWS, SET, np.int64)}
+
+
+def run(policy: str, times: NodeTimes, setup: NodeSetup) -> at.Node:
+    node = at.new_node(times, setup)
+    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    return node
+
+
+# --- asynchronous: threads by events per turn -----------------------------------------------------
+
+
+def first_turn(*, events: int, **changes: Any) -> at.Node:
+    """A node right after its first poll, which finds so many readable clients at once."""
+    arrival_ps, sleep_ps = 10**6, 10**9
+    # All requests arrive at one moment, and the main thread takes long to wake up.
+    times = sample_times(
+        **STEADY,
+        one_way_ps=arrival_ps,
+        wake_latency_ps=sleep_ps,
+        block_ps=0,
+        poll_ps=1_000,
+        poll_event_ps=0,
+        copy_ps_per_kib=0,
+        **{f"generator_{step}_ps": 0 for step in ("poll", "poll_event", "send", "request")},
+    )
+    setup = sample_setup(
+        io_threads=8,
+        clients=events,
+        generators=1,
+        end_ps=arrival_ps + sleep_ps + 1_000 + 1,
+        **changes,
+    )
+    return run("asynchronous", times, setup)
+
+
+@pytest.mark.parametrize(
+    ("events", "per_thread", "active"),
+    [(1, 2, 1), (3, 2, 1), (4, 2, 2), (5, 2, 2), (7, 2, 3), (16, 2, 8), (100, 2, 8)]
+    + [(7, 3, 2), (12, 3, 4), (9, 1, 8), (1, 0, 2), (4, 0, 5), (50, 0, 8)],
+)
+def test_one_thread_is_active_per_so_many_events(events: int, per_thread: int, active: int) -> None:
+    """With 0 events per thread, all that could be of use: one more than there are events."""
+    node = first_turn(events=events, events_per_io_thread=per_thread)
+    assert node.memory[at.ACTIVE_THREADS] == active
+
+
+def test_threads_stop_when_events_become_few() -> None:
+    busy = sample_setup(io_threads=4, clients=60, generators=5, end_ps=10**10)
+    assert simulate_node("asynchronous", sample_times(), busy).final_active_threads == 4
+    quiet = busy._replace(clients=1, generators=1)
+    result = simulate_node("asynchronous", sample_times(), quiet)
+    assert result.final_active_threads == 1
+    assert result.io_thread_utilisation == [0.0, 0.0, 0.0]
+
+
+# --- full rings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["asynchronous", "shared_queues"])
+def test_without_room_in_the_ring_the_main_thread_serves(policy: str) -> None:
+    setup = sample_setup(
+        io_threads=2, clients=40, generators=4, end_ps=10**10, initial_active=2, warmup_ps=10**9
+    )
+    roomy = simulate_node(policy, sample_times(), setup).counters
+    assert roomy["refused_jobs"] == roomy["inline_reads"] == roomy["inline_writes"] == 0
+    tight = simulate_node(policy, sample_times(), setup._replace(job_capacity=4)).counters
+    assert tight["refused_jobs"] > 0
+    assert tight["inline_reads"] > 0
+    assert tight["inline_writes"] > 0
+    # Work is shared, not lost: the main thread helps where one I/O thread was the bottleneck.
+    assert tight["completions"] > roomy["completions"]
+
+
+# --- who parses what ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("whole_pipeline", "parsed"), [(0, 1), (1, 16)])
+def test_a_reader_parses_the_first_command_or_all(whole_pipeline: int, parsed: int) -> None:
+    """What the reader leaves, the main thread parses when it executes."""
+    setup = sample_setup(
+        io_threads=2,
+        clients=1,
+        generators=1,
+        pipeline=16,
+        events_per_io_thread=0,
+        whole_pipeline=whole_pipeline,
+        end_ps=10**10,
+    )
+    longer_ps = 1_000_000
+    busy_us = []
+    for extra_ps in (0, longer_ps):
+        parse_ps = sample_times().parse_by_code_ps + extra_ps
+        times = sample_times(**STEADY, **ONLY_SETS, parse_by_code_ps=parse_ps)
+        node = run("asynchronous", times, setup)
+        batches = node.counter(at.COMPLETIONS) / 16
+        busy_us.append([node.thread(n, at.BUSY_PS) / batches / 1e6 for n in (0, 1)])
+    main_us, reader_us = np.subtract(busy_us[1], busy_us[0])
+    assert reader_us == pytest.approx(parsed, rel=0.02)
+    assert main_us == pytest.approx(16 - parsed, rel=0.02, abs=0.5)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def lone_client(command_bytes: int, pipeline: int) -> dict[str, int]:
+    """Counters of one client of a single-threaded engine, whole batches only."""
+    times = sample_times(**STEADY, **ONLY_SETS, request_bytes_by_code=np.array([40, command_bytes]))
+    setup = sample_setup(clients=1, generators=1, pipeline=pipeline, end_ps=10**10)
+    return simulate_node("single_thread", times, setup).counters
+
+
+@pytest.mark.parametrize(
+    ("command_bytes", "pipeline", "reads"),
+    [
+        (580, 1, 1),
+        (580, 28, 1),  # 16,240 bytes: one read
+        (580, 29, 2),
+        (580, 64, 3),
+        (16_384, 1, 1),
+        (30_000, 1, 2),
+        (60_000, 1, 2),  # a big argument: once it is known, the rest comes in one read
+        (60_000, 2, 4),
+    ],
+)
+def test_reads_take_16_kib_and_big_arguments_to_their_end(
+    command_bytes: int, pipeline: int, reads: int
+) -> None:
+    counters = lone_client(command_bytes, pipeline)
+    batches = counters["completions"] / pipeline
+    assert batches > 50
+    assert counters["reads"] / batches == pytest.approx(reads, rel=0.02)
+
+
+def test_a_socket_that_was_not_emptied_is_reported_again() -> None:
+    """Level-triggered: no further data arrives, and yet the rest is read, a turn later."""
+    split, whole = lone_client(580, 64), lone_client(580, 28)
+    polls = [
+        counters["polls"] / counters["completions"] * n
+        for counters, n in ((split, 64), (whole, 28))
+    ]
+    # Each batch ends with a poll that finds nothing and a sleep.
+    assert polls[0] - polls[1] == pytest.approx(2, abs=0.1)
+    assert split["loops"] / (split["completions"] / 64) == pytest.approx(3, rel=0.02)
+
+
+def test_a_socket_whose_read_is_under_way_is_not_read_twice() -> None:
+    """The poll job reports the socket again; the main thread looks at it and leaves it."""
+    times = sample_times(**STEADY, recv_ps=50_000_000)
+    setup = sample_setup(
+        io_threads=2, clients=1, generators=1, events_per_io_thread=0, end_ps=10**10
+    )
+    counters = simulate_node("asynchronous", times, setup).counters
+    assert counters["polls"] > 3 * counters["completions"]
+    assert counters["reads"] <= counters["completions"] + 1
+
+
+# --- shared queues: threads by sampled load -------------------------------------------------------
+
+PERIOD_PS = 10**9
+SAMPLED = {
+    "io_threads": 6,
+    "whole_pipeline": 1,
+    "ignite_period_ps": PERIOD_PS,
+    "grow_period_ps": PERIOD_PS,
+}
+
+
+def offered(share: float, **changes: Any) -> NodeSetup:
+    """Poisson arrivals that keep a lone main thread busy for about a share of the time."""
+    alone = sample_setup(clients=64, generators=4, open_loop=1, outstanding_limit=256)
+    rare = alone._replace(mean_interarrival_ps=10**9, end_ps=10**12)
+    # One request at a time: what it costs, waking up included.
+    cost_us = simulate_node("single_thread", sample_times(), rare).server_cpu_us_per_request
+    interarrival_ps = round(cost_us * 1e6 / share * alone.generators)
+    return alone._replace(mean_interarrival_ps=interarrival_ps, **SAMPLED | changes)
+
+
+@pytest.mark.parametrize(("share", "ignited"), [(0.1, False), (0.25, False), (0.45, True)])
+def test_the_first_thread_starts_above_30_percent_activity(share: float, ignited: bool) -> None:
+    setup = offered(share, end_ps=50 * PERIOD_PS)
+    result = simulate_node("shared_queues", sample_times(), setup)
+    assert (result.final_active_threads > 1) is ignited
+    if not ignited:
+        assert result.main_thread_utilisation == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.parametrize(("periods", "active"), [(14.9, 1), (16.1, 2)])
+def test_sixteen_samples_decide(periods: float, active: int) -> None:
+    # The first sample is taken at once.
+    crowd = sample_setup(clients=40, generators=8, end_ps=round(periods * PERIOD_PS), **SAMPLED)
+    result = simulate_node("shared_queues", sample_times(), crowd)
+    assert result.final_active_threads == active
+
+
+def test_threads_grow_one_at_a_time_while_the_queue_is_deep() -> None:
+    crowd = sample_setup(clients=300, generators=30, initial_active=2, **SAMPLED)
+    active = [
+        simulate_node(
+            "shared_queues", sample_times(), crowd._replace(end_ps=periods * PERIOD_PS)
+        ).final_active_threads
+        for periods in range(1, 90)
+    ]
+    assert active[0] == 2
+    assert active[-1] == 6
+    assert set(np.diff(active)) == {0, 1}
+    assert set(np.diff(np.flatnonzero(np.diff(active)))) <= {16, 17}
+
+
+def test_idle_threads_stop_after_a_while() -> None:
+    quiet = offered(
+        0.05, initial_active=4, grow_period_ps=10**8, end_ps=10**11, shrink_after_ps=10**10
+    )
+    assert simulate_node("shared_queues", sample_times(), quiet).final_active_threads == 1
+    patient = quiet._replace(shrink_after_ps=10**12)
+    assert simulate_node("shared_queues", sample_times(), patient).final_active_threads == 4
+
+
+# --- open loop ------------------------------------------------------------------------------------
+
+
+def test_latency_counts_from_when_a_request_fell_due() -> None:
+    """Above capacity the wait grows by the share of time that capacity lacks."""
+    times = sample_times(
+        **STEADY,
+        execute_by_code_ps=np.array([10_000_000, 10_000_000]),
+        # Two to a read, so that turns stay short.
+        request_bytes_by_code=np.array([8192, 8192]),
+    )
+    setup = sample_setup(
+        clients=20,
+        generators=4,
+        open_loop=1,
+        outstanding_limit=4096,
+        mean_interarrival_ps=20_000_000,
+        end_ps=40 * 10**9,
+        series_ps=10**9,
+    )
+    result = simulate_node("single_thread", times, setup)
+    assert result.counters["overflows"] == 0
+    lacking = 1.0 - result.throughput_rps / 200_000
+    assert 0.5 < lacking < 0.6
+    mean_ps = result.series[:, 1] / result.series[:, 0]
+    middle_ps = (np.arange(40) + 0.5) * 10**9
+    np.testing.assert_allclose(mean_ps[10:], lacking * middle_ps[10:], rtol=0.05)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_open_loop_completes_what_arrives(policy: str) -> None:
+    setup = sample_setup(
+        io_threads=1 if policy == "single_thread" else 4,
+        clients=100,
+        generators=5,
+        open_loop=1,
+        mean_interarrival_ps=5 * 10**7,
+        outstanding_limit=64,
+        warmup_ps=10**9,
+        end_ps=10**11,
+    )
+    result = simulate_node(policy, sample_times(), setup)
+    assert result.throughput_rps == pytest.approx(100_000, rel=0.03)
+    assert result.counters["overflows"] == 0
+
+
+def test_think_time_holds_clients_back() -> None:
+    setup = sample_setup(clients=10, generators=2, think_ps=10**9, end_ps=10**11)
+    result = simulate_node("single_thread", sample_times(), setup)
+    cycle_s = 1e-3 + result.latency.mean * 1e-12
+    assert result.throughput_rps == pytest.approx(10 / cycle_s, rel=0.02)
