@@ -1,0 +1,139 @@
+"""A node with asynchronous I/O threads: the compiled execution against the SimPy one.
+
+Nine threads, 650 clients without pipelining, and a load generator of 50 threads on another host:
+the setting of most published measurements. Both executions simulate the same requests. Compile
+time is not counted but given beside.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from measure import interleaved_cpu_s, median_ratio
+
+from forecache.models.node import POLICIES, layout, simulate_node
+from forecache.models.node.reference import run_reference
+from forecache.models.node.sample import sample_setup, sample_times
+from forecache.models.node.setup import NodeSetup
+
+WINDOW_PS = 4 * 10**11
+"""Simulated time of the compiled execution: 0.4 s, about a million requests."""
+
+SIMPY_WINDOW_PS = 2 * 10**9
+"""SimPy takes as long for this as the compiled execution for two hundred times as much."""
+
+COMPILED, SINGLE, SHARED = "asynchronous", "single thread", "shared queues"
+SIMPY = "asynchronous, SimPy"
+
+_COMPILE = """
+import time
+from forecache.models.node import warm_up_compiler
+began_s = time.process_time()
+warm_up_compiler(lambda line: None)
+print(time.process_time() - began_s)
+"""
+
+
+def scenario(**changes: Any) -> NodeSetup:
+    """The setting, for one policy and window."""
+    usual = {"io_threads": 9, "clients": 650, "generators": 50, "end_ps": WINDOW_PS}
+    return sample_setup(**usual | changes)
+
+
+def compiled(policy: str, counts: list[int], **changes: Any) -> Callable[[int], None]:
+    """One policy of the compiled execution, checks and result included."""
+
+    def run(repetition: int) -> None:
+        setup = scenario(replication=repetition, **changes)
+        counts.append(simulate_node(policy, sample_times(), setup).completions)
+
+    return run
+
+
+def with_simpy(counts: list[int]) -> Callable[[int], None]:
+    """The reference execution."""
+
+    def run(repetition: int) -> None:
+        setup = scenario(replication=repetition, end_ps=SIMPY_WINDOW_PS)
+        counts.append(run_reference("asynchronous", sample_times(), setup).latency.count)
+
+    return run
+
+
+def agree() -> bool:
+    """Whether both executions complete the same requests at the same times in this setting."""
+    setup = scenario(end_ps=SIMPY_WINDOW_PS)
+    node = layout.new_node(sample_times(), setup)
+    POLICIES["asynchronous"](node.memory, node.histogram, node.calendar)
+    return node.latency() == run_reference("asynchronous", sample_times(), setup).latency
+
+
+def compile_s() -> float:
+    """CPU seconds that compiling all policies takes where nothing is cached."""
+    with tempfile.TemporaryDirectory() as empty:
+        done = subprocess.run(
+            [sys.executable, "-c", _COMPILE],
+            env={**os.environ, "NUMBA_CACHE_DIR": empty},
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    return float(done.stdout)
+
+
+def measure(repetitions: int) -> dict[str, Any]:
+    """Median requests a second of each execution, and the ratio round by round."""
+    counts: dict[str, list[int]] = {COMPILED: [], SINGLE: [], SHARED: [], SIMPY: []}
+    shared = {"initial_active": 9, "whole_pipeline": 1, "job_capacity": 4096}
+    competitors = {
+        COMPILED: compiled("asynchronous", counts[COMPILED]),
+        SINGLE: compiled("single_thread", counts[SINGLE], io_threads=1),
+        SHARED: compiled("shared_queues", counts[SHARED], **shared),
+        SIMPY: with_simpy(counts[SIMPY]),
+    }
+    times_s = interleaved_cpu_s(competitors, repetitions)
+    # The first call of each warmed up.
+    rates = {
+        name: [n / time_s for n, time_s in zip(counts[name][1:], times, strict=True)]
+        for name, times in times_s.items()
+    }
+    return {
+        "io_threads": 9,
+        "clients": 650,
+        "pipeline": 1,
+        "generator_threads": 50,
+        "repetitions": repetitions,
+        "clock": "CPU time of the process",
+        "engines": {
+            name: {
+                "requests": statistics.median(counts[name][1:]),
+                "requests_per_s": statistics.median(values),
+                "requests_per_s_all": values,
+            }
+            for name, values in rates.items()
+        },
+        "times_simpy": median_ratio(
+            [1.0 / rate for rate in rates[SIMPY]], [1.0 / rate for rate in rates[COMPILED]]
+        ),
+        "same_completions": agree(),
+        "compile_s": compile_s(),
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for a person."""
+    lines = [
+        f"node, {result['clients']} clients, {result['io_threads']} threads where there are I/O "
+        f"threads, median of {result['repetitions']} interleaved repetitions, {result['clock']}",
+        f"  {'':<30}{'requests':>11}{'requests/s':>15}",
+    ]
+    for name, engine in result["engines"].items():
+        lines.append(f"  {name:<30}{engine['requests']:>11,.0f}{engine['requests_per_s']:>15,.0f}")
+    same = "the same" if result["same_completions"] else "NOT THE SAME"
+    lines.append(f"  {result['times_simpy']:,.0f} times SimPy, {same} completions")
+    lines.append(f"  compiling all policies: {result['compile_s']:.1f} s")
+    return "\n".join(lines)
