@@ -11,7 +11,15 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from forecache.hwprofiles.files import parse
 from forecache.sim.errors import InputError
@@ -74,6 +82,48 @@ class HotSetPopularity(_Record):
     hot_set: HotSet
 
 
+def _sizes_kind(value: object) -> str:
+    """Which kind of sizes a user means, so that a mistake is told about that kind only."""
+    if isinstance(value, UniformSizes):
+        return "uniform_sizes"
+    if isinstance(value, WeightedSizes):
+        return "weighted_sizes"
+    if not isinstance(value, Mapping):
+        return "one_size"
+    return f"{value.get('distribution', 'weighted')}_sizes"
+
+
+def _popularity_kind(value: object) -> str | None:
+    if isinstance(value, Zipf) or (isinstance(value, Mapping) and "zipf" in value):
+        return "zipf_law"
+    if isinstance(value, HotSetPopularity) or (isinstance(value, Mapping) and "hot_set" in value):
+        return "hot_keys"
+    return None if isinstance(value, Mapping) else "word"
+
+
+ValueSizes = Annotated[
+    Annotated[int, Field(ge=0, le=512 * 2**20), Tag("one_size")]
+    | Annotated[UniformSizes, Tag("uniform_sizes")]
+    | Annotated[WeightedSizes, Tag("weighted_sizes")],
+    Discriminator(
+        _sizes_kind,
+        custom_error_type="sizes",
+        custom_error_message="A size in bytes, or a mapping with distribution uniform or weighted",
+    ),
+]
+
+Popularity = Annotated[
+    Annotated[Literal["uniform"], Tag("word")]
+    | Annotated[Zipf, Tag("zipf_law")]
+    | Annotated[HotSetPopularity, Tag("hot_keys")],
+    Discriminator(
+        _popularity_kind,
+        custom_error_type="popularity",
+        custom_error_message="'uniform', a mapping with zipf, or one with hot_set",
+    ),
+]
+
+
 class Mix(_Record):
     """Shares of the commands; they add up to one."""
 
@@ -104,8 +154,8 @@ class Workload(_Record):
     mix: Mix | None = None
     keys: int = Field(default=1_000_000, ge=1, le=10**11)
     key_bytes: int = Field(default=16, ge=1, le=64 * 1024)
-    value_bytes: Annotated[int, Field(ge=0, le=512 * 2**20)] | UniformSizes | WeightedSizes = 512
-    popularity: Literal["uniform"] | Zipf | HotSetPopularity = "uniform"
+    value_bytes: ValueSizes = 512
+    popularity: Popularity = "uniform"
     key_pattern: Literal["random", "sequential"] = "random"
     """`sequential`: keys are visited in the order in which they were written."""
     operations_before_get_phase: str | None = None

@@ -1,0 +1,71 @@
+"""Draws of uncertain numbers: they fill their ranges, and repeat."""
+
+import numpy as np
+import pytest
+
+from forecache.hwprofiles import load_host
+from forecache.models.engine import load_engine
+from forecache.models.generator import load_generator
+from forecache.models.uncertainty import (
+    NOT_UNCERTAIN,
+    draw_engine,
+    draw_generator,
+    draw_host,
+    draw_ranges,
+)
+
+DRAWS = 4000
+
+
+@pytest.mark.parametrize("ends", [(10.0, 20.0, 40.0), (10.0, 35.0, 40.0), (0.0, 2.0, 5.0)])
+def test_a_range_is_the_middle_95_percent(ends: tuple[float, float, float]) -> None:
+    low, value, high = ends
+    random = np.random.default_rng(5)
+    drawn = np.array([draw_ranges({"x": ends}, random)["x"] for _ in range(DRAWS)])
+    assert np.median(drawn) == pytest.approx(value, abs=0.03 * (high - low))
+    assert np.mean(drawn > high) == pytest.approx(0.025, abs=0.01)
+    if low > 0:
+        assert np.mean(drawn < low) == pytest.approx(0.025, abs=0.01)
+    assert (drawn >= 0).all()
+
+
+def test_a_number_without_a_width_stays_what_it_is() -> None:
+    assert draw_ranges({"x": (3.0, 3.0, 3.0)}, np.random.default_rng(1)) == {"x": 3.0}
+
+
+def test_a_draw_repeats_and_covers_what_is_uncertain() -> None:
+    host, engine = load_host("graviton3-c7g.4xlarge"), load_engine("valkey-9.1")
+    generator = load_generator("memtier-benchmark")
+    for draw, thing in ((draw_host, host), (draw_engine, engine), (draw_generator, generator)):
+        first = draw(thing, np.random.default_rng([1, 2]))  # type: ignore[operator]
+        again = draw(thing, np.random.default_rng([1, 2]))  # type: ignore[operator]
+        other = draw(thing, np.random.default_rng([1, 3]))  # type: ignore[operator]
+        assert first == again != other
+        assert set(first) == set(thing.uncertain()) - NOT_UNCERTAIN
+
+
+def test_no_draw_changes_how_many_cores_there_are() -> None:
+    host = load_host("graviton3-c7g.4xlarge")
+    drawn = host.speed(draw_host(host, np.random.default_rng(1)))
+    assert drawn.cores == host.speed().cores
+    assert drawn.price_usd_per_hour == host.speed().price_usd_per_hour
+    assert drawn.tcp_send_ns != host.speed().tcp_send_ns
+
+
+def test_a_fitted_covariance_takes_the_place_of_ranges() -> None:
+    """Two numbers that only their sum was observed of move against each other."""
+    names = ("read_instructions", "write_instructions")
+    covariance = {
+        names[0]: {names[0]: 0.0100, names[1]: -0.0095},
+        names[1]: {names[0]: -0.0095, names[1]: 0.0100},
+    }
+    engine = load_engine("valkey-9.1").model_copy(update={"covariance": covariance})
+    random = np.random.default_rng(9)
+    drawn = [draw_engine(engine, random) for _ in range(DRAWS)]
+    relative = np.array([[d[n] / engine.work[n].best - 1.0 for n in names] for d in drawn])
+    assert np.std(relative, axis=0) == pytest.approx([0.1, 0.1], rel=0.05)
+    assert np.corrcoef(relative.T)[0, 1] == pytest.approx(-0.95, abs=0.01)
+    assert relative.mean(axis=0) == pytest.approx([0.0, 0.0], abs=0.01)
+    low, value, high = engine.uncertain()["get_instructions"]
+    others = np.array([d["get_instructions"] for d in drawn])
+    assert np.quantile(others, [0.025, 0.5, 0.975]) == pytest.approx([low, value, high], rel=0.06)
