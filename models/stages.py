@@ -97,22 +97,23 @@ def command_structures(
         key_bytes=workload.key_bytes,
         value_bytes=kind.value_bytes,
     )
-    if kind.command == "set" and scenario.io_threads == 1 and work.value_touches > 0:
-        lines.append(Structure("old value", 0.0, work.value_touches))
-    scale = work.touch_scale
     # A lone main thread that looks a pipeline's keys up in groups walks to the entries only; the
     # batches that come back from I/O threads fetch the value as well.
     lone = scenario.io_threads == 1
-    return [
+    scaled = [
         Structure(
             s.name,
             s.lines_per_key,
-            s.touches * scale,
+            s.touches * work.touch_scale,
             s.followers,
             s.prefetched and not (lone and s.name == "value"),
         )
         for s in lines
     ]
+    if kind.command == "set" and lone and work.value_touches > 0:
+        # A number of its own, which `touch_scale` leaves alone.
+        scaled.append(Structure("old value", 0.0, work.value_touches))
+    return scaled
 
 
 def workload_caches(
