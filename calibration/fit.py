@@ -320,8 +320,8 @@ def _fitted_leaf(name: str, old: Quantity, value: float, error: float, fit_name:
         source="bundle",
         kind="measured",
         method=method,
-        low=_rounded(value * np.exp(-1.96 * error)),
-        high=_rounded(value * np.exp(1.96 * error)),
+        low=_rounded(value * max(0.0, 1.0 - 1.96 * error)),
+        high=_rounded(value * (1.0 + 1.96 * error)),
     )
 
 

@@ -37,6 +37,9 @@ RESIDENT_TOUCHES = 900
 
 _PS_PER_NS = 1000
 
+_SHORTEST_TURN_PS = 20_000
+"""A turn of an event loop that finds nothing still reads the clock and looks at its lists."""
+
 
 @dataclass(frozen=True)
 class CommandKind:
@@ -254,7 +257,8 @@ def node_times(
     key_bytes = scenario.workload.key_bytes
     nic_ns_per_kib = 1024 * 8 / speed.network_gbit_per_s
     return NodeTimes(
-        loop_ps=_ps(user(work.loop_instructions)),
+        # A turn takes some time whatever it finds, or time would stand still while it spins.
+        loop_ps=max(_SHORTEST_TURN_PS, _ps(user(work.loop_instructions))),
         poll_ps=_ps(kernel * speed.epoll_wait_ns),
         poll_event_ps=_ps(kernel * speed.epoll_event_ns),
         block_ps=_ps(work.wake_scale * speed.block_ns),
