@@ -145,6 +145,11 @@ class EngineProfile(_Record):
     prefetch_batch: int = Field(ge=0, le=128)
     events_per_io_thread: int = Field(ge=0)
     job_capacity: int = Field(ge=2)
+    read_limit_bytes: int = Field(default=16 * 1024, ge=1024)
+    """PROTO_IOBUF_LEN: what one read asks for."""
+    write_limit_bytes: int = Field(default=80 * 1024, ge=1024)
+    """What one write carries: NET_MAX_WRITES_PER_EVENT (64 KiB), overshot by up to one 16 KiB block
+    of the reply list."""
     max_io_threads: int = Field(ge=1)
     notes: list[str] = Field(default_factory=list)
     sources: dict[str, Source]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from .node.setup import WRITE_LIMIT_BYTES
 from .node.simulate import NodeResult
 from .predict import Prediction
 
@@ -46,7 +46,7 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     parser = reader if scenario.workload.pipeline == 1 or engine.whole_pipeline else "main"
     calls = 1
     if writes > 0:
-        calls += int(mean(times.reply_bytes_by_code) / writes) // WRITE_LIMIT_BYTES
+        calls = max(1, math.ceil(mean(times.reply_bytes_by_code) / writes / engine.write_limit_bytes))
     polling = per_request("polls") * times.poll_ps + reads * times.poll_event_ps
     found = per_request("prefetched_keys")
     batches = per_request("prefetch_batches")
@@ -64,7 +64,7 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
         ("write", writer, writes * (times.write_event_ps + calls * times.send_ps)
          + copied_kib[1] * times.copy_ps_per_kib),
         ("wake the receiver", writer, per_request("paid_wakes") * times.wake_send_ps),
-        ("sleep and wake up", "main", per_request("blocks") * times.block_ps),
+        ("sleep and wake up", "main", per_request("blocks") * (times.doze_ps + times.block_ps)),
     ]
     if threaded:
         jobs = offloaded_reads + offloaded_writes

@@ -108,6 +108,8 @@ def node_setup(
         series_ps=max(1, end_ps // 256),
         seed=seed,
         replication=replication,
+        read_limit_bytes=engine.read_limit_bytes,
+        write_limit_bytes=engine.write_limit_bytes,
     )
 
 

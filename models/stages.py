@@ -32,6 +32,10 @@ RESIDENT_LINES = 6000
 """Lines of code, tables and buffers that every request uses (assumed: 375 KiB of kernel and engine
 text and data)."""
 
+DOZE_SHARE = 0.5
+"""Part of the CPU time of blocking that is spent before the thread sleeps; the rest when it is
+scheduled again (assumed: a context switch each way)."""
+
 RESIDENT_TOUCHES = 900
 """Of which one request touches so many (assumed)."""
 
@@ -261,7 +265,8 @@ def node_times(
         loop_ps=max(_SHORTEST_TURN_PS, _ps(user(work.loop_instructions))),
         poll_ps=_ps(kernel * speed.epoll_wait_ns),
         poll_event_ps=_ps(kernel * speed.epoll_event_ns),
-        block_ps=_ps(work.wake_scale * speed.block_ns),
+        doze_ps=_ps(work.wake_scale * speed.block_ns * DOZE_SHARE),
+        block_ps=_ps(work.wake_scale * speed.block_ns * (1.0 - DOZE_SHARE)),
         wake_latency_ps=_ps(_after_send_ns(speed)),
         wake_send_ps=_ps(work.wake_scale * speed.wake_send_ns),
         read_event_ps=_ps(user(work.read_instructions) + displaced_ns),

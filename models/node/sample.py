@@ -24,6 +24,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         loop_ps=150_000,
         poll_ps=400_000,
         poll_event_ps=30_000,
+        doze_ps=600_000,
         block_ps=800_000,
         wake_latency_ps=3_000_000,
         wake_send_ps=800_000,
@@ -89,6 +90,8 @@ def sample_setup(**changes: Any) -> NodeSetup:
         series_ps=10**9,
         seed=1,
         replication=0,
+        read_limit_bytes=16_384,
+        write_limit_bytes=65_536,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

@@ -14,14 +14,8 @@ QUANTILES = 256
 DRAWS = 1024
 """Slots of the command table: the mix of commands and sizes is kept to one part in so many."""
 
-READ_LIMIT_BYTES = 16 * 1024
-"""PROTO_IOBUF_LEN: what one read asks for (server.h, every engine generation)."""
-
 BIG_ARGUMENT_BYTES = 32 * 1024
 """PROTO_MBULK_BIG_ARG: from here on an argument is read to its end in one go (server.h)."""
-
-WRITE_LIMIT_BYTES = 64 * 1024
-"""NET_MAX_WRITES_PER_EVENT: bytes after which a write continues with another call (server.h)."""
 
 JITTER_ONE = 1 << 16
 """The value of a jitter factor of one."""
@@ -42,8 +36,10 @@ class NodeTimes(NamedTuple):
     """One epoll_wait that returns."""
     poll_event_ps: int
     """Each event it returns."""
+    doze_ps: int
+    """CPU time of going to sleep in epoll_wait; what arrives meanwhile wakes nobody."""
     block_ps: int
-    """CPU time of going to sleep in epoll_wait and being scheduled again."""
+    """CPU time of being scheduled again."""
     wake_latency_ps: int
     """From the send that wakes a sleeper until it runs."""
     wake_send_ps: int
@@ -140,3 +136,7 @@ class NodeSetup(NamedTuple):
     """Length of one entry of the recorded time series."""
     seed: int
     replication: int
+    read_limit_bytes: int
+    """What one read asks for (PROTO_IOBUF_LEN)."""
+    write_limit_bytes: int
+    """Bytes after which a write continues with another call (NET_MAX_WRITES_PER_EVENT)."""

@@ -48,9 +48,9 @@ from .sockets import (
     SENT_POLL, SCANNED_READS, NEXT_BATCH, NEXT_IN_BATCH, EXECUTED_CLIENT, COUNT_PENDING_WRITES,
     NEXT_PENDING_WRITE, SENT_PENDING_WRITE, WROTE_INLINE, SCANNED_WRITES, NEXT_UNFINISHED,
     SENT_REST,
-    LOOK_FOR_EVENTS, WAKING, POLLED,
+    LOOK_FOR_EVENTS, DOZING, WAKING, POLLED,
     NEXT_EVENT, SENT_READ, READ_INLINE,
-) = range(21)
+) = range(22)
 # fmt: on
 
 
@@ -387,6 +387,9 @@ def poll_step(m, now):
         return -1
     found = poll_sockets(m, now)
     if found == 0 and m[at.READS_IN_FLIGHT] + m[at.WRITES_IN_FLIGHT] == 0:
+        if phase != DOZING:
+            m[me + at.PHASE] = DOZING
+            return now + m[at.DOZE_PS]
         end_turn(m, now)
         m[me + at.PHASE] = WAKING
         if length(m, m[at.REQUEST_WIRE]) > 0:

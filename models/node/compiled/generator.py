@@ -28,6 +28,7 @@ _DRAW_SHIFT = 22  # leaves ten bits of a word: the slots of the command table
 LOOKING = 0  # about to call epoll_wait
 WAKING = 1  # asleep, or woken and about to run
 HANDLING = 2  # busy with the poll or a client
+DOZING = 3  # on its way to sleep
 
 NOTHING = -1
 
@@ -181,6 +182,9 @@ def generator_step(m, histogram, calendar, agent, now):
     tasks = length(m, m[at.TASKS] + generator * m[at.TASK_WORDS])
     found = length(m, m[at.READY_CLIENTS] + generator * m[at.READY_WORDS]) + tasks
     if found == 0:
+        if m[me + at.PHASE] != DOZING:
+            m[me + at.PHASE] = DOZING
+            return work(m, agent, now, m[at.DOZE_PS])
         m[me + at.PHASE] = WAKING
         wire = m[at.REPLY_WIRES] + generator * m[at.REPLY_WIRE_WORDS]
         if length(m, wire) > 0:

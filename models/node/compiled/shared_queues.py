@@ -57,9 +57,9 @@ IGNITION_PER_MILLE = 300
     LOOPED,  # the fixed part of the turn is over
     SENT_POLL, NEXT_RESPONSES, NEXT_BATCH, NEXT_IN_BATCH, EXECUTED_CLIENT, NEXT_PENDING_WRITE,
     SENT_PENDING_WRITE, WROTE_INLINE,
-    LOOK_FOR_EVENTS, WAKING, POLLED,
+    LOOK_FOR_EVENTS, DOZING, WAKING, POLLED,
     NEXT_EVENT, SENT_READ, READ_INLINE,
-) = range(17)
+) = range(18)
 # fmt: on
 
 
@@ -329,6 +329,9 @@ def poll_step(m, now):
         return -1
     found = poll_sockets(m, now)
     if found == 0 and m[at.READS_IN_FLIGHT] + m[at.WRITES_IN_FLIGHT] == 0:
+        if phase != DOZING:
+            m[me + at.PHASE] = DOZING
+            return now + m[at.DOZE_PS]
         end_turn(m, now)
         m[me + at.PHASE] = WAKING
         if length(m, m[at.REQUEST_WIRE]) > 0:

@@ -25,6 +25,7 @@ TURNING = 0
 WAKING = 1
 READING = 2
 WRITING = 3
+DOZING = 4
 
 
 @njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
@@ -70,6 +71,9 @@ def main_step(m, calendar, now):
         return work(m, 0, now, m[at.LOOP_PS])
     found = poll_sockets(m, now)
     if found == 0:
+        if phase != DOZING:
+            m[me + at.PHASE] = DOZING
+            return work(m, 0, now, m[at.DOZE_PS])
         m[me + at.PHASE] = WAKING
         if length(m, m[at.REQUEST_WIRE]) > 0:
             return first_stamp(m, m[at.REQUEST_WIRE]) + m[at.WAKE_LATENCY_PS]

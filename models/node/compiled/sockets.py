@@ -6,7 +6,7 @@ from forecache.sim.calendar import schedule
 from forecache.sim.stamped_rings import first_stamp, length, pop, push
 
 from .. import layout as at
-from ..setup import BIG_ARGUMENT_BYTES, JITTER_ONE, READ_LIMIT_BYTES, WRITE_LIMIT_BYTES
+from ..setup import BIG_ARGUMENT_BYTES, JITTER_ONE
 
 COUNT_BITS = 24
 _COUNT_MASK = (1 << COUNT_BITS) - 1
@@ -128,7 +128,7 @@ def read_socket(m, client, now):
         return m[at.READ_EVENT_PS] + m[at.RECV_PS]
     partial = m[row + at.PARTIAL_BYTES]
     first_mark = mark_of(m, client, read)
-    budget = READ_LIMIT_BYTES
+    budget = m[at.READ_LIMIT_BYTES]
     if partial > 0:
         size_bytes = m[sizes + (first_mark & 255)]
         if size_bytes > BIG_ARGUMENT_BYTES:
@@ -211,7 +211,7 @@ def begin_write(m, client, now):
     written = m[row + at.WRITTEN]
     size_bytes = reply_bytes(m, client, written, m[row + at.EXECUTED])
     m[row + at.WRITE_UPTO] = m[row + at.EXECUTED]
-    calls = 1 + size_bytes // WRITE_LIMIT_BYTES
+    calls = max(1, -(-size_bytes // m[at.WRITE_LIMIT_BYTES]))
     duration = calls * m[at.SEND_PS] + copying(m, size_bytes)
     duration = jittered(m, duration, mark_of(m, client, written) >> 24)
     generator = thread_row(m, m[at.IO_THREADS] + client % m[at.GENERATORS])

@@ -41,7 +41,7 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
     wire = node.reply_wires[generator]
     tasks = node.tasks[generator]
     ready: deque[Client] = deque()
-    woken = False
+    woken = dozed = False
     yield thread.hold(0)
     while True:
         while wire and wire[0][0] <= node.now:
@@ -52,7 +52,12 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
                 ready.append(client)
         found = len(ready) + len(tasks)
         if found == 0:
-            woken = True
+            if not dozed:
+                # On the way to sleep; what arrives meanwhile is found without a wake-up.
+                dozed = True
+                yield thread.hold(node.work(number, times.doze_ps))
+                continue
+            woken, dozed = True, False
             if wire:
                 yield thread.hold_until(wire[0][0] + times.wake_latency_ps)
             else:
@@ -62,7 +67,7 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
         polling = times.generator_poll_ps + found * times.generator_poll_event_ps
         # An epoll_wait that slept costs the sleep as well.
         polling += times.block_ps if woken else 0
-        woken = False
+        woken = dozed = False
         due = len(tasks)
         yield thread.hold(node.work(number, polling))
         for _ in range(len(ready)):

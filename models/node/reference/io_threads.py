@@ -126,6 +126,11 @@ class IoThreads:
         self.fired = node.poll()
         slept = 0
         while not self.fired and self.in_flight == 0:
+            # On the way to sleep; what arrives meanwhile is found without a wake-up.
+            yield node.main.hold(times.doze_ps)
+            self.fired = node.poll()
+            if self.fired:
+                break
             self.turns.end()
             if node.request_wire:
                 yield node.main.hold_until(node.request_wire[0][0] + times.wake_latency_ps)

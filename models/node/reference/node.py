@@ -15,8 +15,6 @@ from ..setup import (
     BIG_ARGUMENT_BYTES,
     DRAWS,
     JITTER_ONE,
-    READ_LIMIT_BYTES,
-    WRITE_LIMIT_BYTES,
     NodeSetup,
     NodeTimes,
 )
@@ -239,7 +237,7 @@ class ReferenceNode:
             # Somebody has read it since it was polled.
             return self.times.read_event_ps + self.times.recv_ps
         first = client.commands[client.read]
-        budget = READ_LIMIT_BYTES
+        budget = self.setup.read_limit_bytes
         if client.partial_bytes > 0 and sizes[first.code] > BIG_ARGUMENT_BYTES:
             budget = max(budget, int(sizes[first.code]) - client.partial_bytes)
         left = budget
@@ -285,7 +283,7 @@ class ReferenceNode:
         """Start sending the replies that are ready; returns the duration."""
         size_bytes = self.reply_bytes(client, client.written, client.executed)
         client.write_upto = client.executed
-        calls = 1 + size_bytes // WRITE_LIMIT_BYTES
+        calls = max(1, -(-size_bytes // self.setup.write_limit_bytes))
         duration = calls * self.times.send_ps + self.copying(size_bytes)
         duration = self.jittered(duration, client.commands[client.written].write_jitter)
         generator = self.setup.io_threads + client.number % self.setup.generators

@@ -23,6 +23,11 @@ def main_thread(node: ReferenceNode) -> Activity:
         readable = node.poll()
         slept = 0
         while not readable:
+            # On the way to sleep; what arrives meanwhile is found without a wake-up.
+            yield main.hold(node.work(0, times.doze_ps))
+            readable = node.poll()
+            if readable:
+                break
             if node.request_wire:
                 yield main.hold_until(node.request_wire[0][0] + times.wake_latency_ps)
             else:
