@@ -46,7 +46,8 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     parser = reader if scenario.workload.pipeline == 1 or engine.whole_pipeline else "main"
     calls = 1
     if writes > 0:
-        calls = max(1, math.ceil(mean(times.reply_bytes_by_code) / writes / engine.write_limit_bytes))
+        reply_bytes = mean(times.reply_bytes_by_code) / writes
+        calls = max(1, math.ceil(reply_bytes / engine.write_limit_bytes))
     polling = per_request("polls") * times.poll_ps + reads * times.poll_event_ps
     found = per_request("prefetched_keys")
     batches = per_request("prefetch_batches")

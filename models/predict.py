@@ -26,7 +26,7 @@ from .memory import with_effective_l3
 from .node.setup import DRAWS as NODE_DRAWS
 from .node.simulate import NodeResult
 from .scenario import Case, Scenario
-from .simulation import Inputs, run, window
+from .simulation import Inputs, Pilot, pilot_run, run, window
 from .stages import command_kinds
 from .uncertainty import draw_engine, draw_generator, draw_host
 
@@ -287,11 +287,13 @@ def predict_cases(
     own = ThreadPoolExecutor() if executor is None else None
     pool: Executor = executor or own  # type: ignore[assignment]
     try:
+        pilots = [pool.submit(_pilot, case.scenario, system, seed) for case, system in cases]
         pending = []
-        for case, system in cases:
-            nominal = pool.submit(_nominal, case.scenario, system, seed, replications, requests)
+        for (case, system), found in zip(cases, pilots, strict=True):
+            scenario, pilot = case.scenario, found.result()
+            nominal = pool.submit(_nominal, scenario, system, seed, replications, requests, pilot)
             drawn = [
-                pool.submit(_drawn, case.scenario, system, seed, draw) for draw in range(draws)
+                pool.submit(_drawn, scenario, system, seed, draw, pilot) for draw in range(draws)
             ]
             pending.append((case, system, nominal, drawn))
         predictions = []
@@ -306,12 +308,21 @@ def predict_cases(
             own.shutdown(cancel_futures=True)
 
 
+def _pilot(scenario: Scenario, system: System, seed: int) -> Pilot:
+    inputs = system.inputs(scenario)
+    return pilot_run(inputs, inputs.times(), seed=seed)
+
+
 def _nominal(
-    scenario: Scenario, system: System, seed: int, replications: int, requests: int
+    scenario: Scenario,
+    system: System,
+    seed: int,
+    replications: int,
+    requests: int,
+    pilot: Pilot,
 ) -> list[Metrics]:
     inputs = system.inputs(scenario)
-    times = inputs.times()
-    window_ps = window(inputs, times, requests=requests, seed=seed)
+    window_ps = window(inputs, inputs.times(), requests=requests, seed=seed, pilot=pilot)
     return [
         Metrics.of(
             run(inputs, requests=requests, seed=seed, replication=number, window_ps=window_ps)
@@ -320,6 +331,16 @@ def _nominal(
     ]
 
 
-def _drawn(scenario: Scenario, system: System, seed: int, draw: int) -> Metrics:
+def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilot) -> Metrics:
+    """One draw; its window is that of the nominal numbers, so that it needs no pilot of its own."""
     inputs = system.inputs(scenario, draw=draw, seed=seed)
-    return Metrics.of(run(inputs, requests=DRAW_REQUESTS, seed=seed, replication=1000 + draw))
+    window_ps = window(inputs, inputs.times(), requests=DRAW_REQUESTS, seed=seed, pilot=pilot)
+    return Metrics.of(
+        run(
+            inputs,
+            requests=DRAW_REQUESTS,
+            seed=seed,
+            replication=1000 + draw,
+            window_ps=window_ps,
+        )
+    )

@@ -26,7 +26,7 @@ CONTROL_SPEEDUP = 25
 """Valkey 9.1 decides about threads over seconds, a simulation lasts milliseconds. Load is steady
 within either, so its periods are shortened by this factor, no further than to the length of a turn
 of the event loop under load: the settled number of threads is the same, only the time to get there
-isn't."""
+isn't. An engine that starts and stops a thread in turn is averaged over whole turns."""
 
 _IGNITE_PERIOD_PS = 50 * _PS_PER_MS
 _GROW_PERIOD_PS = 10 * _PS_PER_MS
@@ -42,6 +42,9 @@ PILOT_REQUESTS = 3000
 
 _LONGEST_PS = 3600 * _PS_PER_S
 """No run simulates more than an hour, however few requests that may hold."""
+
+_CYCLES = 2
+"""Times that an engine which starts and stops a thread in turn does so in a window."""
 
 _ROUND_TRIPS = 25
 """Round trips of every client a closed-loop window holds at least."""
@@ -136,38 +139,84 @@ def settling_ps(inputs: Inputs) -> int:
     return periods * _SAMPLES_PER_DECISION // CONTROL_SPEEDUP
 
 
-def window(inputs: Inputs, times: NodeTimes, *, requests: int, seed: int) -> tuple[int, int]:
+def cycle_ps(inputs: Inputs) -> int:
+    """How long Valkey 9.1 takes to stop its only I/O thread for lack of work and start it again."""
+    if inputs.engine.policy != "shared_queues" or inputs.scenario.io_threads == 1:
+        return 0
+    ignition = _SAMPLES_PER_DECISION * _IGNITE_PERIOD_PS
+    return (_SHRINK_AFTER_PS + ignition) // CONTROL_SPEEDUP
+
+
+def longest_ps(inputs: Inputs) -> int:
+    """The longest run: an hour, or what the calendar's horizon leaves of it."""
+    workload = inputs.scenario.workload
+    agents = inputs.scenario.io_threads + inputs.scenario.generator_threads + workload.clients
+    return min(_LONGEST_PS, horizon_ps(agents) - 1)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a short run tells about how long to simulate.
+
+    Attributes
+    ----------
+    rate_rps
+        Requests per second.
+    changing
+        Whether the engine went on starting and stopping one of its first I/O threads; one of many
+        makes little difference.
+    """
+
+    rate_rps: float
+    changing: bool
+
+
+def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
+    """Find out how fast a scenario is; a given rate needs no run."""
+    rate = inputs.scenario.workload.rate_rps
+    if rate is not None:
+        return Pilot(rate, changing=False)
+    end_ps = min(
+        longest_ps(inputs), 2 * max(settling_ps(inputs), cycle_ps(inputs)) + 20 * _PS_PER_MS
+    )
+    while True:
+        setup = node_setup(inputs, warmup_ps=end_ps // 2, end_ps=end_ps, seed=seed, replication=0)
+        result = simulate_node(inputs.engine.policy, times, setup)
+        if result.completions >= PILOT_REQUESTS or end_ps == longest_ps(inputs):
+            helpers = result.counters["active_thread_ps"] / (result.window_s * _PS_PER_S)
+            alternates = result.counters["activations"] > 0 and helpers < 2.0
+            return Pilot(
+                max(result.throughput_rps, 1.0), changing=alternates and cycle_ps(inputs) > 0
+            )
+        end_ps = min(longest_ps(inputs), 2 * end_ps)
+
+
+def window(
+    inputs: Inputs, times: NodeTimes, *, requests: int, seed: int, pilot: Pilot | None = None
+) -> tuple[int, int]:
     """Warm-up and end of a run that measures about so many requests, in ps.
 
-    A pilot run finds how long that takes. The warm-up covers the engine's decisions about threads
-    and ten round trips of every client, which a test holds against MSER-5. Where requests are rare
-    the window ends before it has as many.
+    A pilot run, unless its result is given, finds how long that takes. The warm-up covers the
+    engine's decisions about threads and ten round trips of every client, which a test holds against
+    MSER-5. Where requests are rare the window ends before it has as many.
     """
     workload = inputs.scenario.workload
     settle = settling_ps(inputs)
-    rate = workload.rate_rps
-    agents = inputs.scenario.io_threads + inputs.scenario.generator_threads + workload.clients
-    longest_ps = min(_LONGEST_PS, horizon_ps(agents) - 1)
-    if rate is None:
-        guess_ps = min(longest_ps, 2 * settle + 20 * _PS_PER_MS)
-        for _ in range(12):
-            setup = node_setup(
-                inputs, warmup_ps=guess_ps // 2, end_ps=guess_ps, seed=seed, replication=0
-            )
-            pilot = simulate_node(inputs.engine.policy, times, setup)
-            if pilot.completions >= min(PILOT_REQUESTS, requests) or guess_ps == longest_ps:
-                break
-            guess_ps = min(longest_ps, guess_ps * 2)
-        rate = max(pilot.throughput_rps, 1.0)
+    pilot = pilot or pilot_run(inputs, times, seed=seed)
     if workload.arrival == "closed_loop":
         # Clients tend to move in step, so a window holds many of their round trips.
         requests = max(requests, _ROUND_TRIPS * workload.clients * workload.pipeline)
-    measured_ps = math.ceil(requests / rate * _PS_PER_S)
-    round_trips_ps = math.ceil(10 * workload.clients * workload.pipeline / rate * _PS_PER_S)
+    measured_ps = math.ceil(requests / pilot.rate_rps * _PS_PER_S)
+    if pilot.changing:
+        # The engine starts and stops a thread in turn; both belong to what it does on average.
+        measured_ps = max(measured_ps, _CYCLES * cycle_ps(inputs))
+    round_trips = 10 * workload.clients * workload.pipeline
+    round_trips_ps = math.ceil(round_trips / pilot.rate_rps * _PS_PER_S)
     if workload.arrival == "open_loop":
         round_trips_ps = measured_ps // 4
-    measured_ps = min(measured_ps, longest_ps // 2)
-    warmup_ps = min(settle + max(round_trips_ps, measured_ps // 5), longest_ps // 2)
+    half_ps = longest_ps(inputs) // 2
+    measured_ps = min(measured_ps, half_ps)
+    warmup_ps = min(settle + max(round_trips_ps, measured_ps // 5), half_ps)
     return warmup_ps, warmup_ps + measured_ps
 
 

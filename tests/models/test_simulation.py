@@ -1,0 +1,177 @@
+"""From a scenario to a run: windows, warm-up, and what every queue must obey."""
+
+from typing import Any
+
+import pytest
+
+from forecache.hwprofiles import load_host
+from forecache.models import simulation
+from forecache.models.engine import load_engine
+from forecache.models.generator import load_generator
+from forecache.models.predict import System
+from forecache.models.scenario import expand
+from forecache.models.simulation import (
+    Inputs,
+    node_setup,
+    pilot_run,
+    run,
+    settling_ps,
+    window,
+)
+from forecache.sim.statistics import mser5
+
+ENGINES = ["redis-7.0", "valkey-8.0", "valkey-9.1"]
+HOST = load_host("graviton3-c7g.4xlarge")
+
+
+def inputs_of(engine: str, **fields: Any) -> Inputs:
+    data = {"host": "graviton3-c7g.4xlarge", "engine": engine, **fields}
+    [case] = expand(data, file="test")
+    system = System(HOST, load_engine(engine), load_generator("valkey-benchmark"))
+    return system.inputs(case.scenario)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"clients": 50},
+        {"clients": 50, "pipeline": 16},
+        {"clients": 200, "think_us": 2000},
+        {"arrival": "open_loop", "rate_rps": 80_000, "clients": 100},
+    ],
+)
+def test_a_window_holds_about_the_requests_asked_for(
+    engine: str, workload: dict[str, Any]
+) -> None:
+    inputs = inputs_of(engine, io_threads=3, workload=workload)
+    result = run(inputs, requests=20_000, seed=1)
+    if pilot_run(inputs, inputs.times(), seed=1).changing:
+        # Whole turns of starting and stopping a thread take longer than so few requests.
+        assert result.counters["activations"] >= 2
+        assert result.completions > 20_000
+    else:
+        assert result.completions == pytest.approx(20_000, rel=0.1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_warm_up_outlasts_the_transient(engine: str) -> None:
+    """MSER-5 finds nothing to cut in what is measured that the warm-up should have taken."""
+    inputs = inputs_of(engine, io_threads=4, workload={"clients": 100})
+    warmup_ps, end_ps = window(inputs, inputs.times(), requests=60_000, seed=3)
+    setup = node_setup(inputs, warmup_ps=0, end_ps=end_ps, seed=3, replication=0)
+    result = simulation.simulate_node(inputs.engine.policy, inputs.times(), setup)
+    completions, latency_ps = result.series.T
+    busy = completions > 0
+    mean_ps = latency_ps[busy] / completions[busy]
+    first_ps = float(busy.argmax()) * setup.series_ps
+    cut = mser5(mean_ps.tolist())
+    assert cut.accepted
+    assert first_ps + cut.cut * setup.series_ps <= warmup_ps
+
+
+@pytest.mark.parametrize(
+    ("workload", "longest_s"),
+    [
+        ({"arrival": "open_loop", "rate_rps": 0.05, "clients": 10}, 3600),
+        ({"clients": 1, "think_us": 1e7}, 3600),
+        ({"clients": 100_000, "think_us": 1e7}, 40),
+    ],
+)
+def test_rare_requests_end_the_window_early(workload: dict[str, Any], longest_s: float) -> None:
+    inputs = inputs_of("valkey-9.1", workload=workload)
+    warmup_ps, end_ps = window(inputs, inputs.times(), requests=40_000, seed=1)
+    assert 0 < warmup_ps < end_ps <= longest_s * 10**12
+    result = run(inputs, requests=40_000, seed=1, window_ps=(warmup_ps, end_ps))
+    assert result.completions > 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"workload": {"clients": 1}},
+        {"workload": {"clients": 5}, "load_generator": {"threads": 300}},
+        {"workload": {"clients": 3, "keys": 1, "key_bytes": 1, "value_bytes": 0}},
+        {"workload": {"clients": 2, "pipeline": 1024}},
+        {"workload": {"clients": 8, "pipeline": 3, "value_bytes": 200_000}},
+        {"workload": {"clients": 20}, "transport": "unix_socket"},
+        {"workload": {"clients": 20}, "prefetch_batch": 0, "events_per_io_thread": 0},
+    ],
+)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("io_threads", [1, 5])
+def test_the_corners_run(engine: str, io_threads: int, fields: dict[str, Any]) -> None:
+    result = run(inputs_of(engine, io_threads=io_threads, **fields), requests=2000, seed=1)
+    assert result.completions >= 1500
+    assert 0 < result.main_thread_utilisation <= 1.0
+    assert result.latency.mean > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_lone_saturated_thread_serves_one_over_its_time(engine: str) -> None:
+    """The utilisation law: throughput times time per request is the share of time at work."""
+    result = run(inputs_of(engine, workload={"clients": 100}), requests=20_000, seed=1)
+    demand = result.throughput_rps * result.server_useful_cpu_us_per_request * 1e-6
+    assert demand == pytest.approx(result.main_thread_utilisation, rel=1e-6)
+    assert result.main_thread_utilisation > 0.99
+
+
+def test_littles_law_holds_for_clients_that_think() -> None:
+    workload = {"clients": 40, "think_us": 500}
+    result = run(inputs_of("valkey-8.0", workload=workload), requests=40_000, seed=2)
+    cycle_s = result.latency.mean / 1e12 + 500e-6
+    assert result.throughput_rps == pytest.approx(40 / cycle_s, rel=0.01)
+
+
+def test_more_threads_than_an_engine_runs_are_not_run() -> None:
+    alone, many = (
+        run(inputs_of("redis-7.0", io_threads=n, workload={"clients": 50}), requests=5000, seed=1)
+        for n in (1, 8)
+    )
+    assert many.throughput_rps == alone.throughput_rps
+    assert many.io_thread_utilisation == []
+
+
+def test_the_network_counts_only_between_hosts() -> None:
+    apart, together = (
+        run(
+            inputs_of(
+                "valkey-8.0", workload={"clients": 1}, load_generator={"same_host": same}
+            ),
+            requests=1000,
+            seed=1,
+        )
+        for same in (False, True)
+    )
+    assert together.network_utilisation == 0.0
+    one_way_us = HOST.speed().network_one_way_us
+    saved_us = (apart.latency.mean - together.latency.mean) / 1e6
+    # Both ways, less what waking each other costs on one host.
+    assert one_way_us < saved_us <= 2 * one_way_us + 1
+
+
+@pytest.mark.parametrize("pipeline", [1, 16])
+def test_shortened_control_periods_do_not_change_the_throughput(
+    pipeline: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Valkey 9.1 decides over seconds; with periods shortened five times less it does the same.
+
+    With long pipelines it stops its only I/O thread for lack of work and starts it again: then a
+    window holds whole turns of that, or it would show one half or the other.
+    """
+    inputs = inputs_of("valkey-9.1", io_threads=6, workload={"clients": 400, "pipeline": pipeline})
+    short = run(inputs, requests=20_000, seed=1)
+    settled = settling_ps(inputs)
+    monkeypatch.setattr(simulation, "CONTROL_SPEEDUP", simulation.CONTROL_SPEEDUP // 5)
+    assert settling_ps(inputs) == pytest.approx(5 * settled)
+    slow = run(inputs, requests=20_000, seed=1)
+    assert slow.throughput_rps == pytest.approx(short.throughput_rps, rel=0.08)
+
+
+def test_the_same_seed_repeats_and_another_does_not() -> None:
+    inputs = inputs_of("valkey-9.1", io_threads=4, workload={"clients": 60})
+    first, again = (run(inputs, requests=5000, seed=4) for _ in range(2))
+    other = run(inputs, requests=5000, seed=5)
+    assert first.latency == again.latency
+    assert first.counters == again.counters
+    assert first.latency != other.latency

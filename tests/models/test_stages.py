@@ -1,0 +1,247 @@
+"""Work times speed: bytes on the wire, shares of commands, and what scales with what."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.schema import HostSpeed
+from forecache.models.engine import load_engine
+from forecache.models.generator import load_generator
+from forecache.models.node.setup import DRAWS, JITTER_ONE, NodeTimes
+from forecache.models.scenario import Scenario, expand
+from forecache.models.stages import (
+    CommandKind,
+    code_table,
+    command_kinds,
+    command_memory,
+    jitter_table,
+    node_times,
+    prefetch_batch,
+)
+
+SPEED = load_host("graviton3-c7g.4xlarge").speed()
+ENGINE = load_engine("valkey-8.1")
+GENERATOR = load_generator("memtier-benchmark").generator_work()
+
+
+def scenario(io_threads: int = 1, **workload: Any) -> Scenario:
+    data = {"host": "graviton3", "engine": "valkey", "io_threads": io_threads}
+    [case] = expand({**data, "workload": workload}, file="test")
+    return case.scenario
+
+
+def times(
+    case: Scenario, speed: HostSpeed = SPEED, work: dict[str, float] | None = None, **other: Any
+) -> NodeTimes:
+    engine = other.get("engine", ENGINE)
+    far = other.get("generator_speed", speed)
+    return node_times(case, engine, engine.engine_work(work), speed, GENERATOR, far)
+
+
+def test_bytes_on_the_wire() -> None:
+    get, set_ = CommandKind("get", 5, 1.0), CommandKind("set", 5, 1.0)
+    assert get.request_bytes(4) == len(b"*2\r\n$3\r\nGET\r\n$4\r\nkey1\r\n")
+    assert get.reply_bytes == len(b"$5\r\nhello\r\n")
+    assert set_.request_bytes(4) == len(b"*3\r\n$3\r\nSET\r\n$4\r\nkey1\r\n$5\r\nhello\r\n")
+    assert set_.reply_bytes == len(b"+OK\r\n")
+    empty = CommandKind("get", 0, 1.0)
+    assert empty.reply_bytes == len(b"$0\r\n\r\n")
+    long = CommandKind("set", 1234, 1.0)
+    assert long.request_bytes(16) == len(
+        b"*3\r\n$3\r\nSET\r\n$16\r\n" + b"k" * 16 + b"\r\n$1234\r\n" + b"v" * 1234 + b"\r\n"
+    )
+
+
+def test_kinds_are_commands_times_sizes() -> None:
+    case = scenario(
+        mix={"get": 0.9, "set": 0.1}, value_bytes={"values": [10, 100], "weights": [3, 1]}
+    )
+    found = {(kind.command, kind.value_bytes): kind.share for kind in command_kinds(case)}
+    assert found == pytest.approx(
+        {("get", 10): 0.675, ("get", 100): 0.225, ("set", 10): 0.075, ("set", 100): 0.025}
+    )
+    assert [kind.command for kind in command_kinds(scenario(command="set"))] == ["set"]
+
+
+@given(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=64))
+def test_the_command_table_keeps_the_shares(weights: list[float]) -> None:
+    total = sum(weights)
+    kinds = [CommandKind("get", size, weight / total) for size, weight in enumerate(weights)]
+    slots = np.bincount(code_table(kinds), minlength=len(kinds))
+    assert slots.sum() == DRAWS
+    assert len(slots) == len(kinds)
+    assert np.abs(slots / DRAWS - [kind.share for kind in kinds]).max() <= 1.0 / DRAWS
+
+
+@pytest.mark.parametrize("variation", [0.0, 0.12, 0.3])
+def test_jitter_keeps_the_mean_and_has_its_spread(variation: float) -> None:
+    factor = jitter_table(variation) / JITTER_ONE
+    assert factor.mean() == pytest.approx(1.0, abs=1e-4)
+    assert factor.std() == pytest.approx(variation, rel=0.05)
+    assert (np.diff(factor) >= 0).all()
+
+
+_USER = ("loop_ps", "write_event_ps", "scan_ps", "collect_ps", "generator_request_ps")
+_KERNEL = ("poll_ps", "recv_ps", "send_ps", "copy_ps_per_kib", "block_ps", "doze_ps")
+
+
+@pytest.mark.parametrize("field", ["clock_ghz", "user_ipc"])
+def test_user_time_goes_with_clock_and_ipc_and_kernel_time_does_not(field: str) -> None:
+    case = scenario(keys=1000, command="get", value_bytes=64)
+    slow = times(case)
+    fast = times(case, replace(SPEED, **{field: 2 * getattr(SPEED, field)}))
+    for name in _USER:
+        assert getattr(fast, name) == pytest.approx(getattr(slow, name) / 2, abs=1), name
+    assert fast.parse_by_code_ps == pytest.approx(slow.parse_by_code_ps / 2, abs=1)
+    assert fast.execute_by_code_ps == pytest.approx(slow.execute_by_code_ps / 2, abs=1)
+    for name in _KERNEL:
+        assert getattr(fast, name) == getattr(slow, name), name
+
+
+def test_kernel_time_is_the_hosts_times_the_engines_scale() -> None:
+    found = times(scenario(), work={"kernel_scale": 1.5, "wake_scale": 0.5})
+    assert found.recv_ps == round(1500 * SPEED.tcp_recv_ns)
+    assert found.send_ps == round(1500 * SPEED.tcp_send_ns)
+    assert found.poll_ps == round(1500 * SPEED.epoll_wait_ns)
+    assert found.wake_send_ps == round(500 * SPEED.wake_send_ns)
+    assert found.doze_ps + found.block_ps == pytest.approx(500 * SPEED.block_ns, abs=1)
+
+
+def test_a_unix_socket_takes_its_own_calls() -> None:
+    case = scenario().model_copy(update={"transport": "unix_socket"})
+    found = times(case, work={"kernel_scale": 1.0})
+    assert found.recv_ps == round(1000 * SPEED.unix_recv_ns)
+    assert found.send_ps == round(1000 * SPEED.unix_send_ns)
+
+
+def test_the_network_sends_what_its_bandwidth_allows() -> None:
+    found = times(scenario(), replace(SPEED, network_gbit_per_s=8.0, network_one_way_us=25.0))
+    assert found.wire_ps_per_kib == 1024 * 1000, "8 Gbit/s are a byte a nanosecond"
+    assert found.one_way_ps == 25_000_000
+
+
+def test_the_generator_runs_at_its_own_hosts_speed() -> None:
+    far = replace(SPEED, clock_ghz=SPEED.clock_ghz * 2, tcp_send_ns=SPEED.tcp_send_ns * 3)
+    here, there = times(scenario()), times(scenario(), generator_speed=far)
+    assert there.generator_request_ps == pytest.approx(here.generator_request_ps / 2, abs=1)
+    assert there.generator_send_ps > 2 * here.generator_send_ps
+    assert there.loop_ps == here.loop_ps
+    assert there.send_ps == here.send_ps
+
+
+def test_execution_grows_with_the_value_by_its_instructions() -> None:
+    rate = SPEED.clock_ghz * SPEED.user_ipc
+    work = {"get_instructions": 900.0, "get_instructions_per_byte": 0.5}
+    small, large = (
+        times(scenario(command="get", value_bytes=size), work=work) for size in (0, 1000)
+    )
+    assert small.execute_by_code_ps[0] == round(900 / rate * 1000)
+    grown = large.execute_by_code_ps[0] - small.execute_by_code_ps[0]
+    assert grown == pytest.approx(500 / rate * 1000, abs=1)
+
+
+def test_the_thread_that_reads_makes_a_sets_value() -> None:
+    work = {"value_instructions": 0.0, "value_touches": 0.0, "shared_lines": 0.0}
+    more = {**work, "value_instructions": 700.0}
+    rate = SPEED.clock_ghz * SPEED.user_ipc
+    for threads, where in ((1, "execute_by_code_ps"), (4, "parse_by_code_ps")):
+        case = scenario(threads, command="set")
+        added = getattr(times(case, work=more), where) - getattr(times(case, work=work), where)
+        assert added == pytest.approx(700 / rate * 1000, abs=1)
+
+
+def test_only_a_lone_thread_pays_for_what_its_look_ups_displace() -> None:
+    cold, warm = {"displaced_lines": 10.0}, {"displaced_lines": 0.0}
+    for threads, pays in ((1, True), (2, False)):
+        case = scenario(threads, keys=10**9)
+        added = times(case, work=cold).read_event_ps - times(case, work=warm).read_event_ps
+        assert added == (pytest.approx(10_000 * SPEED.dram_ns, rel=0.02) if pays else 0)
+    cached = scenario(keys=100)
+    assert times(cached, work=cold).read_event_ps == times(cached, work=warm).read_event_ps
+
+
+def test_handing_over_costs_core_to_core_transfers() -> None:
+    case = scenario(4)
+    near, far = times(case), times(case, replace(SPEED, core_to_core_ns=SPEED.core_to_core_ns * 2))
+    work = ENGINE.engine_work()
+    added = far.push_ps - near.push_ps
+    assert added == pytest.approx(work.execute_lines / 2 * SPEED.core_to_core_ns * 1000, abs=2)
+    assert far.pop_ps > near.pop_ps
+    assert far.handover_ps == 2 * near.handover_ps
+    assert far.recv_ps == near.recv_ps
+
+
+@pytest.mark.parametrize(
+    ("engine", "given_batch", "expected"),
+    [("valkey-8.1", None, 16), ("valkey-8.1", 4, 4), ("valkey-8.1", 0, 1), ("redis-7.0", None, 1),
+     ("redis-7.0", 16, 1)],
+)  # fmt: skip
+def test_keys_of_a_batch(engine: str, given_batch: int | None, expected: int) -> None:
+    case = scenario().model_copy(update={"prefetch_batch": given_batch})
+    assert prefetch_batch(case, load_engine(engine)) == expected
+    assert len(times(case, engine=load_engine(engine)).prefetch_by_keys_ps) == expected + 1
+
+
+def test_a_batch_adds_its_own_instructions_per_key() -> None:
+    case = scenario(4, keys=100)
+    rate = SPEED.clock_ghz * SPEED.user_ipc
+    found = times(case, work={"prefetch_instructions_per_key": 100.0}).prefetch_by_keys_ps
+    assert found[:2].tolist() == [0, 0]
+    assert found[16] == pytest.approx(1600 / rate * 1000, abs=2)
+
+
+def mean_wait_ns(case: Scenario, command: str, value_bytes: int) -> float:
+    kind = CommandKind(command, value_bytes, 1.0)
+    memory = command_memory(kind, case, ENGINE, ENGINE.engine_work(), SPEED)
+    return float(memory.stall_ns.mean())
+
+
+def test_values_of_all_sizes_compete_for_the_cache() -> None:
+    def mixed(share_of_large: float) -> Scenario:
+        weights = [1.0 - share_of_large, share_of_large]
+        sizes = {"values": [64, 8192], "weights": weights}
+        return scenario(command="get", keys=100_000, value_bytes=sizes)
+
+    alone = mean_wait_ns(scenario(command="get", keys=100_000, value_bytes=64), "get", 64)
+    few, many = (mean_wait_ns(mixed(share), "get", 64) for share in (0.01, 0.9))
+    assert alone < few < many
+    assert mean_wait_ns(mixed(0.01), "get", 8192) > few
+    # Sizes that are all the same are one size.
+    same = scenario(
+        command="get", keys=100_000, value_bytes={"values": [64, 64], "weights": [1, 2]}
+    )
+    assert mean_wait_ns(same, "get", 64) == pytest.approx(alone, rel=1e-6)
+
+
+def test_a_set_waits_for_the_value_it_replaces() -> None:
+    case = scenario(keys=10**8)
+    work = ENGINE.engine_work({"value_touches": 1.0, "touch_scale": 0.5})
+    waits = {
+        command: command_memory(CommandKind(command, 512, 1.0), case, ENGINE, work, SPEED)
+        for command in ("get", "set")
+    }
+    added = waits["set"].stall_ns.mean() - waits["get"].stall_ns.mean()
+    assert added == pytest.approx(waits["get"].last_touch_ns, rel=1e-6)
+
+
+@given(
+    threads=st.integers(1, 16),
+    keys=st.integers(1, 10**10),
+    key_bytes=st.integers(1, 1000),
+    size=st.integers(0, 10**6),
+    pipeline=st.integers(1, 64),
+)
+def test_no_step_takes_negative_time(
+    threads: int, keys: int, key_bytes: int, size: int, pipeline: int
+) -> None:
+    found = times(
+        scenario(threads, keys=keys, key_bytes=key_bytes, value_bytes=size, pipeline=pipeline)
+    )
+    for name, value in found._asdict().items():
+        assert np.all(np.asarray(value) >= 0), name
+    assert found.loop_ps > 0
