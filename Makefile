@@ -26,13 +26,14 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
 
-.PHONY: help study test lint format types pytest verification benchmark docs clean
+.PHONY: accuracy help study test lint format types pytest verification benchmark docs clean
 
 help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
 	@echo "make test          ruff, mypy on the installed package, pytest"
 	@echo "make verification  closed forms, interval coverage, warm-up detection"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
+	@echo "make accuracy      observe engines here, predict them and published data; docs/accuracy.md"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
 	@echo "make docs          write the generated pages of docs/ again"
 	@echo "make clean         remove .venv, build/ and all caches"
@@ -54,6 +55,14 @@ types: build/.types-checked
 
 pytest: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+# The embedded engine, and those of Debian that are on PATH.
+ACCURACY_ENGINES := $(shell for e in redis-server valkey-server; do command -v $$e; done)
+
+accuracy: $(VENV)/.ready
+	$(BIN)/python -m forecache.calibration.accuracy live $(ACCURACY_ENGINES:%=--engine %)
+	$(BIN)/python -m forecache.calibration.accuracy published
+	$(BIN)/python -m forecache.calibration.accuracy write
 
 verification: $(VENV)/.ready-dev
 	$(BIN)/python -m verification

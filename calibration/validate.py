@@ -186,10 +186,10 @@ def fit_posterior(
                 [(predicted(logs) - observed) / MEASUREMENT_ERROR, logs / prior]
             )
 
-        # The step of the derivatives is relative to the variable, hence the shift: 3% is well
-        # above the grain of whole requests in a window.
+        # The step of the derivatives is relative to the variable, hence the shift. Clients move in
+        # waves, so a window's count has a grain of up to 2%; the step lies well above it.
         solution = least_squares(
-            residuals, np.ones(len(factors)), diff_step=0.03, x_scale=prior, max_nfev=25,
+            residuals, np.ones(len(factors)), diff_step=0.1, x_scale=prior, max_nfev=25,
             bounds=(-0.8, 2.8),
         )
     covariance = np.linalg.inv(solution.jac.T @ solution.jac)

@@ -46,7 +46,7 @@ _LONGEST_PS = 3600 * _PS_PER_S
 _CYCLES = 2
 """Times that an engine which starts and stops a thread in turn does so in a window."""
 
-_ROUND_TRIPS = 25
+_ROUND_TRIPS = 50
 """Round trips of every client a closed-loop window holds at least."""
 
 
