@@ -190,14 +190,14 @@ def _live_section(report: dict[str, Any]) -> list[str]:
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     rates = {
-        point["given"]["label"]: point
+        point["given"]["point"]: point
         for point in report["points"]
         if point["quantity"] == THROUGHPUT
     }
     for point in report["points"]:
         if point["quantity"] != CPU:
             continue
-        label = point["given"]["label"]
+        label = point["given"]["point"]
         rate = rates.get(label)
         cells = (
             f"{rate['observed_rps']:,.0f} | {rate['predicted_rps']:,.0f} | "

@@ -86,19 +86,20 @@ def report_of(
     Returns
     -------
     dict
-        engine; points (given, role, quantity, observed_ns or observed_rps, predicted_…,
-        relative_error); summary with fit and holdout (median_ape, max_ape, rms, n) of server CPU
+        engine; points (given, conditions, role, quantity, observed_ns or observed_rps,
+        predicted_…, relative_error); summary with fit and holdout (median_ape, max_ape, rms, n) of server CPU
         time and `by_quantity` for all; parameters (name, value, unit, low, high, kind, note).
     """
     rows = []
     for point, prediction in zip(points, predictions, strict=True):
         result = prediction.nominal[0].result
-        given = {"label": point.given.label(), **prediction.case.given}
+        given = {"point": point.given.label()}
         observed_ns = point.median("server_cpu_ns_per_request")
         predicted_ns = result.server_cpu_us_per_request * 1000.0
         rows.append(
             {
                 "given": given,
+                "conditions": prediction.case.given,
                 "role": point.given.role,
                 "quantity": CPU,
                 "observed_ns": observed_ns,

@@ -89,7 +89,8 @@ def study(
             _target(THIS_HOST, _here(systems, host, profile), seed=seed, progress=say),
             _target(
                 systems[0][0].scenario.host or "scenario",
-                [(case, System(s.host, profile, s.generator)) for case, s in systems],
+                [(_with_engine(case, profile), System(s.host, profile, s.generator))
+                 for case, s in systems],
                 seed=seed,
                 progress=say,
             ),
@@ -131,9 +132,17 @@ def _here(
 ) -> list[tuple[Case, System]]:
     """The scenario's workload on this host, at every number of threads its cores allow."""
     case, system = systems[0]
-    scenario = case.scenario.model_copy(update={"host": host.id, "cores": None, "io_threads": 1})
+    scenario = _with_engine(case, engine).scenario.model_copy(
+        update={"host": host.id, "cores": None, "io_threads": 1}
+    )
     here = System(host, engine, system.generator)
     return thread_candidates(Case(given={}, scenario=scenario), here)
+
+
+def _with_engine(case: Case, engine: EngineProfile) -> Case:
+    """The case with the engine that was observed, whatever the scenario names."""
+    named = {"engine": engine.engine, "engine_version": engine.version}
+    return case.model_copy(update={"scenario": case.scenario.model_copy(update=named)})
 
 
 def _target(
