@@ -23,9 +23,13 @@ from .node.setup import QUANTILES
 from .scenario import HotSetPopularity, Workload, Zipf
 
 LINE_BYTES = 64
-STREAM_PARALLELISM = 16
-"""Lines of one value that a core fetches at once after the first: a copy has many independent loads
-and prefetchers run ahead (assumed; 8 to 32 would be plausible)."""
+FIRST_LINES = 8
+FIRST_LINES_AT_ONCE = 8
+LATER_LINES_AT_ONCE = 32
+"""How the lines of one value that follow its first are fetched: a copy's own independent loads
+bring so many at once at first; then the prefetcher has seen the stream and runs further ahead
+(assumed from the shape of single-core streaming: 64 bytes in about 3 ns against a first access of
+100 and more)."""
 
 _POPULARITY_BINS = 24
 _SUMMED_RANKS = 1000
@@ -257,14 +261,13 @@ def memory_times(
     far_ns = max(near_ns, speed.dram_ns - speed.l2_ns) + walk_ns
     mean_ns = near_ns * (in_l3 - in_l2) + far_ns * (1.0 - in_l3)
 
-    follower_ns = mean_ns / STREAM_PARALLELISM
     left = whole_ns = 0.0
     levels: list[tuple[float, float, float]] = []
     for index, structure in enumerate(structures):
         rows = slice(index * count, (index + 1) * count)
         mean = float(np.dot(shares, mean_ns[rows]))
         missed = float(np.dot(shares, 1.0 - in_l2[rows]))
-        later = structure.touches * structure.followers * float(np.dot(shares, follower_ns[rows]))
+        later = structure.touches * stream_waits(structure.followers) * mean
         left += later
         whole_ns += structure.touches * mean + later
         if structure.prefetched:
@@ -279,7 +282,7 @@ def memory_times(
             # So many of the batch's keys miss at this step; at least one wave if any does.
             waves = max(1.0 - (1.0 - missed) ** keys, keys * missed / speed.parallel_misses)
             prefetch[keys] += touches * waves * mean / missed
-    stall = _stall_quantiles(structures, shares, in_l2, in_l3, near_ns, far_ns, follower_ns)
+    stall = _stall_quantiles(structures, shares, in_l2, in_l3, near_ns, far_ns, mean_ns)
     # The table is what the simulation adds up: its mean is made exact.
     if stall.any():
         stall *= whole_ns / stall.mean()
@@ -301,6 +304,12 @@ def beyond(reach_bytes: float, data_bytes: float) -> float:
     return max(0.0, 1.0 - reach_bytes / max(data_bytes, 1.0))
 
 
+def stream_waits(followers: float) -> float:
+    """Waits for a single line that so many following lines are worth."""
+    first = min(followers, FIRST_LINES)
+    return first / FIRST_LINES_AT_ONCE + (followers - first) / LATER_LINES_AT_ONCE
+
+
 def _stall_quantiles(
     structures: Sequence[Structure],
     shares: np.ndarray,
@@ -308,7 +317,7 @@ def _stall_quantiles(
     in_l3: np.ndarray,
     near_ns: float,
     far_ns: float,
-    follower_ns: np.ndarray,
+    mean_ns: np.ndarray,
 ) -> np.ndarray:
     """(256,) quantiles of a command's whole wait, by drawing where each touched line is."""
     random = np.random.default_rng(20020701)  # fixed: these are tables, not an experiment
@@ -325,7 +334,7 @@ def _stall_quantiles(
             where = random.random(_SAMPLES)
             beyond_l2 = np.where(where < in_l3[rows], near_ns, far_ns)
             wait = np.where(where < in_l2[rows], 0.0, beyond_l2)
-            total += happens * (wait + structure.followers * follower_ns[rows])
+            total += happens * (wait + stream_waits(structure.followers) * mean_ns[rows])
     quantiles = (np.arange(QUANTILES) + 0.5) / QUANTILES
     return np.asarray(np.quantile(total, quantiles))
 

@@ -22,6 +22,7 @@ from forecache.models.memory import (
     hit_shares,
     memory_times,
     popularity_bins,
+    stream_waits,
     with_effective_l3,
 )
 from forecache.models.scenario import HotSet, HotSetPopularity, Workload, Zipf
@@ -166,7 +167,7 @@ def test_the_stall_table_has_the_analytic_mean(
             inside = max(near, float(hit_shares(each, caches.l3_requests)[0]))
             wait = (inside - near) * (SPEED.l3_ns - SPEED.l2_ns)
             wait += (1.0 - inside) * (SPEED.dram_ns - SPEED.l2_ns + walk_ns)
-            expected += share * structure.touches * wait * (1.0 + structure.followers / 16)
+            expected += share * structure.touches * wait * (1.0 + stream_waits(structure.followers))
     assert times.stall_ns.mean() == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert (np.diff(times.stall_ns) >= 0).all()
     assert times.stall_ns[0] >= 0
@@ -197,7 +198,7 @@ def test_keys_in_the_order_they_were_written_need_no_page_walks() -> None:
     ordered, _ = waits(LOOK_UP, Workload(keys=10**8, key_pattern="sequential"))
     difference = random.stall_ns.mean() - ordered.stall_ns.mean()
     # One walk for each of the dependent touches, and a share for the lines that follow.
-    assert difference == pytest.approx((3.06 + 7.5 / 16) * SPEED.tlb_walk_ns, rel=0.02)
+    assert difference == pytest.approx((3.06 + 7.5 / 8) * SPEED.tlb_walk_ns, rel=0.02)
 
 
 def test_another_touch_finds_its_line_where_the_first_one_did() -> None:
