@@ -87,8 +87,9 @@ def report_of(
     -------
     dict
         engine; points (given, conditions, role, quantity, observed_ns or observed_rps,
-        predicted_…, relative_error); summary with fit and holdout (median_ape, max_ape, rms, n) of server CPU
-        time and `by_quantity` for all; parameters (name, value, unit, low, high, kind, note).
+        predicted_…, relative_error); summary with fit and holdout (median_ape, max_ape, rms, n) of
+        server CPU time and `by_quantity` for all; parameters (name, value, unit, low, high,
+        kind, note).
     """
     rows = []
     for point, prediction in zip(points, predictions, strict=True):

@@ -20,17 +20,11 @@ from forecache.hwprofiles.schema import HostProfile, HostSpeed
 from forecache.models.engine import EngineProfile, Observed, load_engine
 from forecache.models.generator import GeneratorProfile, load_generator
 from forecache.models.memory import with_effective_l3
-from forecache.models.scenario import Scenario
-from forecache.models.stages import (
-    CommandKind,
-    command_kinds,
-    command_memory,
-    command_structures,
-    prefetch_batch,
-)
+from forecache.models.stages import command_kinds
 from forecache.sim.errors import InputError
 
 from .bundle import Bundle
+from .contributions import counts_of, engine_contributions
 from .points import ObservedPoint
 from .regression import Fit, fit_factors
 from .scenarios import scenario_of
@@ -44,10 +38,6 @@ differ by 5 to 20%, and the median of three is used."""
 GET_PARSE_SHARE = 0.35
 """Share of parsing in a GET's user time with its data in cache. CPU time can't tell parsing from
 execution; deeper profiles can."""
-
-FALLBACK_TURNS_PER_READ = 0.03
-"""Turns of the event loop per read where the engine doesn't count them: saturated loops with fifty
-clients, as other versions report."""
 
 # What is fitted, and how sure one is beforehand: standard error of the factor on the prior.
 _ENGINE_PRIORS = {
@@ -68,17 +58,6 @@ _GENERATOR_PRIORS = {"poll": 1.0, "batch": 1.0, "request": 1.0, "kernel": 0.12, 
 
 
 @dataclass(frozen=True)
-class PointCounts:
-    """What one request of an observed point took, on average."""
-
-    turns: float
-    reads: float
-    writes: float
-    generator_wakes: float
-    server_sleeps: float
-
-
-@dataclass(frozen=True)
 class Calibration:
     """A fitted engine with what it was fitted to."""
 
@@ -91,104 +70,10 @@ class Calibration:
     fitted: list[ObservedPoint]
 
 
-def counts_of(point: ObservedPoint) -> PointCounts:
-    """Observed counts per request; what an engine doesn't report is estimated."""
-    reads = point.median("reads_per_request")
-    writes = point.median("writes_per_request")
-    pipeline = point.given.pipeline
-    reads = 1.0 / pipeline if np.isnan(reads) else reads
-    writes = 1.0 / pipeline if np.isnan(writes) else writes
-    sleeps = point.median("main_voluntary_switches_per_request")
-    turns = point.median("event_loops_per_request")
-    if np.isnan(turns):
-        turns = max(FALLBACK_TURNS_PER_READ * reads, sleeps)
-    wakes = point.median("generator_voluntary_switches_per_request")
-    return PointCounts(
-        turns=turns,
-        reads=reads,
-        writes=writes,
-        generator_wakes=0.0 if np.isnan(wakes) else wakes,
-        server_sleeps=sleeps,
-    )
-
-
 def prior_engine(bundle: Bundle) -> EngineProfile:
     """The shipped profile whose rules the observed engine follows."""
     engine = bundle.manifest.engine
     return load_engine(engine.name, engine.version)
-
-
-def engine_contributions(
-    point: ObservedPoint, engine: EngineProfile, speed: HostSpeed
-) -> tuple[dict[str, float], float]:
-    """What each fitted part adds to a point's server CPU time per request, in ns; and the rest.
-
-    Parts are taken at the prior's numbers, so that a factor of one is the prior.
-    """
-    work = engine.engine_work()
-    scenario = scenario_of(point.given, engine=engine.engine, engine_version=engine.version)
-    counts = counts_of(point)
-    kinds = command_kinds(scenario)
-    rate = speed.user_ipc * speed.clock_ghz
-    unix = scenario.transport == "unix_socket"
-    recv_ns = speed.unix_recv_ns if unix else speed.tcp_recv_ns
-    send_ns = speed.unix_send_ns if unix else speed.tcp_send_ns
-    batch = min(prefetch_batch(scenario, engine), point.given.pipeline)
-    batched = engine.whole_pipeline and batch > 1
-    parts = dict.fromkeys(_ENGINE_PRIORS, 0.0)
-    miss_share = 0.0
-    for kind in kinds:
-        _add_command(parts, kind, scenario, engine, speed, batch if batched else 1)
-        memory = command_memory(kind, scenario, engine, work, speed)
-        miss_share += kind.share * memory.miss_share
-        size = kind.request_bytes(scenario.workload.key_bytes) + kind.reply_bytes
-        parts["kernel"] += kind.share * size * speed.copy_ns_per_byte
-    parts["loop"] = counts.turns * work.loop_instructions / rate
-    parts["event"] = counts.reads * work.read_instructions / rate
-    parts["event"] += counts.writes * work.write_instructions / rate
-    parts["kernel"] += counts.turns * speed.epoll_wait_ns
-    parts["kernel"] += counts.reads * (recv_ns + speed.epoll_event_ns) + counts.writes * send_ns
-    parts["displaced"] = counts.reads * work.displaced_lines * miss_share * speed.dram_ns
-    parts["wake"] = counts.generator_wakes * speed.wake_send_ns
-    parts["wake"] += counts.server_sleeps * speed.block_ns
-    if batched:
-        parts["prefetch"] = work.prefetch_instructions_per_key / rate
-    return parts, 0.0
-
-
-def _add_command(
-    parts: dict[str, float],
-    kind: CommandKind,
-    scenario: Scenario,
-    engine: EngineProfile,
-    speed: HostSpeed,
-    batch: int,
-) -> None:
-    """Add one kind of command to a point's parts."""
-    work = engine.engine_work()
-    rate = speed.user_ipc * speed.clock_ghz
-    size = kind.value_bytes
-    if kind.command == "get":
-        parts["get"] += kind.share * (work.parse_instructions + work.get_instructions) / rate
-        parts["get_bytes"] += kind.share * size * work.get_instructions_per_byte / rate
-    else:
-        whole = work.parse_instructions + work.set_instructions + work.value_instructions
-        parts["set"] += kind.share * whole / rate
-        per_byte = work.parse_instructions_per_byte + work.set_instructions_per_byte
-        parts["set_bytes"] += kind.share * size * per_byte / rate
-    memory = command_memory(kind, scenario, engine, work, speed)
-    if batch > 1:
-        waits = memory.prefetch_ns[batch] / batch + memory.prefetched_stall_ns
-    else:
-        waits = float(memory.stall_ns.mean())
-    parts["touch"] += kind.share * waits
-    if kind.command == "set" and batch <= 1:
-        # The freed value is one of the structures; its share of the wait has a factor of its own.
-        lines = command_structures(kind, scenario, engine, work)
-        touches = sum(s.touches for s in lines)
-        own = waits * lines[-1].touches / touches
-        parts["touch"] -= kind.share * own
-        parts["set_touch"] += kind.share * own
 
 
 def usable(point: ObservedPoint) -> bool:
@@ -200,9 +85,7 @@ def usable(point: ObservedPoint) -> bool:
     )
 
 
-def fit_engine(
-    points: list[ObservedPoint], engine: EngineProfile, speed: HostSpeed
-) -> Fit:
+def fit_engine(points: list[ObservedPoint], engine: EngineProfile, speed: HostSpeed) -> Fit:
     """Factors on the prior's work that explain the points' server CPU time."""
     rows = [engine_contributions(point, engine, speed) for point in points]
     observed = np.array([point.median("server_cpu_ns_per_request") for point in points])
@@ -306,8 +189,9 @@ _TOGETHER = {
 }
 
 
-def _fitted_leaf(name: str, old: Quantity, value: float, error: float, fit_name: str, fit: Fit,
-                 what: str) -> Quantity:
+def _fitted_leaf(
+    name: str, old: Quantity, value: float, error: float, fit_name: str, fit: Fit, what: str
+) -> Quantity:
     weight = fit.prior_weight[fit.names.index(fit_name)]
     method = f"fitted to {what}"
     if name in _TOGETHER:
@@ -336,17 +220,13 @@ def fitted_profile(
     engine = bundle.manifest.engine
     what = f"server CPU time per request at {points} points"
     work = dict(prior.work)
-    followed = {
-        name: factor for name, factor in _ENGINE_FACTORS.items() if factor in fit.names
-    }
-    get_total = (prior.work["parse_instructions"].best + prior.work["get_instructions"].best)
+    followed = {name: factor for name, factor in _ENGINE_FACTORS.items() if factor in fit.names}
+    get_total = prior.work["parse_instructions"].best + prior.work["get_instructions"].best
     get_total *= fit.factor("get")
     set_names = ("parse_instructions", "set_instructions", "value_instructions")
     set_total = sum(prior.work[name].best for name in set_names) * fit.factor("set")
     parse = GET_PARSE_SHARE * get_total
-    values = {
-        name: prior.work[name].best * fit.factor(factor) for name, factor in followed.items()
-    }
+    values = {name: prior.work[name].best * fit.factor(factor) for name, factor in followed.items()}
     values["parse_instructions"] = parse
     values["get_instructions"] = get_total - parse
     # A SET finds its key as a GET does; what it takes beyond is its value's.

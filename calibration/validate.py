@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.schema import HostProfile, HostSpeed
-from forecache.models.engine import EngineProfile, EngineWork, load_engine
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import GeneratorProfile, load_generator
 from forecache.models.predict import Metrics, System
 from forecache.models.recommend import KNEE
@@ -28,172 +27,18 @@ from forecache.models.simulation import Inputs, run, window
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import student_t
 
-from .dataset import Dataset, MeasuredCase, load_dataset
+from .dataset import MeasuredCase, load_dataset
+from .factors import FIT_REQUESTS, Posterior, factors_for, fit_posterior
 
 Progress = Callable[[str], None]
 
 REFERENCE_HOST = "graviton3"
 """Stands in for a host the source does not name; its speed is then free."""
 
-MEASUREMENT_ERROR = 0.02
-"""Relative standard error of a published point: run-to-run variation of medians."""
-
-FIT_REQUESTS = 12_000
 REQUESTS = 40_000
 DRAWS = 24
 
 _METRICS = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
-
-
-@dataclass(frozen=True)
-class Factor:
-    """A number that calibration points may move: how, and how far beforehand.
-
-    Attributes
-    ----------
-    prior_error
-        Standard error of its logarithm.
-    apply
-        Changes inputs by the factor.
-    """
-
-    name: str
-    note: str
-    prior_error: float
-    apply: Callable[[Inputs, float], Inputs]
-
-
-def _scaled_kernel(inputs: Inputs, factor: float) -> Inputs:
-    return replace(inputs, work=_scaled(inputs.work, ("kernel_scale", "wake_scale"), factor))
-
-
-def _scaled_user(inputs: Inputs, factor: float) -> Inputs:
-    names = (
-        *("loop_instructions", "read_instructions", "write_instructions"),
-        *("parse_instructions", "get_instructions", "set_instructions"),
-    )
-    return replace(inputs, work=_scaled(inputs.work, names, factor))
-
-
-def _scaled_set(inputs: Inputs, factor: float) -> Inputs:
-    names = ("value_instructions", "value_touches", "parse_instructions_per_byte")
-    return replace(inputs, work=_scaled(inputs.work, names, factor))
-
-
-def _scaled_transfer(inputs: Inputs, factor: float) -> Inputs:
-    speed = inputs.speed
-    faster = replace(speed, core_to_core_ns=speed.core_to_core_ns * factor)
-    return replace(inputs, speed=faster)
-
-
-def _scaled_host(inputs: Inputs, factor: float) -> Inputs:
-    """A host whose every time is longer by the factor."""
-    return replace(
-        inputs,
-        speed=_slower(inputs.speed, factor),
-        generator_speed=_slower(inputs.generator_speed, factor),
-    )
-
-
-_TIMES = (
-    *("l1_ns", "l2_ns", "l3_ns", "dram_ns", "tlb_walk_ns", "core_to_core_ns", "syscall_ns"),
-    *("tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns", "epoll_wait_ns"),
-    *("epoll_event_ns", "copy_ns_per_byte", "wake_send_ns", "wake_latency_ns", "block_ns"),
-)
-
-
-def _slower(speed: HostSpeed, factor: float) -> HostSpeed:
-    times = {name: getattr(speed, name) * factor for name in _TIMES}
-    return replace(speed, clock_ghz=speed.clock_ghz / factor, **times)
-
-
-def _scaled(work: EngineWork, names: Sequence[str], factor: float) -> EngineWork:
-    return replace(work, **{name: getattr(work, name) * factor for name in names})
-
-
-KERNEL = Factor("kernel", "cost of system calls, engine's and host's range together", 0.35,
-                _scaled_kernel)
-USER = Factor("user", "instructions of the engine's user code", 0.25, _scaled_user)
-SET = Factor("set", "what a SET takes beyond a GET", 0.7, _scaled_set)
-TRANSFER = Factor("transfer", "lines handed from core to core", 0.35, _scaled_transfer)
-HOST = Factor("host", "speed of a host the source does not name", 0.5, _scaled_host)
-
-
-def factors_for(dataset: Dataset, cases: Sequence[MeasuredCase]) -> list[Factor]:
-    """What a dataset's calibration points may move: never more factors than such points allow."""
-    calibration = [case for case in cases if case.role == "calibration"]
-    if not calibration:
-        return []
-    factors = [KERNEL, USER]
-    if dataset.scenario.get("host") is None:
-        factors.insert(0, HOST)
-    if any(case.scenario.io_threads > 1 for case in calibration):
-        factors.append(TRANSFER)
-    commands = {case.scenario.workload.get_fraction for case in calibration}
-    if len(commands) > 1:
-        factors.append(SET)
-    return factors
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """Logarithms of the factors: mean and covariance."""
-
-    factors: list[Factor]
-    mean: np.ndarray
-    covariance: np.ndarray
-
-    def apply(self, inputs: Inputs, logs: np.ndarray) -> Inputs:
-        """Inputs with the factors whose logarithms are given."""
-        for factor, log in zip(self.factors, logs, strict=True):
-            inputs = factor.apply(inputs, math.exp(float(log)))
-        return inputs
-
-
-def fit_posterior(
-    factors: list[Factor], cases: Sequence[tuple[MeasuredCase, System]], *, seed: int
-) -> Posterior:
-    """Fit the factors to the throughput of calibration points, the simulation in the loop.
-
-    All evaluations share their random streams, so that the simulated throughput is a smooth
-    function of the factors.
-    """
-    prior = np.array([factor.prior_error for factor in factors])
-    start = Posterior(factors, np.zeros(len(factors)), np.diag(prior**2))
-    if not factors:
-        return start
-    observed = np.log([case.observed["throughput_rps"] for case, _ in cases])
-    base = [system.inputs(case.scenario) for case, system in cases]
-    windows = [
-        window(inputs, inputs.times(), requests=FIT_REQUESTS, seed=seed) for inputs in base
-    ]
-
-    with ThreadPoolExecutor() as pool:
-
-        def predicted(logs: np.ndarray) -> np.ndarray:
-            def one(number: int) -> float:
-                inputs = start.apply(base[number], logs)
-                result = run(
-                    inputs, requests=FIT_REQUESTS, seed=seed, window_ps=windows[number]
-                )
-                return math.log(max(result.throughput_rps, 1.0))
-
-            return np.array(list(pool.map(one, range(len(base)))))
-
-        def residuals(shifted: np.ndarray) -> np.ndarray:
-            logs = shifted - 1.0
-            return np.concatenate(
-                [(predicted(logs) - observed) / MEASUREMENT_ERROR, logs / prior]
-            )
-
-        # The step of the derivatives is relative to the variable, hence the shift. Clients move in
-        # waves, so a window's count has a grain of up to 2%; the step lies well above it.
-        solution = least_squares(
-            residuals, np.ones(len(factors)), diff_step=0.1, x_scale=prior, max_nfev=25,
-            bounds=(-0.8, 2.8),
-        )
-    covariance = np.linalg.inv(solution.jac.T @ solution.jac)
-    return Posterior(factors, solution.x - 1.0, covariance)
 
 
 def validate(
@@ -224,11 +69,13 @@ def validate(
         The dataset or a profile can't be read.
     """
     dataset, cases = load_dataset(path)
-    systems = [_system(case.scenario, dataset, host=host, engine=engine, path=path)
-               for case in cases]
+    systems = [
+        _system(case.scenario, host=host, engine=engine, path=path) for case in cases
+    ]
     paired = list(zip(cases, systems, strict=True))
     calibration = [
-        pair for pair in paired
+        pair
+        for pair in paired
         if pair[0].role == "calibration" and "throughput_rps" in pair[0].observed
     ]
     factors = factors_for(dataset, cases)
@@ -245,8 +92,11 @@ def validate(
     system = systems[0]
     return {
         "dataset": {"id": dataset.id, "title": dataset.title, "file": Path(path).name},
-        "host": {"id": system.host.id, "title": system.host.title,
-                 "named": dataset.scenario.get("host") is not None},
+        "host": {
+            "id": system.host.id,
+            "title": system.host.title,
+            "named": dataset.scenario.get("host") is not None,
+        },
         "engine": {"id": system.engine.id, "version": system.engine.version},
         "fitted": _fitted(posterior),
         "points": points,
@@ -257,7 +107,6 @@ def validate(
 
 def _system(
     scenario: Scenario,
-    dataset: Dataset,
     *,
     host: str | Path | None,
     engine: str | Path | None,
@@ -276,15 +125,20 @@ def _system(
     return System(profile, rules, tool)
 
 
-def _predict(
-    case: MeasuredCase, system: System, posterior: Posterior, seed: int
-) -> dict[str, Any]:
+def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int) -> dict[str, Any]:
     """One point: nominal at the fitted factors, and draws of factors and of all ranges."""
     nominal_inputs = posterior.apply(system.inputs(case.scenario), posterior.mean)
     window_ps = window(nominal_inputs, nominal_inputs.times(), requests=REQUESTS, seed=seed)
     nominal = [
-        Metrics.of(run(nominal_inputs, requests=REQUESTS, seed=seed, replication=number,
-                       window_ps=window_ps))
+        Metrics.of(
+            run(
+                nominal_inputs,
+                requests=REQUESTS,
+                seed=seed,
+                replication=number,
+                window_ps=window_ps,
+            )
+        )
         for number in range(3)
     ]
     drawn = []
@@ -294,13 +148,21 @@ def _predict(
         # What the factors cover is drawn from their posterior; other ranges keep their priors.
         inputs = _drawn_inputs(system, case.scenario, posterior, seed, draw)
         drawn.append(
-            Metrics.of(run(posterior.apply(inputs, logs), requests=FIT_REQUESTS, seed=seed,
-                           replication=1000 + draw))
+            Metrics.of(
+                run(
+                    posterior.apply(inputs, logs),
+                    requests=FIT_REQUESTS,
+                    seed=seed,
+                    replication=1000 + draw,
+                )
+            )
         )
     result = nominal[0].result
     busiest = max(
-        result.main_thread_utilisation, max(result.io_thread_utilisation, default=0.0),
-        result.load_generator_utilisation, result.network_utilisation,
+        result.main_thread_utilisation,
+        max(result.io_thread_utilisation, default=0.0),
+        result.load_generator_utilisation,
+        result.network_utilisation,
     )
     predicted = {}
     errors = {}
@@ -310,7 +172,9 @@ def _predict(
         t = student_t(0.95, len(drawn) - 1)
         half = math.hypot(t * float(np.std(logs, ddof=1)), 1.96 * system.discrepancy)
         predicted[name] = {
-            "value": value, "low": value * math.exp(-half), "high": value * math.exp(half),
+            "value": value,
+            "low": value * math.exp(-half),
+            "high": value * math.exp(half),
         }
         errors[name] = value / case.observed[name] - 1.0
     return {
@@ -332,14 +196,28 @@ def _drawn_inputs(
     if not posterior.factors:
         return drawn
     nominal = system.inputs(scenario)
-    kept = ("push_instructions", "pop_instructions", "done_instructions", "scan_instructions",
-            "collect_instructions", "read_lines", "write_lines", "execute_lines", "done_lines",
-            "set_lines", "shared_lines", "reply_lines_per_line", "touch_scale", "prefetch_instructions_per_key")
+    kept = (
+        "push_instructions",
+        "pop_instructions",
+        "done_instructions",
+        "scan_instructions",
+        "collect_instructions",
+        "read_lines",
+        "write_lines",
+        "execute_lines",
+        "done_lines",
+        "set_lines",
+        "shared_lines",
+        "reply_lines_per_line",
+        "touch_scale",
+        "prefetch_instructions_per_key",
+    )
     work = replace(nominal.work, **{name: getattr(drawn.work, name) for name in kept})
     memory = ("l3_ns", "dram_ns", "parallel_misses", "network_one_way_us")
     speed = replace(nominal.speed, **{name: getattr(drawn.speed, name) for name in memory})
-    return replace(nominal, work=work, speed=speed, generator=drawn.generator,
-                   generator_speed=speed)
+    return replace(
+        nominal, work=work, speed=speed, generator=drawn.generator, generator_speed=speed
+    )
 
 
 def _bottleneck(result: Any) -> str:
@@ -399,7 +277,9 @@ def summary_of(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _errors(points: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     absolute = np.abs([point["relative_error"][name] for point in points])
     covered = [
-        point["predicted"][name]["low"] <= point["observed"][name] <= point["predicted"][name]["high"]
+        point["predicted"][name]["low"]
+        <= point["observed"][name]
+        <= point["predicted"][name]["high"]
         for point in points
     ]
     return {
@@ -430,7 +310,9 @@ def knees_of(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
         predicted = [point["predicted"]["throughput_rps"]["value"] for point in members]
         threads = [point["given"]["io_threads"] for point in members]
         knees[label] = {
-            "observed": threads[next(i for i, x in enumerate(observed) if x >= KNEE * max(observed))],
+            "observed": threads[
+                next(i for i, x in enumerate(observed) if x >= KNEE * max(observed))
+            ],
             "predicted": threads[
                 next(i for i, x in enumerate(predicted) if x >= KNEE * max(predicted))
             ],

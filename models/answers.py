@@ -115,9 +115,7 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "io_thread_utilisation": io_threads,
         "load_generator_utilisation": prediction.utilisation["load generator"],
         "network_utilisation": prediction.utilisation["network"],
-        "server_cpu_us_per_request": float(
-            np.mean([r.server_cpu_us_per_request for r in results])
-        ),
+        "server_cpu_us_per_request": float(np.mean([r.server_cpu_us_per_request for r in results])),
         "active_threads": round(float(np.mean([r.final_active_threads for r in results]))),
         "bottleneck": prediction.bottleneck,
         "next_bottleneck": following or prediction.next_bottleneck,

@@ -56,14 +56,21 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     waiting = (1.0 - min(1.0, found)) * mean(times.stall_ps.mean(axis=1))
     waiting += min(1.0, found) * mean(times.prefetched_stall_by_code_ps)
     rows = [
-        ("read", reader, reads * (times.read_event_ps + times.recv_ps)
-         + copied_kib[0] * times.copy_ps_per_kib),
+        (
+            "read",
+            reader,
+            reads * (times.read_event_ps + times.recv_ps) + copied_kib[0] * times.copy_ps_per_kib,
+        ),
         ("parse", parser, mean(times.parse_by_code_ps)),
         ("look up ahead", "main", looking if batches or found else 0.0),
         ("execute", "main", mean(times.execute_by_code_ps)),
         ("wait for memory", "main", waiting),
-        ("write", writer, writes * (times.write_event_ps + calls * times.send_ps)
-         + copied_kib[1] * times.copy_ps_per_kib),
+        (
+            "write",
+            writer,
+            writes * (times.write_event_ps + calls * times.send_ps)
+            + copied_kib[1] * times.copy_ps_per_kib,
+        ),
         ("wake the receiver", writer, per_request("paid_wakes") * times.wake_send_ps),
         ("sleep and wake up", "main", per_request("blocks") * (times.doze_ps + times.block_ps)),
     ]

@@ -78,9 +78,7 @@ def recommendation_of(
 
 
 def _outside(point: dict[str, Any]) -> bool:
-    return any(
-        "outside" in warning or "are ignored" in warning for warning in point["warnings"]
-    )
+    return any("outside" in warning or "are ignored" in warning for warning in point["warnings"])
 
 
 def _slo_excess(prediction: Prediction) -> float:
@@ -129,9 +127,7 @@ def _regret(
     }
 
 
-def _why_not(
-    mine: Prediction, theirs: Prediction, point: dict[str, Any], loss: float
-) -> str:
+def _why_not(mine: Prediction, theirs: Prediction, point: dict[str, Any], loss: float) -> str:
     fewer = theirs.case.scenario.io_threads < mine.case.scenario.io_threads
     threads = abs(theirs.case.scenario.io_threads - mine.case.scenario.io_threads)
     if _outside(point):

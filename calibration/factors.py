@@ -1,0 +1,177 @@
+"""How fast the machine behind published measurements really was: a handful of fitted factors.
+
+A dataset's calibration points may move what its source leaves open (the cost of system calls, the
+speed of an unnamed host, the way of a line between cores), each with a prior that says how far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from forecache.hwprofiles.schema import HostSpeed
+from forecache.models.engine import EngineWork
+from forecache.models.predict import System
+from forecache.models.simulation import Inputs, run, window
+
+from .dataset import Dataset, MeasuredCase
+
+MEASUREMENT_ERROR = 0.02
+"""Relative standard error of a published point: run-to-run variation of medians."""
+
+FIT_REQUESTS = 12_000
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A number that calibration points may move: how, and how far beforehand.
+
+    Attributes
+    ----------
+    prior_error
+        Standard error of its logarithm.
+    apply
+        Changes inputs by the factor.
+    """
+
+    name: str
+    note: str
+    prior_error: float
+    apply: Callable[[Inputs, float], Inputs]
+
+
+def _scaled_kernel(inputs: Inputs, factor: float) -> Inputs:
+    return replace(inputs, work=_scaled(inputs.work, ("kernel_scale", "wake_scale"), factor))
+
+
+def _scaled_user(inputs: Inputs, factor: float) -> Inputs:
+    names = (
+        *("loop_instructions", "read_instructions", "write_instructions"),
+        *("parse_instructions", "get_instructions", "set_instructions"),
+    )
+    return replace(inputs, work=_scaled(inputs.work, names, factor))
+
+
+def _scaled_set(inputs: Inputs, factor: float) -> Inputs:
+    names = ("value_instructions", "value_touches", "parse_instructions_per_byte")
+    return replace(inputs, work=_scaled(inputs.work, names, factor))
+
+
+def _scaled_transfer(inputs: Inputs, factor: float) -> Inputs:
+    speed = inputs.speed
+    faster = replace(speed, core_to_core_ns=speed.core_to_core_ns * factor)
+    return replace(inputs, speed=faster)
+
+
+def _scaled_host(inputs: Inputs, factor: float) -> Inputs:
+    """A host whose every time is longer by the factor."""
+    return replace(
+        inputs,
+        speed=_slower(inputs.speed, factor),
+        generator_speed=_slower(inputs.generator_speed, factor),
+    )
+
+
+_TIMES = (
+    *("l1_ns", "l2_ns", "l3_ns", "dram_ns", "tlb_walk_ns", "core_to_core_ns", "syscall_ns"),
+    *("tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns", "epoll_wait_ns"),
+    *("epoll_event_ns", "copy_ns_per_byte", "wake_send_ns", "wake_latency_ns", "block_ns"),
+)
+
+
+def _slower(speed: HostSpeed, factor: float) -> HostSpeed:
+    times = {name: getattr(speed, name) * factor for name in _TIMES}
+    return replace(speed, clock_ghz=speed.clock_ghz / factor, **times)
+
+
+def _scaled(work: EngineWork, names: Sequence[str], factor: float) -> EngineWork:
+    return replace(work, **{name: getattr(work, name) * factor for name in names})
+
+
+KERNEL = Factor(
+    "kernel", "cost of system calls, engine's and host's range together", 0.35, _scaled_kernel
+)
+USER = Factor("user", "instructions of the engine's user code", 0.25, _scaled_user)
+SET = Factor("set", "what a SET takes beyond a GET", 0.7, _scaled_set)
+TRANSFER = Factor("transfer", "lines handed from core to core", 0.35, _scaled_transfer)
+HOST = Factor("host", "speed of a host the source does not name", 0.5, _scaled_host)
+
+
+def factors_for(dataset: Dataset, cases: Sequence[MeasuredCase]) -> list[Factor]:
+    """What a dataset's calibration points may move: never more factors than such points allow."""
+    calibration = [case for case in cases if case.role == "calibration"]
+    if not calibration:
+        return []
+    factors = [KERNEL, USER]
+    if dataset.scenario.get("host") is None:
+        factors.insert(0, HOST)
+    if any(case.scenario.io_threads > 1 for case in calibration):
+        factors.append(TRANSFER)
+    commands = {case.scenario.workload.get_fraction for case in calibration}
+    if len(commands) > 1:
+        factors.append(SET)
+    return factors
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Logarithms of the factors: mean and covariance."""
+
+    factors: list[Factor]
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    def apply(self, inputs: Inputs, logs: np.ndarray) -> Inputs:
+        """Inputs with the factors whose logarithms are given."""
+        for factor, log in zip(self.factors, logs, strict=True):
+            inputs = factor.apply(inputs, math.exp(float(log)))
+        return inputs
+
+
+def fit_posterior(
+    factors: list[Factor], cases: Sequence[tuple[MeasuredCase, System]], *, seed: int
+) -> Posterior:
+    """Fit the factors to the throughput of calibration points, the simulation in the loop.
+
+    All evaluations share their random streams, so that the simulated throughput is a smooth
+    function of the factors.
+    """
+    prior = np.array([factor.prior_error for factor in factors])
+    start = Posterior(factors, np.zeros(len(factors)), np.diag(prior**2))
+    if not factors:
+        return start
+    observed = np.log([case.observed["throughput_rps"] for case, _ in cases])
+    base = [system.inputs(case.scenario) for case, system in cases]
+    windows = [window(inputs, inputs.times(), requests=FIT_REQUESTS, seed=seed) for inputs in base]
+
+    with ThreadPoolExecutor() as pool:
+
+        def predicted(logs: np.ndarray) -> np.ndarray:
+            def one(number: int) -> float:
+                inputs = start.apply(base[number], logs)
+                result = run(inputs, requests=FIT_REQUESTS, seed=seed, window_ps=windows[number])
+                return math.log(max(result.throughput_rps, 1.0))
+
+            return np.array(list(pool.map(one, range(len(base)))))
+
+        def residuals(shifted: np.ndarray) -> np.ndarray:
+            logs = shifted - 1.0
+            return np.concatenate([(predicted(logs) - observed) / MEASUREMENT_ERROR, logs / prior])
+
+        # The step of the derivatives is relative to the variable, hence the shift. Clients move in
+        # waves, so a window's count has a grain of up to 2%; the step lies well above it.
+        solution = least_squares(
+            residuals,
+            np.ones(len(factors)),
+            diff_step=0.1,
+            x_scale=prior,
+            max_nfev=25,
+            bounds=(-0.8, 2.8),
+        )
+    covariance = np.linalg.inv(solution.jac.T @ solution.jac)
+    return Posterior(factors, solution.x - 1.0, covariance)
