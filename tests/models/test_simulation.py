@@ -44,14 +44,14 @@ def inputs_of(engine: str, **fields: Any) -> Inputs:
 def test_a_window_holds_about_the_requests_asked_for(
     engine: str, workload: dict[str, Any]
 ) -> None:
+    asked = 60_000
     inputs = inputs_of(engine, io_threads=3, workload=workload)
-    result = run(inputs, requests=20_000, seed=1)
+    result = run(inputs, requests=asked, seed=1)
     if pilot_run(inputs, inputs.times(), seed=1).changing:
         # Whole turns of starting and stopping a thread take longer than so few requests.
-        assert result.counters["activations"] >= 2
-        assert result.completions > 20_000
+        assert result.completions > asked
     else:
-        assert result.completions == pytest.approx(20_000, rel=0.1)
+        assert result.completions == pytest.approx(asked, rel=0.05)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -1,0 +1,234 @@
+"""Predictions: the same on any executor, intervals that hold, and verdicts that follow."""
+
+import math
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecache.hwprofiles import load_host
+from forecache.models.answers import load_cases
+from forecache.models.predict import Prediction, predict_cases, warnings_of
+
+HOST = "graviton3-c7g.4xlarge"
+
+
+def cases_of(**fields: Any) -> list[Any]:
+    return load_cases({"host": HOST, "engine": "valkey", "engine_version": "8.0", **fields})
+
+
+def predicted(draws: int = 0, replications: int = 2, seed: int = 1, **fields: Any) -> Prediction:
+    [prediction] = predict_cases(
+        cases_of(**fields), draws=draws, replications=replications, requests=10_000, seed=seed
+    )
+    return prediction
+
+
+def numbers(predictions: list[Prediction]) -> list[Any]:
+    return [
+        [
+            (metrics.values, metrics.result.counters, metrics.result.latency.to_dict())
+            for metrics in [*prediction.nominal, *prediction.drawn]
+        ]
+        for prediction in predictions
+    ]
+
+
+def test_the_executor_makes_no_difference() -> None:
+    cases = cases_of(
+        io_threads={"sweep": [1, 4]}, engine_version="9.1", workload={"clients": 40}
+    )
+
+    def on(executor: Executor | None) -> list[Any]:
+        return numbers(
+            predict_cases(cases, draws=2, replications=2, requests=3000, executor=executor)
+        )
+
+    expected = on(None)
+    for workers in (1, 4):
+        with ThreadPoolExecutor(workers) as threads:
+            assert on(threads) == expected
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+        assert on(processes) == expected
+
+
+def test_a_seed_repeats_and_more_draws_only_add() -> None:
+    fields: dict[str, Any] = {"io_threads": 3, "workload": {"clients": 60}}
+    few, many = predicted(draws=2, **fields), predicted(draws=4, **fields)
+    assert numbers([many])[0][:2] == numbers([few])[0][:2]
+    assert numbers([many])[0][2:4] == numbers([few])[0][2:4]
+    assert numbers([predicted(draws=2, seed=2, **fields)]) != numbers([few])
+
+
+NAMES = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"io_threads": 1, "workload": {"clients": 100}},
+        {"io_threads": 4, "workload": {"clients": 100}, "engine_version": "9.1"},
+        {"io_threads": 2, "workload": {"arrival": "open_loop", "rate_rps": 100_000}},
+    ],
+)
+def test_an_interval_holds_its_value_and_is_the_sum_of_its_parts(fields: dict[str, Any]) -> None:
+    prediction = predicted(draws=6, **fields)
+    for name in NAMES:
+        estimate = prediction.estimate(name)
+        assert 0 < estimate["low"] <= estimate["value"] <= estimate["high"]
+        parts = prediction.parts(name)
+        half = math.sqrt(sum(part**2 for part in parts.values()))
+        assert math.log(estimate["high"] / estimate["value"]) == pytest.approx(half)
+        assert math.log(estimate["value"] / estimate["low"]) == pytest.approx(half)
+        assert all(part >= 0 for part in parts.values())
+    quantiles = [prediction.mean(name) for name in NAMES[2:]]
+    assert quantiles == sorted(quantiles)
+
+
+def test_one_run_says_nothing_about_chance_and_no_draw_about_parameters() -> None:
+    parts = predicted(draws=0, replications=1, workload={"clients": 20}).parts("mean_ms")
+    assert parts["monte_carlo"] == parts["parameters"] == 0.0
+    assert parts["discrepancy"] > 0.1, "an unchecked profile has the model's error all the same"
+
+
+def test_an_observed_engine_brings_its_own_error() -> None:
+    [(case, system)] = cases_of(workload={"clients": 20})
+    checked = system.engine.model_copy(update={"discrepancy": 0.03})
+    known = type(system)(system.host, checked, system.generator)
+    [prediction] = predict_cases([(case, known)], draws=0, replications=1, requests=2000)
+    assert prediction.parts("mean_ms")["discrepancy"] == pytest.approx(1.96 * 0.03)
+
+
+def test_draws_of_a_host_without_ranges_are_all_chance() -> None:
+    """What chance does is not blamed on the parameters."""
+    [(case, system)] = cases_of(workload={"clients": 30})
+
+    def certain(model: Any) -> Any:
+        work = {
+            name: leaf.model_copy(update={"low": leaf.best, "high": leaf.best})
+            for name, leaf in model.work.items()
+        }
+        return model.model_copy(update={"work": work})
+
+    class Certain(type(system.host)):  # type: ignore[misc]
+        def uncertain(self) -> dict[str, tuple[float, float, float]]:
+            return {}
+
+    host = Certain.model_construct(**dict(system.host))
+    exact = type(system)(host, certain(system.engine), certain(system.generator))
+    [prediction] = predict_cases([(case, exact)], draws=12, replications=12, requests=16_000)
+    parts = prediction.parts("mean_ms")
+    spread = float(np.std(prediction.log_draws("mean_ms"), ddof=1))
+    assert 0 < spread < 0.02
+    assert parts["parameters"] < 2.2 * spread
+
+
+def capacity_rps() -> float:
+    return predicted(workload={"clients": 200}).mean("throughput_rps")
+
+
+def test_open_load_is_stable_below_capacity_and_overloaded_above() -> None:
+    capacity = capacity_rps()
+
+    def at(share: float, **other: Any) -> Prediction:
+        workload = {"arrival": "open_loop", "rate_rps": share * capacity, "clients": 200}
+        return predicted(workload={**workload, **other})
+
+    light, busy, full, over = at(0.3), at(0.8), at(1.3), at(5.0)
+    assert light.verdict == busy.verdict == "STABLE"
+    assert light.bottleneck == busy.bottleneck == "none"
+    # Requests that wait on one connection are read together, so more than the closed loop's
+    # capacity is served, at a price in latency.
+    assert full.verdict == "SATURATED"
+    counters = full.nominal[0].result.counters
+    assert counters["reads"] < 0.9 * counters["completions"]
+    assert full.mean("p50_ms") > 3 * busy.mean("p50_ms")
+    assert over.verdict == "OVERLOADED"
+    assert over.bottleneck == "main thread"
+    assert light.mean("p99_ms") < busy.mean("p99_ms") < full.mean("p99_ms") < over.mean("p99_ms")
+    for prediction, share in ((light, 0.3), (busy, 0.8), (full, 1.3)):
+        assert prediction.mean("throughput_rps") == pytest.approx(share * capacity, rel=0.03)
+    assert over.mean("throughput_rps") < 4 * capacity
+    # Far from capacity the throughput is what is offered, however wrong the model may be.
+    assert light.parts("throughput_rps")["discrepancy"] == 0.0
+    assert over.parts("throughput_rps")["discrepancy"] == pytest.approx(1.96 * 0.08)
+
+
+def test_rare_requests_are_not_called_an_overload() -> None:
+    """Few arrivals in a window are far from their mean by chance alone."""
+    workload = {"arrival": "open_loop", "rate_rps": 0.02, "clients": 4}
+    for seed in range(4):
+        assert predicted(seed=seed, workload=workload).verdict == "STABLE"
+
+
+def test_each_station_can_be_the_limit() -> None:
+    cases = {
+        "main thread": {"workload": {"clients": 100}},
+        "I/O threads": {"io_threads": 2, "workload": {"clients": 300}},
+        "load generator": {
+            "io_threads": 6, "workload": {"clients": 100}, "load_generator": {"threads": 1}
+        },
+        "network": {"io_threads": 6, "workload": {"clients": 100, "value_bytes": 50_000}},
+    }  # fmt: skip
+    for station, fields in cases.items():
+        prediction = predicted(replications=1, **fields)
+        assert prediction.bottleneck == station
+        assert prediction.verdict == "SATURATED"
+        following = prediction.next_bottleneck
+        assert following is not None
+        assert following["name"] != station
+        assert following["at_rps"] >= prediction.mean("throughput_rps")
+    thinking = predicted(workload={"clients": 5, "think_us": 1000})
+    assert thinking.bottleneck == "none"
+    assert thinking.verdict == "STABLE"
+
+
+def test_with_one_thread_no_io_thread_limits_next() -> None:
+    following = predicted(workload={"clients": 100}).next_bottleneck
+    assert following is not None
+    assert following["name"] in ("load generator", "network")
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, None),
+        ({"io_threads": 20, "engine_version": "9.1"}, "20 server threads on 16 cores"),
+        ({"io_threads": 5, "cores": 4}, "5 server threads on 4 cores"),
+        ({"cores": 99}, "the scenario has 99 cores, the host 16"),
+        ({"io_threads": 16}, None),
+        ({"io_threads": 17}, "runs at most 16 threads"),
+        ({"io_threads": 4, "load_generator": {"same_host": True}}, "load generator have 20"),
+        ({"io_threads": 4, "transport": "unix_socket"}, "load generator have 20"),
+        ({"load_generator": {"threads": 8, "cores": 2}}, "8 threads of the load generator on 2"),
+        ({"workload": {"keys": 10**9}}, "GiB"),
+        (
+            {"workload": {"value_bytes": {"values": [9, 10**6], "weights": [1e5, 1.0]}}},
+            "1000000 bytes is too rare",
+        ),
+        ({"engine": "redis", "engine_version": "7.0", "prefetch_batch": 16}, "prefetch_batch"),
+        ({"engine_version": "9.1", "events_per_io_thread": 2}, "events_per_io_thread"),
+    ],
+)
+def test_warnings_name_what_the_model_leaves_out(fields: dict[str, Any], told: str | None) -> None:
+    [(case, system)] = cases_of(**fields)
+    warnings = warnings_of(case.scenario, system)
+    if told is None:
+        assert warnings == []
+    else:
+        assert any(told in warning for warning in warnings), warnings
+
+
+def test_a_faster_host_serves_more() -> None:
+    throughput = [
+        predicted(replications=1, host=host, workload={"clients": 50}).mean("throughput_rps")
+        for host in ("graviton2", "graviton3", "graviton4")
+    ]
+    assert throughput == sorted(throughput)
+
+
+def test_system_speed_without_a_curve_is_the_hosts() -> None:
+    [(_, system)] = cases_of()
+    assert system.speed() == load_host(HOST).speed()

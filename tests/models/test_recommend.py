@@ -1,0 +1,315 @@
+"""Recommendations: the fewest threads that are good enough, what others cost, and when none is."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache.models.answers import load_cases, load_curve, recommend, simulate, thread_candidates
+from forecache.models.node.simulate import NodeResult
+from forecache.models.predict import Metrics, Prediction
+from forecache.models.recommend import benchmark_command, recommendation_of
+from forecache.models.scenario import Case, expand
+from forecache.sim.errors import InfeasibleError, InputError
+from forecache.sim.histogram import LatencyHistogram
+
+BASE: dict[str, Any] = {
+    "host": "graviton3-c7g.4xlarge",
+    "engine": "valkey",
+    "engine_version": "8.0",
+    "workload": {"clients": 100},
+}
+
+[(_, SYSTEM)] = load_cases(BASE)
+
+
+def result_of(throughput_rps: float) -> NodeResult:
+    return NodeResult(
+        policy="asynchronous",
+        window_s=0.1,
+        completions=round(throughput_rps / 10),
+        throughput_rps=throughput_rps,
+        latency=LatencyHistogram(),
+        main_thread_utilisation=0.9,
+        io_thread_utilisation=[0.5],
+        load_generator_utilisation=0.1,
+        server_cpu_us_per_request=1.0,
+        server_useful_cpu_us_per_request=1.0,
+        generator_cpu_us_per_request=1.0,
+        network_utilisation=0.1,
+        counters={"arrivals": 0, "completions": 0, "overflows": 0},
+        series=np.zeros((1, 2), np.int64),
+        final_active_threads=1,
+        events=1,
+    )
+
+
+def made_up(
+    curve: dict[int, float],
+    *,
+    p99_ms: dict[int, float] | None = None,
+    drawn: dict[int, list[float]] | None = None,
+    points: dict[int, dict[str, Any]] | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """The recommendation for a curve of throughput by io_threads."""
+    predictions, rows = [], []
+    for threads, throughput in curve.items():
+        [case] = expand({**BASE, **fields, "io_threads": threads}, file="test")
+        values = {"throughput_rps": throughput, "p99_ms": (p99_ms or {}).get(threads, 1.0)}
+        draws = (drawn or {}).get(threads, [throughput, throughput])
+        predictions.append(
+            Prediction(
+                Case(given={"io_threads": threads}, scenario=case.scenario),
+                SYSTEM,
+                [Metrics(values, result_of(throughput))],
+                [Metrics({**values, "throughput_rps": d}, result_of(d)) for d in draws],
+            )
+        )
+        rows.append(
+            {
+                "given": {"io_threads": threads},
+                "bottleneck": "none",
+                "next_bottleneck": {"name": "main thread", "at_rps": 2 * throughput},
+                "verdict": "STABLE",
+                "warnings": [],
+                **(points or {}).get(threads, {}),
+            }
+        )
+    return recommendation_of(predictions, rows)
+
+
+@given(
+    st.dictionaries(st.integers(1, 16), st.floats(1e3, 1e7), min_size=1, max_size=10),
+    st.randoms(),
+)
+def test_the_fewest_threads_within_3_percent_of_the_best(
+    curve: dict[int, float], random: Any
+) -> None:
+    shuffled = list(curve.items())
+    random.shuffle(shuffled)
+    answer = made_up(dict(shuffled))
+    best = max(curve.values())
+    chosen, knee = answer["setting"]["io_threads"], answer["knee"]["io_threads"]
+    assert curve[chosen] >= 0.97 * best
+    assert curve[knee] >= 0.95 * best
+    assert all(curve[n] < 0.97 * best for n in curve if n < chosen)
+    assert all(curve[n] < 0.95 * best for n in curve if n < knee)
+    assert knee <= chosen
+    assert [row["io_threads"] for row in answer["regret"]] == sorted(set(curve) - {chosen})
+    for row in answer["regret"]:
+        loss = 1 - curve[row["io_threads"]] / curve[chosen]
+        assert row["throughput_loss"] == pytest.approx(loss)
+        assert (loss > 0) == (curve[row["io_threads"]] < curve[chosen])
+        assert row["low"] <= row["throughput_loss"] + 1e-9
+        assert row["high"] >= row["throughput_loss"] - 1e-9
+        assert row["why_not"]
+
+
+CURVE = {1: 200e3, 2: 260e3, 4: 700e3, 6: 990e3, 8: 1000e3, 12: 1003e3}
+
+
+def why_not(answer: dict[str, Any]) -> dict[int, str]:
+    return {row["io_threads"]: row["why_not"] for row in answer["regret"]}
+
+
+def test_a_curve_with_a_plateau() -> None:
+    answer = made_up(
+        CURVE,
+        points={1: {"bottleneck": "main thread"}, 2: {"bottleneck": "I/O threads"}},
+    )
+    assert answer["setting"] == {"io_threads": 6}
+    assert answer["knee"] == {"io_threads": 6}
+    told = why_not(answer)
+    assert "does the socket work itself" in told[1]
+    assert told[2] == "I/O threads are the limit"
+    assert told[8].startswith("2 more cores busy")
+    assert answer["headroom_rps"] == pytest.approx(990e3)
+
+
+def test_a_main_thread_with_helpers_does_no_socket_work() -> None:
+    answer = made_up(CURVE, points={4: {"bottleneck": "main thread"}})
+    assert why_not(answer)[4] == "the main thread is the limit"
+
+
+def test_more_threads_that_lose_are_told_so() -> None:
+    answer = made_up({4: 1e6, 6: 0.9e6})
+    assert answer["setting"] == {"io_threads": 4}
+    assert why_not(answer)[6].startswith("loses throughput")
+
+
+def test_regret_comes_from_differences_under_the_same_draws() -> None:
+    """Two settings that rise and fall together are told apart better than either is known."""
+    together = {4: [0.5e6, 1e6, 2e6], 6: [0.55e6, 1.1e6, 2.2e6]}
+    apart = {4: [0.5e6, 1e6, 2e6], 6: [2.2e6, 1.1e6, 0.55e6]}
+    sure, unsure = (
+        next(
+            row
+            for row in made_up({4: 1e6, 6: 1.1e6}, drawn=drawn)["regret"]
+            if row["io_threads"] == 4
+        )
+        for drawn in (together, apart)
+    )
+    assert sure["throughput_loss"] == pytest.approx(1 / 11)
+    assert sure["low"] == pytest.approx(sure["high"])
+    assert unsure["low"] < 0 < unsure["high"]
+
+
+def test_settings_outside_the_model_are_not_recommended() -> None:
+    warned = {"warnings": ["outside the model: 12 server threads on 8 cores"]}
+    answer = made_up({4: 1e6, 12: 2e6}, points={12: warned})
+    assert answer["setting"] == {"io_threads": 4}
+    assert "12 server threads" in why_not(answer)[12]
+
+
+def test_a_setting_that_cannot_keep_up_is_not_recommended() -> None:
+    """At 98% of the offered load throughput is good enough, but requests pile up."""
+    late = {1: {"verdict": "OVERLOADED", "bottleneck": "main thread"}}
+    answer = made_up({1: 0.98e5, 3: 1e5}, points=late)
+    assert answer["setting"] == {"io_threads": 3}
+    assert why_not(answer)[1] == "can't keep up with the offered load"
+
+
+def test_the_slo_comes_before_throughput() -> None:
+    slo = {"p99_ms": 2.0}
+    met = made_up(CURVE, p99_ms={8: 1.9, 6: 2.1, 12: 2.5}, slo=slo)
+    assert met["setting"] == {"io_threads": 8}
+    assert met["slo"]["met"] is True
+    assert why_not(met)[6].startswith("misses the slo: p99 2.1 ms")
+    missed = made_up(CURVE, p99_ms=dict.fromkeys(CURVE, 9.0) | {4: 3.0}, slo=slo)
+    assert missed["slo"]["met"] is False
+    assert missed["setting"] == {"io_threads": 4}, "the closest to the goal"
+    assert made_up(CURVE)["slo"] is None
+
+
+def test_what_a_million_requests_cost() -> None:
+    price = SYSTEM.host.speed().price_usd_per_hour
+    answer = made_up({4: 1e6})
+    assert answer["cost_usd_per_million_requests"] == pytest.approx(price / 3600)
+
+
+def settings(**fields: Any) -> list[str]:
+    return made_up({4: 1e6}, **fields)["conf"].splitlines()
+
+
+def test_the_configuration_is_what_the_engine_reads() -> None:
+    assert settings() == ["io-threads 4", "io-threads-do-reads yes"]
+    tuned = settings(prefetch_batch=32, events_per_io_thread=3)
+    assert tuned[2:] == ["events-per-io-thread 3", "prefetch-batch-max-size 32"]
+    assert made_up({1: 1e6})["conf"] == "io-threads 1\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "lines"),
+    [
+        (
+            {"workload": {"command": "set", "clients": 50, "keys": 1000, "value_bytes": 64}},
+            ["valkey-benchmark -h HOST -p 6379 --threads 16 -c 50 -P 1 -d 64 -r 1000 "
+             "-n 20000000 -t set"],
+        ),
+        (
+            {"workload": {"command": "get", "clients": 50, "keys": 1000, "value_bytes": 64,
+                          "pipeline": 8}, "transport": "unix_socket"},
+            ["valkey-benchmark -s SOCKET --threads 16 -c 50 -P 8 -d 64 -r 1000 -n 3000 -t set -q",
+             "valkey-benchmark -s SOCKET --threads 16 -c 50 -P 8 -d 64 -r 1000 -n 20000000 -t get"],
+        ),
+    ],
+)  # fmt: skip
+def test_the_benchmark_fills_the_server_first(fields: dict[str, Any], lines: list[str]) -> None:
+    [case] = expand({**BASE, **fields}, file="test")
+    assert benchmark_command(case.scenario).splitlines() == lines
+
+
+def test_the_benchmark_follows_mix_sizes_popularity_and_rate() -> None:
+    workload = {
+        "arrival": "open_loop",
+        "rate_rps": 160_000,
+        "clients": 160,
+        "mix": {"get": 0.9, "set": 0.1},
+        "value_bytes": {"values": [64, 512], "weights": [0.75, 0.25]},
+        "popularity": {"zipf": 0.9},
+        "keys": 5000,
+    }
+    [case] = expand({**BASE, "workload": workload}, file="test")
+    fill, drive = benchmark_command(case.scenario).splitlines()
+    shared = "memtier_benchmark -s HOST -p 6379 -t 16 -c 10 --data-size-list=64:3,512:1 "
+    assert fill.startswith(shared)
+    assert drive.startswith(shared)
+    assert "--ratio 1:0" in fill
+    assert "--requests=allkeys" in fill
+    assert "--ratio 1:9" in drive
+    assert "--key-pattern=Z:Z --key-zipf-exp=0.9" in drive
+    assert "--rate-limiting=1000" in drive
+
+
+def test_a_scenario_without_a_sweep_gets_the_threads_its_cores_allow() -> None:
+    def counts(**fields: Any) -> list[int]:
+        [(case, system)] = load_cases({**BASE, **fields})
+        return [candidate.scenario.io_threads for candidate, _ in thread_candidates(case, system)]
+
+    assert counts() == [1, 2, 3, 4, 6, 8, 10, 12, 14, 16]
+    assert counts(cores=6) == [1, 2, 3, 4, 6]
+    assert counts(io_threads=7) == [1, 2, 3, 4, 6, 7, 8, 10, 12, 14, 16]
+    assert counts(engine="redis", engine_version="7.0") == [1]
+
+
+QUICK: dict[str, Any] = {**BASE, "io_threads": {"sweep": [1, 3]}}
+
+
+def test_an_slo_that_nothing_meets_is_infeasible() -> None:
+    with pytest.raises(InfeasibleError) as caught:
+        recommend({**QUICK, "slo": {"p99_ms": 0.01}})
+    message = str(caught.value)
+    for words in ("no setting of io_threads", "p99 at most 0.01 ms", "closest is io-threads 3"):
+        assert words in message
+
+
+def test_recommend_takes_a_sweep_over_threads_only() -> None:
+    with pytest.raises(InputError, match="a sweep over pipeline; recommend takes"):
+        recommend({**BASE, "workload": {"pipeline": {"sweep": [1, 4]}}})
+
+
+def test_a_recommendation_from_the_model_is_whole() -> None:
+    answer = recommend({**QUICK, "slo": {"p99_ms": 5.0}})
+    points = {point["given"]["io_threads"]: point for point in answer["points"]}
+    advice = answer["recommendation"]
+    assert advice["setting"] == advice["knee"] == {"io_threads": 3}
+    assert advice["throughput_rps"]["value"] == points[3]["throughput_rps"]["value"]
+    [regret] = advice["regret"]
+    assert 0 < regret["low"] < regret["throughput_loss"] < regret["high"] < 1
+    # What I/O threads hold back is not blamed on a main thread that is busy with little.
+    assert points[3]["bottleneck"] == "I/O threads"
+    assert points[3]["next_bottleneck"]["name"] != "I/O threads"
+    assert points[3]["next_bottleneck"]["at_rps"] > 1.1 * points[3]["throughput_rps"]["value"]
+    assert advice["headroom_rps"] == 0.0
+    for point in points.values():
+        for name in ("throughput_rps", "p50_ms", "p99_ms"):
+            estimate = point[name]
+            assert 0 < estimate["low"] <= estimate["value"] <= estimate["high"]
+            assert all(math.isfinite(number) for number in estimate.values())
+
+
+def test_simulate_gives_a_point_for_each_of_the_sweep() -> None:
+    swept = {**BASE, "io_threads": 1, "workload": {"clients": {"sweep": [10, 40]}}}
+    answer = simulate(swept)
+    assert [point["given"] for point in answer["points"]] == [{"clients": 10}, {"clients": 40}]
+    assert answer["points"] == simulate(swept)["points"]
+
+
+def test_a_load_curve_of_pipelines_starts_from_what_single_requests_allow() -> None:
+    [(case, system)] = load_cases({**BASE, "workload": {"clients": 50, "pipeline": 32}})
+    alone = case.scenario.model_copy(
+        update={"workload": case.scenario.workload.model_copy(update={"pipeline": 1})}
+    )
+    given_capacity = 3e6
+    curve = load_curve(system, case.scenario, given_capacity)
+    offered = [point["offered_rps"] for point in curve]
+    assert offered == sorted(offered)
+    assert offered[-1] < 0.5 * given_capacity
+    assert curve[0]["verdict"] == "STABLE"
+    direct = load_curve(system, alone, offered[-1] / 1.03)
+    assert [point["offered_rps"] for point in direct] == pytest.approx(offered)
+    assert curve[0]["p99_ms"]["value"] < curve[-1]["p99_ms"]["value"]
