@@ -48,7 +48,13 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     if writes > 0:
         reply_bytes = mean(times.reply_bytes_by_code) / writes
         calls = max(1, math.ceil(reply_bytes / engine.write_limit_bytes))
-    polling = per_request("polls") * times.poll_ps + reads * times.poll_event_ps
+    # A call that finds nothing looks again before it sleeps, and when it has been woken.
+    loops, blocks = per_request("loops"), per_request("blocks")
+    if threaded:
+        dozes, polls = blocks, max(0.0, per_request("polls") - 2.0 * blocks)
+    else:
+        dozes, polls = max(0.0, per_request("polls") - loops - blocks), loops
+    polling = polls * times.poll_ps + reads * times.poll_event_ps
     found = per_request("prefetched_keys")
     batches = per_request("prefetch_batches")
     copied_kib = mean(times.request_bytes_by_code) / 1024, mean(times.reply_bytes_by_code) / 1024
@@ -72,7 +78,7 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
             + copied_kib[1] * times.copy_ps_per_kib,
         ),
         ("wake the receiver", writer, per_request("paid_wakes") * times.wake_send_ps),
-        ("sleep and wake up", "main", per_request("blocks") * (times.doze_ps + times.block_ps)),
+        ("sleep and wake up", "main", dozes * times.doze_ps + blocks * times.block_ps),
     ]
     if threaded:
         jobs = offloaded_reads + offloaded_writes
@@ -85,7 +91,7 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
             ("poll", reader, polling),
         ]
     else:
-        rows.append(("event loop", "main", per_request("loops") * times.loop_ps + polling))
+        rows.append(("event loop", "main", loops * times.loop_ps + polling))
     return [
         {"stage": stage, "thread": thread, "us_per_request": time_ps / _PS_PER_US}
         for stage, thread, time_ps in rows

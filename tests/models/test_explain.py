@@ -1,0 +1,104 @@
+"""Where the time of a request goes: the steps add up to what the simulation spent."""
+
+import math
+from typing import Any
+
+import pytest
+
+from forecache.models.answers import explain, load_cases
+from forecache.models.explain import stages_of
+from forecache.models.predict import predict_cases
+
+BASE: dict[str, Any] = {"host": "graviton3-c7g.4xlarge", "engine": "valkey"}
+
+
+def stages(**fields: Any) -> tuple[list[dict[str, Any]], Any]:
+    [prediction] = predict_cases(
+        load_cases({**BASE, **fields}), draws=0, replications=1, requests=20_000
+    )
+    return stages_of(prediction), prediction.nominal[0].result
+
+
+def total(rows: list[dict[str, Any]], thread: str | None = None) -> float:
+    return math.fsum(
+        row["us_per_request"] for row in rows if thread is None or row["thread"] == thread
+    )
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"clients": 50},
+        {"clients": 50, "command": "get", "value_bytes": 4096, "keys": 10_000_000},
+        {"clients": 50, "pipeline": 16},
+        {"clients": 5, "think_us": 400},
+        {"clients": 4, "value_bytes": 150_000, "command": "get"},
+        {"clients": 50, "arrival": "open_loop", "rate_rps": 60_000},
+    ],
+)
+@pytest.mark.parametrize("version", ["8.0", "9.1"])
+def test_the_steps_of_one_thread_add_up_to_its_time(
+    version: str, workload: dict[str, Any]
+) -> None:
+    rows, result = stages(engine_version=version, workload=workload)
+    assert {row["thread"] for row in rows} == {"main"}
+    assert total(rows) == pytest.approx(result.server_useful_cpu_us_per_request, rel=0.015)
+
+
+@pytest.mark.parametrize("version", ["8.0", "8.1", "9.1"])
+def test_the_steps_of_several_threads_stay_within_their_time(version: str) -> None:
+    rows, result = stages(engine_version=version, io_threads=4, workload={"clients": 200})
+    threads = result.io_thread_utilisation
+    spent_by_io = sum(threads) / result.throughput_rps * 1e6
+    assert total(rows, "I/O") == pytest.approx(spent_by_io, rel=0.05)
+    spent_by_main = result.main_thread_utilisation / result.throughput_rps * 1e6
+    # Turns of the main thread that find little belong to nobody's request.
+    assert 0.5 * spent_by_main < total(rows, "main") <= 1.01 * spent_by_main
+
+
+def thread_of(rows: list[dict[str, Any]]) -> dict[str, str]:
+    return {row["stage"]: row["thread"] for row in rows}
+
+
+def test_io_threads_take_the_socket_work() -> None:
+    alone, _ = stages(engine_version="8.0", workload={"clients": 200})
+    helped, _ = stages(engine_version="8.0", io_threads=4, workload={"clients": 200})
+    assert set(thread_of(alone).values()) == {"main"}
+    found = thread_of(helped)
+    assert found["read"] == found["write"] == found["parse"] == found["take over"] == "I/O"
+    assert found["execute"] == found["hand over"] == found["look up ahead"] == "main"
+    assert "look up ahead" not in thread_of(alone)
+
+
+@pytest.mark.parametrize(("version", "parser"), [("8.1", "main"), ("9.1", "I/O")])
+def test_who_parses_a_pipeline_depends_on_the_engine(version: str, parser: str) -> None:
+    rows, result = stages(
+        engine_version=version, io_threads=3, workload={"clients": 300, "pipeline": 4}
+    )
+    assert result.counters["inline_reads"] < 0.5 * result.counters["reads"]
+    assert thread_of(rows)["parse"] == parser
+
+
+def test_looking_ahead_shortens_the_wait_for_memory() -> None:
+    def waiting(**fields: Any) -> float:
+        rows, _ = stages(
+            engine_version="8.1", io_threads=8, workload={"clients": 400, "keys": 50_000_000},
+            **fields,
+        )  # fmt: skip
+        found = {row["stage"]: row["us_per_request"] for row in rows}
+        return found.get("wait for memory", 0.0) + found.get("look up ahead", 0.0)
+
+    assert waiting() < 0.6 * waiting(prefetch_batch=0)
+
+
+def test_explain_names_the_origin_of_every_number() -> None:
+    answer = explain({**BASE, "workload": {"clients": 20}})
+    assert answer["points"][0]["stages"]
+    names = [number["name"] for number in answer["numbers"]]
+    assert len(names) == len(set(names))
+    for prefix in ("engine.", "host.", "load_generator."):
+        assert any(name.startswith(prefix) for name in names)
+    for number in answer["numbers"]:
+        assert number["kind"] in ("measured", "published", "derived", "assumed")
+        assert number["source"] or number["method"] or number["kind"] == "derived"
+        assert number["value"] is not None or number["low"] is not None
