@@ -118,13 +118,18 @@ def print_entry(result: Mapping[str, Any]) -> None:
     out.print(f"[bold]{escape(result['id'])}[/bold]: {escape(result['title'])}")
     for name, value in result["about"].items():
         out.print(f"{escape(name)}: {escape(str(value))}")
-    out.print(_origin_table(result["rows"]))
+    out.print(_origin_table(result["rows"]) if out.width >= 120 else _origins(result["rows"]))
     if result["sources"]:
-        sources = table("Sources", "id", "what", "where")
+        sources = Table.grid(padding=(0, 2))
+        sources.add_column(no_wrap=True)
+        sources.add_column(overflow="fold")
         for key, source in result["sources"].items():
             where = source.get("url") or source.get("file") or ""
-            sources.add_row(escape(str(key)), escape(str(source.get("title", ""))), escape(where))
+            text = ", ".join(part for part in (str(source.get("title", "")), where) if part)
+            sources.add_row(escape(str(key)), escape(text))
+        out.print("\nSources", style="bold")
         out.print(sources)
+        out.print()
     for note in result["notes"]:
         out.print(f"- {escape(str(note))}")
 
@@ -140,6 +145,22 @@ def _origin_table(rows: Iterable[Mapping[str, Any]]) -> Table:
             row["kind"] or "",
             escape(row["source"] or ""),
             escape(row["method"] or ""),
+        )
+    return made
+
+
+def _origins(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """The same for a narrow terminal: one paragraph a number instead of eight narrow columns."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(no_wrap=True)
+    made.add_column(overflow="fold")
+    for row in rows:
+        unit = "" if row["unit"] in (None, "1") else f" {row['unit']}"
+        bounds = f" ({span(row)})" if span(row) else ""
+        origin = ", ".join(text for text in (row["kind"], row["source"]) if text)
+        how = f": {row['method']}" if row["method"] else ""
+        made.add_row(
+            escape(row["name"]), escape(f"{number(row['value'])}{unit}{bounds}; {origin}{how}")
         )
     return made
 
@@ -223,7 +244,7 @@ def print_explanation(result: Mapping[str, Any]) -> None:
     out = console()
     for point in result.get("points", []):
         given = ", ".join(f"{name} {value}" for name, value in point.get("given", {}).items())
-        stages = point.get("stages") or []
+        stages = [row for row in point.get("stages") or [] if row["us_per_request"] >= 0.0005]
         total_us = sum(stage["us_per_request"] for stage in stages)
         made = table(given or "one point", "stage", "thread", ">µs per request", ">share")
         for stage in stages:
@@ -231,7 +252,9 @@ def print_explanation(result: Mapping[str, Any]) -> None:
             made.add_row(
                 escape(stage["stage"]),
                 escape(stage["thread"]),
-                number(stage["us_per_request"]),
+                f"{stage['us_per_request']:.3f}",
                 percentage(share),
             )
+        made.add_row("all", "", f"{total_us:.3f}", "")
         out.print(made)
+    out.print("`--json` also lists every number behind this, with its range and origin.")

@@ -8,7 +8,12 @@ from .shapes import Json, mapping, number, rows
 
 WORST_POINTS = 8
 
-_ROLES = {"fit": "fitted", "holdout": "held out"}
+_ROLES = {
+    "fit": "fitted",
+    "calibration": "fitted",
+    "holdout": "held out",
+    "validation": "held out",
+}
 _UNITS = {"us": "µs", "gbit_per_s": "Gbit/s", "gb_per_s": "GB/s"}
 _QUANTITIES = {"throughput_rps": "throughput"}
 

@@ -8,6 +8,7 @@ from . import figures
 from .accuracy_text import accuracy_rows, parameter_rows, quantities, quantity_name, worst_points
 from .drawing import Drawer
 from .shapes import Json, mapping, rows
+from .wording import depth_phrase
 
 
 def calibration_view(calibration: Json, drawer: Drawer) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def calibration_view(calibration: Json, drawer: Drawer) -> dict[str, Any]:
             drawn.append(view)
     return {
         "engine": " ".join(str(engine[k]) for k in ("id", "version") if engine.get(k)),
-        "depth": str(engine.get("depth") or ""),
+        "depth": depth_phrase(engine.get("depth")),
         "rows": accuracy_rows(calibration),
         "figures": drawn,
         "worst": worst_points(calibration),

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .shapes import Json, mapping
+from .shapes import Json, mapping, setting_name
 
 MOST_WARNINGS = 6
 
@@ -14,6 +14,13 @@ MOST_WARNINGS = 6
 def plain_table() -> Table:
     """Return a table without rules, two spaces between its columns."""
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+
+
+def add_setting_column(table: Table, key: str) -> None:
+    """Add the column of a swept field; its name may take two lines, but no word is cut."""
+    name = setting_name(key)
+    widest = max(len(word) for word in name.split() or [""])
+    table.add_column(name, justify="right", overflow="fold", min_width=widest)
 
 
 def print_warning(warning: str, console: Console) -> None:

@@ -10,7 +10,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from .console import plain_table, print_warning, print_warnings, varying_keys
+from .console import add_setting_column, plain_table, print_warning, print_warnings, varying_keys
 from .formats import (
     UNKNOWN,
     interval,
@@ -44,14 +44,17 @@ from .wording import (
 )
 
 __all__ = [
+    "print_answer",
     "print_calibration",
     "print_points",
     "print_recommendation",
     "print_study",
+    "print_subtitle",
     "print_validation",
 ]
 
 _BAR_CELLS = 8
+_LEGEND = "main, I/O, load: how busy the main thread, I/O threads and load generator are"
 _SHORT_LIMITS = {"main thread": "main", "i/o threads": "I/O", "load generator": "load"}
 
 
@@ -67,11 +70,7 @@ def print_study(study: Json, console: Console) -> None:
     for target in targets:
         console.print()
         console.print(Rule(Text(str(target.get("name") or "target")), align="left", style="dim"))
-        _print_subtitle(target, console)
-        print_recommendation(
-            mapping(target, "recommendation"), console, points=rows(target, "points")
-        )
-        print_warnings(all_warnings(target), console)
+        print_answer(target, console)
     calibration = mapping(study, "calibration")
     if calibration:
         console.print()
@@ -79,7 +78,15 @@ def print_study(study: Json, console: Console) -> None:
         print_accuracy(calibration, console)
 
 
-def _print_subtitle(target: Json, console: Console) -> None:
+def print_answer(target: Json, console: Console) -> None:
+    """Print what `forecache recommend` found for one host: subject, recommendation, warnings."""
+    print_subtitle(target, console)
+    print_recommendation(mapping(target, "recommendation"), console, points=rows(target, "points"))
+    print_warnings(all_warnings(target), console)
+
+
+def print_subtitle(target: Json, console: Console) -> None:
+    """Print which host and engine a result is about."""
     host, engine = mapping(target, "host"), mapping(target, "engine")
     parts = [
         str(host.get("title") or host.get("id") or ""),
@@ -177,6 +184,7 @@ def _print_curve(target: Json, console: Console) -> None:
             style="bold" if is_chosen else None,
         )
     console.print(table)
+    console.print(Text(_LEGEND, style="dim"))
 
 
 def _mean_percent(utilisations: list[float]) -> str:
@@ -219,7 +227,7 @@ def _print_checks(recommendation: Json, console: Console) -> None:
 
 
 def print_points(result: Json, console: Console) -> None:
-    """Print the points that `forecache simulate` or `sweep` predicted, one row each.
+    """Print the points that `forecache simulate` predicted, one row each.
 
     The leading columns are what the sweep varies.
     """
@@ -227,7 +235,7 @@ def print_points(result: Json, console: Console) -> None:
     keys = varying_keys(points)
     table = plain_table()
     for key in keys:
-        table.add_column(setting_name(str(key)), justify="right", overflow="fold")
+        add_setting_column(table, key)
     table.add_column("requests/s ±95%", no_wrap=True)
     table.add_column("p50", justify="right", no_wrap=True)
     table.add_column("p99", justify="right", no_wrap=True)
@@ -248,4 +256,6 @@ def print_points(result: Json, console: Console) -> None:
             Text(str(point.get("verdict") or UNKNOWN).lower()),
         )
     console.print(table)
+    if points:
+        console.print(Text(_LEGEND, style="dim"))
     print_warnings(all_warnings({"points": points}), console)

@@ -1,14 +1,12 @@
 """Calibration and validation in a terminal."""
 
-from collections.abc import Mapping
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from .accuracy_text import accuracy_rows, worst_points
-from .console import plain_table, print_warnings, varying_keys
+from .accuracy_text import accuracy_rows, role_name, worst_points
+from .console import add_setting_column, plain_table, print_warnings, varying_keys
 from .formats import (
     UNKNOWN,
     Interval,
@@ -20,7 +18,8 @@ from .formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from .shapes import Json, mapping, number, rows, setting_name, setting_text, texts
+from .shapes import Json, mapping, number, rows, texts
+from .wording import depth_phrase
 
 
 def print_calibration(calibration: Json, console: Console) -> None:
@@ -48,7 +47,8 @@ def print_accuracy(calibration: Json, console: Console) -> None:
     engine = mapping(calibration, "engine")
     name = " ".join(str(engine[key]) for key in ("id", "version") if engine.get(key))
     if name:
-        depth = f", profiled to depth {engine['depth']}" if engine.get("depth") else ""
+        phrase = depth_phrase(engine.get("depth"))
+        depth = f", {phrase}" if phrase else ""
         console.print(Text(f"Engine {name}{depth}"))
     found = accuracy_rows(calibration)
     if not found:
@@ -88,13 +88,22 @@ def _print_parameters(parameters: list[Json], console: Console) -> None:
 
 def print_validation(validation: Json, console: Console) -> None:
     """Print predictions against a dataset: every point, the errors by metric, the knee."""
-    console.print(Text(str(validation.get("dataset") or "dataset"), style="bold"))
+    dataset, host = mapping(validation, "dataset"), mapping(validation, "host")
+    engine = mapping(validation, "engine")
+    console.print(Text(str(dataset.get("title") or dataset.get("id") or "dataset"), style="bold"))
+    named = "" if host.get("named", True) else " stands in for a host the source does not name"
+    about = [f"{host['id']}{named}"] if host.get("id") else []
+    about += [str(engine["id"])] if engine.get("id") else []
+    if about:
+        console.print(Text(", ".join(about), style="dim"))
+    _print_factors(rows(validation, "fitted"), console)
     points = rows(validation, "points")
     for metric in _metrics(points):
         _print_validated_metric(points, metric, console)
     summary = mapping(validation, "summary")
     if summary:
         console.print()
+        console.print(Text("Errors at held-out points", style="bold"))
         table = plain_table()
         table.add_column("metric", no_wrap=True)
         for column in ("median error", "worst", "in interval", "n"):
@@ -108,14 +117,24 @@ def print_validation(validation: Json, console: Console) -> None:
                 plain(entry.get("n") if hasattr(entry, "get") else None),
             )
         console.print(table)
-    knee = mapping(validation, "knee")
-    if knee:
+    knees = mapping(validation, "knee")
+    if knees:
         console.print()
+    for label in knees:
+        knee = mapping(knees, label)
+        found, expected = plain(knee.get("observed")), plain(knee.get("predicted"))
         console.print(
-            Text(f"Knee: observed {_knee(knee.get('observed'))}, ")
-            + Text(f"predicted {_knee(knee.get('predicted'))}")
+            Text(f"Knee ({label}): io-threads {found} observed, {expected} predicted")
         )
     print_warnings(texts(validation, "warnings"), console)
+
+
+def _print_factors(fitted: list[Json], console: Console) -> None:
+    for factor in fitted:
+        value, low, high = (number(factor, key) for key in ("factor", "low", "high"))
+        bounds = f" ({low:.2f}–{high:.2f})" if low is not None and high is not None else ""
+        size = f"{value:.2f}" if value is not None else UNKNOWN
+        console.print(Text(f"fitted: {factor.get('name') or 'factor'} ×{size}{bounds}"))
 
 
 def _metrics(points: list[Json]) -> list[str]:
@@ -123,7 +142,8 @@ def _metrics(points: list[Json]) -> list[str]:
 
 
 def _metric_name(metric: str) -> str:
-    return {"throughput_rps": "throughput"}.get(metric, metric.removesuffix("_ms"))
+    names = {"throughput_rps": "throughput", "mean_ms": "mean latency"}
+    return names.get(metric, metric.removesuffix("_ms"))
 
 
 def _print_validated_metric(points: list[Json], metric: str, console: Console) -> None:
@@ -133,8 +153,8 @@ def _print_validated_metric(points: list[Json], metric: str, console: Console) -
     show = milliseconds if metric.endswith("_ms") else rate if metric.endswith("_rps") else plain
     table = plain_table()
     for key in keys:
-        table.add_column(setting_name(key), justify="right", overflow="fold")
-    table.add_column("role", overflow="fold")
+        add_setting_column(table, key)
+    table.add_column("role", no_wrap=True)
     table.add_column("observed", justify="right", no_wrap=True)
     table.add_column("predicted (95%)", justify="right", no_wrap=True)
     table.add_column("error", justify="right", no_wrap=True)
@@ -143,7 +163,7 @@ def _print_validated_metric(points: list[Json], metric: str, console: Console) -
         predicted = interval(mapping(point, "predicted"), metric)
         table.add_row(
             *(Text(plain(mapping(point, "given").get(key))) for key in keys),
-            Text(str(point.get("role") or "")),
+            Text(role_name(point.get("role") or "")),
             show(_observed(point, metric)),
             _show_interval(predicted, metric),
             percent(number(mapping(point, "relative_error"), metric), signed=True),
@@ -163,7 +183,3 @@ def _show_interval(estimate: Interval | None, metric: str) -> str:
     if metric.endswith("_ms"):
         return time_with_bounds(estimate)
     return plain(estimate.value) if estimate else UNKNOWN
-
-
-def _knee(found: object) -> str:
-    return setting_text(found) if isinstance(found, Mapping) else plain(found)

@@ -34,6 +34,7 @@ from .shapes import (
 )
 from .wording import (
     action,
+    depth_phrase,
     headline_facts,
     key_facts,
     knee_phrase,
@@ -104,13 +105,12 @@ def _subtitle(target: Json) -> str:
     cores = None if "core" in title else number(host, "cores")
     kinds = {"measured": "profile measured here", "catalogue": "profile from the catalogue"}
     kind = str(host.get("kind") or "")
-    depth = engine.get("depth")
     parts = [
         title,
         f"{cores:g} core{'' if cores == 1 else 's'}" if cores is not None else "",
         kinds.get(kind, kind),
         " ".join(str(engine[k]) for k in ("id", "version") if engine.get(k)),
-        f"engine profiled to depth “{depth}”" if depth else "",
+        depth_phrase(engine.get("depth")),
     ]
     return " · ".join(part for part in parts if part)
 

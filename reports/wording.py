@@ -24,6 +24,19 @@ _LIMITS = {
     "none": "nothing is saturated",
 }
 
+_DEPTHS = {
+    "prior": "its work assumed, never observed",
+    "clock": "its work fitted to measured CPU time",
+    "instructions": "its work fitted to counted instructions",
+    "counters": "its work fitted to hardware counters",
+    "vtune": "its work fitted to a VTune profile",
+}
+
+
+def depth_phrase(depth: object) -> str:
+    """Say what an engine profile rests on; empty when it is not known."""
+    return _DEPTHS.get(str(depth), f"profiled to depth {depth}") if depth else ""
+
 
 def limit_phrase(bottleneck: object) -> str:
     """Say what limits, `the main thread limits`; empty when it is not known."""
@@ -57,12 +70,13 @@ def throughput_phrase(estimate: Interval | None) -> str:
 
 
 def headline_facts(recommendation: Json, point: Json) -> list[str]:
-    """Return the facts that follow the headline: throughput, p99, what limits."""
+    """Return the facts that follow the headline: throughput, p99, what limits, a missed goal."""
     p99 = interval(point, "p99_ms")
     facts = [
         throughput_phrase(interval(recommendation, "throughput_rps")),
         f"p99 {milliseconds(p99.value)}" if p99 else "",
         limit_phrase(recommendation.get("bottleneck")),
+        "misses the objective" if mapping(recommendation, "slo").get("met") is False else "",
     ]
     return [fact for fact in facts if fact]
 
@@ -164,7 +178,7 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
         ("Objective", slo_phrase(recommendation)),
         ("Limited by", limit_name(recommendation.get("bottleneck"))),
         ("Next limit", next_limit_phrase(recommendation)),
-        ("Headroom", rate(headroom) if headroom is not None else ""),
+        ("Headroom", f"{rate(headroom)} more" if headroom else ""),
         ("Server CPU", f"{cpu_us:.2f} µs per request" if cpu_us is not None else ""),
         ("Cost", cost_phrase(recommendation)),
         ("Uncertainty", "±" + ", ±".join(parts) if parts else ""),

@@ -21,8 +21,9 @@ from .options import (
 
 @verb(
     "observe",
-    short="Drive a real engine and record what it does.",
-    example="forecache observe --out bundle",
+    short="Drive a real engine, record what it does.",
+    example="forecache profile --out host.yaml\n"
+    "forecache observe --host host.yaml --out bundle",
 )
 @click.option(
     "--out",
@@ -33,13 +34,18 @@ from .options import (
 )
 @engine_binary_option
 @design_option
-@host_option
+@click.option(
+    "--host",
+    metavar="HOST",
+    help="Profile of this host, from `forecache profile`; stored in the bundle, where calibrate "
+    "looks for it.",
+)
 @click.option(
     "--tool",
     type=click.Choice(["forecache", "valkey-benchmark", "redis-benchmark", "memtier_benchmark"]),
     default="forecache",
     show_default=True,
-    help="Who drives the engine; a benchmark tool must be on PATH.",
+    help="What drives the engine; a benchmark tool must be on PATH.",
 )
 @json_option
 @quiet_option
@@ -54,7 +60,8 @@ def observe(
 ) -> None:
     """Start a real engine, drive it, and write an observation bundle.
 
-    The engine listens on the loopback interface only and is stopped in the end, also after Ctrl-C.
+    The engine listens on the loopback interface and a Unix socket only, and is stopped in the end,
+    also after Ctrl-C. Nothing else should be busy meanwhile.
     """
     check_folder_target(out, must_be_new=True)
     with progress_of(quiet) as progress:
@@ -73,7 +80,9 @@ def observe(
 @verb(
     "calibrate",
     short="Fit an engine profile to what was observed.",
-    example="forecache observe --out observed\nforecache calibrate observed --out engine.yaml",
+    example="forecache profile --out host.yaml\n"
+    "forecache observe --host host.yaml --out observed\n"
+    "forecache calibrate observed --out engine.yaml",
 )
 @click.argument("bundle", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
@@ -83,7 +92,11 @@ def observe(
     required=True,
     help="File to write the engine profile to; a scenario's `engine:` takes its path.",
 )
-@host_option
+@click.option(
+    "--host",
+    metavar="HOST",
+    help="Profile of the host the bundle was observed on, if the bundle holds none.",
+)
 @json_option
 @quiet_option
 def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: bool) -> None:
@@ -122,7 +135,8 @@ def validate(
 ) -> None:
     """Predict every point of a dataset of measurements, and say how far off.
 
-    Only the points with `role: calibration` are fitted; the others are predicted.
+    Only points with `role: calibration` are fitted, by a few factors on speed and work; all are
+    predicted, and errors are summed up over the others.
     """
     with progress_of(quiet) as progress:
         result = verbs.validate(dataset, host=host, engine=engine, progress=progress)

@@ -23,17 +23,19 @@ def simulate(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     """Predict throughput, latency and utilisation of a scenario.
 
     One result for every point of the sweep: any field of SCENARIO may be `{sweep: [1, 2, 4]}`, and
-    with several swept fields every combination is simulated.
+    with several swept fields every combination is simulated. Nothing is started or measured.
     """
     with progress_of(quiet) as progress:
         result = verbs.simulate(scenario, seed=seed, progress=progress)
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal import print_points
+    from forecache.reports.terminal import print_points, print_subtitle
     from forecache.tables import console
 
-    print_points(result, console())
+    out = console()
+    print_subtitle(result, out)
+    print_points(result, out)
 
 
 @verb(
@@ -57,10 +59,10 @@ def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal import print_recommendation
+    from forecache.reports.terminal import print_answer
     from forecache.tables import console
 
-    print_recommendation(result["recommendation"], console(), points=result["points"])
+    print_answer(result, console())
 
 
 @verb(
@@ -73,7 +75,10 @@ def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
 @json_option
 @quiet_option
 def explain(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
-    """Show where the time of one request goes, stage by stage."""
+    """Show where the CPU time of one request goes, stage by stage and thread by thread.
+
+    With --json also every number behind it, with its range and origin.
+    """
     with progress_of(quiet) as progress:
         result = verbs.explain(scenario, seed=seed, progress=progress)
     if as_json:

@@ -21,7 +21,7 @@ from .options import (
 
 @verb(
     "study",
-    short="The whole job: observe, calibrate, predict, report.",
+    short="The whole job, for this host and the scenario's.",
     example="forecache study examples/quickstart.yaml",
 )
 @scenario_argument
@@ -50,7 +50,8 @@ def study(
     """Do the whole job: profile this host, observe an engine, calibrate, predict, report.
 
     Writes one self-contained HTML file with the scaling curve and the recommendation, for this
-    host and for the one SCENARIO names, and everything the report rests on.
+    host and for the one SCENARIO names, and keeps everything the report rests on beside it. Takes
+    about two minutes; nothing else should be busy meanwhile.
     """
     check_folder_target(out)
     with progress_of(quiet) as progress:
@@ -64,3 +65,5 @@ def study(
     from forecache.tables import console
 
     print_study(result, console())
+    if "report" in result:
+        click.echo(f"wrote {result['report']}", err=True)

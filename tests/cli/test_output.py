@@ -111,7 +111,7 @@ CALIBRATED = {
     "parameters": [],
 }
 VALIDATED = {
-    "dataset": "a dataset",
+    "dataset": {"id": "a", "title": "a dataset", "file": "a.yaml"},
     "points": [
         {
             "given": {"io_threads": 3},

@@ -310,7 +310,7 @@ def validation() -> Json:
         points.append(
             {
                 "given": {"io_threads": threads},
-                "role": "calibration" if threads < 3 else "holdout",
+                "role": "calibration" if threads < 3 else "validation",
                 "observed": {"throughput_rps": rps, "p99_ms": 650 / rps * 1.5e3},
                 "predicted": {
                     "throughput_rps": estimate(rps * (1 + error)),
@@ -321,13 +321,25 @@ def validation() -> Json:
             }
         )
     return {
-        "dataset": "synthetic dataset",
+        "dataset": {"id": "synthetic", "title": "synthetic dataset", "file": "synthetic.yaml"},
+        "host": {"id": "graviton4", "title": "Graviton4", "named": False},
+        "engine": {"id": "valkey-8.1", "version": "8.1"},
+        "fitted": [
+            {
+                "name": "host",
+                "factor": 1.1,
+                "low": 0.9,
+                "high": 1.3,
+                "from_prior": 0.2,
+                "note": "speed of the whole host",
+            }
+        ],
         "points": points,
         "summary": {
             "throughput_rps": {"median_ape": 0.038, "max_ape": 0.048, "coverage": 1.0, "n": 4},
             "p99_ms": {"median_ape": 0.067, "max_ape": 0.067, "coverage": 0.75, "n": 4},
         },
-        "knee": {"observed": {"io_threads": 9}, "predicted": {"io_threads": 9}},
+        "knee": {"command get": {"observed": 9, "predicted": 6}},
     }
 
 

@@ -94,7 +94,11 @@ def test_validation_shows_errors_coverage_and_knee() -> None:
     text = _printed(_show_validation)
     assert "throughput" in text
     assert "100%" in text
-    assert "Knee: observed io-threads 9, predicted io-threads 9" in text
+    assert "Knee (command get): io-threads 9 observed, 6 predicted" in text
+    assert text.startswith("synthetic dataset\n")
+    assert "graviton4 stands in for a host the source does not name" in text
+    assert "fitted: host ×1.10 (0.90–1.30)" in text
+    assert "held out" in text
 
 
 def test_brackets_are_text_and_not_markup() -> None:
