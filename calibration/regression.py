@@ -29,7 +29,8 @@ class Fit:
         Of the factors.
     factors : (n,)
     covariance : (n, n)
-        Of the factors, from the curvature at the optimum (Laplace approximation).
+        Of the factors (Laplace approximation; points count as the robust loss weights them, which
+        makes it a little wide where their noise is Gaussian).
     prior_weight : (n,)
         Share of each factor's certainty that comes from its prior: near 1 the data say nothing.
     relative_errors : (points,)
