@@ -234,6 +234,8 @@ def print_points(result: Json, console: Console) -> None:
     points = rows(result, "points")
     keys = varying_keys(points)
     table = plain_table()
+    if len(keys) > 1:
+        table.padding = (0, 1, 0, 0)
     for key in keys:
         add_setting_column(table, key)
     table.add_column("requests/s ±95%", no_wrap=True)

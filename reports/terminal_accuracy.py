@@ -123,9 +123,7 @@ def print_validation(validation: Json, console: Console) -> None:
     for label in knees:
         knee = mapping(knees, label)
         found, expected = plain(knee.get("observed")), plain(knee.get("predicted"))
-        console.print(
-            Text(f"Knee ({label}): io-threads {found} observed, {expected} predicted")
-        )
+        console.print(Text(f"Knee ({label}): io-threads {found} observed, {expected} predicted"))
     print_warnings(texts(validation, "warnings"), console)
 
 

@@ -88,7 +88,14 @@ def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
             "next": next_limit_phrase(recommendation) or UNKNOWN,
         },
         "key_facts": key_facts(recommendation, point),
-        "scenario": _scenario(mapping(target, "scenario")),
+        # What the sweep varies is no condition; the goal stands among the key facts.
+        "scenario": _scenario(
+            {
+                name: value
+                for name, value in mapping(target, "scenario").items()
+                if name not in (key, "slo")
+            }
+        ),
         "warnings": all_warnings(target),
         "figures": _target_figures(target, point, drawer),
         "candidates": _candidates(target),

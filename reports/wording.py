@@ -15,6 +15,8 @@ from .shapes import Json, mapping, number, rows, setting_text, swept_key
 
 # Below this loss of throughput two settings are the same for every practical purpose.
 _NEGLIGIBLE_LOSS = 0.005
+# Above it a difference is worth a word even where its interval holds zero.
+_SMALL_LOSS = 0.03
 
 _LIMITS = {
     "main thread": "the main thread limits",
@@ -117,7 +119,8 @@ def next_limit_phrase(recommendation: Json) -> str:
 def loss_phrase(row: Json) -> str:
     """Say what a candidate costs against the recommendation.
 
-    `4% less (1–7%)`, `2% more (1–3%)`, or `no clear difference` when the interval holds zero.
+    `4% less (1–7%)`, `2% more (1–3%)`; when the interval holds zero, `probably 20% less` or, for
+    small ones, `no clear difference`.
     """
     loss = number(row, "throughput_loss")
     if loss is None:
@@ -125,7 +128,12 @@ def loss_phrase(row: Json) -> str:
     low, high = number(row, "low"), number(row, "high")
     if low is not None and high is not None and low <= 0 <= high:
         spread = f"{percent(-high, signed=True)} to {percent(-low, signed=True)}"
-        return f"no clear difference ({spread})" if low != high else "no difference"
+        if max(-low, high) < _NEGLIGIBLE_LOSS:
+            return "no difference"
+        if abs(loss) > _SMALL_LOSS:
+            word = "less" if loss > 0 else "more"
+            return f"probably {percent(abs(loss))} {word} ({spread})"
+        return f"no clear difference ({spread})"
     if abs(loss) < _NEGLIGIBLE_LOSS:
         return "no difference"
     word = "less" if loss > 0 else "more"

@@ -109,6 +109,8 @@ def test_headline() -> None:
     assert wording.headline(target["recommendation"], point) == (
         "Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; the main thread limits"
     )
+    missed = {**target["recommendation"], "slo": {"p99_ms": 0.5, "met": False}}
+    assert "misses the objective" in wording.headline(missed, point)
     assert wording.headline({}, {}) == "No setting recommended"
     assert wording.headline({"setting": {"io_threads": 2}}, {}) == "Run io-threads 2"
 
@@ -122,6 +124,11 @@ def test_headline() -> None:
             {"throughput_loss": 0.01, "low": -0.01, "high": 0.03},
             "no clear difference (−3.0% to +1.0%)",
         ),
+        (
+            {"throughput_loss": 0.27, "low": -0.024, "high": 0.48},
+            "probably 27% less (−48% to +2.4%)",
+        ),
+        ({"throughput_loss": 0.001, "low": -0.001, "high": 0.002}, "no difference"),
         ({"throughput_loss": 0.21}, "21% less"),
         ({"throughput_loss": 0.001}, "no difference"),
         ({"throughput_loss": None}, "not predicted"),

@@ -90,6 +90,18 @@ def test_points_show_only_what_the_sweep_varies() -> None:
     assert "io-threads" in text
 
 
+def test_two_swept_fields_fit_80_columns_and_cut_no_word() -> None:
+    points = graviton_points()
+    for number, point in enumerate(points):
+        point["given"] = {"pipeline": number, "value_bytes": 64 * number}
+        point["bottleneck"] = "network"
+    text = _printed(lambda console: terminal.print_points({"points": points}, console))
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert text.count(" network ") == len(points)
+    for word in ("pipeline", "value", "verdict"):
+        assert word in text
+
+
 def test_validation_shows_errors_coverage_and_knee() -> None:
     text = _printed(_show_validation)
     assert "throughput" in text
