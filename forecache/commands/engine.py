@@ -22,8 +22,7 @@ from .options import (
 @verb(
     "observe",
     short="Drive a real engine, record what it does.",
-    example="forecache profile --out host.yaml\n"
-    "forecache observe --host host.yaml --out bundle",
+    example="forecache profile --out host.yaml\nforecache observe --host host.yaml --out bundle",
 )
 @click.option(
     "--out",
