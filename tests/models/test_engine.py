@@ -36,6 +36,7 @@ def test_a_patch_version_follows_the_rules_of_its_version(
         ("valkey", "80", ["'80'", "8.0, 8.1, 9.1"]),
         ("valkey", "8", ["'8'", "8.0"]),
         ("valkey", "7.2", ["'7.2'", "8.0"]),
+        ("valkey", "8.10", ["'8.10'", "8.1"]),
         ("valkey-8.0", "8.1", ["'8.1'", "8.0"]),
         ("valky", None, ["'valky'", "did you mean 'valkey'"]),
         ("memcached", None, ["'memcached'", "redis, valkey"]),

@@ -60,6 +60,15 @@ def test_a_seed_repeats_and_more_draws_only_add() -> None:
     assert numbers([many])[0][:2] == numbers([few])[0][:2]
     assert numbers([many])[0][2:4] == numbers([few])[0][2:4]
     assert numbers([predicted(draws=2, seed=2, **fields)]) != numbers([few])
+    [(case, system)] = cases_of(**fields)
+    first, again, other, next_one = (
+        system.inputs(case.scenario, draw=draw, seed=seed)
+        for draw, seed in ((0, 1), (0, 1), (0, 2), (1, 1))
+    )
+    assert first == again
+    assert len({inputs.speed.tcp_send_ns for inputs in (first, other, next_one)}) == 3
+    assert len({inputs.work.get_instructions for inputs in (first, other, next_one)}) == 3
+    assert len({inputs.generator.kernel_scale for inputs in (first, other, next_one)}) == 3
 
 
 NAMES = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
@@ -85,6 +94,17 @@ def test_an_interval_holds_its_value_and_is_the_sum_of_its_parts(fields: dict[st
         assert all(part >= 0 for part in parts.values())
     quantiles = [prediction.mean(name) for name in NAMES[2:]]
     assert quantiles == sorted(quantiles)
+
+
+def test_the_part_of_parameters_is_the_spread_of_the_draws() -> None:
+    prediction = predicted(draws=5, replications=1, workload={"clients": 20})
+    spread = float(np.std(prediction.log_draws("mean_ms"), ddof=1))
+    # Student t for five draws.
+    assert prediction.parts("mean_ms")["parameters"] == pytest.approx(2.776 * spread, rel=1e-3)
+    chance = predicted(draws=0, replications=3, workload={"clients": 20})
+    values = np.log([metrics.values["mean_ms"] for metrics in chance.nominal])
+    expected = 4.303 * float(np.std(values, ddof=1)) / math.sqrt(3)
+    assert chance.parts("mean_ms")["monte_carlo"] == pytest.approx(expected, rel=1e-3)
 
 
 def test_one_run_says_nothing_about_chance_and_no_draw_about_parameters() -> None:
@@ -136,7 +156,7 @@ def test_open_load_is_stable_below_capacity_and_overloaded_above() -> None:
         workload = {"arrival": "open_loop", "rate_rps": share * capacity, "clients": 200}
         return predicted(workload={**workload, **other})
 
-    light, busy, full, over = at(0.3), at(0.8), at(1.3), at(5.0)
+    light, busy, full, late, over = at(0.3), at(0.8), at(1.3), at(3.0), at(6.0)
     assert light.verdict == busy.verdict == "STABLE"
     assert light.bottleneck == busy.bottleneck == "none"
     # Requests that wait on one connection are read together, so more than the closed loop's
@@ -145,7 +165,8 @@ def test_open_load_is_stable_below_capacity_and_overloaded_above() -> None:
     counters = full.nominal[0].result.counters
     assert counters["reads"] < 0.9 * counters["completions"]
     assert full.mean("p50_ms") > 3 * busy.mean("p50_ms")
-    assert over.verdict == "OVERLOADED"
+    assert late.verdict == over.verdict == "OVERLOADED"
+    assert not any(metrics.result.counters["overflows"] for metrics in late.nominal)
     assert over.bottleneck == "main thread"
     assert light.mean("p99_ms") < busy.mean("p99_ms") < full.mean("p99_ms") < over.mean("p99_ms")
     for prediction, share in ((light, 0.3), (busy, 0.8), (full, 1.3)):
