@@ -1,9 +1,11 @@
-"""First-in first-out rings of stamped entries inside one int64 array, for compiled code.
+"""First-in first-out rings inside one int64 array, for compiled code.
 
 A simulation that keeps its whole state in one array (its *memory*) has one argument to hand from
-function to function, which is what makes compiled code fast. A ring begins at an offset of that
-memory: the count of pops, the count of pushes, the index mask, then (stamp, value) pairs. The
-capacity is a power of two. Nothing allocates; a full ring refuses a push.
+function to function, which is what makes compiled code fast. A ring is four words of that memory:
+the count of pops, the count of pushes, the index mask, and the offset of the entries, which lie
+elsewhere. Entries are (stamp, value) pairs, for `push` and `pop`, or values alone, for `put` and
+`take`. The capacity is a power of two. Nothing allocates or checks: a caller that may meet a full
+ring asks `is_full` first.
 """
 
 import numpy as np
@@ -12,7 +14,12 @@ from numba import njit
 POPPED = 0
 PUSHED = 1
 MASK = 2
-FIRST = 3
+ENTRIES = 3
+RING_WORDS = 4
+STAMPED_WORDS = 2
+"""Words of a stamped entry; a plain one takes one."""
+
+inlined = njit(forceinline=True, error_model="numpy")
 
 
 def rounded_capacity(entries: int) -> int:
@@ -23,65 +30,91 @@ def rounded_capacity(entries: int) -> int:
     return rounded
 
 
-def ring_words(entries: int) -> int:
-    """Words of memory a ring takes that holds at least so many entries."""
-    return FIRST + 2 * rounded_capacity(entries)
+def entry_words(entries: int, words: int = STAMPED_WORDS) -> int:
+    """Words of memory that the entries of a ring take which holds at least so many."""
+    return words * rounded_capacity(entries)
 
 
-def initialise(memory: np.ndarray, ring: int, entries: int) -> None:
-    """Make an empty ring at offset `ring`."""
-    memory[ring : ring + ring_words(entries)] = 0
+def initialise(memory: np.ndarray, ring: int, entries: int, entries_at: int) -> None:
+    """Make an empty ring at offset `ring`, with room for its entries at offset `entries_at`."""
+    memory[ring + POPPED] = 0
+    memory[ring + PUSHED] = 0
     memory[ring + MASK] = rounded_capacity(entries) - 1
+    memory[ring + ENTRIES] = entries_at
 
 
-def values(memory: np.ndarray, ring: int) -> np.ndarray:
+def values(memory: np.ndarray, ring: int, words: int = STAMPED_WORDS) -> np.ndarray:
     """A copy of the values in the ring at offset `ring`, oldest first."""
-    mask = memory[ring + MASK]
-    slots = np.arange(memory[ring + POPPED], memory[ring + PUSHED]) & mask
-    return memory[ring + FIRST + 2 * slots + 1]
+    slots = np.arange(memory[ring + POPPED], memory[ring + PUSHED]) & memory[ring + MASK]
+    return memory[memory[ring + ENTRIES] + words * slots + words - 1]
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def push(memory, ring, stamp, value):
-    """Append an entry; False, and nothing changed, if the ring is full."""
-    pushed = memory[ring + PUSHED]
-    mask = memory[ring + MASK]
-    if pushed - memory[ring + POPPED] > mask:
-        return False
-    at = ring + FIRST + 2 * (pushed & mask)
-    memory[at] = stamp
-    memory[at + 1] = value
-    memory[ring + PUSHED] = pushed + 1
-    return True
-
-
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@inlined
 def length(memory, ring):
     """How many entries the ring holds."""
     return memory[ring + PUSHED] - memory[ring + POPPED]
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@inlined
 def capacity(memory, ring):
     """How many entries the ring can hold."""
     return memory[ring + MASK] + 1
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@inlined
+def is_full(memory, ring):
+    """Whether another entry would overwrite the oldest."""
+    return length(memory, ring) > memory[ring + MASK]
+
+
+@inlined
+def push(memory, ring, stamp, value):
+    """Append a stamped entry; the ring must not be full."""
+    pushed = memory[ring + PUSHED]
+    entry = memory[ring + ENTRIES] + STAMPED_WORDS * (pushed & memory[ring + MASK])
+    memory[entry] = stamp
+    memory[entry + 1] = value
+    memory[ring + PUSHED] = pushed + 1
+
+
+@inlined
+def first_entry(memory, ring):
+    """Offset of the oldest stamped entry; the ring must not be empty."""
+    slot = memory[ring + POPPED] & memory[ring + MASK]
+    return memory[ring + ENTRIES] + STAMPED_WORDS * slot
+
+
+@inlined
 def first_stamp(memory, ring):
     """Stamp of the oldest entry; the ring must not be empty."""
-    return memory[ring + FIRST + 2 * (memory[ring + POPPED] & memory[ring + MASK])]
+    return memory[first_entry(memory, ring)]
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@inlined
 def first_value(memory, ring):
-    """Value of the oldest entry; the ring must not be empty."""
-    return memory[ring + FIRST + 2 * (memory[ring + POPPED] & memory[ring + MASK]) + 1]
+    """Value of the oldest stamped entry; the ring must not be empty."""
+    return memory[first_entry(memory, ring) + 1]
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@inlined
 def pop(memory, ring):
-    """Remove the oldest entry and return its value; the ring must not be empty."""
+    """Remove the oldest stamped entry and return its value; the ring must not be empty."""
     value = first_value(memory, ring)
     memory[ring + POPPED] += 1
     return value
+
+
+@inlined
+def put(memory, ring, value):
+    """Append a plain entry; the ring must not be full."""
+    pushed = memory[ring + PUSHED]
+    memory[memory[ring + ENTRIES] + (pushed & memory[ring + MASK])] = value
+    memory[ring + PUSHED] = pushed + 1
+
+
+@inlined
+def take(memory, ring):
+    """Remove the oldest plain entry and return it; the ring must not be empty."""
+    popped = memory[ring + POPPED]
+    memory[ring + POPPED] = popped + 1
+    return memory[memory[ring + ENTRIES] + (popped & memory[ring + MASK])]

@@ -8,10 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from . import layout as at
+from forecache.sim.stamped_rings import values
 
-_COUNT_BITS = 24
-"""Wire entries are client << 24 | commands, as `compiled.sockets` writes them."""
+from . import layout as at
 
 _ALONG_THE_WAY = (at.SENT, at.ARRIVED, at.READ, at.EXECUTED, at.WRITTEN, at.RETURNED, at.RECEIVED)
 _NAMES = ("sent", "arrived", "read", "executed", "written", "returned", "received")
@@ -37,15 +36,16 @@ def check_conservation(node: at.Node) -> None:
             _fail(f"client {wrong[0]} has more commands {names[0]} than {names[1]}")
     setup = node.setup
     # What a generator thread has composed but not yet sent; see `generator_step`.
-    under_way = np.zeros(setup.clients, np.int64)
+    requests = _commands_on(node, [at.REQUEST_WIRE])
     for generator in range(setup.generators):
         agent = setup.io_threads + generator
         client = node.thread(agent, at.CLIENT)
         if node.thread(agent, at.PHASE) != 0 and client >= 0:
-            under_way[client] += node.thread(agent, at.COUNT)
-    requests = _on_wire(node, at.REQUEST_WIRE, 1) + under_way
+            number = (client - int(node.memory[at.CLIENT_ROWS])) // at.CLIENT_WORDS
+            requests[number] += node.thread(agent, at.COUNT)
     _same(clients[:, at.SENT], clients[:, at.ARRIVED] + requests, "requests on the way")
-    replies = _on_wire(node, at.REPLY_WIRES, setup.generators)
+    threads = range(setup.io_threads, setup.io_threads + setup.generators)
+    replies = _commands_on(node, [at.thread_at(agent) + at.QUEUE for agent in threads])
     _same(clients[:, at.WRITTEN], clients[:, at.RETURNED] + replies, "replies on the way")
 
     completions = node.counter(at.COMPLETIONS)
@@ -73,11 +73,12 @@ def _same(expected: np.ndarray, found: np.ndarray, what: str) -> None:
         _fail(f"{what} of client {client}: {expected[client]} counted, {found[client]} found")
 
 
-def _on_wire(node: at.Node, wire: int, rows: int) -> np.ndarray:
-    """Commands (or replies) of each client that lie on a wire."""
+def _commands_on(node: at.Node, wires: list[int]) -> np.ndarray:
+    """Commands (or replies) of each client that lie on the wires at these offsets."""
     found = np.zeros(node.setup.clients, np.int64)
-    for entry in np.concatenate([node.ring_values(wire, row) for row in range(rows)]):
-        found[entry >> _COUNT_BITS] += entry & ((1 << _COUNT_BITS) - 1)
+    for wire in wires:
+        numbers, commands = node.on_wire(wire).T
+        np.add.at(found, numbers, commands)
     return found
 
 
@@ -86,7 +87,9 @@ def _check_flow(node: at.Node, completions: int) -> None:
     setup = node.setup
     accepted = node.counter(at.ARRIVALS) - node.counter(at.OVERFLOWS)
     room = setup.clients * (node.outstanding_slots() + 1) + 2 * setup.generators
-    room += sum(len(node.ring_values(at.TASKS, row)) for row in range(setup.generators))
+    for generator in range(setup.generators):
+        tasks = at.thread_at(setup.io_threads + generator) + at.TASKS
+        room += len(values(node.memory, tasks))
     room = max(room, 2 * setup.clients * node.outstanding_slots())
     if abs(accepted - completions) > room:
         _fail(f"{accepted} requests accepted, {completions} completed, room for {room}")
@@ -105,7 +108,7 @@ def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> 
     spent_ps = latency.sum_ps + setup.think_ps * completions / setup.pipeline
     # Requests still on the way have waited from when they fell due.
     slots = node.outstanding_slots()
-    due_ps = node.due_ps()
+    due_ps = node.commands(at.DUE_PS)
     for client in range(setup.clients):
         for index in range(clients[client, at.RECEIVED], clients[client, at.SENT]):
             since = max(int(due_ps[client, index & (slots - 1)]), setup.warmup_ps)

@@ -4,7 +4,9 @@ Compiled code reads `memory[at.RECV_PS]` for a scalar and `memory[client + at.RE
 a client, where `client` is the offset of its row. One array means one argument, which lets the
 compiler keep everything in registers; names mean that it still reads like a record.
 
-The order of the first two groups is that of `NodeTimes` and `NodeSetup`; a test compares them.
+Whatever has a fixed size lies at a fixed place, so that compiled code needs no look-up to find it.
+Fields that are used together share a cache line of eight words. The order of the first two groups
+is that of `NodeTimes` and `NodeSetup`; a test compares them.
 """
 
 from typing import NamedTuple
@@ -13,9 +15,16 @@ import numpy as np
 
 from forecache.sim.calendar import new_calendar
 from forecache.sim.histogram import LatencyHistogram
-from forecache.sim.stamped_rings import initialise, ring_words, rounded_capacity, values
+from forecache.sim.stamped_rings import (
+    RING_WORDS,
+    STAMPED_WORDS,
+    entry_words,
+    initialise,
+    rounded_capacity,
+    values,
+)
 
-from .setup import NodeSetup, NodeTimes
+from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes
 
 # fmt: off
 (
@@ -30,55 +39,50 @@ from .setup import NodeSetup, NodeTimes
     IO_THREADS, CLIENTS, GENERATORS, PIPELINE, OPEN_LOOP, MEAN_INTERARRIVAL_PS, THINK_PS,
     SAME_HOST, PREFETCH_BATCH, EVENTS_PER_IO_THREAD, WHOLE_PIPELINE, JOB_CAPACITY,
     RESPONSE_CAPACITY, SPIN_PS, IGNITE_PERIOD_PS, GROW_PERIOD_PS, SHRINK_AFTER_PS, INITIAL_ACTIVE,
-    OUTSTANDING_LIMIT, WARMUP_PS, END_PS, SERIES_PS, SEED, REPLICATION,
-    READ_LIMIT_BYTES, WRITE_LIMIT_BYTES,
+    OUTSTANDING_LIMIT, WARMUP_PS, END_PS, SERIES_PS, SEED, REPLICATION, READ_LIMIT_BYTES,
+    WRITE_LIMIT_BYTES,
 ) = range(28, 54)
 
-# Offsets of the tables, rows and rings that follow the header.
+# Offsets of what has no fixed size, and sizes.
 (
-    PARSE, EXECUTE, STALL, PREFETCHED_STALL, PREFETCH, REQUEST_BYTES, REPLY_BYTES, CODE, JITTER,
-    CLIENT_ROWS, THREAD_ROWS, DUE, MARKS, OUTSTANDING_MASK, REQUEST_WIRE, REPLY_WIRES,
-    REPLY_WIRE_WORDS, TASKS, TASK_WORDS, READY_CLIENTS, READY_WORDS, WATCHED_SOCKETS, FIRED_EVENTS,
-    PENDING_WRITES, BATCH, JOBS, JOB_WORDS, SHARED_JOBS, RESPONSES, DONE_READS, DONE_WRITES,
-    SOURCE_INDEX, SERIES, SERIES_ENTRIES, LOG, LOG_ENTRIES,
-) = range(54, 90)
+    CLIENT_ROWS, PREFETCH, WATCHED_SOCKETS, PENDING_WRITES, BATCH, SOURCE_INDEX, SERIES,
+    SERIES_ENTRIES, LOG, LOG_ENTRIES, OUTSTANDING_MASK, LOOKAHEAD_PS, SOURCES_DIGEST,
+) = range(54, 67)
 
-# Counters of the measured window.
+# Counters of the measured window. All but the two around them start again when it begins.
 (
     COMPLETIONS, LOOPS, POLLS, READS, WRITES, BLOCKS, PAID_WAKES, PREFETCH_BATCHES,
     PREFETCHED_KEYS, INLINE_READS, INLINE_WRITES, REFUSED_JOBS, ACTIVATIONS, GENERATOR_POLLS,
     ARRIVALS, OVERFLOWS, WIRE_BYTES_OUT, WIRE_BYTES_IN, ACTIVE_THREAD_PS,
-) = range(90, 109)
+) = range(67, 86)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
 
 # State of the network and of the policy.
 (
+    UNTIL_PS,  # where events stop for the window to begin or to end
     ACTIVE_THREADS, ACTIVE_SINCE_PS, POLL_STATE, READS_IN_FLIGHT, WRITES_IN_FLIGHT, NIC_IN_FREE_PS,
-    NIC_OUT_FREE_PS, PRODUCTIVE, TURN_STARTED_PS, SAMPLES, SAMPLE_SUM, NEXT_SAMPLE_PS, CHANGED_PS,
-    MAIN_ACTIVE_PS, SAMPLED_ACTIVE_PS, LOGGED, PENDING_WRITE_COUNT, NEXT_PRIVATE,
-) = range(109, 127)
-HEADER_WORDS = 128
+    NIC_OUT_FREE_PS, WATCHED_COUNT,
+    FIRED_COUNT,  # the first so many watched sockets are what the last poll reported
+    PRODUCTIVE, TURN_STARTED_PS, SAMPLES, SAMPLE_SUM, NEXT_SAMPLE_PS, CHANGED_PS, MAIN_ACTIVE_PS,
+    SAMPLED_ACTIVE_PS, LOGGED, PENDING_WRITE_COUNT, NEXT_PRIVATE,
+    ENTRY_FROM_PS, ENTRY,  # the series entry of the last completion: where it begins and lies
+) = range(86, 109)
 
-# Fields of a client's row: counts of commands along their way, then flags.
+# Rings (see `forecache.sim.stamped_rings`).
+REQUEST_WIRE, SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(112, 132, RING_WORDS)
+HEADER_WORDS = 136
+
+# Tables of a fixed size.
+JITTER = HEADER_WORDS
+CODE_BY_DRAW = JITTER + QUANTILES  # holds offsets of code rows
+CODE_ROWS = CODE_BY_DRAW + DRAWS
+MOST_CODES = 256
 (
-    SENT,  # by the client
-    ARRIVED,  # in the server's socket
-    READ,  # completely read by the server
-    PARSED,  # by an I/O thread
-    EXECUTED,
-    WRITTEN,  # replies handed to the server's kernel
-    WRITE_UPTO,  # replies covered by the write under way
-    RETURNED,  # replies in the client's socket
-    RECEIVED,  # replies taken by the client
-    PARTIAL_BYTES,  # of the next command, already read
-    WATCHED,  # 1: in the kernel's list of ready sockets
-    READY,  # 1: in its generator's list of ready clients
-    READ_STATE,
-    WRITE_STATE,
-    SERVED_BY,  # the I/O thread that had its last job
-    WRITE_PENDING,  # 1: in the main thread's list of pending writes
-) = range(16)
-CLIENT_WORDS = 16
+    PARSE_PS, EXECUTE_PS, PREFETCHED_STALL_PS, REQUEST_BYTES, REPLY_BYTES,
+    STALLS,  # offset of the inverse distribution function of its stalls
+) = range(6)
+CODE_WORDS = 8
+THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
 
 # Fields of a thread's row; the row number is the agent number.
 (
@@ -87,33 +91,76 @@ CLIENT_WORDS = 16
     INDEX,
     COUNT,
     AMOUNT,
-    TASKS_LEFT,
     ASLEEP,  # 1: blocked, and nobody has woken it yet
-    SINCE_PS,  # start of the present sleep or spin
-    PERIOD_PS,  # of one turn, while spinning
+    BUSY_PS,  # useful work; at the end, that inside the measured window
+    BUSY_UNTIL_PS,  # end of its last piece of useful work
+) = range(8)
+(
+    QUEUE,  # ring: jobs of an I/O thread, replies on their way to a generator thread
+    READY_CLIENTS,  # ring: whom a generator thread has replies for
+    TASKS,  # ring: whom a generator thread is due to send for, and since when
+) = range(8, 20, RING_WORDS)
+(
+    TASKS_LEFT,
+    TAKEN_PS,  # until when a due request already taken counts as waiting
+    SINCE_PS,  # start of the present spin
     STOPPED_PS,  # when the policy stopped it
     AVAILABLE_PS,  # from when on a restarted thread takes jobs
     FETCHED,  # keys of the present batch that were fetched ahead and not yet used
     AGAIN,  # 1: the second look at finished jobs in this turn
-    TAKEN_PS,  # until when a due request already taken counts as waiting
-    BUSY_PS,  # useful work inside the measured window
-    ON_CPU_PS,  # useful work and spinning inside the measured window
+    ON_CPU_PS,  # main thread: useful work and spinning inside the measured window
+) = range(20, 28)
+THREAD_WORDS = 32
+
+# Fields of a client's row: mostly counts of commands along their way.
+(
+    ARRIVED,  # in the server's socket
+    READ,  # completely read by the server
+    EXECUTED,
+    WRITTEN,  # replies handed to the server's kernel
+    JOBS,  # flags below
+    SERVED_BY,  # the I/O thread that had its last job, and among how many
+    WATCHED,  # 1: in the kernel's list of ready sockets
+    PARTIAL_BYTES,  # of the next command, already read
+    WRITE_UPTO,  # replies covered by the write under way
+    WRITE_BYTES,  # their bytes
+    GENERATOR,  # agent number of its generator thread
+    SLOTS,  # offset of its commands
+    SENT,  # by the client
+    RETURNED,  # replies in the client's socket
+    RECEIVED,  # replies taken by the client
+    READY,  # 1: in its generator's list of ready clients
 ) = range(16)
-THREAD_WORDS = 16
+CLIENT_SHIFT = 4
+CLIENT_WORDS = 1 << CLIENT_SHIFT
+
+# What is kept of each command on its way.
+MARK, DUE_PS = range(2)
+SLOT_WORDS = 2
 # fmt: on
 
-RING_WORDS = {
-    REPLY_WIRES: REPLY_WIRE_WORDS,
-    TASKS: TASK_WORDS,
-    READY_CLIENTS: READY_WORDS,
-    JOBS: JOB_WORDS,
-}
-"""Where several rings of a kind lie in a row, the word that says how far apart they are."""
+# Flags in a client's `JOBS`.
+READING = 1
+WRITING = 2
+WRITE_PENDING = 4
+"""In the main thread's list of pending writes."""
 
-# States of a client's read or write, and of the poll job.
+# States of the poll job.
 IDLE = 0
 PENDING = 1
 COMPLETED = 2
+
+# A mark packs the offset of the code row and three draws of eight bits.
+STALL_DRAW = 32
+READ_DRAW = 40
+WRITE_DRAW = 48
+MARK_CODE = (1 << STALL_DRAW) - 1
+
+# An entry of a wire packs the client and a count of commands.
+COUNT_BITS = 24
+COUNT_MASK = (1 << COUNT_BITS) - 1
+
+_LINE_BYTES = 64
 
 
 class Node(NamedTuple):
@@ -134,7 +181,7 @@ class Node(NamedTuple):
 
     def thread(self, agent: int, field: int) -> int:
         """A field of a thread's row."""
-        return int(self.memory[self.memory[THREAD_ROWS] + agent * THREAD_WORDS + field])
+        return int(self.memory[thread_at(agent) + field])
 
     def clients(self) -> np.ndarray:
         """(clients, CLIENT_WORDS): the rows of all clients."""
@@ -142,25 +189,19 @@ class Node(NamedTuple):
         rows = self.memory[start : start + self.setup.clients * CLIENT_WORDS]
         return rows.reshape(self.setup.clients, CLIENT_WORDS)
 
+    def client_numbers(self, rows: np.ndarray) -> np.ndarray:
+        """The numbers of clients whose rows are at these offsets."""
+        return (rows - self.memory[CLIENT_ROWS]) // CLIENT_WORDS
+
     def outstanding_slots(self) -> int:
         """Requests a client may have on the way: the limit rounded up to a power of two."""
         return int(self.memory[OUTSTANDING_MASK]) + 1
 
-    def due_ps(self) -> np.ndarray:
-        """(clients, outstanding slots): when request i of a client fell due, at i modulo slots."""
-        start, slots = int(self.memory[DUE]), self.outstanding_slots()
-        return self.memory[start : start + self.setup.clients * slots].reshape(-1, slots)
-
-    def marks(self) -> np.ndarray:
-        """(clients, outstanding slots): what was drawn for request i, at i modulo slots."""
-        start, slots = int(self.memory[MARKS]), self.outstanding_slots()
-        return self.memory[start : start + self.setup.clients * slots].reshape(-1, slots)
-
-    def ring_values(self, ring: int, row: int = 0) -> np.ndarray:
-        """The values in a ring, oldest first; `row` counts rings of one kind."""
-        words_at = RING_WORDS.get(ring)
-        start = int(self.memory[ring]) + (row * int(self.memory[words_at]) if words_at else 0)
-        return values(self.memory, start)
+    def commands(self, field: int) -> np.ndarray:
+        """(clients, outstanding slots): MARK or DUE_PS of request i, at i modulo slots."""
+        start = int(self.clients()[0, SLOTS])
+        words = self.setup.clients * self.outstanding_slots() * SLOT_WORDS
+        return self.memory[start : start + words].reshape(self.setup.clients, -1, 2)[:, :, field]
 
     def series(self) -> np.ndarray:
         """(entries, 2): completions and their summed latency in ps, from time zero."""
@@ -173,12 +214,66 @@ class Node(NamedTuple):
         start = int(self.memory[LOG])
         return self.memory[start : start + 3 * int(self.memory[LOGGED])].reshape(-1, 3)
 
+    def on_wire(self, ring: int) -> np.ndarray:
+        """(n, 2): client number and commands of each entry of the wire at this offset."""
+        entries = values(self.memory, ring)
+        numbers = self.client_numbers(entries >> COUNT_BITS)
+        return np.stack([numbers, entries & COUNT_MASK], axis=1)
+
+
+def thread_at(agent: int) -> int:
+    """Where a thread's row begins."""
+    return THREAD_ROWS + agent * THREAD_WORDS
+
 
 def n_sources(setup: NodeSetup) -> int:
     """Agents beside the threads: one a generator when arrivals are open, one a thinking client."""
     if setup.open_loop:
         return setup.generators
     return setup.clients if setup.think_ps > 0 else 0
+
+
+def _rings(setup: NodeSetup, outstanding: int) -> list[tuple[int, int, int]]:
+    """Offset, capacity and words of an entry of every ring."""
+    each_client = setup.clients + 1
+    per_generator = -(-setup.clients // setup.generators)
+    rings = [
+        (REQUEST_WIRE, setup.clients * outstanding, STAMPED_WORDS),
+        (SHARED_JOBS, setup.job_capacity, STAMPED_WORDS),
+        (DONE_READS, each_client, 1),
+        (DONE_WRITES, each_client, 1),
+        (RESPONSES, 2 * each_client, 1),
+    ]
+    for thread in range(1, setup.io_threads):
+        rings.append((thread_at(thread) + QUEUE, setup.job_capacity, STAMPED_WORDS))
+    for generator in range(setup.generators):
+        row = thread_at(setup.io_threads + generator)
+        rings.append((row + QUEUE, per_generator * outstanding, STAMPED_WORDS))
+        rings.append((row + TASKS, per_generator * outstanding, STAMPED_WORDS))
+        rings.append((row + READY_CLIENTS, per_generator, 1))
+    return rings
+
+
+def _aligned_zeros(words: int) -> np.ndarray:
+    """A zeroed array that begins with a cache line."""
+    raw = np.zeros(words + _LINE_BYTES // 8, np.int64)
+    skipped = -raw.ctypes.data % _LINE_BYTES // 8
+    return raw[skipped : skipped + words]
+
+
+def _fill_tables(memory: np.ndarray, times: NodeTimes, stalls: int) -> None:
+    """Write the tables of a fixed size; the stalls go to offset `stalls`."""
+    codes = len(times.parse_by_code_ps)
+    rows = memory[CODE_ROWS : CODE_ROWS + codes * CODE_WORDS].reshape(codes, CODE_WORDS)
+    rows[:, PARSE_PS] = times.parse_by_code_ps
+    rows[:, EXECUTE_PS] = times.execute_by_code_ps
+    rows[:, PREFETCHED_STALL_PS] = times.prefetched_stall_by_code_ps
+    rows[:, REQUEST_BYTES] = times.request_bytes_by_code
+    rows[:, REPLY_BYTES] = times.reply_bytes_by_code
+    rows[:, STALLS] = stalls + QUANTILES * np.arange(codes)
+    memory[stalls : stalls + codes * QUANTILES] = np.ravel(times.stall_ps)
+    memory[JITTER : JITTER + QUANTILES] = times.jitter
+    memory[CODE_BY_DRAW : CODE_BY_DRAW + DRAWS] = CODE_ROWS + CODE_WORDS * times.code_by_draw
 
 
 def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) -> Node:
@@ -188,60 +283,58 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     ----------
     log_completions : int
         How many completions to log one by one, for tests; 0 in normal use.
+
+    Raises
+    ------
+    ValueError
+        If there are more command codes than fit.
     """
-    per_generator = -(-setup.clients // setup.generators)
+    codes = len(times.parse_by_code_ps)
+    if codes > MOST_CODES:
+        raise ValueError(f"{codes} command codes; at most {MOST_CODES} are possible")
     outstanding = rounded_capacity(setup.outstanding_limit)
-    wire = per_generator * outstanding
-    each_client = setup.clients + 1
     entries = max(1, -(-setup.end_ps // setup.series_ps))
-    tables = [np.ravel(field) for field in times if isinstance(field, np.ndarray)]
-    rings = {
-        REQUEST_WIRE: (1, setup.clients * outstanding),
-        REPLY_WIRES: (setup.generators, wire),
-        TASKS: (setup.generators, wire),
-        READY_CLIENTS: (setup.generators, per_generator),
-        WATCHED_SOCKETS: (1, each_client),
-        FIRED_EVENTS: (1, each_client),
-        JOBS: (setup.io_threads, setup.job_capacity),
-        SHARED_JOBS: (1, setup.job_capacity),
-        RESPONSES: (1, 2 * each_client + 1),
-        DONE_READS: (1, each_client),
-        DONE_WRITES: (1, each_client),
-    }
+    rings = _rings(setup, outstanding)
+    slots_words = setup.clients * outstanding * SLOT_WORDS
     blocks = {
         CLIENT_ROWS: setup.clients * CLIENT_WORDS,
-        THREAD_ROWS: (setup.io_threads + setup.generators) * THREAD_WORDS,
-        DUE: setup.clients * outstanding,
-        MARKS: setup.clients * outstanding,
-        PENDING_WRITES: each_client,
-        BATCH: each_client,
-        SOURCE_INDEX: max(1, n_sources(setup)),
-        SERIES: 2 * entries,
+        PREFETCH: len(times.prefetch_by_keys_ps),
+        WATCHED_SOCKETS: setup.clients,
+        PENDING_WRITES: setup.clients,
+        BATCH: setup.clients,
+        SOURCE_INDEX: n_sources(setup),
+        SERIES: 2 * (entries + 1),  # one more for what completes after the end
         LOG: 3 * log_completions,
     }
-    size = HEADER_WORDS + sum(len(table) for table in tables) + sum(blocks.values())
-    size += sum(rows * ring_words(slots) for rows, slots in rings.values())
-    memory = np.zeros(size, np.int64)
+    end = thread_at(setup.io_threads + setup.generators)
+    rings_words = sum(entry_words(slots, words) for _, slots, words in rings)
+    size = end + sum(blocks.values()) + slots_words + codes * QUANTILES + rings_words
+    memory = _aligned_zeros(size)
     scalars = [field for field in times if not isinstance(field, np.ndarray)]
     memory[: len(scalars)] = scalars
     memory[len(scalars) : len(scalars) + len(setup)] = setup
-    end = HEADER_WORDS
-    for offset, table in zip(range(PARSE, JITTER + 1), tables, strict=True):
-        memory[offset] = end
-        memory[end : end + len(table)] = table
-        end += len(table)
     for offset, words in blocks.items():
         memory[offset] = end
         end += words
-    for offset, (rows, slots) in rings.items():
-        memory[offset] = end
-        if offset in RING_WORDS:
-            memory[RING_WORDS[offset]] = ring_words(slots)
-        for _ in range(rows):
-            initialise(memory, end, slots)
-            end += ring_words(slots)
+    memory[memory[PREFETCH] : memory[PREFETCH] + blocks[PREFETCH]] = times.prefetch_by_keys_ps
+    slots, stalls = end, end + slots_words
+    _fill_tables(memory, times, stalls)
+    end = stalls + codes * QUANTILES
+    for ring, capacity, words in rings:
+        initialise(memory, ring, capacity, end)
+        end += entry_words(capacity, words)
     memory[OUTSTANDING_MASK] = outstanding - 1
     memory[SERIES_ENTRIES] = entries
     memory[LOG_ENTRIES] = log_completions
+    # Nobody but the replies tells a generator thread on another host what to do, and each is at
+    # least so long on the wire.
+    lonely = not setup.same_host and n_sources(setup) == 0
+    memory[LOOKAHEAD_PS] = times.one_way_ps if lonely and times.doze_ps < times.one_way_ps else 0
+    memory[ACTIVE_THREADS] = setup.initial_active
+    memory[ENTRY] = memory[SERIES]
     calendar = new_calendar(setup.io_threads + setup.generators + n_sources(setup))
-    return Node(memory, LatencyHistogram().counts, calendar, setup)
+    node = Node(memory, LatencyHistogram().counts, calendar, setup)
+    numbers = np.arange(setup.clients)
+    node.clients()[:, GENERATOR] = setup.io_threads + numbers % setup.generators
+    node.clients()[:, SLOTS] = slots + numbers * outstanding * SLOT_WORDS
+    return node

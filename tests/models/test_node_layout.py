@@ -5,19 +5,17 @@ import pytest
 
 from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.node.setup import NodeSetup, NodeTimes
+from forecache.models.node.setup import DRAWS, QUANTILES, NodeSetup, NodeTimes
+from forecache.sim.stamped_rings import ENTRIES, MASK, RING_WORDS
 
-TABLES = {
-    "parse_by_code_ps": at.PARSE,
-    "execute_by_code_ps": at.EXECUTE,
-    "stall_ps": at.STALL,
-    "prefetched_stall_by_code_ps": at.PREFETCHED_STALL,
-    "prefetch_by_keys_ps": at.PREFETCH,
+BY_CODE = {
+    "parse_by_code_ps": at.PARSE_PS,
+    "execute_by_code_ps": at.EXECUTE_PS,
+    "prefetched_stall_by_code_ps": at.PREFETCHED_STALL_PS,
     "request_bytes_by_code": at.REQUEST_BYTES,
     "reply_bytes_by_code": at.REPLY_BYTES,
-    "code_by_draw": at.CODE,
-    "jitter": at.JITTER,
 }
+TABLES = {*BY_CODE, "stall_ps", "prefetch_by_keys_ps", "code_by_draw", "jitter"}
 
 
 def test_header_names_are_those_of_the_records_in_order() -> None:
@@ -27,21 +25,81 @@ def test_header_names_are_those_of_the_records_in_order() -> None:
 
 
 def test_values_and_tables_are_found_under_their_names() -> None:
-    times, setup = sample_times(), sample_setup(clients=7, seed=99)
+    rng = np.random.default_rng(1)
+    times = sample_times(stall_ps=rng.integers(0, 10**6, (2, QUANTILES)))
+    setup = sample_setup(clients=7, seed=99)
     memory = at.new_node(times, setup).memory
-    for record in (times, setup):
-        for name, value in record._asdict().items():
-            if name in TABLES:
-                start, size = memory[TABLES[name]], np.size(value)
-                np.testing.assert_array_equal(memory[start : start + size], np.ravel(value))
-            else:
-                assert memory[getattr(at, name.upper())] == value, name
+    for name, value in (times._asdict() | setup._asdict()).items():
+        if name not in TABLES:
+            assert memory[getattr(at, name.upper())] == value, name
+    for code in range(2):
+        row = at.CODE_ROWS + code * at.CODE_WORDS
+        for name, field in BY_CODE.items():
+            assert memory[row + field] == getattr(times, name)[code], name
+        stalls = memory[row + at.STALLS]
+        np.testing.assert_array_equal(memory[stalls : stalls + QUANTILES], times.stall_ps[code])
+    prefetch = memory[at.PREFETCH]
+    np.testing.assert_array_equal(memory[prefetch : prefetch + 17], times.prefetch_by_keys_ps)
+    np.testing.assert_array_equal(memory[at.JITTER : at.JITTER + QUANTILES], times.jitter)
+    rows = memory[at.CODE_BY_DRAW : at.CODE_BY_DRAW + DRAWS]
+    np.testing.assert_array_equal((rows - at.CODE_ROWS) // at.CODE_WORDS, times.code_by_draw)
 
 
-def test_header_fields_do_not_overlap() -> None:
-    header = [*range(at.SERIES + 1), *range(at.FIRST_COUNTER, at.LAST_COUNTER + 1)]
+def test_nothing_overlaps() -> None:
+    """Written one after the other, all fields of all rows and rings keep what was written."""
+    header = [
+        *range(at.SOURCES_DIGEST + 1),
+        *range(at.FIRST_COUNTER, at.ENTRY + 1),
+        *range(at.REQUEST_WIRE, at.RESPONSES + RING_WORDS),
+    ]
     assert len(set(header)) == len(header)
     assert max(header) < at.HEADER_WORDS
+    thread = [
+        *range(at.PHASE, at.BUSY_UNTIL_PS + 1),
+        *(ring + word for ring in (at.QUEUE, at.READY_CLIENTS, at.TASKS) for word in range(4)),
+        *range(at.TASKS_LEFT, at.ON_CPU_PS + 1),
+    ]
+    assert len(set(thread)) == len(thread)
+    assert max(thread) < at.THREAD_WORDS
+    assert at.READY < at.CLIENT_WORDS
+
+
+def test_rings_and_rows_lie_apart() -> None:
+    setup = sample_setup(io_threads=3, clients=10, generators=3, pipeline=4, end_ps=10**10)
+    node = at.new_node(sample_times(), setup)
+    memory = node.memory
+    taken = np.zeros(len(memory), int)
+    taken[: at.thread_at(6)] += 1
+    for offset, words in (
+        (at.CLIENT_ROWS, 10 * at.CLIENT_WORDS),
+        (at.PREFETCH, 17),
+        *((offset, 10) for offset in (at.WATCHED_SOCKETS, at.PENDING_WRITES, at.BATCH)),
+        (at.SERIES, 2 * (10 + 1)),
+    ):
+        taken[memory[offset] : memory[offset] + words] += 1
+    slots = int(node.clients()[:, at.SLOTS].min())
+    taken[slots : slots + 10 * 4 * at.SLOT_WORDS] += 1
+    for code in range(2):
+        stalls = memory[at.CODE_ROWS + code * at.CODE_WORDS + at.STALLS]
+        taken[stalls : stalls + QUANTILES] += 1
+    threads = [at.thread_at(number) for number in range(6)]
+    rings = [
+        *((ring, 2) for ring in (at.REQUEST_WIRE, at.SHARED_JOBS)),
+        *((ring, 1) for ring in (at.DONE_READS, at.DONE_WRITES, at.RESPONSES)),
+        *((row + at.QUEUE, 2) for row in threads[1:]),
+        *((row + at.TASKS, 2) for row in threads[3:]),
+        *((row + at.READY_CLIENTS, 1) for row in threads[3:]),
+    ]
+    for ring, words in rings:
+        entries, capacity = memory[ring + ENTRIES], memory[ring + MASK] + 1
+        taken[entries : entries + words * capacity] += 1
+    np.testing.assert_array_equal(taken, 1)
+
+
+def test_too_many_command_codes_are_refused() -> None:
+    codes = np.zeros(257, np.int64)
+    with pytest.raises(ValueError, match="257 command codes; at most 256 are possible"):
+        at.new_node(sample_times(parse_by_code_ps=codes), sample_setup())
 
 
 @pytest.mark.parametrize("policy_threads", [1, 9])

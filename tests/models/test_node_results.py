@@ -94,7 +94,7 @@ def marks(policy: str, io_threads: int) -> np.ndarray:
     POLICIES[policy](node.memory, node.histogram, node.calendar)
     sent = node.clients()[:, at.SENT]
     assert 5 < sent.min() <= sent.max() <= 32
-    return np.where(np.arange(32) < sent[:, None], node.marks(), -1)
+    return np.where(np.arange(32) < sent[:, None], node.commands(at.MARK), -1)
 
 
 @pytest.mark.parametrize("name", ["asynchronous", "shared_queues"])

@@ -32,6 +32,7 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
         "one_way_ps": at_most(30_000_000, 1),
         "loop_ps": at_most(300_000, 20_000),
         "poll_ps": at_most(800_000),
+        "doze_ps": draw(st.sampled_from([0, 1, 600_000, 5_000_000])),
         "scan_ps": draw(st.sampled_from([0, 1, 3_000])),
         "handover_ps": draw(st.sampled_from([0, 1, 60_000])),
         "push_ps": at_most(60_000),
@@ -84,6 +85,8 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         warmup_ps=draw(st.integers(0, 4 * 10**8)),
         end_ps=draw(st.integers(4 * 10**8 + 1, 12 * 10**8)),
         series_ps=10**8,
+        read_limit_bytes=draw(st.sampled_from([1_000, 16_384])),
+        write_limit_bytes=draw(st.sampled_from([260, 520, 65_536])),
         seed=draw(st.integers(1, 10**6)),
         replication=draw(st.integers(0, 5)),
     )

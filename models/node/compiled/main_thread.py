@@ -1,22 +1,21 @@
-"""Steps of a main thread that works with I/O threads, shared by the policies."""
+"""Steps of a main thread that works with I/O threads, and their jobs, shared by the policies."""
 
-from numba import njit
-
-from forecache.sim.calendar import INFINITY_PS, schedule
-from forecache.sim.stamped_rings import pop
+from forecache.sim.calendar import INFINITY_PS
+from forecache.sim.stamped_rings import first_stamp, length, take
 
 from .. import layout as at
+from .inline import inlined
 from .sockets import (
+    about,
     begin_write,
-    client_row,
-    count,
     execute_commands,
     mark_of,
-    parse,
     poll_sockets,
+    polling,
     read_socket,
     thread_row,
 )
+from .window import inside_window
 
 # What a job or a response is about: kind in the low bits, client above.
 READ_JOB = 0
@@ -25,17 +24,31 @@ POLL_JOB = 2
 KIND_BITS = 2
 KIND_MASK = 3
 
+# Phases of an I/O thread.
+LOOKING = 0
+WORKING = 1
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def inside_window(m, start_ps, end_ps):
-    """The part of an interval that lies in the measured window, in ps."""
-    return max(0, min(end_ps, m[at.END_PS]) - max(start_ps, m[at.WARMUP_PS]))
+# Phases of the main thread: a turn of the event loop. Each policy has its own from OWN_PHASES on,
+# for what it does before it polls.
+(
+    TURN,  # a turn begins
+    SPINNING,  # turns that find nothing, until an I/O thread has finished something
+    LOOK_FOR_EVENTS,
+    DOZING,  # on the way to sleep; what arrives meanwhile is found without a wake-up
+    WAKING,  # asleep, or woken and about to run
+    POLLED,
+    NEXT_EVENT,
+    SENT_READ,
+    READ_INLINE,
+    LOOPED,  # the fixed part of the turn is over
+) = range(10)
+OWN_PHASES = 10
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@inlined
 def end_turn(m, now):
     """Account for the turn of the event loop that ends now; the next one starts."""
-    me = thread_row(m, 0)
+    me = thread_row(0)
     started = m[at.TURN_STARTED_PS]
     inside = inside_window(m, started, now)
     m[me + at.ON_CPU_PS] += inside
@@ -44,13 +57,13 @@ def end_turn(m, now):
         m[at.MAIN_ACTIVE_PS] += now - started
     m[at.TURN_STARTED_PS] = now
     m[at.PRODUCTIVE] = 0
-    count(m, at.LOOPS, now, 1)
+    m[at.LOOPS] += 1
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@inlined
 def skip_turns(m, period, now):
     """Account for the equal turns spun since `SINCE_PS`; returns when the present one began."""
-    me = thread_row(m, 0)
+    me = thread_row(0)
     since = m[me + at.SINCE_PS]
     turns = (now - since) // period
     turn_started = since + turns * period
@@ -62,73 +75,127 @@ def skip_turns(m, period, now):
     return turn_started
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@inlined
 def add_pending_write(m, client):
     """Put a client with replies into the list of pending writes, once."""
-    row = client_row(m, client)
-    if not m[row + at.WRITE_PENDING] and m[row + at.EXECUTED] > m[row + at.WRITTEN]:
-        m[row + at.WRITE_PENDING] = 1
+    jobs = m[client + at.JOBS]
+    if not jobs & at.WRITE_PENDING and m[client + at.EXECUTED] > m[client + at.WRITTEN]:
+        m[client + at.JOBS] = jobs | at.WRITE_PENDING
         m[m[at.PENDING_WRITES] + m[at.PENDING_WRITE_COUNT]] = client
         m[at.PENDING_WRITE_COUNT] += 1
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def set_active(m, active, now):
-    """Change how many threads are active, and how long so many were."""
+@inlined
+def take_pending_write(m):
+    """Remove the client that entered the list of pending writes last."""
+    left = m[at.PENDING_WRITE_COUNT] - 1
+    m[at.PENDING_WRITE_COUNT] = left
+    client = m[m[at.PENDING_WRITES] + left]
+    m[client + at.JOBS] &= ~at.WRITE_PENDING
+    return client
+
+
+@inlined
+def account_active(m, now):
+    """Account for how long as many threads were active as are now."""
     inside = inside_window(m, m[at.ACTIVE_SINCE_PS], now)
     m[at.ACTIVE_THREAD_PS] += (m[at.ACTIVE_THREADS] - 1) * inside
     m[at.ACTIVE_SINCE_PS] = now
+
+
+@inlined
+def set_active(m, active, now):
+    """Change how many threads are active."""
+    account_active(m, now)
     m[at.ACTIVE_THREADS] = active
-    count(m, at.ACTIVATIONS, now, 1)
+    m[at.ACTIVATIONS] += 1
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def begin_job(m, job, now):
+@inlined
+def begin_job(m, job):
     """An I/O thread starts a job; returns its duration in ps."""
     client = job >> KIND_BITS
-    kind = job & KIND_MASK
-    if kind == READ_JOB:
-        row = client_row(m, client)
-        duration = read_socket(m, client, now)
-        last = m[row + at.READ]
+    duration = m[at.POP_PS]
+    if job & KIND_MASK == READ_JOB:
+        duration += read_socket(m, client)
+        index = m[client + at.EXECUTED]
+        last = m[client + at.READ]
         if not m[at.WHOLE_PIPELINE]:
-            last = min(last, m[row + at.EXECUTED] + 1)
-        for index in range(m[row + at.EXECUTED], last):
-            duration += parse(m, mark_of(m, client, index))
-    elif kind == WRITE_JOB:
-        duration = begin_write(m, client, now)
-    else:
-        found = poll_sockets(m, now)
-        duration = m[at.POLL_PS] + found * m[at.POLL_EVENT_PS]
-    return m[at.POP_PS] + duration
+            last = min(last, index + 1)
+        while index < last:
+            duration += about(m, mark_of(m, client, index), at.PARSE_PS)
+            index += 1
+        return duration
+    return duration + begin_write(m, client)
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def park_io_threads(m, calendar):
-    """Before the first event every I/O thread waits for a job."""
-    for agent in range(1, m[at.IO_THREADS]):
-        m[thread_row(m, agent) + at.ASLEEP] = 1
-        schedule(calendar, agent, INFINITY_PS)
+@inlined
+def begin_poll_job(m, now):
+    """An I/O thread starts the poll job; returns its duration in ps."""
+    return m[at.POP_PS] + polling(m, poll_sockets(m, now))
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
-def begin_batch(m, done, now):
+@inlined
+def poll_step(m, now):
+    """Get events from the poll job or by an own epoll_wait; returns when the next step ends.
+
+    Returns -1 when there are no more steps and `COUNT` says how many events there are. The main
+    thread sleeps if there is nothing to do and no I/O thread owes it anything.
+    """
+    me = thread_row(0)
+    phase = m[me + at.PHASE]
+    if phase == POLLED:
+        return -1
+    m[me + at.COUNT] = 0
+    if m[at.POLL_STATE] == at.COMPLETED:
+        m[at.POLL_STATE] = at.IDLE
+        m[me + at.COUNT] = m[at.FIRED_COUNT]
+        return -1
+    if m[at.POLL_STATE] == at.PENDING:
+        return -1
+    found = poll_sockets(m, now)
+    if found == 0 and m[at.READS_IN_FLIGHT] + m[at.WRITES_IN_FLIGHT] == 0:
+        if phase != DOZING:
+            m[me + at.PHASE] = DOZING
+            return now + m[at.DOZE_PS]
+        end_turn(m, now)
+        m[me + at.PHASE] = WAKING
+        if length(m, at.REQUEST_WIRE) > 0:
+            return first_stamp(m, at.REQUEST_WIRE) + m[at.WAKE_LATENCY_PS]
+        m[me + at.ASLEEP] = 1
+        return INFINITY_PS
+    duration = polling(m, found)
+    if phase == WAKING:
+        # What came before the sleep is accounted for; the call that slept returns the events.
+        m[at.TURN_STARTED_PS] = now
+        m[at.PRODUCTIVE] = 1
+        m[at.BLOCKS] += 1
+        duration += m[at.BLOCK_PS]
+    m[me + at.COUNT] = found
+    m[me + at.PHASE] = POLLED
+    return now + duration
+
+
+@inlined
+def begin_batch(m, now):
     """Take up to a batch of clients whose reads are done and look their keys up; returns when.
 
     A single key is not fetched ahead: there is nothing to overlap its misses with.
     """
-    me = thread_row(m, 0)
+    me = thread_row(0)
     limit = max(1, m[at.PREFETCH_BATCH])
+    left = m[me + at.COUNT]
+    batch = m[at.BATCH]
     size = 0
     keys = 0
-    while m[me + at.COUNT] > 0 and size < limit and keys < limit:
-        client = pop(m, done) >> KIND_BITS
-        m[me + at.COUNT] -= 1
-        row = client_row(m, client)
-        m[m[at.BATCH] + size] = client
+    while left > 0 and size < limit and keys < limit:
+        client = take(m, at.DONE_READS)
+        left -= 1
+        m[batch + size] = client
         size += 1
-        ready = m[row + at.READ] - m[row + at.EXECUTED]
+        ready = m[client + at.READ] - m[client + at.EXECUTED]
         keys += ready if m[at.WHOLE_PIPELINE] else min(ready, 1)
+    m[me + at.COUNT] = left
     m[at.READS_IN_FLIGHT] -= size
     m[at.PRODUCTIVE] = 1
     m[me + at.INDEX] = 0
@@ -137,19 +204,18 @@ def begin_batch(m, done, now):
     keys = min(keys, limit)
     if keys > 1:
         m[me + at.FETCHED] = keys
-        count(m, at.PREFETCH_BATCHES, now, 1)
-        count(m, at.PREFETCHED_KEYS, now, keys)
+        m[at.PREFETCH_BATCHES] += 1
+        m[at.PREFETCHED_KEYS] += keys
         return now + m[m[at.PREFETCH] + keys]
     return now
 
 
-@njit(cache=True, nogil=True, forceinline=True, error_model="numpy")
+@inlined
 def begin_execution(m, client, now):
     """Execute what a client's finished read brought; returns when that ends."""
-    me = thread_row(m, 0)
-    row = client_row(m, client)
-    ready = m[row + at.READ] - m[row + at.EXECUTED]
+    me = thread_row(0)
+    ready = m[client + at.READ] - m[client + at.EXECUTED]
     parsed = ready if m[at.WHOLE_PIPELINE] else min(ready, 1)
     fetched = min(parsed, m[me + at.FETCHED])
     m[me + at.FETCHED] -= fetched
-    return now + execute_commands(m, client, fetched, parsed, now) + m[at.PUSH_PS]
+    return now + execute_commands(m, client, fetched, parsed) + m[at.PUSH_PS]
