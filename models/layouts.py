@@ -1,8 +1,8 @@
 """How each engine generation lays a string key out in memory, as far as a look-up feels it.
 
 Source of the layouts: Valkey's dict.c, hashtable.c, object.c and sds.c of each version, summarised
-under "memory layout" in `docs/engines.md`. Sizes are those of the bundled allocator (jemalloc with
-8-byte quantum): classes of 8 bytes up to 64, then four per doubling.
+under "Waiting for memory" in `docs/models.md`. Sizes are those of the bundled allocator (jemalloc
+with 8-byte quantum): classes of 8 bytes up to 64, then four per doubling.
 """
 
 from __future__ import annotations
