@@ -170,7 +170,7 @@ class EngineProfile(_Record):
             raise ValueError(f"one entry under work for each of {len(WORK_NAMES)} stages: {what}")
         for name, leaf in self.work.items():
             check_leaf(name, leaf, self.sources)
-        for name in (self.covariance or {}):
+        for name in self.covariance or {}:
             if name not in self.work:
                 raise ValueError(f"names of work under covariance: {name} is unknown")
         return self

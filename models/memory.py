@@ -134,9 +134,7 @@ def popularity_bins(workload: Workload) -> list[tuple[float, float]]:
     return [(keys, 1.0)]
 
 
-def characteristic_requests(
-    lines: np.ndarray, rates: np.ndarray, capacity_lines: float
-) -> float:
+def characteristic_requests(lines: np.ndarray, rates: np.ndarray, capacity_lines: float) -> float:
     """Requests after which a line that was not touched again has left a cache (Che et al. 2002).
 
     It is the time in which as many different lines are touched as the cache holds; the cache evicts

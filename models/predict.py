@@ -228,13 +228,13 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
             f"outside the model: {server} server threads on {cores} cores; sharing of cores is "
             "not simulated, expect less"
         )
-    elif scenario.same_host and scenario.load_generator.cores is None:
-        threads = server + scenario.generator_threads
-        if threads > cores:
-            warnings.append(
-                f"outside the model: server and load generator have {threads} threads on {cores} "
-                "cores; sharing of cores is not simulated, expect less"
-            )
+    together = server + scenario.generator_threads
+    # `cores` are the server's; a load generator on the same host has what else there is.
+    if scenario.same_host and scenario.load_generator.cores is None and together > speed.cores:
+        warnings.append(
+            f"outside the model: server and load generator have {together} threads on "
+            f"{speed.cores} cores; sharing of cores is not simulated, expect less"
+        )
     generators = scenario.load_generator.cores
     if generators is not None and scenario.generator_threads > generators:
         warnings.append(

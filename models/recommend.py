@@ -45,7 +45,8 @@ def recommendation_of(
     predictions = [predictions[i] for i in order]
     points = [points[i] for i in order]
     everything = list(range(len(points)))
-    inside = [i for i in everything if not _outside(points[i])] or everything
+    fewest = min(_outside(point) for point in points)
+    inside = [i for i in everything if _outside(points[i]) == fewest]
     # A setting that requests pile up at meets nothing, whatever its throughput.
     steady = [i for i in inside if points[i]["verdict"] != "OVERLOADED"]
     meets = [i for i in steady or inside if _meets(predictions[i])]
@@ -77,8 +78,9 @@ def recommendation_of(
     }
 
 
-def _outside(point: dict[str, Any]) -> bool:
-    return any("outside" in warning or "are ignored" in warning for warning in point["warnings"])
+def _outside(point: dict[str, Any]) -> int:
+    """In how many respects a point is outside the model."""
+    return sum("outside" in warning or "are ignored" in warning for warning in point["warnings"])
 
 
 def _slo_excess(prediction: Prediction) -> float:
@@ -123,14 +125,20 @@ def _regret(
         "throughput_loss": loss,
         "low": 1.0 - math.exp(log_ratio + spread),
         "high": 1.0 - math.exp(log_ratio - spread),
-        "why_not": _why_not(mine, theirs, points[other], loss),
+        "why_not": _why_not(mine, theirs, points[chosen], points[other], loss),
     }
 
 
-def _why_not(mine: Prediction, theirs: Prediction, point: dict[str, Any], loss: float) -> str:
+def _why_not(
+    mine: Prediction,
+    theirs: Prediction,
+    mine_point: dict[str, Any],
+    point: dict[str, Any],
+    loss: float,
+) -> str:
     fewer = theirs.case.scenario.io_threads < mine.case.scenario.io_threads
     threads = abs(theirs.case.scenario.io_threads - mine.case.scenario.io_threads)
-    if _outside(point):
+    if _outside(point) > _outside(mine_point):
         return str(next(w for w in point["warnings"] if "outside" in w or "ignored" in w))
     if point["verdict"] == "OVERLOADED":
         return "can't keep up with the offered load"

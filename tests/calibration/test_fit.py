@@ -214,9 +214,7 @@ HELD_OUT = [
 
 
 @pytest.mark.parametrize("given", HELD_OUT, ids=lambda given: given.label())
-def test_the_fitted_engine_predicts_points_it_never_saw(
-    fitted: Calibration, given: Given
-) -> None:
+def test_the_fitted_engine_predicts_points_it_never_saw(fitted: Calibration, given: Given) -> None:
     true = simulated(given, known_engine(), seed=2)
     found = simulated(given, fitted.profile, seed=2)
     before = simulated(given, PRIOR, seed=2)

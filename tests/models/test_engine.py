@@ -73,9 +73,7 @@ def test_a_profile_survives_being_written(tmp_path: Path) -> None:
     [("8.1", "8.1", True), ("8.1", "8.1.1", True), ("8.1.1", "8.1", True), ("8.1", "8.0", False),
      ("9.1.2", "9.10", False)],
 )  # fmt: skip
-def test_a_profile_file_is_of_one_version(
-    tmp_path: Path, own: str, asked: str, fits: bool
-) -> None:
+def test_a_profile_file_is_of_one_version(tmp_path: Path, own: str, asked: str, fits: bool) -> None:
     path = written(tmp_path, {**profile_data(), "version": own})
     if fits:
         assert load_engine(path, asked).version == own

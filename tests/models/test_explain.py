@@ -37,9 +37,7 @@ def total(rows: list[dict[str, Any]], thread: str | None = None) -> float:
     ],
 )
 @pytest.mark.parametrize("version", ["8.0", "9.1"])
-def test_the_steps_of_one_thread_add_up_to_its_time(
-    version: str, workload: dict[str, Any]
-) -> None:
+def test_the_steps_of_one_thread_add_up_to_its_time(version: str, workload: dict[str, Any]) -> None:
     rows, result = stages(engine_version=version, workload=workload)
     assert {row["thread"] for row in rows} == {"main"}
     assert total(rows) == pytest.approx(result.server_useful_cpu_us_per_request, rel=0.015)

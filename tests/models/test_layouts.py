@@ -73,10 +73,18 @@ def names(layout: str, key_bytes: int, value_bytes: int) -> list[str]:
     ("layout", "largest", "inside", "outside"),
     [
         # 44 bytes fit an object of 64 with its headers, whatever the key.
-        ("dict", 44, ["bucket", "entry", "key", "value object"],
-         ["bucket", "entry", "key", "value object", "value"]),
-        ("dict_embedded_key", 44, ["bucket", "entry", "value object"],
-         ["bucket", "entry", "value object", "value"]),
+        (
+            "dict",
+            44,
+            ["bucket", "entry", "key", "value object"],
+            ["bucket", "entry", "key", "value object", "value"],
+        ),
+        (
+            "dict_embedded_key",
+            44,
+            ["bucket", "entry", "value object"],
+            ["bucket", "entry", "value object", "value"],
+        ),
         # Key and value together in 64 bytes, later in 128: 16 + 1 + 18 + 4 and 8 + 1 + 18 + 4
         # bytes are taken before the value.
         ("hashtable", 25, ["bucket", "entry"], ["bucket", "entry", "value"]),

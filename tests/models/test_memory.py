@@ -267,9 +267,7 @@ def test_the_last_level_is_what_the_latency_curve_shows() -> None:
         walk = speed.tlb_walk_ns * max(0.0, 1.0 - speed.tlb_reach_bytes / size)
         beyond = inside * true_ns + (1 - inside) * (speed.dram_ns + walk)
         points.append((float(size), near * speed.l2_ns + (1 - near) * beyond))
-    curve = Curve(
-        kind="measured", source="test", x_unit="bytes", y_unit="ns", points=points
-    )
+    curve = Curve(kind="measured", source="test", x_unit="bytes", y_unit="ns", points=points)
     shown = with_effective_l3(speed, host.model_copy(update={"latency_curve": curve}))
     assert shown.l3_bytes == pytest.approx(true_bytes, rel=0.05)
     assert shown.l3_ns == pytest.approx(true_ns, rel=0.05)

@@ -37,9 +37,7 @@ def numbers(predictions: list[Prediction]) -> list[Any]:
 
 
 def test_the_executor_makes_no_difference() -> None:
-    cases = cases_of(
-        io_threads={"sweep": [1, 4]}, engine_version="9.1", workload={"clients": 40}
-    )
+    cases = cases_of(io_threads={"sweep": [1, 4]}, engine_version="9.1", workload={"clients": 40})
 
     def on(executor: Executor | None) -> list[Any]:
         return numbers(
@@ -222,6 +220,8 @@ def test_with_one_thread_no_io_thread_limits_next() -> None:
         ({"io_threads": 16}, None),
         ({"io_threads": 17}, "runs at most 16 threads"),
         ({"io_threads": 4, "load_generator": {"same_host": True}}, "load generator have 20"),
+        ({"io_threads": 6, "load_generator": {"same_host": True, "threads": 10}}, None),
+        ({"cores": 8, "load_generator": {"same_host": True, "threads": 10}}, None),
         ({"io_threads": 4, "transport": "unix_socket"}, "load generator have 20"),
         ({"load_generator": {"threads": 8, "cores": 2}}, "8 threads of the load generator on 2"),
         ({"workload": {"keys": 10**9}}, "GiB"),

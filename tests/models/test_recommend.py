@@ -165,6 +165,18 @@ def test_settings_outside_the_model_are_not_recommended() -> None:
     assert "12 server threads" in why_not(answer)[12]
 
 
+def test_where_all_are_outside_the_least_so_is_recommended() -> None:
+    crowded = "outside the model: server and load generator have too many threads"
+    points = {
+        4: {"warnings": [crowded]},
+        12: {"warnings": [crowded, "outside the model: 12 server threads on 8 cores"]},
+    }
+    answer = made_up({1: 0.5e6, 4: 1e6, 12: 2e6}, points={**points, 1: {"warnings": [crowded]}})
+    assert answer["setting"] == {"io_threads": 4}
+    # What holds for both is no reason against one.
+    assert "outside" not in why_not(answer)[1]
+
+
 def test_a_setting_that_cannot_keep_up_is_not_recommended() -> None:
     """At 98% of the offered load throughput is good enough, but requests pile up."""
     late = {1: {"verdict": "OVERLOADED", "bottleneck": "main thread"}}

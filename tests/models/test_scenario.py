@@ -148,9 +148,7 @@ def test_the_share_of_gets(fields: dict[str, Any], share: float) -> None:
 
 @given(low=st.integers(0, 5000), width=st.integers(0, 5000))
 def test_uniform_sizes_keep_their_mean_and_their_bounds(low: int, width: int) -> None:
-    workload = Workload(
-        value_bytes=UniformSizes(distribution="uniform", low=low, high=low + width)
-    )
+    workload = Workload(value_bytes=UniformSizes(distribution="uniform", low=low, high=low + width))
     assert sum(weight for _, weight in workload.sizes) == pytest.approx(1.0)
     assert all(low <= size <= low + width for size, _ in workload.sizes)
     assert workload.mean_value_bytes == pytest.approx(low + width / 2, abs=0.51)

@@ -41,9 +41,7 @@ def inputs_of(engine: str, **fields: Any) -> Inputs:
         {"arrival": "open_loop", "rate_rps": 80_000, "clients": 100},
     ],
 )
-def test_a_window_holds_about_the_requests_asked_for(
-    engine: str, workload: dict[str, Any]
-) -> None:
+def test_a_window_holds_about_the_requests_asked_for(engine: str, workload: dict[str, Any]) -> None:
     asked = 60_000
     inputs = inputs_of(engine, io_threads=3, workload=workload)
     result = run(inputs, requests=asked, seed=1)
@@ -135,9 +133,7 @@ def test_more_threads_than_an_engine_runs_are_not_run() -> None:
 def test_the_network_counts_only_between_hosts() -> None:
     apart, together = (
         run(
-            inputs_of(
-                "valkey-8.0", workload={"clients": 1}, load_generator={"same_host": same}
-            ),
+            inputs_of("valkey-8.0", workload={"clients": 1}, load_generator={"same_host": same}),
             requests=1000,
             seed=1,
         )
