@@ -26,7 +26,8 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
 
-.PHONY: accuracy help study test lint format types pytest verification benchmark docs clean
+.PHONY: accuracy help study test lint format types pytest verification benchmark docs clean \
+	clean-cache
 
 help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
@@ -36,6 +37,7 @@ help:
 	@echo "make accuracy      observe engines here, predict them and published data; docs/accuracy.md"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
 	@echo "make docs          write the generated pages of docs/ again"
+	@echo "make clean-cache   remove what Numba compiled, after a change to compiled code"
 	@echo "make clean         remove .venv, build/ and all caches"
 
 study: $(VENV)/.ready
@@ -74,6 +76,9 @@ docs: $(VENV)/.ready-dev
 	@mkdir -p build
 	$(BIN)/python -m forecache.hwprofiles.document > build/hosts.md && mv build/hosts.md docs/hosts.md
 	$(BIN)/python -m forecache.commands.document > build/cli.md && mv build/cli.md docs/cli.md
+
+clean-cache:
+	find $(ROOMS) verification benchmarks -type f \( -name '*.nbi' -o -name '*.nbc' \) -delete
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from forecache.calibration.bundle import Bundle
 from forecache.calibration.calibrate import calibrate
 from forecache.calibration.observe import observe
 from forecache.hwprofiles.capture import capture_host
@@ -76,9 +77,7 @@ def study(
         host = capture_host(progress=say)
         write_text_atomic(work / "host.yaml", host.to_yaml())
         say("2 of 4: observing a real engine")
-        bundle = observe(
-            engine=engine, design=design, out=work / "bundle", host=host, progress=say
-        )
+        bundle = observe(engine=engine, design=design, out=work / "bundle", host=host, progress=say)
         say("3 of 4: calibrating")
         profile, calibration = calibrate(bundle.path, host=host, progress=say)
         write_text_atomic(
@@ -89,8 +88,10 @@ def study(
             _target(THIS_HOST, _here(systems, host, profile), seed=seed, progress=say),
             _target(
                 systems[0][0].scenario.host or "scenario",
-                [(_with_engine(case, profile), System(s.host, profile, s.generator))
-                 for case, s in systems],
+                [
+                    (_with_engine(case, profile), System(s.host, profile, s.generator))
+                    for case, s in systems
+                ],
                 seed=seed,
                 progress=say,
             ),
@@ -99,6 +100,7 @@ def study(
             "title": f"How many I/O threads for {profile.engine} {profile.version}?",
             "created": provenance(seed=seed)["date"],
             "scenario_name": _name(scenario),
+            "warnings": _observation_warnings(bundle),
             "targets": targets,
             "calibration": calibration,
             "host_profile": _host_rows(host),
@@ -121,6 +123,14 @@ def study(
         shutil.rmtree(work, ignore_errors=True)
         raise
     return {**result, "report": str(out / REPORT)}
+
+
+def _observation_warnings(bundle: Bundle) -> list[str]:
+    """What was wrong with the observation that everything else rests on."""
+    found = [f"while the engine was observed, {text}" for text in bundle.manifest.warnings]
+    if any("disturbed" in text for text in found):
+        found.append("repeat the study while nothing else runs: work and intervals suffer from it")
+    return [*found, *(f"not observed: {text}" for text in bundle.manifest.left_out)]
 
 
 def _name(scenario: ScenarioSource) -> str:
@@ -151,9 +161,7 @@ def _target(
     """Curve, recommendation and latency under load for one host."""
     answer = compare_threads(systems, file=name, seed=seed, progress=progress)
     threads = answer["recommendation"]["setting"]["io_threads"]
-    case, system = next(
-        (c, s) for c, s in systems if c.scenario.io_threads == threads
-    )
+    case, system = next((c, s) for c, s in systems if c.scenario.io_threads == threads)
     point = next(p for p in answer["points"] if p["given"].get("io_threads", 1) == threads)
     progress(f"latency against load at io-threads {threads}")
     curve = load_curve(system, case.scenario, point["throughput_rps"]["value"], seed=seed)

@@ -155,3 +155,21 @@ def test_missing_estimates_show_as_unknown() -> None:
     points: list[dict[str, Any]] = [{"given": {"io_threads": 1}, "throughput_rps": None}]
     text = _printed(lambda console: terminal.print_points({"points": points}, console))
     assert "–" in text
+
+
+def test_a_study_says_that_its_observation_was_disturbed() -> None:
+    from types import SimpleNamespace
+    from typing import cast
+
+    from forecache.calibration.bundle import Bundle
+    from forecache.reports.study import _observation_warnings
+
+    manifest = SimpleNamespace(
+        warnings=["115 of 157 repetitions are flagged `disturbed`"], left_out=["get P1: too large"]
+    )
+    found = _observation_warnings(cast(Bundle, SimpleNamespace(manifest=manifest)))
+    assert "115 of 157 repetitions" in found[0]
+    assert "repeat the study" in found[1]
+    assert found[2] == "not observed: get P1: too large"
+    made = {**study(), "warnings": found}
+    assert "repeat the study" in _printed(lambda console: terminal.print_study(made, console))
