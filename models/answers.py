@@ -83,10 +83,10 @@ def provenance(*, seed: int) -> dict[str, Any]:
     """What made a result: versions, platform, seed, time."""
     import numba
 
-    import forecache
+    from forecache import __version__
 
     return {
-        "forecache_version": forecache.__version__,
+        "forecache_version": __version__,
         "python": platform.python_version(),
         "numba": numba.__version__,
         "numpy": np.__version__,
