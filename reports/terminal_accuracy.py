@@ -21,6 +21,11 @@ from .formats import (
 from .shapes import Json, mapping, number, rows, texts
 from .wording import depth_phrase
 
+_WIDE = 120
+"""Columns from which on a table has room for notes."""
+
+_LABELS = "P pipeline, v value bytes, k keys, c clients"
+
 
 def print_calibration(calibration: Json, console: Console) -> None:
     """Print how well a fit describes the observations and the parameters it found."""
@@ -34,8 +39,11 @@ def print_calibration(calibration: Json, console: Console) -> None:
         for _ in range(3):
             table.add_column(justify="right", no_wrap=True)
         for given, _, role, observed, predicted, error in worst:
-            table.add_row(Text(f"{given} ({role})"), observed, f"→ {predicted}", error)
+            table.add_row(
+                Text(f"{given.removeprefix('point ')} ({role})"), observed, f"→ {predicted}", error
+            )
         console.print(Padding(table, (0, 0, 0, 1)))
+        console.print(Text(_LABELS, style="dim"))
     parameters = rows(calibration, "parameters")
     if parameters:
         console.print()
@@ -65,25 +73,25 @@ def print_accuracy(calibration: Json, console: Console) -> None:
 
 
 def _print_parameters(parameters: list[Json], console: Console) -> None:
+    console.print(Text("What was fitted, and what was left as it was", style="bold"))
+    wide = console.width >= _WIDE
     table = plain_table()
-    table.add_column("parameter", overflow="fold")
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("unit", overflow="fold")
-    table.add_column("range", no_wrap=True)
-    table.add_column("kind", no_wrap=True)
-    table.add_column("note", overflow="fold")
+    table.add_column("parameter", no_wrap=True)
+    table.add_column("value (95%), origin", overflow="fold")
+    if wide:
+        table.add_column("note", overflow="fold")
     for row in parameters:
         low, high = number(row, "low"), number(row, "high")
         unit = str(row.get("unit") or "")
-        table.add_row(
-            Text(str(row.get("name") or UNKNOWN)),
-            plain(row.get("value")),
-            Text("" if unit == "1" else unit),
-            f"{plain(low)}–{plain(high)}" if low is not None and high is not None else "",
-            Text(str(row.get("kind") or "")),
-            Text(str(row.get("note") or ""), style="dim"),
-        )
+        text = plain(row.get("value")) + ("" if unit in ("", "1") else f" {unit}")
+        if low is not None and high is not None:
+            text += f" ({plain(low)}–{plain(high)})"
+        cells = [str(row.get("name") or UNKNOWN), f"{text}, {row.get('kind') or 'unknown'}"]
+        notes = [Text(str(row.get("note") or ""), style="dim")] if wide else []
+        table.add_row(*(Text(cell) for cell in cells), *notes)
     console.print(table)
+    if not wide:
+        console.print(Text("How each was found: with --json, or in the profile.", style="dim"))
 
 
 def print_validation(validation: Json, console: Console) -> None:

@@ -84,6 +84,8 @@ def explain(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.tables import print_explanation
+    from forecache.reports.terminal import print_subtitle
+    from forecache.tables import console, print_explanation
 
+    print_subtitle(result, console())
     print_explanation(result)
