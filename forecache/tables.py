@@ -4,7 +4,7 @@ import os
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
 from rich.console import Console
@@ -39,6 +39,16 @@ def table(title: str, *headings: str) -> Table:
     )
     for heading in headings:
         made.add_column(heading.lstrip(">"), justify="right" if heading.startswith(">") else "left")
+    return made
+
+
+def narrow_table(first: str, *headings: str) -> Table:
+    """Return an empty table for 80 columns: no rules, one space between columns, no word cut."""
+    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    made.add_column(first, no_wrap=True, overflow="fold")
+    for heading in headings:
+        justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
+        made.add_column(heading.lstrip(">"), justify=justify, overflow="fold")
     return made
 
 
@@ -169,7 +179,7 @@ def print_host(host: "HostProfile") -> None:
     """Print a captured host: every number with its range."""
     out = console()
     out.print(f"[bold]{escape(host.id)}[/bold]: {escape(host.title)}")
-    made = table("", "what", ">value", ">range", "unit", "origin")
+    made = narrow_table("what", ">value", ">range", "unit", "origin")
     for path, leaf in host.quantities():
         row = {"low": leaf.low, "high": leaf.high}
         made.add_row(escape(path), number(leaf.value), span(row), escape(leaf.unit), leaf.kind)
@@ -220,13 +230,14 @@ def print_bundle(bundle: "Bundle") -> None:
     engine, machine = bundle.manifest.engine, bundle.manifest.machine
     out.print(f"[bold]{escape(engine.name)} {escape(engine.version)}[/bold] ({engine.path})")
     out.print(f"on {escape(machine.cpu_model)}, kernel {escape(machine.kernel)}")
-    made = table(
-        "", "point", "role", ">requests/s", ">server CPU ns", ">p99 ms", ">main", ">generator", ""
+    made = narrow_table(
+        "point", "role", ">requests/s", ">CPU ns", ">p99 ms", ">main", ">load", "flags"
     )
+    made.columns[0].no_wrap = False
     for row, point in zip(bundle_summary(bundle)["points"], bundle.points, strict=True):
         made.add_row(
             escape(point.given.label()),
-            point.given.role,
+            "held out" if point.given.role == "holdout" else point.given.role,
             number(round(row["throughput_rps"])),
             number(round(row["server_cpu_ns_per_request"])),
             number(row["p99_ms"]),
@@ -235,6 +246,11 @@ def print_bundle(bundle: "Bundle") -> None:
             escape(", ".join(row["flags"])),
         )
     out.print(made)
+    out.print(
+        "P pipeline, v value bytes, k keys, c clients; CPU ns: of the server, per request; main, "
+        "load: how busy the main thread and the load generator were",
+        style="dim",
+    )
     for text in [*bundle.manifest.warnings, *bundle.manifest.left_out]:
         out.print(f"- {escape(text)}")
 
