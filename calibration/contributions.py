@@ -64,8 +64,8 @@ def counts_of(point: ObservedPoint) -> PointCounts:
 
 def engine_contributions(
     point: ObservedPoint, engine: EngineProfile, speed: HostSpeed
-) -> tuple[dict[str, float], float]:
-    """What each fitted part adds to a point's server CPU time per request, in ns; and the rest.
+) -> dict[str, float]:
+    """What each fitted part adds to a point's server CPU time per request, in ns.
 
     Parts are taken at the prior's numbers, so that a factor of one is the prior.
     """
@@ -97,7 +97,7 @@ def engine_contributions(
     parts["wake"] += counts.server_sleeps * speed.block_ns
     if batched:
         parts["prefetch"] = work.prefetch_instructions_per_key / rate
-    return parts, 0.0
+    return parts
 
 
 def _add_command(

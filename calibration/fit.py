@@ -89,11 +89,10 @@ def fit_engine(points: list[ObservedPoint], engine: EngineProfile, speed: HostSp
     """Factors on the prior's work that explain the points' server CPU time."""
     rows = [engine_contributions(point, engine, speed) for point in points]
     observed = np.array([point.median("server_cpu_ns_per_request") for point in points])
-    names = [name for name in _ENGINE_PRIORS if any(parts[name] > 0 for parts, _ in rows)]
+    names = [name for name in _ENGINE_PRIORS if any(parts[name] > 0 for parts in rows)]
     return fit_factors(
-        {name: np.array([parts[name] for parts, _ in rows]) for name in names},
+        {name: np.array([parts[name] for parts in rows]) for name in names},
         observed,
-        known=np.array([rest for _, rest in rows]),
         prior_errors=_ENGINE_PRIORS,
         point_error=POINT_ERROR,
     )
@@ -143,7 +142,6 @@ def fit_generator(
     return fit_factors(
         {name: np.array([row[name] for row in rows]) for name in _GENERATOR_PRIORS},
         np.array(observed),
-        known=np.zeros(len(rows)),
         prior_errors=_GENERATOR_PRIORS,
         point_error=POINT_ERROR,
     )

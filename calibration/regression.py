@@ -57,7 +57,6 @@ def fit_factors(
     contributions: dict[str, np.ndarray],
     observed: np.ndarray,
     *,
-    known: np.ndarray,
     prior_errors: dict[str, float],
     point_error: float,
 ) -> Fit:
@@ -69,8 +68,6 @@ def fit_factors(
         What each part adds at factor one.
     observed : (points,)
         All positive.
-    known : (points,)
-        Added with factor one.
     prior_errors
         Standard error of each factor around one.
     point_error
@@ -79,7 +76,7 @@ def fit_factors(
     names = list(contributions)
     matrix = np.stack([contributions[name] for name in names], axis=1)
     scaled = matrix / (observed[:, None] * point_error)
-    target = (observed - known) / (observed * point_error)
+    target = np.full(len(observed), 1.0 / point_error)
     prior = np.array([prior_errors[name] for name in names])
 
     def residuals(factors: np.ndarray) -> np.ndarray:

@@ -27,12 +27,14 @@ from forecache.models.answers import (
 from forecache.models.engine import EngineProfile
 from forecache.models.predict import System
 from forecache.models.scenario import Case
+from forecache.sim.errors import InputError
 
 from .html import render_html
 
 Progress = Callable[[str], None]
 
 REPORT = "report.html"
+STUDY = "study.json"
 THIS_HOST = "this host"
 
 
@@ -70,6 +72,7 @@ def study(
     say = progress or (lambda _line: None)
     started = time.monotonic()
     systems = load_cases(scenario)  # a mistake in it should not cost the observation
+    _refuse_foreign(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
@@ -113,7 +116,7 @@ def study(
                 "command": f"forecache study {_name(scenario)} --out {out}",
             },
         }
-        write_text_atomic(work / "study.json", json.dumps(result, indent=1, default=str))
+        write_text_atomic(work / STUDY, json.dumps(result, indent=1, default=str))
         write_text_atomic(work / REPORT, render_html(result))
         if out.exists():
             shutil.rmtree(out)
@@ -123,6 +126,15 @@ def study(
         shutil.rmtree(work, ignore_errors=True)
         raise
     return {**result, "report": str(out / REPORT)}
+
+
+def _refuse_foreign(out: Path) -> None:
+    """Only an earlier study, or an empty folder, may be replaced."""
+    if out.is_dir() and any(out.iterdir()) and not (out / STUDY).is_file():
+        raise InputError(
+            f"--out {out}: found a folder that holds something else than a study (no {STUDY}); "
+            "name a new folder or that of an earlier study."
+        )
 
 
 def _observation_warnings(bundle: Bundle) -> list[str]:
@@ -159,6 +171,8 @@ def _target(
     name: str, systems: list[tuple[Case, System]], *, seed: int, progress: Progress
 ) -> dict[str, Any]:
     """Curve, recommendation and latency under load for one host."""
+    if len(systems) == 1:
+        systems = thread_candidates(*systems[0])
     answer = compare_threads(systems, file=name, seed=seed, progress=progress)
     threads = answer["recommendation"]["setting"]["io_threads"]
     case, system = next((c, s) for c, s in systems if c.scenario.io_threads == threads)

@@ -24,16 +24,14 @@ def fitted(
     *,
     noise: np.ndarray | float = 0.0,
     contributions: dict[str, np.ndarray] | None = None,
-    known: float = 0.0,
     priors: dict[str, float] = PRIORS,
 ) -> Fit:
     contributions = contributions or parts()
-    exact = sum(factors[name] * part for name, part in contributions.items()) + known
+    exact = sum(factors[name] * part for name, part in contributions.items())
     observed = exact * (1.0 + noise)
     return fit_factors(
         contributions,
         np.asarray(observed),
-        known=np.full(len(observed), known),
         prior_errors=priors,
         point_error=ERROR,
     )
@@ -44,7 +42,7 @@ TRUE = {"fixed": 1.4, "per_byte": 0.6, "per_batch": 1.2}
 
 def test_exact_data_give_the_factors_back() -> None:
     loose = dict.fromkeys(PRIORS, 1e3)
-    fit = fitted(TRUE, known=250.0, priors=loose)
+    fit = fitted(TRUE, priors=loose)
     for name, factor in TRUE.items():
         assert fit.factor(name) == pytest.approx(factor, rel=1e-4)
     assert np.abs(fit.relative_errors).max() < 1e-4
