@@ -13,10 +13,10 @@ import scipy
 
 from forecache.hwprofiles.files import write_text_atomic
 
-from . import closed_forms, coverage, warm_up
+from . import closed_forms, coverage, node, warm_up
 from .check import Check, Finding
 
-CHECKS = closed_forms.CHECKS + coverage.CHECKS + warm_up.CHECKS
+CHECKS = closed_forms.CHECKS + node.CHECKS + coverage.CHECKS + warm_up.CHECKS
 RESULTS = Path(__file__).with_name("results.json")
 
 

@@ -77,7 +77,8 @@ def repairman_working(machines: int, repairmen: int, life: float, repair: float)
     return sum((machines - k) * weight for k, weight in enumerate(weights)) / total
 
 
-def _simulate(simulate: Simulate) -> ReplicationResult:
+def simulate_replications(simulate: Simulate) -> ReplicationResult:
+    """As many replications as every check makes, to 99% intervals."""
     with ThreadPoolExecutor(THREADS) as executor:
         return run_replications(
             simulate,
@@ -100,7 +101,7 @@ def _open(servers: int, load: float, kind: int, variation: float) -> Replication
         times = sojourns_ps[WARM_UP:] / SERVICE_PS
         return {"mean": float(times.mean()), "p99": float(np.quantile(times, 0.99))}
 
-    return _simulate(simulate)
+    return simulate_replications(simulate)
 
 
 def _finding(subject: str, expected: float, result: ReplicationResult, output: str) -> Finding:
@@ -180,7 +181,7 @@ def repairman() -> list[Finding]:
                 "rate": CUSTOMERS * SERVICE_PS / (end_ps - start_ps),
             }
 
-        result = _simulate(simulate)
+        result = simulate_replications(simulate)
         name = f"{machines} machines, {repairmen} repairmen"
         working = repairman_working(machines, repairmen, life, 1.0)
         findings.append(_finding(f"{name}: working machines", working, result, "working"))

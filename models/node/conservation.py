@@ -35,12 +35,12 @@ def check_conservation(node: at.Node) -> None:
             names = [_NAMES[_ALONG_THE_WAY.index(field)] for field in (later, earlier)]
             _fail(f"client {wrong[0]} has more commands {names[0]} than {names[1]}")
     setup = node.setup
-    # What a generator thread has composed but not yet sent; see `generator_step`.
+    # What a generator thread has composed but not yet sent; -1 and 0 are no client.
     requests = _commands_on(node, [at.REQUEST_WIRE])
     for generator in range(setup.generators):
         agent = setup.io_threads + generator
         client = node.thread(agent, at.CLIENT)
-        if node.thread(agent, at.PHASE) != 0 and client >= 0:
+        if client > 0:
             number = (client - int(node.memory[at.CLIENT_ROWS])) // at.CLIENT_WORDS
             requests[number] += node.thread(agent, at.COUNT)
     _same(clients[:, at.SENT], clients[:, at.ARRIVED] + requests, "requests on the way")

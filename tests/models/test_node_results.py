@@ -76,6 +76,12 @@ def test_one_io_thread_is_a_single_thread(policy: str) -> None:
     assert result.latency == simulate("single_thread").latency
 
 
+def test_generator_threads_without_clients_stay_idle(policy: str) -> None:
+    result = simulate(policy, clients=2, generators=5)
+    assert result.completions > 100
+    assert result.load_generator_utilisation < 2 / 5
+
+
 def test_a_run_repeats_and_replications_differ(policy: str) -> None:
     first, again = simulate(policy), simulate(policy)
     assert first.counters == again.counters
