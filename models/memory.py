@@ -23,13 +23,12 @@ from .node.setup import QUANTILES
 from .scenario import HotSetPopularity, Workload, Zipf
 
 LINE_BYTES = 64
-FIRST_LINES = 8
-FIRST_LINES_AT_ONCE = 8
-LATER_LINES_AT_ONCE = 32
-"""How the lines of one value that follow its first are fetched: a copy's own independent loads
-bring so many at once at first; then the prefetcher has seen the stream and runs further ahead
-(assumed from the shape of single-core streaming: 64 bytes in about 3 ns against a first access of
-100 and more)."""
+COPIED_AT_ONCE = 8
+STREAMED_AT_ONCE = 32
+"""How lines of one value that follow its first are fetched: the first holds the string header,
+and the copy's loads of the next ones go out together once it is there; from then on the prefetcher
+has seen the stream and runs ahead (assumed from the shape of single-core streaming: 64 bytes in
+about 3 ns against a first access of 100 and more)."""
 
 _POPULARITY_BINS = 24
 _SUMMED_RANKS = 1000
@@ -304,8 +303,7 @@ def beyond(reach_bytes: float, data_bytes: float) -> float:
 
 def stream_waits(followers: float) -> float:
     """Waits for a single line that so many following lines are worth."""
-    first = min(followers, FIRST_LINES)
-    return first / FIRST_LINES_AT_ONCE + (followers - first) / LATER_LINES_AT_ONCE
+    return min(followers, 1.0) + max(0.0, followers - COPIED_AT_ONCE) / STREAMED_AT_ONCE
 
 
 def _stall_quantiles(
