@@ -9,6 +9,7 @@ these counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,10 @@ differ by 5 to 20%, and the median of three is used."""
 GET_PARSE_SHARE = 0.35
 """Share of parsing in a GET's user time with its data in cache. CPU time can't tell parsing from
 execution; deeper profiles can."""
+
+_CACHE_SHARES = (0.1, 0.15, 0.2, 0.27, 0.35, 0.45, 0.6, 0.8, 1.0)
+_CACHE_SHARE_PRIOR = 0.7
+"""Standard error of the share's logarithm."""
 
 # What is fitted, and how sure one is beforehand: standard error of the factor on the prior.
 _ENGINE_PRIORS = {
@@ -83,6 +88,39 @@ def usable(point: ObservedPoint) -> bool:
         for repetition in point.quiet_repetitions()
         for flag in ("errors", "misses")
     )
+
+
+def with_cache_share(engine: EngineProfile, leaf: Quantity) -> EngineProfile:
+    """The profile with another share of the last-level cache."""
+    return engine.model_copy(update={"work": {**engine.work, "cache_share": leaf}})
+
+
+def fit_cache_share(
+    points: list[ObservedPoint], engine: EngineProfile, speed: HostSpeed
+) -> EngineProfile:
+    """The prior with the share of the last-level cache under which everything else fits best.
+
+    Waits are no linear function of it, so it is searched: the range holds the shares whose sum of
+    squares is within 3.84 of the best (95% by the likelihood ratio).
+    """
+    old = engine.work["cache_share"]
+    costs = {}
+    for share in _CACHE_SHARES:
+        leaf = old.model_copy(update={"value": share})
+        fit = fit_engine(points, with_cache_share(engine, leaf), speed)
+        costs[share] = fit.cost + (math.log(share / old.best) / _CACHE_SHARE_PRIOR) ** 2
+    best = min(costs, key=costs.__getitem__)
+    likely = [share for share, cost in costs.items() if cost <= costs[best] + 3.84]
+    leaf = Quantity(
+        value=best,
+        unit=old.unit,
+        source="bundle",
+        kind="measured",
+        method=f"best of {len(_CACHE_SHARES)} shares, each with everything else fitted",
+        low=min(likely),
+        high=max(likely),
+    )
+    return with_cache_share(engine, leaf)
 
 
 def fit_engine(points: list[ObservedPoint], engine: EngineProfile, speed: HostSpeed) -> Fit:
@@ -314,6 +352,7 @@ def fit_bundle(
         progress(f"fitting {len(points)} points of {bundle.manifest.engine.name}")
     prior = prior_engine(bundle)
     speed = with_effective_l3(host.speed(), host)
+    prior = fit_cache_share(points, prior, speed)
     fit = fit_engine(points, prior, speed)
     generator_prior = load_generator("forecache")
     generator_fit = fit_generator(points, generator_prior, speed)

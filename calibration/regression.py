@@ -42,6 +42,8 @@ class Fit:
     covariance: np.ndarray
     prior_weight: np.ndarray
     relative_errors: np.ndarray
+    cost: float
+    """The minimised sum: of robust squared residuals and of the prior's."""
 
     def factor(self, name: str) -> float:
         """The fitted factor; 1 for a name that was not fitted."""
@@ -97,4 +99,4 @@ def fit_factors(
     covariance = np.linalg.inv(total)
     prior_weight = np.diag(covariance) / prior**2
     relative = raw * point_error
-    return Fit(names, factors, covariance, prior_weight, relative)
+    return Fit(names, factors, covariance, prior_weight, relative, 2.0 * float(solution.cost))

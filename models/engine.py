@@ -52,6 +52,9 @@ class EngineWork:
         Cost of sleeping in epoll_wait and of waking a sleeper, against the host's micro-benchmark.
     touch_scale
         Lines waited for against those the memory layout says.
+    cache_share
+        Share of the host's last-level cache that holds the data: the rest goes to socket buffers,
+        the load generator and neighbours.
     value_touches
         Lines a SET waits for beyond a look-up: the old value it releases, the allocator's books.
     displaced_lines
@@ -90,6 +93,7 @@ class EngineWork:
     kernel_scale: float
     wake_scale: float
     touch_scale: float
+    cache_share: float
     value_touches: float
     displaced_lines: float
     prefetch_instructions_per_key: float

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -135,7 +135,7 @@ def workload_caches(
     return cache_times(
         population,
         workload,
-        speed,
+        replace(speed, l3_bytes=speed.l3_bytes * work.cache_share),
         other_lines=RESIDENT_LINES + workload.clients * CONNECTION_LINES,
         other_touches=RESIDENT_TOUCHES + CONNECTION_LINES / workload.pipeline,
     )

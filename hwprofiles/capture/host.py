@@ -15,7 +15,7 @@ from ..schema import Cache, Captured, Dram, HostProfile, Kernel, Network, Tlb, T
 from .collect import Collected, collect
 from .machine import CacheFacts, Machine, busy_cpu_seconds, inspect_machine
 from .sockets import LARGE_BYTES, SMALL_BYTES
-from .summary import SOURCE, assumed, extra, measured, reported, rounded, spread
+from .summary import SOURCE, assumed, at_least, extra, measured, reported, rounded, spread
 
 _MIB = 1024 * 1024
 # How many of the largest working sets show what page walks cost.
@@ -326,14 +326,13 @@ def _sleeping(
             "ns",
             f"send to a thread asleep in epoll_wait, less tcp_send_ns; {how}",
         ),
-        "wake_latency_ns": measured(
+        "wake_latency_ns": at_least(
             found.short["wake_latency_ns"],
             "ns",
             f"start of that send until epoll_wait has returned; {how}",
         ),
-        "block_ns": extra(
-            found.short["sleeper_receiver_cpu_ns"],
-            turn,
+        "block_ns": at_least(
+            [max(1.0, sample - turn) for sample in found.short["sleeper_receiver_cpu_ns"]],
             "ns",
             "thread CPU time of the sleeper per message, less epoll_wait_ns, epoll_event_ns and "
             f"tcp_recv_ns; {how}",

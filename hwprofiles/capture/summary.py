@@ -38,6 +38,20 @@ def measured(samples: Sequence[float], unit: str, method: str) -> Quantity:
     )
 
 
+def at_least(samples: Sequence[float], unit: str, method: str) -> Quantity:
+    """Lower quartile of the samples: of what other work on the machine can only lengthen."""
+    low, _, high = (rounded(value) for value in spread(samples))
+    return Quantity(
+        value=low,
+        unit=unit,
+        source=SOURCE,
+        kind="measured",
+        method=f"{method}; lower quartile of {len(samples)}, up to the upper one",
+        low=rounded(min(samples)),
+        high=high,
+    )
+
+
 def extra(samples: Sequence[float], base: float, unit: str, method: str) -> Quantity:
     """What the samples have beyond `base`, as `measured`; at least 1, so that it stays a cost."""
     return measured([max(1.0, sample - base) for sample in samples], unit, method)
