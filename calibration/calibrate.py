@@ -95,7 +95,7 @@ def report_of(
     for point, prediction in zip(points, predictions, strict=True):
         result = prediction.nominal[0].result
         given = {"point": point.given.label()}
-        observed_ns = point.median("server_cpu_ns_per_request")
+        observed_ns = point.least_disturbed("server_cpu_ns_per_request")
         predicted_ns = result.server_cpu_us_per_request * 1000.0
         rows.append(
             {
@@ -109,7 +109,7 @@ def report_of(
             }
         )
         if point.given.arrival == "closed_loop":
-            observed_rps = point.median("throughput_rps")
+            observed_rps = point.least_disturbed("throughput_rps")
             rows.append(
                 {
                     "given": given,

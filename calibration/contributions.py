@@ -43,16 +43,16 @@ class PointCounts:
 
 def counts_of(point: ObservedPoint) -> PointCounts:
     """Observed counts per request; what an engine doesn't report is estimated."""
-    reads = point.median("reads_per_request")
-    writes = point.median("writes_per_request")
+    reads = point.least_disturbed("reads_per_request")
+    writes = point.least_disturbed("writes_per_request")
     pipeline = point.given.pipeline
     reads = 1.0 / pipeline if np.isnan(reads) else reads
     writes = 1.0 / pipeline if np.isnan(writes) else writes
-    sleeps = point.median("main_voluntary_switches_per_request")
-    turns = point.median("event_loops_per_request")
+    sleeps = point.least_disturbed("main_voluntary_switches_per_request")
+    turns = point.least_disturbed("event_loops_per_request")
     if np.isnan(turns):
         turns = max(FALLBACK_TURNS_PER_READ * reads, sleeps)
-    wakes = point.median("generator_voluntary_switches_per_request")
+    wakes = point.least_disturbed("generator_voluntary_switches_per_request")
     return PointCounts(
         turns=turns,
         reads=reads,

@@ -34,7 +34,7 @@ Progress = Callable[[str], None]
 
 POINT_ERROR = 0.05
 """Relative standard error of one observed point: repetitions on a virtual machine with neighbours
-differ by 5 to 20%, and the median of three is used."""
+differ by 5 to 20%, and the least disturbed is used."""
 
 GET_PARSE_SHARE = 0.35
 """Share of parsing in a GET's user time with its data in cache. CPU time can't tell parsing from
@@ -126,7 +126,7 @@ def fit_cache_share(
 def fit_engine(points: list[ObservedPoint], engine: EngineProfile, speed: HostSpeed) -> Fit:
     """Factors on the prior's work that explain the points' server CPU time."""
     rows = [engine_contributions(point, engine, speed) for point in points]
-    observed = np.array([point.median("server_cpu_ns_per_request") for point in points])
+    observed = np.array([point.least_disturbed("server_cpu_ns_per_request") for point in points])
     names = [name for name in _ENGINE_PRIORS if any(parts[name] > 0 for parts in rows)]
     return fit_factors(
         {name: np.array([parts[name] for parts in rows]) for name in names},
@@ -151,10 +151,10 @@ def fit_generator(
         unix = given.transport == "unix"
         recv_ns = speed.unix_recv_ns if unix else speed.tcp_recv_ns
         send_ns = speed.unix_send_ns if unix else speed.tcp_send_ns
-        turns = point.median("generator_loops_per_request")
-        events = point.median("generator_events_per_request")
-        reads = point.median("generator_reads_per_request")
-        sends = point.median("generator_sends_per_request")
+        turns = point.least_disturbed("generator_loops_per_request")
+        events = point.least_disturbed("generator_events_per_request")
+        reads = point.least_disturbed("generator_reads_per_request")
+        sends = point.least_disturbed("generator_sends_per_request")
         if np.isnan([turns, events, reads, sends]).any():
             continue
         counts = counts_of(point)
@@ -176,7 +176,7 @@ def fit_generator(
                 "wake": wake,
             }
         )
-        observed.append(point.median("generator_cpu_ns_per_request"))
+        observed.append(point.least_disturbed("generator_cpu_ns_per_request"))
     return fit_factors(
         {name: np.array([row[name] for row in rows]) for name in _GENERATOR_PRIORS},
         np.array(observed),

@@ -197,6 +197,17 @@ class ObservedPoint(_Record):
         quiet = [r for r in self.repetitions if "disturbed" not in r.flags]
         return quiet or list(self.repetitions)
 
+    def least_disturbed(self, name: str) -> float:
+        """A number of the repetition with the least server CPU time per request.
+
+        Other work on the machine, and on machines that share its caches, can only add to it; all
+        numbers come from one repetition, so that counts and times belong together. nan where that
+        repetition doesn't have the number.
+        """
+        best = min(self.quiet_repetitions(), key=lambda r: r.server_cpu_ns_per_request)
+        value = getattr(best, name)
+        return float("nan") if value is None else float(value)
+
     def median(self, name: str) -> float:
         """Median over the quiet repetitions of a number of `Repetition`; nan where none has it."""
         values = [getattr(repetition, name) for repetition in self.quiet_repetitions()]
