@@ -1,14 +1,14 @@
 """The event calendar: for a fixed set of agents, which one acts next and when.
 
 An agent (a thread, a server, a source of arrivals) has exactly one next event. The calendar is a
-winner tree over these times: the leaves hold the agents' keys and every inner node the smaller key
-of its two children, so that the root is the next event. A key is `time * 2**bits + agent`, which
+winner tree over these times: the leaves hold the agents' keys and every inner node the smallest key
+of its four children, so that the root is the next event. A key is `time * 2**bits + agent`, which
 makes the rule for simultaneous events (lowest agent number first) part of the comparison and lets
-one branch-free minimum move time and agent together. Setting a time costs one minimum per level
-and allocates nothing.
+one branch-free minimum move time and agent together. Setting a time costs three minima per level,
+of which one waits for the level below, and allocates nothing.
 
-The array holds the bits of an agent number in element 0, the root in element 1, the children of
-node k in 2k and 2k + 1, and so the leaves in its second half.
+The array holds the bits of an agent number in element 0, the root in element 1, the number of
+leaves in element 2, the children of node k in 4k to 4k + 3, and so the leaves in its second half.
 
 Packing the agent into the key bounds simulated time by `horizon_ps`: 20 hours for 64 agents. At or
 beyond it an event never happens.
@@ -22,6 +22,7 @@ INFINITY_PS = 2**62
 
 _BITS = 0
 _ROOT = 1
+_LEAVES = 2
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 _THREE = np.uint64(3)
@@ -51,14 +52,43 @@ def new_calendar(n_agents: int) -> np.ndarray:
     bits = 0
     while (1 << bits) < n_agents:
         bits += 1
-    leaves = 1 << bits
+    leaves = 4
+    while leaves < n_agents:
+        leaves *= 4
     calendar = np.empty(2 * leaves, np.int64)
+    calendar[_BITS] = bits
+    calendar[_LEAVES] = leaves
     for agent in range(leaves):
         calendar[leaves + agent] = INFINITY_PS | agent
-    for node in range(leaves - 1, 0, -1):
-        calendar[node] = min(calendar[2 * node], calendar[2 * node + 1])
-    calendar[_BITS] = bits
+    first = leaves
+    while first > _ROOT:
+        first //= 4
+        for node in range(first, 2 * first):
+            calendar[node] = calendar[4 * node : 4 * node + 4].min()
     return calendar
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def advance(calendar: np.ndarray, agent: int, time_ps: int) -> int:
+    """Set the time of an agent's next event, as `schedule` does, and go on to the next of all.
+
+    Returns
+    -------
+    int
+        The key of the next event, for `time_of` and `agent_of`. A loop that keeps it needs not
+        wait for the calendar to be read again.
+    """
+    bits = calendar[_BITS]
+    node = np.uint64(calendar[_LEAVES] + agent)
+    key = (min(time_ps, INFINITY_PS >> bits) << bits) | agent
+    calendar[node] = key
+    while node > _ONE:
+        # The siblings are compared while the key is still on its way.
+        others = min(min(calendar[node ^ _ONE], calendar[node ^ _TWO]), calendar[node ^ _THREE])
+        key = min(key, others)
+        node >>= _TWO
+        calendar[node] = key
+    return key
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -74,27 +104,31 @@ def schedule(calendar: np.ndarray, agent: int, time_ps: int) -> None:
     time_ps : int
         Not negative; INFINITY_PS cancels.
     """
-    bits = calendar[_BITS]
-    node = np.uint64((1 << bits) + agent)
-    key = (min(time_ps, INFINITY_PS >> bits) << bits) | agent
-    calendar[node] = key
-    # Two levels a step: both siblings are loaded before either is needed.
-    while node > _THREE:
-        sibling = calendar[node ^ _ONE]
-        aunt = calendar[(node >> _ONE) ^ _ONE]
-        key = min(key, sibling)
-        calendar[node >> _ONE] = key
-        key = min(key, aunt)
-        node >>= _TWO
-        calendar[node] = key
-    if node > _ONE:
-        calendar[_ROOT] = min(key, calendar[node ^ _ONE])
+    advance(calendar, agent, time_ps)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def peek(calendar: np.ndarray) -> int:
+    """The key of the next event."""
+    return calendar[_ROOT]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def time_of(calendar: np.ndarray, key: int) -> int:
+    """The time of an event in picoseconds; at or beyond `horizon_ps` it never happens."""
+    return key >> calendar[_BITS]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def agent_of(calendar: np.ndarray, key: int) -> int:
+    """The agent whose event it is."""
+    return key & ((1 << calendar[_BITS]) - 1)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def peek_agent(calendar: np.ndarray) -> int:
     """The agent whose event comes next; of simultaneous ones the lowest number."""
-    return calendar[_ROOT] & ((1 << calendar[_BITS]) - 1)
+    return agent_of(calendar, calendar[_ROOT])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -103,17 +137,16 @@ def peek_time(calendar: np.ndarray) -> int:
     key = calendar[_ROOT]
     if key >= INFINITY_PS:
         return INFINITY_PS
-    return key >> calendar[_BITS]
+    return time_of(calendar, key)
 
 
 @njit(int64(int64[::1], int64), cache=True, nogil=True)
 def agent_time(calendar: np.ndarray, agent: int) -> int:
     """The time of one agent's next event in picoseconds; INFINITY_PS if it has none."""
-    bits = calendar[_BITS]
-    key = calendar[(1 << bits) + agent]
+    key = calendar[calendar[_LEAVES] + agent]
     if key >= INFINITY_PS:
         return INFINITY_PS
-    return key >> bits
+    return time_of(calendar, key)
 
 
 @njit(int64(int64), cache=True, nogil=True)

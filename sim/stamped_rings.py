@@ -68,10 +68,16 @@ def is_full(memory, ring):
 
 
 @inlined
+def entry_of(memory, ring, number):
+    """Offset of the stamped entry that was pushed after so many others."""
+    return memory[ring + ENTRIES] + STAMPED_WORDS * (number & memory[ring + MASK])
+
+
+@inlined
 def push(memory, ring, stamp, value):
     """Append a stamped entry; the ring must not be full."""
     pushed = memory[ring + PUSHED]
-    entry = memory[ring + ENTRIES] + STAMPED_WORDS * (pushed & memory[ring + MASK])
+    entry = entry_of(memory, ring, pushed)
     memory[entry] = stamp
     memory[entry + 1] = value
     memory[ring + PUSHED] = pushed + 1
@@ -80,8 +86,7 @@ def push(memory, ring, stamp, value):
 @inlined
 def first_entry(memory, ring):
     """Offset of the oldest stamped entry; the ring must not be empty."""
-    slot = memory[ring + POPPED] & memory[ring + MASK]
-    return memory[ring + ENTRIES] + STAMPED_WORDS * slot
+    return entry_of(memory, ring, memory[ring + POPPED])
 
 
 @inlined

@@ -129,7 +129,7 @@ THREAD_WORDS = 32
     SENT,  # by the client
     RETURNED,  # replies in the client's socket
     RECEIVED,  # replies taken by the client
-    READY,  # 1: in its generator's list of ready clients
+    NEXT_MARK,  # what was drawn for the command it sends next
 ) = range(16)
 CLIENT_SHIFT = 4
 CLIENT_WORDS = 1 << CLIENT_SHIFT

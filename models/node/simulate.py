@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from forecache.sim.calendar import horizon_ps
 from forecache.sim.histogram import LatencyHistogram
 
 from . import layout as at
@@ -111,7 +112,7 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     Raises
     ------
     ValueError
-        If there is no such policy or the window is empty.
+        If there is no such policy, or the window is empty or too long.
     RuntimeError
         If the run violates a conservation law: a fault of the program.
     """
@@ -121,6 +122,9 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         raise ValueError(f"the window from {setup.warmup_ps} to {setup.end_ps} ps is empty")
     if setup.io_threads == 1:
         policy = "single_thread"
+    agents = setup.io_threads + setup.generators + at.n_sources(setup)
+    if setup.end_ps >= horizon_ps(agents):
+        raise ValueError(f"{setup.end_ps} ps are more than {agents} agents can be simulated for")
     node = at.new_node(times, setup)
     events = POLICIES[policy](node.memory, node.histogram, node.calendar)
     check_conservation(node)

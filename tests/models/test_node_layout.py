@@ -61,7 +61,7 @@ def test_nothing_overlaps() -> None:
     ]
     assert len(set(thread)) == len(thread)
     assert max(thread) < at.THREAD_WORDS
-    assert at.READY < at.CLIENT_WORDS
+    assert at.NEXT_MARK < at.CLIENT_WORDS
 
 
 def test_rings_and_rows_lie_apart() -> None:

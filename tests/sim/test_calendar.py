@@ -6,12 +6,16 @@ from hypothesis import strategies as st
 
 from forecache.sim.calendar import (
     INFINITY_PS,
+    advance,
+    agent_of,
     agent_time,
     horizon_ps,
     new_calendar,
+    peek,
     peek_agent,
     peek_time,
     schedule,
+    time_of,
 )
 
 # Few values, so that simultaneous events are common, and the ends of the range.
@@ -38,6 +42,26 @@ def test_the_next_event_is_the_smallest_by_time_then_agent(
         assert peek_time(calendar) == expected_ps
         assert peek_agent(calendar) == expected
     assert [agent_time(calendar, agent) for agent in range(n_agents)] == times_ps
+
+
+@given(
+    st.integers(1, 70),
+    st.lists(st.tuples(st.integers(0, 69), st.integers(0, 10**12)), min_size=1, max_size=30),
+)
+def test_advance_gives_the_key_of_the_next_event(
+    n_agents: int, changes: list[tuple[int, int]]
+) -> None:
+    calendar = new_calendar(n_agents)
+    for agent, time_ps in changes:
+        key = advance(calendar, agent % n_agents, time_ps)
+        assert key == peek(calendar)
+        assert time_of(calendar, key) == peek_time(calendar)
+        assert agent_of(calendar, key) == peek_agent(calendar)
+
+
+def test_an_event_that_never_happens_lies_at_the_horizon() -> None:
+    calendar = new_calendar(5)
+    assert time_of(calendar, peek(calendar)) == horizon_ps(5)
 
 
 @pytest.mark.parametrize("n_agents", [1, 2, 3, 64, 65])

@@ -6,14 +6,14 @@ reference execution states them in the order in which the main thread follows th
 
 from numba import njit
 
-from forecache.sim.calendar import INFINITY_PS, peek_agent, peek_time, schedule
+from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
 from forecache.sim.pointer import pointer
 from forecache.sim.stamped_rings import (
+    POPPED,
+    PUSHED,
     capacity,
-    first_stamp,
-    first_value,
+    entry_of,
     length,
-    pop,
     push,
     put,
     take,
@@ -466,31 +466,42 @@ def main_step(m, calendar, now):
 
 
 @inlined
+def end_job(m, calendar, job, now):
+    """An I/O thread's job is done."""
+    client = job >> KIND_BITS
+    kind = job & KIND_MASK
+    if kind == READ_JOB:
+        put(m, at.DONE_READS, client)
+    elif kind == WRITE_JOB:
+        end_write(m, calendar, client, now)
+        put(m, at.DONE_WRITES, client)
+    else:
+        m[at.POLL_STATE] = at.COMPLETED
+    notice(m, calendar, now)
+
+
+@inlined
 def io_step(m, calendar, thread, now):
     """Advance an I/O thread whose present job ends now; returns when the next one ends."""
     me = thread_row(thread)
     ring = me + at.QUEUE
+    popped = m[ring + POPPED]
     if m[me + at.PHASE] == WORKING:
-        job = pop(m, ring)
-        client = job >> KIND_BITS
-        kind = job & KIND_MASK
         m[me + at.PHASE] = LOOKING
-        if kind == READ_JOB:
-            put(m, at.DONE_READS, client)
-        elif kind == WRITE_JOB:
-            end_write(m, calendar, client, now)
-            put(m, at.DONE_WRITES, client)
-        else:
-            m[at.POLL_STATE] = at.COMPLETED
-        notice(m, calendar, now)
-    if length(m, ring) == 0:
+        # A job leaves the ring when it is done.
+        popped += 1
+        m[ring + POPPED] = popped
+        end_job(m, calendar, m[me + at.CLIENT], now)
+    if popped == m[ring + PUSHED]:
         m[me + at.ASLEEP] = 1
         return INFINITY_PS
-    seen = first_stamp(m, ring)
+    entry = entry_of(m, ring, popped)
+    seen = m[entry]
     if seen > now:
         return seen
+    job = m[entry + 1]
     m[me + at.PHASE] = WORKING
-    job = first_value(m, ring)
+    m[me + at.CLIENT] = job
     if job & KIND_MASK == POLL_JOB:
         return work(m, me, now, begin_poll_job(m, now))
     return work(m, me, now, begin_job(m, job))
@@ -508,14 +519,15 @@ def _compiled(sources):
         first_generator = m[at.IO_THREADS]
         first_source = first_generator + m[at.GENERATORS]
         events = 0
+        key = peek(calendar)
         while True:
-            now = peek_time(calendar)
+            now = time_of(calendar, key)
             if now >= m[at.UNTIL_PS]:
                 if m[at.UNTIL_PS] == m[at.END_PS]:
                     break
                 begin_window(m)
                 continue
-            agent = peek_agent(calendar)
+            agent = agent_of(calendar, key)
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent >= first_generator:
@@ -524,7 +536,7 @@ def _compiled(sources):
                 following = io_step(m, calendar, agent, now)
             else:
                 following = main_step(m, calendar, now)
-            schedule(calendar, agent, following)
+            key = advance(calendar, agent, following)
             events += 1
         if m[thread_row(0) + at.PHASE] == SPINNING:
             skip_turns(m, quiet_turn_ps(m), m[at.END_PS] - 1)

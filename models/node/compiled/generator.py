@@ -3,12 +3,10 @@
 from forecache.sim.calendar import INFINITY_PS, schedule
 from forecache.sim.histogram import record
 from forecache.sim.stamped_rings import (
-    ENTRIES,
-    MASK,
     POPPED,
     PUSHED,
-    STAMPED_WORDS,
     capacity,
+    entry_of,
     first_stamp,
     length,
     pop,
@@ -45,26 +43,36 @@ NOTHING = -1
 
 
 @inlined
-def compose(m, client, commands, due_ps):
-    """Draw a client's next commands; returns their bytes.
+def draw_mark(m, number, index):
+    """What a client's command number `index` is: code and quantiles of stall and jitter.
 
-    What is drawn is kept in a mark: the command code and quantiles of the stall, the read's and
-    the write's jitter, all from one address of the random streams.
+    All come from one address of the random streams.
+    """
+    first, second, _, _ = draw4(m[at.SEED], m[at.REPLICATION], number, REQUEST_DRAWS, index)
+    code = m[at.CODE_BY_DRAW + (int(first) >> _DRAW_SHIFT)]
+    return code | ((int(second) & 0xFFFFFF) << at.STALL_DRAW)
+
+
+@inlined
+def compose(m, client, commands, due_ps):
+    """Make a client's next commands; returns their bytes.
+
+    Each mark is drawn one command ahead: nothing waits for it then.
     """
     number = number_of(m, client)
     index = m[client + at.SENT]
     last = index + commands
+    mark = m[client + at.NEXT_MARK]
     size_bytes = 0
     while index < last:
-        first, second, _, _ = draw4(m[at.SEED], m[at.REPLICATION], number, REQUEST_DRAWS, index)
-        code = m[at.CODE_BY_DRAW + (int(first) >> _DRAW_SHIFT)]
-        mark = code | ((int(second) & 0xFFFFFF) << at.STALL_DRAW)
         slot = slot_of(m, client, index)
         m[slot + at.MARK] = mark
         m[slot + at.DUE_PS] = due_ps
         size_bytes += about(m, mark, at.REQUEST_BYTES)
         index += 1
+        mark = draw_mark(m, number, index)
     m[client + at.SENT] = last
+    m[client + at.NEXT_MARK] = mark
     return size_bytes
 
 
@@ -105,18 +113,18 @@ def sending_ps(m, commands, size_bytes):
 def receive_replies(m, me, now):
     """Move replies that have arrived by now into the clients' sockets."""
     wire = me + at.QUEUE
-    entries, mask = m[wire + ENTRIES], m[wire + MASK]
     popped, pushed = m[wire + POPPED], m[wire + PUSHED]
     while popped < pushed:
-        entry = entries + STAMPED_WORDS * (popped & mask)
+        entry = entry_of(m, wire, popped)
         if m[entry] > now:
             break
         popped += 1
         message = m[entry + 1]
         client = message >> at.COUNT_BITS
-        m[client + at.RETURNED] += message & at.COUNT_MASK
-        if not m[client + at.READY]:
-            m[client + at.READY] = 1
+        returned = m[client + at.RETURNED]
+        m[client + at.RETURNED] = returned + (message & at.COUNT_MASK)
+        if returned == m[client + at.RECEIVED]:
+            # It was not in the list: there was nothing to take.
             put(m, me + at.READY_CLIENTS, client)
     m[wire + POPPED] = popped
 
@@ -134,7 +142,6 @@ def take_replies(m, histogram, me, now):
         complete(m, histogram, client, index, done_ps)
         index += 1
     m[client + at.RECEIVED] = last
-    m[client + at.READY] = 0
     m[me + at.CLIENT] = NOTHING
     if not m[at.OPEN_LOOP] and last == m[client + at.SENT]:
         m[me + at.CLIENT] = client
@@ -292,7 +299,8 @@ def start(m, calendar):
         schedule(calendar, first + generator, 0)
         if m[at.OPEN_LOOP]:
             schedule(calendar, first + m[at.GENERATORS] + generator, 0)
-    if not m[at.OPEN_LOOP]:
-        for number in range(m[at.CLIENTS]):
-            client = m[at.CLIENT_ROWS] + (number << at.CLIENT_SHIFT)
+    for number in range(m[at.CLIENTS]):
+        client = m[at.CLIENT_ROWS] + (number << at.CLIENT_SHIFT)
+        m[client + at.NEXT_MARK] = draw_mark(m, number, 0)
+        if not m[at.OPEN_LOOP]:
             push(m, thread_row(m[client + at.GENERATOR]) + at.TASKS, 0, client)

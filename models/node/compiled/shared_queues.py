@@ -7,7 +7,7 @@ reference execution states them in the order in which the main thread follows th
 
 from numba import njit
 
-from forecache.sim.calendar import INFINITY_PS, peek_agent, peek_time, schedule
+from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
 from forecache.sim.pointer import pointer
 from forecache.sim.stamped_rings import first_stamp, is_full, length, pop, push, put, take
 
@@ -448,14 +448,15 @@ def _compiled(sources):
         first_generator = m[at.IO_THREADS]
         first_source = first_generator + m[at.GENERATORS]
         events = 0
+        key = peek(calendar)
         while True:
-            now = peek_time(calendar)
+            now = time_of(calendar, key)
             if now >= m[at.UNTIL_PS]:
                 if m[at.UNTIL_PS] == m[at.END_PS]:
                     break
                 begin_window(m)
                 continue
-            agent = peek_agent(calendar)
+            agent = agent_of(calendar, key)
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent >= first_generator:
@@ -464,7 +465,7 @@ def _compiled(sources):
                 following = io_step(m, calendar, agent, now)
             else:
                 following = main_step(m, calendar, now)
-            schedule(calendar, agent, following)
+            key = advance(calendar, agent, following)
             events += 1
         if m[thread_row(0) + at.PHASE] == SPINNING:
             skip_turns(m, m[at.LOOP_PS], m[at.END_PS] - 1)

@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from forecache.sim.calendar import INFINITY_PS, peek_agent, peek_time, schedule
+from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, time_of
 from forecache.sim.pointer import pointer
 from forecache.sim.stamped_rings import first_stamp, length
 
@@ -116,21 +116,22 @@ def _compiled(sources):
         start(m, calendar)
         first_source = m[at.IO_THREADS] + m[at.GENERATORS]
         events = 0
+        key = peek(calendar)
         while True:
-            now = peek_time(calendar)
+            now = time_of(calendar, key)
             if now >= m[at.UNTIL_PS]:
                 if m[at.UNTIL_PS] == m[at.END_PS]:
                     break
                 begin_window(m)
                 continue
-            agent = peek_agent(calendar)
+            agent = agent_of(calendar, key)
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent > 0:
                 following = generator_step(m, histogram, calendar, agent, now)
             else:
                 following = main_step(m, calendar, now)
-            schedule(calendar, agent, following)
+            key = advance(calendar, agent, following)
             events += 1
         end_window(m)
         m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]

@@ -4,7 +4,7 @@ A client is known by the offset of its row.
 """
 
 from forecache.sim.calendar import schedule
-from forecache.sim.stamped_rings import ENTRIES, MASK, POPPED, PUSHED, STAMPED_WORDS, push
+from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, push
 
 from .. import layout as at
 from ..setup import BIG_ARGUMENT_BYTES, JITTER_ONE
@@ -85,10 +85,9 @@ def receive_requests(m, now):
     """Move what has arrived by now from the wire into the sockets."""
     sockets = m[at.WATCHED_SOCKETS]
     watched = m[at.WATCHED_COUNT]
-    entries, mask = m[at.REQUEST_WIRE + ENTRIES], m[at.REQUEST_WIRE + MASK]
     popped, pushed = m[at.REQUEST_WIRE + POPPED], m[at.REQUEST_WIRE + PUSHED]
     while popped < pushed:
-        entry = entries + STAMPED_WORDS * (popped & mask)
+        entry = entry_of(m, at.REQUEST_WIRE, popped)
         if m[entry] > now:
             break
         popped += 1
