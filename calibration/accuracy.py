@@ -1,11 +1,12 @@
 """How accurate the predictions are: live, on this host, and against published measurements.
 
     python -m forecache.calibration.accuracy live --out docs/accuracy --engine redis-server
+    python -m forecache.calibration.accuracy refit --keep build/bundles
     python -m forecache.calibration.accuracy published --out docs/accuracy
     python -m forecache.calibration.accuracy write --out docs/accuracy
 
 `live` profiles this host, observes each engine, fits it to the points with role fit and predicts
-all. `published` predicts datasets. Both leave JSON files; `write` turns what is there into
+all; `refit` repeats that on the bundles that `live --keep` left. `published` predicts datasets. Both leave JSON files; `write` turns what is there into
 `docs/accuracy.md` and the tables of the README, so that no figure is typed by hand.
 """
 
@@ -24,6 +25,7 @@ from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.sim.errors import ForecacheError
 
+from .bundle import Bundle
 from .calibrate import CPU, THROUGHPUT, calibrate
 from .observe import observe
 from .validate import validate
@@ -67,15 +69,25 @@ def live(out: Path, engines: list[str], design: str, keep: Path | None) -> None:
                 host=host,
                 progress=_say,
             )
-            _, report = calibrate(bundle.path, host=host, progress=_say)
-        report["measured"] = {
-            "date": bundle.manifest.created[:10],
-            "machine": bundle.manifest.machine.model_dump(mode="json"),
-            "design": design,
-            "warnings": bundle.manifest.warnings,
-        }
-        version = ".".join(report["engine"]["version"].split(".")[:2])
-        _write_json(out / f"live-{report['engine']['name']}-{version}.json", report)
+            _write_live(out, bundle)
+
+
+def refit(out: Path, folder: Path) -> None:
+    """Fit and predict kept bundles again, after a change of the model."""
+    for path in sorted(folder.glob("bundle-*")):
+        _write_live(out, Bundle.load(path))
+
+
+def _write_live(out: Path, bundle: Bundle) -> None:
+    _, report = calibrate(bundle.path, progress=_say)
+    report["measured"] = {
+        "date": bundle.manifest.created[:10],
+        "machine": bundle.manifest.machine.model_dump(mode="json"),
+        "design": bundle.manifest.method.design,
+        "warnings": bundle.manifest.warnings,
+    }
+    version = ".".join(report["engine"]["version"].split(".")[:2])
+    _write_json(out / f"live-{report['engine']['name']}-{version}.json", report)
 
 
 def published(out: Path, folder: Path, datasets: list[str]) -> None:
@@ -275,7 +287,7 @@ def write(out: Path, readme: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m forecache.calibration.accuracy")
-    parser.add_argument("what", choices=("live", "published", "write"))
+    parser.add_argument("what", choices=("live", "refit", "published", "write"))
     parser.add_argument("--out", type=Path, default=Path("docs/accuracy"))
     parser.add_argument("--engine", action="append", default=[], help="binary to observe as well")
     parser.add_argument("--design", default="quick", choices=("quick", "full"))
@@ -286,6 +298,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if given.what == "live":
             live(given.out, [EMBEDDED, *given.engine], given.design, given.keep)
+        elif given.what == "refit":
+            refit(given.out, given.keep or Path("build/bundles"))
         elif given.what == "published":
             published(given.out, given.datasets, list(DATASETS))
         else:

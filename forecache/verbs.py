@@ -207,9 +207,7 @@ def calibrate(
     from forecache.calibration.calibrate import calibrate as run
     from forecache.hwprofiles import load_host
 
-    return run(
-        Path(bundle), host=None if host is None else load_host(str(host)), progress=progress
-    )
+    return run(Path(bundle), host=None if host is None else load_host(str(host)), progress=progress)
 
 
 def study(

@@ -112,7 +112,8 @@ def command_structures(
             s.name,
             s.lines_per_key,
             s.touches * work.touch_scale,
-            s.followers,
+            # A SET releases the old value without reading it to its end.
+            s.followers if kind.command == "get" else 0.0,
             s.prefetched and not (lone and s.name == "value"),
         )
         for s in lines
