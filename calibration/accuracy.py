@@ -6,8 +6,9 @@
     python -m forecache.calibration.accuracy write --out docs/accuracy
 
 `live` profiles this host, observes each engine, fits it to the points with role fit and predicts
-all; `refit` repeats that on the bundles that `live --keep` left. `published` predicts datasets. Both leave JSON files; `write` turns what is there into
-`docs/accuracy.md` and the tables of the README, so that no figure is typed by hand.
+all; `refit` repeats that on the bundles that `live --keep` left. `published` predicts datasets.
+They leave JSON files; `write` turns what is there into `docs/accuracy.md` and the tables of the
+README, so that no figure is typed by hand.
 """
 
 from __future__ import annotations
