@@ -10,7 +10,9 @@ from pathlib import Path
 
 from numba import njit
 
-inlined = njit(forceinline=True, error_model="numpy")
+inlined = njit(
+    forceinline=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
 """For functions that only other compiled functions call: they leave nothing in the cache."""
 
 _NODE = Path(__file__).resolve().parent.parent
