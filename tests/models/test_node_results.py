@@ -7,6 +7,7 @@ import pytest
 
 from forecache.models.node import POLICIES, NodeResult, layout, simulate_node, warm_up_compiler
 from forecache.models.node import layout as at
+from forecache.models.node.compiled.inline import sources_digest
 from forecache.models.node.conservation import check_conservation
 from forecache.models.node.sample import sample_setup, sample_times
 
@@ -89,6 +90,14 @@ def test_a_run_repeats_and_replications_differ(policy: str) -> None:
     np.testing.assert_array_equal(first.series, again.series)
     assert simulate(policy, replication=1).latency != first.latency
     assert simulate(policy, seed=2).latency != first.latency
+
+
+def test_the_code_that_ran_is_of_these_sources(policy: str) -> None:
+    """A cached compilation of other sources would give other results, silently."""
+    io_threads = 1 if policy == "single_thread" else 2
+    node = at.new_node(sample_times(), sample_setup(io_threads=io_threads))
+    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    assert node.memory[at.SOURCES_DIGEST] == sources_digest()
 
 
 def marks(policy: str, io_threads: int) -> np.ndarray:

@@ -11,10 +11,8 @@ from forecache.sim.pointer import pointer
 from forecache.sim.stamped_rings import (
     POPPED,
     PUSHED,
-    capacity,
     entry_of,
     length,
-    push,
     put,
     take,
 )
@@ -22,6 +20,16 @@ from forecache.sim.stamped_rings import (
 from .. import layout as at
 from .generator import generator_step, source_step, start
 from .inline import inlined, sources_digest
+from .job_rings import (
+    adjust_threads,
+    has_room,
+    least_room,
+    send_job,
+    send_read,
+    send_write,
+    thread_for,
+    try_send_write,
+)
 from .main_thread import (
     KIND_BITS,
     KIND_MASK,
@@ -47,7 +55,6 @@ from .main_thread import (
     begin_poll_job,
     end_turn,
     poll_step,
-    set_active,
     skip_turns,
     take_pending_write,
 )
@@ -56,7 +63,6 @@ from .sockets import (
     end_write,
     execute_commands,
     next_event,
-    number_of,
     read_socket,
     thread_row,
     work,
@@ -71,99 +77,6 @@ from .window import begin_window, end_window
     SENT_REST,
 ) = range(OWN_PHASES, OWN_PHASES + 11)
 # fmt: on
-
-# A client's `SERVED_BY` packs the thread and among how many active ones it was chosen.
-_ACTIVE_SHIFT = 16
-_THREAD_MASK = (1 << _ACTIVE_SHIFT) - 1
-
-
-@inlined
-def jobs_of(thread):
-    """The job ring of an I/O thread."""
-    return thread_row(thread) + at.QUEUE
-
-
-@inlined
-def thread_for(m, client):
-    """The I/O thread that gets a client's job: the one it still has a job with, else by number."""
-    served_by = m[client + at.SERVED_BY]
-    active = m[at.ACTIVE_THREADS]
-    if served_by >> _ACTIVE_SHIFT != active and not m[client + at.JOBS] & (at.READING | at.WRITING):
-        served_by = (number_of(m, client) % (active - 1) + 1) | (active << _ACTIVE_SHIFT)
-        m[client + at.SERVED_BY] = served_by
-    return served_by & _THREAD_MASK
-
-
-@inlined
-def has_room(m, thread):
-    """Whether the job ring takes another job: one slot always stays empty."""
-    return length(m, jobs_of(thread)) < capacity(m, jobs_of(thread)) - 1
-
-
-@inlined
-def send_job(m, calendar, thread, job, now):
-    """Put a job into a thread's ring; a thread that spins sees it one hand-over later."""
-    row = thread_row(thread)
-    seen = max(now + m[at.HANDOVER_PS], m[row + at.AVAILABLE_PS])
-    push(m, row + at.QUEUE, seen, job)
-    if m[row + at.ASLEEP]:
-        m[row + at.ASLEEP] = 0
-        schedule(calendar, thread, seen)
-
-
-@inlined
-def send_read(m, calendar, client, now):
-    """Give a readable client to an I/O thread."""
-    thread = thread_for(m, client)
-    m[client + at.JOBS] |= at.READING
-    m[at.READS_IN_FLIGHT] += 1
-    send_job(m, calendar, thread, (client << KIND_BITS) | READ_JOB, now)
-
-
-@inlined
-def send_write(m, calendar, client, now):
-    """Give a client's replies to an I/O thread."""
-    thread = thread_for(m, client)
-    m[client + at.JOBS] |= at.WRITING
-    m[at.WRITES_IN_FLIGHT] += 1
-    send_job(m, calendar, thread, (client << KIND_BITS) | WRITE_JOB, now)
-
-
-@inlined
-def try_send_write(m, calendar, client, now):
-    """Hand a client's replies to an I/O thread, or leave them for the pending writes."""
-    nothing = m[client + at.EXECUTED] == m[client + at.WRITTEN]
-    if nothing or m[client + at.JOBS] & at.WRITING:
-        return
-    if m[at.ACTIVE_THREADS] > 1:
-        if has_room(m, thread_for(m, client)):
-            send_write(m, calendar, client, now)
-            return
-        m[at.REFUSED_JOBS] += 1
-    add_pending_write(m, client)
-
-
-@inlined
-def adjust_threads(m, events, increase_only, now):
-    """Activate one thread per `events-per-io-thread` events; returns how many changed."""
-    per_thread = m[at.EVENTS_PER_IO_THREAD]
-    target = events + 1 if per_thread == 0 else events // per_thread
-    target = max(1, min(target, m[at.IO_THREADS]))
-    active = m[at.ACTIVE_THREADS]
-    before = active
-    while active < target:
-        row = thread_row(active)
-        # A thread spins for a while before it sleeps on its mutex.
-        if now - m[row + at.STOPPED_PS] > m[at.SPIN_PS]:
-            m[row + at.AVAILABLE_PS] = now + m[at.THREAD_WAKE_PS]
-        active += 1
-    if not increase_only:
-        while active > target and length(m, jobs_of(active - 1)) == 0:
-            active -= 1
-            m[thread_row(active) + at.STOPPED_PS] = now
-    if active != before:
-        set_active(m, active, now)
-    return abs(active - before)
 
 
 @inlined
@@ -225,15 +138,6 @@ def begin_reading_pass(m, again, now):
     m[me + at.AGAIN] = again
     m[me + at.PHASE] = SCANNED_READS
     return now + m[at.SCAN_PS] * m[at.READS_IN_FLIGHT]
-
-
-@inlined
-def least_room(m):
-    """The room that the fullest job ring has left."""
-    least = m[at.JOB_CAPACITY]
-    for thread in range(1, m[at.ACTIVE_THREADS]):
-        least = min(least, capacity(m, jobs_of(thread)) - 1 - length(m, jobs_of(thread)))
-    return least
 
 
 @inlined
