@@ -7,13 +7,15 @@ which is part of the cache's key.
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from numba import njit
 
-inlined = njit(
+inlined: Any = njit(  # type: ignore[call-overload]
     forceinline=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
 )
-"""For functions that only other compiled functions call: they leave nothing in the cache."""
+"""For functions that only other compiled functions call: they leave nothing in the cache, and
+wrappers to call them from Python, which Numba's type hints don't know of, are not made."""
 
 _NODE = Path(__file__).resolve().parent.parent
 _SIM = ("calendar", "histogram", "pointer", "stamped_rings", "streams")
