@@ -12,11 +12,9 @@ from .predict import Prediction
 from .scenario import Scenario, UniformSizes, Workload, Zipf
 
 KNEE = 0.95
-"""The knee is the first setting that reaches this share of the best throughput."""
-
-GOOD_ENOUGH = 0.97
-"""The fewest threads that reach this share of the best are recommended: every further one costs a
-core for less than the model can tell apart."""
+"""The knee is the first setting that reaches this share of the best throughput. Among settings that
+meet the SLO it is the one recommended: every further thread costs a core for less than the model
+can tell apart."""
 
 BENCHMARK_REQUESTS = 20_000_000
 BENCHMARK_SECONDS = 60
@@ -55,7 +53,7 @@ def recommendation_of(
     best = max(throughput[i] for i in candidates)
     knee = next(i for i in inside if throughput[i] >= KNEE * max(throughput[j] for j in inside))
     if meets:
-        chosen = next(i for i in candidates if throughput[i] >= GOOD_ENOUGH * best)
+        chosen = next(i for i in candidates if throughput[i] >= KNEE * best)
     else:
         chosen = min(candidates, key=lambda i: _slo_excess(predictions[i]))
     prediction, point = predictions[chosen], points[chosen]
@@ -187,7 +185,7 @@ def _measure_next(prediction: Prediction) -> str:
                 "(forecache profile)"
             )
         return "repeat the observation on a quiet machine, with more repetitions (--design full)"
-    return "run the benchmark command below once: it checks the model where you need it"
+    return "run the benchmark command given here once: it checks the model where you need it"
 
 
 def _configuration(prediction: Prediction) -> str:
