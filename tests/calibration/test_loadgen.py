@@ -92,7 +92,8 @@ def test_think_time_bounds_the_throughput(engine: EngineProcess) -> None:
     # Ten clients, each at most every 5 ms; slower by the latency.
     expected = 10 / (5e-3 + result.mean_ms / 1e3)
     assert result.throughput_rps <= 2000 * 1.03
-    assert result.throughput_rps == pytest.approx(expected, rel=0.15)
+    # Loose, because a busy machine lets the generator's thread wait as well.
+    assert result.throughput_rps == pytest.approx(expected, rel=0.3)
 
 
 def test_open_loop_keeps_its_rate_and_counts_stalls(engine: EngineProcess) -> None:

@@ -1,5 +1,6 @@
 """What goes wrong ends in one line on standard error and a defined exit code."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -225,6 +226,8 @@ def test_signals_let_the_work_clean_up(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A runner in the background hands down an ignored SIGINT.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

@@ -1,5 +1,6 @@
 """With a real engine: what is stopped in the middle leaves nothing behind."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -45,6 +46,8 @@ def test_observe_stopped_in_the_middle(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A runner in the background hands down an ignored SIGINT.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
     servers: list[int] = []

@@ -222,7 +222,7 @@ def test_a_set_waits_for_the_value_it_replaces() -> None:
     case = scenario(keys=10**8)
     work = ENGINE.engine_work({"value_touches": 1.0, "touch_scale": 0.5})
     waits = {
-        command: command_memory(CommandKind(command, 512, 1.0), case, ENGINE, work, SPEED)
+        command: command_memory(CommandKind(command, 16, 1.0), case, ENGINE, work, SPEED)
         for command in ("get", "set")
     }
     added = waits["set"].stall_ns.mean() - waits["get"].stall_ns.mean()
