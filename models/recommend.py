@@ -150,6 +150,8 @@ def _why_not(
         if limit == "none":
             return "reaches less, without any station being saturated"
         return f"{limit} are the limit" if limit.endswith("s") else f"the {limit} is the limit"
+    if point["active_threads"] <= mine_point["active_threads"]:
+        return "the engine leaves the further threads stopped"
     if loss > 0.01:
         return f"loses throughput: {threads} more thread{'s' * (threads > 1)} to hand work to"
     return f"{threads} more core{'s' * (threads > 1)} busy for no throughput worth having"
@@ -212,6 +214,7 @@ def benchmark_command(scenario: Scenario) -> str:
     workload = scenario.workload
     threads = scenario.generator_threads
     plain = isinstance(workload.value_bytes, int) and workload.popularity == "uniform"
+    plain = plain and not scenario.load_generator.tool.startswith("memtier")
     if plain and workload.get_fraction in (0.0, 1.0) and workload.rate_rps is None:
         where = "-s SOCKET" if scenario.transport == "unix_socket" else "-h HOST -p 6379"
         load = (

@@ -75,6 +75,7 @@ def made_up(
                 "bottleneck": "none",
                 "next_bottleneck": {"name": "main thread", "at_rps": 2 * throughput},
                 "verdict": "STABLE",
+                "active_threads": threads,
                 "warnings": [],
                 **(points or {}).get(threads, {}),
             }
@@ -324,3 +325,9 @@ def test_a_load_curve_of_pipelines_starts_from_what_single_requests_allow() -> N
     direct = load_curve(system, alone, offered[-1] / 1.03)
     assert [point["offered_rps"] for point in direct] == pytest.approx(offered)
     assert curve[0]["p99_ms"]["value"] < curve[-1]["p99_ms"]["value"]
+
+
+def test_threads_the_engine_leaves_stopped_cost_no_cores() -> None:
+    answer = made_up({4: 1e6, 8: 1.01e6}, points={8: {"active_threads": 4}})
+    [other] = answer["regret"]
+    assert other["why_not"] == "the engine leaves the further threads stopped"
