@@ -45,8 +45,6 @@ def simulate(
     ------
     InputError
         When the scenario, or a profile it names, can't be read.
-    OutOfRangeError
-        When the model has no data for what is asked.
     """
     from forecache.models.answers import simulate as run
 
@@ -67,7 +65,7 @@ def recommend(
 
     Raises
     ------
-    InputError, OutOfRangeError
+    InputError
         As `simulate`.
     InfeasibleError
         When no setting meets the scenario's `slo`.
@@ -241,7 +239,7 @@ def study(
 
     Raises
     ------
-    InputError, InfeasibleError, OutOfRangeError, EngineError
+    InputError, InfeasibleError, EngineError
         As the verbs it is made of.
     """
     from forecache.reports.study import study as run

@@ -23,12 +23,6 @@ class InfeasibleError(ForecacheError):
     exit_code = 3
 
 
-class OutOfRangeError(ForecacheError):
-    """A prediction was asked for outside the range where the model has data."""
-
-    exit_code = 4
-
-
 class EngineError(ForecacheError):
     """An engine or another target could not be started or reached."""
 

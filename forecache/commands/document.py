@@ -15,7 +15,7 @@ from forecache.cli import (
     EXIT_PIPE_CLOSED,
     EXIT_TERMINATED,
 )
-from forecache.sim.errors import EngineError, InfeasibleError, InputError, OutOfRangeError
+from forecache.sim.errors import EngineError, InfeasibleError, InputError
 
 from . import COMMANDS
 from .options import examples
@@ -38,7 +38,6 @@ EXIT_CODES = [
         "bad input: an option, a file or a field of it; the message names it and what is valid",
     ),
     (InfeasibleError.exit_code, "nothing satisfies the request, such as an SLO no setting meets"),
-    (OutOfRangeError.exit_code, "a prediction outside the range where the model has data"),
     (EngineError.exit_code, "an engine did not start, or stopped answering"),
     (EXIT_INTERRUPTED, "interrupted with Ctrl-C; engines were stopped, nothing half-written"),
     (EXIT_PIPE_CLOSED, "the reader of the output went away, as in `forecache … | head -1`"),

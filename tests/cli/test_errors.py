@@ -18,7 +18,6 @@ from forecache.sim.errors import (
     ForecacheError,
     InfeasibleError,
     InputError,
-    OutOfRangeError,
 )
 
 
@@ -44,7 +43,6 @@ def raising(error: BaseException) -> Any:
     [
         (InputError("a.yaml: field 'keys': found -3; valid is a positive number."), 2),
         (InfeasibleError("no setting meets p99 0.1 ms"), 3),
-        (OutOfRangeError("pipeline 5000 is beyond what was observed (64)"), 4),
         (EngineError("valkey-server did not start"), 5),
         (ForecacheError("something else"), 1),
         (FileNotFoundError(2, "No such file or directory", "x.yaml"), 2),
