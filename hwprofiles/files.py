@@ -10,6 +10,7 @@ import tempfile
 import types
 import typing
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +39,15 @@ class _UniqueKeyLoader(_SafeLoader):
                 seen.add(key)
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return mapping
+
+
+def shipped(package: str, folder: str) -> dict[str, Path]:
+    """The YAML files a package ships in a folder, by name without the ending."""
+    return {
+        entry.name.removesuffix(".yaml"): Path(str(entry))
+        for entry in (resources.files(package) / folder).iterdir()
+        if entry.name.endswith(".yaml")
+    }
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from importlib import resources
-from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from forecache.hwprofiles.files import did_you_mean, parse, read_yaml
+from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.sim.errors import InputError
 
@@ -209,18 +207,9 @@ def check_leaf(name: str, leaf: Quantity, sources: Mapping[str, Source]) -> None
         raise ValueError(f"a source listed in this file ({name}: {leaf.source!r})")
 
 
-def _shipped() -> dict[str, Path]:
-    folder = resources.files("forecache.models") / "engines"
-    return {
-        entry.name.removesuffix(".yaml"): Path(str(entry))
-        for entry in folder.iterdir()
-        if entry.name.endswith(".yaml")
-    }
-
-
 def list_engines() -> list[EngineProfile]:
     """All shipped engine profiles, by id."""
-    return [load_engine(name) for name in sorted(_shipped())]
+    return [load_engine(name) for name in sorted(shipped("forecache.models", "engines"))]
 
 
 def load_engine(name: str, version: str | None = None) -> EngineProfile:
@@ -241,17 +230,17 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
                 "profile of."
             )
         return profile
-    shipped = _shipped()
-    if name in shipped and version is None:
-        return parse(EngineProfile, read_yaml(shipped[name]), file=f"models/engines/{name}.yaml")
+    files = shipped("forecache.models", "engines")
+    if name in files and version is None:
+        return parse(EngineProfile, read_yaml(files[name]), file=f"models/engines/{name}.yaml")
     profiles = [
         parse(EngineProfile, read_yaml(path), file=f"models/engines/{key}.yaml")
-        for key, path in sorted(shipped.items())
+        for key, path in sorted(files.items())
     ]
     known = sorted({profile.engine for profile in profiles})
     same = [profile for profile in profiles if profile.engine == name or profile.id == name]
     if not same:
-        hint = did_you_mean(name, [*known, *shipped])
+        hint = did_you_mean(name, [*known, *files])
         raise InputError(
             f"engine: found {name!r}; valid is an engine ({', '.join(known)}), a profile id or "
             f"the path of a profile file: {hint}"

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from importlib import resources
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from forecache.hwprofiles.files import did_you_mean, parse, read_yaml
+from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.sim.errors import InputError
 
@@ -85,24 +83,15 @@ class GeneratorProfile(BaseModel):
         }
 
 
-def _shipped() -> dict[str, Path]:
-    folder = resources.files("forecache.models") / "generators"
-    return {
-        entry.name.removesuffix(".yaml"): Path(str(entry))
-        for entry in folder.iterdir()
-        if entry.name.endswith(".yaml")
-    }
-
-
 def list_generators() -> list[GeneratorProfile]:
     """All shipped load generators, by id."""
-    return [load_generator(name) for name in sorted(_shipped())]
+    return [load_generator(name) for name in sorted(shipped("forecache.models", "generators"))]
 
 
 def load_generator(name: str) -> GeneratorProfile:
     """A load generator by the tool's name; `InputError` if nobody knows it."""
-    shipped = _shipped()
+    files = shipped("forecache.models", "generators")
     key = name.replace("_", "-")
-    if key not in shipped:
-        raise InputError(f"load_generator.tool: found {name!r}; {did_you_mean(key, shipped)}")
-    return parse(GeneratorProfile, read_yaml(shipped[key]), file=f"models/generators/{key}.yaml")
+    if key not in files:
+        raise InputError(f"load_generator.tool: found {name!r}; {did_you_mean(key, files)}")
+    return parse(GeneratorProfile, read_yaml(files[key]), file=f"models/generators/{key}.yaml")
