@@ -13,8 +13,15 @@ class Terminal(io.StringIO):
         return True
 
 
-class Closed(io.StringIO):
+class Closed(Terminal):
+    """A terminal that went away; it counts what is still sent to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attempts = 0
+
     def write(self, text: str) -> int:
+        self.attempts += 1
         raise BrokenPipeError(text)
 
 
@@ -56,7 +63,10 @@ def test_a_terminal_shows_every_step_on_one_line_and_leaves_it_empty() -> None:
 
 
 def test_work_goes_on_when_nobody_listens() -> None:
-    progress = Progress(Closed())
+    stream = Closed()
+    progress = Progress(stream)
     progress("measuring")
     progress("fitting")
+    assert stream.attempts == 2, "both steps were tried, and neither stopped the work"
     progress.close()
+    assert stream.attempts == 2, "there is no line to clear on a terminal that went away"
