@@ -69,9 +69,7 @@ def validate(
         The dataset or a profile can't be read.
     """
     dataset, cases = load_dataset(path)
-    systems = [
-        _system(case.scenario, host=host, engine=engine, path=path) for case in cases
-    ]
+    systems = [_system(case.scenario, host=host, engine=engine, path=path) for case in cases]
     paired = list(zip(cases, systems, strict=True))
     calibration = [
         pair
