@@ -17,7 +17,10 @@ setup(
     packages=packages,
     package_dir=package_dir,
     # Catalogue entries, engine profiles and report templates are data of their room.
-    package_data={"": ["py.typed", "*.yaml", "**/*.yaml", "**/*.jinja", "**/*.css"]},
+    package_data={
+        "": ["py.typed"]
+        + [f"**/*.{suffix}" for suffix in ("yaml", "jsonl", "gz", "jinja", "css", "md")]
+    },
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
 )

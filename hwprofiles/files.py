@@ -249,7 +249,8 @@ def _fields_at(model: type[BaseModel], path: Iterable[str | int]) -> set[str]:
                 below += _models_in(field.annotation)
         # An index or a free key stays among the models found for its container.
         models = below or models
-    return {name for candidate in models for name in candidate.model_fields}
+    fields = [item for candidate in models for item in candidate.model_fields.items()]
+    return {field.alias or name for name, field in fields}
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

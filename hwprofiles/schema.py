@@ -5,6 +5,7 @@ Work is a property of an engine and lives elsewhere; a profile knows only the ho
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -117,8 +118,11 @@ class Captured(_Group):
 class HostSpeed:
     """A host as plain numbers, ready for compiled code; units are in the names.
 
-    `cores` counts the CPUs the operating system can run threads on, which is twice the physical
-    cores where there are two threads per core. Unknown prices are nan.
+    `walk_curve` has (bytes, ns) pairs of the page walk of a random access by size of the region,
+    where a capture measured it. `interruptions` has (us, interruptions a second and core that last
+    at least so long) pairs; none where nothing was measured. `cores` counts the CPUs the operating
+    system can run threads on, which is twice the physical cores where there are two threads per
+    core. Unknown prices are nan.
     """
 
     host_id: str
@@ -153,6 +157,9 @@ class HostSpeed:
     network_packets_per_s: float
     price_usd_per_hour: float
     memory_gib: float
+    l3_fills_per_us: float = 0.0
+    walk_curve: tuple[tuple[float, float], ...] = ()
+    interruptions: tuple[tuple[float, float], ...] = ()
     threads_per_core: int = 1
     busy_sibling_speed: float = 1.0
 
@@ -172,6 +179,7 @@ _DIRECT = {
     "tlb_walk_ns": "tlb.walk_ns",
     "parallel_misses": "parallel_misses",
     "core_to_core_ns": "core_to_core_ns",
+    "l3_fills_per_us": "l3_fills_per_us",
     **{name: f"kernel.{name}" for name in Kernel.model_fields},
     "network_gbit_per_s": "network.bandwidth_gbit_per_s",
     "network_one_way_us": "network.one_way_us",
@@ -188,7 +196,12 @@ class HostProfile(_Group):
     `user_ipc` is instructions per cycle of engine user code whose data is in the first two cache
     levels; what it waits for beyond them is counted apart, by the caches and `dram`.
     `latency_curve` (captured hosts) is ns per dependent load by working set in bytes, on small
-    pages. `raw` (captured hosts) keeps every repetition.
+    pages. `walk_curve` (captured hosts) is what random accesses to a region of so many bytes take
+    longer on small pages than on huge ones. `interruptions` (captured hosts) is how often a second
+    something else takes a busy core away from its thread for at least so many microseconds: timer
+    ticks, interrupts, the hypervisor, other programs. `l3_fills_per_us` is how many lines a
+    microsecond others bring into the shared last-level cache: the neighbours of a virtual machine;
+    none where nothing is said. `raw` (captured hosts) keeps every repetition.
     """
 
     id: str
@@ -211,6 +224,9 @@ class HostProfile(_Group):
     memory_gib: Quantity
     price_usd_per_hour: Quantity | None = None
     latency_curve: Curve | None = None
+    walk_curve: Curve | None = None
+    interruptions: Curve | None = None
+    l3_fills_per_us: Quantity | None = None
     captured: Captured | None = None
     raw: dict[str, Any] | None = None
 
@@ -223,6 +239,7 @@ class HostProfile(_Group):
             if leaf.source is not None and leaf.source not in self.sources:
                 known = did_you_mean(leaf.source, self.sources)
                 raise ValueError(f"a source listed in this file ({path}: {leaf.source!r}; {known})")
+        _check_interruptions(self.interruptions)
         values = self.values()
         for path, quantity in self.quantities():
             if quantity.best <= 0.0:
@@ -281,15 +298,26 @@ class HostProfile(_Group):
         numbers["cores"] = leaves["topology.cores"] * threads_per_core
         numbers["threads_per_core"] = threads_per_core
         numbers["tlb_reach_bytes"] = leaves["tlb.l2_entries"] * leaves["tlb.page_bytes"]
-        known = {field.name for field in fields(HostSpeed)} - {"host_id"}
+        known = {field.name for field in fields(HostSpeed)} - {
+            "host_id",
+            "walk_curve",
+            "interruptions",
+        }
         for name, value in (values or {}).items():
             if name not in known:
                 raise InputError(
                     f"host {self.id}: no speed is called {name!r}; {did_you_mean(name, known)}"
                 )
             numbers[name] = value
+        curves = {
+            name: () if curve is None else tuple(sorted(curve.points))
+            for name, curve in (
+                ("walk_curve", self.walk_curve),
+                ("interruptions", self.interruptions),
+            )
+        }
         counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
-        return HostSpeed(host_id=self.id, **counts, **numbers)  # type: ignore[arg-type]
+        return HostSpeed(host_id=self.id, **curves, **counts, **numbers)  # type: ignore[arg-type]
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) by `HostSpeed` field, for the leaves that have a range.
@@ -310,6 +338,19 @@ class HostProfile(_Group):
                 entries.high * page,
             )
         return ranges
+
+
+def _check_interruptions(curve: Curve | None) -> None:
+    """Durations above zero, and rates that fall with them."""
+    if curve is None:
+        return
+    points = sorted(curve.points)
+    durations = [duration_us for duration_us, _ in points]
+    rates = [rate for _, rate in points]
+    if durations[0] <= 0.0 or len(set(durations)) < len(durations):
+        raise ValueError("interruptions of different durations above zero")
+    if rates[-1] < 0.0 or any(later > rate for rate, later in pairwise(rates)):
+        raise ValueError("interruptions whose rates are not negative and don't rise with duration")
 
 
 def _walk(group: BaseModel, prefix: str) -> Iterator[tuple[str, Origin]]:

@@ -182,6 +182,19 @@ class LatencyHistogram:
         merged.counts[_MAX] = max(self.max_ps, other.max_ps)
         return merged
 
+    def since(self, earlier: LatencyHistogram) -> LatencyHistogram:
+        """What was recorded after an earlier copy of this histogram.
+
+        Its largest value is known to its bucket only: the upper bound of that.
+        """
+        later = LatencyHistogram(self.counts - earlier.counts)
+        total = self.sum_ps - earlier.sum_ps
+        later.counts[_SUM_LOW], later.counts[_SUM_HIGH] = total % _CARRY, total // _CARRY
+        occupied = np.flatnonzero(later.counts[:N_BUCKETS])
+        upper = bucket_bounds_ps(int(occupied[-1]))[1] if len(occupied) else 0.0
+        later.counts[_MAX] = min(self.max_ps, math.ceil(upper))
+        return later
+
     def to_dict(self) -> dict[str, Any]:
         """A sparse, JSON-able form: `counts` maps bucket numbers to counts."""
         occupied = np.flatnonzero(self.counts[:N_BUCKETS])

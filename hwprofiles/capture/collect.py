@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from . import cores, memory, sockets
 from .machine import CacheFacts, Machine
 from .summary import rounded
@@ -22,6 +24,11 @@ _SLEEPERS_A_ROUND = 3
 # A run of messages to a sleeper in which fewer met it asleep says nothing.
 _FEWEST_SLEEPS = 10
 _MIB = 1024 * 1024
+# Regions of random loads: from where a second-level TLB ends to the heap of a large engine.
+_REGIONS = tuple(_MIB * 2**power for power in range(7, 13))
+INTERRUPTIONS_US = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_WATCH_S = 1.0
+_PAUSES_MS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 @dataclass
@@ -36,11 +43,21 @@ class Collected:
         By `small_pages` or `huge_pages`, then by working set in bytes, ns per dependent load.
     parallel_ns
         By number of chains at once, ns per load over the largest working set.
+    region_ns
+        By size of a region in bytes, ns per random load on small pages.
+    survival_ns
+        By pause in ms, ns per load of lines of the last-level cache that nobody touched meanwhile.
+    interruptions_per_s
+        By duration in us, how often a second a busy CPU was taken away for at least so long: a
+        sample for each CPU and round.
     """
 
     short: dict[str, list[float]] = field(default_factory=dict)
     latency_ns: dict[str, dict[int, list[float]]] = field(default_factory=dict)
     parallel_ns: dict[int, list[float]] = field(default_factory=dict)
+    region_ns: dict[int, list[float]] = field(default_factory=dict)
+    survival_ns: dict[float, list[float]] = field(default_factory=dict)
+    interruptions_per_s: dict[int, list[float]] = field(default_factory=dict)
 
     def add(self, name: str, samples: list[float]) -> None:
         """Append samples to those a name has."""
@@ -56,6 +73,7 @@ class Collected:
             **{name: [rounded(item) for item in values] for name, values in self.short.items()},
             **{f"latency_ns_{pages}": rows(curve) for pages, curve in self.latency_ns.items()},
             "parallel_ns_per_load": rows(self.parallel_ns),
+            "interruptions_per_s": rows(self.interruptions_per_s),
         }
 
 
@@ -69,6 +87,12 @@ def collect(machine: Machine, say: Callable[[str], None]) -> Collected:
             _short_round(machine, found)
             say(f"latency of caches and memory by working set {of}")
             _memory_round(machine, found, last=session == _ROUNDS - 1)
+            _survival_round(machine, found)
+            if machine.pair is not None and machine.usable_cpus > 1:
+                say(f"interruptions of busy cores {of}")
+                _interruptions(machine.pair, found)
+        say("page walks of large regions")
+        _regions(machine, found)
     return found
 
 
@@ -90,8 +114,7 @@ def pin(cpu: int) -> None:
 
 def _largest_bytes(machine: Machine) -> int:
     """A working set no cache holds, within what memory allows."""
-    last_cache = machine.caches.get(3, CacheFacts(32 * _MIB, 64, 1)).size_bytes
-    wanted = min(max(256 * _MIB, 8 * last_cache), 512 * _MIB)
+    wanted = min(max(256 * _MIB, 8 * _last_cache_bytes(machine)), 512 * _MIB)
     return max(16 * _MIB, min(wanted, machine.available_bytes // 6))
 
 
@@ -119,6 +142,41 @@ def _memory_round(machine: Machine, found: Collected, *, last: bool) -> None:
                 found.add("bandwidth_gb_per_s", memory.bandwidth_samples(buffer, cpus, pin))
         finally:
             buffer.close()
+
+
+def _last_cache_bytes(machine: Machine) -> int:
+    return machine.caches.get(3, CacheFacts(32 * _MIB, 64, 1)).size_bytes
+
+
+def _regions(machine: Machine, found: Collected) -> None:
+    """Random loads over regions as large as an engine's heap."""
+    sizes = [size for size in _REGIONS if size <= machine.available_bytes // 4]
+    lines = 2 * _last_cache_bytes(machine) // memory.LINE_BYTES
+    for size in sizes:
+        buffer = memory.Buffer(size, huge=False)
+        try:
+            found.region_ns[size] = memory.region_samples(buffer, size, lines=lines)
+        finally:
+            buffer.close()
+
+
+def _survival_round(machine: Machine, found: Collected) -> None:
+    """How long lines stay in the last cache."""
+    size = _last_cache_bytes(machine) // 8
+    buffer = memory.Buffer(size, huge=True)
+    try:
+        for pause_ms, sample in memory.survival_samples(buffer, size, _PAUSES_MS).items():
+            found.survival_ns.setdefault(pause_ms, []).append(sample)
+    finally:
+        buffer.close()
+
+
+def _interruptions(pair: tuple[int, int], found: Collected) -> None:
+    """What takes busy CPUs away, by how long it does."""
+    for gaps_ns in cores.interruption_samples(pair, pin, duration_s=_WATCH_S):
+        for us in INTERRUPTIONS_US:
+            rate = float(np.count_nonzero(gaps_ns >= 1000 * us)) / _WATCH_S
+            found.interruptions_per_s.setdefault(us, []).append(rate)
 
 
 def _short_round(machine: Machine, found: Collected) -> None:

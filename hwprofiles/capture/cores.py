@@ -1,7 +1,7 @@
-"""What the cores do on their own: clock, core-to-core transfers, the cheapest system call."""
+"""What the cores do on their own: clock, transfers, the cheapest system call, interruptions."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
@@ -18,6 +18,9 @@ from .libc import (
 
 _OPERATIONS_PER_ROUND = 16
 _PATIENCE = 200_000_000  # attempts: some seconds
+SHORTEST_GAP_NS = 5_000
+"""Two looks at the clock lie tens of nanoseconds apart; a cache miss or two is no interruption."""
+_MOST_GAPS_PER_S = 200_000  # a gap lasts at least 5 us
 
 
 @numba.njit(
@@ -125,3 +128,48 @@ def core_to_core_samples(
     for thread in threads:
         thread.join()
     return [float(ns) / (2 * round_trips) for ns in elapsed[0] if ns > 0]
+
+
+@numba.njit(types.int64(types.int64, types.int64, types.int64[::1]), cache=True, nogil=True)
+def watch_clock(duration_ns: int, shortest_ns: int, gaps_ns: Any) -> int:
+    """Read the clock back to back for a time and note gaps of at least `shortest_ns`.
+
+    `gaps_ns[:n]` become the gaps in the order they came; returns n, at most its length.
+    """
+    timespec = np.zeros(2, dtype=np.int64)
+    found = 0
+    start = now_ns(CLOCK_MONOTONIC, timespec)
+    last = start
+    while last - start < duration_ns and found < len(gaps_ns):
+        now = now_ns(CLOCK_MONOTONIC, timespec)
+        if now - last >= shortest_ns:
+            gaps_ns[found] = now - last
+            found += 1
+        last = now
+    return found
+
+
+def interruption_samples(
+    cpus: Sequence[int], pin: Callable[[int], None], *, duration_s: float = 1.0
+) -> list[np.ndarray]:
+    """ns that something else took each CPU away from a busy thread, all CPUs busy at once.
+
+    Returns an array for each CPU.
+    """
+    duration_ns = round(duration_s * 1e9)
+    gaps = [np.zeros(round(duration_s * _MOST_GAPS_PER_S), dtype=np.int64) for _ in cpus]
+    counts = [0 for _ in cpus]
+
+    def run(position: int, cpu: int) -> None:
+        pin(cpu)
+        counts[position] = watch_clock(duration_ns, SHORTEST_GAP_NS, gaps[position])
+
+    threads = [
+        threading.Thread(target=run, args=(position, cpu), daemon=True)
+        for position, cpu in enumerate(cpus)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [own[:count] for own, count in zip(gaps, counts, strict=True)]

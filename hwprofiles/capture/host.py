@@ -2,6 +2,7 @@
 
 import datetime
 import importlib.metadata
+import math
 import os
 import re
 import statistics
@@ -10,10 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Literal, cast
 
+import numpy as np
+
 from ..quantity import Curve, Quantity, Source
 from ..schema import Cache, Captured, Dram, HostProfile, Kernel, Network, Tlb, Topology
 from .collect import Collected, collect
 from .machine import CacheFacts, Machine, busy_cpu_seconds, inspect_machine
+from .memory import LINE_BYTES
 from .sockets import LARGE_BYTES, SMALL_BYTES
 from .summary import SOURCE, assumed, at_least, extra, measured, reported, rounded, spread
 
@@ -27,9 +31,9 @@ _CACHE_RANGES = {1: (32 * 1024, 128 * 1024), 2: (256 * 1024, 4 * _MIB), 3: (4 * 
 def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfile:
     """Measure this host.
 
-    Takes about ten seconds. It measures what this process may use: CPUs by affinity and cgroup,
-    memory by cgroup. Run it while the host is otherwise idle; medians bear with some disturbance,
-    and the profile's notes say what was seen of it.
+    Takes about a quarter of a minute. It measures what this process may use: CPUs by affinity and
+    cgroup, memory by cgroup. Run it while the host is otherwise idle; medians bear with some
+    disturbance, and the profile's notes say what was seen of it.
 
     Parameters
     ----------
@@ -87,13 +91,13 @@ def describe(
             "dependent one-cycle additions and exclusive-ors against thread CPU time",
         ),
         user_ipc=assumed(
-            1.8,
+            2.2,
             "1/cycle",
             "counting instructions needs hardware counters, which virtual machines often hide; "
-            "engine code whose data is in cache retires 1.2 to 2.6 a cycle on current servers. "
-            "Calibrating against an engine on this host fixes the time of its user code anyway",
+            "engine code whose data is in cache retires 1.2 to 4.5 a cycle on current servers. "
+            "Calibrating against an engine on this host finds it, if instructions were counted",
             low=1.2,
-            high=2.6,
+            high=4.5,
         ),
         caches=[_cache(machine, found, level) for level in (1, 2, 3)],
         dram=_dram(found),
@@ -117,6 +121,9 @@ def describe(
                 for size, samples in found.latency_ns["small_pages"].items()
             ],
         ),
+        walk_curve=_walk_curve(found),
+        interruptions=_interruptions(machine, found),
+        l3_fills_per_us=_fills(machine, found),
         captured=Captured(
             date=day,
             cpu_model=machine.cpu_model,
@@ -250,6 +257,73 @@ def _tlb(found: Collected) -> Tlb:
         ),
         page_bytes=reported(page, "B", "page size of the kernel"),
         walk_ns=walk,
+    )
+
+
+def _walk_curve(found: Collected) -> Curve | None:
+    """What random loads take longer by size of the region, on small pages; it never falls."""
+    sizes = sorted(found.region_ns)
+    if len(sizes) < 2:
+        return None
+    _, curve = _best_curve(found)
+    base_ns = spread(curve[max(curve)])[0]
+    walks = np.maximum.accumulate(
+        [max(0.5, spread(found.region_ns[size])[0] - base_ns) for size in sizes]
+    )
+    return Curve(
+        x_unit="B",
+        y_unit="ns",
+        source=SOURCE,
+        kind="measured",
+        method="random loads spread over regions on small pages, less dram.latency_ns; lower "
+        "quartiles, as neighbours can only add; kept from falling",
+        points=[(float(s), rounded(float(ns))) for s, ns in zip(sizes, walks, strict=True)],
+    )
+
+
+def _interruptions(machine: Machine, found: Collected) -> Curve | None:
+    """How often busy cores are taken away, where two could be watched at once."""
+    if machine.pair is None or not found.interruptions_per_s:
+        return None
+    return Curve(
+        x_unit="us",
+        y_unit="1/s",
+        source=SOURCE,
+        kind="measured",
+        method="gaps of at least so long between looks at the clock, a second and core, by loops "
+        "that keep CPUs {} and {} busy at once; median over CPUs and rounds".format(*machine.pair),
+        points=[
+            (float(us), rounded(statistics.median(rates)))
+            for us, rates in found.interruptions_per_s.items()
+        ],
+    )
+
+
+def _fills(machine: Machine, found: Collected) -> Quantity:
+    """Lines that others bring into the last cache, from how long ours survive there untouched.
+
+    With random replacement a line outlives a pause of t with probability exp(-fills * t / lines of
+    the cache).
+    """
+    _, curve = _best_curve(found)
+    facts = machine.caches.get(3)
+    lines = (facts.size_bytes if facts else _CACHE_RANGES[3][0]) / LINE_BYTES
+    far = statistics.median(curve[max(curve)])
+    near = min(min(samples) for samples in found.survival_ns.values())
+    rates = []
+    for pause_ms, samples in found.survival_ns.items():
+        for sample in samples:
+            alive = min(0.98, max(0.02, (far - sample) / max(far - near, 1.0)))
+            rates.append((-lines * math.log(alive) / (pause_ms * 1000.0), abs(alive - 0.37)))
+    # Pauses after which about a third is left tell most.
+    rates.sort(key=lambda pair: pair[1])
+    best = [rate for rate, _ in rates[: max(3, len(rates) // 3)]]
+    return measured(
+        best,
+        "1/us",
+        "survival of lines in the last-level cache over pauses of "
+        f"{min(found.survival_ns):g} to {max(found.survival_ns):g} ms, random replacement assumed; "
+        "of the pauses after which about a third is left",
     )
 
 

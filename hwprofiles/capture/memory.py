@@ -3,6 +3,7 @@
 import mmap
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,42 @@ def latency_samples(
         samples[size] = [
             chase_ns(buffer.words, cursors, _STEPS)[0] / _STEPS for _ in range(repetitions)
         ]
+    return samples
+
+
+def region_samples(
+    buffer: Buffer, size_bytes: int, *, lines: int, repetitions: int = 5
+) -> list[float]:
+    """ns per dependent load of random lines, spread evenly over the pages of a large region.
+
+    Fewer lines than the region has are linked, so that it is quick, but as many pages.
+    """
+    pages = size_bytes // mmap.PAGESIZE
+    each = max(1, lines // pages)
+    draw = np.random.default_rng(size_bytes)
+    within = draw.integers(0, mmap.PAGESIZE // LINE_BYTES, (pages, each))
+    words = np.arange(pages)[:, None] * (mmap.PAGESIZE // 8) + within * _WORDS_PER_LINE
+    cycle = draw.permutation(np.unique(words)).astype(np.uint64)
+    buffer.words[cycle] = np.roll(cycle, -1)
+    cursors = cycle[:1].copy()
+    chase_ns(buffer.words, cursors, _STEPS // 4)
+    return [chase_ns(buffer.words, cursors, _STEPS)[0] / _STEPS for _ in range(repetitions)]
+
+
+def survival_samples(
+    buffer: Buffer, size_bytes: int, pauses_ms: Sequence[float]
+) -> dict[float, float]:
+    """ns per load of lines that were touched twice and then left alone for so many ms."""
+    lines = size_bytes // LINE_BYTES
+    link_random_cycle(buffer.words, lines, np.uint64(size_bytes))
+    cursors = np.zeros(1, dtype=np.uint64)
+    samples = {}
+    for pause_ms in pauses_ms:
+        chase_ns(buffer.words, cursors, 2 * lines)
+        end_s = time.perf_counter() + pause_ms / 1000.0
+        while time.perf_counter() < end_s:
+            pass  # asleep, the core might lose its caches to power saving
+        samples[pause_ms] = chase_ns(buffer.words, cursors, lines // 4)[0] / (lines // 4)
     return samples
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import os
 import threading
 import time
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.capture import capture_host, collect, cores, host, memory, sockets
 from forecache.hwprofiles.capture.libc import CLOCK_MONOTONIC, compare_exchange
-from forecache.hwprofiles.capture.machine import inspect_machine
+from forecache.hwprofiles.capture.machine import CacheFacts, inspect_machine
 from forecache.hwprofiles.capture.summary import extra, measured, spread
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.schema import HostProfile
@@ -86,6 +87,70 @@ def test_memory_farther_away_is_slower_and_chains_overlap(small_buffer: memory.B
     assert eight < 0.7 * single
 
 
+def test_a_region_is_walked_over_all_its_pages(small_buffer: memory.Buffer) -> None:
+    pages = 4 * 2**20 // 4096
+    samples = memory.region_samples(small_buffer, 4 * 2**20, lines=3 * pages, repetitions=3)
+    assert len(samples) == 3
+    assert all(0.3 < sample < 2000.0 for sample in samples)
+    # One cycle, with lines on every page and no more of them than asked for.
+    words = small_buffer.words
+    start = position = int(np.flatnonzero(words)[0])
+    seen = set()
+    while position not in seen:
+        seen.add(position)
+        position = int(words[position])
+    assert position == start
+    assert {word * 8 // 4096 for word in seen} == set(range(pages))
+    assert 2 * pages < len(seen) <= 3 * pages
+    assert all(word % 8 == 0 for word in seen)
+
+
+def test_lines_left_alone_are_timed_after_each_pause(small_buffer: memory.Buffer) -> None:
+    started = time.monotonic()
+    samples = memory.survival_samples(small_buffer, 2**18, (1.0, 20.0))
+    assert time.monotonic() - started > 0.021
+    assert list(samples) == [1.0, 20.0]
+    assert all(0.3 < sample < 2000.0 for sample in samples.values())
+
+
+def collected(survival_ns: dict[float, list[float]], region_ns: dict[int, list[float]]) -> Any:
+    """What a capture has, as far as neighbours and walks go: 5 ns near, 105 ns far."""
+    latency = {"small_pages": {4096: [5.0], 2**28: [155.0]}, "huge_pages": {2**28: [105.0]}}
+    return collect.Collected(latency_ns=latency, survival_ns=survival_ns, region_ns=region_ns)
+
+
+@pytest.mark.parametrize("fills_per_us", [3.0, 30.0, 200.0])
+def test_neighbours_come_back_from_how_long_lines_survive(fills_per_us: float) -> None:
+    lines = 2**19
+    machine = dataclasses.replace(MACHINE, caches={3: CacheFacts(lines * 64, 64, 1)})
+    pauses_ms = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 0.0001)
+    survival = {
+        pause: [105.0 - 100.0 * math.exp(-fills_per_us * 1000.0 * pause / lines)] * 2
+        for pause in pauses_ms
+    }
+    leaf = host._fills(machine, collected(survival, {}))
+    assert leaf.unit == "1/us"
+    assert leaf.value == pytest.approx(fills_per_us, rel=0.02)
+    assert leaf.low is not None
+    assert leaf.high is not None
+    assert leaf.low <= fills_per_us * 1.02
+    assert leaf.high >= fills_per_us * 0.98
+
+
+def test_page_walks_are_what_small_pages_cost_and_never_fall() -> None:
+    regions = {2**27: [130.0, 125.0], 2**28: [120.0], 2**29: [165.0], 2**30: [90.0]}
+    curve = host._walk_curve(collected({}, regions))
+    assert curve is not None
+    assert [size for size, _ in curve.points] == [2.0**n for n in (27, 28, 29, 30)]
+    walks = [walk for _, walk in curve.points]
+    assert walks == sorted(walks)
+    # Less the 105 ns of a miss on huge pages.
+    assert 20.0 <= walks[0] <= 25.0
+    assert walks[1] == walks[0]
+    assert walks[2:] == [60.0, 60.0]
+    assert host._walk_curve(collected({}, {2**27: [130.0]})) is None, "one point is no curve"
+
+
 def test_bandwidth_counts_every_byte(small_buffer: memory.Buffer) -> None:
     words = small_buffer.words.view(np.int64)
     words[:] = 3
@@ -108,6 +173,25 @@ def test_dependent_operations_take_time_in_proportion() -> None:
         return min(cores.dependent_operations_ns(rounds, 3, 5)[0] for _ in range(9))
 
     assert 3.0 < fastest(400_000) / fastest(100_000) < 5.0
+
+
+def test_a_shared_cpu_is_seen_to_be_taken_away() -> None:
+    """Two loops on one CPU: each misses the time the other has."""
+    cpu = MACHINE.cpus[0]
+    seconds = 0.4
+    both = cores.interruption_samples((cpu, cpu), pin, duration_s=seconds)
+    lost_s = sum(gaps_ns.sum() for gaps_ns in both) * 1e-9
+    assert 0.7 * seconds < lost_s < 2 * seconds
+    assert min(gaps_ns.min() for gaps_ns in both) >= cores.SHORTEST_GAP_NS
+
+
+def test_no_more_gaps_are_noted_than_there_is_room_for() -> None:
+    gaps_ns = np.full(4, -1, dtype=np.int64)
+    # Every look is a gap of at least nothing.
+    assert cores.watch_clock(10**9, 0, gaps_ns[:3]) == 3
+    assert (gaps_ns[:3] >= 0).all()
+    assert gaps_ns[3] == -1
+    assert cores.watch_clock(10**6, 10**9, gaps_ns) in (0, 1)
 
 
 def test_a_system_call_costs_more_than_a_function() -> None:
@@ -220,6 +304,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = memory.working_sets
     monkeypatch.setattr(memory, "working_sets", lambda _: everything(2**21, 16384)[::3])
     monkeypatch.setattr(collect, "CHAINS", (1, 4))
+    monkeypatch.setattr(collect, "_WATCH_S", 0.1)
+    monkeypatch.setattr(collect, "_REGIONS", (2**22, 2**23))
+    monkeypatch.setattr(collect, "_PAUSES_MS", (0.5, 2.0))
 
 
 @pytest.mark.usefixtures("quick")
@@ -249,6 +336,16 @@ def test_a_captured_profile_is_complete_and_loads_again(tmp_path: Path) -> None:
     assert profile.latency_curve is not None
     sizes = [size for size, _ in profile.latency_curve.points]
     assert all(small < large for small, large in itertools.pairwise(sizes))
+    assert (profile.interruptions is None) == (MACHINE.pair is None or MACHINE.usable_cpus < 2)
+    if profile.interruptions is not None:
+        durations_us, rates = zip(*profile.interruptions.points, strict=True)
+        assert durations_us == collect.INTERRUPTIONS_US
+        assert list(rates) == sorted(rates, reverse=True)
+        assert speed.interruptions == tuple(profile.interruptions.points)
+    assert speed.l3_fills_per_us > 0
+    assert kinds["l3_fills_per_us"] == "measured"
+    assert [size for size, _ in speed.walk_curve] == [2.0**22, 2.0**23]
+    assert [walk for _, walk in speed.walk_curve] == sorted(walk for _, walk in speed.walk_curve)
 
 
 @pytest.mark.usefixtures("quick")
@@ -263,5 +360,6 @@ def test_one_core_gives_ranges_where_two_are_needed(monkeypatch: pytest.MonkeyPa
         assert leaves[path].kind == "assumed"
         assert leaves[path].value is None
     assert leaves["caches.L3.size_bytes"].kind == "assumed"
+    assert profile.interruptions is None
     assert profile.speed().cores == 1
     assert any("0.5 CPUs" in note for note in profile.notes)

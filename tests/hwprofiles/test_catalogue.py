@@ -13,6 +13,7 @@ from forecache.hwprofiles.document import document
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.formula import evaluate
 from forecache.hwprofiles.instances import InstanceFamily, families
+from forecache.hwprofiles.quantity import Curve, Quantity
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
@@ -103,6 +104,34 @@ def test_uncertain_ranges_hold_the_speed(name: str) -> None:
         assert speed[field] == pytest.approx(value)
     drawn = host.speed({field: low for field, (low, _, _) in ranges.items()})
     assert drawn.user_ipc == ranges["user_ipc"][0]
+
+
+def test_a_walk_curve_and_neighbours_become_part_of_the_speed() -> None:
+    host = HOSTS["graviton3"]
+    plain = host.speed()
+    assert plain.walk_curve == ()
+    assert plain.l3_fills_per_us == 0.0
+    assert "l3_fills_per_us" not in host.uncertain()
+    curve = Curve(
+        kind="measured",
+        source="cac-g3",
+        x_unit="B",
+        y_unit="ns",
+        points=[(2.0**31, 40.0), (2.0**28, 10.0)],
+    )
+    fills = Quantity(
+        value=20.0, low=5.0, high=60.0, unit="1/us", kind="measured", source="cac-g3", method="test"
+    )
+    changed = host.model_copy(update={"walk_curve": curve, "l3_fills_per_us": fills})
+    speed = changed.speed()
+    assert speed.walk_curve == ((2.0**28, 10.0), (2.0**31, 40.0)), "by size"
+    assert speed.l3_fills_per_us == 20.0
+    assert changed.uncertain()["l3_fills_per_us"] == (5.0, 20.0, 60.0)
+    assert changed.speed({"l3_fills_per_us": 7.0}).l3_fills_per_us == 7.0
+    assert hash(speed) != hash(plain)
+    with pytest.raises(InputError, match="'walk_curve'"):
+        host.speed({"walk_curve": 1.0})
+    assert parse(HostProfile, yaml.safe_load(changed.to_yaml()), file="x") == changed
 
 
 def test_instances_have_the_cores_memory_network_and_price_of_their_size() -> None:
@@ -221,8 +250,42 @@ def test_the_page_is_what_the_catalogue_says() -> None:
 def test_no_number_stems_from_what_models_are_validated_with() -> None:
     """Throughputs of `role: validation` points must not turn up in the reasons of the catalogue."""
     text = document().replace(" ", "").replace(",", "")
-    for file in (CHECKOUT / "data" / "published").glob("*.yaml"):
+    files = sorted((CHECKOUT / "calibration" / "datasets").glob("*.yaml"))
+    assert len(files) > 10
+    for file in files:
         for point in yaml.safe_load(file.read_text(encoding="utf-8"))["points"]:
             rate = (point.get("observed") or {}).get("throughput_rps")
             if point.get("role") == "validation" and rate:
                 assert str(round(rate)) not in text, (file.name, rate)
+
+
+def interrupted(*points: tuple[float, float]) -> dict[str, object]:
+    """A profile with a curve of interruptions, as plain data."""
+    host = HOSTS["graviton3"]
+    curve = {"x_unit": "us", "y_unit": "1/s", "kind": "measured", "points": list(points)}
+    curve["source"] = next(iter(host.sources))
+    return {**host.model_dump(mode="json", exclude_defaults=True), "interruptions": curve}
+
+
+def test_interruptions_are_sorted_and_no_number_to_replace() -> None:
+    host = parse(HostProfile, interrupted((50.0, 8.0), (5.0, 300.0)), file="x")
+    assert host.speed().interruptions == ((5.0, 300.0), (50.0, 8.0))
+    assert HOSTS["graviton3"].speed().interruptions == ()
+    with pytest.raises(InputError, match="'interruptions'"):
+        host.speed({"interruptions": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (((5.0, 10.0), (10.0, 20.0)), "don't rise with duration"),
+        (((5.0, 10.0), (10.0, -1.0)), "not negative"),
+        (((5.0, 10.0), (5.0, 5.0)), "different durations above zero"),
+        (((0.0, 10.0), (5.0, 5.0)), "different durations above zero"),
+    ],
+)
+def test_curves_no_host_can_have_are_refused(
+    points: tuple[tuple[float, float], ...], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        parse(HostProfile, interrupted(*points), file="x")

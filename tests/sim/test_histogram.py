@@ -71,6 +71,31 @@ def test_merging_equals_recording_everything(one: list[int], two: list[int]) -> 
     assert filled(one).merge(filled(two)) == filled(one + two)
 
 
+@given(st.lists(VALUES_PS, max_size=30), st.lists(VALUES_PS, max_size=30))
+def test_what_came_since_is_what_was_recorded_since(before: list[int], after: list[int]) -> None:
+    earlier, later = filled(before), filled(before + after)
+    since, alone = later.since(earlier), filled(after)
+    np.testing.assert_array_equal(since.counts[:N_BUCKETS], alone.counts[:N_BUCKETS])
+    assert since.sum_ps == alone.sum_ps
+    # The largest is known to its bucket, and never above what was ever recorded.
+    assert alone.max_ps <= since.max_ps <= later.max_ps
+    assert since.max_ps <= alone.max_ps * (1.0 + 2.0 * MAX_RELATIVE_ERROR) + 1.0
+    assert earlier.merge(since).count == later.count
+    assert earlier.merge(since).sum_ps == later.sum_ps
+    assert later.since(LatencyHistogram()).max_ps == later.max_ps
+
+
+def test_nothing_came_since() -> None:
+    histogram = filled([10**9, 5])
+    nothing = histogram.since(histogram)
+    assert (nothing.count, nothing.sum_ps, nothing.max_ps) == (0, 0, 0)
+    # Two looks at one that goes on: a copy, or the first would move with it.
+    earlier = LatencyHistogram(histogram.counts.copy())
+    record(histogram.counts, 2**40)
+    assert histogram.since(earlier).count == 1
+    assert histogram.since(earlier).quantile(0.5) == pytest.approx(2**40, rel=MAX_RELATIVE_ERROR)
+
+
 @given(st.lists(VALUES_PS, max_size=30))
 def test_the_sparse_form_survives_json(values_ps: list[int]) -> None:
     histogram = filled(values_ps)
