@@ -19,9 +19,10 @@ from forecache.sim.errors import InfeasibleError, InputError
 from .engine import EngineProfile, load_engine
 from .explain import stages_of
 from .generator import GeneratorProfile, load_generator
+from .next_measurement import next_measurement
 from .node.simulate import warm_up_compiler
 from .predict import STATIONS, Prediction, Progress, System, predict_cases, warnings_of
-from .recommend import recommendation_of
+from .recommend import choose, recommendation_of
 from .scenario import Case, Scenario, expand
 
 ScenarioSource = str | Path | Mapping[str, Any]
@@ -182,6 +183,8 @@ def _head(scenario: Scenario, system: System) -> dict[str, Any]:
             "title": engine.title,
             "version": engine.version,
             "depth": engine.observed.depth if engine.observed else "prior",
+            "observed": engine.observed.model_dump(mode="json") if engine.observed else None,
+            "reuse": engine.reuse.model_dump(mode="json") if engine.reuse else None,
         },
     }
 
@@ -242,9 +245,26 @@ def compare_threads(
     return {
         **_head(systems[0][0].scenario, systems[0][1]),
         "points": points,
-        "recommendation": recommendation_of(predictions, points),
+        "recommendation": {
+            **recommendation_of(choose(predictions, points)),
+            "measure_next": _measure_next(predictions, points, seed=seed),
+        },
         "provenance": provenance(seed=seed),
     }
+
+
+def _measure_next(
+    predictions: list[Prediction], points: list[dict[str, Any]], *, seed: int
+) -> dict[str, Any]:
+    """What to measure to be surer: of the recommendation, or of the least certain point.
+
+    Only points that differ in nothing but io_threads have a recommendation.
+    """
+    if all(set(prediction.case.given) <= {"io_threads"} for prediction in predictions):
+        choice = choose(predictions, points)
+        return next_measurement(choice.predictions[choice.chosen], choice.others, seed=seed)
+    widest = max(predictions, key=lambda p: p.parts("throughput_rps")["parameters"])
+    return next_measurement(widest, [], seed=seed)
 
 
 def thread_candidates(case: Case, system: System) -> list[tuple[Case, System]]:
@@ -305,10 +325,23 @@ def load_curve(
 def explain(
     scenario: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Where the time of a request goes at each point, and where each number comes from."""
-    systems = load_cases(scenario)
-    _, points = _predict(systems, seed=seed, progress=progress)
-    case, system = systems[0]
+    """Where the time of a request goes, where each number comes from, what to measure next.
+
+    Where the scenario names one setting, the next measurement is that of `recommend` all the same,
+    which compares it with others.
+    """
+    asked = load_cases(scenario)
+    systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
+    predictions, points = _predict(systems, seed=seed, progress=progress)
+    surer = _measure_next(predictions, points, seed=seed)
+    if len(asked) == 1:
+        named = asked[0][0].scenario.io_threads
+        points = [
+            {**point, "given": asked[0][0].given}
+            for point in points
+            if point["given"]["io_threads"] == named
+        ]
+    case, system = asked[0]
     numbers = []
     for name, leaf in system.engine.work.items():
         numbers.append({"name": f"engine.{name}", **_leaf(leaf)})
@@ -317,7 +350,13 @@ def explain(
     for name, leaf in system.host.quantities():
         numbers.append({"name": f"host.{name}", **_leaf(leaf)})
     head = _head(case.scenario, system)
-    return {**head, "points": points, "numbers": numbers, "provenance": provenance(seed=seed)}
+    return {
+        **head,
+        "points": points,
+        "measure_next": surer,
+        "numbers": numbers,
+        "provenance": provenance(seed=seed),
+    }
 
 
 def _leaf(leaf: Any) -> dict[str, Any]:

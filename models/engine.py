@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
@@ -50,14 +50,10 @@ class EngineWork:
         Cost of sleeping in epoll_wait and of waking a sleeper, against the host's micro-benchmark.
     touch_scale
         Lines waited for against those the memory layout says.
-    cache_share
-        Share of the host's last-level cache that holds the data: the rest goes to socket buffers,
-        the load generator and neighbours.
+    stream_scale
+        Waits for a value's lines after the first against those assumed of a copy.
     value_touches
         Lines a SET waits for beyond a look-up: the old value it releases, the allocator's books.
-    displaced_lines
-        Lines that a thread's system calls have to fetch again per readable client when all its
-        look-ups miss the caches: what is looked up pushes out what the calls use.
     prefetch_instructions_per_key
         A batched look-up's own work per key.
     push_instructions, pop_instructions, done_instructions, scan_instructions,
@@ -91,9 +87,8 @@ class EngineWork:
     kernel_scale: float
     wake_scale: float
     touch_scale: float
-    cache_share: float
+    stream_scale: float
     value_touches: float
-    displaced_lines: float
     prefetch_instructions_per_key: float
     push_instructions: float
     pop_instructions: float
@@ -111,26 +106,46 @@ class EngineWork:
 
 WORK_NAMES = tuple(field.name for field in fields(EngineWork))
 
+HAND_OVER_WORK = frozenset(
+    {
+        *("push_instructions", "pop_instructions", "done_instructions", "scan_instructions"),
+        *("collect_instructions", "read_lines", "write_lines", "shared_lines"),
+        *("reply_lines_per_line", "execute_lines", "set_lines", "done_lines"),
+    }
+)
+"""Work that only an engine with I/O threads does."""
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
 class Observed(_Record):
-    """Where the work of a profile was observed."""
+    """Where the work of a profile was observed, and on which version of the engine."""
 
+    version: str
     build: str
     host: str
     date: str
     depth: Literal["clock", "instructions", "counters", "vtune"]
     bundle: str | None = None
+    speed: dict[str, float] = Field(default_factory=dict)
+    """Numbers of that host, by `HostSpeed` field, which the fit found together with the work."""
 
 
 class Reuse(_Record):
-    """A written decision to use work observed on another version."""
+    """A written decision to use work observed on another version.
 
-    from_version: str
-    reason: str
+    In a file: `reuse: {from: valkey-8.0, to: "8.1", reason: ...}`, in the profile of 8.1.
+    """
+
+    origin: str = Field(alias="from")
+    to: str
+    reason: str = Field(min_length=1)
+
+    @model_serializer
+    def _as_in_a_file(self) -> dict[str, str]:
+        return {"from": self.origin, "to": self.to, "reason": self.reason}
 
 
 class EngineProfile(_Record):
@@ -147,11 +162,16 @@ class EngineProfile(_Record):
     prefetch_batch: int = Field(ge=0, le=128)
     events_per_io_thread: int = Field(ge=0)
     job_capacity: int = Field(ge=2)
-    read_limit_bytes: int = Field(default=16 * 1024, ge=1024)
-    """PROTO_IOBUF_LEN: what one read asks for."""
+    read_limit_bytes: int = Field(default=20_475, ge=1024)
+    """What one read asks for: a buffer of PROTO_IOBUF_LEN (16 KiB) as the allocator rounds it."""
+    large_read_limit_bytes: int = Field(default=40_950, ge=1024)
+    """The same where requests are so large that the buffer is doubled for their rests."""
     write_limit_bytes: int = Field(default=80 * 1024, ge=1024)
     """What one write carries: NET_MAX_WRITES_PER_EVENT (64 KiB), overshot by up to one 16 KiB block
     of the reply list."""
+    reply_reference_bytes: int | None = Field(default=None, ge=1)
+    """Values from this size on a lone main thread sends from where they lie, without a copy into a
+    reply buffer (min-string-size-avoid-copy-reply); None where it always copies."""
     max_io_threads: int = Field(ge=1)
     notes: list[str] = Field(default_factory=list)
     sources: dict[str, Source]
@@ -159,8 +179,11 @@ class EngineProfile(_Record):
     reuse: Reuse | None = None
     work: dict[str, Quantity]
     covariance: dict[str, dict[str, float]] | None = None
-    """Of what was fitted, each number relative to its value."""
+    """Of the logarithms of what was fitted."""
     discrepancy: float | None = Field(default=None, ge=0)
+    """Relative standard error of the model, from points it was not fitted to."""
+    memory_discrepancy: float | None = Field(default=None, ge=0)
+    """The same of waits for memory, by their share of the time."""
     generator: dict[str, Quantity] | None = None
 
     @model_validator(mode="after")
@@ -175,6 +198,8 @@ class EngineProfile(_Record):
         for name in self.covariance or {}:
             if name not in self.work:
                 raise ValueError(f"names of work under covariance: {name} is unknown")
+        if self.reuse is not None and self.observed is None:
+            raise ValueError("observed, which says what was reused, where there is reuse")
         return self
 
     def follows(self, version: str) -> bool:
@@ -218,7 +243,8 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     Raises
     ------
     InputError
-        Nothing is known by that name, or the file is no engine profile, or one of another version.
+        Nothing is known by that name, the file is no engine profile or one of another version, or
+        its work was observed on another version and no reuse record says why that will do.
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
         profile = parse(EngineProfile, read_yaml(name), file=name)
@@ -227,12 +253,14 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
         if version is not None and not (asked or profile.follows(version)):
             raise InputError(
                 f"engine_version: found {version!r}; valid is {profile.version}, which {name} is a "
-                "profile of."
+                "profile of, unless its work is put into a profile of that version with a reuse "
+                "record."
             )
-        return profile
+        return _usable(profile, version, file=name)
     files = shipped("forecache.models", "engines")
     if name in files and version is None:
-        return parse(EngineProfile, read_yaml(files[name]), file=f"models/engines/{name}.yaml")
+        file = f"models/engines/{name}.yaml"
+        return _usable(parse(EngineProfile, read_yaml(files[name]), file=file), None, file=file)
     profiles = [
         parse(EngineProfile, read_yaml(path), file=f"models/engines/{key}.yaml")
         for key, path in sorted(files.items())
@@ -245,10 +273,33 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
             f"engine: found {name!r}; valid is an engine ({', '.join(known)}), a profile id or "
             f"the path of a profile file: {hint}"
         )
-    if version is None:
-        return same[-1]
-    for profile in same:
-        if profile.follows(version):
-            return profile
+    for profile in same[-1:] if version is None else same:
+        if version is None or profile.follows(version):
+            return _usable(profile, version, file=f"models/engines/{profile.id}.yaml")
     have = ", ".join(known for profile in same for known in (profile.version, *profile.versions))
     raise InputError(f"engine_version: found {version!r} for {name}; valid is one of {have}.")
+
+
+def _usable(profile: EngineProfile, version: str | None, *, file: str) -> EngineProfile:
+    """The profile, unless its work was observed on another version than asked for without a word.
+
+    Patch releases share their work.
+    """
+    observed, reuse = profile.observed, profile.reuse
+    asked = _minor(profile.version if version is None else version)
+    if observed is None or _minor(observed.version) == asked:
+        return profile
+    origin = f"{profile.engine}-{_minor(observed.version)}"
+    if reuse is not None and reuse.origin == origin and _minor(reuse.to) == asked:
+        return profile
+    found = "no reuse record" if reuse is None else f"one from {reuse.origin} to {reuse.to}"
+    raise InputError(
+        f"{file}: found work observed on {profile.engine} {observed.version}, asked for as "
+        f"{asked}, and {found}; valid is an observation of {asked} or "
+        f"`reuse: {{from: {origin}, to: {asked!r}, reason: ...}}`."
+    )
+
+
+def _minor(version: str) -> str:
+    """Major and minor number: 8.1 of 8.1.4."""
+    return ".".join(version.split(".")[:2])

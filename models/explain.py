@@ -9,6 +9,7 @@ import numpy as np
 
 from .node.simulate import NodeResult
 from .predict import Prediction
+from .stages import segment_bytes
 
 _PS_PER_US = 1e6
 
@@ -44,10 +45,15 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     writer = "I/O" if offloaded_writes > 0.5 * writes else "main"
     # Where a reader takes the first command only, the main thread parses the others.
     parser = reader if scenario.workload.pipeline == 1 or engine.whole_pipeline else "main"
-    calls = 1
+    calls = segments = 1
     if writes > 0:
         reply_bytes = mean(times.reply_bytes_by_code) / writes
-        calls = max(1, math.ceil(reply_bytes / engine.write_limit_bytes))
+        limit, segment = engine.write_limit_bytes, segment_bytes(scenario, engine)
+        calls = max(1, math.ceil(reply_bytes / limit))
+        last_bytes = reply_bytes - (calls - 1) * limit
+        segments = (calls - 1) * math.ceil(limit / segment) + max(
+            1, math.ceil(last_bytes / segment)
+        )
     # A call that finds nothing looks again before it sleeps, and when it has been woken.
     loops, blocks = per_request("loops"), per_request("blocks")
     if threaded:
@@ -55,12 +61,8 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     else:
         dozes, polls = max(0.0, per_request("polls") - loops - blocks), loops
     polling = polls * times.poll_ps + reads * times.poll_event_ps
-    found = per_request("prefetched_keys")
-    batches = per_request("prefetch_batches")
     copied_kib = mean(times.request_bytes_by_code) / 1024, mean(times.reply_bytes_by_code) / 1024
     looking = _prefetching_ps(result, times.prefetch_by_keys_ps)
-    waiting = (1.0 - min(1.0, found)) * mean(times.stall_ps.mean(axis=1))
-    waiting += min(1.0, found) * mean(times.prefetched_stall_by_code_ps)
     rows = [
         (
             "read",
@@ -68,13 +70,13 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
             reads * (times.read_event_ps + times.recv_ps) + copied_kib[0] * times.copy_ps_per_kib,
         ),
         ("parse", parser, mean(times.parse_by_code_ps)),
-        ("look up ahead", "main", looking if batches or found else 0.0),
+        ("look up ahead", "main", looking),
         ("execute", "main", mean(times.execute_by_code_ps)),
-        ("wait for memory", "main", waiting),
+        ("wait for memory", "main", prediction.memory_wait_ns * 1000.0),
         (
             "write",
             writer,
-            writes * (times.write_event_ps + calls * times.send_ps)
+            writes * (calls * times.write_event_ps + segments * times.send_ps)
             + copied_kib[1] * times.copy_ps_per_kib,
         ),
         ("wake the receiver", writer, per_request("paid_wakes") * times.wake_send_ps),

@@ -58,6 +58,8 @@ class GeneratorProfile(BaseModel):
     id: str
     title: str
     sources: dict[str, Source]
+    spins_when_due: bool = False
+    """Whether it polls without sleeping while it has a request to send soon."""
     work: dict[str, Quantity]
 
     @model_validator(mode="after")

@@ -11,24 +11,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import brentq, least_squares
+from scipy.optimize import brentq
 
-from forecache.hwprofiles.schema import HostProfile, HostSpeed
+from forecache.hwprofiles.schema import HostSpeed
 
 from .node.setup import QUANTILES
 from .scenario import HotSetPopularity, Workload, Zipf
 
 LINE_BYTES = 64
 COPIED_AT_ONCE = 8
-STREAMED_AT_ONCE = 32
+STREAMED_AT_ONCE = 64
 """How lines of one value that follow its first are fetched: the first holds the string header,
 and the copy's loads of the next ones go out together once it is there; from then on the prefetcher
-has seen the stream and runs ahead (assumed from the shape of single-core streaming: 64 bytes in
-about 3 ns against a first access of 100 and more)."""
+has seen the stream and runs ahead (assumed from single-core streaming: 64 bytes in 2 to 3 ns
+against a first access of 100 to 160)."""
 
 _POPULARITY_BINS = 24
 _SUMMED_RANKS = 1000
@@ -49,9 +49,11 @@ class Structure:
     touches
         How many of its lines one command waits for, one after the other.
     followers
-        Lines that follow the first one at adjacent addresses.
+        Lines that follow the first one at adjacent addresses, read or written with it.
     prefetched
         Whether a batched look-up fetches its first line ahead.
+    written
+        Whether its lines are written: nothing waits for long runs of stores.
     """
 
     name: str
@@ -59,6 +61,70 @@ class Structure:
     touches: float
     followers: float = 0.0
     prefetched: bool = True
+    written: bool = False
+
+    @property
+    def head_waits(self) -> float:
+        """Waits for a line that the first lines after the first are worth: they come together."""
+        return min(self.followers, 1.0)
+
+    @property
+    def tail_waits(self) -> float:
+        """The same of the lines beyond, which the prefetcher brings."""
+        beyond_head = max(0.0, self.followers - COPIED_AT_ONCE)
+        return 0.0 if self.written else beyond_head / STREAMED_AT_ONCE
+
+
+@dataclass(frozen=True)
+class LineClasses:
+    """The lines of one structure, by popularity.
+
+    Attributes
+    ----------
+    lines : (bins,)
+        Lines whose most popular key lies in each bin.
+    each : (bins,)
+        How often a request touches one of them.
+    own : (bins,)
+        Share of a bin's keys that lie on such a line, and not on that of a more popular key.
+    """
+
+    lines: np.ndarray
+    each: np.ndarray
+    own: np.ndarray
+
+    def hit_shares(self, requests: float) -> np.ndarray:
+        """(bins,) share of a bin's touches that a cache holds."""
+        hits = hit_shares(self.each, requests)
+        # A key on the line of a more popular one is found as often as that.
+        before = np.cumsum(self.lines) - self.lines
+        hotter = np.cumsum(self.lines * hits) - self.lines * hits
+        shared = np.divide(hotter, before, out=hits.copy(), where=before > 0)
+        return np.asarray(self.own * hits + (1.0 - self.own) * shared)
+
+
+def line_classes(structure: Structure, bins: Sequence[tuple[float, float]]) -> LineClasses:
+    """The lines of a structure, when keys of any popularity may share one.
+
+    Several small entries lie on a line, and which of them do is chance: the popular keys are spread
+    over as many lines, and lend their popularity to what lies beside them.
+    """
+    keys, shares = np.array(bins).T
+    touches = structure.touches * (1.0 + structure.followers)
+    together = max(1.0, 1.0 / structure.lines_per_key)
+    if together == 1.0:
+        lines = keys * structure.lines_per_key
+        return LineClasses(lines, touches * shares / lines, np.ones(len(keys)))
+    # Of each bin and those less popular.
+    rest_keys = np.cumsum(keys[::-1])[::-1]
+    rest_shares = np.cumsum(shares[::-1])[::-1]
+    rest = rest_keys / rest_keys[0]
+    # A line has a key of the rest in each of its places with that probability; what is touched of
+    # such lines is what the rest is asked for per place.
+    untaken = rest**together
+    lines = rest_keys[0] / together * -np.diff(untaken, append=0.0)
+    asked = -np.diff(untaken / rest * rest_shares, append=0.0)
+    return LineClasses(lines, touches * asked / lines, untaken / rest)
 
 
 @dataclass(frozen=True)
@@ -90,8 +156,6 @@ class MemoryTimes:
         Mean of what is left after a batched look-up.
     prefetch_ns
         (limit + 1,) a batched look-up of so many keys, without its instructions.
-    miss_share
-        Mean share of touches that reach DRAM.
     last_touch_ns
         Mean wait for the first line of the last structure, the value's.
     """
@@ -99,7 +163,6 @@ class MemoryTimes:
     stall_ns: np.ndarray
     prefetched_stall_ns: float
     prefetch_ns: np.ndarray
-    miss_share: float
     last_touch_ns: float
 
 
@@ -133,7 +196,13 @@ def popularity_bins(workload: Workload) -> list[tuple[float, float]]:
     return [(keys, 1.0)]
 
 
-def characteristic_requests(lines: np.ndarray, rates: np.ndarray, capacity_lines: float) -> float:
+def characteristic_requests(
+    lines: np.ndarray,
+    rates: np.ndarray,
+    capacity_lines: float,
+    *,
+    fills_per_request: float = 0.0,
+) -> float:
     """Requests after which a line that was not touched again has left a cache (Che et al. 2002).
 
     It is the time in which as many different lines are touched as the cache holds; the cache evicts
@@ -147,21 +216,26 @@ def characteristic_requests(lines: np.ndarray, rates: np.ndarray, capacity_lines
         Touches of the whole class per request.
     capacity_lines
         Lines the cache holds.
+    fills_per_request
+        Lines that others bring in meanwhile and never touch again, per request of ours.
 
     Returns
     -------
     float
-        Infinite if all lines that are ever touched fit, 0 for a cache of no lines.
+        Infinite if all lines that are ever touched fit and nobody else brings any, 0 for a cache of
+        no lines.
     """
     touched = (lines > 0) & (rates > 0)
     lines, each = lines[touched], rates[touched] / lines[touched]
-    if lines.sum() <= capacity_lines:
+    if lines.sum() <= capacity_lines and fills_per_request <= 0:
         return math.inf
     if capacity_lines <= 0:
         return 0.0
 
     def excess(log_time: float) -> float:
-        return float((lines * -np.expm1(-each * math.exp(log_time))).sum()) - capacity_lines
+        time = math.exp(log_time)
+        ours = float((lines * -np.expm1(-each * time)).sum())
+        return ours + fills_per_request * time - capacity_lines
 
     low, high = -20.0, 20.0
     while excess(low) > 0:
@@ -189,8 +263,8 @@ def cache_times(
     workload: Workload,
     speed: HostSpeed,
     *,
-    other_lines: float,
-    other_touches: float,
+    others: Sequence[tuple[float, float]],
+    fills_per_request: float = 0.0,
 ) -> CacheTimes:
     """How long the caches of a host hold a line under a workload.
 
@@ -198,102 +272,197 @@ def cache_times(
     ----------
     population
         Share of the keys and the structures of each of them, for every size of value.
-    other_lines, other_touches
-        Lines besides the data that compete for the caches (code, connection and socket buffers),
-        and how many of them each request touches.
+    others
+        (lines, touches per request) of what competes with the data for the caches: code,
+        connections, buffers.
+    fills_per_request
+        Lines that other cores bring into the last level per request.
     """
-    rows = [
-        (weight * s.lines_per_key * keys, weight * s.touches * (1.0 + s.followers) * share)
-        for weight, structures in population
-        for s in structures
-        for keys, share in popularity_bins(workload)
-        if s.lines_per_key > 0
-    ]
-    lines, rates = np.array([*rows, (other_lines, other_touches)]).T
+    bins = popularity_bins(workload)
+    rows = []
+    for weight, structures in population:
+        for s in structures:
+            if s.lines_per_key > 0:
+                classes = line_classes(s, bins)
+                rows += list(
+                    zip(weight * classes.lines, weight * classes.lines * classes.each, strict=True)
+                )
+    lines, rates = np.array([*rows, *others]).T
     return CacheTimes(
         l2_requests=characteristic_requests(lines, rates, speed.l2_bytes / LINE_BYTES),
-        l3_requests=characteristic_requests(lines, rates, speed.l3_bytes / LINE_BYTES),
-        data_bytes=float(lines[:-1].sum()) * LINE_BYTES,
+        l3_requests=characteristic_requests(
+            lines, rates, speed.l3_bytes / LINE_BYTES, fills_per_request=fills_per_request
+        ),
+        data_bytes=float(lines[: len(rows)].sum()) * LINE_BYTES,
+    )
+
+
+def page_walk_ns(speed: HostSpeed, region_bytes: float) -> float:
+    """What finding the page costs on a random access to a region of that size.
+
+    The larger the region, the more of its page tables lie outside the caches; a captured host has
+    the curve, of others one number is known.
+    """
+    if not speed.walk_curve:
+        return speed.tlb_walk_ns
+    sizes, walks = zip(*speed.walk_curve, strict=True)
+    return float(np.interp(math.log(max(region_bytes, 1.0)), np.log(sizes), walks))
+
+
+def buffer_wait_ns(lines: float, touches: float, speed: HostSpeed, caches: CacheTimes) -> float:
+    """Wait per line of a buffer that a copy goes through in order.
+
+    Parameters
+    ----------
+    lines
+        Of the buffer, or of all buffers that are used in turn.
+    touches
+        How many of them a request touches.
+    """
+    each = np.array([touches / max(lines, touches, 1e-9)])
+    in_l2 = float(hit_shares(each, caches.l2_requests)[0])
+    in_l3 = max(in_l2, float(hit_shares(each, caches.l3_requests)[0]))
+    near_ns = max(0.0, speed.l3_ns - speed.l2_ns)
+    far_ns = max(near_ns, speed.dram_ns - speed.l2_ns)
+    return (near_ns * (in_l3 - in_l2) + far_ns * (1.0 - in_l3)) / COPIED_AT_ONCE
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Where the lines a command touches are, and what each of them makes it wait; ns.
+
+    Attributes
+    ----------
+    shares : (bins,)
+        Of the requests, by popularity.
+    in_l2, in_l3 : (structures, bins)
+        Share of touches found in the second level, and in it or the last one.
+    near_ns, far_ns : (structures,)
+        Wait for a line in the last level and in DRAM, page walk included.
+    """
+
+    structures: Sequence[Structure]
+    shares: np.ndarray
+    in_l2: np.ndarray
+    in_l3: np.ndarray
+    near_ns: np.ndarray
+    far_ns: np.ndarray
+
+    @property
+    def by_bin_ns(self) -> np.ndarray:
+        """(structures, bins) mean wait for one line."""
+        near, far = self.near_ns[:, None], self.far_ns[:, None]
+        return np.asarray(near * (self.in_l3 - self.in_l2) + far * (1.0 - self.in_l3))
+
+    @property
+    def line_ns(self) -> np.ndarray:
+        """(structures,) mean wait for one line."""
+        return np.asarray(self.by_bin_ns @ self.shares)
+
+    @property
+    def missed(self) -> np.ndarray:
+        """(structures,) share of touches not found in the second level."""
+        return np.asarray((1.0 - self.in_l2) @ self.shares)
+
+    def touching_ns(self) -> float:
+        """Mean wait for the lines that are touched one after the other."""
+        touches = np.array([s.touches for s in self.structures])
+        return float(np.dot(touches, self.line_ns))
+
+    def head_ns(self) -> float:
+        """Mean wait for the first lines that follow."""
+        waits = np.array([s.head_waits for s in self.structures])
+        return float(np.dot(waits, self.line_ns))
+
+    def tail_ns(self) -> float:
+        """Mean wait for the lines beyond: about one a page, which the prefetcher doesn't cross."""
+        waits = np.array([s.tail_waits for s in self.structures])
+        return float(np.dot(waits, self.line_ns))
+
+    def together_ns(self, keys: int, parallel_misses: float) -> float:
+        """Wait of a batched look-up of so many keys for the structures it fetches ahead."""
+        total = 0.0
+        for s, missed, line_ns in zip(self.structures, self.missed, self.line_ns, strict=True):
+            if s.prefetched and missed > 0.0:
+                # So many of the batch's keys miss at this step; at least one wave if any does.
+                waves = max(1.0 - (1.0 - missed) ** keys, keys * missed / parallel_misses)
+                total += s.touches * waves * line_ns / missed
+        return total
+
+    def alone_ns(self) -> float:
+        """Mean wait for the touches that a batched look-up leaves to the command itself."""
+        left = np.array([0.0 if s.prefetched else s.touches for s in self.structures])
+        return float(np.dot(left, self.line_ns))
+
+
+def waits_of(
+    structures: Sequence[Structure], workload: Workload, speed: HostSpeed, caches: CacheTimes
+) -> Waits:
+    """Where the lines are that a command walks through.
+
+    Waits inside the first two levels are part of the execution itself (`user_ipc`).
+    """
+    bins = popularity_bins(workload)
+    in_l2, in_l3 = np.zeros((2, len(structures), len(bins)))
+    walk_ns = np.zeros(len(structures))
+    # Whether a page is in the TLB depends on all data, what a walk costs on the structure's own
+    # pages: allocators keep sizes apart. Data written in the order in which they are visited lie on
+    # pages that were just used.
+    walks = beyond(speed.tlb_reach_bytes, caches.data_bytes)
+    if workload.key_pattern == "sequential":
+        walks = 0.0
+    for index, s in enumerate(structures):
+        if s.lines_per_key > 0:
+            classes = line_classes(s, bins)
+            in_l2[index] = classes.hit_shares(caches.l2_requests)
+            in_l3[index] = classes.hit_shares(caches.l3_requests)
+            region_bytes = s.lines_per_key * workload.keys * LINE_BYTES
+            walk_ns[index] = walks * page_walk_ns(speed, region_bytes)
+        elif index > 0:
+            in_l2[index], in_l3[index] = in_l2[index - 1], in_l3[index - 1]
+            walk_ns[index] = walk_ns[index - 1]
+    near_ns = max(0.0, speed.l3_ns - speed.l2_ns)
+    return Waits(
+        structures=structures,
+        shares=np.array([share for _, share in bins]),
+        in_l2=in_l2,
+        in_l3=np.maximum(in_l3, in_l2),
+        near_ns=near_ns + walk_ns,
+        far_ns=max(near_ns, speed.dram_ns - speed.l2_ns) + walk_ns,
     )
 
 
 def memory_times(
-    structures: Sequence[Structure],
-    workload: Workload,
-    speed: HostSpeed,
-    caches: CacheTimes,
-    *,
-    batch_limit: int,
+    waits: Waits, *, parallel_misses: float, batch_limit: int, stream_scale: float = 1.0
 ) -> MemoryTimes:
     """What one kind of command waits for, beyond the second-level cache.
 
-    Waits inside the first two levels are part of the execution itself (`user_ipc`).
-
     Parameters
     ----------
-    structures
-        What the command walks through, in order.
+    parallel_misses
+        Misses a core sustains.
     batch_limit
         The largest batch of keys that is looked up together.
+    stream_scale
+        Factor on the waits for the first lines that follow.
     """
-    bins = popularity_bins(workload)
-    count = len(bins)
-    shares = np.array([share for _, share in bins])
-    each = np.zeros(len(structures) * count)
-    for index, s in enumerate(structures):
-        rows = slice(index * count, (index + 1) * count)
-        if s.lines_per_key > 0:
-            touches = s.touches * (1.0 + s.followers)
-            each[rows] = [share * touches / (keys * s.lines_per_key) for keys, share in bins]
-        elif index > 0:
-            each[rows] = each[(index - 1) * count : index * count]
-    in_l2 = hit_shares(each, caches.l2_requests)
-    in_l3 = np.maximum(hit_shares(each, caches.l3_requests), in_l2)
-
-    walk_ns = speed.tlb_walk_ns * beyond(speed.tlb_reach_bytes, caches.data_bytes)
-    if workload.key_pattern == "sequential":
-        # Data written in the order in which they are visited lie on pages that were just used.
-        walk_ns = 0.0
-    near_ns = max(0.0, speed.l3_ns - speed.l2_ns)
-    far_ns = max(near_ns, speed.dram_ns - speed.l2_ns) + walk_ns
-    mean_ns = near_ns * (in_l3 - in_l2) + far_ns * (1.0 - in_l3)
-
-    left = whole_ns = 0.0
-    levels: list[tuple[float, float, float]] = []
-    for index, structure in enumerate(structures):
-        rows = slice(index * count, (index + 1) * count)
-        mean = float(np.dot(shares, mean_ns[rows]))
-        missed = float(np.dot(shares, 1.0 - in_l2[rows]))
-        later = structure.touches * stream_waits(structure.followers) * mean
-        left += later
-        whole_ns += structure.touches * mean + later
-        if structure.prefetched:
-            levels.append((structure.touches, missed, mean))
-        else:
-            left += structure.touches * mean
+    later_ns = stream_scale * waits.head_ns() + waits.tail_ns()
     prefetch = np.zeros(max(1, batch_limit) + 1)
     for keys in range(2, batch_limit + 1):
-        for touches, missed, mean in levels:
-            if missed <= 0.0:
-                continue
-            # So many of the batch's keys miss at this step; at least one wave if any does.
-            waves = max(1.0 - (1.0 - missed) ** keys, keys * missed / speed.parallel_misses)
-            prefetch[keys] += touches * waves * mean / missed
-    stall = _stall_quantiles(structures, shares, in_l2, in_l3, near_ns, far_ns, mean_ns)
+        prefetch[keys] = waits.together_ns(keys, parallel_misses)
+    stall = _stall_quantiles(waits, stream_scale)
     # The table is what the simulation adds up: its mean is made exact.
+    whole_ns = waits.touching_ns() + later_ns
     if stall.any():
         stall *= whole_ns / stall.mean()
     else:
         stall[-1] = whole_ns * len(stall)
-    touches_array = np.array([s.touches for s in structures])
-    misses = [
-        float(np.dot(shares, 1.0 - in_l3[i * count : (i + 1) * count]))
-        for i in range(len(structures))
-    ]
-    total = float(touches_array.sum())
-    miss_share = float(np.dot(touches_array, misses)) / total if total else 0.0
-    last_ns = float(np.dot(shares, mean_ns[-count:]))
-    return MemoryTimes(stall, left, prefetch, miss_share, last_ns)
+    return MemoryTimes(
+        stall_ns=stall,
+        prefetched_stall_ns=later_ns + waits.alone_ns(),
+        prefetch_ns=prefetch,
+        last_touch_ns=float(waits.line_ns[-1]),
+    )
 
 
 def beyond(reach_bytes: float, data_bytes: float) -> float:
@@ -301,26 +470,14 @@ def beyond(reach_bytes: float, data_bytes: float) -> float:
     return max(0.0, 1.0 - reach_bytes / max(data_bytes, 1.0))
 
 
-def stream_waits(followers: float) -> float:
-    """Waits for a single line that so many following lines are worth."""
-    return min(followers, 1.0) + max(0.0, followers - COPIED_AT_ONCE) / STREAMED_AT_ONCE
-
-
-def _stall_quantiles(
-    structures: Sequence[Structure],
-    shares: np.ndarray,
-    in_l2: np.ndarray,
-    in_l3: np.ndarray,
-    near_ns: float,
-    far_ns: float,
-    mean_ns: np.ndarray,
-) -> np.ndarray:
+def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
     """(256,) quantiles of a command's whole wait, by drawing where each touched line is."""
     random = np.random.default_rng(20020701)  # fixed: these are tables, not an experiment
+    shares, by_bin_ns = waits.shares, waits.by_bin_ns
     group = random.choice(len(shares), size=_SAMPLES, p=shares / shares.sum())
     total = np.zeros(_SAMPLES)
-    for index, structure in enumerate(structures):
-        rows = index * len(shares) + group
+    for index, structure in enumerate(waits.structures):
+        in_l2, in_l3 = waits.in_l2[index][group], waits.in_l3[index][group]
         whole = int(structure.touches)
         for touch in range(whole + 1):
             weight = 1.0 if touch < whole else structure.touches - whole
@@ -328,39 +485,9 @@ def _stall_quantiles(
                 continue
             happens = random.random(_SAMPLES) < weight
             where = random.random(_SAMPLES)
-            beyond_l2 = np.where(where < in_l3[rows], near_ns, far_ns)
-            wait = np.where(where < in_l2[rows], 0.0, beyond_l2)
-            total += happens * (wait + stream_waits(structure.followers) * mean_ns[rows])
+            beyond_l2 = np.where(where < in_l3, waits.near_ns[index], waits.far_ns[index])
+            total += happens * np.where(where < in_l2, 0.0, beyond_l2)
+        following = stream_scale * structure.head_waits + structure.tail_waits
+        total += following * by_bin_ns[index][group]
     quantiles = (np.arange(QUANTILES) + 0.5) / QUANTILES
     return np.asarray(np.quantile(total, quantiles))
-
-
-def with_effective_l3(speed: HostSpeed, host: HostProfile) -> HostSpeed:
-    """The host with the last-level cache it really gets.
-
-    A virtual machine shares that cache with neighbours it can't see. Where the host's latency by
-    working set was captured, size and latency are those whose random chase fits the curve best; the
-    nominal size is the upper bound.
-    """
-    curve = host.latency_curve
-    if curve is None:
-        return speed
-    points = np.array(curve.points)
-    bytes_, measured = points[points[:, 0] > speed.l2_bytes].T
-    low, high = math.log(2 * speed.l2_bytes), math.log(speed.l3_bytes)
-    near, far = math.log(1.5 * speed.l2_ns), math.log(0.7 * speed.dram_ns)
-    if len(bytes_) < 4 or low >= high or near >= far:
-        return speed
-    beyond_l2 = 1.0 - np.minimum(1.0, speed.l2_bytes / bytes_)
-    # The curve was captured on small pages.
-    walks = np.array([beyond(speed.tlb_reach_bytes, size) for size in bytes_])
-    far_ns = speed.dram_ns + speed.tlb_walk_ns * walks
-
-    def misfit(logs: np.ndarray) -> np.ndarray:
-        held = np.minimum(1.0, math.exp(logs[0]) / bytes_)
-        beyond_l3 = held * math.exp(logs[1]) + (1 - held) * far_ns
-        return np.log(((1 - beyond_l2) * speed.l2_ns + beyond_l2 * beyond_l3) / measured)
-
-    start = [(low + high) / 2, (near + far) / 2]
-    best = least_squares(misfit, start, bounds=([low, near], [high, far]), loss="soft_l1")
-    return replace(speed, l3_bytes=math.exp(best.x[0]), l3_ns=math.exp(best.x[1]))

@@ -13,16 +13,17 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
-from forecache.hwprofiles.schema import HostProfile, HostSpeed
+from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.statistics import student_t
 
 from .engine import EngineProfile
 from .generator import GeneratorProfile
-from .memory import with_effective_l3
 from .node.setup import DRAWS as NODE_DRAWS
 from .node.simulate import NodeResult
 from .scenario import Case, Scenario
@@ -43,7 +44,7 @@ REPLICATIONS = 4
 
 UNCHECKED_DISCREPANCY = 0.08
 """Relative standard error assumed for an engine profile that nobody checked against measurements
-it was not fitted to. Profiles that were carry their own."""
+it was not fitted to, and for the way of one that was to another host."""
 
 SATURATED = 0.95
 """Utilisation from which a station counts as the limit."""
@@ -52,6 +53,9 @@ KEEPS_UP = 0.98
 """Share of the arrivals that a server which isn't overloaded completes meanwhile."""
 
 _LATENCIES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+SERVER_CPU = "server_cpu_us"
+"""CPU time of all server threads per request."""
+
 _PS_PER_MS = 1e9
 STATIONS = ("main thread", "I/O threads", "load generator", "network")
 
@@ -64,33 +68,48 @@ class System:
     engine: EngineProfile
     generator: GeneratorProfile
 
-    def speed(self, values: dict[str, float] | None = None) -> HostSpeed:
-        """The host's numbers, with the last-level cache as its latency curve shows it."""
-        return with_effective_l3(self.host.speed(values), self.host)
-
     def inputs(self, scenario: Scenario, *, draw: int | None = None, seed: int = 1) -> Inputs:
         """Numbers for one simulation: nominal, or draw number `draw`."""
+        # What a capture leaves open is part of what was fitted to an engine on that very host.
+        observed = self.engine.observed
+        found = observed.speed if observed is not None and self.observed_here else {}
         if draw is None:
-            speed = self.speed()
+            speed = self.host.speed(found)
             work = self.engine.engine_work()
             generator = self.generator.generator_work()
         else:
             random = np.random.default_rng([seed, draw])
-            speed = self.speed(draw_host(self.host, random))
-            work = self.engine.engine_work(draw_engine(self.engine, random))
+            drawn = draw_host(self.host, random)
+            speed = self.host.speed(found if self.observed_here else drawn)
+            work = self.engine.engine_work(
+                draw_engine(self.engine, random, observed_here=self.observed_here)
+            )
             generator = self.generator.generator_work(draw_generator(self.generator, random))
         most = self.engine.max_io_threads
         if scenario.io_threads > most:
             scenario = scenario.model_copy(update={"io_threads": most})
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
-        return Inputs(scenario, self.engine, work, speed, generator, speed)
+        spins = self.generator.spins_when_due
+        return Inputs(scenario, self.engine, work, speed, generator, speed, spins)
+
+    @property
+    def observed_here(self) -> bool:
+        """Whether the engine's work was fitted on this host."""
+        return self.engine.observed is not None and self.engine.observed.host == self.host.id
 
     @property
     def discrepancy(self) -> float:
         """Relative standard error of the model itself."""
         known = self.engine.discrepancy
-        return UNCHECKED_DISCREPANCY if known is None else known
+        if known is None:
+            return UNCHECKED_DISCREPANCY
+        return known if self.observed_here else math.hypot(known, UNCHECKED_DISCREPANCY)
+
+    @property
+    def memory_discrepancy(self) -> float:
+        """Relative standard error of the waits for memory, besides."""
+        return self.engine.memory_discrepancy or 0.0
 
 
 @dataclass(frozen=True)
@@ -102,12 +121,13 @@ class Metrics:
 
     @staticmethod
     def of(result: NodeResult) -> Metrics:
-        """Read throughput (requests/s) and latencies (ms) off a run."""
+        """Read throughput (requests/s), latencies (ms) and CPU time (us a request) off a run."""
         latency = result.latency
         values = {
             "throughput_rps": result.throughput_rps,
             "mean_ms": latency.mean / _PS_PER_MS,
             **{name: latency.quantile(q) / _PS_PER_MS for name, q in _LATENCIES.items()},
+            SERVER_CPU: result.server_cpu_us_per_request,
         }
         return Metrics(values, result)
 
@@ -129,8 +149,8 @@ class Prediction:
         """(draws,) logarithms of a metric at the drawn numbers."""
         return np.log([max(metrics.values[name], 1e-12) for metrics in self.drawn])
 
-    def parts(self, name: str) -> dict[str, float]:
-        """Relative half widths (95%) of the interval's parts."""
+    def parts(self, name: str, *, level: float = 0.95) -> dict[str, float]:
+        """Relative half widths of the interval's parts."""
         nominal = np.log([max(metrics.values[name], 1e-12) for metrics in self.nominal])
         chance = _spread(nominal)
         spread = _spread(self.log_draws(name))
@@ -138,23 +158,44 @@ class Prediction:
         longer = _completions(self.nominal) / _completions(self.drawn) if self.drawn else 1.0
         own = math.sqrt(max(0.0, spread**2 - longer * chance**2))
         return {
-            "monte_carlo": _t(nominal) * chance / math.sqrt(len(nominal)),
-            "parameters": _t(self.drawn) * own,
-            "discrepancy": self._discrepancy(name),
+            "monte_carlo": _t(nominal, level) * chance / math.sqrt(len(nominal)),
+            "parameters": _t(self.drawn, level) * own,
+            "discrepancy": self._discrepancy(name, level),
         }
 
-    def _discrepancy(self, name: str) -> float:
-        half = 1.96 * self.system.discrepancy
+    def _discrepancy(self, name: str, level: float) -> float:
+        # Memory waits are predicted less well than the rest, where an observation says so.
+        own = self.system.discrepancy
+        if self.system.memory_discrepancy > 0:
+            own = math.hypot(own, self.system.memory_discrepancy * self.memory_share)
+        half = float(ndtri(0.5 + level / 2.0)) * own
         if name == "throughput_rps" and self.case.scenario.workload.arrival == "open_loop":
             # Throughput is what is offered, unless the error is larger than what is to spare.
             busiest = min(1.0, max(self.utilisation.values()))
             return max(0.0, half + math.log(max(busiest, 1e-9)))
         return half
 
-    def estimate(self, name: str) -> dict[str, float]:
-        """Value with its 95% interval, symmetric on the log scale."""
+    @cached_property
+    def memory_wait_ns(self) -> float:
+        """Mean wait for memory of a command, beyond what a batched look-up spends."""
+        result = self.nominal[0].result
+        times = self.system.inputs(self.case.scenario).times()
+        kinds = np.bincount(times.code_by_draw, minlength=len(times.parse_by_code_ps))
+        fetched = min(1.0, result.counters["prefetched_keys"] / max(1, result.completions))
+        waits = (1.0 - fetched) * times.stall_ps.mean(axis=1)
+        waits = waits + fetched * times.prefetched_stall_by_code_ps
+        return float(np.dot(kinds / kinds.sum(), waits)) / 1000.0
+
+    @property
+    def memory_share(self) -> float:
+        """Share of the server's CPU time that commands wait for memory."""
+        cpu_ns = self.mean(SERVER_CPU) * 1000.0
+        return min(1.0, self.memory_wait_ns / cpu_ns) if cpu_ns > 0 else 0.0
+
+    def estimate(self, name: str, *, level: float = 0.95) -> dict[str, float]:
+        """Value with its interval, symmetric on the log scale."""
         value = self.mean(name)
-        half = math.sqrt(sum(part**2 for part in self.parts(name).values()))
+        half = math.sqrt(sum(part**2 for part in self.parts(name, level=level).values()))
         return {"value": value, "low": value * math.exp(-half), "high": value * math.exp(half)}
 
     @property
@@ -206,9 +247,9 @@ def _spread(logs: Sequence[float] | np.ndarray) -> float:
     return float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
 
 
-def _t(runs: Sequence[Any] | np.ndarray) -> float:
-    """Student t of a 95% interval from so many runs."""
-    return student_t(0.95, len(runs) - 1) if len(runs) > 1 else 0.0
+def _t(runs: Sequence[Any] | np.ndarray, level: float) -> float:
+    """Student t of an interval from so many runs."""
+    return student_t(level, len(runs) - 1) if len(runs) > 1 else 0.0
 
 
 def _completions(runs: Sequence[Metrics]) -> float:
@@ -219,6 +260,10 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
     """Why a prediction may be off: what the model doesn't cover."""
     warnings = []
     speed, engine = system.host.speed(), system.engine
+    if engine.reuse is not None:
+        warnings.append(
+            f"the work of {engine.id} was not observed: that of {engine.reuse.origin} is reused"
+        )
     cores = min(scenario.cores or speed.cores, speed.cores)
     if scenario.cores is not None and scenario.cores > cores:
         warnings.append(f"the scenario has {scenario.cores} cores, the host {cores}: {cores} count")

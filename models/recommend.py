@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,23 +23,37 @@ BENCHMARK_SECONDS = 60
 _SLO_NAMES = ("p50_ms", "p99_ms", "p999_ms")
 
 
-def recommendation_of(
-    predictions: Sequence[Prediction], points: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """The recommended setting among predicted ones that differ in io_threads.
+@dataclass(frozen=True)
+class Choice:
+    """Which setting is recommended among which.
 
-    Parameters
+    Attributes
     ----------
     predictions, points
-        In step: a point is the plain dictionary of a prediction.
-
-    Returns
-    -------
-    dict
-        setting, knee, throughput_rps, regret (one entry per other candidate), bottleneck,
-        next_bottleneck, measure_next, conf, benchmark_command, slo, headroom_rps,
-        cost_usd_per_million_requests.
+        In step, by io_threads: a point is the plain dictionary of a prediction.
+    chosen, knee
+        Index of the recommended setting and of the curve's knee.
+    candidates
+        Indices of what could be recommended: inside the model, keeping up, meeting the SLO.
+    met
+        Whether a setting meets the SLO.
     """
+
+    predictions: list[Prediction]
+    points: list[dict[str, Any]]
+    chosen: int
+    knee: int
+    candidates: list[int]
+    met: bool
+
+    @property
+    def others(self) -> list[Prediction]:
+        """The predictions that could have been recommended instead."""
+        return [self.predictions[i] for i in self.candidates if i != self.chosen]
+
+
+def choose(predictions: Sequence[Prediction], points: Sequence[dict[str, Any]]) -> Choice:
+    """Choose among predicted settings that differ in io_threads."""
     order = sorted(range(len(points)), key=lambda i: predictions[i].case.scenario.io_threads)
     predictions = [predictions[i] for i in order]
     points = [points[i] for i in order]
@@ -56,21 +71,34 @@ def recommendation_of(
         chosen = next(i for i in candidates if throughput[i] >= KNEE * best)
     else:
         chosen = min(candidates, key=lambda i: _slo_excess(predictions[i]))
+    return Choice(predictions, points, chosen, knee, candidates, bool(meets))
+
+
+def recommendation_of(choice: Choice) -> dict[str, Any]:
+    """What is to be said of the recommended setting.
+
+    Returns
+    -------
+    dict
+        setting, knee, throughput_rps, regret (one entry per other candidate), bottleneck,
+        next_bottleneck, conf, benchmark_command, slo, headroom_rps,
+        cost_usd_per_million_requests.
+    """
+    predictions, points, chosen = choice.predictions, choice.points, choice.chosen
     prediction, point = predictions[chosen], points[chosen]
     scenario = prediction.case.scenario
     return {
         "setting": {"io_threads": scenario.io_threads},
-        "knee": {"io_threads": predictions[knee].case.scenario.io_threads},
+        "knee": {"io_threads": predictions[choice.knee].case.scenario.io_threads},
         "throughput_rps": prediction.estimate("throughput_rps"),
         "regret": [
             _regret(predictions, points, chosen, i) for i in range(len(points)) if i != chosen
         ],
         "bottleneck": point["bottleneck"],
         "next_bottleneck": point["next_bottleneck"],
-        "measure_next": _measure_next(prediction),
         "conf": _configuration(prediction),
         "benchmark_command": benchmark_command(scenario),
-        "slo": _slo(prediction, bool(meets)),
+        "slo": _slo(prediction, choice.met),
         "headroom_rps": _headroom(prediction, point),
         "cost_usd_per_million_requests": _cost(prediction),
     }
@@ -109,14 +137,19 @@ def _slo(prediction: Prediction, met: bool) -> dict[str, Any] | None:
     }
 
 
+def ratio_margin(mine: Prediction, theirs: Prediction) -> float:
+    """Relative half width of the 95% interval of a ratio of throughputs, under the same draws."""
+    ratios = theirs.log_draws("throughput_rps") - mine.log_draws("throughput_rps")
+    return 1.96 * float(np.std(ratios, ddof=1)) if len(ratios) > 1 else 0.0
+
+
 def _regret(
     predictions: Sequence[Prediction], points: Sequence[dict[str, Any]], chosen: int, other: int
 ) -> dict[str, Any]:
     """What is lost by another setting, from differences under the same draws."""
     mine, theirs = predictions[chosen], predictions[other]
     loss = 1.0 - theirs.mean("throughput_rps") / mine.mean("throughput_rps")
-    ratios = theirs.log_draws("throughput_rps") - mine.log_draws("throughput_rps")
-    spread = 1.96 * float(np.std(ratios, ddof=1)) if len(ratios) > 1 else 0.0
+    spread = ratio_margin(mine, theirs)
     log_ratio = math.log(max(1e-9, 1.0 - loss))
     return {
         "io_threads": theirs.case.scenario.io_threads,
@@ -173,21 +206,6 @@ def _cost(prediction: Prediction) -> float | None:
     if not math.isfinite(price) or throughput <= 0:
         return None
     return price / 3600 / throughput * 1e6
-
-
-def _measure_next(prediction: Prediction) -> str:
-    """Which measurement would narrow the answer most: what the spread comes from."""
-    parts = prediction.parts("throughput_rps")
-    if prediction.system.engine.observed is None:
-        return "observe the engine: its work rests on assumptions (forecache observe, calibrate)"
-    if parts["parameters"] > parts["discrepancy"]:
-        if prediction.system.host.captured is None:
-            return (
-                "profile the real host: its kernel and memory costs are catalogue ranges "
-                "(forecache profile)"
-            )
-        return "repeat the observation on a quiet machine, with more repetitions (--design full)"
-    return "run the benchmark command given here once: it checks the model where you need it"
 
 
 def _configuration(prediction: Prediction) -> str:

@@ -10,17 +10,19 @@ from forecache.sim.calendar import horizon_ps
 
 from .engine import EngineProfile, EngineWork
 from .generator import GeneratorWork
+from .interruptions import interruption_gap_ps
 from .node.setup import NodeSetup, NodeTimes
 from .node.simulate import NodeResult, simulate_node
 from .scenario import Scenario
-from .stages import node_times, prefetch_batch
+from .stages import node_times, prefetch_batch, read_limit_bytes, segment_bytes
 
 _PS_PER_S = 10**12
 _PS_PER_MS = 10**9
 _PS_PER_US = 10**6
 
-OPEN_LOOP_OUTSTANDING = 64
-"""Requests one client may have on the way when arrivals are open; more are counted as overflow."""
+OPEN_LOOP_BACKLOG = 64
+"""Requests per connection that may be due and not sent when arrivals are open; more are counted as
+overflow. A connection carries one at a time."""
 
 CONTROL_SPEEDUP = 25
 """Valkey 9.1 decides about threads over seconds, a simulation lasts milliseconds. Load is steady
@@ -60,6 +62,7 @@ class Inputs:
     speed: HostSpeed
     generator: GeneratorWork
     generator_speed: HostSpeed
+    generator_spins: bool = False
 
     def times(self) -> NodeTimes:
         """Durations of the node's steps."""
@@ -99,20 +102,25 @@ def node_setup(
         events_per_io_thread=engine.events_per_io_thread if events is None else events,
         whole_pipeline=int(engine.whole_pipeline),
         job_capacity=engine.job_capacity,
-        response_capacity=16384,
         spin_ps=round(spin_ns * 1000),
         ignite_period_ps=_IGNITE_PERIOD_PS // CONTROL_SPEEDUP,
         grow_period_ps=_GROW_PERIOD_PS // CONTROL_SPEEDUP,
         shrink_after_ps=_SHRINK_AFTER_PS // CONTROL_SPEEDUP,
         initial_active=2 if ignites_at_once(inputs) else 1,
-        outstanding_limit=OPEN_LOOP_OUTSTANDING if open_loop else workload.pipeline,
+        outstanding_limit=1 if open_loop else workload.pipeline,
+        backlog_limit=OPEN_LOOP_BACKLOG,
+        generator_spins=int(inputs.generator_spins and (open_loop or workload.think_us > 0)),
         warmup_ps=warmup_ps,
         end_ps=end_ps,
         series_ps=max(1, end_ps // 256),
         seed=seed,
         replication=replication,
-        read_limit_bytes=engine.read_limit_bytes,
+        read_limit_bytes=read_limit_bytes(scenario, engine),
         write_limit_bytes=engine.write_limit_bytes,
+        segment_bytes=segment_bytes(scenario, engine),
+        interruption_gap_ps=interruption_gap_ps(inputs.speed),
+        connection_gap_ps=0,
+        offload_handshakes=0,
     )
 
 

@@ -13,10 +13,22 @@ from scipy.special import ndtri
 
 from forecache.hwprofiles.schema import HostSpeed
 
+from .contention import written_in_turn_ns
 from .engine import EngineProfile, EngineWork
 from .generator import GeneratorWork
+from .interruptions import interruption_table_ps
 from .layouts import structures
-from .memory import LINE_BYTES, CacheTimes, MemoryTimes, Structure, cache_times, memory_times
+from .memory import (
+    LINE_BYTES,
+    CacheTimes,
+    MemoryTimes,
+    Structure,
+    Waits,
+    buffer_wait_ns,
+    cache_times,
+    memory_times,
+    waits_of,
+)
 from .node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .scenario import Scenario
 
@@ -31,6 +43,14 @@ TCP socket alone has about 2 KiB)."""
 RESIDENT_LINES = 6000
 """Lines of code, tables and buffers that every request uses (assumed: 375 KiB of kernel and engine
 text and data)."""
+
+TCP_SEGMENT_BYTES = 65_483
+"""What one segment carries over loopback (its MTU of 65,536 less headers); with segmentation
+offload about as much on a network. A larger send goes through the stack once per segment."""
+
+LARGE_REQUEST_BYTES = 6_000
+"""From here on the rest of a request doubles its client's buffer (INFO counts reads of 40 KB with
+values of 6.6 KB, and of 16 to 20 KB with values of 4 KB)."""
 
 DOZE_SHARE = 0.5
 """Part of the CPU time of blocking that is spent before the thread sleeps; the rest when it is
@@ -105,16 +125,15 @@ def command_structures(
         value_bytes=kind.value_bytes,
     )
     # A lone main thread that looks a pipeline's keys up in groups walks to the entries only; the
-    # batches that come back from I/O threads fetch the value as well.
+    # batches that come back from I/O threads fetch the value as well. A SET writes its value where
+    # the one before it was released, so it touches as many lines as a GET reads.
     lone = scenario.io_threads == 1
     scaled = [
-        Structure(
-            s.name,
-            s.lines_per_key,
-            s.touches * work.touch_scale,
-            # A SET releases the old value without reading it to its end.
-            s.followers if kind.command == "get" else 0.0,
-            s.prefetched and not (lone and s.name == "value"),
+        replace(
+            s,
+            touches=s.touches * work.touch_scale,
+            prefetched=s.prefetched and not (lone and s.name == "value"),
+            written=kind.command == "set",
         )
         for s in lines
     ]
@@ -124,46 +143,170 @@ def command_structures(
     return scaled
 
 
+@dataclass(frozen=True)
+class WorkloadCaches:
+    """How long the caches hold a line, and what that makes of copies.
+
+    Attributes
+    ----------
+    times
+        Of any line.
+    copy_wait_ns
+        Wait per request for lines of requests and replies that are no longer near.
+    copied_bytes
+        Of requests and replies, per request.
+    """
+
+    times: CacheTimes
+    copy_wait_ns: float
+    copied_bytes: float
+
+
 def workload_caches(
     scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
-) -> CacheTimes:
-    """How long the host's caches hold a line while keys of all sizes compete for them."""
+) -> WorkloadCaches:
+    """How long the host's caches hold a line while everything competes for them.
+
+    Keys of all sizes, code and connections do, requests that wait in the buffers of all
+    connections, and the replies of one pipeline, which are put together in the same memory again
+    and again.
+    """
     workload = scenario.workload
+    kinds = command_kinds(scenario)
     population = [
         (weight, command_structures(CommandKind("get", size, weight), scenario, engine, work))
         for size, weight in workload.sizes
     ]
-    return cache_times(
-        population,
-        workload,
-        replace(speed, l3_bytes=speed.l3_bytes * work.cache_share),
-        other_lines=RESIDENT_LINES + workload.clients * CONNECTION_LINES,
-        other_touches=RESIDENT_TOUCHES + CONNECTION_LINES / workload.pipeline,
+    request = sum(k.share * k.request_bytes(workload.key_bytes) for k in kinds) / LINE_BYTES
+    reply = sum(k.share * k.reply_bytes for k in kinds) / LINE_BYTES
+    waiting = request * workload.pipeline * workload.clients, request
+    answered = reply * workload.pipeline, reply
+    resident = (
+        RESIDENT_LINES + workload.clients * CONNECTION_LINES,
+        RESIDENT_TOUCHES + CONNECTION_LINES / workload.pipeline,
     )
+    copied = LINE_BYTES * (request + reply)
+    pace_ns = own_ns = _pace_ns(scenario, work, speed, copied)
+    # What others bring in meanwhile depends on how long a request takes, which depends on that.
+    for _ in range(3):
+        times = cache_times(
+            population,
+            workload,
+            speed,
+            others=(resident, waiting, answered),
+            fills_per_request=speed.l3_fills_per_us * pace_ns / 1000.0,
+        )
+        caches = WorkloadCaches(
+            times,
+            # Requests come from another core: what is near is what the last level holds.
+            request * buffer_wait_ns(*waiting, replace(speed, l2_ns=speed.l3_ns), times)
+            + reply * buffer_wait_ns(*answered, speed, times),
+            copied,
+        )
+        if speed.l3_fills_per_us == 0.0:
+            break
+        waits_ns = 0.0
+        for kind in kinds:
+            waits = command_waits(kind, scenario, engine, work, speed, caches)
+            later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
+            waits_ns += kind.share * (waits.touching_ns() + later_ns)
+        pace_ns = own_ns + waits_ns + caches.copy_wait_ns
+        if workload.rate_rps is not None:
+            pace_ns = max(pace_ns, 1e9 / workload.rate_rps)
+    return caches
 
 
-def command_memory(
+def _pace_ns(scenario: Scenario, work: EngineWork, speed: HostSpeed, copied_bytes: float) -> float:
+    """About the time between two requests of a busy main thread, before it waits for memory."""
+    workload = scenario.workload
+    instructions = work.parse_instructions + work.get_instructions
+    if scenario.io_threads > 1:
+        return instructions / user_rate(speed) + work.execute_lines * speed.core_to_core_ns
+    instructions += (work.read_instructions + work.write_instructions) / workload.pipeline
+    unix = scenario.transport == "unix_socket"
+    calls = (
+        speed.unix_recv_ns + speed.unix_send_ns if unix else speed.tcp_recv_ns + speed.tcp_send_ns
+    )
+    kernel = work.kernel_scale * calls / workload.pipeline + speed.copy_ns_per_byte * copied_bytes
+    return instructions / user_rate(speed) + kernel
+
+
+def shared_line_ns(scenario: Scenario, work: EngineWork, speed: HostSpeed) -> float:
+    """Mean wait of an I/O thread per access to the line that all of them write in turn.
+
+    A thread comes back to it `shared_lines` times while it reads and writes for one client (half as
+    often again per SET). That takes at least its own work, and all of them together no less than
+    the main thread takes for those requests, or the clients to send them. Stopped threads count as
+    writers: fewer of them would come back so much sooner.
+    """
+    workload = scenario.workload
+    writers = scenario.io_threads - 1
+    sets = workload.pipeline * (1.0 - workload.get_fraction)
+    accesses = work.shared_lines * (1.0 + sets / 2)
+    if writers < 2 or accesses == 0.0:
+        return 0.0
+    unix = scenario.transport == "unix_socket"
+    calls_ns = (
+        speed.unix_recv_ns + speed.unix_send_ns if unix else speed.tcp_recv_ns + speed.tcp_send_ns
+    )
+    kinds = command_kinds(scenario)
+    copied = sum(k.share * (k.request_bytes(workload.key_bytes) + k.reply_bytes) for k in kinds)
+    instructions = work.read_instructions + work.write_instructions + 2 * work.pop_instructions
+    instructions += workload.pipeline * work.parse_instructions + sets * work.value_instructions
+    own_ns = instructions / user_rate(speed) + work.kernel_scale * calls_ns
+    own_ns += speed.copy_ns_per_byte * copied * workload.pipeline
+    own_ns += (work.read_lines + work.write_lines) / 2 * speed.core_to_core_ns
+    request_ns = _pace_ns(scenario, work, speed, copied)
+    if workload.rate_rps is not None:
+        request_ns = max(request_ns, 1e9 / workload.rate_rps)
+    between_ns = max(own_ns, writers * workload.pipeline * request_ns) / accesses
+    return written_in_turn_ns(writers, speed.core_to_core_ns, between_ns)
+
+
+def user_rate(speed: HostSpeed) -> float:
+    """Instructions of the engine's user code per ns, its data in the first two cache levels."""
+    return speed.user_ipc * speed.clock_ghz
+
+
+def command_waits(
     kind: CommandKind,
     scenario: Scenario,
     engine: EngineProfile,
     work: EngineWork,
     speed: HostSpeed,
-    caches: CacheTimes | None = None,
-) -> MemoryTimes:
-    """What one kind of command waits for; see `memory`.
+    caches: WorkloadCaches,
+) -> Waits:
+    """Where the lines are that one kind of command touches; see `memory`."""
+    lines = command_structures(kind, scenario, engine, work)
+    return waits_of(lines, scenario.workload, speed, caches.times)
 
-    Parameters
-    ----------
-    caches
-        From `workload_caches`, where several kinds share them.
+
+def copied_value_bytes(kind: CommandKind, scenario: Scenario, engine: EngineProfile) -> int:
+    """Bytes of its value that a GET copies into a reply buffer."""
+    limit = engine.reply_reference_bytes
+    if limit is not None and scenario.io_threads == 1 and kind.value_bytes >= limit:
+        return 0
+    return kind.value_bytes
+
+
+def segment_bytes(scenario: Scenario, engine: EngineProfile) -> int:
+    """What one pass through the network stack carries of a reply."""
+    return engine.write_limit_bytes if scenario.transport == "unix_socket" else TCP_SEGMENT_BYTES
+
+
+def read_limit_bytes(scenario: Scenario, engine: EngineProfile) -> int:
+    """Mean bytes of the reads that a pipeline's requests take.
+
+    The first one is limited by the buffer all clients share. What is left of a request then lies in
+    a buffer of the client's own, which is made twice as large where requests are large.
     """
-    return memory_times(
-        command_structures(kind, scenario, engine, work),
-        scenario.workload,
-        speed,
-        caches or workload_caches(scenario, engine, work, speed),
-        batch_limit=prefetch_batch(scenario, engine),
-    )
+    workload = scenario.workload
+    sizes = [(k.request_bytes(workload.key_bytes), k.share) for k in command_kinds(scenario)]
+    first = engine.read_limit_bytes
+    grown = engine.large_read_limit_bytes if max(sizes)[0] > LARGE_REQUEST_BYTES else first
+    total = workload.pipeline * sum(size * share for size, share in sizes)
+    reads = 1 + max(0, math.ceil((total - first) / grown))
+    return max(first, math.ceil(total / reads)) if reads > 1 else first
 
 
 def prefetch_batch(scenario: Scenario, engine: EngineProfile) -> int:
@@ -191,7 +334,7 @@ def node_times(
     """
     unix = scenario.transport == "unix_socket"
     kinds = command_kinds(scenario)
-    rate = speed.user_ipc * speed.clock_ghz
+    rate = user_rate(speed)
     generator_rate = generator_speed.user_ipc * generator_speed.clock_ghz
     line_ns = speed.core_to_core_ns
 
@@ -213,16 +356,24 @@ def node_times(
     around_ns += generator.batch_syscalls * generator_speed.syscall_ns / 2
 
     caches = workload_caches(scenario, engine, work, speed)
-    memory = [command_memory(kind, scenario, engine, work, speed, caches) for kind in kinds]
-    shares = np.array([kind.share for kind in kinds])
     batch = prefetch_batch(scenario, engine)
+    memory = [
+        memory_times(
+            command_waits(kind, scenario, engine, work, speed, caches),
+            parallel_misses=speed.parallel_misses,
+            batch_limit=batch,
+            stream_scale=work.stream_scale,
+        )
+        for kind in kinds
+    ]
+    shares = np.array([kind.share for kind in kinds])
     looked_up = np.sum([s * m.prefetch_ns for s, m in zip(shares, memory, strict=True)], axis=0)
     keys = np.arange(batch + 1)
     looked_up = looked_up + keys * user(work.prefetch_instructions_per_key)
     looked_up[:2] = 0.0
 
     lone = scenario.io_threads == 1
-    shared_lines = work.shared_lines if scenario.io_threads > 2 else 0.0
+    shared_ns = work.shared_lines * shared_line_ns(scenario, work, speed)
     mean_reply = float(np.dot(shares, [kind.reply_bytes for kind in kinds]))
     reply_lines = mean_reply * scenario.workload.pipeline / LINE_BYTES * work.reply_lines_per_line
 
@@ -243,21 +394,19 @@ def node_times(
         return own if lone else own + value_ns(waits)
 
     def value_ns(waits: MemoryTimes) -> float:
-        waiting = work.value_touches * waits.last_touch_ns + shared_lines / 2 * line_ns
+        waiting = work.value_touches * waits.last_touch_ns + shared_ns / 2
         return user(work.value_instructions) + waiting
 
     def execute_ns(kind: CommandKind) -> float:
         if kind.command == "get":
-            base, per_byte = work.get_instructions, work.get_instructions_per_byte
+            copied = copied_value_bytes(kind, scenario, engine) * work.get_instructions_per_byte
+            base = work.get_instructions + copied
         else:
-            base, per_byte = work.set_instructions, work.set_instructions_per_byte
+            base = work.set_instructions + kind.value_bytes * work.set_instructions_per_byte
             base += work.value_instructions if lone else 0.0
-        return user(base + kind.value_bytes * per_byte) + transfer_ns(kind)
+        return user(base) + transfer_ns(kind)
 
-    # Only a thread that looks keys up itself pushes its own lines out.
-    displaced = work.displaced_lines if scenario.io_threads == 1 else 0.0
-    miss_share = float(np.dot(shares, [m.miss_share for m in memory]))
-    displaced_ns = displaced * miss_share * speed.dram_ns
+    copy_ns_per_byte = speed.copy_ns_per_byte + caches.copy_wait_ns / caches.copied_bytes
 
     key_bytes = scenario.workload.key_bytes
     nic_ns_per_kib = 1024 * 8 / speed.network_gbit_per_s
@@ -268,18 +417,19 @@ def node_times(
         poll_event_ps=_ps(kernel * speed.epoll_event_ns),
         doze_ps=_ps(work.wake_scale * speed.block_ns * DOZE_SHARE),
         block_ps=_ps(work.wake_scale * speed.block_ns * (1.0 - DOZE_SHARE)),
-        wake_latency_ps=_ps(_after_send_ns(speed)),
+        wake_latency_ps=_ps(_after_send_ns(work, speed)),
         wake_send_ps=_ps(work.wake_scale * speed.wake_send_ns),
-        read_event_ps=_ps(user(work.read_instructions) + displaced_ns),
+        read_event_ps=_ps(user(work.read_instructions)),
         recv_ps=_ps(kernel * recv_ns),
         send_ps=_ps(kernel * send_ns),
         write_event_ps=_ps(user(work.write_instructions)),
-        copy_ps_per_kib=_ps(kernel * speed.copy_ns_per_byte * 1024),
+        copy_ps_per_kib=_ps(copy_ns_per_byte * 1024),
         # A request has two jobs, a read and a write: each is charged half of the lines fetched.
         push_ps=_ps(user(work.push_instructions) + work.execute_lines * line_ns / 2),
         pop_ps=_ps(
             user(work.pop_instructions)
-            + (work.read_lines + work.write_lines + shared_lines + reply_lines) * line_ns / 2
+            + (work.read_lines + work.write_lines + reply_lines) * line_ns / 2
+            + shared_ns / 2
         ),
         scan_ps=_ps(user(work.scan_instructions)),
         done_ps=_ps(user(work.done_instructions) + work.done_lines * line_ns),
@@ -295,6 +445,9 @@ def node_times(
         generator_request_ps=_ps(generator_user(generator.request_instructions)),
         one_way_ps=_ps(speed.network_one_way_us * 1000),
         wire_ps_per_kib=_ps(nic_ns_per_kib),
+        free_push_ps=_ps(user(work.push_instructions)),
+        accept_ps=0,
+        handshake_ps=0,
         parse_by_code_ps=_table([parse_ns(k, m) for k, m in zip(kinds, memory, strict=True)]),
         execute_by_code_ps=_table([execute_ns(kind) for kind in kinds]),
         stall_ps=_table([m.stall_ns for m in memory]),
@@ -302,17 +455,23 @@ def node_times(
         prefetch_by_keys_ps=_table(looked_up),
         request_bytes_by_code=np.array([kind.request_bytes(key_bytes) for kind in kinds], np.int64),
         reply_bytes_by_code=np.array([kind.reply_bytes for kind in kinds], np.int64),
+        write_by_code_ps=np.zeros(len(kinds), np.int64),
+        free_by_code_ps=np.zeros(len(kinds), np.int64),
         code_by_draw=code_table(kinds),
         jitter=jitter_table(),
+        interruption_ps=interruption_table_ps(speed),
     )
 
 
-def _after_send_ns(speed: HostSpeed) -> float:
+def _after_send_ns(work: EngineWork, speed: HostSpeed) -> float:
     """From the end of a send that wakes a sleeper until it runs.
 
-    A host's wake latency counts from the start of that send, and the send itself is simulated.
+    A host's wake latency counts from the start of that send until the sleeper's `epoll_wait` has
+    returned; the send itself and the sleeper's way back are simulated.
     """
-    return max(speed.syscall_ns, speed.wake_latency_ns - speed.tcp_send_ns - speed.wake_send_ns)
+    simulated = work.kernel_scale * speed.tcp_send_ns + work.wake_scale * speed.wake_send_ns
+    simulated += work.wake_scale * speed.block_ns * (1.0 - DOZE_SHARE)
+    return max(speed.syscall_ns, speed.wake_latency_ns - simulated)
 
 
 def _ps(time_ns: float) -> int:

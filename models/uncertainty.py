@@ -1,8 +1,8 @@
 """Draws of uncertain numbers: of a host's leaves, an engine's work, a load generator's work.
 
 A range is read as the middle 95% of a log-normal (split at the value where the range is uneven). A
-fitted engine brings the covariance of what was fitted, relative to each number, which replaces the
-ranges of those numbers; draws below zero count as zero.
+fitted engine brings the covariance of the logarithms of what was fitted, which holds on the host it
+was fitted on and there replaces the ranges of those numbers; draws below zero count as zero.
 """
 
 from __future__ import annotations
@@ -26,30 +26,43 @@ _Z95 = 1.959963984540054
 _SMALLEST = 1e-9
 
 
+def moved(bounds: Range, z: float) -> float:
+    """A number so many standard errors above its value."""
+    low, value, high = bounds
+    if value <= _SMALLEST or low <= _SMALLEST:
+        # A range that begins at zero has no logarithm: split normal on the plain scale.
+        spread = (high - value) if z > 0 else (value - low)
+        return max(0.0, value + z / _Z95 * spread)
+    spread = math.log(high / value) if z > 0 else math.log(value / low)
+    return value * math.exp(z / _Z95 * max(0.0, spread))
+
+
 def draw_ranges(ranges: Mapping[str, Range], random: np.random.Generator) -> dict[str, float]:
     """One draw of each number, independent of the others."""
-    drawn = {}
-    for name, (low, value, high) in ranges.items():
-        z = float(random.standard_normal())
-        if value <= _SMALLEST or low <= _SMALLEST:
-            # A range that begins at zero has no logarithm: split normal on the plain scale.
-            spread = (high - value) if z > 0 else (value - low)
-            drawn[name] = max(0.0, value + z / _Z95 * spread)
-            continue
-        spread = math.log(high / value) if z > 0 else math.log(value / low)
-        drawn[name] = value * math.exp(z / _Z95 * max(0.0, spread))
-    return drawn
+    return {name: moved(bounds, float(random.standard_normal())) for name, bounds in ranges.items()}
+
+
+def host_ranges(host: HostProfile) -> dict[str, Range]:
+    """The ranges of a host that say something about its speed, by `HostSpeed` field."""
+    return {k: v for k, v in sorted(host.uncertain().items()) if k not in NOT_UNCERTAIN}
 
 
 def draw_host(host: HostProfile, random: np.random.Generator) -> dict[str, float]:
     """One draw of a host's uncertain leaves, keyed by `HostSpeed` field."""
-    ranges = {k: v for k, v in sorted(host.uncertain().items()) if k not in NOT_UNCERTAIN}
-    return draw_ranges(ranges, random)
+    return draw_ranges(host_ranges(host), random)
 
 
-def draw_engine(engine: EngineProfile, random: np.random.Generator) -> dict[str, float]:
-    """One draw of an engine's work."""
-    fitted = engine.covariance or {}
+def draw_engine(
+    engine: EngineProfile, random: np.random.Generator, *, observed_here: bool = False
+) -> dict[str, float]:
+    """One draw of an engine's work.
+
+    Parameters
+    ----------
+    observed_here
+        Whether the work was fitted on the host it is drawn for.
+    """
+    fitted = (engine.covariance or {}) if observed_here else {}
     ranges = {k: v for k, v in sorted(engine.uncertain().items()) if k not in fitted}
     drawn = draw_ranges(ranges, random)
     if fitted:
@@ -57,7 +70,7 @@ def draw_engine(engine: EngineProfile, random: np.random.Generator) -> dict[str,
         matrix = np.array([[fitted[a].get(b, 0.0) for b in names] for a in names])
         steps = random.multivariate_normal(np.zeros(len(names)), matrix, method="eigh")
         for name, step in zip(names, steps, strict=True):
-            drawn[name] = engine.work[name].best * max(0.0, 1.0 + float(step))
+            drawn[name] = engine.work[name].best * math.exp(float(step))
     return drawn
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from forecache.sim.stamped_rings import values
+from forecache.sim.stamped_rings import MASK
 
 from . import layout as at
 
@@ -87,12 +87,16 @@ def _check_flow(node: at.Node, completions: int) -> None:
     setup = node.setup
     accepted = node.counter(at.ARRIVALS) - node.counter(at.OVERFLOWS)
     room = setup.clients * (node.outstanding_slots() + 1) + 2 * setup.generators
-    for generator in range(setup.generators):
-        tasks = at.thread_at(setup.io_threads + generator) + at.TASKS
-        room += len(values(node.memory, tasks))
-    room = max(room, 2 * setup.clients * node.outstanding_slots())
+    # What was due before the window began may complete in it.
+    room += setup.generators * capacity_of_tasks(node)
     if abs(accepted - completions) > room:
         _fail(f"{accepted} requests accepted, {completions} completed, room for {room}")
+
+
+def capacity_of_tasks(node: at.Node) -> int:
+    """Due requests that one generator thread may keep."""
+    tasks = at.thread_at(node.setup.io_threads) + at.TASKS
+    return int(node.memory[tasks + MASK]) + 1
 
 
 def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> None:

@@ -32,29 +32,33 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes
     READ_EVENT_PS, RECV_PS, SEND_PS, WRITE_EVENT_PS, COPY_PS_PER_KIB, PUSH_PS, POP_PS, SCAN_PS,
     DONE_PS, COLLECT_PS, HANDOVER_PS, ACTIVATE_PS, THREAD_WAKE_PS, GENERATOR_POLL_PS,
     GENERATOR_POLL_EVENT_PS, GENERATOR_RECV_PS, GENERATOR_REPLY_PS, GENERATOR_SEND_PS,
-    GENERATOR_REQUEST_PS, ONE_WAY_PS, WIRE_PS_PER_KIB,
-) = range(28)
+    GENERATOR_REQUEST_PS, ONE_WAY_PS, WIRE_PS_PER_KIB, FREE_PUSH_PS, ACCEPT_PS, HANDSHAKE_PS,
+) = range(31)
 
 (
     IO_THREADS, CLIENTS, GENERATORS, PIPELINE, OPEN_LOOP, MEAN_INTERARRIVAL_PS, THINK_PS,
     SAME_HOST, PREFETCH_BATCH, EVENTS_PER_IO_THREAD, WHOLE_PIPELINE, JOB_CAPACITY,
-    RESPONSE_CAPACITY, SPIN_PS, IGNITE_PERIOD_PS, GROW_PERIOD_PS, SHRINK_AFTER_PS, INITIAL_ACTIVE,
+    SPIN_PS, IGNITE_PERIOD_PS, GROW_PERIOD_PS, SHRINK_AFTER_PS, INITIAL_ACTIVE,
     OUTSTANDING_LIMIT, WARMUP_PS, END_PS, SERIES_PS, SEED, REPLICATION, READ_LIMIT_BYTES,
-    WRITE_LIMIT_BYTES,
-) = range(28, 54)
+    WRITE_LIMIT_BYTES, SEGMENT_BYTES, INTERRUPTION_GAP_PS, BACKLOG_LIMIT, GENERATOR_SPINS,
+    CONNECTION_GAP_PS, OFFLOAD_HANDSHAKES,
+) = range(31, 62)
 
 # Offsets of what has no fixed size, and sizes.
 (
     CLIENT_ROWS, PREFETCH, WATCHED_SOCKETS, PENDING_WRITES, BATCH, SOURCE_INDEX, SERIES,
     SERIES_ENTRIES, LOG, LOG_ENTRIES, OUTSTANDING_MASK, LOOKAHEAD_PS, SOURCES_DIGEST,
-) = range(54, 67)
+    FREES,  # 1: some commands leave something that I/O threads free
+    WRITE_WAITS,  # 1: writers wait for some values
+) = range(62, 77)
 
 # Counters of the measured window. All but the two around them start again when it begins.
 (
     COMPLETIONS, LOOPS, POLLS, READS, WRITES, BLOCKS, PAID_WAKES, PREFETCH_BATCHES,
     PREFETCHED_KEYS, INLINE_READS, INLINE_WRITES, REFUSED_JOBS, ACTIVATIONS, GENERATOR_POLLS,
-    ARRIVALS, OVERFLOWS, WIRE_BYTES_OUT, WIRE_BYTES_IN, ACTIVE_THREAD_PS,
-) = range(67, 86)
+    ARRIVALS, OVERFLOWS, WIRE_BYTES_OUT, WIRE_BYTES_IN, FREED_VALUES,
+    INLINE_FREES, HANDSHAKES, INLINE_HANDSHAKES, ACTIVE_THREAD_PS,
+) = range(77, 100)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
 
 # State of the network and of the policy.
@@ -66,21 +70,27 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
     PRODUCTIVE, TURN_STARTED_PS, SAMPLES, SAMPLE_SUM, NEXT_SAMPLE_PS, CHANGED_PS, MAIN_ACTIVE_PS,
     SAMPLED_ACTIVE_PS, LOGGED, PENDING_WRITE_COUNT, NEXT_PRIVATE,
     ENTRY_FROM_PS, ENTRY,  # the series entry of the last completion: where it begins and lies
-) = range(86, 109)
+    FREES_SENT,  # job rings: so many values were handed out to be freed
+    CONNECTION,  # number of the next new connection
+    ACCEPTED_CONNECTIONS,
+    CONNECTION_DUE_PS,  # when it arrives
+) = range(100, 127)
 
 # Rings (see `forecache.sim.stamped_rings`).
-REQUEST_WIRE, SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(112, 132, RING_WORDS)
-HEADER_WORDS = 136
+REQUEST_WIRE, SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(127, 147, RING_WORDS)
+HEADER_WORDS = 152
 
 # Tables of a fixed size.
 JITTER = HEADER_WORDS
-CODE_BY_DRAW = JITTER + QUANTILES  # holds offsets of code rows
+INTERRUPTIONS_PS = JITTER + QUANTILES
+CODE_BY_DRAW = INTERRUPTIONS_PS + QUANTILES  # holds offsets of code rows
 CODE_ROWS = CODE_BY_DRAW + DRAWS
 MOST_CODES = 256
 (
     PARSE_PS, EXECUTE_PS, PREFETCHED_STALL_PS, REQUEST_BYTES, REPLY_BYTES,
     STALLS,  # offset of the inverse distribution function of its stalls
-) = range(6)
+    WRITE_PS, FREE_PS,
+) = range(8)
 CODE_WORDS = 8
 THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
 
@@ -99,7 +109,8 @@ THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
     QUEUE,  # ring: jobs of an I/O thread, replies on their way to a generator thread
     READY_CLIENTS,  # ring: whom a generator thread has replies for
     TASKS,  # ring: whom a generator thread is due to send for, and since when
-) = range(8, 20, RING_WORDS)
+    IDLE_CLIENTS,  # ring, open loop: connections that wait for a request
+) = range(8, 24, RING_WORDS)
 (
     TASKS_LEFT,
     TAKEN_PS,  # until when a due request already taken counts as waiting
@@ -109,8 +120,13 @@ THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
     FETCHED,  # keys of the present batch that were fetched ahead and not yet used
     AGAIN,  # 1: the second look at finished jobs in this turn
     ON_CPU_PS,  # main thread: useful work and spinning inside the measured window
-) = range(20, 28)
-THREAD_WORDS = 32
+) = range(24, 32)
+(
+    INTERRUPTION,  # number of its next interruption by the host
+    INTERRUPTED_PS,  # when that begins
+    INTERRUPTION_PS,  # how long it lasts
+) = range(32, 35)
+THREAD_WORDS = 40
 
 # Fields of a client's row: mostly counts of commands along their way.
 (
@@ -249,8 +265,10 @@ def _rings(setup: NodeSetup, outstanding: int) -> list[tuple[int, int, int]]:
     for generator in range(setup.generators):
         row = thread_at(setup.io_threads + generator)
         rings.append((row + QUEUE, per_generator * outstanding, STAMPED_WORDS))
-        rings.append((row + TASKS, per_generator * outstanding, STAMPED_WORDS))
+        tasks = setup.backlog_limit if setup.open_loop else outstanding
+        rings.append((row + TASKS, per_generator * tasks, STAMPED_WORDS))
         rings.append((row + READY_CLIENTS, per_generator, 1))
+        rings.append((row + IDLE_CLIENTS, per_generator, 1))
     return rings
 
 
@@ -270,9 +288,12 @@ def _fill_tables(memory: np.ndarray, times: NodeTimes, stalls: int) -> None:
     rows[:, PREFETCHED_STALL_PS] = times.prefetched_stall_by_code_ps
     rows[:, REQUEST_BYTES] = times.request_bytes_by_code
     rows[:, REPLY_BYTES] = times.reply_bytes_by_code
+    rows[:, WRITE_PS] = times.write_by_code_ps
+    rows[:, FREE_PS] = times.free_by_code_ps
     rows[:, STALLS] = stalls + QUANTILES * np.arange(codes)
     memory[stalls : stalls + codes * QUANTILES] = np.ravel(times.stall_ps)
     memory[JITTER : JITTER + QUANTILES] = times.jitter
+    memory[INTERRUPTIONS_PS : INTERRUPTIONS_PS + QUANTILES] = times.interruption_ps
     memory[CODE_BY_DRAW : CODE_BY_DRAW + DRAWS] = CODE_ROWS + CODE_WORDS * times.code_by_draw
 
 
@@ -329,8 +350,10 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     # Nobody but the replies tells a generator thread on another host what to do, and each is at
     # least so long on the wire.
     lonely = not setup.same_host and n_sources(setup) == 0
-    memory[LOOKAHEAD_PS] = times.one_way_ps if lonely and times.doze_ps < times.one_way_ps else 0
+    memory[LOOKAHEAD_PS] = times.one_way_ps if lonely else 0
     memory[ACTIVE_THREADS] = setup.initial_active
+    memory[FREES] = int(np.any(times.free_by_code_ps > 0))
+    memory[WRITE_WAITS] = int(np.any(times.write_by_code_ps > 0))
     memory[ENTRY] = memory[SERIES]
     calendar = new_calendar(setup.io_threads + setup.generators + n_sources(setup))
     node = Node(memory, LatencyHistogram().counts, calendar, setup)

@@ -49,6 +49,9 @@ def sample_times(**changes: Any) -> NodeTimes:
         generator_request_ps=50_000,
         one_way_ps=20_000_000,
         wire_ps_per_kib=500_000,
+        free_push_ps=15_000,
+        accept_ps=8_000_000,
+        handshake_ps=200_000_000,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.
@@ -57,8 +60,12 @@ def sample_times(**changes: Any) -> NodeTimes:
         prefetch_by_keys_ps=(200_000 + 60_000 * np.arange(17)).astype(np.int64),
         request_bytes_by_code=np.array([40, 580], np.int64),
         reply_bytes_by_code=np.array([520, 5], np.int64),
+        write_by_code_ps=np.zeros(2, np.int64),
+        free_by_code_ps=np.zeros(2, np.int64),
         code_by_draw=np.where(np.arange(DRAWS) < _GET_SHARE * DRAWS, GET, SET).astype(np.int64),
         jitter=jitter,
+        # From 5 to 133 us, as of a virtual machine; the sample's setup has none of them.
+        interruption_ps=((5 + 0.5 * quantile) * 1_000_000).astype(np.int64),
     )
     return times._replace(**changes)
 
@@ -78,7 +85,6 @@ def sample_setup(**changes: Any) -> NodeSetup:
         events_per_io_thread=2,
         whole_pipeline=0,
         job_capacity=2048,
-        response_capacity=16_384,
         spin_ps=1_500_000_000,
         ignite_period_ps=50 * 10**9,
         grow_period_ps=10 * 10**9,
@@ -92,6 +98,12 @@ def sample_setup(**changes: Any) -> NodeSetup:
         replication=0,
         read_limit_bytes=16_384,
         write_limit_bytes=65_536,
+        segment_bytes=60_000,
+        interruption_gap_ps=0,
+        backlog_limit=4,
+        generator_spins=0,
+        connection_gap_ps=0,
+        offload_handshakes=0,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 QUANTILES = 256
-"""Rows of an inverse distribution function: stall times and jitter are drawn from so many."""
+"""Rows of an inverse distribution function: stall times, jitter and interruptions are drawn from
+so many."""
 
 DRAWS = 1024
 """Slots of the command table: the mix of commands and sizes is kept to one part in so many."""
@@ -80,6 +81,13 @@ class NodeTimes(NamedTuple):
     # the network
     one_way_ps: int
     wire_ps_per_kib: int
+    # the server's threads again
+    free_push_ps: int
+    """Main thread: hand what a SET replaced to an I/O thread that frees it."""
+    accept_ps: int
+    """Main thread: accept a new connection."""
+    handshake_ps: int
+    """TLS handshake of a new connection."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
@@ -91,8 +99,14 @@ class NodeTimes(NamedTuple):
     """Interleaved look-up of so many keys; index 0 to the batch limit."""
     request_bytes_by_code: np.ndarray
     reply_bytes_by_code: np.ndarray
+    write_by_code_ps: np.ndarray
+    """What the thread that writes a reply waits for besides: a value sent from where it lies."""
+    free_by_code_ps: np.ndarray
+    """Freeing what a command replaced, where that is a job of its own; 0: it is not."""
     code_by_draw: np.ndarray
     jitter: np.ndarray
+    interruption_ps: np.ndarray
+    """(256,) how long an interruption takes a thread's core away, at each quantile."""
 
 
 class NodeSetup(NamedTuple):
@@ -120,7 +134,6 @@ class NodeSetup(NamedTuple):
     """1: a reader parses every complete command it has; 0: the first only."""
     job_capacity: int
     """Entries of the queue from the main thread to an I/O thread (or to all of them)."""
-    response_capacity: int
     spin_ps: int
     """How long an I/O thread without work spins before it sleeps on its mutex."""
     ignite_period_ps: int
@@ -140,3 +153,15 @@ class NodeSetup(NamedTuple):
     """What one read asks for (PROTO_IOBUF_LEN)."""
     write_limit_bytes: int
     """Bytes after which a write continues with another call (NET_MAX_WRITES_PER_EVENT)."""
+    segment_bytes: int
+    """Bytes of a call that go through the network stack together."""
+    interruption_gap_ps: int
+    """From one interruption of a thread by its host to the next (Poisson); 0: there are none."""
+    backlog_limit: int
+    """Open loop: requests per connection that may be due and not sent yet."""
+    generator_spins: int
+    """1: with nothing to do the load generator polls on, so that nobody has to wake it."""
+    connection_gap_ps: int
+    """From one new connection to the next (Poisson); 0: there are none."""
+    offload_handshakes: int
+    """1: I/O threads do the TLS handshakes of new connections; 0: the main thread."""

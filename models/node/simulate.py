@@ -32,7 +32,8 @@ COUNTERS = {
         *("COMPLETIONS", "LOOPS", "POLLS", "READS", "WRITES", "BLOCKS", "PAID_WAKES"),
         *("PREFETCH_BATCHES", "PREFETCHED_KEYS", "INLINE_READS", "INLINE_WRITES"),
         *("REFUSED_JOBS", "ACTIVATIONS", "GENERATOR_POLLS", "ARRIVALS", "OVERFLOWS"),
-        *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "ACTIVE_THREAD_PS"),
+        *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
+        *("INLINE_HANDSHAKES", "ACTIVE_THREAD_PS"),
     )
 }
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
@@ -112,7 +113,7 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     Raises
     ------
     ValueError
-        If there is no such policy, or the window is empty or too long.
+        If there is no such policy, the window is empty or too long, or interruptions take all time.
     RuntimeError
         If the run violates a conservation law: a fault of the program.
     """
@@ -120,6 +121,8 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         raise ValueError(f"no policy named {policy!r}; there are {', '.join(POLICIES)}")
     if not 0 <= setup.warmup_ps < setup.end_ps:
         raise ValueError(f"the window from {setup.warmup_ps} to {setup.end_ps} ps is empty")
+    if 0 < setup.interruption_gap_ps <= times.interruption_ps.mean():
+        raise ValueError("interruptions that last as long as the gaps between them leave no time")
     if setup.io_threads == 1:
         policy = "single_thread"
     agents = setup.io_threads + setup.generators + at.n_sources(setup)

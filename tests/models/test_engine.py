@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from forecache.hwprofiles.files import dump_yaml
+from forecache.models.answers import load_cases
 from forecache.models.engine import WORK_NAMES, list_engines, load_engine
 from forecache.models.generator import list_generators, load_generator
+from forecache.models.predict import warnings_of
 from forecache.sim.errors import InputError
+from tests.models.made_profiles import unobserved
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,8 @@ def test_an_unknown_engine_or_version_is_told(
 
 
 def profile_data() -> dict[str, Any]:
-    return load_engine("valkey-8.1").model_dump(mode="json", exclude_none=True)
+    """A profile file of Valkey 8.1 that says nothing of any observation."""
+    return unobserved(load_engine("valkey-8.1")).model_dump(mode="json", exclude_none=True)
 
 
 def written(tmp_path: Path, data: dict[str, Any]) -> str:
@@ -80,6 +84,75 @@ def test_a_profile_file_is_of_one_version(tmp_path: Path, own: str, asked: str, 
     else:
         with pytest.raises(InputError, match=f"engine_version: found '{asked}'.*{own}"):
             load_engine(path, asked)
+
+
+OBSERVED = {
+    "version": "8.0.1",
+    "build": "valkey 8.0.1, build 1, jemalloc-5.3.0",
+    "host": "here",
+    "date": "2026-11-20",
+    "depth": "clock",
+}
+REUSE = {"from": "valkey-8.0", "to": "8.1", "reason": "both spend their time alike"}
+
+
+@pytest.mark.parametrize("asked", [None, "8.1", "8.1.3"])
+def test_work_of_another_version_needs_a_reuse_record(tmp_path: Path, asked: str | None) -> None:
+    data = {**profile_data(), "observed": OBSERVED}
+    with pytest.raises(InputError) as caught:
+        load_engine(written(tmp_path, data), asked)
+    for words in ("mine.yaml: found work observed on valkey 8.0.1", "8.1", "no reuse record"):
+        assert words in str(caught.value)
+    profile = load_engine(written(tmp_path, {**data, "reuse": REUSE}), asked)
+    assert profile.reuse is not None
+    assert profile.reuse.model_dump() == REUSE
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ({"from": "valkey-9.1"}, "one from valkey-9.1 to 8.1"),
+        ({"from": "redis-8.0"}, "one from redis-8.0 to 8.1"),
+        ({"to": "9.1"}, "one from valkey-8.0 to 9.1"),
+        ({"reason": ""}, "reason"),
+        ({"because": "x"}, "'reuse.because'; valid are from, reason, to"),
+    ],
+)
+def test_a_reuse_record_names_both_versions_and_why(
+    tmp_path: Path, record: dict[str, str], told: str
+) -> None:
+    data = {**profile_data(), "observed": OBSERVED, "reuse": {**REUSE, **record}}
+    with pytest.raises(InputError, match=told):
+        load_engine(written(tmp_path, data))
+
+
+def test_reuse_of_nothing_observed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="observed, which says what was reused"):
+        load_engine(written(tmp_path, {**profile_data(), "reuse": REUSE}))
+
+
+def test_rules_of_several_versions_do_not_make_their_work_the_same(tmp_path: Path) -> None:
+    data = {**profile_data(), "version": "8.0", "versions": ["8.1"], "observed": OBSERVED}
+    assert load_engine(written(tmp_path, data), "8.0.4").version == "8.0"
+    with pytest.raises(InputError, match=r"observed on valkey 8\.0\.1, asked for as 8.1"):
+        load_engine(written(tmp_path, data), "8.1")
+    assert load_engine(written(tmp_path, {**data, "reuse": REUSE}), "8.1").version == "8.0"
+
+
+def test_a_fitted_profile_is_no_profile_of_the_next_version(tmp_path: Path) -> None:
+    path = written(tmp_path, {**profile_data(), "version": "8.0.1", "observed": OBSERVED})
+    assert load_engine(path, "8.0").observed is not None
+    with pytest.raises(InputError, match=r"found '8\.1'; valid is 8\.0\.1.*reuse record"):
+        load_engine(path, "8.1")
+
+
+def test_a_prediction_says_that_work_was_reused(tmp_path: Path) -> None:
+    path = written(tmp_path, {**profile_data(), "observed": OBSERVED, "reuse": REUSE})
+    scenario = {"host": "graviton3-c7g.4xlarge", "engine": path, "workload": {"clients": 50}}
+    [(case, system)] = load_cases(scenario)
+    assert any("that of valkey-8.0 is reused" in w for w in warnings_of(case.scenario, system))
+    [(case, system)] = load_cases({**scenario, "engine": "valkey-8.0"})
+    assert not any("reused" in w for w in warnings_of(case.scenario, system))
 
 
 def _without_work(data: dict[str, Any]) -> None:

@@ -1,7 +1,6 @@
-"""Memory waits against an exact cache, closed limits, and what no batch can do."""
+"""Waits for memory: closed limits, what each number moves, and what no batch can do."""
 
 import math
-from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -10,20 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.quantity import Curve
 from forecache.hwprofiles.schema import HostSpeed
 from forecache.models.memory import (
+    COPIED_AT_ONCE,
     LINE_BYTES,
+    STREAMED_AT_ONCE,
     CacheTimes,
     MemoryTimes,
     Structure,
+    buffer_wait_ns,
     cache_times,
-    characteristic_requests,
-    hit_shares,
+    line_classes,
     memory_times,
+    page_walk_ns,
     popularity_bins,
-    stream_waits,
-    with_effective_l3,
+    waits_of,
 )
 from forecache.models.scenario import HotSet, HotSetPopularity, Workload, Zipf
 
@@ -32,114 +32,29 @@ SKEWED = Zipf(zipf=0.99)
 HOT = HotSetPopularity(hot_set=HotSet(keys=0.1, requests=0.9))
 
 
-def lru_hits(touches: np.ndarray, capacity: int) -> np.ndarray:
-    """Which touches an exact cache of least recently used lines holds, once it is full."""
-    cache: OrderedDict[int, None] = OrderedDict()
-    hits = np.zeros(len(touches), bool)
-    for position, line in enumerate(touches.tolist()):
-        hits[position] = line in cache
-        cache[line] = None
-        cache.move_to_end(line)
-        if len(cache) > capacity:
-            cache.popitem(last=False)
-    return hits
-
-
-@pytest.mark.parametrize("exponent", [0.0, 0.7, 0.99, 1.3])
-@pytest.mark.parametrize("capacity", [30, 200, 900])
-def test_che_matches_an_exact_cache(exponent: float, capacity: int) -> None:
-    lines = 1000
-    popularity = np.arange(1, lines + 1) ** -exponent
-    popularity /= popularity.sum()
-    random = np.random.default_rng(7)
-    touches = random.choice(lines, size=60_000, p=popularity)
-    simulated = lru_hits(touches, capacity)[20_000:].mean()
-
-    time = characteristic_requests(np.ones(lines), popularity, capacity)
-    predicted = float(np.dot(popularity, hit_shares(popularity, time)))
-    assert predicted == pytest.approx(simulated, abs=0.012)
-
-
-def test_che_matches_an_exact_cache_that_two_structures_share() -> None:
-    random = np.random.default_rng(3)
-    # Every request touches one of 50 hot lines and one of 2,000 cold ones.
-    requests = 40_000
-    touches = np.empty(2 * requests, np.int64)
-    touches[::2] = random.integers(0, 50, requests)
-    touches[1::2] = 50 + random.integers(0, 2000, requests)
-    hits = lru_hits(touches, 400)[20_000:]
-    lines, rates = np.array([50.0, 2000.0]), np.array([1.0, 1.0])
-    predicted = hit_shares(rates / lines, characteristic_requests(lines, rates, 400))
-    assert predicted[0] == pytest.approx(hits[::2].mean(), abs=0.01)
-    assert predicted[1] == pytest.approx(hits[1::2].mean(), abs=0.01)
-
-
-def test_closed_limits() -> None:
-    one_class = np.array([1000.0]), np.array([3.0])
-    assert characteristic_requests(*one_class, 1000) == math.inf
-    assert hit_shares(np.array([0.003]), math.inf) == 1.0
-    assert characteristic_requests(*one_class, 0) == 0.0
-    assert hit_shares(np.array([0.003]), 0.0) == 0.0
-    # Equally popular lines: as many hits as there is room.
-    for capacity in (1.0, 250.0, 999.0):
-        time = characteristic_requests(*one_class, capacity)
-        assert hit_shares(np.array([0.003]), time)[0] == pytest.approx(capacity / 1000, rel=1e-4)
-    # Lines that nobody touches take no room.
-    assert characteristic_requests(np.array([10.0, 1e9]), np.array([1.0, 0.0]), 10) == math.inf
-
-
-@given(
-    lines=st.lists(st.floats(0.1, 1e9), min_size=1, max_size=6),
-    rates=st.lists(st.floats(1e-6, 1e4), min_size=6, max_size=6),
-    full=st.floats(1e-4, 0.99),
-)
-def test_a_cache_is_exactly_full(lines: list[float], rates: list[float], full: float) -> None:
-    number, touches = np.array(lines), np.array(rates[: len(lines)])
-    capacity = full * number.sum()
-    shares = hit_shares(touches / number, characteristic_requests(number, touches, capacity))
-    assert np.dot(number, shares) == pytest.approx(capacity, rel=1e-3)
-    larger = hit_shares(touches / number, characteristic_requests(number, touches, 1.01 * capacity))
-    assert (larger >= shares - 1e-9).all()
-    # The more often a line is touched, the more of its touches hit.
-    order = np.argsort(touches / number)
-    assert (np.diff(shares[order]) >= -1e-12).all()
-
-
-@pytest.mark.parametrize("exponent", [0.3, 0.99, 1.0, 1.5, 3.0])
-@pytest.mark.parametrize("keys", [2, 700, 200_000])
-def test_zipf_bins_hold_the_exact_shares(exponent: float, keys: int) -> None:
-    exact = np.arange(1, keys + 1, dtype=float) ** -exponent
-    cumulative = np.cumsum(exact) / exact.sum()
-    bins = popularity_bins(Workload(keys=keys, popularity=Zipf(zipf=exponent)))
-    counts = np.cumsum([count for count, _ in bins])
-    assert counts[-1] == keys
-    held = np.cumsum([share for _, share in bins])
-    assert held == pytest.approx(cumulative[counts.astype(int) - 1], abs=1e-4)
-
-
-@pytest.mark.parametrize("popularity", ["uniform", SKEWED, HOT])
-@pytest.mark.parametrize("keys", [1, 3, 10**6, 10**11])
-def test_bins_cover_all_keys_and_requests(
-    popularity: str | Zipf | HotSetPopularity, keys: int
-) -> None:
-    bins = popularity_bins(Workload(keys=keys, popularity=popularity))  # type: ignore[arg-type]
-    assert sum(count for count, _ in bins) == pytest.approx(keys)
-    assert sum(share for _, share in bins) == pytest.approx(1.0)
-    per_key = [share / count for count, share in bins]
-    assert per_key == sorted(per_key, reverse=True)
-
-
 def waits(
     structures: list[Structure],
     workload: Workload,
     speed: HostSpeed = SPEED,
     *,
     batch_limit: int = 16,
+    stream_scale: float = 1.0,
+    fills_per_request: float = 0.0,
 ) -> tuple[MemoryTimes, CacheTimes]:
     caches = cache_times(
-        [(1.0, structures)], workload, speed, other_lines=6000.0, other_touches=900.0
+        [(1.0, structures)],
+        workload,
+        speed,
+        others=[(6000.0, 900.0)],
+        fills_per_request=fills_per_request,
     )
-    return memory_times(structures, workload, speed, caches, batch_limit=batch_limit), caches
+    times = memory_times(
+        waits_of(structures, workload, speed, caches),
+        parallel_misses=speed.parallel_misses,
+        batch_limit=batch_limit,
+        stream_scale=stream_scale,
+    )
+    return times, caches
 
 
 LOOK_UP = [
@@ -147,27 +62,40 @@ LOOK_UP = [
     Structure("entry", 0.6, 1.0),
     Structure("value", 8.5, 1.0, followers=7.5),
 ]
+LINES_PER_KEY = 9.3
 
 
+def line_waits_ns(
+    part: Structure, workload: Workload, caches: CacheTimes, walk_ns: float
+) -> np.ndarray:
+    """(bins,) mean wait for a line of each popularity, said once more."""
+    classes = line_classes(part, popularity_bins(workload))
+    near = classes.hit_shares(caches.l2_requests)
+    inside = np.maximum(near, classes.hit_shares(caches.l3_requests))
+    beyond = (inside - near) * (SPEED.l3_ns - SPEED.l2_ns + walk_ns)
+    return np.asarray(beyond + (1.0 - inside) * (SPEED.dram_ns - SPEED.l2_ns + walk_ns))
+
+
+@pytest.mark.parametrize("stream_scale", [1.0, 0.4])
 @pytest.mark.parametrize("popularity", ["uniform", SKEWED, HOT])
 @pytest.mark.parametrize("keys", [1000, 300_000, 50_000_000])
 def test_the_stall_table_has_the_analytic_mean(
-    popularity: str | Zipf | HotSetPopularity, keys: int
+    popularity: str | Zipf | HotSetPopularity, keys: int, stream_scale: float
 ) -> None:
     workload = Workload(keys=keys, popularity=popularity)  # type: ignore[arg-type]
-    times, caches = waits(LOOK_UP, workload)
-    data_bytes = keys * 9.3 * LINE_BYTES
+    look_up = [*LOOK_UP[:2], replace(LOOK_UP[2], followers=40.0)]
+    times, caches = waits(look_up, workload, stream_scale=stream_scale)
+    data_bytes = keys * LINES_PER_KEY * LINE_BYTES
+    assert caches.data_bytes == pytest.approx(data_bytes, rel=1e-6)
     walk_ns = SPEED.tlb_walk_ns * max(0.0, 1.0 - SPEED.tlb_reach_bytes / data_bytes)
-    expected = 0.0
-    for structure in LOOK_UP:
-        for count, share in popularity_bins(workload):
-            touches = structure.touches * (1 + structure.followers)
-            each = np.array([share * touches / (count * structure.lines_per_key)])
-            near = float(hit_shares(each, caches.l2_requests)[0])
-            inside = max(near, float(hit_shares(each, caches.l3_requests)[0]))
-            wait = (inside - near) * (SPEED.l3_ns - SPEED.l2_ns)
-            wait += (1.0 - inside) * (SPEED.dram_ns - SPEED.l2_ns + walk_ns)
-            expected += share * structure.touches * wait * (1.0 + stream_waits(structure.followers))
+    shares = np.array([share for _, share in popularity_bins(workload)])
+    # A wait for the first lines that follow, and one for as many as the prefetcher brings at once.
+    following = [0.0, 0.0, stream_scale + (40.0 - COPIED_AT_ONCE) / STREAMED_AT_ONCE]
+    expected = sum(
+        (part.touches + more)
+        * float(np.dot(shares, line_waits_ns(part, workload, caches, walk_ns)))
+        for part, more in zip(look_up, following, strict=True)
+    )
     assert times.stall_ns.mean() == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert (np.diff(times.stall_ns) >= 0).all()
     assert times.stall_ns[0] >= 0
@@ -178,7 +106,7 @@ def test_what_fits_the_second_level_waits_for_nothing() -> None:
     assert caches.l2_requests == caches.l3_requests == math.inf
     assert not times.stall_ns.any()
     assert not times.prefetch_ns.any()
-    assert times.prefetched_stall_ns == times.miss_share == 0.0
+    assert times.prefetched_stall_ns == times.last_touch_ns == 0.0
 
 
 def test_more_keys_wait_longer_and_skew_shortens_the_wait() -> None:
@@ -187,7 +115,7 @@ def test_more_keys_wait_longer_and_skew_shortens_the_wait() -> None:
     means = [times.stall_ns.mean() for times in uniform]
     assert means == sorted(means)
     assert means[-1] > 3 * (SPEED.dram_ns - SPEED.l2_ns)
-    assert uniform[-1].miss_share == pytest.approx(1.0, abs=0.05)
+    assert uniform[-1].last_touch_ns > 0.95 * (SPEED.dram_ns - SPEED.l2_ns)
     for popularity in (SKEWED, HOT):
         skewed, _ = waits(LOOK_UP, Workload(keys=10**7, popularity=popularity))
         assert skewed.stall_ns.mean() < means[4]
@@ -197,17 +125,129 @@ def test_keys_in_the_order_they_were_written_need_no_page_walks() -> None:
     random, _ = waits(LOOK_UP, Workload(keys=10**8))
     ordered, _ = waits(LOOK_UP, Workload(keys=10**8, key_pattern="sequential"))
     difference = random.stall_ns.mean() - ordered.stall_ns.mean()
-    # One walk for each of the dependent touches, and a share for the lines that follow.
-    assert difference == pytest.approx((3.06 + 7.5 / 8) * SPEED.tlb_walk_ns, rel=0.02)
+    # One walk for each of the dependent touches, and one for the lines that follow.
+    assert difference == pytest.approx((3.06 + 1.0) * SPEED.tlb_walk_ns, rel=0.02)
 
 
 def test_another_touch_finds_its_line_where_the_first_one_did() -> None:
+    workload = Workload(keys=2_000_000)
     again = [*LOOK_UP, Structure("old value", 0.0, 1.0)]
-    once, caches = waits(LOOK_UP, Workload(keys=2_000_000))
-    twice = memory_times(again, Workload(keys=2_000_000), SPEED, caches, batch_limit=16)
+    once, caches = waits(LOOK_UP, workload)
+    twice, caches_again = waits(again, workload)
     added = twice.stall_ns.mean() - once.stall_ns.mean()
     assert added == pytest.approx(once.last_touch_ns, rel=1e-9)
-    assert waits(again, Workload(keys=2_000_000))[1].data_bytes == caches.data_bytes
+    assert caches_again == caches
+
+
+@pytest.mark.parametrize(
+    ("followers", "written", "head", "tail"),
+    [
+        (0.0, False, 0.0, 0.0),
+        (0.4, False, 0.4, 0.0),
+        (1.0, False, 1.0, 0.0),
+        (8.0, False, 1.0, 0.0),
+        (72.0, False, 1.0, 1.0),
+        (72.0, True, 1.0, 0.0),
+        (0.4, True, 0.4, 0.0),
+    ],
+)
+def test_lines_that_follow_come_together(
+    followers: float, written: bool, head: float, tail: float
+) -> None:
+    part = Structure("value", 80.0, 1.0, followers=followers, written=written)
+    assert part.head_waits == head
+    assert part.tail_waits == tail
+
+
+def test_long_stores_wait_for_nothing_beyond_their_first_lines() -> None:
+    """A written value waits as a read one does for what both have, and less for the rest."""
+    workload = Workload(keys=50_000_000)
+
+    def mean_ns(followers: float, *, written: bool) -> float:
+        part = Structure("value", followers + 1, 1.0, followers=followers, written=written)
+        return float(waits([part], workload)[0].stall_ns.mean())
+
+    assert mean_ns(6.0, written=True) == pytest.approx(mean_ns(6.0, written=False), rel=1e-9)
+    assert mean_ns(200.0, written=True) == pytest.approx(mean_ns(8.0, written=True), rel=0.01)
+    line_ns = mean_ns(0.0, written=False)
+    more = mean_ns(200.0, written=False) - mean_ns(200.0, written=True)
+    assert more == pytest.approx(192.0 / 64.0 * line_ns, rel=0.02)
+
+
+def test_stream_scale_moves_only_the_first_lines_that_follow() -> None:
+    workload = Workload(keys=50_000_000)
+    head_ns = waits([LOOK_UP[2]], workload)[0].last_touch_ns
+    plain, half = (waits(LOOK_UP, workload, stream_scale=s)[0] for s in (1.0, 0.5))
+    assert plain.stall_ns.mean() - half.stall_ns.mean() == pytest.approx(0.5 * head_ns, rel=0.01)
+    assert (half.prefetch_ns == plain.prefetch_ns).all()
+    assert half.last_touch_ns == plain.last_touch_ns
+    difference = plain.prefetched_stall_ns - half.prefetched_stall_ns
+    assert difference == pytest.approx(0.5 * head_ns, rel=0.01)
+
+
+def test_neighbours_shorten_what_the_last_level_holds() -> None:
+    workload = Workload(keys=30_000)
+    stalls, kept = [], []
+    for fills in (0.0, 1.0, 10.0, 100.0, 1e4):
+        times, caches = waits(LOOK_UP, workload, fills_per_request=fills)
+        stalls.append(times.stall_ns.mean())
+        kept.append(caches)
+    assert stalls == sorted(stalls)
+    assert stalls[-1] > 1.5 * stalls[0]
+    assert len({caches.l2_requests for caches in kept}) == 1, "the second level is ours alone"
+    assert kept[0].l3_requests == math.inf
+    times_left = [caches.l3_requests for caches in kept]
+    assert times_left == sorted(times_left, reverse=True)
+    # With that many of theirs, a line stays as long as theirs take to fill the cache.
+    alone = SPEED.l3_bytes / LINE_BYTES / 1e4
+    assert kept[-1].l3_requests == pytest.approx(alone, rel=0.05)
+
+
+def test_a_page_walk_follows_the_captured_curve() -> None:
+    assert page_walk_ns(SPEED, 1e12) == page_walk_ns(SPEED, 1.0) == SPEED.tlb_walk_ns
+    curve = ((2.0**27, 10.0), (2.0**29, 30.0), (2.0**31, 80.0))
+    speed = replace(SPEED, walk_curve=curve)
+    for size, walk_ns in curve:
+        assert page_walk_ns(speed, size) == pytest.approx(walk_ns)
+    assert page_walk_ns(speed, 2.0**28) == pytest.approx(20.0), "linear in the logarithm"
+    assert page_walk_ns(speed, 2.0**30) == pytest.approx(55.0)
+    assert page_walk_ns(speed, 0.0) == 10.0, "no further than it was measured"
+    assert page_walk_ns(speed, 2.0**40) == 80.0
+
+
+def test_each_structure_walks_its_own_pages() -> None:
+    """Allocators keep sizes apart: small entries lie on fewer pages than large values."""
+    keys = 10_000_000
+    small, large = Structure("entry", 0.5, 1.0), Structure("value", 16.0, 1.0)
+    sizes = [part.lines_per_key * keys * LINE_BYTES for part in (small, large)]
+    speed = replace(SPEED, walk_curve=((sizes[0], 20.0), (sizes[1], 90.0)), tlb_reach_bytes=0.0)
+    workload = Workload(keys=keys)
+    _, caches = waits([small, large], workload, speed)
+    found = waits_of([small, large], workload, speed, caches)
+    assert found.far_ns - (speed.dram_ns - speed.l2_ns) == pytest.approx([20.0, 90.0])
+    assert found.near_ns - (speed.l3_ns - speed.l2_ns) == pytest.approx([20.0, 90.0])
+    ordered = Workload(keys=keys, key_pattern="sequential")
+    assert waits_of([small], ordered, speed, caches).far_ns == speed.dram_ns - speed.l2_ns
+
+
+def test_a_buffer_is_found_by_how_long_ago_it_was_used() -> None:
+    def wait_ns(l2_requests: float, l3_requests: float, lines: float = 100.0) -> float:
+        caches = CacheTimes(l2_requests, l3_requests, data_bytes=1e9)
+        return buffer_wait_ns(lines, 10.0, SPEED, caches)
+
+    assert wait_ns(math.inf, math.inf) == 0.0
+    near_ns = (SPEED.l3_ns - SPEED.l2_ns) / COPIED_AT_ONCE
+    far_ns = (SPEED.dram_ns - SPEED.l2_ns) / COPIED_AT_ONCE
+    assert wait_ns(0.0, math.inf) == pytest.approx(near_ns)
+    assert wait_ns(0.0, 0.0) == pytest.approx(far_ns)
+    # Each of a hundred lines is touched every ten requests.
+    kept = 1.0 - math.exp(-10.0 / 10.0)
+    assert wait_ns(0.0, 10.0) == pytest.approx(kept * near_ns + (1 - kept) * far_ns)
+    # What the second level holds the last one need not.
+    assert wait_ns(10.0, 0.0) == pytest.approx((1 - kept) * far_ns)
+    by_lines = [wait_ns(10.0, 100.0, lines) for lines in (10.0, 100.0, 1e3, 1e5)]
+    assert by_lines == sorted(by_lines)
+    assert by_lines[-1] > 0.9 * far_ns
 
 
 structure = st.builds(
@@ -217,6 +257,7 @@ structure = st.builds(
     touches=st.floats(0.1, 3.0),
     followers=st.floats(0.0, 20.0),
     prefetched=st.booleans(),
+    written=st.booleans(),
 )
 
 
@@ -253,22 +294,3 @@ def test_a_batch_out_of_reach_gains_what_the_core_sustains() -> None:
     assert gain == pytest.approx(8.0, rel=0.01)
     # Two keys go together in one wave.
     assert 2 * times.stall_ns.mean() / times.prefetch_ns[2] == pytest.approx(2.0, rel=0.01)
-
-
-def test_the_last_level_is_what_the_latency_curve_shows() -> None:
-    host = load_host("graviton3")
-    speed = host.speed()
-    assert with_effective_l3(speed, host) is speed, "no curve, nothing to correct"
-    true_bytes, true_ns = 6 * 2**20, 25.0
-    points = []
-    for size in np.geomspace(16e3, 512e6, 40):
-        near = min(1.0, speed.l2_bytes / size)
-        inside = min(1.0, true_bytes / size)
-        walk = speed.tlb_walk_ns * max(0.0, 1.0 - speed.tlb_reach_bytes / size)
-        beyond = inside * true_ns + (1 - inside) * (speed.dram_ns + walk)
-        points.append((float(size), near * speed.l2_ns + (1 - near) * beyond))
-    curve = Curve(kind="measured", source="test", x_unit="bytes", y_unit="ns", points=points)
-    shown = with_effective_l3(speed, host.model_copy(update={"latency_curve": curve}))
-    assert shown.l3_bytes == pytest.approx(true_bytes, rel=0.05)
-    assert shown.l3_ns == pytest.approx(true_ns, rel=0.05)
-    assert replace(shown, l3_bytes=speed.l3_bytes, l3_ns=speed.l3_ns) == speed

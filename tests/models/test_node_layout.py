@@ -14,8 +14,10 @@ BY_CODE = {
     "prefetched_stall_by_code_ps": at.PREFETCHED_STALL_PS,
     "request_bytes_by_code": at.REQUEST_BYTES,
     "reply_bytes_by_code": at.REPLY_BYTES,
+    "write_by_code_ps": at.WRITE_PS,
+    "free_by_code_ps": at.FREE_PS,
 }
-TABLES = {*BY_CODE, "stall_ps", "prefetch_by_keys_ps", "code_by_draw", "jitter"}
+TABLES = {*BY_CODE, "stall_ps", "prefetch_by_keys_ps", "code_by_draw", "jitter", "interruption_ps"}
 
 
 def test_header_names_are_those_of_the_records_in_order() -> None:
@@ -41,6 +43,8 @@ def test_values_and_tables_are_found_under_their_names() -> None:
     prefetch = memory[at.PREFETCH]
     np.testing.assert_array_equal(memory[prefetch : prefetch + 17], times.prefetch_by_keys_ps)
     np.testing.assert_array_equal(memory[at.JITTER : at.JITTER + QUANTILES], times.jitter)
+    interruptions = memory[at.INTERRUPTIONS_PS : at.INTERRUPTIONS_PS + QUANTILES]
+    np.testing.assert_array_equal(interruptions, times.interruption_ps)
     rows = memory[at.CODE_BY_DRAW : at.CODE_BY_DRAW + DRAWS]
     np.testing.assert_array_equal((rows - at.CODE_ROWS) // at.CODE_WORDS, times.code_by_draw)
 
@@ -48,8 +52,8 @@ def test_values_and_tables_are_found_under_their_names() -> None:
 def test_nothing_overlaps() -> None:
     """Written one after the other, all fields of all rows and rings keep what was written."""
     header = [
-        *range(at.SOURCES_DIGEST + 1),
-        *range(at.FIRST_COUNTER, at.ENTRY + 1),
+        *range(at.WRITE_WAITS + 1),
+        *range(at.FIRST_COUNTER, at.CONNECTION_DUE_PS + 1),
         *range(at.REQUEST_WIRE, at.RESPONSES + RING_WORDS),
     ]
     assert len(set(header)) == len(header)
@@ -57,7 +61,7 @@ def test_nothing_overlaps() -> None:
     thread = [
         *range(at.PHASE, at.BUSY_UNTIL_PS + 1),
         *(ring + word for ring in (at.QUEUE, at.READY_CLIENTS, at.TASKS) for word in range(4)),
-        *range(at.TASKS_LEFT, at.ON_CPU_PS + 1),
+        *range(at.TASKS_LEFT, at.INTERRUPTION_PS + 1),
     ]
     assert len(set(thread)) == len(thread)
     assert max(thread) < at.THREAD_WORDS
@@ -89,6 +93,7 @@ def test_rings_and_rows_lie_apart() -> None:
         *((row + at.QUEUE, 2) for row in threads[1:]),
         *((row + at.TASKS, 2) for row in threads[3:]),
         *((row + at.READY_CLIENTS, 1) for row in threads[3:]),
+        *((row + at.IDLE_CLIENTS, 1) for row in threads[3:]),
     ]
     for ring, words in rings:
         entries, capacity = memory[ring + ENTRIES], memory[ring + MASK] + 1

@@ -47,6 +47,11 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
             [40, draw(st.one_of(st.integers(30, 3_000), st.sampled_from([20_000, 50_000])))]
         ),
         "reply_bytes_by_code": np.array([draw(st.sampled_from([5, 520, 70_000])), 5]),
+        "write_by_code_ps": np.array([draw(st.sampled_from([0, 250_000])), 0]),
+        "free_by_code_ps": np.array([0, draw(st.sampled_from([0, 1, 200_000, 5_000_000]))]),
+        "free_push_ps": at_most(30_000),
+        "accept_ps": at_most(20_000_000),
+        "handshake_ps": at_most(300_000_000, 1),
     }
     if draw(st.booleans()):
         changes["stall_ps"] = np.zeros((2, QUANTILES), np.int64)
@@ -72,7 +77,9 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         think_ps=draw(st.sampled_from([0, 0, 1, 20_000_000])),
         same_host=draw(st.integers(0, 1)),
         mean_interarrival_ps=draw(st.integers(1_000_000, 20_000_000)),
-        outstanding_limit=draw(st.sampled_from([2, 64])) if open_loop else pipeline,
+        outstanding_limit=1 if open_loop else pipeline,
+        backlog_limit=draw(st.sampled_from([1, 64])),
+        generator_spins=draw(st.integers(0, 1)),
         prefetch_batch=draw(st.sampled_from([0, 1, 4, 16])),
         events_per_io_thread=draw(st.sampled_from([0, 1, 2, 5])),
         whole_pipeline=1 if shared else draw(st.integers(0, 1)),
@@ -87,9 +94,22 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         series_ps=10**8,
         read_limit_bytes=draw(st.sampled_from([1_000, 16_384])),
         write_limit_bytes=draw(st.sampled_from([260, 520, 65_536])),
+        segment_bytes=draw(st.sampled_from([450, 65_536])),
         seed=draw(st.integers(1, 10**6)),
         replication=draw(st.integers(0, 5)),
+        connection_gap_ps=draw(st.sampled_from([0, 0, 10**7, 3 * 10**8])),
+        offload_handshakes=draw(st.integers(0, 1)),
     )
+
+
+LONGEST_INTERRUPTIONS_PS = st.sampled_from([0, 1, 500_000, 5_000_000, 30_000_000])
+# None, or up to so many that the longest ones take half of the time.
+INTERRUPTION_GAPS_PS = st.sampled_from([0, 10**9, 2 * 10**8, 3 * 10**7])
+
+
+def interruptions(longest_ps: int) -> np.ndarray:
+    """(256,) durations, equally likely up to the longest."""
+    return np.linspace(0, longest_ps, QUANTILES).astype(np.int64)
 
 
 def differences(node: at.Node, reference: ReferenceNode) -> list[str]:
@@ -131,8 +151,15 @@ def test_both_executions_agree(policy: str) -> None:
     completions = []
 
     @settings(max_examples=EXAMPLES, phases=PHASES)
-    @given(changes=some_times(), setup=some_setup(policy))
-    def agree(changes: dict[str, Any], setup: NodeSetup) -> None:
+    @given(
+        changes=some_times(),
+        setup=some_setup(policy),
+        gap_ps=INTERRUPTION_GAPS_PS,
+        longest_ps=LONGEST_INTERRUPTIONS_PS,
+    )
+    def agree(changes: dict[str, Any], setup: NodeSetup, gap_ps: int, longest_ps: int) -> None:
+        setup = setup._replace(interruption_gap_ps=gap_ps)
+        changes = {**changes, "interruption_ps": interruptions(longest_ps)}
         completions.append(compare(policy, changes, setup))
 
     agree()
@@ -153,7 +180,7 @@ def test_they_agree_on_requests_that_find_no_room(policy: str) -> None:
         generators=3,
         open_loop=1,
         mean_interarrival_ps=4_161_760,
-        outstanding_limit=2,
+        backlog_limit=1,
         end_ps=5 * 10**8,
         seed=769,
     )

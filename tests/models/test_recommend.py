@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from forecache.models.answers import load_cases, load_curve, recommend, simulate, thread_candidates
 from forecache.models.node.simulate import NodeResult
-from forecache.models.predict import Metrics, Prediction
-from forecache.models.recommend import benchmark_command, recommendation_of
+from forecache.models.predict import SERVER_CPU, Metrics, Prediction
+from forecache.models.recommend import benchmark_command, choose, recommendation_of
 from forecache.models.scenario import Case, expand
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.histogram import LatencyHistogram
@@ -40,7 +40,7 @@ def result_of(throughput_rps: float) -> NodeResult:
         server_useful_cpu_us_per_request=1.0,
         generator_cpu_us_per_request=1.0,
         network_utilisation=0.1,
-        counters={"arrivals": 0, "completions": 0, "overflows": 0},
+        counters={"arrivals": 0, "completions": 0, "overflows": 0, "prefetched_keys": 0},
         series=np.zeros((1, 2), np.int64),
         final_active_threads=1,
         events=1,
@@ -60,6 +60,7 @@ def made_up(
     for threads, throughput in curve.items():
         [case] = expand({**BASE, **fields, "io_threads": threads}, file="test")
         values = {"throughput_rps": throughput, "p99_ms": (p99_ms or {}).get(threads, 1.0)}
+        values[SERVER_CPU] = 1.0
         draws = (drawn or {}).get(threads, [throughput, throughput])
         predictions.append(
             Prediction(
@@ -80,7 +81,7 @@ def made_up(
                 **(points or {}).get(threads, {}),
             }
         )
-    return recommendation_of(predictions, rows)
+    return recommendation_of(choose(predictions, rows))
 
 
 @given(

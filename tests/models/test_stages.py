@@ -15,13 +15,17 @@ from forecache.models.generator import load_generator
 from forecache.models.node.setup import DRAWS, JITTER_ONE, NodeTimes
 from forecache.models.scenario import Scenario, expand
 from forecache.models.stages import (
+    TCP_SEGMENT_BYTES,
     CommandKind,
     code_table,
     command_kinds,
-    command_memory,
+    copied_value_bytes,
     jitter_table,
     node_times,
     prefetch_batch,
+    read_limit_bytes,
+    segment_bytes,
+    user_rate,
 )
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
@@ -155,16 +159,6 @@ def test_the_thread_that_reads_makes_a_sets_value() -> None:
         assert added == pytest.approx(700 / rate * 1000, abs=1)
 
 
-def test_only_a_lone_thread_pays_for_what_its_look_ups_displace() -> None:
-    cold, warm = {"displaced_lines": 10.0}, {"displaced_lines": 0.0}
-    for threads, pays in ((1, True), (2, False)):
-        case = scenario(threads, keys=10**9)
-        added = times(case, work=cold).read_event_ps - times(case, work=warm).read_event_ps
-        assert added == (pytest.approx(10_000 * SPEED.dram_ns, rel=0.02) if pays else 0)
-    cached = scenario(keys=100)
-    assert times(cached, work=cold).read_event_ps == times(cached, work=warm).read_event_ps
-
-
 def test_handing_over_costs_core_to_core_transfers() -> None:
     case = scenario(4)
     near, far = times(case), times(case, replace(SPEED, core_to_core_ns=SPEED.core_to_core_ns * 2))
@@ -174,6 +168,22 @@ def test_handing_over_costs_core_to_core_transfers() -> None:
     assert far.pop_ps > near.pop_ps
     assert far.handover_ps == 2 * near.handover_ps
     assert far.recv_ps == near.recv_ps
+
+
+def test_io_threads_wait_for_the_line_they_write_in_turn() -> None:
+    """Beyond what each job costs by itself: nothing alone, then more with every further thread."""
+    work = {"shared_lines": 4.0}
+
+    def waiting_ps(threads: int) -> int:
+        case = scenario(threads, command="get")
+        return times(case, work=work).pop_ps - times(case, work={"shared_lines": 0.0}).pop_ps
+
+    waits = [waiting_ps(threads) for threads in (2, 3, 4, 6, 9)]
+    assert waits[0] == 0
+    assert waits == sorted(waits)
+    line_ps = SPEED.core_to_core_ns * 1000
+    # A read and a write job have two accesses each; a half of them move the line of two threads.
+    assert 2 * line_ps / 2 < waits[1] < 1.1 * 2 * line_ps / 2
 
 
 @pytest.mark.parametrize(
@@ -195,38 +205,58 @@ def test_a_batch_adds_its_own_instructions_per_key() -> None:
     assert found[16] == pytest.approx(1600 / rate * 1000, abs=2)
 
 
-def mean_wait_ns(case: Scenario, command: str, value_bytes: int) -> float:
-    kind = CommandKind(command, value_bytes, 1.0)
-    memory = command_memory(kind, case, ENGINE, ENGINE.engine_work(), SPEED)
-    return float(memory.stall_ns.mean())
-
-
-def test_values_of_all_sizes_compete_for_the_cache() -> None:
-    def mixed(share_of_large: float) -> Scenario:
-        weights = [1.0 - share_of_large, share_of_large]
-        sizes = {"values": [64, 8192], "weights": weights}
-        return scenario(command="get", keys=100_000, value_bytes=sizes)
-
-    alone = mean_wait_ns(scenario(command="get", keys=100_000, value_bytes=64), "get", 64)
-    few, many = (mean_wait_ns(mixed(share), "get", 64) for share in (0.01, 0.9))
-    assert alone < few < many
-    assert mean_wait_ns(mixed(0.01), "get", 8192) > few
-    # Sizes that are all the same are one size.
-    same = scenario(
-        command="get", keys=100_000, value_bytes={"values": [64, 64], "weights": [1, 2]}
+@pytest.mark.parametrize(
+    ("engine", "io_threads", "value_bytes", "copied"),
+    [
+        ("valkey-9.1", 1, 16_383, 16_383),
+        ("valkey-9.1", 1, 16_384, 0),
+        ("valkey-9.1", 4, 16_384, 16_384),
+        ("valkey-8.1", 1, 100_000, 100_000),
+    ],
+)
+def test_a_lone_thread_sends_large_values_from_where_they_lie(
+    engine: str, io_threads: int, value_bytes: int, copied: int
+) -> None:
+    profile = load_engine(engine)
+    case = scenario(io_threads, command="get", value_bytes=value_bytes)
+    assert copied_value_bytes(CommandKind("get", value_bytes, 1.0), case, profile) == copied
+    plain, per_byte = (
+        times(case, engine=profile, work={"get_instructions_per_byte": each}).execute_by_code_ps[0]
+        for each in (0.0, 1.0)
     )
-    assert mean_wait_ns(same, "get", 64) == pytest.approx(alone, rel=1e-6)
+    rate = user_rate(SPEED)
+    assert per_byte - plain == pytest.approx(copied / rate * 1000, abs=2)
 
 
-def test_a_set_waits_for_the_value_it_replaces() -> None:
-    case = scenario(keys=10**8)
-    work = ENGINE.engine_work({"value_touches": 1.0, "touch_scale": 0.5})
-    waits = {
-        command: command_memory(CommandKind(command, 16, 1.0), case, ENGINE, work, SPEED)
-        for command in ("get", "set")
-    }
-    added = waits["set"].stall_ns.mean() - waits["get"].stall_ns.mean()
-    assert added == pytest.approx(waits["get"].last_touch_ns, rel=1e-6)
+def test_a_segment_is_what_the_transport_carries() -> None:
+    case = scenario()
+    assert segment_bytes(case, ENGINE) == TCP_SEGMENT_BYTES == 65_483
+    unix = case.model_copy(update={"transport": "unix_socket"})
+    assert segment_bytes(unix, ENGINE) == ENGINE.write_limit_bytes
+
+
+@pytest.mark.parametrize(
+    ("workload", "reads"),
+    [
+        ({"command": "get", "pipeline": 1}, 1),
+        ({"command": "set", "value_bytes": 16, "pipeline": 128}, 1),
+        # 16 x 4,149 bytes at 20,475 a read.
+        ({"command": "set", "value_bytes": 4096, "pipeline": 16}, 4),
+        # 16 x 8,245 bytes: one small read, then 40,950 each.
+        ({"command": "set", "value_bytes": 8192, "pipeline": 16}, 4),
+        ({"command": "set", "value_bytes": 1_000_000, "pipeline": 1}, 25),
+    ],
+)
+def test_a_pipelines_bytes_take_so_many_reads(workload: dict[str, Any], reads: int) -> None:
+    case = scenario(**workload)
+    limit = read_limit_bytes(case, ENGINE)
+    sizes = [
+        kind.request_bytes(case.workload.key_bytes) * kind.share for kind in command_kinds(case)
+    ]
+    total = case.workload.pipeline * sum(sizes)
+    assert -(-total // limit) == reads
+    assert limit >= ENGINE.read_limit_bytes
+    assert limit <= max(ENGINE.read_limit_bytes, ENGINE.large_read_limit_bytes)
 
 
 @given(

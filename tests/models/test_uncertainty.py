@@ -13,6 +13,7 @@ from forecache.models.uncertainty import (
     draw_host,
     draw_ranges,
 )
+from tests.models.made_profiles import prior
 
 DRAWS = 4000
 
@@ -61,11 +62,38 @@ def test_a_fitted_covariance_takes_the_place_of_ranges() -> None:
     }
     engine = load_engine("valkey-9.1").model_copy(update={"covariance": covariance})
     random = np.random.default_rng(9)
-    drawn = [draw_engine(engine, random) for _ in range(DRAWS)]
-    relative = np.array([[d[n] / engine.work[n].best - 1.0 for n in names] for d in drawn])
-    assert np.std(relative, axis=0) == pytest.approx([0.1, 0.1], rel=0.05)
-    assert np.corrcoef(relative.T)[0, 1] == pytest.approx(-0.95, abs=0.01)
-    assert relative.mean(axis=0) == pytest.approx([0.0, 0.0], abs=0.01)
+    drawn = [draw_engine(engine, random, observed_here=True) for _ in range(DRAWS)]
+    logs = np.log([[d[n] / engine.work[n].best for n in names] for d in drawn])
+    assert np.std(logs, axis=0) == pytest.approx([0.1, 0.1], rel=0.05)
+    assert np.corrcoef(logs.T)[0, 1] == pytest.approx(-0.95, abs=0.01)
+    assert logs.mean(axis=0) == pytest.approx([0.0, 0.0], abs=0.01)
     low, value, high = engine.uncertain()["get_instructions"]
     others = np.array([d["get_instructions"] for d in drawn])
     assert np.quantile(others, [0.025, 0.5, 0.975]) == pytest.approx([low, value, high], rel=0.06)
+
+
+def test_a_covariance_is_of_logarithms() -> None:
+    """A number hardly known is drawn far above and far below its value alike, never at zero."""
+    name = "get_instructions"
+    engine = load_engine("valkey-9.1").model_copy(update={"covariance": {name: {name: 1.0}}})
+    random = np.random.default_rng(4)
+    value = engine.work[name].best
+    drawn = np.array([draw_engine(engine, random, observed_here=True)[name] for _ in range(DRAWS)])
+    drawn /= value
+    assert (drawn > 0).all()
+    assert np.median(drawn) == pytest.approx(1.0, abs=0.06)
+    assert np.quantile(drawn, [0.1587, 0.8413]) == pytest.approx([np.exp(-1), np.exp(1)], rel=0.1)
+
+
+def test_a_covariance_holds_on_the_host_it_was_fitted_on() -> None:
+    """On another one only the ranges do: what instructions are worth there is another question."""
+    name = "get_instructions"
+    plain = prior(load_engine("valkey-9.1"))
+    engine = plain.model_copy(update={"covariance": {name: {name: 1e-8}}})
+    here, elsewhere, ranges = (
+        [draw_engine(one, np.random.default_rng(n), observed_here=known)[name] for n in range(200)]
+        for one, known in ((engine, True), (engine, False), (plain, True))
+    )
+    assert np.std(np.log(here)) < 2e-4
+    assert elsewhere == ranges
+    assert np.std(np.log(elsewhere)) > 0.05

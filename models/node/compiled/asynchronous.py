@@ -19,11 +19,14 @@ from forecache.sim.stamped_rings import (
 
 from .. import layout as at
 from .generator import generator_step, source_step, start
-from .inline import inlined, sources_digest
+from .inline import inlined, sources_digest, unlikely
+from .interruptions import step_end
 from .job_rings import (
     adjust_threads,
     has_room,
     least_room,
+    send_frees,
+    send_handshakes,
     send_job,
     send_read,
     send_write,
@@ -31,6 +34,9 @@ from .job_rings import (
     try_send_write,
 )
 from .main_thread import (
+    ACCEPT,
+    ACCEPTED,
+    FREE_JOB,
     KIND_BITS,
     KIND_MASK,
     LOOK_FOR_EVENTS,
@@ -47,6 +53,7 @@ from .main_thread import (
     TURN,
     WORKING,
     WRITE_JOB,
+    accept_step,
     account_active,
     add_pending_write,
     begin_batch,
@@ -54,16 +61,16 @@ from .main_thread import (
     begin_job,
     begin_poll_job,
     end_turn,
+    handshakes_step,
     poll_step,
+    read_inline,
     skip_turns,
     take_pending_write,
 )
 from .sockets import (
     begin_write,
     end_write,
-    execute_commands,
     next_event,
-    read_socket,
     thread_row,
     work,
 )
@@ -72,10 +79,10 @@ from .window import begin_window, end_window
 # Phases of the main thread before it polls.
 # fmt: off
 (
-    SENT_POLL, SCANNED_READS, NEXT_IN_BATCH, EXECUTED_CLIENT, COUNT_PENDING_WRITES,
+    SENT_POLL, SCANNED_READS, NEXT_IN_BATCH, EXECUTED_CLIENT, FREED_INLINE, COUNT_PENDING_WRITES,
     NEXT_PENDING_WRITE, SENT_PENDING_WRITE, WROTE_INLINE, SCANNED_WRITES, NEXT_UNFINISHED,
     SENT_REST,
-) = range(OWN_PHASES, OWN_PHASES + 11)
+) = range(OWN_PHASES, OWN_PHASES + 12)
 # fmt: on
 
 
@@ -157,13 +164,19 @@ def execute_ahead(m, calendar, now):
     """
     me = thread_row(0)
     reached = now
-    if m[at.ACTIVE_THREADS] < 2 or m[me + at.AMOUNT] - m[me + at.INDEX] > least_room(m):
+    # Every client gets a write, and perhaps a job for each value its commands replace.
+    jobs = m[me + at.AMOUNT] - m[me + at.INDEX]
+    if unlikely(m[at.FREES]):
+        jobs *= 1 + m[at.OUTSTANDING_LIMIT]
+    if m[at.ACTIVE_THREADS] < 2 or jobs > least_room(m):
         return reached
     while m[me + at.INDEX] < m[me + at.AMOUNT] and reached < m[at.UNTIL_PS]:
         client = m[m[at.BATCH] + m[me + at.INDEX]]
         if m[client + at.JOBS] & at.WRITING:
             break
         reached = begin_execution(m, client, reached)
+        if unlikely(m[at.FREES]):
+            send_frees(m, calendar, client, reached)
         end_execution(m, client)
         if m[client + at.EXECUTED] > m[client + at.WRITTEN]:
             send_write(m, calendar, client, reached)
@@ -181,9 +194,9 @@ def dispatch_ahead(m, calendar, now):
         m[at.PRODUCTIVE] = 1
         client = next_event(m, me)
         if m[client + at.JOBS] & at.READING:
-            reached += m[at.SCAN_PS]
+            reached = step_end(m, me, reached, m[at.SCAN_PS])
         else:
-            reached += m[at.PUSH_PS]
+            reached = step_end(m, me, reached, m[at.PUSH_PS])
             send_read(m, calendar, client, reached)
     m[me + at.PHASE] = NEXT_EVENT
     return reached
@@ -198,8 +211,13 @@ def reading_step(m, calendar, phase, now):
     me = thread_row(0)
     if phase == SCANNED_READS:
         m[me + at.COUNT] = length(m, at.DONE_READS)
-    elif phase == EXECUTED_CLIENT:
+    elif phase >= EXECUTED_CLIENT:
         client = m[m[at.BATCH] + m[me + at.INDEX]]
+        if m[at.FREES] and phase == EXECUTED_CLIENT:
+            refused_ps = send_frees(m, calendar, client, now)
+            if refused_ps > 0:
+                m[me + at.PHASE] = FREED_INLINE
+                return step_end(m, me, now, refused_ps)
         end_execution(m, client)
         try_send_write(m, calendar, client, now)
     if phase != SCANNED_READS:
@@ -229,7 +247,7 @@ def pending_write_step(m, calendar, phase, now):
         if m[at.PENDING_WRITE_COUNT] > 0:
             m[at.PRODUCTIVE] = 1
             changed = adjust_threads(m, m[at.PENDING_WRITE_COUNT], True, now)
-            return now + changed * m[at.ACTIVATE_PS]
+            return step_end(m, me, now, changed * m[at.ACTIVATE_PS])
     elif phase == SENT_PENDING_WRITE:
         try_send_write(m, calendar, m[me + at.CLIENT], now)
     elif phase == WROTE_INLINE:
@@ -241,10 +259,10 @@ def pending_write_step(m, calendar, phase, now):
             continue  # the rest follows when that write is done
         if m[at.ACTIVE_THREADS] > 1 and has_room(m, thread_for(m, client)):
             m[me + at.PHASE] = SENT_PENDING_WRITE
-            return now + m[at.PUSH_PS]
+            return step_end(m, me, now, m[at.PUSH_PS])
         m[me + at.PHASE] = WROTE_INLINE
         m[at.INLINE_WRITES] += 1
-        return now + begin_write(m, client)
+        return step_end(m, me, now, begin_write(m, client))
     return begin_reading_pass(m, 1, now)
 
 
@@ -268,7 +286,7 @@ def written_step(m, calendar, phase, now):
         m[me + at.INDEX] = 0
         m[me + at.AMOUNT] = done
         m[me + at.PHASE] = NEXT_UNFINISHED
-        return now + done * m[at.DONE_PS]
+        return step_end(m, me, now, done * m[at.DONE_PS])
     if phase == SENT_REST:
         try_send_write(m, calendar, m[m[at.BATCH] + m[me + at.INDEX]], now)
         m[me + at.INDEX] += 1
@@ -277,7 +295,7 @@ def written_step(m, calendar, phase, now):
         client = m[m[at.BATCH] + m[me + at.INDEX]]
         if m[client + at.EXECUTED] > m[client + at.WRITTEN]:
             m[me + at.PHASE] = SENT_REST
-            return now + m[at.PUSH_PS]
+            return step_end(m, me, now, m[at.PUSH_PS])
         m[me + at.INDEX] += 1
     return -1
 
@@ -292,7 +310,7 @@ def before_sleep_step(m, calendar, now):
     phase = m[me + at.PHASE]
     if phase >= SCANNED_WRITES:
         return written_step(m, calendar, phase, now)
-    if SCANNED_READS <= phase <= EXECUTED_CLIENT:
+    if SCANNED_READS <= phase <= FREED_INLINE:
         following = reading_step(m, calendar, phase, now)
         if following >= 0:
             return following
@@ -304,7 +322,7 @@ def before_sleep_step(m, calendar, now):
         if m[at.ACTIVE_THREADS] > 1 and m[at.POLL_STATE] == at.IDLE and in_flight > 0:
             if has_room(m, m[at.ACTIVE_THREADS] - 1):
                 m[me + at.PHASE] = SENT_POLL
-                return now + m[at.PUSH_PS]
+                return step_end(m, me, now, m[at.PUSH_PS])
     else:  # SENT_POLL
         m[at.POLL_STATE] = at.PENDING
         send_job(m, calendar, m[at.ACTIVE_THREADS] - 1, POLL_JOB, now)
@@ -333,15 +351,14 @@ def event_step(m, calendar, now):
     if m[client + at.JOBS] & at.READING:
         # The socket was still full when it was polled, but its read is already under way.
         m[me + at.PHASE] = NEXT_EVENT
-        return now + m[at.SCAN_PS]
+        return step_end(m, me, now, m[at.SCAN_PS])
     if m[at.ACTIVE_THREADS] > 1:
         if has_room(m, thread_for(m, client)):
             m[me + at.PHASE] = SENT_READ
-            return now + m[at.PUSH_PS]
+            return step_end(m, me, now, m[at.PUSH_PS])
         m[at.REFUSED_JOBS] += 1
     m[me + at.PHASE] = READ_INLINE
-    m[at.INLINE_READS] += 1
-    return now + read_socket(m, client) + execute_commands(m, client, 0, 0)
+    return read_inline(m, client, now)
 
 
 @inlined
@@ -357,10 +374,21 @@ def main_step(m, calendar, now):
         following = poll_step(m, now)
         if following >= 0:
             return following
-        m[me + at.PHASE] = NEXT_EVENT
+        m[me + at.PHASE] = ACCEPT
         changed = adjust_threads(m, m[me + at.COUNT], False, now)
         if changed:
-            return now + changed * m[at.ACTIVATE_PS]
+            return step_end(m, me, now, changed * m[at.ACTIVATE_PS])
+    if m[me + at.PHASE] == ACCEPT:
+        m[me + at.PHASE] = NEXT_EVENT
+        following = accept_step(m, now)
+        if unlikely(following >= 0):
+            return following
+    if unlikely(m[me + at.PHASE] == ACCEPTED):
+        m[me + at.PHASE] = NEXT_EVENT
+        refused = send_handshakes(m, calendar, m[me + at.INDEX], now)
+        following = handshakes_step(m, refused, now)
+        if following >= 0:
+            return following
     if m[me + at.PHASE] != TURN:
         following = event_step(m, calendar, now)
         if following >= 0:
@@ -379,8 +407,10 @@ def end_job(m, calendar, job, now):
     elif kind == WRITE_JOB:
         end_write(m, calendar, client, now)
         put(m, at.DONE_WRITES, client)
-    else:
+    elif kind == POLL_JOB:
         m[at.POLL_STATE] = at.COMPLETED
+    else:
+        return  # nobody waits for what was freed, or for a handshake
     notice(m, calendar, now)
 
 
@@ -394,6 +424,9 @@ def io_step(m, calendar, thread, now):
         m[me + at.PHASE] = LOOKING
         # A job leaves the ring when it is done.
         popped += 1
+        if m[me + at.CLIENT] & KIND_MASK == FREE_JOB:
+            popped += m[me + at.COUNT] - 1
+            m[at.FREED_VALUES] += m[me + at.COUNT]
         m[ring + POPPED] = popped
         end_job(m, calendar, m[me + at.CLIENT], now)
     if popped == m[ring + PUSHED]:
@@ -408,7 +441,19 @@ def io_step(m, calendar, thread, now):
     m[me + at.CLIENT] = job
     if job & KIND_MASK == POLL_JOB:
         return work(m, me, now, begin_poll_job(m, now))
-    return work(m, me, now, begin_job(m, job))
+    duration = begin_job(m, job)
+    if job & KIND_MASK == FREE_JOB:
+        # What is to be freed one after the other is one step.
+        m[me + at.COUNT] = 1
+        following = popped + 1
+        while following < m[ring + PUSHED]:
+            entry = entry_of(m, ring, following)
+            if m[entry] > now or m[entry + 1] & KIND_MASK != FREE_JOB:
+                break
+            duration += m[entry + 1] >> KIND_BITS
+            m[me + at.COUNT] += 1
+            following += 1
+    return work(m, me, now, duration)
 
 
 def _compiled(sources):

@@ -17,9 +17,12 @@ from forecache.sim.stamped_rings import (
 from forecache.sim.streams import draw4, exponential_ps, to_unit
 
 from .. import layout as at
+from .connections import plan_first_connection
 from .inline import inlined
+from .interruptions import plan_first_interruption, step_end
 from .sockets import (
     about,
+    account_work,
     copying,
     deliver_request,
     number_of,
@@ -137,13 +140,16 @@ def take_replies(m, histogram, me, now):
     last = m[client + at.RETURNED]
     duration = m[at.GENERATOR_RECV_PS] + (last - index) * m[at.GENERATOR_REPLY_PS]
     duration += copying(m, reply_bytes(m, client, index, last))
-    done_ps = now + duration
+    done_ps = step_end(m, me, now, duration)
     while index < last:
         complete(m, histogram, client, index, done_ps)
         index += 1
     m[client + at.RECEIVED] = last
+    ends_ps = done_ps
     m[me + at.CLIENT] = NOTHING
-    if not m[at.OPEN_LOOP] and last == m[client + at.SENT]:
+    if last == m[client + at.SENT] and m[at.OPEN_LOOP]:
+        put(m, me + at.IDLE_CLIENTS, client)
+    elif last == m[client + at.SENT]:
         m[me + at.CLIENT] = client
         m[me + at.COUNT] = 0
         if m[at.THINK_PS] == 0:
@@ -151,21 +157,19 @@ def take_replies(m, histogram, me, now):
             size_bytes = compose(m, client, commands, done_ps)
             m[me + at.COUNT] = commands
             m[me + at.AMOUNT] = size_bytes
-            duration += sending_ps(m, commands, size_bytes)
-    return work(m, me, now, duration)
+            ends_ps = step_end(m, me, done_ps, sending_ps(m, commands, size_bytes))
+    return account_work(m, me, now, ends_ps)
 
 
 @inlined
 def take_task(m, me, now):
-    """Send what a source asked for, or count it as overflowing if the client has no room."""
+    """Send what a source asked for; in an open loop on the connection that has waited longest."""
     due_ps = first_stamp(m, me + at.TASKS)
     client = pop(m, me + at.TASKS)
-    m[me + at.CLIENT] = NOTHING
-    commands = 1 if m[at.OPEN_LOOP] else m[at.PIPELINE]
-    on_the_way = m[client + at.SENT] - m[client + at.RECEIVED]
-    if on_the_way + commands > m[at.OUTSTANDING_MASK] + 1:
-        m[at.OVERFLOWS] += commands
-        return now
+    commands = m[at.PIPELINE]
+    if m[at.OPEN_LOOP]:
+        client = take(m, me + at.IDLE_CLIENTS)
+        commands = 1
     size_bytes = compose(m, client, commands, due_ps)
     m[me + at.CLIENT] = client
     m[me + at.COUNT] = commands
@@ -204,9 +208,16 @@ def fall_asleep(m, me, now):
     If nobody but the replies on its wire can wake it, and what is on the wire is all that can
     arrive while it dozes, the outcome is known at once, and dozing needs no event of its own.
     """
-    certain = m[at.LOOKAHEAD_PS] > 0
+    if m[at.GENERATOR_SPINS]:
+        # It polls on; how often it does so in vain is of no interest.
+        m[me + at.PHASE] = LOOKING
+        if length(m, me + at.QUEUE) > 0:
+            return first_stamp(m, me + at.QUEUE)
+        m[me + at.ASLEEP] = 1
+        return INFINITY_PS
     if m[me + at.PHASE] != DOZING:
         dozed = work(m, me, now, m[at.DOZE_PS])
+        certain = dozed < now + m[at.LOOKAHEAD_PS]
         arrives = length(m, me + at.QUEUE) > 0 and first_stamp(m, me + at.QUEUE) <= dozed
         if arrives or not certain:
             m[me + at.PHASE] = DOZING
@@ -219,6 +230,15 @@ def fall_asleep(m, me, now):
 
 
 @inlined
+def sendable(m, me):
+    """How many due requests can be sent now: those that find a connection."""
+    tasks = length(m, me + at.TASKS)
+    if m[at.OPEN_LOOP]:
+        tasks = min(tasks, length(m, me + at.IDLE_CLIENTS))
+    return tasks
+
+
+@inlined
 def generator_step(m, histogram, calendar, agent, now):
     """Advance a generator thread whose present step ends now; returns when the next one ends."""
     me = thread_row(agent)
@@ -227,7 +247,7 @@ def generator_step(m, histogram, calendar, agent, now):
         if m[me + at.INDEX] > 0:
             return next_in_snapshot(m, histogram, me, now)
     receive_replies(m, me, now)
-    tasks = length(m, me + at.TASKS)
+    tasks = sendable(m, me)
     found = length(m, me + at.READY_CLIENTS) + tasks
     if found == 0:
         looks = fall_asleep(m, me, now)
@@ -259,30 +279,30 @@ def source_step(m, calendar, agent, now):
     """A request falls due: tell the generator thread; returns when the source's next one is."""
     source = agent - m[at.IO_THREADS] - m[at.GENERATORS]
     if m[at.OPEN_LOOP]:
-        generator = source
+        client = 0
+        generator = m[at.IO_THREADS] + source
         index = m[m[at.SOURCE_INDEX] + source]
         m[m[at.SOURCE_INDEX] + source] = index + 1
-        gap, choice, _, _ = draw4(m[at.SEED], m[at.REPLICATION], source, ARRIVAL_DRAWS, index)
-        mine = (m[at.CLIENTS] - generator + m[at.GENERATORS] - 1) // m[at.GENERATORS]
-        number = generator + m[at.GENERATORS] * int(to_unit(choice) * mine)
+        gap, _, _, _ = draw4(m[at.SEED], m[at.REPLICATION], source, ARRIVAL_DRAWS, index)
         following = now + exponential_ps(to_unit(gap), float(m[at.MEAN_INTERARRIVAL_PS]))
         if index == 0:
             # The first call only draws the first gap: nothing is due at time zero.
             return following
         m[at.ARRIVALS] += 1
     else:
-        number = source
+        client = m[at.CLIENT_ROWS] + (source << at.CLIENT_SHIFT)
+        generator = m[client + at.GENERATOR]
         following = INFINITY_PS
-    client = m[at.CLIENT_ROWS] + (number << at.CLIENT_SHIFT)
-    thread = thread_row(m[client + at.GENERATOR])
+    thread = thread_row(generator)
     taken_early = 1 if now < m[thread + at.TAKEN_PS] else 0
     if length(m, thread + at.TASKS) + taken_early >= capacity(m, thread + at.TASKS):
         m[at.OVERFLOWS] += 1
         return following
     push(m, thread + at.TASKS, now, client)
-    if m[thread + at.ASLEEP]:
+    # Without a connection to send on, only a reply is worth waking for.
+    if m[thread + at.ASLEEP] and sendable(m, thread) > 0:
         m[thread + at.ASLEEP] = 0
-        schedule(calendar, m[client + at.GENERATOR], now)
+        schedule(calendar, generator, now)
     return following
 
 
@@ -290,7 +310,10 @@ def source_step(m, calendar, agent, now):
 def start(m, calendar):
     """Give every agent its first event: clients send at time zero, or when their source says."""
     m[at.UNTIL_PS] = m[at.WARMUP_PS]
+    plan_first_connection(m)
     schedule(calendar, 0, 0)
+    for agent in range(m[at.IO_THREADS] + m[at.GENERATORS]):
+        plan_first_interruption(m, thread_row(agent))
     for agent in range(1, m[at.IO_THREADS]):
         # Every I/O thread waits for a job.
         m[thread_row(agent) + at.ASLEEP] = 1
@@ -302,5 +325,8 @@ def start(m, calendar):
     for number in range(m[at.CLIENTS]):
         client = m[at.CLIENT_ROWS] + (number << at.CLIENT_SHIFT)
         m[client + at.NEXT_MARK] = draw_mark(m, number, 0)
-        if not m[at.OPEN_LOOP]:
-            push(m, thread_row(m[client + at.GENERATOR]) + at.TASKS, 0, client)
+        thread = thread_row(m[client + at.GENERATOR])
+        if m[at.OPEN_LOOP]:
+            put(m, thread + at.IDLE_CLIENTS, client)
+        else:
+            push(m, thread + at.TASKS, 0, client)

@@ -9,13 +9,37 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.extending import intrinsic
 
-inlined: Any = njit(  # type: ignore[call-overload]
-    forceinline=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
-)
+COMPILED_ONLY: Any = {
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 """For functions that only other compiled functions call: they leave nothing in the cache, and
 wrappers to call them from Python, which Numba's type hints don't know of, are not made."""
+
+inlined: Any = njit(forceinline=True, **COMPILED_ONLY)
+"""For most of them: they become part of the function that calls them."""
+
+
+@intrinsic
+def unlikely(typing_context: Any, condition: Any) -> Any:
+    """The condition, with the hint that it hardly ever holds: what it guards is kept out of the
+    way of the rest."""
+    del typing_context, condition
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del context, signature
+        bit = ir.IntType(1)
+        expects = ir.FunctionType(bit, [bit, bit])
+        expect = builder.module.declare_intrinsic("llvm.expect", [bit], expects)
+        return builder.call(expect, [arguments[0], ir.Constant(bit, 0)])
+
+    return types.boolean(types.boolean), generate
+
 
 _NODE = Path(__file__).resolve().parent.parent
 _SIM = ("calendar", "histogram", "pointer", "stamped_rings", "streams")

@@ -8,8 +8,16 @@ from forecache.sim.stamped_rings import capacity, length, push
 
 from .. import layout as at
 from .inline import inlined
-from .main_thread import KIND_BITS, READ_JOB, WRITE_JOB, add_pending_write, set_active
-from .sockets import number_of, thread_row
+from .main_thread import (
+    FREE_JOB,
+    HANDSHAKE_JOB,
+    KIND_BITS,
+    READ_JOB,
+    WRITE_JOB,
+    add_pending_write,
+    set_active,
+)
+from .sockets import about, mark_of, number_of, thread_row
 
 # A client's `SERVED_BY` packs the thread and among how many active ones it was chosen.
 _ACTIVE_SHIFT = 16
@@ -66,6 +74,43 @@ def send_write(m, calendar, client, now):
     m[client + at.JOBS] |= at.WRITING
     m[at.WRITES_IN_FLIGHT] += 1
     send_job(m, calendar, thread, (client << KIND_BITS) | WRITE_JOB, now)
+
+
+@inlined
+def send_frees(m, calendar, client, now):
+    """Hand what a client's SETs replaced to the active threads in turn.
+
+    Returns the time that it takes to free what found no room, in ps.
+    """
+    refused_ps = 0
+    others = m[at.ACTIVE_THREADS] - 1
+    for index in range(m[client + at.EXECUTED], m[client + at.READ]):
+        work_ps = about(m, mark_of(m, client, index), at.FREE_PS)
+        if work_ps > 0:
+            thread = m[at.FREES_SENT] % max(1, others) + 1
+            if others > 0 and has_room(m, thread):
+                m[at.FREES_SENT] += 1
+                send_job(m, calendar, thread, (work_ps << KIND_BITS) | FREE_JOB, now)
+            else:
+                refused_ps += work_ps
+                m[at.FREED_VALUES] += 1
+                m[at.INLINE_FREES] += 1
+    return refused_ps
+
+
+@inlined
+def send_handshakes(m, calendar, connections, now):
+    """Hand new connections to threads by their number; returns how many none took."""
+    refused = 0
+    others = m[at.ACTIVE_THREADS] - 1
+    for _ in range(connections):
+        m[at.ACCEPTED_CONNECTIONS] += 1
+        thread = m[at.ACCEPTED_CONNECTIONS] % max(1, others) + 1
+        if m[at.OFFLOAD_HANDSHAKES] and others > 0 and has_room(m, thread):
+            send_job(m, calendar, thread, HANDSHAKE_JOB, now)
+        else:
+            refused += 1
+    return refused
 
 
 @inlined

@@ -4,16 +4,20 @@ from forecache.sim.calendar import INFINITY_PS
 from forecache.sim.stamped_rings import first_stamp, length, take
 
 from .. import layout as at
-from .inline import inlined
+from .connections import take_connections
+from .inline import inlined, unlikely
+from .interruptions import step_end
 from .sockets import (
     about,
     begin_write,
     execute_commands,
+    freeing_ps,
     mark_of,
     poll_sockets,
     polling,
     read_socket,
     thread_row,
+    values_to_free,
 )
 from .window import inside_window
 
@@ -21,8 +25,10 @@ from .window import inside_window
 READ_JOB = 0
 WRITE_JOB = 1
 POLL_JOB = 2
-KIND_BITS = 2
-KIND_MASK = 3
+FREE_JOB = 3  # with its duration in place of a client
+HANDSHAKE_JOB = 4
+KIND_BITS = 3
+KIND_MASK = 7
 
 # Phases of an I/O thread.
 LOOKING = 0
@@ -37,12 +43,14 @@ WORKING = 1
     DOZING,  # on the way to sleep; what arrives meanwhile is found without a wake-up
     WAKING,  # asleep, or woken and about to run
     POLLED,
+    ACCEPT,  # new connections are next
+    ACCEPTED,
     NEXT_EVENT,
     SENT_READ,
     READ_INLINE,
     LOOPED,  # the fixed part of the turn is over
-) = range(10)
-OWN_PHASES = 10
+) = range(12)
+OWN_PHASES = 12
 
 
 @inlined
@@ -115,8 +123,13 @@ def set_active(m, active, now):
 def begin_job(m, job):
     """An I/O thread starts a job; returns its duration in ps."""
     client = job >> KIND_BITS
+    kind = job & KIND_MASK
+    if kind == FREE_JOB:
+        return job >> KIND_BITS
+    if kind == HANDSHAKE_JOB:
+        return m[at.HANDSHAKE_PS]
     duration = m[at.POP_PS]
-    if job & KIND_MASK == READ_JOB:
+    if kind == READ_JOB:
         duration += read_socket(m, client)
         index = m[client + at.EXECUTED]
         last = m[client + at.READ]
@@ -157,7 +170,7 @@ def poll_step(m, now):
     if found == 0 and m[at.READS_IN_FLIGHT] + m[at.WRITES_IN_FLIGHT] == 0:
         if phase != DOZING:
             m[me + at.PHASE] = DOZING
-            return now + m[at.DOZE_PS]
+            return step_end(m, me, now, m[at.DOZE_PS])
         end_turn(m, now)
         m[me + at.PHASE] = WAKING
         if length(m, at.REQUEST_WIRE) > 0:
@@ -173,7 +186,7 @@ def poll_step(m, now):
         duration += m[at.BLOCK_PS]
     m[me + at.COUNT] = found
     m[me + at.PHASE] = POLLED
-    return now + duration
+    return step_end(m, me, now, duration)
 
 
 @inlined
@@ -206,7 +219,7 @@ def begin_batch(m, now):
         m[me + at.FETCHED] = keys
         m[at.PREFETCH_BATCHES] += 1
         m[at.PREFETCHED_KEYS] += keys
-        return now + m[m[at.PREFETCH] + keys]
+        return step_end(m, me, now, m[m[at.PREFETCH] + keys])
     return now
 
 
@@ -218,4 +231,44 @@ def begin_execution(m, client, now):
     parsed = ready if m[at.WHOLE_PIPELINE] else min(ready, 1)
     fetched = min(parsed, m[me + at.FETCHED])
     m[me + at.FETCHED] -= fetched
-    return now + execute_commands(m, client, fetched, parsed) + m[at.PUSH_PS]
+    duration = execute_commands(m, client, fetched, parsed) + m[at.PUSH_PS]
+    duration += values_to_free(m, client) * m[at.FREE_PUSH_PS]
+    return step_end(m, me, now, duration)
+
+
+@inlined
+def read_inline(m, client, now):
+    """The main thread reads, parses, executes and frees by itself; returns when that ends."""
+    m[at.INLINE_READS] += 1
+    duration = read_socket(m, client)
+    duration += execute_commands(m, client, 0, 0)
+    values = values_to_free(m, client)
+    if unlikely(values > 0):
+        m[at.FREED_VALUES] += values
+        m[at.INLINE_FREES] += values
+        duration += freeing_ps(m, client)
+    return step_end(m, thread_row(0), now, duration)
+
+
+@inlined
+def accept_step(m, now):
+    """Accept new connections; returns when that ends, or -1 if there are none."""
+    me = thread_row(0)
+    if m[at.POLL_STATE] == at.PENDING:
+        return -1  # the poll that would have told of them is still out
+    taken = take_connections(m, now)
+    if taken == 0:
+        return -1
+    m[at.PRODUCTIVE] = 1
+    m[me + at.INDEX] = taken
+    m[me + at.PHASE] = ACCEPTED
+    return step_end(m, me, now, taken * m[at.ACCEPT_PS])
+
+
+@inlined
+def handshakes_step(m, refused, now):
+    """The handshakes that no I/O thread takes; returns when they are over, or -1."""
+    if refused == 0:
+        return -1
+    m[at.INLINE_HANDSHAKES] += refused
+    return step_end(m, thread_row(0), now, refused * m[at.HANDSHAKE_PS])

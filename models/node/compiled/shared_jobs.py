@@ -9,6 +9,8 @@ from forecache.sim.stamped_rings import is_full, length, push
 from .. import layout as at
 from .inline import inlined
 from .main_thread import (
+    FREE_JOB,
+    HANDSHAKE_JOB,
     KIND_BITS,
     POLL_JOB,
     READ_JOB,
@@ -16,7 +18,7 @@ from .main_thread import (
     add_pending_write,
     set_active,
 )
-from .sockets import thread_row
+from .sockets import about, mark_of, thread_row
 
 SHARED_POLL_LIMIT = 9
 """Up to so many active threads the poll job goes to the shared queue."""
@@ -87,6 +89,37 @@ def send_job(m, calendar, client, kind, now):
 
 
 @inlined
+def send_frees(m, calendar, client, now):
+    """Queue what a client's SETs replaced, to be freed by whoever takes it.
+
+    Returns the time that it takes to free what found no room, in ps.
+    """
+    refused_ps = 0
+    for index in range(m[client + at.EXECUTED], m[client + at.READ]):
+        work_ps = about(m, mark_of(m, client, index), at.FREE_PS)
+        if work_ps > 0:
+            if m[at.ACTIVE_THREADS] > 1 and has_room(m):
+                send_shared(m, calendar, (work_ps << KIND_BITS) | FREE_JOB, now)
+            else:
+                refused_ps += work_ps
+                m[at.FREED_VALUES] += 1
+                m[at.INLINE_FREES] += 1
+    return refused_ps
+
+
+@inlined
+def send_handshakes(m, calendar, connections, now):
+    """Queue the handshakes of new connections; returns how many found no room."""
+    refused = 0
+    for _ in range(connections):
+        if m[at.OFFLOAD_HANDSHAKES] and m[at.ACTIVE_THREADS] > 1 and has_room(m):
+            send_shared(m, calendar, HANDSHAKE_JOB, now)
+        else:
+            refused += 1
+    return refused
+
+
+@inlined
 def try_send_write(m, calendar, client, now):
     """Queue a client's replies, or leave them for the pending writes."""
     if m[client + at.EXECUTED] == m[client + at.WRITTEN]:
@@ -149,7 +182,10 @@ def sample_load(m, now):
             change_active(m, active + 1, now)
             return 1
     elif total == 0 and now - m[at.CHANGED_PS] > m[at.SHRINK_AFTER_PS]:
-        if length(m, private_jobs(active - 1)) == 0 and active > 1:
+        left = length(m, private_jobs(active - 1))
+        if active == 2:
+            left += length(m, at.SHARED_JOBS)
+        if left == 0 and active > 1:
             m[at.SAMPLED_ACTIVE_PS] = m[at.MAIN_ACTIVE_PS]
             change_active(m, active - 1, now)
             return 1

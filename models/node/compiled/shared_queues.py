@@ -13,8 +13,12 @@ from forecache.sim.stamped_rings import first_stamp, length, pop, put, take
 
 from .. import layout as at
 from .generator import generator_step, source_step, start
-from .inline import inlined, sources_digest
+from .inline import inlined, sources_digest, unlikely
+from .interruptions import step_end
 from .main_thread import (
+    ACCEPT,
+    ACCEPTED,
+    FREE_JOB,
     KIND_BITS,
     KIND_MASK,
     LOOK_FOR_EVENTS,
@@ -31,6 +35,7 @@ from .main_thread import (
     TURN,
     WORKING,
     WRITE_JOB,
+    accept_step,
     account_active,
     add_pending_write,
     begin_batch,
@@ -38,17 +43,25 @@ from .main_thread import (
     begin_job,
     begin_poll_job,
     end_turn,
+    handshakes_step,
     poll_step,
+    read_inline,
     skip_turns,
     take_pending_write,
 )
-from .shared_jobs import has_room, sample_load, send_job, send_poll, try_send_write
+from .shared_jobs import (
+    has_room,
+    sample_load,
+    send_frees,
+    send_handshakes,
+    send_job,
+    send_poll,
+    try_send_write,
+)
 from .sockets import (
     begin_write,
     end_write,
-    execute_commands,
     next_event,
-    read_socket,
     thread_row,
     work,
 )
@@ -60,9 +73,9 @@ RESPONSES_AT_ONCE = 16
 # Phases of the main thread before it polls.
 # fmt: off
 (
-    SENT_POLL, NEXT_RESPONSES, NEXT_IN_BATCH, EXECUTED_CLIENT, NEXT_PENDING_WRITE,
+    SENT_POLL, NEXT_RESPONSES, NEXT_IN_BATCH, EXECUTED_CLIENT, FREED_INLINE, NEXT_PENDING_WRITE,
     SENT_PENDING_WRITE, WROTE_INLINE,
-) = range(OWN_PHASES, OWN_PHASES + 7)
+) = range(OWN_PHASES, OWN_PHASES + 8)
 # fmt: on
 
 
@@ -123,7 +136,7 @@ def collect_responses(m, now):
     m[me + at.PHASE] = NEXT_IN_BATCH
     m[me + at.INDEX] = 0
     m[me + at.AMOUNT] = 0
-    return now + taken * m[at.COLLECT_PS]
+    return step_end(m, me, now, taken * m[at.COLLECT_PS])
 
 
 @inlined
@@ -133,7 +146,13 @@ def response_step(m, calendar, phase, now):
     Returns when the next step ends, or -1 when there is none.
     """
     me = thread_row(0)
-    if phase == EXECUTED_CLIENT:
+    if phase == EXECUTED_CLIENT and m[at.FREES]:
+        client = m[m[at.BATCH] + m[me + at.INDEX]]
+        refused_ps = send_frees(m, calendar, client, now)
+        if refused_ps > 0:
+            m[me + at.PHASE] = FREED_INLINE
+            return step_end(m, me, now, refused_ps)
+    if phase in (EXECUTED_CLIENT, FREED_INLINE):
         end_execution(m, calendar, now)
     if phase != NEXT_RESPONSES:
         if m[me + at.INDEX] < m[me + at.AMOUNT]:
@@ -148,7 +167,7 @@ def response_step(m, calendar, phase, now):
             m[take(m, at.DONE_WRITES) + at.JOBS] &= ~at.WRITING
         m[me + at.PHASE] = NEXT_RESPONSES
         if done > 0:
-            return now + done * m[at.DONE_PS]
+            return step_end(m, me, now, done * m[at.DONE_PS])
     if length(m, at.RESPONSES) > 0:
         return collect_responses(m, now)
     return -1
@@ -169,10 +188,10 @@ def pending_write_step(m, calendar, phase, now):
     m[at.PRODUCTIVE] = 1
     if m[at.ACTIVE_THREADS] > 1 and has_room(m):
         m[me + at.PHASE] = SENT_PENDING_WRITE
-        return now + m[at.PUSH_PS]
+        return step_end(m, me, now, m[at.PUSH_PS])
     m[me + at.PHASE] = WROTE_INLINE
     m[at.INLINE_WRITES] += 1
-    return now + begin_write(m, client)
+    return step_end(m, me, now, begin_write(m, client))
 
 
 @inlined
@@ -189,7 +208,7 @@ def before_sleep_step(m, calendar, now):
         if m[at.ACTIVE_THREADS] > 1 and m[at.POLL_STATE] == at.IDLE and in_flight > 0:
             if has_room(m):
                 m[me + at.PHASE] = SENT_POLL
-                return now + m[at.PUSH_PS]
+                return step_end(m, me, now, m[at.PUSH_PS])
         phase = NEXT_RESPONSES
     elif phase == SENT_POLL:
         send_poll(m, calendar, now)
@@ -226,15 +245,14 @@ def event_step(m, calendar, now):
     if m[client + at.JOBS]:
         # Any thread may take any job, so a client has one job at a time.
         m[me + at.PHASE] = NEXT_EVENT
-        return now + m[at.SCAN_PS]
+        return step_end(m, me, now, m[at.SCAN_PS])
     if m[at.ACTIVE_THREADS] > 1:
         if has_room(m):
             m[me + at.PHASE] = SENT_READ
-            return now + m[at.PUSH_PS]
+            return step_end(m, me, now, m[at.PUSH_PS])
         m[at.REFUSED_JOBS] += 1
     m[me + at.PHASE] = READ_INLINE
-    m[at.INLINE_READS] += 1
-    return now + read_socket(m, client) + execute_commands(m, client, 0, 0)
+    return read_inline(m, client, now)
 
 
 @inlined
@@ -254,10 +272,21 @@ def main_step(m, calendar, now):
         following = poll_step(m, now)
         if following >= 0:
             return following
-        m[me + at.PHASE] = NEXT_EVENT
+        m[me + at.PHASE] = ACCEPT
         changed = sample_load(m, now)
         if changed:
-            return now + changed * m[at.ACTIVATE_PS]
+            return step_end(m, me, now, changed * m[at.ACTIVATE_PS])
+    if m[me + at.PHASE] == ACCEPT:
+        m[me + at.PHASE] = NEXT_EVENT
+        following = accept_step(m, now)
+        if unlikely(following >= 0):
+            return following
+    if unlikely(m[me + at.PHASE] == ACCEPTED):
+        m[me + at.PHASE] = NEXT_EVENT
+        refused = send_handshakes(m, calendar, m[me + at.INDEX], now)
+        following = handshakes_step(m, refused, now)
+        if following >= 0:
+            return following
     if m[me + at.PHASE] != TURN:
         following = event_step(m, calendar, now)
         if following >= 0:
@@ -273,13 +302,16 @@ def io_step(m, calendar, thread, now):
     if m[me + at.PHASE] == WORKING:
         job = m[me + at.CLIENT]
         m[me + at.PHASE] = LOOKING
-        if job & KIND_MASK == POLL_JOB:
-            m[at.POLL_STATE] = at.COMPLETED
-        else:
-            if job & KIND_MASK == WRITE_JOB:
-                end_write(m, calendar, job >> KIND_BITS, now)
-            put(m, at.RESPONSES, job)
-        notice(m, calendar, now)
+        if job & KIND_MASK <= POLL_JOB:
+            if job & KIND_MASK == POLL_JOB:
+                m[at.POLL_STATE] = at.COMPLETED
+            else:
+                if job & KIND_MASK == WRITE_JOB:
+                    end_write(m, calendar, job >> KIND_BITS, now)
+                put(m, at.RESPONSES, job)
+            notice(m, calendar, now)
+        elif job & KIND_MASK == FREE_JOB:
+            m[at.FREED_VALUES] += 1
     queue = me + at.QUEUE
     if length(m, queue) == 0:
         queue = at.SHARED_JOBS

@@ -7,6 +7,7 @@ from forecache.sim.pointer import pointer
 from forecache.sim.stamped_rings import first_stamp, length
 
 from .. import layout as at
+from .connections import accept_alone
 from .generator import NOTHING, generator_step, source_step, start
 from .inline import inlined, sources_digest
 from .sockets import (
@@ -102,6 +103,7 @@ def main_step(m, calendar, now):
         # The call that slept returns the events; waking up comes on top.
         duration += m[at.BLOCK_PS]
         m[at.BLOCKS] += 1
+    duration += accept_alone(m, now)
     return work(m, me, now, duration)
 
 

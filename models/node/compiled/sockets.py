@@ -8,7 +8,8 @@ from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, push
 
 from .. import layout as at
 from ..setup import BIG_ARGUMENT_BYTES, JITTER_ONE
-from .inline import inlined
+from .inline import inlined, unlikely
+from .interruptions import step_end
 
 _JITTER_SHIFT = JITTER_ONE.bit_length() - 1
 
@@ -26,12 +27,17 @@ def number_of(m, client):
 
 
 @inlined
-def work(m, thread, now, duration_ps):
+def account_work(m, thread, now, ends_ps):
     """Account for useful work of a thread (by its row) from now on; returns when it ends."""
-    end = now + duration_ps
-    m[thread + at.BUSY_PS] += duration_ps
-    m[thread + at.BUSY_UNTIL_PS] = end
-    return end
+    m[thread + at.BUSY_PS] += ends_ps - now
+    m[thread + at.BUSY_UNTIL_PS] = ends_ps
+    return ends_ps
+
+
+@inlined
+def work(m, thread, now, duration_ps):
+    """Useful work of a thread from now on, interruptions included; returns when it ends."""
+    return account_work(m, thread, now, step_end(m, thread, now, duration_ps))
 
 
 @inlined
@@ -229,6 +235,36 @@ def reply_bytes(m, client, first, last):
 
 
 @inlined
+def write_waits(m, client, first, last):
+    """What the writer of replies first to last - 1 waits for besides, in ps."""
+    total = 0
+    while first < last:
+        total += about(m, mark_of(m, client, first), at.WRITE_PS)
+        first += 1
+    return total
+
+
+@inlined
+def values_to_free(m, client):
+    """How many values the commands to be executed now replace that are freed by themselves."""
+    values = 0
+    if unlikely(m[at.FREES]):
+        for index in range(m[client + at.EXECUTED], m[client + at.READ]):
+            if about(m, mark_of(m, client, index), at.FREE_PS) > 0:
+                values += 1
+    return values
+
+
+@inlined
+def freeing_ps(m, client):
+    """How long freeing them takes."""
+    total = 0
+    for index in range(m[client + at.EXECUTED], m[client + at.READ]):
+        total += about(m, mark_of(m, client, index), at.FREE_PS)
+    return total
+
+
+@inlined
 def begin_write(m, client):
     """Start sending all replies that are ready; returns the duration in ps."""
     written = m[client + at.WRITTEN]
@@ -236,15 +272,23 @@ def begin_write(m, client):
     size_bytes = reply_bytes(m, client, written, executed)
     m[client + at.WRITE_UPTO] = executed
     m[client + at.WRITE_BYTES] = size_bytes
-    duration = m[at.SEND_PS] + copying(m, size_bytes)
-    if size_bytes > m[at.WRITE_LIMIT_BYTES]:
-        duration += (size_bytes - 1) // m[at.WRITE_LIMIT_BYTES] * m[at.SEND_PS]
+    limit, segment = m[at.WRITE_LIMIT_BYTES], m[at.SEGMENT_BYTES]
+    more, events = 0, m[at.WRITE_EVENT_PS]
+    if size_bytes > segment or size_bytes > limit:
+        calls = (size_bytes - 1) // limit
+        last = size_bytes - calls * limit
+        more = calls * ((limit - 1) // segment + 1) + (last - 1) // segment
+        events += calls * m[at.WRITE_EVENT_PS]
+    duration = (1 + more) * m[at.SEND_PS] + copying(m, size_bytes)
     duration = jittered(m, duration, mark_of(m, client, written) >> at.WRITE_DRAW)
-    if m[at.SAME_HOST] and m[thread_row(m[client + at.GENERATOR]) + at.ASLEEP]:
+    if unlikely(m[at.WRITE_WAITS]):
+        duration += write_waits(m, client, written, executed)
+    asleep = m[thread_row(m[client + at.GENERATOR]) + at.ASLEEP]
+    if m[at.SAME_HOST] and asleep and not m[at.GENERATOR_SPINS]:
         duration += m[at.WAKE_SEND_PS]
         m[at.PAID_WAKES] += 1
     m[at.WRITES] += 1
-    return m[at.WRITE_EVENT_PS] + duration
+    return events + duration
 
 
 @inlined
@@ -265,4 +309,5 @@ def end_write(m, calendar, client, now):
     push(m, thread + at.QUEUE, stamp, (client << at.COUNT_BITS) | commands)
     if m[thread + at.ASLEEP]:
         m[thread + at.ASLEEP] = 0
-        schedule(calendar, generator, stamp + m[at.WAKE_LATENCY_PS])
+        latency = 0 if m[at.GENERATOR_SPINS] else m[at.WAKE_LATENCY_PS]
+        schedule(calendar, generator, stamp + latency)

@@ -5,10 +5,13 @@ It is the specification of behaviour. `node` holds what all policies share (sock
 """
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from ..setup import NodeSetup, NodeTimes
 from . import asynchronous, shared_queues, single_thread
 from .node import ReferenceNode
+
+NodeT = TypeVar("NodeT", bound=ReferenceNode)
 
 POLICIES: dict[str, Callable[[ReferenceNode], None]] = {
     "single_thread": single_thread.start,
@@ -19,7 +22,11 @@ POLICIES: dict[str, Callable[[ReferenceNode], None]] = {
 
 def run_reference(policy: str, times: NodeTimes, setup: NodeSetup) -> ReferenceNode:
     """Simulate a node with SimPy until `setup.end_ps`; the results are in the returned node."""
-    node = ReferenceNode(times, setup)
+    return run_node(policy, ReferenceNode(times, setup))
+
+
+def run_node(policy: str, node: NodeT) -> NodeT:
+    """Simulate a node that was made before, a traced one say, until its `setup.end_ps`."""
     POLICIES[policy](node)
     node.run()
     return node

@@ -7,6 +7,7 @@ io_threads.c, networking.c, server.c of Valkey 8.0.0 and 8.1.0.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 
 from forecache.sim.simpy_kernel import Activity
@@ -35,10 +36,11 @@ class Asynchronous(IoThreads):
         self.stopped_ps = [0] * node.setup.io_threads
         self.done_reads: list[Client] = []
         self.done_writes: list[Client] = []
+        self.frees_sent = 0
 
     def main_thread(self) -> Activity:
         """The event loop."""
-        times, main = self.node.times, self.node.main
+        node, times, main = self.node, self.node.times, self.node.main
         yield main.hold(0)
         while True:
             # Before sleeping.
@@ -46,7 +48,7 @@ class Asynchronous(IoThreads):
             if self.active > 1 and self.poll_state == "idle" and self.in_flight:
                 last = self.active - 1
                 if self.has_room(last):
-                    yield main.hold(times.push_ps)
+                    yield node.main_does(times.push_ps)
                     self.poll_state = "pending"
                     self.send(last, "poll", None)
             yield from self.handle_done_reads()
@@ -65,21 +67,22 @@ class Asynchronous(IoThreads):
 
             # After sleeping.
             yield from self.adjust_threads(len(events), increase_only=False)
+            yield from self.accept_connections()
             yield from self.handle_events(events)
             self.turns.end()
 
     def handle_events(self, events: list[Client]) -> Activity:
         """Hand each readable client to its I/O thread, or serve it if that has no room."""
-        node, times, main = self.node, self.node.times, self.node.main
+        node, times = self.node, self.node.times
         for client in events:
             self.turns.productive = True
             if client.read_job:
                 # The socket was still full when it was polled, but its read is under way.
-                yield main.hold(times.scan_ps)
+                yield node.main_does(times.scan_ps)
                 continue
             if self.active > 1:
                 if self.has_room(self.thread_for(client)):
-                    yield main.hold(times.push_ps)
+                    yield node.main_does(times.push_ps)
                     thread = self.thread_for(client)
                     client.read_job = True
                     client.served_by = thread
@@ -103,15 +106,18 @@ class Asynchronous(IoThreads):
                 fetched = min(parsed, keys)
                 keys -= fetched
                 execution = node.execute(client, fetched=fetched, parsed=parsed)
+                freeing = node.to_free(client)
+                execution += len(freeing) * times.free_push_ps
                 # The reply goes to the I/O thread at once, not at the end of the turn.
-                yield main.hold(execution + times.push_ps)
+                yield node.main_does(execution + times.push_ps)
+                yield from self.free(freeing)
                 client.executed = client.read
                 client.read_job = False
                 self.try_send_write(client)
 
     def handle_pending_writes(self) -> Activity:
         """Replies that found no thread earlier; last client first."""
-        times, main = self.node.times, self.node.main
+        node, times = self.node, self.node.times
         if self.pending_writes:
             self.turns.productive = True
             yield from self.adjust_threads(len(self.pending_writes), increase_only=True)
@@ -121,14 +127,14 @@ class Asynchronous(IoThreads):
             if client.write_job:
                 continue  # the rest follows when that write is done
             if self.active > 1 and self.has_room(self.thread_for(client)):
-                yield main.hold(times.push_ps)
+                yield node.main_does(times.push_ps)
                 self.try_send_write(client)
             else:
                 yield from self.write_inline(client)
 
     def handle_done_writes(self) -> Activity:
         """Look at every client being written to; send what was added meanwhile."""
-        times, main = self.node.times, self.node.main
+        node, times, main = self.node, self.node.times, self.node.main
         yield main.hold(times.scan_ps * self.writes_in_flight)
         done, self.done_writes = self.done_writes, []
         if done:
@@ -136,10 +142,10 @@ class Asynchronous(IoThreads):
             self.writes_in_flight -= len(done)
             for client in done:
                 client.write_job = False
-            yield main.hold(times.done_ps * len(done))
+            yield node.main_does(times.done_ps * len(done))
         for client in done:
             if client.executed > client.written:
-                yield main.hold(times.push_ps)
+                yield node.main_does(times.push_ps)
                 self.try_send_write(client)
 
     def adjust_threads(self, events: int, *, increase_only: bool) -> Activity:
@@ -160,7 +166,7 @@ class Asynchronous(IoThreads):
             self.stopped_ps[active] = now
         if active != before:
             self.set_active(active)
-            yield self.node.main.hold(abs(active - before) * self.node.times.activate_ps)
+            yield self.node.main_does(abs(active - before) * self.node.times.activate_ps)
 
     def thread_for(self, client: Client) -> int:
         """The thread a client still has a job with, else one by its number."""
@@ -172,13 +178,34 @@ class Asynchronous(IoThreads):
         """Whether a thread's ring takes another job."""
         return len(self.rings[thread]) < self.ring_slots
 
-    def send(self, thread: int, kind: Kind, client: Client | None) -> None:
+    def send(self, thread: int, kind: Kind, client: Client | None, work_ps: int = 0) -> None:
         """Put a job into a thread's ring; if it spins idly it sees the job one hand-over later."""
         seen = max(self.node.now + self.node.times.handover_ps, self.available_ps[thread])
-        self.rings[thread].append(Job(kind, client, seen))
+        self.rings[thread].append(Job(kind, client, seen, work_ps))
         agent = self.node.threads[thread].agent
         if self.node.nobody_woke(agent):
             agent.wake(seen)
+
+    def send_free(self, work_ps: int) -> bool:
+        """Values are freed by the active threads in turn."""
+        if self.active == 1:
+            return False
+        thread = self.frees_sent % (self.active - 1) + 1
+        if not self.has_room(thread):
+            return False
+        self.frees_sent += 1
+        self.send(thread, "free", None, work_ps)
+        return True
+
+    def send_handshake(self, number: int) -> bool:
+        """A connection's thread goes by its number."""
+        if self.active == 1:
+            return False
+        thread = number % (self.active - 1) + 1
+        if not self.has_room(thread):
+            return False
+        self.send(thread, "handshake", None, self.node.times.handshake_ps)
+        return True
 
     def try_send_write(self, client: Client) -> None:
         """Hand a client's replies to its thread, or leave them for the pending writes."""
@@ -195,6 +222,10 @@ class Asynchronous(IoThreads):
             self.node.count("refused_jobs")
         self.add_pending_write(client)
 
+    def frees_now(self, job: Job) -> bool:
+        """Whether a job that a thread sees by now is to free something."""
+        return job.kind == "free" and job.seen_ps <= self.node.now
+
     def io_thread(self, number: int) -> Activity:
         """One I/O thread: spin on the ring, process jobs in order; no return queue."""
         node = self.node
@@ -205,8 +236,18 @@ class Asynchronous(IoThreads):
             job = ring[0]
             if job.seen_ps > node.now:
                 yield agent.hold_until(job.seen_ps)
+            if job.kind == "free":
+                # What is to be freed one after the other is one step.
+                frees = list(itertools.takewhile(self.frees_now, ring))
+                yield agent.hold(node.work(number, sum(free.work_ps for free in frees)))
+                for _ in frees:
+                    ring.popleft()
+                self.count_freed(len(frees), inline=False)
+                continue
             yield agent.hold(node.work(number, self.job_duration(job)))
             ring.popleft()  # a job leaves the ring when it is done
+            if job.kind == "handshake":
+                continue
             if job.client is None:
                 self.poll_state = "completed"
             elif job.kind == "read":

@@ -50,7 +50,15 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
             if not client.ready:
                 client.ready = True
                 ready.append(client)
-        found = len(ready) + len(tasks)
+        due = sendable(node, generator)
+        found = len(ready) + due
+        if found == 0 and setup.generator_spins:
+            # It polls on; how often it does so in vain is of no interest.
+            if wire:
+                yield thread.hold_until(wire[0][0])
+            else:
+                yield thread.sleep()
+            continue
         if found == 0:
             if not dozed:
                 # On the way to sleep; what arrives meanwhile is found without a wake-up.
@@ -68,7 +76,6 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
         # An epoll_wait that slept costs the sleep as well.
         polling += times.block_ps if woken else 0
         woken = dozed = False
-        due = len(tasks)
         yield thread.hold(node.work(number, polling))
         for _ in range(len(ready)):
             yield from handle_replies(node, number, ready.popleft(), sources)
@@ -91,7 +98,10 @@ def handle_replies(
     yield thread.hold(node.work(number, duration))
     for index in replies:
         node.complete(client, index, node.now)
-    if setup.open_loop or client.received < client.sent:
+    if client.received < client.sent:
+        return
+    if setup.open_loop:
+        node.idle[client.number % setup.generators].append(client)
         return
     if setup.think_ps > 0:
         sources[client.number].wake(node.now + setup.think_ps)
@@ -102,24 +112,24 @@ def handle_replies(
     node.deliver_request(client, setup.pipeline, size_bytes)
 
 
-def send_task(node: ReferenceNode, number: int, due_ps: int, client: Client) -> Activity:
-    """Send what fell due, unless the client has no room for more on the way."""
+def sendable(node: ReferenceNode, generator: int) -> int:
+    """How many due requests can be sent now: in an open loop those that find a connection."""
+    tasks = len(node.tasks[generator])
+    return min(tasks, len(node.idle[generator])) if node.setup.open_loop else tasks
+
+
+def send_task(node: ReferenceNode, number: int, due_ps: int, client: Client | None) -> Activity:
+    """Send what fell due; in an open loop on the connection that has waited longest."""
     setup = node.setup
     thread = node.threads[number].agent
-    commands = 1 if setup.open_loop else setup.pipeline
-    if client.sent - client.received + commands > outstanding_room(node):
-        node.count("overflows", commands)
-        yield thread.hold(0)
-        return
+    commands = setup.pipeline
+    if client is None:
+        client = node.idle[number - setup.io_threads].popleft()
+        commands = 1
     main_sleeps = node.nobody_woke(node.main)
     size_bytes = node.compose(client, commands, due_ps)
     yield thread.hold(node.work(number, sending(node, commands, size_bytes, main_sleeps)))
     node.deliver_request(client, commands, size_bytes)
-
-
-def outstanding_room(node: ReferenceNode) -> int:
-    """Requests one client may have on the way: the limit rounded up to a power of two."""
-    return rounded_capacity(node.setup.outstanding_limit)
 
 
 def sending(node: ReferenceNode, commands: int, size_bytes: int, main_sleeps: bool) -> int:
@@ -135,14 +145,13 @@ def sending(node: ReferenceNode, commands: int, size_bytes: int, main_sleeps: bo
 def arrivals(node: ReferenceNode, agent: Agent, generator: int) -> Activity:
     """Open loop: requests of one generator thread fall due as a Poisson process."""
     setup = node.setup
-    mine = node.clients[generator :: setup.generators]
     index = 0
     while True:
-        gap, choice, _, _ = draw4(setup.seed, setup.replication, generator, ARRIVAL_DRAWS, index)
+        gap, _, _, _ = draw4(setup.seed, setup.replication, generator, ARRIVAL_DRAWS, index)
         gap_ps = exponential_ps(to_unit(gap), float(setup.mean_interarrival_ps))
         if index > 0:
             node.count("arrivals")
-            fall_due(node, mine[int(to_unit(choice) * len(mine))])
+            fall_due(node, generator, None)
         index += 1
         yield agent.hold(gap_ps)
 
@@ -151,19 +160,27 @@ def thinking(node: ReferenceNode, agent: Agent, client: Client) -> Activity:
     """Closed loop with think time: the client's next batch falls due when it has thought."""
     while True:
         yield agent.sleep()
-        fall_due(node, client)
+        fall_due(node, client.number % node.setup.generators, client)
 
 
-def fall_due(node: ReferenceNode, client: Client) -> None:
-    """Tell the client's generator thread to send; it is awake at once."""
+def fall_due(node: ReferenceNode, generator: int, client: Client | None) -> None:
+    """Tell a generator thread to send; it is awake at once.
+
+    Parameters
+    ----------
+    client
+        None in an open loop: any connection will do.
+    """
     setup = node.setup
-    generator = client.number % setup.generators
-    # A thread keeps no more due requests than its clients may have on the way.
+    # A thread keeps only so many due requests.
+    closed = rounded_capacity(setup.outstanding_limit)
+    per_client = setup.backlog_limit if setup.open_loop else closed
     per_generator = -(-setup.clients // setup.generators)
-    if len(node.tasks[generator]) >= rounded_capacity(per_generator * outstanding_room(node)):
+    if len(node.tasks[generator]) >= rounded_capacity(per_generator * per_client):
         node.count("overflows")
         return
     node.tasks[generator].append((node.now, client))
     thread = node.threads[setup.io_threads + generator].agent
-    if node.nobody_woke(thread):
+    # Without a connection to send on, only a reply is worth waking for.
+    if node.nobody_woke(thread) and sendable(node, generator) > 0:
         thread.wake(node.now)

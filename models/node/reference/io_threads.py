@@ -9,7 +9,7 @@ from forecache.sim.simpy_kernel import Activity
 
 from .node import Client, ReferenceNode
 
-Kind = Literal["read", "write", "poll"]
+Kind = Literal["read", "write", "poll", "free", "handshake"]
 
 
 @dataclass
@@ -19,6 +19,8 @@ class Job:
     kind: Kind
     client: Client | None
     seen_ps: int
+    work_ps: int = 0
+    """Of freeing, or of a handshake."""
 
 
 class Turns:
@@ -57,6 +59,7 @@ class IoThreads:
         self.turns = Turns(node)
         self.available_ps = [0] * node.setup.io_threads
         self.active_since_ps = 0
+        self.accepted = 0
 
     @property
     def in_flight(self) -> int:
@@ -80,6 +83,8 @@ class IoThreads:
     def job_duration(self, job: Job) -> int:
         """An I/O thread starts a job: what it finds now, and how long it takes."""
         node = self.node
+        if job.kind in ("free", "handshake"):
+            return job.work_ps
         if job.client is None:
             self.fired = node.poll()
             return node.times.pop_ps + node.polling(len(self.fired))
@@ -118,7 +123,47 @@ class IoThreads:
         if keys:
             self.node.count("prefetch_batches")
             self.node.count("prefetched_keys", keys)
-            yield self.node.main.hold(int(self.node.times.prefetch_by_keys_ps[keys]))
+            yield self.node.main_does(int(self.node.times.prefetch_by_keys_ps[keys]))
+
+    def send_free(self, work_ps: int) -> bool:
+        """Hand one value to an I/O thread that frees it, unless none has room."""
+        raise NotImplementedError
+
+    def send_handshake(self, number: int) -> bool:
+        """Hand a new connection to an I/O thread, unless none has room."""
+        raise NotImplementedError
+
+    def count_freed(self, values: int, *, inline: bool) -> None:
+        """Note that values were freed."""
+        self.node.count("freed_values", values)
+        if inline:
+            self.node.count("inline_frees", values)
+
+    def free(self, freeing: list[int]) -> Activity:
+        """Replaced values go to the I/O threads; those that find no room are freed here."""
+        refused = [work_ps for work_ps in freeing if not self.send_free(work_ps)]
+        if refused:
+            self.count_freed(len(refused), inline=True)
+            yield self.node.main_does(sum(refused))
+
+    def accept_connections(self) -> Activity:
+        """New connections: accepted here; the handshakes go to I/O threads that do them."""
+        node, times = self.node, self.node.times
+        if self.poll_state == "pending":
+            return  # the poll that would have told of them is still out
+        taken = node.take_connections()
+        if not taken:
+            return
+        self.turns.productive = True
+        yield node.main_does(taken * times.accept_ps)
+        refused = 0
+        for _ in range(taken):
+            self.accepted += 1
+            if not (node.setup.offload_handshakes and self.send_handshake(self.accepted)):
+                refused += 1
+        if refused:
+            node.count("inline_handshakes", refused)
+            yield node.main_does(refused * times.handshake_ps)
 
     def own_poll(self) -> Activity:
         """The main thread polls by itself, and sleeps if nobody owes it anything."""
@@ -127,7 +172,7 @@ class IoThreads:
         slept = 0
         while not self.fired and self.in_flight == 0:
             # On the way to sleep; what arrives meanwhile is found without a wake-up.
-            yield node.main.hold(times.doze_ps)
+            yield node.main_does(times.doze_ps)
             self.fired = node.poll()
             if self.fired:
                 break
@@ -143,13 +188,16 @@ class IoThreads:
                 self.turns.productive = True
                 node.count("blocks")
                 slept = times.block_ps
-        yield node.main.hold(node.polling(len(self.fired)) + slept)
+        yield node.main_does(node.polling(len(self.fired)) + slept)
 
     def read_inline(self, client: Client) -> Activity:
         """The main thread reads, parses and executes by itself."""
         node = self.node
         node.count("inline_reads")
-        yield node.main.hold(node.read(client) + node.execute(client, fetched=0, parsed=0))
+        duration = node.read(client) + node.execute(client, fetched=0, parsed=0)
+        freeing = node.to_free(client)
+        self.count_freed(len(freeing), inline=True)
+        yield node.main_does(duration + sum(freeing))
         client.executed = client.read
         self.add_pending_write(client)
 
@@ -157,5 +205,5 @@ class IoThreads:
         """The main thread writes by itself."""
         node = self.node
         node.count("inline_writes")
-        yield node.main.hold(node.write(client))
+        yield node.main_does(node.write(client))
         node.deliver_reply(client)

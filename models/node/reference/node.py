@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from simpy import Event
 
+from forecache.sim.calendar import INFINITY_PS
 from forecache.sim.histogram import LatencyHistogram
 from forecache.sim.simpy_kernel import Agent, new_environment
-from forecache.sim.streams import draw4
+from forecache.sim.streams import draw4, exponential_ps, to_unit
 
 from ..setup import (
     BIG_ARGUMENT_BYTES,
     DRAWS,
     JITTER_ONE,
+    QUANTILES,
     NodeSetup,
     NodeTimes,
 )
 
 REQUEST_DRAWS = 1
+INTERRUPTION_DRAWS = 3
+CONNECTION_DRAWS = 4
 
 
 @dataclass
@@ -63,6 +70,9 @@ class Thread:
     """A thread of the server or of the load generator."""
 
     agent: Agent
+    interruptions: Iterator[tuple[int, int]]
+    """When each next one begins and how long it lasts, in ps."""
+    next_interruption: tuple[int, int]
     busy_ps: int = 0
     on_cpu_ps: int = 0
 
@@ -76,12 +86,18 @@ class ReferenceNode:
         self.env = new_environment()
         self.clients = [Client(number) for number in range(setup.clients)]
         threads = setup.io_threads + setup.generators
-        self.threads = [Thread(Agent(self.env, number)) for number in range(threads)]
+        self.threads = [self.new_thread(number) for number in range(threads)]
         self.request_wire: deque[tuple[int, Client, int]] = deque()
         self.reply_wires: list[deque[tuple[int, Client, int]]] = [
             deque() for _ in range(setup.generators)
         ]
-        self.tasks: list[deque[tuple[int, Client]]] = [deque() for _ in range(setup.generators)]
+        self.tasks: list[deque[tuple[int, Client | None]]] = [
+            deque() for _ in range(setup.generators)
+        ]
+        self.idle: list[deque[Client]] = [
+            deque(self.clients[number :: setup.generators] if setup.open_loop else ())
+            for number in range(setup.generators)
+        ]
         self.watched: deque[Client] = deque()
         self.counters: Counter[str] = Counter()
         self.active_thread_ps = 0
@@ -89,6 +105,8 @@ class ReferenceNode:
         self.log: list[tuple[int, int, int]] = []
         self.nic_in_free_ps = 0
         self.nic_out_free_ps = 0
+        self.connections = self.new_connections()
+        self.next_connection_ps = next(self.connections)
 
     @property
     def now(self) -> int:
@@ -107,6 +125,81 @@ class ReferenceNode:
         start_load(self)
         self.env.run(until=self.setup.end_ps)
 
+    # --- threads and their cores ------------------------------------------------------------
+
+    def new_thread(self, number: int) -> Thread:
+        """A thread on a core of its own."""
+        interruptions = self.interruptions(number)
+        return Thread(self.new_agent(number), interruptions, next(interruptions))
+
+    def new_agent(self, number: int) -> Agent:
+        """What acts for a thread; a trace watches it (`trace.TracedNode`)."""
+        return Agent(self.env, number)
+
+    def interruptions(self, thread: int) -> Iterator[tuple[int, int]]:
+        """A thread's interruptions by the host, a Poisson process: begin and duration in ps."""
+        setup = self.setup
+        begins_ps = 0
+        for index in itertools.count() if setup.interruption_gap_ps > 0 else ():
+            gap, duration, _, _ = draw4(
+                setup.seed, setup.replication, thread, INTERRUPTION_DRAWS, index
+            )
+            begins_ps += exponential_ps(to_unit(gap), float(setup.interruption_gap_ps))
+            quantile = int(duration) % QUANTILES
+            yield begins_ps, int(self.times.interruption_ps[quantile])
+        yield INFINITY_PS, 0
+
+    def lengthened(self, thread: int, duration_ps: int) -> int:
+        """How long a step takes that begins now, with the interruptions that fall into it.
+
+        One that began before, while the thread slept or looked for work, delays it to its end. A
+        step of no duration suffers none.
+        """
+        if duration_ps == 0:
+            return 0
+        own = self.threads[thread]
+        ends_ps = self.now + duration_ps
+        while own.next_interruption[0] < ends_ps:
+            begins_ps, lasts_ps = own.next_interruption
+            ends_ps += max(0, min(lasts_ps, begins_ps + lasts_ps - self.now))
+            own.next_interruption = next(own.interruptions)
+        return ends_ps - self.now
+
+    def main_does(self, duration_ps: int) -> Event:
+        """A step of the main thread, beginning now.
+
+        Its looks at what others have done are plain holds: an interruption meanwhile delays what
+        it begins next.
+        """
+        return self.main.hold(self.lengthened(0, duration_ps))
+
+    # --- new connections ----------------------------------------------------------------------
+
+    def new_connections(self) -> Iterator[int]:
+        """When new connections arrive, a Poisson process, in ps."""
+        setup = self.setup
+        arrives_ps = 0
+        for index in itertools.count() if setup.connection_gap_ps > 0 else ():
+            gap, _, _, _ = draw4(setup.seed, setup.replication, 0, CONNECTION_DRAWS, index)
+            arrives_ps += exponential_ps(to_unit(gap), float(setup.connection_gap_ps))
+            yield arrives_ps
+        yield INFINITY_PS
+
+    def take_connections(self) -> int:
+        """How many connections have arrived since the last call; nobody is woken for them."""
+        taken = 0
+        while self.next_connection_ps <= self.now:
+            taken += 1
+            self.next_connection_ps = next(self.connections)
+        self.count("handshakes", taken)
+        return taken
+
+    def accept_alone(self) -> int:
+        """Accept what has arrived, handshakes included; returns the duration."""
+        taken = self.take_connections()
+        self.count("inline_handshakes", taken)
+        return taken * (self.times.accept_ps + self.times.handshake_ps)
+
     # --- accounting -------------------------------------------------------------------------
 
     def inside_window(self, start_ps: int, end_ps: int) -> int:
@@ -119,7 +212,8 @@ class ReferenceNode:
             self.counters[counter] += amount
 
     def work(self, thread: int, duration_ps: int) -> int:
-        """Account for useful work that begins now; returns its duration."""
+        """Account for useful work that begins now; returns its duration with interruptions."""
+        duration_ps = self.lengthened(thread, duration_ps)
         inside = self.inside_window(self.now, self.now + duration_ps)
         self.threads[thread].busy_ps += inside
         self.threads[thread].on_cpu_ps += inside
@@ -208,7 +302,8 @@ class ReferenceNode:
         self.reply_wires[generator].append((stamp, client, commands))
         agent = self.threads[self.setup.io_threads + generator].agent
         if self.nobody_woke(agent):
-            agent.wake(stamp + self.times.wake_latency_ps)
+            latency_ps = 0 if self.setup.generator_spins else self.times.wake_latency_ps
+            agent.wake(stamp + latency_ps)
 
     # --- what steps cost --------------------------------------------------------------------
 
@@ -226,8 +321,18 @@ class ReferenceNode:
 
     def reply_bytes(self, client: Client, first: int, last: int) -> int:
         """Bytes of the replies to commands first to last - 1."""
-        sizes = self.times.reply_bytes_by_code
-        return sum(int(sizes[client.commands[index].code]) for index in range(first, last))
+        return self.by_code(self.times.reply_bytes_by_code, client, first, last)
+
+    @staticmethod
+    def by_code(table: np.ndarray, client: Client, first: int, last: int) -> int:
+        """Sum of what a table says of the codes of commands first to last - 1."""
+        return sum(int(table[client.commands[index].code]) for index in range(first, last))
+
+    def to_free(self, client: Client) -> list[int]:
+        """Time to free each value that the commands to be executed now replace."""
+        times = self.times.free_by_code_ps
+        commands = (client.commands[index] for index in range(client.executed, client.read))
+        return [int(times[command.code]) for command in commands if times[command.code] > 0]
 
     def read(self, client: Client) -> int:
         """One recv: takes up to the read limit and completes commands; returns its duration."""
@@ -254,8 +359,7 @@ class ReferenceNode:
 
     def parse(self, client: Client, first: int, last: int) -> int:
         """Parsing of commands first to last - 1."""
-        times = self.times.parse_by_code_ps
-        return sum(int(times[client.commands[index].code]) for index in range(first, last))
+        return self.by_code(self.times.parse_by_code_ps, client, first, last)
 
     def execute(self, client: Client, *, fetched: int, parsed: int) -> int:
         """Execution of all complete commands, of which the first ones were fetched and parsed.
@@ -283,15 +387,23 @@ class ReferenceNode:
         """Start sending the replies that are ready; returns the duration."""
         size_bytes = self.reply_bytes(client, client.written, client.executed)
         client.write_upto = client.executed
-        calls = max(1, -(-size_bytes // self.setup.write_limit_bytes))
-        duration = calls * self.times.send_ps + self.copying(size_bytes)
+        limit, segment = self.setup.write_limit_bytes, self.setup.segment_bytes
+        calls = max(1, -(-size_bytes // limit))
+        last_bytes = size_bytes - (calls - 1) * limit
+        # Every call goes through the network stack once per segment.
+        segments = (calls - 1) * -(-limit // segment) + max(1, -(-last_bytes // segment))
+        duration = segments * self.times.send_ps + self.copying(size_bytes)
         duration = self.jittered(duration, client.commands[client.written].write_jitter)
+        duration += self.by_code(
+            self.times.write_by_code_ps, client, client.written, client.executed
+        )
         generator = self.setup.io_threads + client.number % self.setup.generators
-        if self.setup.same_host and self.nobody_woke(self.threads[generator].agent):
+        asleep = self.nobody_woke(self.threads[generator].agent)
+        if self.setup.same_host and asleep and not self.setup.generator_spins:
             duration += self.times.wake_send_ps
             self.count("paid_wakes")
         self.count("writes")
-        return self.times.write_event_ps + duration
+        return calls * self.times.write_event_ps + duration
 
     def sorted_log(self) -> np.ndarray:
         """(n, 3): client, index, time in ps of each completion, in order of client and index."""

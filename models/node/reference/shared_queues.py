@@ -47,14 +47,14 @@ class SharedQueues(IoThreads):
 
     def main_thread(self) -> Activity:
         """The event loop."""
-        times, main = self.node.times, self.node.main
+        node, times, main = self.node, self.node.times, self.node.main
         yield main.hold(0)
         while True:
             # Before sleeping.
             yield main.hold(times.loop_ps)
             if self.active > 1 and self.poll_state == "idle" and self.in_flight:
                 if len(self.shared) < self.shared_slots:
-                    yield main.hold(times.push_ps)
+                    yield node.main_does(times.push_ps)
                     self.send_poll()
             yield from self.handle_responses()
             yield from self.handle_pending_writes()
@@ -71,22 +71,23 @@ class SharedQueues(IoThreads):
 
             # After sleeping.
             if self.sample_load():
-                yield main.hold(times.activate_ps)
+                yield node.main_does(times.activate_ps)
+            yield from self.accept_connections()
             yield from self.handle_events(events)
             self.turns.end()
 
     def handle_events(self, events: list[Client]) -> Activity:
         """Queue a read for each readable client, or serve it if there is no room."""
-        node, times, main = self.node, self.node.times, self.node.main
+        node, times = self.node, self.node.times
         for client in events:
             self.turns.productive = True
             if client.read_job or client.write_job or client.write_pending:
                 # Any thread may take any job, so a client has one job at a time.
-                yield main.hold(times.scan_ps)
+                yield node.main_does(times.scan_ps)
                 continue
             if self.active > 1:
                 if len(self.shared) < self.shared_slots:
-                    yield main.hold(times.push_ps)
+                    yield node.main_does(times.push_ps)
                     client.read_job = True
                     self.reads_in_flight += 1
                     self.send_shared("read", client)
@@ -96,13 +97,13 @@ class SharedQueues(IoThreads):
 
     def handle_responses(self) -> Activity:
         """Take responses, 16 at a time, until there are none: reads in a batch, then writes."""
-        node, times, main = self.node, self.node.times, self.node.main
+        node, times = self.node, self.node.times
         while self.responses:
             self.turns.productive = True
             taken = [
                 self.responses.popleft() for _ in range(min(len(self.responses), RESPONSES_AT_ONCE))
             ]
-            yield main.hold(times.collect_ps * len(taken))
+            yield node.main_does(times.collect_ps * len(taken))
             reads = [job.client for job in taken if job.kind == "read" and job.client]
             writes = [job.client for job in taken if job.kind == "write" and job.client]
             while reads:
@@ -113,7 +114,10 @@ class SharedQueues(IoThreads):
                     fetched = min(parsed, keys)
                     keys -= fetched
                     execution = node.execute(client, fetched=fetched, parsed=parsed)
-                    yield main.hold(execution + times.push_ps)
+                    freeing = node.to_free(client)
+                    execution += len(freeing) * times.free_push_ps
+                    yield node.main_does(execution + times.push_ps)
+                    yield from self.free(freeing)
                     client.executed = client.read
                     client.read_job = False
                     self.try_send_write(client)
@@ -121,17 +125,17 @@ class SharedQueues(IoThreads):
             for client in writes:
                 client.write_job = False
             if writes:
-                yield main.hold(times.done_ps * len(writes))
+                yield node.main_does(times.done_ps * len(writes))
 
     def handle_pending_writes(self) -> Activity:
         """Replies that found no room earlier; last client first."""
-        times, main = self.node.times, self.node.main
+        node, times = self.node, self.node.times
         while self.pending_writes:
             self.turns.productive = True
             client = self.pending_writes.pop()
             client.write_pending = False
             if self.active > 1 and len(self.shared) < self.shared_slots:
-                yield main.hold(times.push_ps)
+                yield node.main_does(times.push_ps)
                 self.try_send_write(client)
             else:
                 yield from self.write_inline(client)
@@ -149,11 +153,26 @@ class SharedQueues(IoThreads):
             self.node.count("refused_jobs")
         self.add_pending_write(client)
 
-    def send_shared(self, kind: Kind, client: Client | None) -> None:
+    def send_free(self, work_ps: int) -> bool:
+        """Whoever takes it from the shared queue frees it."""
+        if self.active == 1 or len(self.shared) >= self.shared_slots:
+            return False
+        self.send_shared("free", None, work_ps)
+        return True
+
+    def send_handshake(self, number: int) -> bool:
+        """Any thread may do a handshake."""
+        del number
+        if self.active == 1 or len(self.shared) >= self.shared_slots:
+            return False
+        self.send_shared("handshake", None, self.node.times.handshake_ps)
+        return True
+
+    def send_shared(self, kind: Kind, client: Client | None, work_ps: int = 0) -> None:
         """Put a job into the shared queue; the first active thread that spins idly takes it."""
         node = self.node
         seen = node.now + node.times.handover_ps
-        self.shared.append(Job(kind, client, seen))
+        self.shared.append(Job(kind, client, seen, work_ps))
         for thread in range(1, self.active):
             agent = node.threads[thread].agent
             if node.nobody_woke(agent):
@@ -209,6 +228,7 @@ class SharedQueues(IoThreads):
             and total == 0
             and now - self.changed_ps > setup.shrink_after_ps
             and not self.private[self.active - 1]
+            and not (self.active == 2 and self.shared)
         ):
             self.sampled_active_ps = self.turns.active_ps
             self.set_active(self.active - 1)
@@ -235,6 +255,11 @@ class SharedQueues(IoThreads):
                 continue
             job = queue.popleft()
             yield agent.hold(node.work(number, self.job_duration(job)))
+            if job.kind == "free":
+                self.count_freed(1, inline=False)
+                continue
+            if job.kind == "handshake":
+                continue
             if job.client is None:
                 self.poll_state = "completed"
                 continue

@@ -36,7 +36,8 @@ def main_thread(node: ReferenceNode) -> Activity:
             slept = times.block_ps
             if readable:
                 node.count("blocks")
-        yield main.hold(node.work(0, node.polling(len(readable)) + slept))
+        duration = node.polling(len(readable)) + slept + node.accept_alone()
+        yield main.hold(node.work(0, duration))
 
         pending: list[Client] = []
         for client in readable:

@@ -1,0 +1,222 @@
+"""Where the lines of a workload are: sizes, commands, buffers and neighbours that compete."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.schema import HostSpeed
+from forecache.models.engine import EngineProfile, load_engine
+from forecache.models.generator import load_generator
+from forecache.models.memory import LINE_BYTES, Waits
+from forecache.models.node.setup import NodeTimes
+from forecache.models.scenario import Scenario, expand
+from forecache.models.stages import (
+    CommandKind,
+    command_kinds,
+    command_structures,
+    command_waits,
+    node_times,
+    workload_caches,
+)
+
+SPEED = load_host("graviton3-c7g.4xlarge").speed()
+ENGINE = load_engine("valkey-8.1")
+GENERATOR = load_generator("memtier-benchmark").generator_work()
+
+
+def scenario(io_threads: int = 1, **workload: Any) -> Scenario:
+    data = {"host": "graviton3", "engine": "valkey", "io_threads": io_threads}
+    [case] = expand({**data, "workload": workload}, file="test")
+    return case.scenario
+
+
+def times(
+    case: Scenario, speed: HostSpeed = SPEED, work: dict[str, float] | None = None, **other: Any
+) -> NodeTimes:
+    engine = other.get("engine", ENGINE)
+    far = other.get("generator_speed", speed)
+    return node_times(case, engine, engine.engine_work(work), speed, GENERATOR, far)
+
+
+def where(
+    case: Scenario,
+    command: str,
+    value_bytes: int,
+    *,
+    work: dict[str, float] | None = None,
+    speed: HostSpeed = SPEED,
+    engine: EngineProfile = ENGINE,
+) -> Waits:
+    """Where the lines are that one kind of command touches."""
+    numbers = engine.engine_work(work)
+    caches = workload_caches(case, engine, numbers, speed)
+    kind = CommandKind(command, value_bytes, 1.0)
+    return command_waits(kind, case, engine, numbers, speed, caches)
+
+
+def mean_wait_ns(case: Scenario, command: str, value_bytes: int, **other: Any) -> float:
+    waits = where(case, command, value_bytes, **other)
+    return waits.touching_ns() + waits.head_ns() + waits.tail_ns()
+
+
+def test_values_of_all_sizes_compete_for_the_cache() -> None:
+    def mixed(share_of_large: float) -> Scenario:
+        weights = [1.0 - share_of_large, share_of_large]
+        sizes = {"values": [64, 8192], "weights": weights}
+        return scenario(command="get", keys=100_000, value_bytes=sizes)
+
+    alone = mean_wait_ns(scenario(command="get", keys=100_000, value_bytes=64), "get", 64)
+    few, many = (mean_wait_ns(mixed(share), "get", 64) for share in (0.01, 0.9))
+    assert alone < few < many
+    assert mean_wait_ns(mixed(0.01), "get", 8192) > few
+    # Sizes that are all the same are one size.
+    same = scenario(
+        command="get", keys=100_000, value_bytes={"values": [64, 64], "weights": [1, 2]}
+    )
+    assert mean_wait_ns(same, "get", 64) == pytest.approx(alone, rel=1e-6)
+
+
+def test_a_set_waits_for_the_value_it_replaces() -> None:
+    case = scenario(keys=10**8)
+    work = {"value_touches": 2.0, "touch_scale": 0.5}
+    get, set_ = (where(case, command, 16, work=work) for command in ("get", "set"))
+    added = set_.touching_ns() - get.touching_ns()
+    assert added == pytest.approx(2.0 * float(get.line_ns[-1]), rel=1e-6)
+    assert set_.head_ns() == pytest.approx(get.head_ns(), rel=1e-9)
+    none = where(case, "set", 16, work={**work, "value_touches": 0.0})
+    assert none.touching_ns() == pytest.approx(get.touching_ns(), rel=1e-9)
+    # With I/O threads, the one that reads the client pays.
+    threaded = where(scenario(4, keys=10**8), "set", 16, work=work)
+    assert threaded.touching_ns() == pytest.approx(
+        where(scenario(4, keys=10**8), "get", 16, work=work).touching_ns(), rel=1e-6
+    )
+
+
+def test_touch_scale_moves_dependent_touches_and_nothing_else() -> None:
+    case = scenario(keys=10**8, value_bytes=4096)
+    once, twice = (
+        where(case, "set", 4096, work={"touch_scale": scale, "value_touches": 1.0})
+        for scale in (1.0, 2.0)
+    )
+    plain_ns = once.touching_ns() - float(once.line_ns[-1])
+    # Far beyond all caches, touching a line more often makes it no nearer.
+    assert twice.touching_ns() - float(twice.line_ns[-1]) == pytest.approx(2 * plain_ns, rel=0.01)
+    assert twice.head_ns() == pytest.approx(once.head_ns(), rel=0.01)
+
+
+def test_a_set_writes_its_value_and_a_get_reads_it() -> None:
+    case = scenario(keys=10**7, value_bytes=16_000)
+    work = ENGINE.engine_work()
+    kinds = {c: CommandKind(c, 16_000, 1.0) for c in ("get", "set")}
+    for command, kind in kinds.items():
+        lines = command_structures(kind, case, ENGINE, work)
+        layout = [s for s in lines if s.name != "old value"]
+        assert {s.written for s in layout} == {command == "set"}
+        assert ("old value" in {s.name for s in lines}) == (command == "set")
+        # What a lone thread looks up in groups ends at the entry.
+        assert not next(s for s in lines if s.name == "value").prefetched
+        assert next(s for s in lines if s.name == "bucket").prefetched
+        threaded = command_structures(kind, scenario(4, value_bytes=16_000), ENGINE, work)
+        assert all(s.prefetched for s in threaded)
+    get, set_ = (where(case, c, 16_000, work={"value_touches": 0.0}) for c in ("get", "set"))
+    assert get.touching_ns() == pytest.approx(set_.touching_ns(), rel=1e-9)
+    assert get.tail_ns() > get.head_ns()
+    assert set_.tail_ns() == 0.0
+
+
+def test_stream_scale_moves_the_lines_that_follow() -> None:
+    case = scenario(command="get", keys=10**7, value_bytes=1000)
+    head_ns = where(case, "get", 1000).head_ns()
+    one, two = (times(case, work={"stream_scale": scale}).stall_ps.mean() for scale in (1.0, 2.0))
+    assert head_ns > 50.0
+    assert two - one == pytest.approx(1000 * head_ns, rel=1e-3)
+
+
+NEIGHBOURS = replace(SPEED, l3_fills_per_us=50.0)
+
+
+def test_neighbours_matter_where_the_last_level_held_the_data() -> None:
+    def stall_ns(keys: int, speed: HostSpeed, **workload: Any) -> float:
+        case = scenario(command="get", keys=keys, value_bytes=64, **workload)
+        return float(times(case, speed).stall_ps.mean()) / 1000.0
+
+    for keys in (100, 100_000):
+        assert stall_ns(keys, NEIGHBOURS) >= stall_ns(keys, SPEED)
+    assert stall_ns(100_000, NEIGHBOURS) > 1.5 * stall_ns(100_000, SPEED)
+    # What no cache holds nobody can take away.
+    far = stall_ns(10**9, SPEED)
+    assert stall_ns(10**9, NEIGHBOURS) == pytest.approx(far, rel=0.05)
+    stalls = [
+        stall_ns(100_000, replace(SPEED, l3_fills_per_us=fills))
+        for fills in (0.0, 1.0, 10.0, 100.0, 1000.0)
+    ]
+    assert stalls == sorted(stalls)
+
+
+def test_neighbours_bring_more_between_requests_that_are_rare() -> None:
+    def requests_kept(**workload: Any) -> float:
+        case = scenario(command="get", keys=100_000, value_bytes=64, **workload)
+        return workload_caches(case, ENGINE, ENGINE.engine_work(), NEIGHBOURS).times.l3_requests
+
+    slow = requests_kept(arrival="open_loop", rate_rps=1_000)
+    slower = requests_kept(arrival="open_loop", rate_rps=500)
+    assert slow < 0.2 * requests_kept()
+    # Where ours are nothing beside theirs, a line stays for a time, not for so many requests.
+    assert slower == pytest.approx(slow / 2, rel=0.02)
+    lines = NEIGHBOURS.l3_bytes / LINE_BYTES
+    assert slow == pytest.approx(lines / 50.0 / 1000.0, rel=0.05)
+
+
+def test_what_others_bring_meanwhile_and_the_pace_agree() -> None:
+    """The fixed point: fills per request follow from the time a request takes with them."""
+    case = scenario(command="get", keys=200_000, value_bytes=64)
+    work = ENGINE.engine_work()
+    caches = workload_caches(case, ENGINE, work, NEIGHBOURS)
+    kind = CommandKind("get", 64, 1.0)
+    waits = command_waits(kind, case, ENGINE, work, NEIGHBOURS, caches)
+    own = times(case, NEIGHBOURS)
+    user_ns = (own.parse_by_code_ps[0] + own.execute_by_code_ps[0]) / 1000.0
+    user_ns += (own.read_event_ps + own.write_event_ps) / 1000.0
+    kernel_ns = (own.recv_ps + own.send_ps) / 1000.0
+    kernel_ns += caches.copied_bytes * own.copy_ps_per_kib / 1024.0 / 1000.0
+    later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
+    pace_ns = user_ns + kernel_ns + waits.touching_ns() + later_ns
+    # Give the cache that many fills at once, from a rate that no wait feeds back on.
+    rate_rps = 1e9 / pace_ns
+    open_loop = scenario(
+        command="get", keys=200_000, value_bytes=64, arrival="open_loop", rate_rps=rate_rps * 0.999
+    )
+    again = workload_caches(open_loop, ENGINE, work, NEIGHBOURS)
+    assert again.times.l3_requests == pytest.approx(caches.times.l3_requests, rel=0.02)
+
+
+def test_requests_and_replies_wait_where_their_buffers_are() -> None:
+    work = ENGINE.engine_work()
+
+    def wait_ns(**workload: Any) -> float:
+        case = scenario(keys=1000, **workload)
+        return workload_caches(case, ENGINE, work, SPEED).copy_wait_ns
+
+    assert wait_ns(command="get", value_bytes=16) == pytest.approx(0.0, abs=1.0)
+    # A pipeline's replies are put together in one place, which grows with the pipeline.
+    large = [wait_ns(command="get", value_bytes=16_384, pipeline=p) for p in (1, 16, 128)]
+    assert large == sorted(large)
+    assert large[-1] > large[0] + 100.0
+    # Requests that wait on all connections push each other out.
+    many = [
+        wait_ns(command="set", value_bytes=16_384, pipeline=16, clients=c) for c in (1, 50, 1000)
+    ]
+    assert many == sorted(many)
+    assert many[-1] > many[0] + 100.0
+
+
+def test_waits_for_buffers_are_charged_to_the_copies() -> None:
+    case = scenario(command="get", keys=1000, value_bytes=16_384, pipeline=64)
+    caches = workload_caches(case, ENGINE, ENGINE.engine_work(), SPEED)
+    [kind] = command_kinds(case)
+    size = kind.request_bytes(case.workload.key_bytes) + kind.reply_bytes
+    assert caches.copied_bytes == pytest.approx(size)
+    expected = SPEED.copy_ns_per_byte * size + caches.copy_wait_ns
+    assert times(case).copy_ps_per_kib / 1000 / 1024 * size == pytest.approx(expected, rel=1e-4)
