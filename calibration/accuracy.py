@@ -1,308 +1,95 @@
 """How accurate the predictions are: live, on this host, and against published measurements.
 
-    python -m forecache.calibration.accuracy live --out docs/accuracy --engine redis-server
-    python -m forecache.calibration.accuracy refit --keep build/bundles
-    python -m forecache.calibration.accuracy published --out docs/accuracy
-    python -m forecache.calibration.accuracy write --out docs/accuracy
+    python -m forecache.calibration.accuracy live --engine redis-server
+    python -m forecache.calibration.accuracy published
+    python -m forecache.calibration.accuracy write
 
-`live` profiles this host, observes each engine, fits it to the points with role fit and predicts
-all; `refit` repeats that on the bundles that `live --keep` left. `published` predicts datasets.
-They leave JSON files; `write` turns what is there into `docs/accuracy.md` and the tables of the
-README, so that no figure is typed by hand.
+`live` profiles this host, observes each engine, and keeps the bundles in compact form in
+`calibration/bundles/`; `python -m forecache.calibration.shipped` fits the shipped profiles to the
+points with role fit and predicts all. `published` predicts every dataset in `calibration/datasets/`
+that a model predicts. They leave JSON files in `docs/accuracy/`; `write` turns what is there into
+`docs/accuracy.md` and the tables of the README, so that no figure is typed by hand.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import write_text_atomic
+from forecache.models.engine import load_engine
 from forecache.sim.errors import ForecacheError
 
-from .bundle import Bundle
-from .calibrate import CPU, THROUGHPUT, calibrate
+from .accuracy_page import write
+from .dataset import list_datasets, why_not_predicted
 from .observe import observe
+from .shipped import BUNDLES, compact, json_text
 from .validate import validate
 
 EMBEDDED = "embedded"
 """Stands for the engine in the `engine` extra."""
-
-DATASETS = (
-    "valkey-8.1.1-c8g-unix-p1",
-    "valkey-8.1.1-c8g-unix-p10",
-    "valkey-8.1.1-c8g-unix-p25",
-    "valkey-8.1.1-c8g-unix-p50",
-    "valkey-pr1405-cache-misses",
-    "valkey-pr2078-512B",
-)
-"""Published datasets whose engines the present policies cover."""
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def live(out: Path, engines: list[str], design: str, keep: Path | None) -> None:
-    """Observe, fit and predict each engine on this host; one JSON file each.
-
-    Parameters
-    ----------
-    keep
-        Folder to keep the observation bundles in; a temporary one if left out.
-    """
+def live(bundles: Path, engines: list[str], design: str) -> None:
+    """Observe each engine on this host; its compact bundle replaces the one that was there."""
     host = capture_host(progress=_say)
     for engine in engines:
         with tempfile.TemporaryDirectory() as scratch:
-            folder = (keep or Path(scratch)) / f"bundle-{Path(engine).name}"
-            if keep is not None and folder.exists():
-                shutil.rmtree(folder)
             bundle = observe(
                 engine=None if engine == EMBEDDED else engine,
                 design=design,
-                out=folder,
+                out=Path(scratch) / "bundle",
                 host=host,
+                profiler="auto",
                 progress=_say,
             )
-            _write_live(out, bundle)
+            rules = load_engine(bundle.manifest.engine.name, bundle.manifest.engine.version)
+            out = bundles / rules.id
+            if out.exists():
+                shutil.rmtree(out)
+            compact(bundle.path, out)
+            _say(f"wrote {out}")
 
 
-def refit(out: Path, folder: Path) -> None:
-    """Fit and predict kept bundles again, after a change of the model."""
-    for path in sorted(folder.glob("bundle-*")):
-        _write_live(out, Bundle.load(path))
+def predicted_datasets() -> list[str]:
+    """Ids of the shipped datasets that a model predicts: quantities it knows, engines it has."""
+    return [dataset.id for dataset in list_datasets() if why_not_predicted(dataset) is None]
 
 
-def _write_live(out: Path, bundle: Bundle) -> None:
-    _, report = calibrate(bundle.path, progress=_say)
-    report["measured"] = {
-        "date": bundle.manifest.created[:10],
-        "machine": bundle.manifest.machine.model_dump(mode="json"),
-        "design": bundle.manifest.method.design,
-        "warnings": bundle.manifest.warnings,
-    }
-    version = ".".join(report["engine"]["version"].split(".")[:2])
-    _write_json(out / f"live-{report['engine']['name']}-{version}.json", report)
-
-
-def published(out: Path, folder: Path, datasets: list[str]) -> None:
+def published(out: Path, datasets: list[str]) -> None:
     """Predict datasets, fitting their calibration points only; one JSON file each."""
     for name in datasets:
-        result = validate(folder / f"{name}.yaml", progress=_say)
-        _write_json(out / f"published-{name}.json", result)
-
-
-def _write_json(path: Path, data: dict[str, Any]) -> None:
-    def shorten(value: Any) -> Any:
-        if isinstance(value, float):
-            return float(f"{value:.6g}")
-        if isinstance(value, dict):
-            return {key: shorten(item) for key, item in value.items()}
-        return [shorten(item) for item in value] if isinstance(value, list) else value
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text_atomic(path, json.dumps(shorten(data), indent=1) + "\n")
-    _say(f"wrote {path}")
-
-
-def page(out: Path) -> str:
-    """The accuracy page, from the JSON files."""
-    parts = [
-        "# Accuracy",
-        "",
-        "Generated by `make accuracy` from the JSON files in `docs/accuracy/`; nothing here is"
-        " typed by hand. An error is (predicted - measured) / measured.",
-        "",
-        "## On a live engine",
-        "",
-        "The engine is observed on one set of points, its work is fitted to them, and the"
-        " simulation, load generator included, predicts those points and others (held out: other"
-        " pipelines, value sizes, key counts and numbers of clients, between the fitted ones and"
-        " beyond).",
-        "",
-        summary_table(out),
-    ]
-    for path in sorted(out.glob("live-*.json")):
-        parts += ["", *_live_section(json.loads(path.read_text(encoding="utf-8")))]
-    parts += [
-        "",
-        "## Against published measurements",
-        "",
-        "Only points with role `calibration` are fitted; the table lists every point. Intervals"
-        " are 95%.",
-        "",
-        published_table(out),
-    ]
-    for path in sorted(out.glob("published-*.json")):
-        parts += ["", *_published_section(json.loads(path.read_text(encoding="utf-8")))]
-    return "\n".join(parts) + "\n"
-
-
-def summary_table(out: Path) -> str:
-    """Errors of the live checks, one line per engine and quantity."""
-    rows = [
-        "| engine | quantity | points | median error | worst |",
-        "|---|---|--:|--:|--:|",
-    ]
-    for path in sorted(out.glob("live-*.json")):
-        report = json.loads(path.read_text(encoding="utf-8"))
-        engine = f"{report['engine']['name']} {report['engine']['version']}"
-        for quantity in (CPU, THROUGHPUT):
-            for role, words in (("holdout", "held out"), ("fit", "fitted")):
-                errors = report["summary"]["by_quantity"][quantity].get(role)
-                if errors is not None:
-                    rows.append(
-                        f"| {engine} | {quantity}, {words} | {errors['n']} "
-                        f"| {errors['median_ape']:.1%} | {errors['max_ape']:.1%} |"
-                    )
-    return "\n".join(rows)
-
-
-def published_table(out: Path) -> str:
-    """Errors against published throughput, one line per dataset with held-out points."""
-    rows = [
-        "| dataset | held-out points | median error | worst | inside 95% interval | knee:"
-        " measured, predicted |",
-        "|---|--:|--:|--:|--:|---|",
-    ]
-    for path in sorted(out.glob("published-*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        errors = result["summary"].get("throughput_rps")
-        if errors is None:
-            continue
-        knees = "; ".join(
-            f"{label.removeprefix('command ')} {knee['observed']}, {knee['predicted']}"
-            for label, knee in result["knee"].items()
-        )
-        rows.append(
-            f"| {result['dataset']['title']} | {errors['n']} | {errors['median_ape']:.1%} "
-            f"| {errors['max_ape']:.1%} | {errors['coverage']:.0%} | {knees or '–'} |"
-        )
-    return "\n".join(rows)
-
-
-def _live_section(report: dict[str, Any]) -> list[str]:
-    measured = report["measured"]
-    lines = [
-        f"### {report['engine']['name']} {report['engine']['version']}",
-        "",
-        f"{measured['date']}, {report['host']['title']}, kernel {measured['machine']['kernel']}, "
-        f"design {measured['design']}.",
-    ]
-    lines += [f"{warning[0].upper()}{warning[1:]}." for warning in measured["warnings"]]
-    lines += [
-        "",
-        "| point | role | CPU ns/request: measured | predicted | error | requests/s: measured |"
-        " predicted | error |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    rates = {
-        point["given"]["point"]: point
-        for point in report["points"]
-        if point["quantity"] == THROUGHPUT
-    }
-    for point in report["points"]:
-        if point["quantity"] != CPU:
-            continue
-        label = point["given"]["point"]
-        rate = rates.get(label)
-        cells = (
-            f"{rate['observed_rps']:,.0f} | {rate['predicted_rps']:,.0f} | "
-            f"{rate['relative_error']:+.0%}"
-            if rate is not None
-            else "– | – | –"
-        )
-        lines.append(
-            f"| {label} | {point['role']} | {point['observed_ns']:,.0f} "
-            f"| {point['predicted_ns']:,.0f} | {point['relative_error']:+.0%} | {cells} |"
-        )
-    return lines
-
-
-def _published_section(result: dict[str, Any]) -> list[str]:
-    named = "" if result["host"]["named"] else " (stands in for a host the source does not name)"
-    lines = [
-        f"### {result['dataset']['title']}",
-        "",
-        f"Host {result['host']['id']}{named}, engine profile {result['engine']['id']}. Fitted:",
-        "",
-    ]
-    for factor in result["fitted"]:
-        lines.append(
-            f"- {factor['name']}: {factor['factor']:.2f} ({factor['low']:.2f}–"
-            f"{factor['high']:.2f}), {factor['from_prior']:.0%} of what is known comes from the "
-            f"prior; {factor['note']}"
-        )
-    lines += [
-        "",
-        "| point | role | requests/s: measured | predicted | 95% | error | p50 | p99 | limit |",
-        "|---|---|--:|--:|--:|--:|--:|--:|---|",
-    ]
-    for point in result["points"]:
-        given = ", ".join(f"{key} {value}" for key, value in point["given"].items())
-        rate = point["predicted"].get("throughput_rps")
-        if rate is None:
-            continue
-        errors = point["relative_error"]
-
-        def latency(name: str, errors: dict[str, float] = errors) -> str:
-            return f"{errors[name]:+.0%}" if name in errors else "–"
-
-        lines.append(
-            f"| {given} | {point['role']} | {point['observed']['throughput_rps']:,.0f} "
-            f"| {rate['value']:,.0f} | {rate['low']:,.0f}–{rate['high']:,.0f} "
-            f"| {errors['throughput_rps']:+.0%} | {latency('p50_ms')} | {latency('p99_ms')} "
-            f"| {point['bottleneck']} |"
-        )
-    return lines
-
-
-def write(out: Path, readme: Path) -> None:
-    """Write the page beside the folder, and the tables into the README between its markers."""
-    write_text_atomic(out.parent / "accuracy.md", page(out))
-    body = "\n".join(
-        [
-            "On a live engine, on the machine that ran `make accuracy` last"
-            " ([every point](docs/accuracy.md)):",
-            "",
-            summary_table(out),
-            "",
-            "Against measurements others published, fitting only what is marked for it:",
-            "",
-            published_table(out),
-        ]
-    )
-    text = readme.read_text(encoding="utf-8")
-    marked = re.compile(r"(<!-- accuracy:begin -->\n).*?(<!-- accuracy:end -->)", re.DOTALL)
-    if marked.search(text):
-        filled = marked.sub(lambda match: f"{match[1]}{body}\n{match[2]}", text)
-        write_text_atomic(readme, filled)
+        result = validate(name, progress=_say)
+        path = out / f"published-{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text_atomic(path, json_text(result))
+        _say(f"wrote {path}")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m forecache.calibration.accuracy")
-    parser.add_argument("what", choices=("live", "refit", "published", "write"))
+    parser.add_argument("what", choices=("live", "published", "write"))
     parser.add_argument("--out", type=Path, default=Path("docs/accuracy"))
     parser.add_argument("--engine", action="append", default=[], help="binary to observe as well")
-    parser.add_argument("--design", default="quick", choices=("quick", "full"))
-    parser.add_argument("--keep", type=Path, help="folder to keep the bundles in")
-    parser.add_argument("--datasets", type=Path, default=Path("data/published"))
+    parser.add_argument("--design", default="full", choices=("quick", "full"))
+    parser.add_argument("--bundles", type=Path, default=BUNDLES)
+    parser.add_argument("--dataset", action="append", default=[], help="only this one; all if none")
     parser.add_argument("--readme", type=Path, default=Path("README.md"))
     given = parser.parse_args(arguments)
     try:
         if given.what == "live":
-            live(given.out, [EMBEDDED, *given.engine], given.design, given.keep)
-        elif given.what == "refit":
-            refit(given.out, given.keep or Path("build/bundles"))
+            live(given.bundles, [EMBEDDED, *given.engine], given.design)
         elif given.what == "published":
-            published(given.out, given.datasets, list(DATASETS))
+            published(given.out, given.dataset or predicted_datasets())
         else:
             write(given.out, given.readme)
     except ForecacheError as error:

@@ -2,15 +2,19 @@
 
 `manifest.yaml` says what was run where, `points.jsonl` has one point a line with every repetition,
 `info/` the engine's INFO after each point, `config.yaml` its configuration as it reports it, and
-`host.yaml` the profile of the host, if one was given.
+`host.yaml` the profile of the host, if one was given. Where the engine was profiled,
+`profiles.jsonl` has what was found, and `profiles/` the counts per function. A compact bundle has
+`points.jsonl.gz` and no INFO.
 """
 
+import gzip
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +25,7 @@ from forecache.hwprofiles.files import dump_yaml, parse, read_text, read_yaml
 from forecache.sim.errors import InputError
 
 from .points import ObservedPoint
+from .profiles import Depth, Profile, read_profiles, write_profiles
 
 FORMAT = "forecache-bundle/1"
 
@@ -65,17 +70,23 @@ class Method(_Section):
 
 
 class Manifest(_Section):
-    """Top of a bundle. `depth` is how deep the host allowed to look: `clock` is CPU time only."""
+    """Top of a bundle.
+
+    `depth` is how deep the host allowed to look: `clock` is CPU time only. `profiles` is the number
+    of profiles, and `profiling` says which profilers were used and why.
+    """
 
     format: Literal["forecache-bundle/1"] = "forecache-bundle/1"
     created: str
     forecache_version: str
     elapsed_s: float
-    depth: Literal["clock", "instructions", "counters", "vtune"] = "clock"
+    depth: Depth = "clock"
     engine: Engine
     machine: Machine
     method: Method
     points: int
+    profiles: int = 0
+    profiling: str | None = None
     left_out: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
 
@@ -96,6 +107,8 @@ class Bundle:
         The engine's configuration by name, as text, with one I/O thread or the fewest observed.
     host
         Profile of the host, or None when none was given.
+    profiles
+        What profilers found; none where none was used.
     """
 
     path: Path
@@ -103,10 +116,11 @@ class Bundle:
     points: list[ObservedPoint]
     config: dict[str, str]
     host: HostProfile | None
+    profiles: list[Profile] = field(default_factory=list)
 
     @classmethod
     def load(cls, path: str | Path) -> "Bundle":
-        """Read a bundle, from this machine or another.
+        """Read a bundle, from this machine or another, or the folder of a recipe that ran.
 
         Raises
         ------
@@ -116,6 +130,10 @@ class Bundle:
         folder = Path(path)
         if not folder.is_dir():
             raise InputError(f"{folder}: is no folder; valid is an observation bundle.")
+        if (folder / "recipe.txt").is_file():
+            from .import_recipe import import_recipe  # which makes a bundle
+
+            return import_recipe(folder)
         manifest_file = folder / "manifest.yaml"
         data = read_yaml(manifest_file)
         if data.get("format") != FORMAT:
@@ -123,7 +141,9 @@ class Bundle:
                 f"{manifest_file}: format: found {data.get('format')!r}; valid is {FORMAT}."
             )
         manifest = parse(Manifest, data, file=manifest_file)
-        points = read_points(folder / "points.jsonl", expected=manifest.points)
+        packed = folder / "points.jsonl.gz"
+        file = packed if packed.is_file() else folder / "points.jsonl"
+        points = read_points(file, expected=manifest.points)
         for point in points:
             if point.info is not None and not (folder / point.info).is_file():
                 raise InputError(f"{folder / point.info}: no such file, but a point names it.")
@@ -134,7 +154,12 @@ class Bundle:
             if host_file.is_file()
             else None
         )
-        return cls(folder, manifest, points, config, host)
+        profiles = (
+            read_profiles(folder / "profiles.jsonl", expected=manifest.profiles)
+            if manifest.profiles
+            else []
+        )
+        return cls(folder, manifest, points, config, host, profiles)
 
     def info_text(self, point: ObservedPoint) -> str | None:
         """The engine's INFO after a point, or None when the bundle has none."""
@@ -150,7 +175,7 @@ def read_points(file: Path, *, expected: int) -> list[ObservedPoint]:
         A line is no JSON or no point, or lines are missing.
     """
     points = []
-    text = read_text(file)
+    text = _unpacked(file) if file.suffix == ".gz" else read_text(file)
     for number, line in enumerate(text.splitlines(), start=1):
         where = f"{file}, line {number}"
         try:
@@ -166,6 +191,14 @@ def read_points(file: Path, *, expected: int) -> list[ObservedPoint]:
     return points
 
 
+def _unpacked(file: Path) -> str:
+    """The text of a compact bundle's points."""
+    try:
+        return gzip.decompress(file.read_bytes()).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: found no gzipped text ({error}); valid is one.") from None
+
+
 def write_bundle(
     folder: Path,
     *,
@@ -174,8 +207,10 @@ def write_bundle(
     info: Sequence[str],
     configs: dict[str, dict[str, str]],
     host: HostProfile | None,
+    profiles: Sequence[Profile] = (),
+    evidence: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Fill an empty folder with a bundle; `configs` maps file names to configurations."""
+    """Fill an empty folder with a bundle; `configs` and `evidence` map file names to contents."""
     (folder / "info").mkdir()
     lines = []
     for number, (point, text) in enumerate(zip(points, info, strict=True), start=1):
@@ -189,6 +224,11 @@ def write_bundle(
     if host is not None:
         text = dump_yaml(host.model_dump(mode="json", exclude_none=True))
         (folder / "host.yaml").write_text(text, encoding="utf-8")
+    if profiles:
+        write_profiles(folder / "profiles.jsonl", profiles)
+    for name, content in (evidence or {}).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
     document: dict[str, Any] = manifest.model_dump(mode="json")
     (folder / "manifest.yaml").write_text(dump_yaml(document), encoding="utf-8")
 

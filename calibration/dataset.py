@@ -1,4 +1,7 @@
-"""Datasets of measurements that somebody published, or that a user made, in one format."""
+"""Datasets of measurements that somebody published, or that a user made, in one format.
+
+Those that come along lie in `calibration/datasets/`, whose README describes the format.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from forecache.hwprofiles.files import parse, read_yaml
+from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.models.engine import load_engine
 from forecache.models.scenario import Scenario
 from forecache.sim.errors import InputError
 
@@ -87,32 +91,82 @@ _WORKLOAD_FIELDS = frozenset(
 )
 
 
-def load_dataset(path: str | Path) -> tuple[Dataset, list[MeasuredCase]]:
-    """Read a dataset and turn its points into scenarios.
+def list_datasets() -> list[Dataset]:
+    """All shipped datasets, by id."""
+    return [read_dataset(name)[0] for name in sorted(shipped("forecache.calibration", "datasets"))]
+
+
+def read_dataset(name: str | Path) -> tuple[Dataset, str]:
+    """A dataset by the id of a shipped one or from a file, and what to call it in messages.
 
     Raises
     ------
     InputError
-        A field is missing, misspelt or without a unit, or a point is none the node model predicts.
+        No dataset has that id; the file can't be read, or a field is missing, misspelt or without
+        a unit.
     """
-    dataset = parse(Dataset, read_yaml(path), file=path)
+    text = str(name)
+    if text.endswith((".yaml", ".yml")) or "/" in text:
+        return parse(Dataset, read_yaml(name), file=name), text
+    files = shipped("forecache.calibration", "datasets")
+    if text not in files:
+        raise InputError(
+            f"dataset: found {text!r}; valid is the path of a .yaml file or the id of a shipped "
+            f"dataset: {did_you_mean(text, files)}"
+        )
+    file = f"calibration/datasets/{text}.yaml"
+    return parse(Dataset, read_yaml(files[text]), file=file), file
+
+
+def load_dataset(name: str | Path) -> tuple[Dataset, list[MeasuredCase]]:
+    """Read a dataset and turn its points into scenarios.
+
+    Parameters
+    ----------
+    name
+        Id of a shipped dataset, or path of a file.
+
+    Raises
+    ------
+    InputError
+        As `read_dataset`, or a point is none the node model predicts.
+    """
+    dataset, file = read_dataset(name)
     cases = []
     for number, point in enumerate(dataset.points):
-        where = f"{path}: points[{number}]"
+        where = f"{file}: points[{number}]"
         observed = {}
-        for name, value in point.observed.items():
-            known = _TO_PREDICTED.get(name)
+        for quantity, value in point.observed.items():
+            known = _TO_PREDICTED.get(quantity)
             if known is not None and value is not None:
                 observed[known[0]] = float(value) * known[1]
         if not observed:
             names = ", ".join(sorted(point.observed))
             raise InputError(
-                f"{where}.observed: found {names}; valid here is at least one of throughput_rps, "
-                "mean_ms, p50_ms, p90_ms, p99_ms, p999_ms: other quantities have no model yet."
+                f"{where}.observed: found {names}, which no model predicts yet, so the dataset "
+                "can't be validated; valid is at least one of throughput_rps, mean_ms, p50_ms, "
+                "p90_ms, p99_ms, p999_ms."
             )
         scenario = parse(Scenario, _merged(dataset.scenario, point.given), file=where)
         cases.append(MeasuredCase(point.given, point.role, observed, scenario))
     return dataset, cases
+
+
+def why_not_predicted(dataset: Dataset) -> str | None:
+    """Why no model predicts a dataset yet, in one clause; None if the node model does."""
+    for point in dataset.points:
+        if not set(_TO_PREDICTED) & set(point.observed):
+            return f"no model predicts {', '.join(sorted(point.observed))} yet"
+    scenarios = [{**dataset.scenario, **point.given} for point in dataset.points]
+    named = dict.fromkeys(
+        (str(each.get("engine")), each.get("engine_version")) for each in scenarios
+    )
+    for engine, version in named:
+        try:
+            load_engine(engine, version)
+        except InputError:
+            return f"no engine profile has the rules of {engine} {version or ''}".rstrip()
+    return None
 
 
 def _merged(shared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

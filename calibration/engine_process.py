@@ -9,6 +9,7 @@ import ctypes
 import hashlib
 import importlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,8 @@ from .resp import Address, RespClient
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _START_TIMEOUT_S = 20.0
 _STOP_TIMEOUT_S = 5.0
+# How many times longer a server in a wrapper may take.
+_WRAPPED_PATIENCE = 6.0
 _PORT_ATTEMPTS = 3
 # sun_path holds 108 bytes with its final zero (unix(7)).
 _UNIX_PATH_LIMIT = 100
@@ -96,6 +99,29 @@ def find_engine(engine: str | Path | None) -> Path:
     return Path(found).absolute()
 
 
+def engine_version(binary: Path) -> tuple[str, str]:
+    """Name and version of a server that is not running: (`valkey`, `8.0.1`).
+
+    Raises
+    ------
+    EngineError
+        It doesn't say.
+    """
+    try:
+        said = subprocess.run(
+            [binary, "--version"], capture_output=True, text=True, errors="replace",
+            timeout=_START_TIMEOUT_S, check=False,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineError(f"{binary} --version: {error}.") from None
+    found = re.match(r"(Redis|Valkey) server v=(\S+)", said)
+    if found is None:
+        raise EngineError(
+            f"{binary} --version: found {said[:60]!r}; valid is `Valkey server v=8.0.1`, say."
+        )
+    return found[1].lower(), found[2]
+
+
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file, to tell one build of an engine from another."""
     with path.open("rb") as file:
@@ -117,6 +143,9 @@ class EngineProcess:
         Cores the server may use; None leaves it where we are.
     config
         More configuration, by name.
+    wrapper
+        Command that runs the server, such as valgrind with its options. It must become the server's
+        process, and may slow it down: the server then gets more time to start and to stop.
 
     Raises
     ------
@@ -132,12 +161,15 @@ class EngineProcess:
         port: int | None = None,
         cores: Collection[int] | None = None,
         config: Mapping[str, str] | None = None,
+        wrapper: Sequence[str] = (),
     ) -> None:
         self.binary = binary
         self.io_threads = io_threads
         self._asked_port = port
         self._cores = cores
         self._config = dict(config or {})
+        self._wrapper = list(wrapper)
+        self._patience = _WRAPPED_PATIENCE if wrapper else 1.0
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self.port = 0
@@ -193,6 +225,14 @@ class EngineProcess:
                     raise
                 self.stop()
 
+    def pause(self) -> None:
+        """Stop the server's threads where they are, so that it takes no time from others."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused server go on; harmless if it isn't paused."""
+        os.kill(self.pid, signal.SIGCONT)
+
     def stop(self) -> None:
         """Stop the server and remove its folder; harmless when repeated."""
         process, self._process = self._process, None
@@ -200,8 +240,9 @@ class EngineProcess:
         try:
             if process is not None and process.poll() is None:
                 process.terminate()
+                process.send_signal(signal.SIGCONT)  # a paused one would not see the first signal
                 try:
-                    process.wait(_STOP_TIMEOUT_S)
+                    process.wait(_STOP_TIMEOUT_S * self._patience)
                 except BaseException as error:
                     # A second Ctrl-C, or a server that hangs: nothing is persisted, so kill it.
                     process.kill()
@@ -266,7 +307,7 @@ class EngineProcess:
         with (self._folder / "log").open("wb") as log:
             try:
                 self._process = subprocess.Popen(
-                    [str(self.binary), *arguments],
+                    [*self._wrapper, str(self.binary), *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -279,7 +320,8 @@ class EngineProcess:
                 raise EngineError(f"{self.binary} can't be started: {error}.") from None
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT_S
+        limit_s = _START_TIMEOUT_S * self._patience
+        deadline = time.monotonic() + limit_s
         while time.monotonic() < deadline:
             self.check_alive()
             try:
@@ -290,7 +332,7 @@ class EngineProcess:
                 self.check_alive()
             time.sleep(0.01)
         raise EngineError(
-            f"{self.binary} didn't answer within {_START_TIMEOUT_S:.0f} s; "
+            f"{self.binary} didn't answer within {limit_s:.0f} s; "
             f"its last log line: {self.last_log_line()}"
         )
 

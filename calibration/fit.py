@@ -1,34 +1,37 @@
 """From an observation bundle to an engine profile: what each stage of the engine works.
 
-The fit is on server CPU time per request, which the load generator does not disturb. How many loop
-turns, reads, writes, sleeps and wake-ups a request took is observed, so that each point's CPU time
-is a sum of known counts times unknown costs; how many lines it waited for comes from the memory
-model. Predictions of the same points then come from the simulation alone, which is told none of
-these counts.
+The fit is on server CPU time per request, which the load generator does not disturb, and on
+instructions per request where a profiler counted them. How many loop turns, reads, writes, sleeps
+and wake-ups a request took is observed, so that each point's CPU time is a sum of known counts
+times unknown costs (`work_model`). Predictions of the same points then come from the simulation
+alone, which is told none of these counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+import yaml
 
+from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.quantity import Quantity, Source
-from forecache.hwprofiles.schema import HostProfile, HostSpeed
+from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engine import EngineProfile, Observed, load_engine
 from forecache.models.generator import GeneratorProfile, load_generator
-from forecache.models.memory import with_effective_l3
-from forecache.models.stages import command_kinds
 from forecache.sim.errors import InputError
 
 from .bundle import Bundle
-from .contributions import counts_of, engine_contributions
+from .generator_fit import fit_generator, fitted_generator
+from .instructions import COUNT_ERROR, instruction_rows
 from .points import ObservedPoint
-from .regression import Fit, fit_factors
-from .scenarios import scenario_of
+from .profiles import Profile
+from .regression import Posterior, Problem, fit, leave_out
+from .work_model import FILLS, HOST_NAMES, IPC, WorkModel, counts_of, work_model
 
 Progress = Callable[[str], None]
 
@@ -36,49 +39,79 @@ POINT_ERROR = 0.05
 """Relative standard error of one observed point: repetitions on a virtual machine with neighbours
 differ by 5 to 20%, and the least disturbed is used."""
 
-GET_PARSE_SHARE = 0.35
-"""Share of parsing in a GET's user time with its data in cache. CPU time can't tell parsing from
-execution; deeper profiles can."""
+LEAST_POINTS = 4
+"""Fewer points are no fit."""
 
-_CACHE_SHARES = (0.1, 0.15, 0.2, 0.27, 0.35, 0.45, 0.6, 0.8, 1.0)
-_CACHE_SHARE_PRIOR = 0.7
-"""Standard error of the share's logarithm."""
+HOST_PRIOR_ERRORS = {IPC: 0.35, FILLS: 1.0}
+"""Standard errors of the logarithms of the host's fitted numbers around its profile's: cores differ
+by a factor of four in what they retire, and neighbours change within seconds."""
 
-# What is fitted, and how sure one is beforehand: standard error of the factor on the prior.
-_ENGINE_PRIORS = {
-    "loop": 1.0,
-    "event": 1.0,
-    "get": 1.5,
-    "set": 1.5,
-    "get_bytes": 1.0,
-    "set_bytes": 1.0,
-    "kernel": 0.12,
-    "touch": 0.3,
-    "set_touch": 1.0,
-    "displaced": 0.7,
-    "prefetch": 0.7,
-    "wake": 0.3,
-}
-_GENERATOR_PRIORS = {"poll": 1.0, "batch": 1.0, "request": 1.0, "kernel": 0.12, "wake": 0.3}
+_Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted engine with what it was fitted to."""
+    """A fitted engine with what it was fitted to.
+
+    Attributes
+    ----------
+    profile, generator
+        With fitted work.
+    posterior, generator_posterior
+        What the data said.
+    left_out : (fitted points,)
+        Logarithmic error of each point, predicted by a fit that knew nothing of its data set.
+    host
+        As the engine found it: with the neighbours that the fit saw.
+    """
 
     profile: EngineProfile
     generator: GeneratorProfile
-    fit: Fit
-    generator_fit: Fit
+    posterior: Posterior
+    generator_posterior: Posterior
+    model: WorkModel
+    left_out: np.ndarray
     host: HostProfile
     bundle: Bundle
     fitted: list[ObservedPoint]
 
 
+def priors() -> dict[str, Quantity]:
+    """What is believed of each number before anything was observed, from `priors.yaml`."""
+    data = yaml.safe_load(files("forecache.calibration").joinpath("priors.yaml").read_text("utf-8"))
+    return {
+        name: parse(Quantity, {"kind": "assumed", **leaf}, file=f"calibration/priors.yaml: {name}")
+        for name, leaf in data.items()
+    }
+
+
+def prior_error(leaf: Quantity) -> float:
+    """Standard error of the logarithm of a number whose range holds it with 95%."""
+    assert leaf.low is not None and leaf.high is not None  # `assumed` has a range
+    return math.log(leaf.high / leaf.low) / (2 * _Z95)
+
+
+def prior_errors() -> np.ndarray:
+    """(factors,) standard errors of the logarithms of `WorkModel.names` around their priors."""
+    known = priors()
+    return np.array(
+        [prior_error(known[n]) if n in known else HOST_PRIOR_ERRORS[n] for n in WorkModel.names]
+    )
+
+
+def engine_with_priors(name: str, version: str) -> EngineProfile:
+    """The rules of an engine version, with priors in place of what a fit finds.
+
+    A shipped profile may itself have been fitted; its numbers would count twice.
+    """
+    rules = load_engine(name, version)
+    return rules.model_copy(update={"work": {**rules.work, **priors()}})
+
+
 def prior_engine(bundle: Bundle) -> EngineProfile:
-    """The shipped profile whose rules the observed engine follows."""
+    """The prior of the engine that a bundle observed."""
     engine = bundle.manifest.engine
-    return load_engine(engine.name, engine.version)
+    return engine_with_priors(engine.name, engine.version)
 
 
 def usable(point: ObservedPoint) -> bool:
@@ -90,148 +123,53 @@ def usable(point: ObservedPoint) -> bool:
     )
 
 
-def with_cache_share(engine: EngineProfile, leaf: Quantity) -> EngineProfile:
-    """The profile with another share of the last-level cache."""
-    return engine.model_copy(update={"work": {**engine.work, "cache_share": leaf}})
+def work_problem(
+    points: list[ObservedPoint],
+    engine: EngineProfile,
+    host: HostProfile,
+    profiles: Sequence[Profile] = (),
+) -> tuple[Problem, WorkModel]:
+    """The least-squares problem of an engine's work: CPU times first, then counted instructions.
 
-
-def fit_cache_share(
-    points: list[ObservedPoint], engine: EngineProfile, speed: HostSpeed
-) -> EngineProfile:
-    """The prior with the share of the last-level cache under which everything else fits best.
-
-    Waits are no linear function of it, so it is searched: the range holds the shares whose sum of
-    squares is within 3.84 of the best (95% by the likelihood ratio).
+    Parameters
+    ----------
+    engine
+        From `prior_engine`.
     """
-    old = engine.work["cache_share"]
-    costs = {}
-    for share in _CACHE_SHARES:
-        leaf = old.model_copy(update={"value": share})
-        fit = fit_engine(points, with_cache_share(engine, leaf), speed)
-        costs[share] = fit.cost + (math.log(share / old.best) / _CACHE_SHARE_PRIOR) ** 2
-    best = min(costs, key=costs.__getitem__)
-    likely = [share for share, cost in costs.items() if cost <= costs[best] + 3.84]
-    leaf = Quantity(
-        value=best,
-        unit=old.unit,
-        source="bundle",
-        kind="measured",
-        method=f"best of {len(_CACHE_SHARES)} shares, each with everything else fitted",
-        low=min(likely),
-        high=max(likely),
+    conditions = [(point.given, counts_of(point)) for point in points]
+    model = work_model(conditions, engine, host.speed())
+    times = np.log([point.least_disturbed("server_cpu_ns_per_request") for point in points])
+    counted = instruction_rows(profiles, engine)
+    problem = Problem(
+        names=list(model.names),
+        prior_errors=prior_errors(),
+        predict=lambda logs: np.concatenate(
+            [model.log_cpu_ns(logs), counted.log_instructions(logs)]
+        ),
+        observed=np.concatenate([times, np.log(counted.observed)]),
+        errors=np.concatenate(
+            [np.full(len(points), POINT_ERROR), np.full(len(counted.observed), COUNT_ERROR)]
+        ),
     )
-    return with_cache_share(engine, leaf)
+    return problem, model
 
 
-def fit_engine(points: list[ObservedPoint], engine: EngineProfile, speed: HostSpeed) -> Fit:
-    """Factors on the prior's work that explain the points' server CPU time."""
-    rows = [engine_contributions(point, engine, speed) for point in points]
-    observed = np.array([point.least_disturbed("server_cpu_ns_per_request") for point in points])
-    names = [name for name in _ENGINE_PRIORS if any(parts[name] > 0 for parts in rows)]
-    return fit_factors(
-        {name: np.array([parts[name] for parts in rows]) for name in names},
-        observed,
-        prior_errors=_ENGINE_PRIORS,
-        point_error=POINT_ERROR,
-    )
+def _left_out(posterior: Posterior, points: list[ObservedPoint]) -> np.ndarray:
+    """(points,) error of each point in a fit that left its data set out."""
+    counted = len(posterior.problem.observed) - len(points)
+    groups: list[object] = [*(point.given.data_set for point in points), *[None] * counted]
+    return leave_out(posterior, groups)[: len(points)]
 
 
-def fit_generator(
-    points: list[ObservedPoint], generator: GeneratorProfile, speed: HostSpeed
-) -> Fit:
-    """Factors on the load generator's work; only where it sleeps when it has nothing to do."""
-    work = generator.generator_work()
-    rate = speed.user_ipc * speed.clock_ghz
-    rows = []
-    observed = []
-    for point in points:
-        given = point.given
-        if given.arrival == "open_loop" or given.think_us > 0:
-            continue
-        unix = given.transport == "unix"
-        recv_ns = speed.unix_recv_ns if unix else speed.tcp_recv_ns
-        send_ns = speed.unix_send_ns if unix else speed.tcp_send_ns
-        turns = point.least_disturbed("generator_loops_per_request")
-        events = point.least_disturbed("generator_events_per_request")
-        reads = point.least_disturbed("generator_reads_per_request")
-        sends = point.least_disturbed("generator_sends_per_request")
-        if np.isnan([turns, events, reads, sends]).any():
-            continue
-        counts = counts_of(point)
-        scenario = scenario_of(given, engine="valkey", engine_version="8.0")
-        size = sum(
-            kind.share * (kind.request_bytes(given.key_bytes) + kind.reply_bytes)
-            for kind in command_kinds(scenario)
-        )
-        kernel = turns * speed.epoll_wait_ns + events * speed.epoll_event_ns
-        kernel += reads * recv_ns + sends * send_ns + size * speed.copy_ns_per_byte
-        wake = counts.generator_wakes * speed.block_ns + counts.server_sleeps * speed.wake_send_ns
-        per_request = work.request_instructions + work.reply_instructions
-        rows.append(
-            {
-                "poll": turns * work.poll_instructions / rate,
-                "batch": events * work.batch_instructions / rate,
-                "request": per_request / rate,
-                "kernel": kernel,
-                "wake": wake,
-            }
-        )
-        observed.append(point.least_disturbed("generator_cpu_ns_per_request"))
-    return fit_factors(
-        {name: np.array([row[name] for row in rows]) for name in _GENERATOR_PRIORS},
-        np.array(observed),
-        prior_errors=_GENERATOR_PRIORS,
-        point_error=POINT_ERROR,
-    )
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
-# Which factor each number of a profile follows.
-_ENGINE_FACTORS = {
-    "loop_instructions": "loop",
-    "read_instructions": "event",
-    "write_instructions": "event",
-    "parse_instructions": "get",
-    "get_instructions": "get",
-    "set_instructions": "get",
-    "value_instructions": "set",
-    "get_instructions_per_byte": "get_bytes",
-    "parse_instructions_per_byte": "set_bytes",
-    "set_instructions_per_byte": "set_bytes",
-    "kernel_scale": "kernel",
-    "wake_scale": "wake",
-    "touch_scale": "touch",
-    "value_touches": "set_touch",
-    "displaced_lines": "displaced",
-    "prefetch_instructions_per_key": "prefetch",
-}
-_GENERATOR_FACTORS = {
-    "poll_instructions": "poll",
-    "batch_instructions": "batch",
-    "request_instructions": "request",
-    "reply_instructions": "request",
-    "kernel_scale": "kernel",
-}
-_TOGETHER = {
-    "read_instructions": "reading and writing are told apart by their prior share only",
-    "write_instructions": "reading and writing are told apart by their prior share only",
-    "parse_instructions": "parsing and execution are told apart by their prior share only",
-    "get_instructions": "parsing and execution are told apart by their prior share only",
-    "set_instructions": "taken as GET's, whose look-up it shares",
-    "value_instructions": "what a SET takes beyond a GET",
-    "parse_instructions_per_byte": "parsing and execution share one factor",
-    "set_instructions_per_byte": "parsing and execution share one factor",
-    "request_instructions": "requests and replies share one factor",
-    "reply_instructions": "requests and replies share one factor",
-}
-
-
-def _fitted_leaf(
-    name: str, old: Quantity, value: float, error: float, fit_name: str, fit: Fit, what: str
-) -> Quantity:
-    weight = fit.prior_weight[fit.names.index(fit_name)]
+def _fitted_leaf(old: Quantity, name: str, posterior: Posterior, what: str) -> Quantity:
+    """A leaf at its fitted value, with the range that the data leave."""
+    value, error = old.best * posterior.factor(name), posterior.error(name)
+    weight = posterior.weight(name)
     method = f"fitted to {what}"
-    if name in _TOGETHER:
-        method += f"; {_TOGETHER[name]}"
     if weight > 0.5:
         method += f"; rests on its prior: the data add {1 - weight:.0%} of what is known"
     return Quantity(
@@ -240,84 +178,89 @@ def _fitted_leaf(
         source="bundle",
         kind="measured",
         method=method,
-        low=_rounded(value * max(0.0, 1.0 - 1.96 * error)),
-        high=_rounded(value * (1.0 + 1.96 * error)),
+        low=_rounded(value * math.exp(-_Z95 * error)),
+        high=_rounded(value * math.exp(_Z95 * error)),
     )
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")
-
-
 def fitted_profile(
-    prior: EngineProfile, fit: Fit, bundle: Bundle, points: int, host: HostProfile
+    prior: EngineProfile, posterior: Posterior, bundle: Bundle, points: int, host: HostProfile
 ) -> EngineProfile:
-    """The prior with its work replaced by what was fitted."""
+    """The prior with its work replaced by what was fitted.
+
+    Parameters
+    ----------
+    host
+        From `fitted_host`.
+    """
     engine = bundle.manifest.engine
     what = f"server CPU time per request at {points} points"
-    work = dict(prior.work)
-    followed = {name: factor for name, factor in _ENGINE_FACTORS.items() if factor in fit.names}
-    get_total = prior.work["parse_instructions"].best + prior.work["get_instructions"].best
-    get_total *= fit.factor("get")
-    set_names = ("parse_instructions", "set_instructions", "value_instructions")
-    set_total = sum(prior.work[name].best for name in set_names) * fit.factor("set")
-    parse = GET_PARSE_SHARE * get_total
-    values = {name: prior.work[name].best * fit.factor(factor) for name, factor in followed.items()}
-    values["parse_instructions"] = parse
-    values["get_instructions"] = get_total - parse
-    # A SET finds its key as a GET does; what it takes beyond is its value's.
-    values["set_instructions"] = values["get_instructions"]
-    values["value_instructions"] = max(set_total - get_total, 0.05 * set_total)
-    for name, factor in followed.items():
-        error = fit.relative_error(factor)
-        work[name] = _fitted_leaf(name, work[name], values[name], error, factor, fit, what)
-    covariance: dict[str, dict[str, float]] = {}
-    for a, factor_a in followed.items():
-        covariance[a] = {}
-        for b, factor_b in followed.items():
-            i, j = fit.names.index(factor_a), fit.names.index(factor_b)
-            scaled = fit.covariance[i, j] / (fit.factors[i] * fit.factors[j])
-            covariance[a][b] = _rounded(float(scaled))
+    names = [name for name in posterior.names if name not in HOST_NAMES]
+    known = given_host(posterior)
+    work = {**prior.work, **{n: _fitted_leaf(prior.work[n], n, posterior, what) for n in names}}
+    index = [posterior.names.index(name) for name in names]
+    covariance = {
+        a: {b: _rounded(float(known[i, j])) for b, j in zip(names, index, strict=True)}
+        for a, i in zip(names, index, strict=True)
+    }
     date = bundle.manifest.created[:10]
-    sources = dict(prior.sources)
-    sources["bundle"] = Source(
+    source = Source(
         title=f"forecache observe: {engine.name} {engine.version} on {host.title}",
         file=bundle.path.name,
         accessed=date,
     )
     observed = Observed(
+        version=engine.version,
         build=f"{engine.name} {engine.version}, build {engine.build}, {engine.allocator}",
         host=host.id,
         date=date,
         depth=bundle.manifest.depth,
         bundle=bundle.path.name,
+        speed={name: host.values()[name] for name in HOST_NAMES},
     )
     return prior.model_copy(
         update={
             "id": f"{prior.id}-{host.id}",
             "title": f"{prior.title}, observed on {host.title}",
             "version": engine.version,
-            "sources": sources,
+            "sources": {**prior.sources, "bundle": source},
             "observed": observed,
+            "reuse": None,
             "work": work,
             "covariance": covariance,
         }
     )
 
 
-def fitted_generator(prior: GeneratorProfile, fit: Fit, bundle: Bundle) -> GeneratorProfile:
-    """The load generator's prior with its work replaced by what was fitted."""
-    work = dict(prior.work)
-    what = "the generator's own CPU time per request"
-    for name, factor in _GENERATOR_FACTORS.items():
-        value = prior.work[name].best * fit.factor(factor)
-        error = fit.relative_error(factor)
-        work[name] = _fitted_leaf(name, work[name], value, error, factor, fit, what)
-    sources = dict(prior.sources)
-    sources["bundle"] = Source(
-        title="forecache observe", file=bundle.path.name, accessed=bundle.manifest.created[:10]
-    )
-    return prior.model_copy(update={"work": work, "sources": sources})
+def given_host(posterior: Posterior) -> np.ndarray:
+    """(factors, factors) covariance when the host's numbers are as fitted: what holds on that host.
+
+    On another host only the ranges hold: what instructions are worth there is not known from here.
+    """
+    host = np.array([name in HOST_NAMES for name in posterior.names])
+    across = posterior.covariance[:, host]
+    within = np.linalg.inv(posterior.covariance[np.ix_(host, host)])
+    return np.asarray(posterior.covariance - across @ within @ across.T)
+
+
+def fitted_host(host: HostProfile, posterior: Posterior, model: WorkModel) -> HostProfile:
+    """The host as the engine found it: its rate of instructions, its neighbours."""
+    before = {IPC: (host.user_ipc.best, "1/cycle"), FILLS: (model.fills_per_us, "1/us")}
+    leaves = {}
+    for name, (middle, unit) in before.items():
+        value, error = middle * posterior.factor(name), posterior.error(name)
+        leaves[name] = Quantity(
+            value=_rounded(value),
+            unit=unit,
+            kind="measured",
+            source="bundle",
+            method="fitted with an engine's work to its CPU time"
+            + ("; rests on its prior" if posterior.weight(name) > 0.5 else ""),
+            low=_rounded(value * math.exp(-_Z95 * error)),
+            high=_rounded(value * math.exp(_Z95 * error)),
+        )
+    source = Source(title="forecache calibrate, engine observed on this host", file="bundle")
+    return host.model_copy(update={**leaves, "sources": {**host.sources, "bundle": source}})
 
 
 def fit_bundle(
@@ -342,20 +285,35 @@ def fit_bundle(
             f"{path}: found no host.yaml; valid is a bundle observed with --host, or give the "
             "profile of the host it was observed on with --host."
         )
-    points = [p for p in bundle.points if p.given.role == "fit" and usable(p)]
-    if len(points) < 4:
+    # Open loops at shares of saturation are there for their latency: how cold a thread is when it
+    # wakes now and then is no cost of a step.
+    points = [
+        p
+        for p in bundle.points
+        if p.given.role == "fit" and usable(p) and p.given.rate_share is None
+    ]
+    if len(points) < LEAST_POINTS:
         raise InputError(
             f"{path}: found {len(points)} points with role fit, one server thread and no errors; "
-            "valid are at least 4."
+            f"valid are at least {LEAST_POINTS}."
         )
     if progress is not None:
         progress(f"fitting {len(points)} points of {bundle.manifest.engine.name}")
     prior = prior_engine(bundle)
-    speed = with_effective_l3(host.speed(), host)
-    prior = fit_cache_share(points, prior, speed)
-    fit = fit_engine(points, prior, speed)
+    problem, model = work_problem(points, prior, host, bundle.profiles)
+    posterior = fit(problem)
     generator_prior = load_generator("forecache")
-    generator_fit = fit_generator(points, generator_prior, speed)
-    profile = fitted_profile(prior, fit, bundle, len(points), host)
-    generator = fitted_generator(generator_prior, generator_fit, bundle)
-    return Calibration(profile, generator, fit, generator_fit, host, bundle, points)
+    found = fitted_host(host, posterior, model)
+    # The load generator runs on the same host: its work is worth what the engine's is there.
+    generator_posterior = fit_generator(points, generator_prior, found.speed())
+    return Calibration(
+        profile=fitted_profile(prior, posterior, bundle, len(points), found),
+        generator=fitted_generator(generator_prior, generator_posterior, bundle),
+        posterior=posterior,
+        generator_posterior=generator_posterior,
+        model=model,
+        left_out=_left_out(posterior, points),
+        host=found,
+        bundle=bundle,
+        fitted=points,
+    )

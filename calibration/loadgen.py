@@ -218,6 +218,10 @@ class LoadGenerator:
                     sock.close()
                 self._sockets.clear()
 
+    def latencies(self) -> LatencyHistogram:
+        """A copy of what was recorded since `measure`."""
+        return self._histogram()
+
     def result(self, before: Snapshot, after: Snapshot) -> LoadResult:
         """The window between two snapshots, with the latencies recorded since `measure`."""
         duration_s = (after.time_ns - before.time_ns) / 1e9

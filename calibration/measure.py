@@ -3,20 +3,27 @@
 import os
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from forecache.sim.histogram import LatencyHistogram
 
 from .design import Timing
 from .engine_process import EngineProcess, EngineThread
 from .loadgen import LoadGenerator, LoadResult
 from .points import Given, Repetition
-from .proc import ThreadUsage, core_times_ns, thread_usage
-from .resp import RespClient, info_fields, info_number
+from .proc import ThreadUsage, core_times_ns, process_cpu_ns, thread_usage
+from .readers.info import info_fields, info_number
+from .resp import RespClient
 from .tools import ToolResult, run_tool
 
 # A generator this busy may be what limits the throughput.
 _BUSY = 0.9
+# A slice of an open loop in which a request took this long had a core taken away; longer slices
+# would all have one, shorter ones would not show how a queue drains.
+_SLICE_S = 0.02
+_STALL_PS = 1_000_000_000
 _DISTURBED = 0.1
 # Requests, per place in the pipeline, that tell how fast a tool is.
 _PILOT = 5000
@@ -94,43 +101,91 @@ class Watch:
         self._info_after = info_fields(self._control.info())
 
     def _look(self) -> dict[EngineThread, ThreadUsage]:
-        return {t: thread_usage(self._process.pid, t.tid) for t in self._threads}
+        usage = {t: thread_usage(self._process.pid, t.tid) for t in self._threads}
+        if not any(thread.role == "io" for thread in usage):
+            # The process's clock is exact where a busy thread's is as old as the last tick.
+            others_ns = sum(u.cpu_ns for t, u in usage.items() if t.role != "main")
+            exact_ns = process_cpu_ns(self._process.pid) - others_ns
+            usage = {
+                t: replace(u, cpu_ns=exact_ns) if t.role == "main" else u for t, u in usage.items()
+            }
+        return usage
 
-    def repetition(self, given: Given, result: LoadResult | ToolResult) -> Repetition:
+    def repetition(
+        self,
+        given: Given,
+        result: LoadResult | ToolResult,
+        slices: Mapping[str, float | None] | None = None,
+    ) -> Repetition:
         """Everything of one repetition, from the looks and what the clients' side says."""
         self._process.check_alive()
         used = {t: usage.since(self._before[t]) for t, usage in self._after.items()}
-        main = next(usage for t, usage in used.items() if t.role == "main")
-        io_ns = [usage.cpu_ns for t, usage in used.items() if t.role == "io"]
-        other_ns = sum(usage.cpu_ns for t, usage in used.items() if t.role == "other")
-        client = result.fields()
-        each = 1.0 / max(result.requests, 1)
-        window_ns = result.duration_s * 1e9
-        generator_ns = client["generator_cpu_ns_per_request"] * result.requests
+        client = result.fields() | dict(slices or {})
         steal, other = _host_fractions(
             self._cores_before,
             self._cores_after,
-            main.cpu_ns + sum(io_ns) + other_ns + generator_ns,
+            sum(usage.cpu_ns for usage in used.values())
+            + client["generator_cpu_ns_per_request"] * result.requests,
         )
-        memory = info_number(self._info_after, "used_memory")
-        active = info_number(self._info_after, "io_threads_active")
-        return Repetition(
+        return repetition_of(
+            given,
+            client,
+            used,
+            (self._info_before, self._info_after),
+            plan=self._plan,
             started_s=self._started_s,
-            **client,
-            main_thread_cpu_ns_per_request=main.cpu_ns * each,
-            io_thread_cpu_ns_per_request=[cpu_ns * each for cpu_ns in io_ns],
-            other_thread_cpu_ns_per_request=other_ns * each,
-            main_thread_utilisation=main.cpu_ns / window_ns,
-            main_thread_wait_ns_per_request=main.wait_ns * each,
-            main_voluntary_switches_per_request=main.voluntary_switches * each,
-            main_involuntary_switches_per_request=main.involuntary_switches * each,
-            io_threads_active=None if active is None else int(active),
-            used_memory_bytes=None if memory is None else int(memory),
             host_steal_fraction=steal,
             host_other_fraction=other,
-            flags=_flags(given, client, main, max([main.cpu_ns, *io_ns]), window_ns, self._plan),
-            **_info_rates(self._info_before, self._info_after),
         )
+
+
+def repetition_of(
+    given: Given,
+    client: Mapping[str, Any],
+    used: Mapping[EngineThread, ThreadUsage],
+    info: tuple[Mapping[str, str], Mapping[str, str]],
+    *,
+    plan: CorePlan,
+    started_s: float,
+    host_steal_fraction: float | None = None,
+    host_other_fraction: float | None = None,
+) -> Repetition:
+    """A repetition from what was counted in its window.
+
+    Parameters
+    ----------
+    client
+        The fields of a `Repetition` that the clients' side knows.
+    used
+        What each thread of the server used in the window; one of them is `main`.
+    info
+        INFO before and after.
+    """
+    main = next(usage for t, usage in used.items() if t.role == "main")
+    io_ns = [usage.cpu_ns for t, usage in used.items() if t.role == "io"]
+    other_ns = sum(usage.cpu_ns for t, usage in used.items() if t.role == "other")
+    each = 1.0 / max(client["requests"], 1)
+    window_ns = client["duration_s"] * 1e9
+    before, after = info
+    memory = info_number(after, "used_memory")
+    active = info_number(after, "io_threads_active")
+    return Repetition(
+        started_s=started_s,
+        **client,
+        main_thread_cpu_ns_per_request=main.cpu_ns * each,
+        io_thread_cpu_ns_per_request=[cpu_ns * each for cpu_ns in io_ns],
+        other_thread_cpu_ns_per_request=other_ns * each,
+        main_thread_utilisation=main.cpu_ns / window_ns,
+        main_thread_wait_ns_per_request=main.wait_ns * each,
+        main_voluntary_switches_per_request=main.voluntary_switches * each,
+        main_involuntary_switches_per_request=main.involuntary_switches * each,
+        io_threads_active=None if active is None else int(active),
+        used_memory_bytes=None if memory is None else int(memory),
+        host_steal_fraction=host_steal_fraction,
+        host_other_fraction=host_other_fraction,
+        flags=_flags(given, client, main, max([main.cpu_ns, *io_ns]), window_ns, plan),
+        **_info_rates(before, after),
+    )
 
 
 def measure_repetition(
@@ -167,12 +222,40 @@ def measure_repetition(
         load.measure()
         watch.begin()
         before = load.snapshot()
-        time.sleep(timing.window_s)
+        if given.arrival == "open_loop":
+            slices = _sliced(load, timing.loaded_window_s)
+        else:
+            time.sleep(timing.window_s)
+            slices = {}
         watch.end()
         after = load.snapshot()
         watch.finish()
     load.check()
-    return watch.repetition(given, load.result(before, after))
+    return watch.repetition(given, load.result(before, after), slices)
+
+
+def _sliced(load: LoadGenerator, window_s: float) -> dict[str, float | None]:
+    """Wait for a window, slice by slice; the latencies of those in which the host kept still."""
+    before, quiet = load.latencies(), LatencyHistogram()
+    total = stalled = 0
+    end_s = time.monotonic() + window_s
+    while time.monotonic() < end_s:
+        time.sleep(_SLICE_S)
+        now = load.latencies()
+        slice_, before = now.since(before), now
+        total += 1
+        if slice_.max_ps >= _STALL_PS:
+            stalled += 1
+        else:
+            quiet = quiet.merge(slice_)
+    known = quiet.count > 0
+    return {
+        "stalled_share": stalled / total,
+        **{
+            f"quiet_{name}_ms": quiet.quantile(q) / 1e9 if known else None
+            for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+        },
+    }
 
 
 def measure_with_tool(

@@ -3,9 +3,10 @@
 import os
 import platform
 import random
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,10 +30,15 @@ from .design import TIMINGS, Timing, design_points
 from .engine_process import EngineProcess, find_engine, sha256_of
 from .loadgen import RECEIVE_BYTES, compile_load_generator
 from .measure import CorePlan, measure_repetition, measure_with_tool, pin_threads, plan_cores
+from .optimal_design import DEFAULT_BUDGET_S, auto_points
 from .points import Given, ObservedPoint, Repetition
 from .preload import memory_bytes, preload
 from .proc import available_memory_bytes
-from .resp import RespClient, info_fields
+from .profilers.choose import choose
+from .profilers.phase import profile_phase
+from .profiles import Geometry
+from .readers.info import info_fields
+from .resp import RespClient
 from .tools import MEMTIER_FIRST_KEY, find_tool, unsupported
 
 Progress = Callable[[str], None]
@@ -55,20 +61,24 @@ def observe(
     progress: Progress | None = None,
     timing: Timing | None = None,
     tool: str = "forecache",
+    profiler: str = "none",
+    caches: Geometry | None = None,
+    budget_s: float = DEFAULT_BUDGET_S,
 ) -> Bundle:
     """Start a real engine, drive it over a design of points, and write an observation bundle.
 
-    Points with the same data set share a server, loaded once; their repetitions are interleaved
-    in a shuffled order, so that a slow drift of the machine doesn't favour any of them. Points
-    that other work disturbed are measured again, within limits. Every data set gets a fresh
-    server, so that no point sees the heap that another left behind.
+    Points with the same data set share a server, loaded once and paused while others are measured.
+    Every round measures each point once, in a shuffled order, so that a slow drift of the machine
+    favours none of them. Points that other work disturbed are measured again, within limits. Every
+    data set gets a fresh server, so that no point sees the heap that another left behind.
 
     Parameters
     ----------
     engine
         Path or name on PATH of a server; None takes the embedded Valkey.
     design
-        `quick`, `full`, or a list of points.
+        `quick`, `full`, a list of points, or `auto` for those that tell most in `budget_s`, which
+        needs `host`.
     out
         Folder to write; it appears only when the bundle is whole.
     host
@@ -80,35 +90,51 @@ def observe(
     tool
         `forecache` for our own load generator, or `valkey-benchmark`, `redis-benchmark` or
         `memtier_benchmark` on PATH; points that a tool can't drive are left out and named.
+    profiler
+        `none`, `auto`, or one of `profilers.choose.NAMES`, to look inside the engine afterwards.
+    caches
+        Caches that the profiler `callgrind` simulates; None counts instructions only.
+    budget_s
+        Time for the points of the design `auto`, in seconds.
 
     Raises
     ------
     InputError
-        Unknown engine, design or tool, no points, or `out` exists.
+        Unknown engine, design, tool or profiler, no points, or `out` exists.
     EngineError
         The engine doesn't start, or stops answering.
     """
     say = progress or (lambda _message: None)
-    points = design_points(design) if isinstance(design, str) else list(dict.fromkeys(design))
+    if timing is None:
+        timing = TIMINGS["full" if design == "full" else "quick"]
+    binary = find_engine(engine)
+    if design == "auto":
+        points = auto_points(binary, host, timing=timing, budget_s=budget_s)
+    else:
+        points = design_points(design) if isinstance(design, str) else list(dict.fromkeys(design))
     if not points:
         raise InputError("design: found no points; valid is at least one.")
-    if timing is None:
-        timing = TIMINGS[design if isinstance(design, str) else "quick"]
-    binary = find_engine(engine)
     require_new(out)
     started_s = time.monotonic()
     driver = None if tool == "forecache" else find_tool(tool)
+    chosen = choose(profiler, geometry=caches)
     observation = _Observation(binary, timing, driver, say, started_s)
     with whole_folder(out) as folder:
         compile_load_generator(say)
         observation.run(points)
-        kept = [point for point in points if point in observation.repetitions]
+        kept = [
+            given
+            for given in (observation.resolved.get(point, point) for point in points)
+            if given in observation.repetitions
+        ]
         if not kept:
             raise EngineError(f"no point could be observed: {'; '.join(observation.left_out)}.")
+        profiling = profile_phase(binary, chosen, say=say)
         manifest = Manifest(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             forecache_version=__version__,
             elapsed_s=round(time.monotonic() - started_s, 1),
+            depth=profiling.depth,
             engine=observation.engine(),
             machine=observation.machine(points),
             method=Method(
@@ -121,6 +147,8 @@ def observe(
                 generator_receive_bytes=RECEIVE_BYTES,
             ),
             points=len(kept),
+            profiles=len(profiling.profiles),
+            profiling=profiling.reason,
             left_out=observation.left_out,
             warnings=observation.warnings(),
         )
@@ -134,6 +162,8 @@ def observe(
             info=[observation.info[given] for given in kept],
             configs=observation.config_files(),
             host=host,
+            profiles=profiling.profiles,
+            evidence=profiling.files,
         )
     say(f"observed {len(kept)} points in {time.monotonic() - started_s:.0f} s")
     return Bundle.load(out)
@@ -161,6 +191,7 @@ class _Observation:
         self._origin_s = origin_s
         self._allowed = os.sched_getaffinity(0)
         self.repetitions: dict[Given, list[Repetition]] = {}
+        self.resolved: dict[Given, Given] = {}
         self.info: dict[Given, str] = {}
         self.configs: dict[int, dict[str, str]] = {}
         self.left_out: list[str] = []
@@ -169,7 +200,7 @@ class _Observation:
         self._total = 0
 
     def run(self, points: Sequence[Given]) -> None:
-        """Measure all points, one data set after the other, the largest last."""
+        """Measure all points: as many data sets side by side as fit in memory."""
         self._total = len(points) * self._timing.repetitions
         ordered = sorted(
             points, key=lambda given: (given.io_threads, given.keys * given.value_bytes)
@@ -181,27 +212,69 @@ class _Observation:
                 self.left_out.append(f"{given.label()}: {reason}")
                 continue
             groups.setdefault(given.data_set, []).append(given)
-        for group in groups.values():
-            self._measure_group(group)
+        for wave in self._waves(list(groups.values())):
+            self._measure_wave(wave)
 
-    def _measure_group(self, group: list[Given]) -> None:
-        first = group[0]
-        need = max(memory_bytes(given.load_spec()) for given in group)
+    def _waves(self, groups: list[list[Given]]) -> Iterator[list[list[Given]]]:
+        """Groups whose data sets fit in memory together; what never fits is left out."""
         free = available_memory_bytes()
-        if free is not None and need > _MEMORY_SHARE * free:
-            for given in group:
-                self.left_out.append(
-                    f"{given.label()}: needs {need / 2**20:.0f} MiB of the "
-                    f"{free / 2**20:.0f} MiB free"
-                )
-            self._say(f"left out {len(group)} points of {first.keys} keys: too little memory")
-            return
+        room = float("inf") if free is None else _MEMORY_SHARE * free
+        wave: list[list[Given]] = []
+        used = 0.0
+        for group in groups:
+            need = max(memory_bytes(given.load_spec()) for given in group)
+            if need > room:
+                for given in group:
+                    self.left_out.append(
+                        f"{given.label()}: needs {need / 2**20:.0f} MiB of the "
+                        f"{(free or 0) / 2**20:.0f} MiB free"
+                    )
+                keys = group[0].keys
+                self._say(f"left out {len(group)} points of {keys} keys: too little memory")
+                continue
+            if used + need > room:
+                yield wave
+                wave, used = [], 0.0
+            wave.append(group)
+            used += need
+        if wave:
+            yield wave
+
+    def _measure_wave(self, wave: list[list[Given]]) -> None:
+        """A server for each data set, all loaded and paused; then rounds over all their points."""
+        with ExitStack() as stack:
+            servers: dict[Given, _Server] = {}
+            for group in wave:
+                server = self._start(group, stack)
+                servers.update(dict.fromkeys(group, server))
+                server.process.pause()
+            loaded = {g: s for g, s in servers.items() if g.rate_share is not None}
+            self._measure_rounds({g: s for g, s in servers.items() if g not in loaded})
+            self._measure_rounds({self._at_rate(g): s for g, s in loaded.items()})
+
+    def _at_rate(self, given: Given) -> Given:
+        """An open loop whose share of the closed loop's throughput has become a rate."""
+        closed = given.closed_twin
+        twins = [g for g in self.repetitions if g.model_copy(update={"role": "fit"}) == closed]
+        if not twins or given.rate_share is None:
+            raise InputError(
+                f"design: {given.label()}: found no closed loop of the same conditions; valid is a "
+                "rate_share beside the point it is a share of."
+            )
+        rates = [r.throughput_rps for r in self.repetitions[twins[0]]]
+        rate_rps = round(given.rate_share * statistics.median(rates))
+        self.resolved[given] = given.model_copy(update={"rate_rps": rate_rps})
+        return self.resolved[given]
+
+    def _start(self, group: list[Given], stack: ExitStack) -> _Server:
+        """A fresh server with the group's data set loaded."""
+        first = group[0]
         plan = self._plan(group)
-        with (
-            _on_cores(plan.generator),
-            EngineProcess(self._binary, io_threads=first.io_threads, cores={plan.main}) as process,
-            process.control() as control,
-        ):
+        with _on_cores(plan.generator):
+            process = stack.enter_context(
+                EngineProcess(self._binary, io_threads=first.io_threads, cores={plan.main})
+            )
+            control = stack.enter_context(process.control())
             pin_threads(process, plan)
             self._server_info = dict(info_fields(control.info("server"))) | {
                 "mem_allocator": info_fields(control.info("memory")).get("mem_allocator", "")
@@ -217,27 +290,30 @@ class _Observation:
                 control=control,
                 cores=plan.generator,
             )
-            self._measure_rounds(group, _Server(process, control, plan))
+        return _Server(process, control, plan)
 
-    def _measure_rounds(self, group: list[Given], server: "_Server") -> None:
-        """The repetitions of a group, then more of those points that other work disturbed."""
+    def _measure_rounds(self, servers: dict[Given, _Server]) -> None:
+        """The repetitions of all points, then more of those points that other work disturbed."""
         start_s = time.monotonic()
         for number in range(self._timing.repetitions):
-            for given in _shuffled(group, number):
+            for given in _shuffled(list(servers), number):
                 self._done += 1
                 self._say(f"measuring {self._done} of {self._total}: {given.label()}")
-                self._measure(given, server, number)
-        if server.plan.oversubscribed:
-            return  # our own threads disturb each other, and would again
+                self._measure(given, servers[given], number)
         end_s = time.monotonic() + _AGAIN_SHARE * (time.monotonic() - start_s)
         number = self._timing.repetitions
         wanted = min(_QUIET, self._timing.repetitions)
-        while disturbed := [given for given in group if self._quiet(given) < wanted]:
+        while disturbed := [
+            given
+            for given, server in servers.items()
+            # Our own threads, where they share cores, disturb each other, and would again.
+            if self._quiet(given) < wanted and not server.plan.oversubscribed
+        ]:
             for given in _shuffled(disturbed, number):
                 if time.monotonic() > end_s:
                     return
                 self._say(f"measuring again, other work disturbed it: {given.label()}")
-                self._measure(given, server, number)
+                self._measure(given, servers[given], number)
             number += 1
 
     def _quiet(self, given: Given) -> int:
@@ -246,6 +322,13 @@ class _Observation:
 
     def _measure(self, given: Given, server: "_Server", number: int) -> None:
         """Measure one repetition of a point and keep it, with INFO after it."""
+        server.process.resume()
+        with _on_cores(server.plan.generator):
+            self._drive(given, server, number)
+            self.info[given] = server.control.info("all")
+        server.process.pause()
+
+    def _drive(self, given: Given, server: "_Server", number: int) -> None:
         if self._tool is not None:
             repetition = measure_with_tool(
                 self._tool,
@@ -267,7 +350,6 @@ class _Observation:
                 origin_s=self._origin_s,
             )
         self.repetitions.setdefault(given, []).append(repetition)
-        self.info[given] = server.control.info("all")
 
     def _plan(self, group: Sequence[Given]) -> CorePlan:
         return plan_cores(

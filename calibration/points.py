@@ -19,8 +19,9 @@ class Given(_Record):
     """The conditions of a point.
 
     `command` says in a word what `get_fraction` says in a number. `value_bytes` is the size of
-    every value, or the mean size where `value_sizes` lists (bytes, weight) pairs. `role` says
-    whether a fit may use the point.
+    every value, or the mean size where `value_sizes` lists (bytes, weight) pairs. `rate_share` sets
+    the rate of an open loop by the throughput that the same conditions reach in a closed one, which
+    the observation measures first. `role` says whether a fit may use the point.
     """
 
     command: Command
@@ -36,6 +37,7 @@ class Given(_Record):
     transport: Literal["tcp", "unix"] = "tcp"
     arrival: Literal["closed_loop", "open_loop"] = "closed_loop"
     rate_rps: float | None = Field(default=None, gt=0)
+    rate_share: float | None = Field(default=None, gt=0)
     think_us: float = Field(default=0.0, ge=0)
     generator_threads: int = Field(default=1, ge=1)
     role: Role = "fit"
@@ -56,14 +58,21 @@ class Given(_Record):
                 f"a command that agrees with get_fraction (found {self.command} with "
                 f"{self.get_fraction:g})"
             )
-        if (self.rate_rps is not None) != (self.arrival == "open_loop"):
-            raise ValueError("rate_rps with arrival open_loop, and only there")
+        rate = self.rate_rps is not None or self.rate_share is not None
+        if rate != (self.arrival == "open_loop"):
+            raise ValueError("rate_rps or rate_share with arrival open_loop, and only there")
         return self
 
     @property
     def data_set(self) -> tuple[Any, ...]:
         """What points must share to be measured on one loaded server."""
         return (self.io_threads, self.keys, self.key_bytes, self.sizes, self.transport)
+
+    @property
+    def closed_twin(self) -> "Given":
+        """The same conditions in a closed loop; a fit may or may not use it."""
+        changes = {"arrival": "closed_loop", "rate_rps": None, "rate_share": None, "role": "fit"}
+        return self.model_copy(update=changes)
 
     @property
     def sizes(self) -> tuple[tuple[int, float], ...]:
@@ -96,7 +105,9 @@ class Given(_Record):
             parts.append(self.transport)
         if self.popularity.kind != "uniform":
             parts.append(self.popularity.kind)
-        if self.rate_rps is not None:
+        if self.rate_share is not None:
+            parts.append(f"load{self.rate_share:.0%}")
+        elif self.rate_rps is not None:
             parts.append(f"{self.rate_rps:g}rps")
         if self.think_us:
             parts.append(f"think{self.think_us:g}us")
@@ -127,6 +138,11 @@ class Repetition(_Record):
         `io_threads_active` of INFO after the window.
     main_thread_active_time_ns_per_request, io_threads_active_time_ns_per_request
         `used_active_time_*` of INFO (Valkey 9.1 on): time not spent in polling.
+    stalled_share
+        Open loop: share of slices of 20 ms in which a request took a millisecond or more: at
+        moderate load the hypervisor had taken a core away.
+    quiet_p50_ms, quiet_p90_ms, quiet_p99_ms
+        Open loop: latencies of the other slices; None where there is none.
     host_steal_fraction, host_other_fraction
         Of the time of all our cores in the window: given by the hypervisor to other machines, and
         used by neither the engine nor the generator.
@@ -174,6 +190,10 @@ class Repetition(_Record):
     received_bytes_per_request: float | None = None
     sent_bytes_per_request: float | None = None
     latest_start_us: float = 0.0
+    stalled_share: float | None = None
+    quiet_p50_ms: float | None = None
+    quiet_p90_ms: float | None = None
+    quiet_p99_ms: float | None = None
     used_memory_bytes: int | None = None
     host_steal_fraction: float | None = None
     host_other_fraction: float | None = None

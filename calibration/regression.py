@@ -1,102 +1,211 @@
-"""Fit of non-negative factors to observed sums, on relative errors, with priors.
+"""Weighted least squares on logarithms, with priors: what data say of factors near one.
 
-What is observed is a sum of contributions, each known up to a factor near one. The fit minimises
+Every fitted number is a positive factor on its prior, and the fit is in the factors' logarithms:
 
-    sum over points ((sum_i factor_i * contribution_i - observed) / (observed * error))^2
-    + sum_i ((factor_i - 1) / prior_i)^2
+    sum over observations rho((log predicted_i - log observed_i) / error_i)
+    + sum over factors (log factor_j / prior_error_j)^2
 
-with a soft-L1 loss on the points, so that a few disturbed ones do not pull it.
+A difference of logarithms is a relative error, so that small and large observations count alike;
+rho is the soft-L1 loss, a square up to about `BEND` standard errors and a straight line beyond, so
+that a few disturbed ones do not pull the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import least_squares
 
-LOWEST_FACTOR = 0.02
-HIGHEST_FACTOR = 12.0
+BEND = 2.0
+"""In standard errors. From normal noise, a posterior comes out 13% too wide; bent at one, 33%."""
+
+Predict = Callable[[np.ndarray], np.ndarray]
+"""From the logarithms of the factors to the logarithms of the predictions."""
 
 
 @dataclass(frozen=True)
-class Fit:
-    """Factors with their covariance.
+class Problem:
+    """What is to be fitted.
 
     Attributes
     ----------
     names
         Of the factors.
-    factors : (n,)
-    covariance : (n, n)
-        Of the factors (Laplace approximation; points count as the robust loss weights them, which
-        makes it a little wide where their noise is Gaussian).
-    prior_weight : (n,)
-        Share of each factor's certainty that comes from its prior: near 1 the data say nothing.
-    relative_errors : (points,)
-        (fitted - observed) / observed.
+    prior_errors : (factors,)
+        Standard error of each logarithm around zero.
+    predict
+        (factors,) logarithms to (observations,) logarithms.
+    observed : (observations,)
+        Logarithms.
+    errors : (observations,)
+        Relative standard errors.
     """
 
     names: list[str]
-    factors: np.ndarray
+    prior_errors: np.ndarray
+    predict: Predict
+    observed: np.ndarray
+    errors: np.ndarray
+
+    def misfits(self, logs: np.ndarray) -> np.ndarray:
+        """(observations,) predicted less observed, in standard errors."""
+        return np.asarray((self.predict(logs) - self.observed) / self.errors)
+
+    def residuals(self, logs: np.ndarray) -> np.ndarray:
+        """What least squares squares: robust misfits, then the distance from the priors."""
+        misfits = self.misfits(logs) / BEND
+        robust = BEND * np.sqrt(2.0 * (np.sqrt(1.0 + misfits**2) - 1.0)) * np.sign(misfits)
+        return np.concatenate([robust, logs / self.prior_errors])
+
+    def log_posterior(self, logs: np.ndarray) -> float:
+        """Logarithm of the posterior density, up to a constant."""
+        return -0.5 * float(np.sum(self.residuals(logs) ** 2))
+
+    def without(self, observations: np.ndarray) -> Problem:
+        """The same problem without some observations.
+
+        Parameters
+        ----------
+        observations : (observations,) of bool
+            Which to leave out.
+        """
+        kept = ~observations
+        return Problem(
+            self.names,
+            self.prior_errors,
+            lambda logs: self.predict(logs)[kept],
+            self.observed[kept],
+            self.errors[kept],
+        )
+
+    def weighted_jacobian(self, logs: np.ndarray) -> np.ndarray:
+        """(observations, factors) derivatives of the misfits, by how strongly the loss bends there.
+
+        Its product with itself is the observations' information about the factors; what lies far
+        off adds none.
+        """
+        curvature = (1.0 + (self.misfits(logs) / BEND) ** 2) ** -1.5
+        weights = np.sqrt(curvature) / self.errors
+        return np.asarray(derivatives(self.predict, logs) * weights[:, None])
+
+
+def derivatives(predict: Predict, logs: np.ndarray) -> np.ndarray:
+    """(predictions, factors) derivatives of logarithms, by central differences."""
+    step = 1e-4
+    columns = []
+    for index in range(len(logs)):
+        shift = np.zeros(len(logs))
+        shift[index] = step
+        columns.append((predict(logs + shift) - predict(logs - shift)) / (2 * step))
+    return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Fitted factors and how sure they are.
+
+    Attributes
+    ----------
+    logs : (factors,)
+        Logarithms of the factors.
+    covariance : (factors, factors)
+        Of the logarithms: Laplace's approximation at the best fit, from the loss's curvature.
+        Factors whose effect can vanish have a longer tail downwards than it says.
+    prior_weight : (factors,)
+        Share of each factor's certainty that comes from its prior: near 1 the data say nothing.
+    cost
+        The minimised sum.
+    """
+
+    problem: Problem
+    logs: np.ndarray
     covariance: np.ndarray
     prior_weight: np.ndarray
-    relative_errors: np.ndarray
     cost: float
-    """The minimised sum: of robust squared residuals and of the prior's."""
+
+    @property
+    def names(self) -> list[str]:
+        """Of the factors."""
+        return self.problem.names
 
     def factor(self, name: str) -> float:
-        """The fitted factor; 1 for a name that was not fitted."""
-        return float(self.factors[self.names.index(name)]) if name in self.names else 1.0
+        """A fitted factor."""
+        return float(np.exp(self.logs[self.names.index(name)]))
 
-    def relative_error(self, name: str) -> float:
-        """Standard error of a factor, relative to it."""
+    def error(self, name: str) -> float:
+        """Standard error of a factor's logarithm."""
         index = self.names.index(name)
-        return float(np.sqrt(self.covariance[index, index]) / self.factors[index])
+        return float(np.sqrt(self.covariance[index, index]))
+
+    def weight(self, name: str) -> float:
+        """Share of a factor's certainty that comes from its prior."""
+        return float(self.prior_weight[self.names.index(name)])
 
 
-def fit_factors(
-    contributions: dict[str, np.ndarray],
-    observed: np.ndarray,
-    *,
-    prior_errors: dict[str, float],
-    point_error: float,
-) -> Fit:
-    """Fit one factor per contribution.
+def fit(problem: Problem, *, start: np.ndarray | None = None) -> Posterior:
+    """Fit all factors.
 
     Parameters
     ----------
-    contributions : name to (points,)
-        What each part adds at factor one.
-    observed : (points,)
-        All positive.
-    prior_errors
-        Standard error of each factor around one.
-    point_error
-        Relative standard error of an observed point.
+    start
+        Logarithms to start from; zero, the priors, if left out.
     """
-    names = list(contributions)
-    matrix = np.stack([contributions[name] for name in names], axis=1)
-    scaled = matrix / (observed[:, None] * point_error)
-    target = np.full(len(observed), 1.0 / point_error)
-    prior = np.array([prior_errors[name] for name in names])
+    first = np.zeros(len(problem.names)) if start is None else start
+    solution = least_squares(problem.residuals, first, x_scale=problem.prior_errors)
+    logs = solution.x
+    jacobian = problem.weighted_jacobian(logs)
+    covariance = np.linalg.inv(jacobian.T @ jacobian + np.diag(problem.prior_errors**-2.0))
+    prior_weight = np.diag(covariance) / problem.prior_errors**2
+    return Posterior(problem, logs, covariance, prior_weight, 2.0 * float(solution.cost))
 
-    def residuals(factors: np.ndarray) -> np.ndarray:
-        # soft-L1 on the points only: the residual whose square is the robust loss.
-        raw = scaled @ factors - target
-        robust = np.sqrt(2.0 * (np.sqrt(1.0 + raw**2) - 1.0)) * np.sign(raw)
-        return np.concatenate([robust, (factors - 1.0) / prior])
 
-    start = np.ones(len(names))
-    solution = least_squares(
-        residuals, start, bounds=(LOWEST_FACTOR, HIGHEST_FACTOR), x_scale=np.maximum(prior, 0.05)
-    )
-    factors = solution.x
-    raw = scaled @ factors - target
-    weights = 1.0 / np.sqrt(1.0 + raw**2)
-    information = (scaled * weights[:, None]).T @ scaled
-    total = information + np.diag(1.0 / prior**2)
-    covariance = np.linalg.inv(total)
-    prior_weight = np.diag(covariance) / prior**2
-    relative = raw * point_error
-    return Fit(names, factors, covariance, prior_weight, relative, 2.0 * float(solution.cost))
+def profile_cost(posterior: Posterior, name: str, offset: float) -> float:
+    """How much the minimised sum grows when one factor is held off its best value.
+
+    Parameters
+    ----------
+    offset
+        Of the factor's logarithm; all others are fitted again (profile likelihood). 3.84 is the
+        95% bound of one factor.
+    """
+    problem = posterior.problem
+    index = problem.names.index(name)
+    held = posterior.logs[index] + offset
+    others = np.delete(np.arange(len(problem.names)), index)
+
+    def residuals(free: np.ndarray) -> np.ndarray:
+        logs = np.empty(len(problem.names))
+        logs[index], logs[others] = held, free
+        return problem.residuals(logs)
+
+    # Where the others go if the posterior is as normal as Laplace's approximation says.
+    slopes = posterior.covariance[others, index] / posterior.covariance[index, index]
+    start = posterior.logs[others] + slopes * offset
+    solution = least_squares(residuals, start, x_scale=problem.prior_errors[others])
+    return 2.0 * float(solution.cost) - posterior.cost
+
+
+def leave_out(posterior: Posterior, groups: list[object]) -> np.ndarray:
+    """(observations,) error of each prediction by a fit that knew nothing of its group.
+
+    Parameters
+    ----------
+    groups : (observations,)
+        What an observation belongs to; a whole group is left out together, None never.
+
+    Returns
+    -------
+    numpy.ndarray
+        Predicted less observed, of the logarithms.
+    """
+    problem = posterior.problem
+    errors = np.zeros(len(groups))
+    for group in dict.fromkeys(groups):
+        if group is None:
+            continue
+        members = np.array([other == group for other in groups])
+        known = fit(problem.without(members), start=posterior.logs)
+        errors[members] = (problem.predict(known.logs) - problem.observed)[members]
+    return errors

@@ -1,7 +1,6 @@
 """A tiny RESP2 client for control: PING, INFO, CONFIG, DBSIZE. Load comes from `loadgen`."""
 
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -152,17 +151,3 @@ class RespClient:
 
 class _ErrorReply(Exception):
     """The engine's own `-ERR` line."""
-
-
-def info_fields(text: str) -> Mapping[str, str]:
-    """The `name:value` lines of an INFO text; headings and blank lines are skipped."""
-    pairs = (line.split(":", 1) for line in text.splitlines() if line and line[0] != "#")
-    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
-
-
-def info_number(fields: Mapping[str, str], name: str) -> float | None:
-    """A number of INFO, or None when this version doesn't report it: absence is not zero."""
-    try:
-        return float(fields[name])
-    except (KeyError, ValueError):
-        return None

@@ -4,22 +4,23 @@ They are drivers for those who trust what they know. They say less than our own 
 window after a warm-up, no loops and reads, fewer quantiles.
 """
 
-import csv
-import json
 import os
 import resource
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from forecache.hwprofiles.files import read_text
 from forecache.sim.errors import EngineError, InputError
 
 from .points import Given
+from .readers.benchmark import parse_benchmark
+from .readers.memtier import parse_memtier
 from .resp import Address
 
 TOOLS = ("valkey-benchmark", "redis-benchmark", "memtier_benchmark")
@@ -165,89 +166,57 @@ def run_tool(
             raise EngineError(f"{tool.name} failed (status {done.returncode}): {lines[-1]}")
         try:
             if tool.name == "memtier_benchmark":
-                result = parse_memtier(json_file.read_text(encoding="utf-8"), source=tool.name)
+                result = parse_memtier_json(read_text(json_file), source=tool.name)
             else:
                 result = parse_benchmark_csv(done.stdout, requests=requests, source=tool.name)
-        except (InputError, OSError) as error:
+        except InputError as error:
             raise EngineError(f"{tool.name} printed no result that can be read: {error}") from None
     cpu_s = (used.ru_utime - used_before.ru_utime) + (used.ru_stime - used_before.ru_stime)
     return replace(result, cpu_ns=round(cpu_s * 1e9), duration_s=wall_s)
 
 
 def parse_benchmark_csv(text: str, *, requests: int, source: str) -> ToolResult:
-    """Read what `redis-benchmark --csv` or `valkey-benchmark --csv` prints for one test.
-
-    Before version 6.2 there is no header and only the throughput.
+    """What `redis-benchmark --csv` or `valkey-benchmark --csv` prints for its first test.
 
     Raises
     ------
     InputError
         No line has a throughput; names `source` and what was expected.
     """
-    names = ["test", "rps"]
-    for number, row in enumerate(csv.reader(text.splitlines()), start=1):
-        if row[:2] == ["test", "rps"]:
-            names = row
-        elif len(row) >= 2:
-            values = dict(zip(names, row, strict=False))
-            try:
-                latencies: dict[str, Any] = {
-                    field: float(values[column]) if column in values else None
-                    for field, column in _CSV_COLUMNS.items()
-                }
-                return ToolResult(
-                    requests=requests, throughput_rps=float(values["rps"]), **latencies
-                )
-            except ValueError:
-                raise InputError(
-                    f"{source}, line {number}: found {','.join(row)[:80]!r}; valid is a test name "
-                    "and numbers."
-                ) from None
-    raise InputError(f'{source}: found no result; valid is a line such as "GET","74239.05".')
+    result = parse_benchmark(text, file=source)[0]
+    return ToolResult(
+        requests=requests,
+        throughput_rps=result.throughput_rps,
+        mean_ms=result.mean_ms,
+        p50_ms=result.p50_ms,
+        p99_ms=result.p99_ms,
+    )
 
 
-_CSV_COLUMNS = {
-    "mean_ms": "avg_latency_ms",
-    "p50_ms": "p50_latency_ms",
-    "p99_ms": "p99_latency_ms",
-}
-_MEMTIER_PERCENTILES = {
-    "p50_ms": "p50.00",
-    "p90_ms": "p90.00",
-    "p99_ms": "p99.00",
-    "p999_ms": "p99.90",
-}
-
-
-def parse_memtier(text: str, *, source: str) -> ToolResult:
-    """Read the JSON of `memtier_benchmark --json-out-file`; latencies are over all commands.
+def parse_memtier_json(text: str, *, source: str) -> ToolResult:
+    """What `memtier_benchmark --json-out-file` says; latencies are over all commands.
 
     Raises
     ------
     InputError
         It is no JSON, or a field is missing; names `source` and the field.
     """
-    try:
-        data = json.loads(text)
-        stats = data["ALL STATS"]
-        totals, sets, gets = (stats[name] for name in ("Totals", "Sets", "Gets"))
-        percentiles: Mapping[str, float] = totals.get("Percentile Latencies", {})
-        duration_s = float(stats["Runtime"]["Total duration"]) / 1e3
-        latencies: dict[str, Any] = {
-            field: float(percentiles[name]) if name in percentiles else None
-            for field, name in _MEMTIER_PERCENTILES.items()
-        }
-        return ToolResult(
-            requests=int(totals.get("Count", sets["Count"] + gets["Count"])),
-            throughput_rps=float(totals["Ops/sec"]),
-            mean_ms=float(totals.get("Average Latency", totals["Latency"])),
-            misses=round(float(gets.get("Misses/sec", 0.0)) * duration_s),
-            duration_s=duration_s,
-            **latencies,
-        )
-    except json.JSONDecodeError as error:
-        raise InputError(f"{source}, line {error.lineno}: no JSON ({error.msg}).") from None
-    except KeyError as missing:
-        raise InputError(f"{source}: field {missing} is missing from memtier's result.") from None
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InputError(f"{source}: no result of memtier_benchmark ({error}).") from None
+    result = parse_memtier(text, file=source)
+    totals = result.totals
+    counts = [command.requests or 0 for command in result.commands.values()]
+    requests = sum(counts) if totals.requests is None else totals.requests
+    if not requests or not result.duration_s:
+        raise InputError(f"{source}: found no requests or no duration; valid is both.")
+    misses_per_s = [command.misses_per_s or 0.0 for command in result.commands.values()]
+    percentiles_ms = totals.percentiles_ms
+    return ToolResult(
+        requests=requests,
+        throughput_rps=totals.throughput_rps,
+        mean_ms=totals.mean_ms,
+        p50_ms=percentiles_ms.get(50.0),
+        p90_ms=percentiles_ms.get(90.0),
+        p99_ms=percentiles_ms.get(99.0),
+        p999_ms=percentiles_ms.get(99.9),
+        misses=round(sum(misses_per_s) * result.duration_s),
+        duration_s=result.duration_s,
+    )

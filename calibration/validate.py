@@ -53,6 +53,8 @@ def validate(
 
     Parameters
     ----------
+    path
+        Id of a shipped dataset, or path of a file.
     host, engine
         Name or file of a profile that takes the place of the dataset's own.
 

@@ -1,8 +1,13 @@
+import gzip
 import json
+import math
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given as any_given
+from hypothesis import strategies as st
 
 from forecache.calibration.bundle import (
     Bundle,
@@ -10,6 +15,7 @@ from forecache.calibration.bundle import (
     Machine,
     Manifest,
     Method,
+    read_points,
     whole_folder,
     write_bundle,
 )
@@ -158,6 +164,62 @@ def test_a_wrong_field_is_named(folder: Path, path: list[Any], value: Any, compl
         Bundle.load(folder)
 
 
+@pytest.fixture
+def packed(folder: Path) -> Path:
+    """The same bundle with its points compressed and no INFO."""
+    plain = folder / "points.jsonl"
+    lines = [json.loads(line) for line in plain.read_text().splitlines()]
+    text = "".join(json.dumps({**line, "info": None}) + "\n" for line in lines)
+    (folder / "points.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    plain.unlink()
+    return folder
+
+
+def test_compressed_points_are_read_as_plain_ones(packed: Path) -> None:
+    bundle = Bundle.load(packed)
+    assert [point.given for point in bundle.points] == [point.given for point in POINTS]
+    assert [p.repetitions for p in bundle.points] == [p.repetitions for p in POINTS]
+    assert bundle.info_text(bundle.points[0]) is None
+
+
+def _broken_middle(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda f: f.write_bytes(f.read_bytes()[:-9]), "no gzipped text"),
+        (lambda f: f.write_bytes(f.read_bytes()[:4]), "no gzipped text"),
+        (lambda f: f.write_bytes(b"plain"), "no gzipped text"),
+        (_broken_middle, "no gzipped text"),
+        (lambda f: f.write_bytes(gzip.compress(b"\xff\xfe")), "no gzipped text"),
+        (lambda f: f.write_bytes(gzip.compress(b"")), "line 1: .* after 0 points"),
+        (lambda f: f.write_bytes(b""), "line 1: .* after 0 points"),
+        (lambda f: f.write_bytes(gzip.compress(b"{\n")), "line 1: no JSON"),
+    ],
+)
+def test_damaged_compressed_points_are_one_clear_error(
+    packed: Path, damage: Any, complaint: str
+) -> None:
+    damage(packed / "points.jsonl.gz")
+    with pytest.raises(InputError, match=f"points.jsonl.gz.*{complaint}") as caught:
+        Bundle.load(packed)
+    assert "\n" not in str(caught.value)
+
+
+@any_given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader_of_compressed_points(content: bytes) -> None:
+    with TemporaryDirectory() as name:
+        file = Path(name) / "points.jsonl.gz"
+        for data in (content, gzip.compress(content)):
+            file.write_bytes(data)
+            with pytest.raises(InputError, match=r"points\.jsonl\.gz"):
+                read_points(file, expected=1)
+
+
 def test_another_format_is_refused(folder: Path) -> None:
     file = folder / "manifest.yaml"
     file.write_text(file.read_text().replace("forecache-bundle/1", "forecache-bundle/9"))
@@ -216,3 +278,36 @@ def test_given_fills_and_checks() -> None:
     assert Given(command="get", pipeline=16, keys=100).label() == "get P16 v16 k100 c50"
     with pytest.raises(ValueError, match="open_loop"):
         Given(command="get", arrival="open_loop")
+    with pytest.raises(ValueError, match="rate_share with arrival open_loop"):
+        Given(command="get", rate_share=0.5)
+
+
+def test_an_open_loop_and_the_closed_one_it_is_a_share_of() -> None:
+    share = Given(command="get", pipeline=2, arrival="open_loop", rate_share=0.8, role="holdout")
+    assert share.label().endswith("load80%")
+    closed = Given(command="get", pipeline=2)
+    assert share.closed_twin == closed
+    assert closed.model_copy(update={"role": "holdout"}).closed_twin == closed
+    assert share.data_set == closed.data_set
+    resolved = share.model_copy(update={"rate_rps": 12_345.0})
+    assert resolved.closed_twin == closed
+    assert resolved.label() == share.label()
+    assert resolved.load_spec().rate_rps == 12_345.0
+    # The plain Given of a rate stays as it was.
+    rate = Given(command="get", arrival="open_loop", rate_rps=5e4)
+    assert rate.label().endswith("50000rps")
+    assert Given.model_validate_json(share.model_dump_json()) == share
+
+
+def test_the_least_disturbed_repetition_gives_all_numbers() -> None:
+    given = Given(command="get")
+    slow = repetition(5200.0, reads_per_request=0.5, io_thread_cpu_ns_per_request=[300.0])
+    least = repetition(5300.0, reads_per_request=0.25, throughput_rps=1500.0)
+    noisy = repetition(4000.0, reads_per_request=0.9, flags=["disturbed"])
+    point = ObservedPoint(given=given, repetitions=[slow, least, noisy])
+    assert point.least_disturbed("server_cpu_ns_per_request") == 5300.0
+    assert point.least_disturbed("reads_per_request") == 0.25
+    assert point.least_disturbed("throughput_rps") == 1500.0
+    assert math.isnan(point.least_disturbed("writes_per_request"))
+    only = ObservedPoint(given=given, repetitions=[noisy])
+    assert only.least_disturbed("reads_per_request") == 0.9

@@ -4,11 +4,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from forecache.calibration.engine_process import EngineProcess, find_engine
+from forecache.calibration.proc import process_cpu_ns
 from forecache.calibration.resp import RespClient
 from forecache.sim.errors import EngineError, InputError
 
@@ -124,3 +126,40 @@ def test_names(binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         find_engine("your-server")
     with pytest.raises(InputError, match="no executable"):
         find_engine(tmp_path)
+
+
+def stopped(pid: int) -> bool:
+    """Whether all threads of a process are."""
+    stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return {stat.rpartition(")")[2].split()[0] for stat in stats} == {"T"}
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_a_paused_server_takes_no_time_and_goes_on(binary: Path) -> None:
+    with EngineProcess(binary) as process, process.control() as control:
+        process.resume()  # harmless
+        process.pause()
+        process.pause()
+        wait_for(lambda: stopped(process.pid))
+        before = process_cpu_ns(process.pid)
+        time.sleep(0.25)  # several ticks of the server's own timer
+        assert process_cpu_ns(process.pid) == before
+        process.resume()
+        assert control.command("PING") == "PONG"
+        assert not stopped(process.pid)
+
+
+def test_a_paused_server_is_stopped_in_order(binary: Path) -> None:
+    with EngineProcess(binary) as process:
+        pid = process.pid
+        process.pause()
+        wait_for(lambda: stopped(pid))
+        started = time.monotonic()
+    assert time.monotonic() - started < 4.0, "before it would have been killed"
+    assert not Path(f"/proc/{pid}").exists()

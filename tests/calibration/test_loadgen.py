@@ -15,7 +15,8 @@ from forecache.calibration.engine_process import EngineProcess
 from forecache.calibration.loadgen import LoadGenerator, run_load
 from forecache.calibration.loadspec import LoadSpec
 from forecache.calibration.preload import preload
-from forecache.calibration.resp import RespClient, info_fields
+from forecache.calibration.readers.info import info_fields
+from forecache.calibration.resp import RespClient
 from forecache.sim.errors import EngineError
 
 from .conftest import FakeEngine

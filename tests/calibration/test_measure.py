@@ -1,13 +1,18 @@
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from forecache.calibration.measure import _info_rates, plan_cores
-from forecache.calibration.proc import core_times_ns, thread_usage
+from forecache.calibration.engine_process import EngineThread
+from forecache.calibration.measure import Watch, _info_rates, _sliced, plan_cores
+from forecache.calibration.proc import core_times_ns, process_cpu_ns, thread_usage
 from forecache.sim.errors import EngineError
+from forecache.sim.histogram import LatencyHistogram
 
 
 @pytest.mark.parametrize(
@@ -106,3 +111,136 @@ def test_core_times_advance_with_the_clock() -> None:
     assert after[0] - before[0] == pytest.approx(elapsed_ns, abs=0.06e9)
     assert after[1] >= before[1]
     assert core_times_ns(set()) == (0, 0, 0)
+
+
+def spin(cpu_s: float) -> None:
+    end = time.thread_time() + cpu_s
+    while time.thread_time() < end:
+        pass
+
+
+def test_the_process_clock_is_exact_where_a_thread_s_is_as_old_as_a_tick() -> None:
+    pid = os.getpid()
+    for cpu_s in (0.0005, 0.003):
+        before, own_before = process_cpu_ns(pid), time.process_time_ns()
+        spin(cpu_s)
+        own_after, after = time.process_time_ns(), process_cpu_ns(pid)
+        assert cpu_s * 1e9 <= own_after - own_before <= after - before
+        assert after - before < own_after - own_before + 0.4e6
+    gone = 2**22 + 1  # beyond the largest process id
+    with pytest.raises(EngineError, match=f"process {gone}"):
+        process_cpu_ns(gone)
+
+
+class ThisProcess:
+    """This very process as an engine whose main thread is the one that looks."""
+
+    pid = os.getpid()
+
+    def __init__(self, role_of_others: str) -> None:
+        self._role = role_of_others
+
+    def threads(self) -> list[EngineThread]:
+        own = threading.get_native_id()
+        tids = [thread.native_id for thread in threading.enumerate()]
+        return [
+            EngineThread(tid, "test", "main" if tid == own else self._role)
+            for tid in tids
+            if tid is not None
+        ]
+
+
+def main_used(role_of_others: str, cpu_s: float) -> tuple[int, int]:
+    """CPU time of a busy main thread between two looks, in ns, and what it was."""
+    plan = plan_cores(io_threads=1, generator_threads=1)
+    process: Any = ThisProcess(role_of_others)
+    control: Any = SimpleNamespace(info=lambda: "")
+    watch = Watch(process, control, plan, origin_s=0.0)
+    watch.begin()
+    before, own_ns = watch._look(), time.thread_time_ns()
+    spin(cpu_s)
+    exact_ns, after = time.thread_time_ns() - own_ns, watch._look()
+    [main] = [thread for thread in after if thread.role == "main"]
+    return after[main].since(before[main]).cpu_ns, exact_ns
+
+
+@pytest.fixture
+def sleeper() -> Iterator[None]:
+    """Another thread, which does nothing."""
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
+@pytest.mark.usefixtures("sleeper")
+def test_a_look_at_one_busy_thread_is_exact() -> None:
+    """Its own counter is up to a tick of 1 to 10 ms old."""
+    pairs = [main_used("other", 0.0017) for _ in range(5)]
+    errors = sorted(abs(seen_ns - exact_ns) for seen_ns, exact_ns in pairs)
+    assert errors[2] < 0.5e6
+
+
+@pytest.mark.usefixtures("sleeper")
+def test_io_threads_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the whole process can't tell several busy threads apart."""
+    asked = []
+
+    def counted(pid: int) -> int:
+        asked.append(pid)
+        return process_cpu_ns(pid)
+
+    monkeypatch.setattr("forecache.calibration.measure.process_cpu_ns", counted)
+    main_used("io", 0.001)
+    assert not asked
+    main_used("other", 0.001)
+    assert asked
+
+
+class FakeLoad:
+    """A load whose latencies in each slice after the first look are given, in ms."""
+
+    def __init__(self, slices: list[list[float]]) -> None:
+        self._slices = list(slices)
+        self._histogram = LatencyHistogram()
+
+    def latencies(self) -> LatencyHistogram:
+        copy = LatencyHistogram(self._histogram.counts.copy())
+        for latency_ms in self._slices.pop(0) if self._slices else []:
+            self._histogram.record(round(latency_ms * 1e9))
+        return copy
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock on which nothing but sleeping takes time."""
+    now_s = [0.0]
+
+    def sleep(duration_s: float) -> None:
+        now_s[0] += duration_s
+
+    fake = SimpleNamespace(sleep=sleep, monotonic=lambda: now_s[0])
+    monkeypatch.setattr("forecache.calibration.measure.time", fake)
+
+
+@pytest.mark.usefixtures("clock")
+def test_slices_in_which_the_host_took_a_core_away_are_left_out() -> None:
+    slices = [[0.1, 0.2], [0.1, 5.0], [0.3] * 8, [1.2], []]
+    found = _sliced(FakeLoad(slices), 0.09)  # type: ignore[arg-type]
+    assert found["stalled_share"] == pytest.approx(2 / 5)
+    assert found["quiet_p50_ms"] == pytest.approx(0.3, rel=0.01)
+    assert found["quiet_p99_ms"] == pytest.approx(0.3, rel=0.01)
+    quiet = _sliced(FakeLoad([[0.1], [0.2], [0.3], [0.4], [0.5]]), 0.09)  # type: ignore[arg-type]
+    assert quiet["stalled_share"] == 0.0
+    assert quiet["quiet_p50_ms"] == pytest.approx(0.3, rel=0.01)
+    assert quiet["quiet_p90_ms"] == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.usefixtures("clock")
+def test_where_every_slice_stalled_nothing_is_known_of_the_others() -> None:
+    found = _sliced(FakeLoad([[2.0]] * 5), 0.09)  # type: ignore[arg-type]
+    assert found["stalled_share"] == 1.0
+    assert found["quiet_p50_ms"] is None
+    assert found["quiet_p99_ms"] is None

@@ -9,10 +9,12 @@ import pytest
 
 from forecache.calibration.bundle import Bundle
 from forecache.calibration.design import Timing
+from forecache.calibration.engine_process import EngineProcess
 from forecache.calibration.measure import measure_repetition
 from forecache.calibration.observe import observe
 from forecache.calibration.points import Given, Repetition
-from forecache.calibration.resp import info_fields
+from forecache.calibration.preload import memory_bytes
+from forecache.calibration.readers.info import info_fields
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import EngineError, InputError
 
@@ -184,6 +186,79 @@ def test_a_data_set_too_large_for_the_memory_is_left_out(
     assert [point.given for point in bundle.points] == DESIGN[:1]
     assert len(bundle.manifest.left_out) == 1
     assert bundle.manifest.left_out[0].startswith("get P1 v16 k1000000 c50: needs ")
+
+
+def state(pid: int) -> str:
+    """R running, S sleeping, T stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize(("data_sets_that_fit", "side_by_side"), [(1.5, 1), (10.0, 2)])
+def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
+    data_sets_that_fit: float,
+    side_by_side: int,
+    binary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As many data sets as fit in memory share the rounds, so that drift favours none."""
+    design = [Given(command="get", clients=5), Given(command="get", clients=5, value_bytes=20)]
+    need = max(memory_bytes(given.load_spec()) for given in design)
+    free = int(data_sets_that_fit * need / 0.6)
+    monkeypatch.setattr("forecache.calibration.observe.available_memory_bytes", lambda: free)
+    seen = []
+
+    def look(given: Given, process: EngineProcess, *args: Any, **options: Any) -> Repetition:
+        states = {pid: state(pid) for pid in children()}
+        seen.append((given, len(states)))
+        assert states.pop(process.pid) != "T"
+        assert set(states.values()) <= {"T"}
+        return measure_repetition(given, process, *args, **options)
+
+    monkeypatch.setattr("forecache.calibration.observe.measure_repetition", look)
+    monkeypatch.setattr("forecache.calibration.observe._AGAIN_SHARE", 0.0)
+    bundle = observe(engine=binary, design=design, out=tmp_path / "bundle", timing=SHORT)
+    assert [point.given for point in bundle.points] == design
+    assert {count for _, count in seen} == {side_by_side}
+    order = [design.index(given) for given, _ in seen]
+    # One after the other, or a round of both and then another.
+    assert (order in ([0, 0, 1, 1], [1, 1, 0, 0])) == (side_by_side == 1)
+    assert sorted(order) == [0, 0, 1, 1]
+    assert not children()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a core for each side")
+def test_an_open_loop_runs_at_its_share_of_the_closed_one(binary: Path, tmp_path: Path) -> None:
+    design = [
+        Given(command="get", arrival="open_loop", rate_share=0.25, clients=10, role="holdout"),
+        Given(command="get", clients=10),
+    ]
+    bundle = observe(engine=binary, design=design, out=tmp_path / "bundle", timing=SHORT)
+    loaded, closed = bundle.points
+    assert closed.given == design[1]
+    rates = [r.throughput_rps for r in closed.repetitions]
+    assert loaded.given.rate_share == 0.25
+    rate_rps = loaded.given.rate_rps
+    assert rate_rps is not None
+    assert 0.25 * min(rates) - 1 <= rate_rps <= 0.25 * max(rates) + 1
+    assert loaded.given == design[0].model_copy(update={"rate_rps": rate_rps})
+    assert loaded.median("throughput_rps") == pytest.approx(rate_rps, rel=0.1)
+    assert closed.repetitions[0].stalled_share is None
+    for repetition in loaded.repetitions:
+        share = repetition.stalled_share
+        assert share is not None
+        assert 0.0 <= share <= 1.0
+        assert (repetition.quiet_p50_ms is None) == (share == 1.0)
+        if repetition.quiet_p50_ms is not None and repetition.quiet_p99_ms is not None:
+            assert 0.0 < repetition.quiet_p50_ms <= repetition.quiet_p99_ms < 1.01
+
+
+def test_a_share_of_nothing_is_told(binary: Path, tmp_path: Path) -> None:
+    alone = Given(command="get", arrival="open_loop", rate_share=0.5)
+    with pytest.raises(InputError, match=r"get P1 .*load50%: found no closed loop"):
+        observe(engine=binary, design=[alone], out=tmp_path / "bundle", timing=SHORT)
+    assert list(tmp_path.iterdir()) == []
+    assert not children()
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a core for each side")

@@ -13,7 +13,7 @@ from forecache.calibration.resp import Address
 from forecache.calibration.tools import (
     find_tool,
     parse_benchmark_csv,
-    parse_memtier,
+    parse_memtier_json,
     run_tool,
     tool_command,
     unsupported,
@@ -68,7 +68,7 @@ def memtier() -> dict[str, Any]:
 
 
 def test_memtier_json() -> None:
-    result = parse_memtier(json.dumps(memtier()), source="x")
+    result = parse_memtier_json(json.dumps(memtier()), source="x")
     assert (result.requests, result.throughput_rps) == (10_000, 5000.0)
     assert (result.mean_ms, result.p50_ms, result.p90_ms) == (0.361, 0.2, 0.5)
     assert (result.p99_ms, result.p999_ms) == (1.4, None)
@@ -79,13 +79,13 @@ def test_memtier_json() -> None:
 def test_damaged_memtier_json() -> None:
     text = json.dumps(memtier(), indent=1)
     with pytest.raises(InputError, match=r"^x, line [0-9]+: no JSON"):
-        parse_memtier(text[: len(text) // 2], source="x")
+        parse_memtier_json(text[: len(text) // 2], source="x")
     data = memtier()
     del data["ALL STATS"]["Totals"]["Ops/sec"]
     with pytest.raises(InputError, match=r"^x: field 'Ops/sec' is missing"):
-        parse_memtier(json.dumps(data), source="x")
+        parse_memtier_json(json.dumps(data), source="x")
     with pytest.raises(InputError, match=r"^x: "):
-        parse_memtier("[1, 2]", source="x")
+        parse_memtier_json("[1, 2]", source="x")
 
 
 def test_what_a_tool_can_not_do() -> None:

@@ -1,0 +1,171 @@
+"""What a profiler found at one point, and the lines of `profiles.jsonl` that keep it.
+
+What a profiler can't tell is None, never zero.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from forecache.hwprofiles.files import parse, read_text
+from forecache.sim.errors import InputError
+
+from .points import Given
+
+Stage = Literal[
+    "poll",
+    "loop",
+    "read",
+    "parse",
+    "lookup",
+    "execute",
+    "reply",
+    "write",
+    "memory",
+    "hand_over",
+    "other",
+]
+"""Steps of a request. `poll` is waiting for events, `loop` the event loop around it; `memory` is
+allocation and copying whose caller isn't known; `other` includes what no symbol map names."""
+
+Depth = Literal["clock", "instructions", "counters", "vtune"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StageCost(_Record):
+    """One stage of one thread.
+
+    Attributes
+    ----------
+    share
+        Of the thread's samples: of its CPU time, or of its cycles. Idle time is in none.
+    standard_error
+        Of `share`, from the number of samples.
+    kernel_share
+        The part of `share` that was spent in the kernel.
+    instructions_per_request, data_references_per_request, d1_misses_per_request, \
+ll_misses_per_request
+        In user code, counted by simulation. They may lie a little below zero where a stage's work
+        doesn't grow with the requests: they are differences of two runs.
+    """
+
+    stage: Stage
+    share: float | None = Field(default=None, ge=0, le=1)
+    standard_error: float | None = Field(default=None, ge=0)
+    kernel_share: float | None = Field(default=None, ge=0, le=1)
+    instructions_per_request: float | None = None
+    data_references_per_request: float | None = None
+    d1_misses_per_request: float | None = None
+    ll_misses_per_request: float | None = None
+
+
+class ThreadCost(_Record):
+    """One thread of the server; `share` is its part of all samples."""
+
+    thread: str
+    role: Literal["main", "io", "other"]
+    samples: int | None = Field(default=None, ge=0)
+    share: float | None = Field(default=None, ge=0, le=1)
+    stages: list[StageCost] = Field(default_factory=list)
+
+
+class CounterValue(_Record):
+    """A hardware counter; `running_fraction` below 1 says that it was extrapolated."""
+
+    event: str
+    per_request: float | None = None
+    running_fraction: float | None = Field(default=None, ge=0, le=1)
+
+
+class CacheGeometry(_Record):
+    """One simulated cache."""
+
+    size_bytes: int = Field(gt=0)
+    ways: int = Field(gt=0)
+    line_bytes: int = Field(gt=0)
+
+
+class Geometry(_Record):
+    """The simulated caches: those of `host`, with `last_level` (L2 or L3) as the last one."""
+
+    host: str
+    last_level: Literal["L2", "L3"]
+    l1: CacheGeometry
+    ll: CacheGeometry
+
+
+class Profile(_Record):
+    """What one profiler found at one point.
+
+    Attributes
+    ----------
+    tool
+        Name and version of the program.
+    given
+        Conditions of the point.
+    requests
+        That the numbers rest on; None where a report made elsewhere doesn't say.
+    samples, unattributed
+        Number of samples, and the share of them, or of the instructions, that no map names.
+    reads_per_request, writes_per_request, event_loops_per_request
+        From the engine's own counters over the same requests.
+    metrics
+        Derived from the counters, such as instructions per cycle.
+    evidence
+        File of the bundle with the counts per function.
+    """
+
+    profiler: Literal["clock", "callgrind", "perf", "vtune"]
+    tool: str
+    given: Given
+    requests: int | None = Field(default=None, ge=1)
+    samples: int | None = Field(default=None, ge=0)
+    unattributed: float | None = Field(default=None, ge=-1, le=1)
+    reads_per_request: float | None = None
+    writes_per_request: float | None = None
+    event_loops_per_request: float | None = None
+    geometry: Geometry | None = None
+    threads: list[ThreadCost] = Field(default_factory=list)
+    counters: list[CounterValue] = Field(default_factory=list)
+    metrics: dict[str, float] = Field(default_factory=dict)
+    evidence: str | None = None
+
+
+def write_profiles(file: Path, profiles: Iterable[Profile]) -> None:
+    """Write one profile a line."""
+    lines = [
+        json.dumps(profile.model_dump(mode="json", exclude_none=True), separators=(",", ":")) + "\n"
+        for profile in profiles
+    ]
+    file.write_text("".join(lines), encoding="utf-8")
+
+
+def read_profiles(file: Path, *, expected: int) -> list[Profile]:
+    """Read `profiles.jsonl`, which must have `expected` lines.
+
+    Raises
+    ------
+    InputError
+        A line is no JSON or no profile, or lines are missing.
+    """
+    profiles = []
+    text = read_text(file)
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"{file}, line {number}"
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: no JSON ({error}); valid is one profile a line.") from None
+        profiles.append(parse(Profile, data, file=where))
+    if len(profiles) != expected or (text and not text.endswith("\n")):
+        raise InputError(
+            f"{file}, line {len(profiles) + 1}: the file ends after {len(profiles)} profiles; "
+            f"manifest.yaml announces {expected}."
+        )
+    return profiles

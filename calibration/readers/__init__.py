@@ -1,0 +1,1 @@
+"""Readers of what profilers, benchmarks and engines print, one module per format."""

@@ -1,0 +1,90 @@
+"""perf's counters and VTune's reports, from programs that replay them, at a live engine."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forecache.calibration.points import Given
+from forecache.calibration.profilers.perf import Counters
+from forecache.calibration.profilers.stages import Stages
+from forecache.calibration.profilers.vtune import Vtune, import_vtune, profile_of_reports
+from forecache.hwprofiles.pmu import list_pmus
+from forecache.sim.errors import InputError
+
+POINT = Given(command="get", clients=10)
+REPORTS = Path(__file__).parent / "reports"
+
+
+@pytest.mark.usefixtures("fake_programs")
+def test_counters_per_request(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "forecache.calibration.profilers.perf.this_pmu", lambda: list_pmus()["neoverse-v1"]
+    )
+    monkeypatch.setenv("FAKE_PERF_ABSENT", "llc_miss")
+    (found,) = Counters(window_s=0.2).profile(binary, [POINT])
+    counters = {counter.event: counter for counter in found.profile.counters}
+    requests = found.profile.requests
+    assert requests is not None
+    assert list(counters) == list(list_pmus()["neoverse-v1"].events)
+    cycles = counters["cycles"]
+    assert cycles.per_request == pytest.approx(1e6 / requests, rel=0.01)
+    assert cycles.running_fraction == 1.0
+    assert counters["l1d_refill"].running_fraction == 0.5
+    # What the processor doesn't have is absent, not zero, and so is what is derived from it.
+    assert counters["llc_miss"].per_request is None
+    assert found.profile.metrics["instructions_per_cycle"] == pytest.approx(2.0)
+    assert found.profile.reads_per_request == pytest.approx(1.0, rel=0.05)
+    (thread,) = found.profile.threads
+    assert thread.role == "main"
+    assert {cost.stage: cost.share for cost in thread.stages} == {
+        "write": 0.4,
+        "read": 0.2,
+        "execute": 0.2,
+        "other": 0.2,
+    }
+    assert found.profile.unattributed == pytest.approx(0.2)
+
+
+@pytest.mark.usefixtures("fake_programs")
+def test_vtune_collects_at_a_live_engine(binary: Path) -> None:
+    (found,) = Vtune(window_s=0.2).profile(binary, [POINT])
+    profile = found.profile
+    assert profile.tool.startswith("Intel(R) VTune(TM)")
+    assert profile.requests is not None
+    counters = {counter.event: counter.per_request for counter in profile.counters}
+    assert counters["instructions"] == pytest.approx(7e9 / profile.requests)
+    assert counters["l3_load_miss"] == pytest.approx(1e6 / profile.requests)
+    assert {cost.stage: cost.share for cost in profile.threads[0].stages} == {
+        "write": 0.5,
+        "lookup": 0.25,
+        "parse": 0.2,
+        "other": 0.05,
+    }
+
+
+def test_reports_from_elsewhere(tmp_path: Path) -> None:
+    for file in REPORTS.glob("*.csv"):
+        shutil.copy(file, tmp_path)
+    profile = import_vtune(tmp_path, engine="valkey", version="9.1.2", given=POINT)
+    assert profile.unattributed == pytest.approx(0.05)
+    assert profile.requests is None
+    assert all(counter.per_request is None for counter in profile.counters)
+    known = import_vtune(tmp_path, engine="valkey", version="9.1.2", given=POINT, requests=1000)
+    assert known.counters[0].per_request == pytest.approx(7e6)
+
+
+def test_a_folder_without_reports_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InputError, match=r"found no \*\.csv"):
+            import_vtune(folder, engine="valkey", version="9.1", given=POINT)
+
+
+def test_a_report_without_times_has_no_shares(tmp_path: Path) -> None:
+    file = tmp_path / "hotspots.csv"
+    head = (REPORTS / "hotspots.csv").read_text().splitlines()[0]
+    file.write_text(f"{head}\nlookupKey,,,,,valkey-server,lookupKey,[Unknown],0x1\n")
+    stages = Stages("valkey", "9.1")
+    profile = profile_of_reports([file], stages, given=POINT, requests=1, tool="vtune")
+    assert profile.unattributed is None
+    assert profile.threads[0].stages == []

@@ -1,0 +1,161 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache.calibration.readers.memtier import (
+    HISTOGRAM_UNIT_PS,
+    parse_memtier,
+    read_memtier,
+)
+from forecache.sim.errors import InputError
+
+SAMPLES = Path(__file__).with_name("samples") / "memtier"
+
+
+def data() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((SAMPLES / "format2.json").read_text())
+    return loaded
+
+
+def test_a_real_run() -> None:
+    result = read_memtier(SAMPLES / "format2.json")
+    assert (result.duration_s, result.threads, result.clients_per_thread) == (799.002, 4, 8)
+    assert list(result.commands) == ["Sets", "Gets", "Waits"]
+    gets, waits = result.commands["Gets"], result.commands["Waits"]
+    assert (gets.requests, gets.throughput_rps, gets.misses_per_s) == (64732139, 81016.28, 64715.58)
+    assert (gets.mean_ms, gets.min_ms, gets.max_ms) == (0.354, 0.04, 23.935)
+    assert gets.percentiles_ms == {50: 0.231, 90: 0.759, 95: 0.951, 99: 1.415, 99.9: 2.575}
+    assert gets.requests_by_second == {0: 102330, 1: 94550}
+    assert (waits.requests, waits.mean_ms, waits.percentiles_ms) == (0, None, {})
+
+
+def test_the_layout_of_version_2() -> None:
+    result = read_memtier(SAMPLES / "version2.json")
+    assert list(result.commands) == ["Sets", "Gets"]
+    assert result.totals.requests == 2700
+    assert result.totals.percentiles_ms == {50.0: 0.103, 99.0: 0.503, 99.9: 2.911}
+    assert result.totals.histogram is not None
+    assert result.totals.histogram.count == 2700
+
+
+def test_the_histogram_says_what_the_rest_says() -> None:
+    for command in read_memtier(SAMPLES / "format2.json").commands.values():
+        histogram = command.histogram
+        assert histogram is not None
+        assert histogram.count == command.requests
+        for percent, latency_ms in command.percentiles_ms.items():
+            assert histogram.quantile(percent / 100) == latency_ms * 1000
+        if command.mean_ms is not None:
+            latencies = histogram.to_latencies(unit_ps=HISTOGRAM_UNIT_PS)
+            assert latencies.mean / 1e9 == pytest.approx(command.mean_ms, abs=0.001)
+
+
+def test_the_table_says_what_the_json_says() -> None:
+    table, full = read_memtier(SAMPLES / "table.txt"), read_memtier(SAMPLES / "format2.json")
+    assert (table.threads, table.clients_per_thread) == (4, 8)
+    for name, command in table.commands.items():
+        assert command.throughput_rps == full.commands[name].throughput_rps
+        assert command.percentiles_ms.get(99.9) == full.commands[name].percentiles_ms.get(99.9)
+    assert table.totals.misses_per_s == 64715.58
+    assert table.commands["Sets"].misses_per_s is None
+
+
+def test_the_table_of_version_1_2() -> None:
+    result = read_memtier(SAMPLES / "table-1.2.txt")
+    assert result.totals.mean_ms == 5.059
+    assert result.commands["Sets"].mean_ms is None
+    assert result.totals.percentiles_ms == {}
+
+
+def test_percentiles_with_three_decimals() -> None:
+    text = (SAMPLES / "format2.json").read_text().replace('"p99.90"', '"p99.900"')
+    assert parse_memtier(text, file="x").totals.percentiles_ms[99.9] == 2.575
+
+
+def test_the_average_of_several_runs() -> None:
+    runs = data()
+    runs["RUN #1 RESULTS"] = {}
+    runs["AGGREGATED AVERAGE RESULTS (2 runs)"] = runs.pop("ALL STATS")
+    assert parse_memtier(json.dumps(runs), file="x") == read_memtier(SAMPLES / "format2.json")
+    table = (SAMPLES / "table.txt").read_text()
+    best = table[table.index("ALL STATS") :].replace("ALL STATS", "BEST RUN RESULTS")
+    best = best.replace("90018.10", "95018.10").replace("81016.28", "86016.28")
+    found = parse_memtier(
+        best + table.replace("ALL STATS", "AGGREGATED AVERAGE RESULTS (2 runs)"), file="x"
+    )
+    assert found.totals.throughput_rps == 90018.10
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"Count": 7192475', '"Count": 8192475', "Ops/sec"),
+        ('"Ops/sec": 9001.83', '"Ops/sec": 19001.83', "Ops/sec"),
+        ('"Ops/sec": 90018.1', '"Ops/sec": null', "found 'None' as 'Ops/sec'"),
+        ('"Ops/sec": 90018.1', '"Ops/sec": NaN', "no JSON"),
+        ('"Ops/sec": 90018.1', '"Ops/sec": 1e999', "as 'Ops/sec'"),
+        ('"Ops/sec": 90018.1', '"Ops": 90018.1', "field 'Ops/sec' is missing"),
+        ('"Count": 71924614', '"Count": 7.5', "as 'Count'"),
+        ('"Count": 71924614', '"Count": true', "as 'Count'"),
+        ('"MILLISECONDS"', '"SECONDS"', "as 'Time unit'"),
+        ('"p50.00": 0.231', '"p50.00": 1.231', "out of order"),
+        ('"p50.00": 0.231', '"p90.00": 0.231', "given twice"),
+        ("HISTFAAABPJ4nC1Me", "HISTFAAABPJ4nC1Mf", "damaged histogram"),
+        ('"Totals": {', '"Totals": [', "no JSON"),
+        ('"ALL STATS"', '"STATS"', "field 'ALL STATS' is missing"),
+    ],
+)
+def test_damaged_json(old: str, new: str, message: str) -> None:
+    text = (SAMPLES / "format2.json").read_text()
+    assert old in text
+    with pytest.raises(InputError, match=f"^x.*{message}.*valid is"):
+        parse_memtier(text.replace(old, new), file="x")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("9001.83 ", "19001.83 "),
+        ("9001.83 ", "--- "),
+        ("Totals ", "Total "),
+        ("Misses/sec ", "Missing "),
+        ("  0.36078  ", "    "),
+        ("Gets ", "Sets "),
+        ("0.23100", "8.23100"),
+        ("ALL STATS", "SOME STATS"),
+    ],
+)
+def test_damaged_tables(old: str, new: str) -> None:
+    text = (SAMPLES / "table.txt").read_text()
+    assert old in text
+    with pytest.raises(InputError, match=r"^x(, line [0-9]+)?: found .*; valid is "):
+        parse_memtier(text.replace(old, new), file="x")
+
+
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "[1, 2]", "{}", '{"ALL STATS": 3}', "0"])
+def test_no_result(text: str) -> None:
+    with pytest.raises(InputError, match=r"^x.*valid is "):
+        parse_memtier(text, file="x")
+
+
+@given(
+    st.dictionaries(st.sampled_from(["Sets", "Gets", "Hsets"]), st.integers(1, 10**9), min_size=1),
+    st.integers(1, 10**6),
+)
+def test_json_round_trip(counts: dict[str, int], duration_ms: int) -> None:
+    def stats(count: int) -> dict[str, object]:
+        return {"Count": count, "Ops/sec": round(count / duration_ms * 1e3, 2), "Latency": 0.5}
+
+    parts: dict[str, object] = {name: stats(count) for name, count in counts.items()}
+    everything = parts | {
+        "Runtime": {"Total duration": duration_ms, "Time unit": "MILLISECONDS"},
+        "Totals": stats(sum(counts.values())),
+    }
+    result = parse_memtier(json.dumps({"ALL STATS": everything}), file="x")
+    assert {name: command.requests for name, command in result.commands.items()} == counts
+    assert result.totals.requests == sum(counts.values())
+    assert result.duration_s == duration_ms / 1e3

@@ -1,0 +1,134 @@
+"""Datasets: read by id or from a file, refused with a reason, listed with what is predicted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from forecache import cli, verbs
+from forecache.calibration.dataset import list_datasets, load_dataset, why_not_predicted
+from forecache.sim.errors import InputError
+
+SMALL: dict[str, Any] = {
+    "id": "mine",
+    "title": "Two points of my own",
+    "sources": [{"id": "my-run", "file": "run.csv"}],
+    "scenario": {
+        "host": "graviton3-c7g.4xlarge",
+        "engine": "valkey",
+        "engine_version": "8.0",
+        "workload": {"clients": 50, "command": "get"},
+    },
+    "points": [
+        {
+            "given": {"io_threads": 1},
+            "observed": {"throughput_rps": 200000, "p99_us": 700},
+            "role": "calibration",
+        },
+        {"given": {"io_threads": 4}, "observed": {"throughput_rps": 7e5}, "role": "validation"},
+    ],
+}
+
+
+def written(tmp_path: Path, change: dict[str, object]) -> Path:
+    """The small dataset in a file, with some fields replaced."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(SMALL | change), encoding="utf-8")
+    return path
+
+
+def test_a_shipped_dataset_goes_by_its_id_and_by_its_path(checkout: Path) -> None:
+    by_id, cases = load_dataset("valkey-8.1.1-c8g-unix-p1")
+    by_path, same = load_dataset(
+        checkout / "calibration" / "datasets" / "valkey-8.1.1-c8g-unix-p1.yaml"
+    )
+    assert by_id == by_path
+    assert cases == same
+    assert {case.role for case in cases} == {"calibration", "validation"}
+
+
+def test_an_unknown_id_is_helped() -> None:
+    with pytest.raises(InputError, match=r"did you mean 'valkey-8\.1\.1-c8g-unix-p10'"):
+        load_dataset("valkey-8.1.1-c8g-p10")
+
+
+def test_a_points_fields_go_to_the_scenario_or_its_workload_in_the_units_of_predictions(
+    tmp_path: Path,
+) -> None:
+    _, (first, second) = load_dataset(written(tmp_path, {}))
+    assert (first.scenario.io_threads, second.scenario.io_threads) == (1, 4)
+    assert first.scenario.workload.clients == 50
+    assert first.observed == {"throughput_rps": 200000.0, "p99_ms": pytest.approx(0.7)}
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"points": []}, "points"),
+        ({"titel": "x"}, "did you mean 'title'"),
+        (
+            {"points": [{"given": {}, "observed": {"throughput": 1.0}, "role": "validation"}]},
+            "names under observed that end in a unit",
+        ),
+        (
+            {"points": [{"given": {}, "observed": {"mean_ms": -1.0}, "role": "validation"}]},
+            "a positive number for mean_ms",
+        ),
+        (
+            {"points": [{"given": {}, "observed": {"mean_ms": 1.0}, "role": "fitted"}]},
+            "'calibration' or 'validation'",
+        ),
+        (
+            {
+                "points": [
+                    {"given": {"io_treads": 1}, "observed": {"p50_ms": 1}, "role": "validation"}
+                ]
+            },
+            "did you mean 'io_threads'",
+        ),
+    ],
+)
+def test_a_wrong_dataset_says_what_is_wrong(
+    tmp_path: Path, change: dict[str, object], part: str
+) -> None:
+    path = written(tmp_path, change)
+    with pytest.raises(InputError) as caught:
+        load_dataset(path)
+    assert str(path) in str(caught.value)
+    assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity"),
+    [("memory-footprint", "used_memory_bytes"), ("slot-migration", "duration_s")],
+)
+def test_what_no_model_predicts_is_said_and_not_validated(
+    name: str, quantity: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["validate", name]) == 2
+    message = capsys.readouterr().err
+    assert f"found {quantity}, which no model predicts yet" in message
+    assert message.count("\n") == 1
+
+
+def test_the_catalogue_says_which_datasets_are_not_predicted_and_why() -> None:
+    rows = {row["id"]: row for row in verbs.catalog()["datasets"]}
+    assert rows["slot-migration"]["not_predicted"] == "no model predicts duration_s yet"
+    assert rows["valkey-8.1.1-c8g-unix-p1"]["not_predicted"] is None
+    for dataset in list_datasets():
+        assert rows[dataset.id]["not_predicted"] == why_not_predicted(dataset)
+        assert rows[dataset.id]["points"] == len(dataset.points)
+
+
+def test_an_engine_without_a_profile_is_a_reason(tmp_path: Path) -> None:
+    scenario = {**SMALL["scenario"], "engine_version": "6.9"}
+    dataset, _ = load_dataset(written(tmp_path, {"scenario": scenario}))
+    assert why_not_predicted(dataset) == "no engine profile has the rules of valkey 6.9"
+
+
+def test_every_shipped_dataset_has_its_own_id_and_a_source_to_look_at(checkout: Path) -> None:
+    names = {path.stem for path in (checkout / "calibration" / "datasets").glob("*.yaml")}
+    assert {dataset.id for dataset in list_datasets()} == names
+    for dataset in list_datasets():
+        assert all(source.url or source.file for source in dataset.sources)

@@ -1,0 +1,57 @@
+"""The shipped engine profiles follow from the committed observations."""
+
+from pathlib import Path
+
+import pytest
+
+from forecache.calibration.bundle import Bundle
+from forecache.calibration.fit import fit_bundle
+from forecache.calibration.shipped import BUNDLES, REUSED
+from forecache.calibration.work_model import INSTRUCTIONS, SCALES
+from forecache.models.engine import load_engine
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path for path in (ROOT / BUNDLES).iterdir() if path.is_dir())
+
+
+def test_three_engines_were_observed() -> None:
+    assert [folder.name for folder in FOLDERS] == ["redis-7.0", "valkey-8.0", "valkey-9.1"]
+    size_bytes = sum(file.stat().st_size for folder in FOLDERS for file in folder.rglob("*"))
+    assert size_bytes < 3 * 2**20, "compact"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_shipped_profile_is_what_its_bundle_gives(folder: Path) -> None:
+    shipped = load_engine(folder.name)
+    fitted = fit_bundle(folder).profile
+    for name in (*INSTRUCTIONS, *SCALES):
+        expected, found = fitted.work[name], shipped.work[name]
+        # Other machines may round the last of four digits differently.
+        assert found.value == pytest.approx(expected.value, rel=2e-3), name
+        assert found.low == pytest.approx(expected.low, rel=2e-3), name
+        assert found.high == pytest.approx(expected.high, rel=2e-3), name
+    assert shipped.observed is not None
+    assert fitted.observed is not None
+    for name, value in fitted.observed.speed.items():
+        assert shipped.observed.speed[name] == pytest.approx(value, rel=2e-3), name
+    assert shipped.observed.build == fitted.observed.build
+    assert shipped.observed.depth == "instructions"
+    assert shipped.discrepancy is not None
+    bundle = Bundle.load(folder)
+    assert bundle.host is not None
+    assert shipped.observed.host == bundle.host.id
+    assert {"clock", "callgrind"} <= {profile.profiler for profile in bundle.profiles}
+
+
+@pytest.mark.parametrize("name", REUSED)
+def test_work_of_another_version_is_on_record(name: str) -> None:
+    profile = load_engine(name)
+    assert profile.reuse is not None
+    assert profile.reuse.origin == REUSED[name]
+    source = load_engine(REUSED[name])
+    for number in (*INSTRUCTIONS, *SCALES):
+        leaf, known = profile.work[number], source.work[number]
+        assert leaf.value == known.value
+        assert leaf.low is not None
+        assert known.low is not None
+        assert leaf.low < known.low, "less is known of another version"
