@@ -26,7 +26,7 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
 
-.PHONY: accuracy help study test lint format types pytest verification benchmark docs clean \
+.PHONY: accuracy accuracy-page calibration help study test lint format types pytest verification benchmark docs clean \
 	clean-cache
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make test          ruff, mypy on the installed package, pytest"
 	@echo "make verification  closed forms, interval coverage, warm-up detection"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
+	@echo "make calibration   fit the shipped engine profiles again, from calibration/bundles/"
 	@echo "make accuracy      observe engines here, predict them and published data; docs/accuracy.md"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
 	@echo "make docs          write the generated pages of docs/ again"
@@ -63,7 +64,16 @@ ACCURACY_ENGINES := $(shell for e in redis-server valkey-server; do command -v $
 
 accuracy: $(VENV)/.ready
 	$(BIN)/python -m forecache.calibration.accuracy live $(ACCURACY_ENGINES:%=--engine %)
+	$(MAKE) calibration
 	$(BIN)/python -m forecache.calibration.accuracy published
+	$(MAKE) accuracy-page
+
+# All shipped fits again, from the committed observations; nothing is measured.
+calibration: $(VENV)/.ready
+	$(BIN)/python -m forecache.calibration.shipped
+
+accuracy-page: $(VENV)/.ready
+	$(BIN)/python -m forecache.reports.accuracy_figures
 	$(BIN)/python -m forecache.calibration.accuracy write
 
 verification: $(VENV)/.ready-dev

@@ -1,4 +1,4 @@
-"""The catalogue as plain data: hosts, instances and engines under one roof of names."""
+"""The catalogue as plain data: hosts, instances, engines and datasets under one roof of names."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 from forecache.sim.errors import InputError
 
 if TYPE_CHECKING:
+    from forecache.calibration.dataset import Dataset
     from forecache.hwprofiles.quantity import Quantity, Source
     from forecache.models.engine import EngineProfile
     from forecache.models.generator import GeneratorProfile
 
 
 def listing() -> dict[str, Any]:
-    """Return one row for every host, instance, engine and load generator of the catalogue."""
+    """Return one row for every host, instance, engine, load generator and dataset."""
+    from forecache.calibration.dataset import list_datasets, why_not_predicted
     from forecache.hwprofiles import list_hosts, list_instances
     from forecache.models.engine import list_engines
     from forecache.models.generator import list_generators
@@ -57,6 +59,16 @@ def listing() -> dict[str, Any]:
         "load_generators": [
             {"id": generator.id, "title": generator.title} for generator in list_generators()
         ],
+        "datasets": [
+            {
+                "id": dataset.id,
+                "title": dataset.title,
+                "points": len(dataset.points),
+                "validation_points": sum(point.role == "validation" for point in dataset.points),
+                "not_predicted": why_not_predicted(dataset),
+            }
+            for dataset in list_datasets()
+        ],
     }
 
 
@@ -68,6 +80,7 @@ def entry(name: str) -> dict[str, Any]:
     InputError
         When nothing has that name; close matches are listed.
     """
+    from forecache.calibration.dataset import list_datasets
     from forecache.hwprofiles import load_host
     from forecache.models.engine import list_engines
     from forecache.models.generator import list_generators
@@ -75,13 +88,16 @@ def entry(name: str) -> dict[str, Any]:
     engines = {engine.id: engine for engine in list_engines()}
     if name in engines:
         engine = engines[name]
-        about = {field: getattr(engine, field) for field in _ENGINE_RULES}
+        about = {field: getattr(engine, field) for field in _ENGINE_RULES} | _observed(engine)
         return _work_entry("engine", engine, about=about, notes=engine.notes)
     generators = {generator.id: generator for generator in list_generators()}
     if name in generators:
         return _work_entry("load generator", generators[name], about={}, notes=[])
+    datasets = {dataset.id: dataset for dataset in list_datasets()}
+    if name in datasets:
+        return _dataset_entry(datasets[name])
     if not _is_file(name):
-        _check_host_name(name, others=[*engines, *generators])
+        _check_host_name(name, others=[*engines, *generators, *datasets])
     host = load_host(name)
     return {
         "type": "host" if host.instance is None else "instance",
@@ -92,6 +108,55 @@ def entry(name: str) -> dict[str, Any]:
         "sources": _sources(host.sources),
         "notes": list(host.notes),
     }
+
+
+def _dataset_entry(dataset: "Dataset") -> dict[str, Any]:
+    from forecache.calibration.dataset import UNITS, why_not_predicted
+
+    rows = []
+    for point in dataset.points:
+        given = ", ".join(f"{name} {value}" for name, value in point.given.items())
+        for quantity, value in point.observed.items():
+            unit = next(ending for ending in UNITS if quantity.endswith(ending))
+            rows.append(
+                {
+                    "name": f"{given}: {quantity.removesuffix(unit)}",
+                    "value": value,
+                    "low": None,
+                    "high": None,
+                    "unit": {"_rps": "1/s", "_bytes": "B"}.get(unit, unit[1:]),
+                    "kind": "published",
+                    "source": None,
+                    "method": f"{point.role} point",
+                    "status": "provisional",
+                }
+            )
+    shared = {name: value for name, value in dataset.scenario.items() if name != "workload"}
+    missing = why_not_predicted(dataset)
+    return {
+        "type": "dataset",
+        "id": dataset.id,
+        "title": dataset.title,
+        "about": {**shared, **(dataset.scenario.get("workload") or {})}
+        | ({"not predicted": missing} if missing else {}),
+        "rows": rows,
+        "sources": {
+            source.id: {"title": source.note, "url": source.url, "file": source.file}
+            for source in dataset.sources
+        },
+        "notes": [],
+    }
+
+
+def _observed(engine: "EngineProfile") -> dict[str, str]:
+    """Where its work was observed and why that holds for this version, if it was."""
+    about = {}
+    if engine.observed is not None:
+        about["observed"] = f"{engine.observed.build}, on {engine.observed.host}"
+    if engine.reuse is not None:
+        reuse = engine.reuse
+        about["reuse"] = f"the work of {reuse.origin} for {reuse.to}: {reuse.reason}"
+    return about
 
 
 def _is_file(name: str) -> bool:

@@ -81,7 +81,7 @@ def span(row: Mapping[str, Any]) -> str:
 
 
 def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Print hosts, instances and engines, one row each."""
+    """Print hosts, instances, engines, load generators and datasets, one row each."""
     out = console(pipe_columns=_LISTING_COLUMNS)
     hosts = table("Hosts", "name", "what", "ISA", ">cores", ">GHz", ">last cache", ">memory ns")
     for row in result["hosts"]:
@@ -119,6 +119,16 @@ def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     for row in result["load_generators"]:
         generators.add_row(escape(row["id"]), escape(row["title"]))
     out.print(generators)
+    datasets = table("Datasets", "name", "what", ">points", ">held out")
+    for row in result["datasets"]:
+        missing = f" ({row['not_predicted']})" if row["not_predicted"] else ""
+        datasets.add_row(
+            escape(row["id"]),
+            escape(row["title"] + missing),
+            number(row["points"]),
+            number(row["validation_points"]),
+        )
+    out.print(datasets)
     out.print("`forecache catalog NAME` shows one of them with the origin of every number.")
 
 

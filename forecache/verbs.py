@@ -80,7 +80,12 @@ def explain(
 ) -> dict[str, Any]:
     """Show where the time of one request goes, stage by stage, and where each number comes from.
 
-    Parameters and errors are those of `simulate`; the result is a plain dictionary.
+    Parameters and errors are those of `simulate`.
+
+    Returns
+    -------
+    dict
+        What `simulate` returns, `numbers`, and `measure_next`: what each measurement would narrow.
     """
     from forecache.models.answers import explain as run
 
@@ -101,7 +106,7 @@ def validate(
     Parameters
     ----------
     dataset
-        Path of a dataset file.
+        Name of a dataset of the catalogue, or path of a file.
     host, engine
         Catalogue name or path of a profile that replaces the dataset's own; None keeps that.
     progress
@@ -119,7 +124,7 @@ def validate(
     """
     from forecache.calibration.validate import validate as run
 
-    return run(Path(dataset), host=host, engine=engine, progress=progress)
+    return run(dataset, host=host, engine=engine, progress=progress)
 
 
 def profile(*, progress: Progress | None = None) -> "HostProfile":
@@ -136,6 +141,9 @@ def observe(
     design: str = "quick",
     host: str | Path | None = None,
     tool: str = "forecache",
+    profiler: str = "none",
+    caches: str | None = None,
+    budget_s: float = 60.0,
     progress: Progress | None = None,
 ) -> "Bundle":
     """Start a real engine, drive it over a design of points, and write an observation bundle.
@@ -147,12 +155,20 @@ def observe(
     engine
         Path or name on PATH of a valkey-server or redis-server; None takes the embedded Valkey.
     design
-        `quick` (about a minute) or `full` (about four, with more points held out).
+        `quick` (about a minute), `full` (about nine, with more points held out), or `auto`: those
+        points that tell most of this engine on this host in `budget_s`, which needs `host`.
     host
         Catalogue name or path of the profile of this host, stored with the bundle.
     tool
         `forecache` drives with its own load generator; `valkey-benchmark`, `redis-benchmark` or
         `memtier_benchmark` are used where they are on PATH.
+    profiler
+        `none`, `clock`, `callgrind`, `perf`, `vtune`, or `auto` for the deepest that works here.
+    caches
+        Host whose caches `callgrind` simulates, `graviton3` or `graviton3:L3` say, with L2 (or L3)
+        as the last level; None takes those of `host`, and without either simulates none.
+    budget_s
+        Time for the points of the design `auto`, in seconds.
     progress
         Called with one sentence for every step.
 
@@ -162,15 +178,50 @@ def observe(
         When the engine doesn't start, or stops answering.
     """
     from forecache.calibration.observe import observe as run
+    from forecache.calibration.profilers.callgrind import load_geometry
     from forecache.hwprofiles import load_host
 
+    simulated = caches or (None if host is None else str(host))
     return run(
         engine=engine,
         design=design,
         out=Path(out),
         host=None if host is None else load_host(str(host)),
         tool=tool,
+        profiler=profiler,
+        caches=None if simulated is None else load_geometry(simulated),
+        budget_s=budget_s,
         progress=progress,
+    )
+
+
+def recipe(
+    *,
+    engine: str | None = None,
+    design: str = "quick",
+    host: str | Path | None = None,
+    tool: str = "forecache",
+) -> str:
+    """A shell script that observes an engine where forecache can't be installed.
+
+    Parameters
+    ----------
+    engine
+        Name or path of the server on that machine; None takes redis-server.
+    design, tool
+        As in `observe`; `forecache` takes the benchmark tool that comes with the engine.
+    host
+        Catalogue name or path of the profile of that machine, for its hardware counters.
+    """
+    from forecache.calibration.design import design_points
+    from forecache.calibration.recipe import recipe as text
+    from forecache.hwprofiles import load_host
+
+    return text(
+        design_points(design),
+        tool=tool,
+        engine=engine,
+        host=None if host is None else load_host(str(host)),
     )
 
 
@@ -253,7 +304,7 @@ def catalog(name: str | None = None) -> dict[str, Any]:
     Parameters
     ----------
     name
-        A host, an instance, an engine or a load generator; None lists them all.
+        A host, an instance, an engine, a load generator or a dataset; None lists them all.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from statistics import median
 
 from .formats import UNKNOWN, byte_size, nanoseconds, percent, plain, rate
-from .shapes import Json, mapping, number, rows
+from .shapes import Json, mapping, number, rows, texts
 
 WORST_POINTS = 8
 
@@ -152,6 +152,23 @@ def worst_points(calibration: Json) -> list[tuple[str, str, str, str, str, str]]
             )
         )
     return table
+
+
+def determined_text(calibration: Json) -> str:
+    """Return how much of the engine's work the data determine, empty when unknown."""
+    directions = mapping(mapping(calibration, "identifiability"), "directions")
+    determined, total = number(directions, "determined"), number(directions, "total")
+    if determined is None or total is None:
+        return ""
+    return (
+        f"The data determine {determined:g} of {total:g} independent combinations of the engine's "
+        "costs; the others rest on what is known of engines in general."
+    )
+
+
+def untold(calibration: Json) -> list[str]:
+    """Return a sentence for each thing that the data can't tell."""
+    return texts(mapping(calibration, "identifiability"), "words")
 
 
 def parameter_rows(parameters: Iterable[Json]) -> list[dict[str, str]]:

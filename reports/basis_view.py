@@ -5,7 +5,15 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from . import figures
-from .accuracy_text import accuracy_rows, parameter_rows, quantities, quantity_name, worst_points
+from .accuracy_text import (
+    accuracy_rows,
+    determined_text,
+    parameter_rows,
+    quantities,
+    quantity_name,
+    untold,
+    worst_points,
+)
 from .drawing import Drawer
 from .shapes import Json, mapping, rows
 from .wording import depth_phrase
@@ -36,6 +44,8 @@ def calibration_view(calibration: Json, drawer: Drawer) -> dict[str, Any]:
         "rows": accuracy_rows(calibration),
         "figures": drawn,
         "worst": worst_points(calibration),
+        "determined": determined_text(calibration),
+        "untold": untold(calibration),
         "parameters": parameter_rows(rows(calibration, "parameters")),
     }
 

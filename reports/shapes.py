@@ -14,10 +14,12 @@ A study is the JSON-able dict that `forecache study` builds:
 - an estimate: `value`, `low`, `high`, the bounds of the 95% interval
 - a recommendation: `setting`, `knee`, `throughput_rps`, `regret` (a row for each other setting:
   the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`, `next_bottleneck`
-  (`name`, `at_rps`), `measure_next`, `conf`, `benchmark_command`, `slo`, `headroom_rps`,
-  `cost_usd_per_million_requests`
+  (`name`, `at_rps`), `conf`, `benchmark_command`, `slo`, `headroom_rps`,
+  `cost_usd_per_million_requests`, `measure_next`: `quantity`, its `margin` (relative half width)
+  and `measurements` by what they bring (`what`, `commands`, `needs_host`, `margin` afterwards)
 - `calibration`: `engine`, `points` (`given`, `role`, `observed_ns`, `predicted_ns`,
-  `relative_error`, `quantity`), `summary` by role, `parameters`
+  `relative_error`, `quantity`), `summary` by role, `parameters`, `identifiability` (`directions`
+  with `determined` and `total`, `words`: a sentence for each thing that the data can't tell)
 - `host_profile`: `id`, `rows` (`name`, `value`, `unit`, `low`, `high`, `kind`), `latency_curve`
   (pairs of bytes and ns)
 - `provenance`: any names and values

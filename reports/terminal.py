@@ -41,11 +41,13 @@ from .wording import (
     knee_phrase,
     loss_phrase,
     ordered_candidates,
+    surer_phrases,
 )
 
 __all__ = [
     "print_answer",
     "print_calibration",
+    "print_measurements",
     "print_points",
     "print_recommendation",
     "print_study",
@@ -220,10 +222,29 @@ def _print_checks(recommendation: Json, console: Console) -> None:
             console.print(Text(label, style="bold"))
             for line in text.splitlines():
                 console.print(Text("  " + line, style="cyan"), soft_wrap=True)
-    advice = str(recommendation.get("measure_next") or "")
+    advice = "; ".join(surer_phrases(mapping(recommendation, "measure_next")))
     if advice:
         console.print()
         console.print(Text.assemble(("To be surer: ", "bold"), advice))
+
+
+def print_measurements(result: Json, console: Console) -> None:
+    """Print what `forecache explain` would measure next, and what each measurement would bring."""
+    measure_next = mapping(result, "measure_next")
+    if not measure_next:
+        return
+    margin, own = number(measure_next, "margin"), number(measure_next, "model_margin")
+    about = f"{measure_next.get('quantity')} is known to ±{percent(margin)}"
+    if own:
+        about += f"; the model’s own error of ±{percent(own)} would remain"
+    console.print()
+    console.print(Text("To be surer", style="bold"))
+    console.print(Text(about))
+    for row in rows(measure_next, "measurements"):
+        console.print()
+        console.print(Text(f"{row.get('what')}: ±{percent(number(row, 'margin'))}"))
+        for command in texts(row, "commands"):
+            console.print(Text("  " + command, style="cyan"), soft_wrap=True)
 
 
 def print_points(result: Json, console: Console) -> None:

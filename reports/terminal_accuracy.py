@@ -5,7 +5,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from .accuracy_text import accuracy_rows, role_name, worst_points
+from .accuracy_text import accuracy_rows, determined_text, role_name, untold, worst_points
 from .console import add_setting_column, plain_table, print_warnings, varying_keys
 from .formats import (
     UNKNOWN,
@@ -44,6 +44,7 @@ def print_calibration(calibration: Json, console: Console) -> None:
             )
         console.print(Padding(table, (0, 0, 0, 1)))
         console.print(Text(_LABELS, style="dim"))
+    _print_untold(calibration, console)
     parameters = rows(calibration, "parameters")
     if parameters:
         console.print()
@@ -69,6 +70,23 @@ def print_accuracy(calibration: Json, console: Console) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     for cells in found:
         table.add_row(*(Text(cell) for cell in cells))
+    console.print(table)
+
+
+def _print_untold(calibration: Json, console: Console) -> None:
+    sentences = untold(calibration)
+    if not sentences:
+        return
+    console.print()
+    console.print(Text("What the data can't tell", style="bold"))
+    about = determined_text(calibration)
+    if about:
+        console.print(Text(about))
+    table = Table.grid(padding=(0, 1))
+    table.add_column()
+    table.add_column(overflow="fold", ratio=1)
+    for sentence in sentences:
+        table.add_row(Text("-"), Text(sentence))
     console.print(table)
 
 

@@ -43,6 +43,7 @@ from .wording import (
     loss_phrase,
     next_limit_phrase,
     ordered_candidates,
+    surer_phrases,
 )
 
 
@@ -100,7 +101,7 @@ def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
         "figures": _target_figures(target, point, drawer),
         "candidates": _candidates(target),
         "points": _points(target),
-        "measure_next": str(recommendation.get("measure_next") or ""),
+        "measure_next": surer_phrases(mapping(recommendation, "measure_next")),
         "conf": str(recommendation.get("conf") or "").strip("\n"),
         "benchmark_command": str(recommendation.get("benchmark_command") or "").strip(),
     }

@@ -165,6 +165,25 @@ def cost_phrase(recommendation: Json) -> str:
     return f"{dollars(cost)} per million requests" if cost is not None else ""
 
 
+def surer_phrases(measure_next: Json) -> list[str]:
+    """Say which measurement would narrow an answer most, and which does so without its host.
+
+    `profile c7g.4xlarge itself (throughput at io-threads 6: ±38% would become ±20%)`; nothing
+    where no measurement would help.
+    """
+    found = [row for row in rows(measure_next, "measurements") if row.get("what")]
+    if not found:
+        return []
+    best = found[0]
+    before, after = percent(number(measure_next, "margin")), percent(number(best, "margin"))
+    quantity = measure_next.get("quantity") or "the answer"
+    phrases = [f"{best['what']} ({quantity}: ±{before} would become ±{after})"]
+    away = next((row for row in found if not row.get("needs_host")), best)
+    if away is not best:
+        phrases.append(f"without that host, {away['what']} (±{percent(number(away, 'margin'))})")
+    return phrases
+
+
 def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
     """Return the label–value pairs shown beside the headline, leaving out what is unknown."""
     spread = mapping(point, "uncertainty")

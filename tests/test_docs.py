@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "data" / "README.md"])
+PAGES = sorted(
+    [
+        *(*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")),
+        ROOT / "calibration" / "datasets" / "README.md",
+    ]
+)
 ROOMS = ["sim", "hwprofiles", "models", "calibration", "reports", "forecache", "tests"]
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(#[\w-]+)?\)")
@@ -38,7 +43,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
 def test_paths_exist(page: str) -> None:
     named = {match[1] for match in _PATH.finditer((ROOT / page).read_text(encoding="utf-8"))}
-    inside = {path for path in named if path.split("/")[0] in {*ROOMS, "docs", "data", "examples"}}
+    inside = {path for path in named if path.split("/")[0] in {*ROOMS, "docs", "examples"}}
     assert len(inside) > 10
     assert [path for path in sorted(inside) if not (ROOT / path).exists()] == []
 

@@ -13,10 +13,17 @@ import scipy
 
 from forecache.hwprofiles.files import write_text_atomic
 
-from . import closed_forms, coverage, node, warm_up
+from . import closed_forms, coverage, node, posterior, readers, warm_up
 from .check import Check, Finding
 
-CHECKS = closed_forms.CHECKS + node.CHECKS + coverage.CHECKS + warm_up.CHECKS
+CHECKS = [
+    *closed_forms.CHECKS,
+    *node.CHECKS,
+    *coverage.CHECKS,
+    *warm_up.CHECKS,
+    *posterior.CHECKS,
+    *readers.CHECKS,
+]
 RESULTS = Path(__file__).with_name("results.json")
 
 

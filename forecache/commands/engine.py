@@ -28,11 +28,17 @@ from .options import (
     "--out",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    required=True,
-    help="Folder for the bundle; it appears only when it is whole.",
+    help="Folder for the bundle; it appears only when it is whole. Required, but with "
+    "--print-recipe.",
 )
 @engine_binary_option
 @design_option
+@click.option(
+    "--budget",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Time for the points of --design auto, which needs --host; 60 when not given.",
+)
 @click.option(
     "--host",
     metavar="HOST",
@@ -46,14 +52,38 @@ from .options import (
     show_default=True,
     help="What drives the engine; a benchmark tool must be on PATH.",
 )
+@click.option(
+    "--profiler",
+    type=click.Choice(["none", "auto", "clock", "callgrind", "perf", "vtune"]),
+    default="none",
+    show_default=True,
+    help="Looks inside the engine as well: shares of CPU time, instructions or hardware counters "
+    "by stage of a request. `auto` takes the deepest that works here.",
+)
+@click.option(
+    "--caches",
+    metavar="HOST[:L3]",
+    help="Host whose first and second level of caches `callgrind` simulates; with `:L3`, first and "
+    "third. Without it, those of --host.",
+)
+@click.option(
+    "--print-recipe",
+    is_flag=True,
+    help="Print a shell script that observes an engine where forecache can't be installed; "
+    "`forecache calibrate` reads the folder it writes.",
+)
 @json_option
 @quiet_option
 def observe(
-    out: Path,
+    out: Path | None,
     engine: str | None,
     design: str,
+    budget: float | None,
     host: str | None,
     tool: str,
+    profiler: str,
+    caches: str | None,
+    print_recipe: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -62,10 +92,25 @@ def observe(
     The engine listens on the loopback interface and a Unix socket only, and is stopped in the end,
     also after Ctrl-C. Nothing else should be busy meanwhile.
     """
+    if budget is not None and design != "auto":
+        raise click.UsageError("--budget is for --design auto.")
+    if print_recipe:
+        click.echo(verbs.recipe(engine=engine, design=design, host=host, tool=tool), nl=False)
+        return
+    if out is None:
+        raise click.MissingParameter(param_hint="'--out'", param_type="option")
     check_folder_target(out, must_be_new=True)
     with progress_of(quiet) as progress:
         bundle = verbs.observe(
-            out, engine=engine, design=design, host=host, tool=tool, progress=progress
+            out,
+            engine=engine,
+            design=design,
+            budget_s=60.0 if budget is None else budget,
+            host=host,
+            tool=tool,
+            profiler=profiler,
+            caches=caches,
+            progress=progress,
         )
     click.echo(f"wrote {out}", err=True)
     from forecache.tables import bundle_summary, print_bundle
@@ -122,17 +167,19 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
 @verb(
     "validate",
     short="Predict a dataset of measurements and compare.",
-    example="forecache validate data/published/valkey-8.1.1-c8g-unix-p1.yaml",
+    example="forecache validate valkey-8.1.1-c8g-unix-p1",
 )
-@click.argument("dataset", metavar="DATASET", type=click.Path(path_type=Path))
+@click.argument("dataset", metavar="DATASET")
 @host_option
 @engine_profile_option
 @json_option
 @quiet_option
 def validate(
-    dataset: Path, host: str | None, engine: str | None, as_json: bool, quiet: bool
+    dataset: str, host: str | None, engine: str | None, as_json: bool, quiet: bool
 ) -> None:
     """Predict every point of a dataset of measurements, and say how far off.
+
+    DATASET is a file, or the name of a dataset that comes along: `forecache catalog` lists them.
 
     Only points with `role: calibration` are fitted, by a few factors on speed and work; all are
     predicted, and errors are summed up over the others.

@@ -49,13 +49,13 @@ def profile(out: Path | None, as_json: bool, quiet: bool) -> None:
 
 @verb(
     "catalog",
-    short="List hosts, instances and engines, or show one.",
+    short="List hosts, instances, engines, datasets, or show one.",
     example="forecache catalog\nforecache catalog c7g.4xlarge",
 )
 @click.argument("name", metavar="[NAME]", required=False)
 @json_option
 def catalog(name: str | None, as_json: bool) -> None:
-    """List the hosts, instances, engines and load generators that come along, or show one of them.
+    """List the hosts, instances, engines, load generators and datasets, or show one of them.
 
     Every number of an entry is shown with its range and origin.
     """

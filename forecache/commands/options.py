@@ -40,10 +40,11 @@ engine_binary_option = click.option(
 )
 design_option = click.option(
     "--design",
-    type=click.Choice(["quick", "full"]),
+    type=click.Choice(["quick", "full", "auto"]),
     default="quick",
     show_default=True,
-    help="How many points to observe: about one minute, or about four.",
+    help="Which points to observe: a minute’s, nine minutes’, or in a minute those that tell most "
+    "of this engine on this host.",
 )
 scenario_argument = click.argument("scenario", metavar="SCENARIO", type=click.Path(path_type=Path))
 

@@ -77,15 +77,17 @@ def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
 def explain(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     """Show where the CPU time of one request goes, stage by stage and thread by thread.
 
-    With --json also every number behind it, with its range and origin.
+    Then which measurement would narrow the recommendation most, and by how much. With --json also
+    every number behind it, with its range and origin.
     """
     with progress_of(quiet) as progress:
         result = verbs.explain(scenario, seed=seed, progress=progress)
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal import print_subtitle
+    from forecache.reports.terminal import print_measurements, print_subtitle
     from forecache.tables import console, print_explanation
 
     print_subtitle(result, console())
     print_explanation(result)
+    print_measurements(result, console())

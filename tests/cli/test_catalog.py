@@ -31,7 +31,7 @@ def test_an_entry_gives_every_number_an_origin(name: str) -> None:
 
 def test_every_listed_name_is_an_entry() -> None:
     listing = verbs.catalog()
-    for kind in ("hosts", "instances", "engines", "load_generators"):
+    for kind in ("hosts", "instances", "engines", "load_generators", "datasets"):
         for row in listing[kind]:
             assert row["id"] in verbs.catalog(row["id"])["id"]
 
@@ -64,3 +64,26 @@ def test_what_is_printed_is_what_json_holds(
     rows = result["rows"] if arguments else result["hosts"] + result["instances"]
     names = [row["name"] if arguments else row["id"] for row in rows]
     assert [name for name in names if name not in text.split()] == []
+
+
+def test_an_engine_says_where_its_work_was_observed_and_why_it_is_reused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from forecache.models import engine
+
+    known = engine.load_engine("valkey-8.1")
+    observed = {
+        "version": "8.0.1",
+        "build": "valkey 8.0.1, build 1, jemalloc-5.3.0",
+        "host": "here",
+        "date": "2026-11-20",
+        "depth": "clock",
+    }
+    reuse = {"from": "valkey-8.0", "to": "8.1", "reason": "both spend their time alike"}
+    data = known.model_dump(mode="json", exclude_none=True)
+    profile = engine.EngineProfile.model_validate({**data, "observed": observed, "reuse": reuse})
+    monkeypatch.setattr(engine, "list_engines", lambda: [profile])
+    assert cli.main(["catalog", "valkey-8.1"]) == 0
+    printed = capsys.readouterr().out
+    assert "observed: valkey 8.0.1, build 1, jemalloc-5.3.0, on here" in printed
+    assert "reuse: the work of valkey-8.0 for 8.1: both spend their time alike" in printed

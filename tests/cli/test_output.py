@@ -84,7 +84,20 @@ RECOMMENDED = {
         ],
         "bottleneck": "main thread",
         "next_bottleneck": {"name": "network", "at_rps": 900_000.0},
-        "measure_next": "the cost of a line handed from core to core",
+        "measure_next": {
+            "quantity": "throughput at io-threads 4",
+            "margin": 0.30,
+            "model_margin": 0.16,
+            "measurements": [
+                {
+                    "what": "profile graviton3 itself",
+                    "commands": ["forecache profile --out host.yaml"],
+                    "needs_host": True,
+                    "share": 0.5,
+                    "margin": 0.21,
+                },
+            ],
+        },
         "conf": "io-threads 4",
         "benchmark_command": "valkey-benchmark -c 650",
         "slo": None,
@@ -92,6 +105,7 @@ RECOMMENDED = {
         "cost_usd_per_million_requests": None,
     },
 }
+EXPLAINED = {**PREDICTED, "measure_next": RECOMMENDED["recommendation"]["measure_next"]}
 CALIBRATED = {
     "engine": {"id": "valkey", "version": "9.1.2", "depth": "clock"},
     "points": [
@@ -147,6 +161,7 @@ STUDIED = {
         ("simulate", ["x.yaml"], PREDICTED, "saturated"),
         ("recommend", ["x.yaml"], RECOMMENDED, "io-threads 4"),
         ("explain", ["x.yaml"], PREDICTED, "execute"),
+        ("explain", ["x.yaml"], EXPLAINED, "profile graviton3 itself: ±21%"),
         ("validate", ["x.yaml"], VALIDATED, "a dataset"),
         ("study", ["x.yaml"], STUDIED, "Capacity study"),
     ],

@@ -124,8 +124,17 @@ def recommendation() -> Json:
         ],
         "bottleneck": "main thread",
         "next_bottleneck": {"name": "load generator", "at_rps": 1.9e6},
-        "measure_next": "Measure the DRAM latency of the host under load: it causes 61% of the "
-        "interval's width.",
+        "measure_next": {
+            "quantity": "throughput at io-threads 6",
+            "margin": 0.30,
+            "model_margin": 0.16,
+            "measurements": [
+                {"what": "profile graviton4 itself", "commands": ["forecache profile"],
+                 "needs_host": True, "share": 0.6, "margin": 0.21},
+                {"what": "observe valkey 9.1 on any machine", "commands": [],
+                 "needs_host": False, "share": 0.3, "margin": 0.26},
+            ],
+        },
         "conf": "io-threads 6\nio-threads-do-reads yes\nmaxclients 10000\n",
         "benchmark_command": "valkey-benchmark -h 10.0.0.5 -p 6379 -t get,set -c 650 -n 20000000 "
         "-d 512 -r 3000000 --threads 8",
@@ -192,7 +201,8 @@ def local_target() -> Json:
             ],
             "bottleneck": "main thread",
             "next_bottleneck": {"name": "load generator", "at_rps": 196e3},
-            "measure_next": "Repeat the observation with the load generator on another machine.",
+            "measure_next": {"quantity": "throughput at io-threads 1", "margin": 0.1,
+                             "model_margin": 0.1, "measurements": []},
             "conf": "io-threads 1\n",
             "benchmark_command": "valkey-benchmark -p 6379 -t get,set -c 50 -n 2000000 -d 512",
             "slo": None,
@@ -239,6 +249,15 @@ def calibration() -> Json:
             {"name": "cache lines touched per look-up", "value": 3.2, "unit": "lines", "low": 2.5,
              "high": 4.0, "kind": "assumed", "note": "rests on its prior"},
         ],
+        "identifiability": {
+            "directions": {"determined": 10, "total": 18},
+            "words": [
+                "these data can't separate parse_instructions from get_instructions: only their "
+                "sum is known; add instruction counts (observe --profiler callgrind)",
+                "these data say little of wake_scale: it rests on its prior; add the point "
+                "get P1 v16 k1000 c1, which narrows it by 75%",
+            ],
+        },
     }  # fmt: skip
 
 

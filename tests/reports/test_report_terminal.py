@@ -113,6 +113,13 @@ def test_validation_shows_errors_coverage_and_knee() -> None:
     assert "held out" in text
 
 
+def test_a_calibration_says_what_its_data_can_not_tell() -> None:
+    words = " ".join(_printed(_show_calibration).split())
+    assert "What the data can't tell The data determine 10 of 18 independent combinations" in words
+    for sentence in calibration()["identifiability"]["words"]:
+        assert f"- {sentence}" in words
+
+
 def test_brackets_are_text_and_not_markup() -> None:
     made = study()
     made["title"] = "[bold]title[/bold]"

@@ -1,0 +1,47 @@
+"""The figures of the accuracy page, from the committed results.
+
+python -m forecache.reports.accuracy_figures
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from forecache.calibration.accuracy_page import ladder_of
+
+from .figures.cache_misses import cache_misses
+
+_DOTS_PER_PIXEL = 2.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m forecache.reports.accuracy_figures")
+    parser.add_argument("--results", type=Path, default=Path("docs/accuracy"))
+    parser.add_argument("--out", type=Path, default=Path("docs/images"))
+    given = parser.parse_args(arguments)
+    ladders = {}
+    for path in sorted(given.results.glob("live-*.json")):
+        report = json.loads(path.read_text(encoding="utf-8"))
+        ladder = ladder_of(report)
+        if ladder:
+            ladders[f"{report['engine']['name']} {report['engine']['version']}"] = ladder
+    if not ladders:
+        print(f"{given.results}: found no live-*.json with a ladder of keys", file=sys.stderr)
+        return 2
+    figure = cache_misses(ladders)
+    # The same results give the same bytes: no date, no version.
+    figure.savefig(
+        given.out / "cache-misses.png",
+        dpi=figure.dpi * _DOTS_PER_PIXEL,
+        facecolor="white",
+        metadata={"Software": None},
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""What must hold of what the readers of benchmarks, INFO and HdrHistogram return."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+from forecache.calibration.readers.benchmark import BenchmarkResult
+from forecache.calibration.readers.hdr import HdrHistogram, Interval, read_hlog
+from forecache.calibration.readers.hgrm import PercentileTable
+from forecache.calibration.readers.info import Info
+from forecache.calibration.readers.latency_histogram import CommandLatencies
+from forecache.calibration.readers.memtier import CommandResult, MemtierResult, read_memtier
+
+from .results import NUMBER, WrongResult, in_range, key, on_lines, present
+
+
+def check_benchmark(result: object, text: str) -> None:
+    """Titles and numbers stand in the text, line by line; rates and latencies fit together."""
+    assert isinstance(result, list)
+    in_range(result)
+    records: list[list[float]] = []
+    for test in result:
+        assert isinstance(test, BenchmarkResult)
+        if test.test not in text:
+            raise WrongResult(f"{test.test!r} is not in the file")
+        known = present(test.min_ms, test.p50_ms, test.p95_ms, test.p99_ms, test.max_ms)
+        if known != sorted(known):
+            raise WrongResult(f"{known} don't ascend")
+        if test.mean_ms is not None:
+            known.insert(0, test.mean_ms)
+        if test.requests is None or test.duration_s is None:
+            records.append([test.throughput_rps, *known])
+            continue
+        # These name what they are, so their order is free.
+        on_lines([[test.requests, test.duration_s]], text)
+        for setting in present(test.clients, test.payload_bytes, test.threads):
+            on_lines([[setting]], text)
+        records += [
+            present(share.fraction * 100, share.latency_ms, share.count) for share in test.shares
+        ]
+        records += [[test.throughput_rps], known] if known else [[test.throughput_rps]]
+        if abs(test.requests / test.throughput_rps - test.duration_s) > 0.01:
+            raise WrongResult(f"{test.requests} in {test.duration_s} at {test.throughput_rps}")
+    on_lines(records, text)
+
+
+def check_memtier(result: object, text: str) -> None:
+    """Numbers stand in the text, and the commands make up the totals."""
+    assert isinstance(result, MemtierResult)
+    in_range(result)
+    commands = [*result.commands.values(), result.totals]
+    if not text.lstrip().startswith(("{", "[")):
+        on_lines([_shown_by_memtier(command) for command in commands], text)
+    else:
+        # A number in JSON may be written in many ways; its own reader says which there are.
+        known = _numbers_of_json(text)
+        for command in commands:
+            seconds = list(command.requests_by_second.values())
+            wanted = [*_shown_by_memtier(command), command.requests or 0, *seconds]
+            wanted += present(command.min_ms, command.max_ms)
+            missing = {key(number) for number in wanted if number} - known
+            if missing:
+                raise WrongResult(f"{missing} are not in the file")
+            if command.histogram is not None:
+                _check_histogram(command.histogram)
+    parts = sum(command.throughput_rps for command in result.commands.values())
+    if abs(parts - result.totals.throughput_rps) > 0.011 * max(parts, 5):
+        raise WrongResult(f"{parts} together, not {result.totals.throughput_rps}")
+
+
+def _numbers_of_json(text: str) -> set[str]:
+    known: set[str] = set()
+
+    def take(number: str) -> float:
+        known.add(key(float(number)))
+        return 0.0
+
+    json.loads(text, parse_int=take, parse_float=take)
+    return known
+
+
+def _shown_by_memtier(command: CommandResult) -> list[float]:
+    """What both the table and the JSON have of a command."""
+    rates = (command.throughput_rps, command.hits_per_s, command.misses_per_s)
+    numbers = (*rates, command.mean_ms, *command.percentiles_ms.values(), command.kb_per_s)
+    return present(*numbers)
+
+
+def check_info(result: object, text: str) -> None:
+    """Every structured number stands on the line of its field."""
+    assert isinstance(result, Info)
+    in_range(result)
+    lines = {line.partition(":")[0]: line.partition(":")[2] for line in text.split("\n")}
+    wanted: dict[str, list[float]] = {name: [value] for name, value in result.cpu_s.items()}
+    for name, stats in result.commands.items():
+        wanted[f"cmdstat_{name}"] = [stats.calls, stats.total_us]
+    for name, percentiles in result.percentiles_us.items():
+        wanted[f"latency_percentiles_usec_{name}"] = [
+            n for pair in percentiles.items() for n in pair
+        ]
+    for number, keyspace in result.keyspaces.items():
+        wanted[f"db{number}"] = [keyspace.keys, keyspace.expires, keyspace.average_ttl_ms]
+    for name, numbers in wanted.items():
+        if name not in lines:
+            raise WrongResult(f"{name} is not in the file")
+        on_lines([numbers], lines[name])
+    if not set(result.io_threads_active_s) <= set(result.cpu_s.values()):
+        raise WrongResult("active times that are not in the section CPU")
+
+
+def check_latency_histogram(result: object, text: str) -> None:
+    """Names stand in the text, numbers in its order, and the last count is that of the calls."""
+    assert isinstance(result, dict)
+    in_range(result)
+    numbers: list[float] = []
+    for name, command in result.items():
+        assert isinstance(command, CommandLatencies)
+        if name not in text:
+            raise WrongResult(f"{name!r} is not in the file")
+        pairs = list(command.calls_up_to_us.items())
+        if pairs != sorted(pairs) or (pairs[-1][1] if pairs else 0) != command.calls:
+            raise WrongResult(f"{command} contradicts itself")
+        numbers += [command.calls, *(number for pair in pairs for number in pair)]
+    shown = iter(NUMBER.findall(text))
+    if not all(any(float(found) == number for found in shown) for number in numbers):
+        raise WrongResult("numbers that are not in the file, or in another order")
+
+
+def check_hlog(result: object, text: str) -> None:
+    """Times stand on their lines; a checksum seals the histograms, so they are of a sample."""
+    assert isinstance(result, list)
+    for interval in result:
+        assert isinstance(interval, Interval)
+        _check_histogram(interval.histogram)
+        if interval.tag is not None and interval.tag not in text:
+            raise WrongResult(f"{interval.tag!r} is not in the file")
+    in_range(result)
+    on_lines([[interval.start_s, interval.length_s] for interval in result], text)
+
+
+def check_hgrm(result: object, text: str) -> None:
+    """Rows stand on their lines and ascend."""
+    assert isinstance(result, PercentileTable)
+    in_range(result)
+    on_lines([[row.value, row.fraction, row.count] for row in result.rows], text)
+    on_lines([[result.mean]], text)
+    on_lines([[result.count]], text)
+    columns = zip(*((row.value, row.fraction, row.count) for row in result.rows), strict=True)
+    if any(list(column) != sorted(column) for column in columns):
+        raise WrongResult("rows that don't ascend")
+
+
+def _check_histogram(histogram: HdrHistogram) -> None:
+    if histogram not in _known_histograms():
+        raise WrongResult(f"a histogram of no sample: {histogram}")
+
+
+@cache
+def _known_histograms() -> list[HdrHistogram]:
+    samples = Path(__file__).parents[1] / "tests" / "calibration" / "readers" / "samples"
+    known = [interval.histogram for interval in read_hlog(samples / "hdr" / "jhiccup.hlog")]
+    memtier = read_memtier(samples / "memtier" / "version2.json")
+    of_memtier = [command.histogram for command in (*memtier.commands.values(), memtier.totals)]
+    return known + [histogram for histogram in of_memtier if histogram is not None]

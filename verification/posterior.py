@@ -1,0 +1,122 @@
+"""Is what a fit says of its own certainty true?
+
+A fit reports Laplace's approximation: a normal distribution at the best fit. It is held against
+samples of the posterior itself, which assume no shape, and against truths that are known because
+the observations were made from them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from forecache.calibration.candidates import expected_counts
+from forecache.calibration.design import design_points
+from forecache.calibration.fit import POINT_ERROR, engine_with_priors, fit_bundle, prior_errors
+from forecache.calibration.points import Given
+from forecache.calibration.regression import Posterior, Problem, fit
+from forecache.calibration.work_model import WorkModel, work_model
+from forecache.hwprofiles import load_host
+
+from .check import Check, Finding, within_range
+from .ensemble import sample_posterior
+
+SEED = 20_261_120
+STEPS = 3_000
+EXPERIMENTS = 400
+IDENTIFIED = 0.5
+"""Prior weight below which a factor counts as told by the data."""
+
+_Z90 = 1.6448536269514722
+BUNDLES = Path(__file__).parent.parent / "calibration" / "bundles"
+
+# One spans all that is fitted; the other is what a hurried user observes: one small data set.
+WELL = [
+    given
+    for given in design_points("full")
+    if given.role == "fit" and given.arrival == "closed_loop" and not given.think_us
+]
+BADLY = [Given(command="get", pipeline=pipeline) for pipeline in (1, 2, 4, 8, 16, 32, 64, 128)]
+
+
+@dataclass(frozen=True)
+class _Synthetic:
+    """Observations to be made of an engine whose factors are known."""
+
+    name: str
+    model: WorkModel
+    errors: np.ndarray
+
+    def drawn(self, number: int) -> tuple[np.ndarray, Problem]:
+        """Factors drawn from their priors, and what observing them once says."""
+        random = np.random.default_rng([SEED, number])
+        widths = prior_errors()
+        truth = widths * random.standard_normal(len(widths))
+        noise = self.errors * random.standard_normal(len(self.errors))
+        observed = self.model.log_cpu_ns(truth) + noise
+        names = list(self.model.names)
+        return truth, Problem(names, widths, self.model.log_cpu_ns, observed, self.errors)
+
+
+def _synthetic(name: str, points: list[Given]) -> _Synthetic:
+    engine = engine_with_priors("valkey", "9.1")
+    counted = [(given, expected_counts(given)) for given in points]
+    model = work_model(counted, engine, load_host("graviton3-c7g.4xlarge").speed())
+    return _Synthetic(name, model, np.full(len(points), POINT_ERROR))
+
+
+def _both() -> list[_Synthetic]:
+    return [_synthetic("well identified", WELL), _synthetic("badly identified", BADLY)]
+
+
+def _against_samples(name: str, posterior: Posterior) -> list[Finding]:
+    samples = sample_posterior(posterior.problem, start=posterior.logs, seed=SEED, steps=STEPS)
+    told = posterior.prior_weight < IDENTIFIED
+    errors = np.sqrt(np.diag(posterior.covariance))[told]
+    ratios = errors / samples.std(axis=0)[told]
+    shifts = np.abs(posterior.logs[told] - samples.mean(axis=0)[told]) / errors
+    worst = ratios[np.argmax(np.abs(np.log(ratios)))]
+    about = f"{name}, {told.sum()} factors"
+    # Costs are positive and add up: a small one can vanish, and then the tail of its factor, and of
+    # those that make up for it, is longer than a normal one.
+    return [
+        within_range(f"{about}: median error", 1.0, float(np.median(ratios)), 0.85, 1.15),
+        within_range(f"{about}: worst error", 1.0, float(worst), 0.5, 1.5),
+        within_range(f"{about}: median shift", 0.0, float(np.median(shifts)), 0.0, 0.3),
+        within_range(f"{about}: worst shift", 0.0, float(shifts.max()), 0.0, 0.9),
+    ]
+
+
+def of_laplace() -> list[Finding]:
+    """Laplace's standard errors over those of samples, and how far its means lie from theirs.
+
+    For factors that data tell; shifts are in standard errors.
+    """
+    found = []
+    for synthetic in _both():
+        found += _against_samples(synthetic.name, fit(synthetic.drawn(0)[1]))
+    for folder in sorted(BUNDLES.glob("*/")):
+        found += _against_samples(folder.name, fit_bundle(folder).posterior)
+    return found
+
+
+def of_intervals() -> list[Finding]:
+    """How often 90% intervals of factors that data tell hold the truth."""
+    found = []
+    for synthetic in _both():
+        held: list[bool] = []
+        for number in range(EXPERIMENTS):
+            truth, problem = synthetic.drawn(number)
+            posterior = fit(problem)
+            told = posterior.prior_weight < IDENTIFIED
+            errors = np.sqrt(np.diag(posterior.covariance))
+            held += list((np.abs(posterior.logs - truth) <= _Z90 * errors)[told])
+        subject = f"{synthetic.name}, {EXPERIMENTS} data sets: 90% intervals"
+        found.append(within_range(subject, 0.9, float(np.mean(held)), 0.85, 0.95))
+    return found
+
+
+CHECKS = [
+    Check("posterior", "a fit's standard errors against samples of the posterior", of_laplace),
+    Check("posterior-coverage", "90% intervals of fitted factors", of_intervals),
+]

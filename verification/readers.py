@@ -1,0 +1,401 @@
+"""Readers of other tools' files, given damaged ones.
+
+Every input is a sample with one to three damages. A reader must refuse it with an `InputError`, or
+return numbers that stand in it, each on the line it is of. `python -m verification.readers
+[--inputs N] [NAME ...]` shows what fails.
+"""
+
+import argparse
+import dataclasses
+import random
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from forecache.calibration.readers.benchmark import parse_benchmark
+from forecache.calibration.readers.callgrind import CallgrindProfile, parse_callgrind
+from forecache.calibration.readers.hdr import parse_hlog
+from forecache.calibration.readers.hgrm import parse_hgrm
+from forecache.calibration.readers.info import parse_info
+from forecache.calibration.readers.latency_histogram import parse_latency_histogram
+from forecache.calibration.readers.memtier import parse_memtier
+from forecache.calibration.readers.perf_report import EventReport, parse_perf_report
+from forecache.calibration.readers.perf_script import PerfScript, parse_perf_script
+from forecache.calibration.readers.perf_stat import Counter, parse_perf_stat
+from forecache.calibration.readers.vtune import VtuneReport, parse_vtune
+from forecache.sim.errors import InputError
+
+from .benchmark_readers import (
+    check_benchmark,
+    check_hgrm,
+    check_hlog,
+    check_info,
+    check_latency_histogram,
+    check_memtier,
+)
+from .check import Check, Finding, within_range
+from .results import WrongResult, in_range, on_lines, present
+
+SAMPLES = Path(__file__).parents[1] / "tests" / "calibration" / "readers" / "samples"
+INPUTS = 100_000
+_SEED = 20261120
+# Longer samples would only make the damages sparser and the run slower.
+_LONGEST_SAMPLE_BYTES = 3000
+_SHOWN_FAILURES = 5
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What is tested: a function from text to a result, its samples, what must hold of results.
+
+    `check(result, text)` raises `WrongResult`.
+    """
+
+    name: str
+    parse: Callable[[str], object]
+    samples: tuple[Path, ...]
+    check: Callable[[object, str], None] = field(repr=False)
+
+
+@dataclass
+class Outcome:
+    """How damaged inputs ended."""
+
+    accepted: int = 0
+    refused: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+def fuzz(reader: Reader, *, inputs: int, seed: int = _SEED) -> Outcome:
+    """Give a reader damaged samples; the same ones for the same seed.
+
+    The samples themselves come first, and must be accepted.
+    """
+    samples = [path.read_bytes() for path in reader.samples]
+    outcome = Outcome()
+    draw = random.Random(seed)
+    for number in range(inputs):
+        whole = number < len(samples)
+        data = samples[number] if whole else _damaged(samples, draw)
+        try:
+            _read(reader, data)
+        except InputError as error:
+            outcome.refused += 1
+            if whole or not _is_one_sentence(str(error)):
+                outcome.failures.append(f"input {number}: {error!r}")
+        except WrongResult as error:
+            outcome.failures.append(f"input {number}: {error}; from {data!r}")
+        except Exception as error:
+            outcome.failures.append(f"input {number}: {error!r}; from {data!r}")
+        else:
+            outcome.accepted += 1
+    return outcome
+
+
+def _read(reader: Reader, data: bytes) -> object:
+    """What a reader makes of bytes, decoded as `read_text` does it; checked."""
+    try:
+        text = data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise InputError("a file: not UTF-8.") from None
+    result = reader.parse(text)
+    reader.check(result, text)
+    return result
+
+
+def _is_one_sentence(message: str) -> bool:
+    return message.endswith(".") and "\n" not in message and len(message) < 700
+
+
+# Damages
+
+_NUMBERS = (
+    *(b"", b"0", b"-1", b"nan", b"inf", b"1e999", b"1e-999", b"1_0", b"0x10", b"9" * 25, b"1.5"),
+    *(b"9" * 5000, b"-0", b"18446744073709551616", "\u0663".encode(), b"+7", b"1,5"),
+)
+_GARBAGE = (
+    *(b"\x00", b"\xff", b"\xc3", "é\u2028".encode(), b'"', b"\r", b"{", b"}", b"[]", b"(", b")"),
+    *(b"#", b"%", b"<not counted>", b"N/A", b" ", b"\t", b"\n", b"\n\n", b"=", b"null"),
+)
+_SEPARATORS = (b",", b";", b"|", b"\t", b":", b" ", b"^", b".")
+_NUMBER_IN_BYTES = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
+
+
+def _damaged(samples: list[bytes], draw: random.Random) -> bytes:
+    """A sample with one to three damages."""
+    data = draw.choice(samples)
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        data = draw.choice(_DAMAGES)(data, draw)
+    if draw.random() < 0.02:
+        other = draw.choice(samples)
+        data = data[: draw.randrange(len(data) + 1)] + other[draw.randrange(len(other) + 1) :]
+    return data
+
+
+def _flip(data: bytes, draw: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(draw.choice((1, 1, 4)) if data else 0):
+        changed[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    return bytes(changed)
+
+
+def _overwrite(data: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(data) + 1)
+    return data[:at] + bytes([draw.choice(b'0123456789.,;-+ *()[]%:=/"azAZ')]) + data[at + 1 :]
+
+
+def _cut(data: bytes, draw: random.Random) -> bytes:
+    return data[: draw.randrange(len(data) + 1)]
+
+
+def _delete_span(data: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(data) + 1)
+    return data[:at] + data[at + draw.choice((1, 1, 2, 10, 100)) :]
+
+
+def _insert(data: bytes, draw: random.Random) -> bytes:
+    at = draw.randrange(len(data) + 1)
+    return data[:at] + draw.choice(_GARBAGE) + data[at:]
+
+
+def _change_number(data: bytes, draw: random.Random) -> bytes:
+    found = list(_NUMBER_IN_BYTES.finditer(data))
+    if not found:
+        return data
+    start, end = draw.choice(found).span()
+    return data[:start] + draw.choice(_NUMBERS) + data[end:]
+
+
+def _change_separator(data: bytes, draw: random.Random) -> bytes:
+    old, new = draw.choice(_SEPARATORS), draw.choice(_SEPARATORS)
+    if draw.random() < 0.3:
+        return data.replace(old, new)
+    places = [found.start() for found in re.finditer(re.escape(old), data)]
+    if not places:
+        return data
+    at = draw.choice(places)
+    return data[:at] + new + data[at + 1 :]
+
+
+def _lines(data: bytes, draw: random.Random) -> bytes:
+    """Delete, repeat or swap lines."""
+    lines = data.split(b"\n")
+    a, b = draw.randrange(len(lines)), draw.randrange(len(lines))
+    what = draw.randrange(3)
+    if what == 0:
+        del lines[a]
+    elif what == 1:
+        lines.insert(b, lines[a])
+    else:
+        lines[a], lines[b] = lines[b], lines[a]
+    return b"\n".join(lines)
+
+
+_DAMAGES = (
+    *(_flip, _overwrite, _cut, _delete_span, _insert, _change_number, _change_separator, _lines),
+)
+
+
+# What must hold of results
+
+
+def _check_perf_stat(result: object, text: str) -> None:
+    assert isinstance(result, list)
+    records = []
+    for counter in result:
+        assert isinstance(counter, Counter)
+        in_range(dataclasses.replace(counter, metrics=()))
+        if (counter.value is None) == (counter.absent is None):
+            raise WrongResult(f"{counter} has a value and has none")
+        if counter.event not in text.replace('\\"', '"'):
+            raise WrongResult(f"{counter.event!r} is not in the file")
+        variance, share = counter.variance_fraction, counter.running_fraction
+        records.append(
+            present(
+                *(counter.interval_s, counter.value, None if variance is None else variance * 100),
+                *(counter.run_ns, None if share is None else share * 100),
+            )
+        )
+    on_lines(records, text)
+    # A metric stands behind its counter, or on a line of its own.
+    on_lines(([metric.value] for counter in result for metric in counter.metrics), text)
+
+
+def _check_perf_script(result: object, text: str) -> None:
+    assert isinstance(result, PerfScript)
+    in_range(result, signed=frozenset({"pid", "tid"}))
+    samples = [
+        present(sample.pid, sample.tid, sample.cpu, sample.time_s, sample.period)
+        for sample in result.samples
+    ]
+    on_lines(samples, text)
+    lines = iter(text.split("\n"))
+    for sample in result.samples:
+        for frame in sample.frames:
+            wanted = f"{frame.address:x}", frame.symbol or "", frame.dso or ""
+            for line in lines:
+                if all(part in line for part in wanted):
+                    break
+            else:
+                raise WrongResult(f"{frame} is on no line")
+
+
+def _check_perf_report(result: object, text: str) -> None:
+    assert isinstance(result, tuple)
+    in_range(result)
+    for report in result:
+        assert isinstance(report, EventReport)
+    rows = [row for report in result for row in report.rows]
+    records = []
+    for row in rows:
+        shares = present(row.children_fraction, row.overhead_fraction)
+        records.append([share * 100 for share in shares])
+        if row.samples is not None:
+            records[-1].append(row.samples)
+    on_lines(records, text)
+    on_lines([[report.event_count] for report in result], text)
+    on_lines([[round(_unscaled(report.samples), 9)] for report in result], text)
+    for report in result:
+        if sum(row.overhead_fraction for row in report.rows) > 1 + 1e-4 * len(report.rows):
+            raise WrongResult("shares of more than 1 together")
+
+
+def _unscaled(samples: int) -> float:
+    """The number in front of K, M or G."""
+    while samples >= 1000 and samples % 1000 == 0:
+        samples //= 1000
+    return samples
+
+
+def _check_callgrind(result: object, text: str) -> None:
+    assert isinstance(result, CallgrindProfile)
+    in_range(result)
+    events = result.events
+    for event in events:
+        if sum(cost.self[event] for cost in result.functions.values()) != result.totals[event]:
+            raise WrongResult(f"the costs of {event} don't add up to its total")
+    # Part by part, read in another way: what stands behind `totals:`, or else `summary:`.
+    stated = [0] * len(events)
+    for part in re.split(r"^(?=events:)", text, flags=re.MULTILINE)[1:]:
+        found = re.findall(r"^totals: *(.*)", part, re.MULTILINE)
+        found = found or re.findall(r"^summary: *(.*)", part, re.MULTILINE)
+        for index, number in enumerate(found[0].split()):
+            stated[index] += int(number, 0 if number.startswith("0x") else 10)
+    if stated != [result.totals[event] for event in events]:
+        raise WrongResult(f"totals {result.totals} where the file says {stated}")
+    counts = [int(number) for number in re.findall(r"^calls=[ \t]*([0-9]+)", text, re.MULTILINE)]
+    if sum(call.count for call in result.calls) != sum(counts):
+        raise WrongResult("not as many calls as in the file")
+    for call in result.calls:
+        if call.caller not in result.functions or call.callee not in result.functions:
+            raise WrongResult(f"{call} of an unknown function")
+
+
+def _check_vtune(result: object, text: str) -> None:
+    assert isinstance(result, VtuneReport)
+    in_range(result)
+    records = []
+    for row in result.rows:
+        numbers = []
+        for column, number in row.numbers.items():
+            if number is not None:
+                name = row.name if column == "Metric Value" else column
+                is_percent = name.endswith("(%)") or name.startswith("% ")
+                numbers.append(number * 100 if is_percent else _thousands(name, number))
+        records.append(numbers)
+        if result.kind != "summary" and set(row.text) | set(row.numbers) > set(result.columns):
+            raise WrongResult("columns that the first line doesn't name")
+    on_lines(records, text)
+
+
+def _thousands(column: str, number: float) -> float:
+    return number / 1000 if "(K)" in column else number
+
+
+def _samples(folder: str, ending: str = "") -> tuple[Path, ...]:
+    """The samples of a reader that are short enough."""
+    return tuple(
+        path
+        for path in sorted((SAMPLES / folder).iterdir())
+        if path.suffix != ".md"
+        and path.name.endswith(ending)
+        and path.stat().st_size <= _LONGEST_SAMPLE_BYTES
+    )
+
+
+READERS = (
+    Reader(
+        "perf_stat", partial(parse_perf_stat, file="f"), _samples("perf_stat"), _check_perf_stat
+    ),
+    Reader(
+        "perf_script",
+        partial(parse_perf_script, file="f"),
+        _samples("perf_script"),
+        _check_perf_script,
+    ),
+    Reader(
+        "perf_report",
+        partial(parse_perf_report, file="f"),
+        _samples("perf_report"),
+        _check_perf_report,
+    ),
+    Reader(
+        "callgrind", partial(parse_callgrind, file="f"), _samples("callgrind"), _check_callgrind
+    ),
+    Reader("vtune", partial(parse_vtune, file="f"), _samples("vtune"), _check_vtune),
+    Reader("benchmark", partial(parse_benchmark, file="f"), _samples("benchmark"), check_benchmark),
+    Reader("memtier", partial(parse_memtier, file="f"), _samples("memtier"), check_memtier),
+    Reader("info", partial(parse_info, file="f"), _samples("info"), check_info),
+    Reader(
+        "latency_histogram",
+        partial(parse_latency_histogram, file="f"),
+        _samples("latency_histogram"),
+        check_latency_histogram,
+    ),
+    Reader("hlog", partial(parse_hlog, file="f"), _samples("hdr", ".hlog"), check_hlog),
+    Reader("hgrm", partial(parse_hgrm, file="f"), _samples("hdr", ".hgrm"), check_hgrm),
+)
+
+
+def findings(reader: Reader, *, inputs: int) -> list[Finding]:
+    """No failure, and both refused and accepted inputs, without which the rest says nothing."""
+    outcome = fuzz(reader, inputs=inputs)
+    for failure in outcome.failures[:_SHOWN_FAILURES]:
+        print(f"  {failure[:2000]}", file=sys.stderr)
+    return [
+        within_range(f"{reader.name}: failures in {inputs} inputs", 0, len(outcome.failures), 0, 0),
+        within_range(f"{reader.name}: refused", inputs, outcome.refused, 1, inputs),
+        within_range(f"{reader.name}: accepted", inputs, outcome.accepted, 1, inputs),
+    ]
+
+
+CHECKS = [
+    Check(
+        reader.name,
+        f"damaged files of {reader.name}: refused, or no number that isn't in them",
+        partial(findings, reader, inputs=INPUTS),
+    )
+    for reader in READERS
+]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 0 if all readers named, or all there are, hold."""
+    parser = argparse.ArgumentParser(prog="python -m verification.readers", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--inputs", type=int, default=INPUTS, help="damaged inputs per reader")
+    given = parser.parse_args(arguments)
+    passed = True
+    for reader in READERS:
+        if not given.names or reader.name in given.names:
+            for finding in findings(reader, inputs=given.inputs):
+                print(f"{finding.subject}: {finding.found:.0f}", flush=True)
+                passed = passed and finding.passed
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
