@@ -121,6 +121,8 @@ def node_setup(
         interruption_gap_ps=interruption_gap_ps(inputs.speed),
         connection_gap_ps=0,
         offload_handshakes=0,
+        first_owner=0,
+        owners=1,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from forecache.sim.stamped_rings import MASK
 
 from . import layout as at
+from .setup import owners
 
 _ALONG_THE_WAY = (at.SENT, at.ARRIVED, at.READ, at.EXECUTED, at.WRITTEN, at.RETURNED, at.RECEIVED)
 _NAMES = ("sent", "arrived", "read", "executed", "written", "returned", "received")
@@ -36,7 +37,7 @@ def check_conservation(node: at.Node) -> None:
             _fail(f"client {wrong[0]} has more commands {names[0]} than {names[1]}")
     setup = node.setup
     # What a generator thread has composed but not yet sent; -1 and 0 are no client.
-    requests = _commands_on(node, [at.REQUEST_WIRE])
+    requests = _commands_on(node, [at.thread_at(n) + at.REQUEST_WIRE for n in owners(setup)])
     for generator in range(setup.generators):
         agent = setup.io_threads + generator
         client = node.thread(agent, at.CLIENT)

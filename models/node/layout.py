@@ -24,7 +24,7 @@ from forecache.sim.stamped_rings import (
     values,
 )
 
-from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes
+from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
 
 # fmt: off
 (
@@ -41,16 +41,16 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes
     SPIN_PS, IGNITE_PERIOD_PS, GROW_PERIOD_PS, SHRINK_AFTER_PS, INITIAL_ACTIVE,
     OUTSTANDING_LIMIT, WARMUP_PS, END_PS, SERIES_PS, SEED, REPLICATION, READ_LIMIT_BYTES,
     WRITE_LIMIT_BYTES, SEGMENT_BYTES, INTERRUPTION_GAP_PS, BACKLOG_LIMIT, GENERATOR_SPINS,
-    CONNECTION_GAP_PS, OFFLOAD_HANDSHAKES,
-) = range(31, 62)
+    CONNECTION_GAP_PS, OFFLOAD_HANDSHAKES, FIRST_OWNER, OWNERS,
+) = range(31, 64)
 
 # Offsets of what has no fixed size, and sizes.
 (
-    CLIENT_ROWS, PREFETCH, WATCHED_SOCKETS, PENDING_WRITES, BATCH, SOURCE_INDEX, SERIES,
-    SERIES_ENTRIES, LOG, LOG_ENTRIES, OUTSTANDING_MASK, LOOKAHEAD_PS, SOURCES_DIGEST,
+    CLIENT_ROWS, PREFETCH, PENDING_WRITES, BATCH, SOURCE_INDEX, SERIES, SERIES_ENTRIES, LOG,
+    LOG_ENTRIES, OUTSTANDING_MASK, LOOKAHEAD_PS, SOURCES_DIGEST,
     FREES,  # 1: some commands leave something that I/O threads free
     WRITE_WAITS,  # 1: writers wait for some values
-) = range(62, 77)
+) = range(64, 78)
 
 # Counters of the measured window. All but the two around them start again when it begins.
 (
@@ -58,15 +58,14 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes
     PREFETCHED_KEYS, INLINE_READS, INLINE_WRITES, REFUSED_JOBS, ACTIVATIONS, GENERATOR_POLLS,
     ARRIVALS, OVERFLOWS, WIRE_BYTES_OUT, WIRE_BYTES_IN, FREED_VALUES,
     INLINE_FREES, HANDSHAKES, INLINE_HANDSHAKES, ACTIVE_THREAD_PS,
-) = range(77, 100)
+) = range(78, 101)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
 
 # State of the network and of the policy.
 (
     UNTIL_PS,  # where events stop for the window to begin or to end
     ACTIVE_THREADS, ACTIVE_SINCE_PS, POLL_STATE, READS_IN_FLIGHT, WRITES_IN_FLIGHT, NIC_IN_FREE_PS,
-    NIC_OUT_FREE_PS, WATCHED_COUNT,
-    FIRED_COUNT,  # the first so many watched sockets are what the last poll reported
+    NIC_OUT_FREE_PS,
     PRODUCTIVE, TURN_STARTED_PS, SAMPLES, SAMPLE_SUM, NEXT_SAMPLE_PS, CHANGED_PS, MAIN_ACTIVE_PS,
     SAMPLED_ACTIVE_PS, LOGGED, PENDING_WRITE_COUNT, NEXT_PRIVATE,
     ENTRY_FROM_PS, ENTRY,  # the series entry of the last completion: where it begins and lies
@@ -74,10 +73,10 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
     CONNECTION,  # number of the next new connection
     ACCEPTED_CONNECTIONS,
     CONNECTION_DUE_PS,  # when it arrives
-) = range(100, 127)
+) = range(101, 126)
 
 # Rings (see `forecache.sim.stamped_rings`).
-REQUEST_WIRE, SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(127, 147, RING_WORDS)
+SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(126, 142, RING_WORDS)
 HEADER_WORDS = 152
 
 # Tables of a fixed size.
@@ -125,8 +124,12 @@ THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
     INTERRUPTION,  # number of its next interruption by the host
     INTERRUPTED_PS,  # when that begins
     INTERRUPTION_PS,  # how long it lasts
-) = range(32, 35)
-THREAD_WORDS = 40
+    WATCHED_SOCKETS,  # offset of the sockets in its list of ready ones
+    WATCHED_COUNT,
+    FIRED_COUNT,  # the first so many watched sockets are what the last poll reported
+) = range(32, 38)
+REQUEST_WIRE = 40  # ring: what is on its way to the clients whose sockets it watches
+THREAD_WORDS = 48
 
 # Fields of a client's row: mostly counts of commands along their way.
 (
@@ -140,7 +143,7 @@ THREAD_WORDS = 40
     PARTIAL_BYTES,  # of the next command, already read
     WRITE_UPTO,  # replies covered by the write under way
     WRITE_BYTES,  # their bytes
-    GENERATOR,  # agent number of its generator thread
+    ENDS,  # agent numbers of its generator thread and, above `OWNER_SHIFT`, of its owner
     SLOTS,  # offset of its commands
     SENT,  # by the client
     RETURNED,  # replies in the client's socket
@@ -149,6 +152,10 @@ THREAD_WORDS = 40
 ) = range(16)
 CLIENT_SHIFT = 4
 CLIENT_WORDS = 1 << CLIENT_SHIFT
+
+# A client's owner is the server thread that watches its socket.
+OWNER_SHIFT = 32
+GENERATOR_MASK = (1 << OWNER_SHIFT) - 1
 
 # What is kept of each command on its way.
 MARK, DUE_PS = range(2)
@@ -254,12 +261,15 @@ def _rings(setup: NodeSetup, outstanding: int) -> list[tuple[int, int, int]]:
     each_client = setup.clients + 1
     per_generator = -(-setup.clients // setup.generators)
     rings = [
-        (REQUEST_WIRE, setup.clients * outstanding, STAMPED_WORDS),
         (SHARED_JOBS, setup.job_capacity, STAMPED_WORDS),
         (DONE_READS, each_client, 1),
         (DONE_WRITES, each_client, 1),
         (RESPONSES, 2 * each_client, 1),
     ]
+    each_owner = -(-setup.clients // setup.owners)
+    for thread in owners(setup):
+        row = thread_at(thread)
+        rings.append((row + REQUEST_WIRE, each_owner * outstanding, STAMPED_WORDS))
     for thread in range(1, setup.io_threads):
         rings.append((thread_at(thread) + QUEUE, setup.job_capacity, STAMPED_WORDS))
     for generator in range(setup.generators):
@@ -320,13 +330,14 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     blocks = {
         CLIENT_ROWS: setup.clients * CLIENT_WORDS,
         PREFETCH: len(times.prefetch_by_keys_ps),
-        WATCHED_SOCKETS: setup.clients,
         PENDING_WRITES: setup.clients,
         BATCH: setup.clients,
         SOURCE_INDEX: n_sources(setup),
         SERIES: 2 * (entries + 1),  # one more for what completes after the end
         LOG: 3 * log_completions,
     }
+    for thread in owners(setup):
+        blocks[thread_at(thread) + WATCHED_SOCKETS] = -(-setup.clients // setup.owners)
     end = thread_at(setup.io_threads + setup.generators)
     rings_words = sum(entry_words(slots, words) for _, slots, words in rings)
     size = end + sum(blocks.values()) + slots_words + codes * QUANTILES + rings_words
@@ -358,6 +369,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     calendar = new_calendar(setup.io_threads + setup.generators + n_sources(setup))
     node = Node(memory, LatencyHistogram().counts, calendar, setup)
     numbers = np.arange(setup.clients)
-    node.clients()[:, GENERATOR] = setup.io_threads + numbers % setup.generators
+    generators = setup.io_threads + numbers % setup.generators
+    node.clients()[:, ENDS] = generators | owner_of(setup, numbers) << OWNER_SHIFT
     node.clients()[:, SLOTS] = slots + numbers * outstanding * SLOT_WORDS
     return node

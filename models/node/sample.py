@@ -104,6 +104,8 @@ def sample_setup(**changes: Any) -> NodeSetup:
         generator_spins=0,
         connection_gap_ps=0,
         offload_handshakes=0,
+        first_owner=0,
+        owners=1,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

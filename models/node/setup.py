@@ -4,9 +4,11 @@ Both executions read the same two records. Durations are whole picoseconds, so t
 the same times to the last digit.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+
+T = TypeVar("T", int, np.ndarray)
 
 QUANTILES = 256
 """Rows of an inverse distribution function: stall times, jitter and interruptions are drawn from
@@ -165,3 +167,22 @@ class NodeSetup(NamedTuple):
     """From one new connection to the next (Poisson); 0: there are none."""
     offload_handshakes: int
     """1: I/O threads do the TLS handshakes of new connections; 0: the main thread."""
+    first_owner: int
+    """The first of the threads that watch sockets."""
+    owners: int
+    """So many threads, each with an epoll of its own, watch the sockets of their clients; with
+    `first_owner` 0 and one of them, the main thread's epoll watches all."""
+
+
+def owners(setup: NodeSetup) -> range:
+    """Agent numbers of the threads that watch sockets."""
+    return range(setup.first_owner, setup.first_owner + setup.owners)
+
+
+def owner_of(setup: NodeSetup, client: T) -> T:
+    """Agent number of the thread that watches a client's socket.
+
+    Clients connect in the order of their numbers, and each goes to the thread with the fewest: to
+    one after the other.
+    """
+    return setup.first_owner + client % setup.owners

@@ -125,6 +125,7 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         raise ValueError("interruptions that last as long as the gaps between them leave no time")
     if setup.io_threads == 1:
         policy = "single_thread"
+        setup = setup._replace(first_owner=0, owners=1)
     agents = setup.io_threads + setup.generators + at.n_sources(setup)
     if setup.end_ps >= horizon_ps(agents):
         raise ValueError(f"{setup.end_ps} ps are more than {agents} agents can be simulated for")

@@ -54,14 +54,18 @@ def test_nothing_overlaps() -> None:
     header = [
         *range(at.WRITE_WAITS + 1),
         *range(at.FIRST_COUNTER, at.CONNECTION_DUE_PS + 1),
-        *range(at.REQUEST_WIRE, at.RESPONSES + RING_WORDS),
+        *range(at.SHARED_JOBS, at.RESPONSES + RING_WORDS),
     ]
     assert len(set(header)) == len(header)
     assert max(header) < at.HEADER_WORDS
     thread = [
         *range(at.PHASE, at.BUSY_UNTIL_PS + 1),
-        *(ring + word for ring in (at.QUEUE, at.READY_CLIENTS, at.TASKS) for word in range(4)),
-        *range(at.TASKS_LEFT, at.INTERRUPTION_PS + 1),
+        *(
+            ring + word
+            for ring in (at.QUEUE, at.READY_CLIENTS, at.TASKS, at.IDLE_CLIENTS, at.REQUEST_WIRE)
+            for word in range(4)
+        ),
+        *range(at.TASKS_LEFT, at.FIRED_COUNT + 1),
     ]
     assert len(set(thread)) == len(thread)
     assert max(thread) < at.THREAD_WORDS
@@ -69,7 +73,9 @@ def test_nothing_overlaps() -> None:
 
 
 def test_rings_and_rows_lie_apart() -> None:
-    setup = sample_setup(io_threads=3, clients=10, generators=3, pipeline=4, end_ps=10**10)
+    setup = sample_setup(
+        io_threads=3, clients=10, generators=3, pipeline=4, end_ps=10**10, first_owner=1, owners=2
+    )
     node = at.new_node(sample_times(), setup)
     memory = node.memory
     taken = np.zeros(len(memory), int)
@@ -77,7 +83,8 @@ def test_rings_and_rows_lie_apart() -> None:
     for offset, words in (
         (at.CLIENT_ROWS, 10 * at.CLIENT_WORDS),
         (at.PREFETCH, 17),
-        *((offset, 10) for offset in (at.WATCHED_SOCKETS, at.PENDING_WRITES, at.BATCH)),
+        *((offset, 10) for offset in (at.PENDING_WRITES, at.BATCH)),
+        *((at.thread_at(number) + at.WATCHED_SOCKETS, 5) for number in (1, 2)),
         (at.SERIES, 2 * (10 + 1)),
     ):
         taken[memory[offset] : memory[offset] + words] += 1
@@ -88,7 +95,8 @@ def test_rings_and_rows_lie_apart() -> None:
         taken[stalls : stalls + QUANTILES] += 1
     threads = [at.thread_at(number) for number in range(6)]
     rings = [
-        *((ring, 2) for ring in (at.REQUEST_WIRE, at.SHARED_JOBS)),
+        (at.SHARED_JOBS, 2),
+        *((row + at.REQUEST_WIRE, 2) for row in threads[1:3]),
         *((ring, 1) for ring in (at.DONE_READS, at.DONE_WRITES, at.RESPONSES)),
         *((row + at.QUEUE, 2) for row in threads[1:]),
         *((row + at.TASKS, 2) for row in threads[3:]),

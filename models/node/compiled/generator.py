@@ -25,7 +25,9 @@ from .sockets import (
     account_work,
     copying,
     deliver_request,
+    generator_of,
     number_of,
+    owner_of,
     reply_bytes,
     slot_of,
     thread_row,
@@ -103,11 +105,11 @@ def complete(m, histogram, client, index, done_ps):
 
 
 @inlined
-def sending_ps(m, commands, size_bytes):
+def sending_ps(m, client, commands, size_bytes):
     """Duration of one send of the generator."""
     duration = m[at.GENERATOR_SEND_PS] + commands * m[at.GENERATOR_REQUEST_PS]
     duration += copying(m, size_bytes)
-    if m[at.SAME_HOST] and m[thread_row(0) + at.ASLEEP]:
+    if m[at.SAME_HOST] and m[thread_row(owner_of(m, client)) + at.ASLEEP]:
         duration += m[at.WAKE_SEND_PS]
     return duration
 
@@ -157,7 +159,7 @@ def take_replies(m, histogram, me, now):
             size_bytes = compose(m, client, commands, done_ps)
             m[me + at.COUNT] = commands
             m[me + at.AMOUNT] = size_bytes
-            ends_ps = step_end(m, me, done_ps, sending_ps(m, commands, size_bytes))
+            ends_ps = step_end(m, me, done_ps, sending_ps(m, client, commands, size_bytes))
     return account_work(m, me, now, ends_ps)
 
 
@@ -174,7 +176,7 @@ def take_task(m, me, now):
     m[me + at.CLIENT] = client
     m[me + at.COUNT] = commands
     m[me + at.AMOUNT] = size_bytes
-    return work(m, me, now, sending_ps(m, commands, size_bytes))
+    return work(m, me, now, sending_ps(m, client, commands, size_bytes))
 
 
 @inlined
@@ -291,7 +293,7 @@ def source_step(m, calendar, agent, now):
         m[at.ARRIVALS] += 1
     else:
         client = m[at.CLIENT_ROWS] + (source << at.CLIENT_SHIFT)
-        generator = m[client + at.GENERATOR]
+        generator = generator_of(m, client)
         following = INFINITY_PS
     thread = thread_row(generator)
     taken_early = 1 if now < m[thread + at.TAKEN_PS] else 0
@@ -325,7 +327,7 @@ def start(m, calendar):
     for number in range(m[at.CLIENTS]):
         client = m[at.CLIENT_ROWS] + (number << at.CLIENT_SHIFT)
         m[client + at.NEXT_MARK] = draw_mark(m, number, 0)
-        thread = thread_row(m[client + at.GENERATOR])
+        thread = thread_row(generator_of(m, client))
         if m[at.OPEN_LOOP]:
             put(m, thread + at.IDLE_CLIENTS, client)
         else:

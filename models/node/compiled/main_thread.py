@@ -1,7 +1,6 @@
 """Steps of a main thread that works with I/O threads, and their jobs, shared by the policies."""
 
-from forecache.sim.calendar import INFINITY_PS
-from forecache.sim.stamped_rings import first_stamp, length, take
+from forecache.sim.stamped_rings import take
 
 from .. import layout as at
 from .connections import take_connections
@@ -16,6 +15,7 @@ from .sockets import (
     poll_sockets,
     polling,
     read_socket,
+    sleep_in_epoll,
     thread_row,
     values_to_free,
 )
@@ -145,7 +145,7 @@ def begin_job(m, job):
 @inlined
 def begin_poll_job(m, now):
     """An I/O thread starts the poll job; returns its duration in ps."""
-    return m[at.POP_PS] + polling(m, poll_sockets(m, now))
+    return m[at.POP_PS] + polling(m, poll_sockets(m, thread_row(0), now))
 
 
 @inlined
@@ -162,21 +162,18 @@ def poll_step(m, now):
     m[me + at.COUNT] = 0
     if m[at.POLL_STATE] == at.COMPLETED:
         m[at.POLL_STATE] = at.IDLE
-        m[me + at.COUNT] = m[at.FIRED_COUNT]
+        m[me + at.COUNT] = m[me + at.FIRED_COUNT]
         return -1
     if m[at.POLL_STATE] == at.PENDING:
         return -1
-    found = poll_sockets(m, now)
+    found = poll_sockets(m, me, now)
     if found == 0 and m[at.READS_IN_FLIGHT] + m[at.WRITES_IN_FLIGHT] == 0:
         if phase != DOZING:
             m[me + at.PHASE] = DOZING
             return step_end(m, me, now, m[at.DOZE_PS])
         end_turn(m, now)
         m[me + at.PHASE] = WAKING
-        if length(m, at.REQUEST_WIRE) > 0:
-            return first_stamp(m, at.REQUEST_WIRE) + m[at.WAKE_LATENCY_PS]
-        m[me + at.ASLEEP] = 1
-        return INFINITY_PS
+        return sleep_in_epoll(m, me)
     duration = polling(m, found)
     if phase == WAKING:
         # What came before the sleep is accounted for; the call that slept returns the events.

@@ -2,9 +2,8 @@
 
 from numba import njit
 
-from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, time_of
+from forecache.sim.calendar import advance, agent_of, peek, time_of
 from forecache.sim.pointer import pointer
-from forecache.sim.stamped_rings import first_stamp, length
 
 from .. import layout as at
 from .connections import accept_alone
@@ -18,6 +17,7 @@ from .sockets import (
     poll_sockets,
     polling,
     read_socket,
+    sleep_in_epoll,
     thread_row,
     work,
 )
@@ -85,16 +85,13 @@ def main_step(m, calendar, now):
         m[me + at.PHASE] = TURNING
         m[at.LOOPS] += 1
         return work(m, me, now, m[at.LOOP_PS])
-    found = poll_sockets(m, now)
+    found = poll_sockets(m, me, now)
     if found == 0:
         if phase != DOZING:
             m[me + at.PHASE] = DOZING
             return work(m, me, now, m[at.DOZE_PS])
         m[me + at.PHASE] = WAKING
-        if length(m, at.REQUEST_WIRE) > 0:
-            return first_stamp(m, at.REQUEST_WIRE) + m[at.WAKE_LATENCY_PS]
-        m[me + at.ASLEEP] = 1
-        return INFINITY_PS
+        return sleep_in_epoll(m, me)
     m[me + at.PHASE] = READING
     m[me + at.CLIENT] = NOTHING
     m[me + at.COUNT] = found

@@ -3,8 +3,8 @@
 A client is known by the offset of its row.
 """
 
-from forecache.sim.calendar import schedule
-from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, push
+from forecache.sim.calendar import INFINITY_PS, schedule
+from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, first_stamp, length, push
 
 from .. import layout as at
 from ..setup import BIG_ARGUMENT_BYTES, JITTER_ONE
@@ -24,6 +24,18 @@ def thread_row(agent):
 def number_of(m, client):
     """A client's number."""
     return (client - m[at.CLIENT_ROWS]) >> at.CLIENT_SHIFT
+
+
+@inlined
+def generator_of(m, client):
+    """Agent number of a client's generator thread."""
+    return m[client + at.ENDS] & at.GENERATOR_MASK
+
+
+@inlined
+def owner_of(m, client):
+    """Agent number of the server thread that watches a client's socket."""
+    return m[client + at.ENDS] >> at.OWNER_SHIFT
 
 
 @inlined
@@ -72,28 +84,30 @@ def copying(m, size_bytes):
 
 @inlined
 def deliver_request(m, calendar, client, commands, size_bytes, now):
-    """Put a client's commands on the wire; wakes the main thread if it sleeps in epoll_wait."""
+    """Put a client's commands on the wire; wakes the client's owner if it sleeps in epoll_wait."""
     stamp = now
     if not m[at.SAME_HOST]:
         leaves = max(now, m[at.NIC_IN_FREE_PS]) + ((size_bytes * m[at.WIRE_PS_PER_KIB]) >> 10)
         m[at.NIC_IN_FREE_PS] = leaves
         stamp = leaves + m[at.ONE_WAY_PS]
     m[at.WIRE_BYTES_IN] += size_bytes
-    push(m, at.REQUEST_WIRE, stamp, (client << at.COUNT_BITS) | commands)
-    main = thread_row(0)
-    if m[main + at.ASLEEP]:
-        m[main + at.ASLEEP] = 0
-        schedule(calendar, 0, stamp + m[at.WAKE_LATENCY_PS])
+    owner = owner_of(m, client)
+    thread = thread_row(owner)
+    push(m, thread + at.REQUEST_WIRE, stamp, (client << at.COUNT_BITS) | commands)
+    if m[thread + at.ASLEEP]:
+        m[thread + at.ASLEEP] = 0
+        schedule(calendar, owner, stamp + m[at.WAKE_LATENCY_PS])
 
 
 @inlined
-def receive_requests(m, now):
-    """Move what has arrived by now from the wire into the sockets."""
-    sockets = m[at.WATCHED_SOCKETS]
-    watched = m[at.WATCHED_COUNT]
-    popped, pushed = m[at.REQUEST_WIRE + POPPED], m[at.REQUEST_WIRE + PUSHED]
+def receive_requests(m, thread, now):
+    """Move what has arrived by now from a thread's (by its row) wire into its sockets."""
+    sockets = m[thread + at.WATCHED_SOCKETS]
+    watched = m[thread + at.WATCHED_COUNT]
+    wire = thread + at.REQUEST_WIRE
+    popped, pushed = m[wire + POPPED], m[wire + PUSHED]
     while popped < pushed:
-        entry = entry_of(m, at.REQUEST_WIRE, popped)
+        entry = entry_of(m, wire, popped)
         if m[entry] > now:
             break
         popped += 1
@@ -104,20 +118,22 @@ def receive_requests(m, now):
             m[client + at.WATCHED] = 1
             m[sockets + watched] = client
             watched += 1
-    m[at.REQUEST_WIRE + POPPED] = popped
-    m[at.WATCHED_COUNT] = watched
+    m[wire + POPPED] = popped
+    m[thread + at.WATCHED_COUNT] = watched
 
 
 @inlined
-def poll_sockets(m, now):
-    """One epoll_wait: the first of `WATCHED_SOCKETS` become those that hold data; how many?
+def poll_sockets(m, thread, now):
+    """One epoll_wait on a thread's (by its row) sockets: how many hold data?
+
+    They become the first of its `WATCHED_SOCKETS`.
 
     As in the kernel, a socket reported once stays on the ready list until a later call finds it
     empty (level-triggered epoll).
     """
-    receive_requests(m, now)
-    sockets = m[at.WATCHED_SOCKETS]
-    watched = m[at.WATCHED_COUNT]
+    receive_requests(m, thread, now)
+    sockets = m[thread + at.WATCHED_SOCKETS]
+    watched = m[thread + at.WATCHED_COUNT]
     found = 0
     position = 0
     while position < watched:
@@ -128,10 +144,23 @@ def poll_sockets(m, now):
             found += 1
         else:
             m[client + at.WATCHED] = 0
-    m[at.WATCHED_COUNT] = found
-    m[at.FIRED_COUNT] = found
+    m[thread + at.WATCHED_COUNT] = found
+    m[thread + at.FIRED_COUNT] = found
     m[at.POLLS] += 1
     return found
+
+
+@inlined
+def sleep_in_epoll(m, thread):
+    """A thread (by its row) without events sleeps; returns when it goes on.
+
+    What is on its wire wakes it, or else a sender does.
+    """
+    wire = thread + at.REQUEST_WIRE
+    if length(m, wire) > 0:
+        return first_stamp(m, wire) + m[at.WAKE_LATENCY_PS]
+    m[thread + at.ASLEEP] = 1
+    return INFINITY_PS
 
 
 @inlined
@@ -142,10 +171,10 @@ def polling(m, found):
 
 @inlined
 def next_event(m, thread):
-    """The next client the last poll reported; `COUNT` says how many are left."""
+    """The next client that the last poll of a thread's sockets reported; `COUNT` are left."""
     left = m[thread + at.COUNT]
     m[thread + at.COUNT] = left - 1
-    return m[m[at.WATCHED_SOCKETS] + m[at.FIRED_COUNT] - left]
+    return m[m[thread + at.WATCHED_SOCKETS] + m[thread + at.FIRED_COUNT] - left]
 
 
 @inlined
@@ -283,7 +312,7 @@ def begin_write(m, client):
     duration = jittered(m, duration, mark_of(m, client, written) >> at.WRITE_DRAW)
     if unlikely(m[at.WRITE_WAITS]):
         duration += write_waits(m, client, written, executed)
-    asleep = m[thread_row(m[client + at.GENERATOR]) + at.ASLEEP]
+    asleep = m[thread_row(generator_of(m, client)) + at.ASLEEP]
     if m[at.SAME_HOST] and asleep and not m[at.GENERATOR_SPINS]:
         duration += m[at.WAKE_SEND_PS]
         m[at.PAID_WAKES] += 1
@@ -304,7 +333,7 @@ def end_write(m, calendar, client, now):
     upto = m[client + at.WRITE_UPTO]
     commands = upto - m[client + at.WRITTEN]
     m[client + at.WRITTEN] = upto
-    generator = m[client + at.GENERATOR]
+    generator = generator_of(m, client)
     thread = thread_row(generator)
     push(m, thread + at.QUEUE, stamp, (client << at.COUNT_BITS) | commands)
     if m[thread + at.ASLEEP]:

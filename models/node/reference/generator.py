@@ -90,7 +90,7 @@ def handle_replies(
     times, setup = node.times, node.setup
     thread = node.threads[number].agent
     replies = range(client.received, client.returned)
-    main_sleeps = node.nobody_woke(node.main)
+    owner_sleeps = node.owner_sleeps(client)
     duration = times.generator_recv_ps + len(replies) * times.generator_reply_ps
     duration += node.copying(node.reply_bytes(client, replies.start, replies.stop))
     client.ready = False
@@ -107,7 +107,7 @@ def handle_replies(
         sources[client.number].wake(node.now + setup.think_ps)
         return
     size_bytes = node.compose(client, setup.pipeline, node.now)
-    duration = sending(node, setup.pipeline, size_bytes, main_sleeps)
+    duration = sending(node, setup.pipeline, size_bytes, owner_sleeps)
     yield thread.hold(node.work(number, duration))
     node.deliver_request(client, setup.pipeline, size_bytes)
 
@@ -126,18 +126,18 @@ def send_task(node: ReferenceNode, number: int, due_ps: int, client: Client | No
     if client is None:
         client = node.idle[number - setup.io_threads].popleft()
         commands = 1
-    main_sleeps = node.nobody_woke(node.main)
+    owner_sleeps = node.owner_sleeps(client)
     size_bytes = node.compose(client, commands, due_ps)
-    yield thread.hold(node.work(number, sending(node, commands, size_bytes, main_sleeps)))
+    yield thread.hold(node.work(number, sending(node, commands, size_bytes, owner_sleeps)))
     node.deliver_request(client, commands, size_bytes)
 
 
-def sending(node: ReferenceNode, commands: int, size_bytes: int, main_sleeps: bool) -> int:
-    """Duration of one send; on the same host it wakes the server's main thread itself."""
+def sending(node: ReferenceNode, commands: int, size_bytes: int, owner_sleeps: bool) -> int:
+    """Duration of one send; on the same host it wakes the client's owner itself."""
     times = node.times
     duration = times.generator_send_ps + commands * times.generator_request_ps
     duration += node.copying(size_bytes)
-    if node.setup.same_host and main_sleeps:
+    if node.setup.same_host and owner_sleeps:
         duration += times.wake_send_ps
     return duration
 

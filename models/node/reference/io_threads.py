@@ -177,10 +177,7 @@ class IoThreads:
             if self.fired:
                 break
             self.turns.end()
-            if node.request_wire:
-                yield node.main.hold_until(node.request_wire[0][0] + times.wake_latency_ps)
-            else:
-                yield node.main.sleep()
+            yield node.sleep_in_epoll()
             self.fired = node.poll()
             if self.fired:
                 # What came before the sleep is accounted for.

@@ -22,6 +22,7 @@ from ..setup import (
     QUANTILES,
     NodeSetup,
     NodeTimes,
+    owner_of,
 )
 
 REQUEST_DRAWS = 1
@@ -87,7 +88,9 @@ class ReferenceNode:
         self.clients = [Client(number) for number in range(setup.clients)]
         threads = setup.io_threads + setup.generators
         self.threads = [self.new_thread(number) for number in range(threads)]
-        self.request_wire: deque[tuple[int, Client, int]] = deque()
+        self.request_wires: list[deque[tuple[int, Client, int]]] = [
+            deque() for _ in range(setup.io_threads)
+        ]
         self.reply_wires: list[deque[tuple[int, Client, int]]] = [
             deque() for _ in range(setup.generators)
         ]
@@ -98,7 +101,7 @@ class ReferenceNode:
             deque(self.clients[number :: setup.generators] if setup.open_loop else ())
             for number in range(setup.generators)
         ]
-        self.watched: deque[Client] = deque()
+        self.watched: list[deque[Client]] = [deque() for _ in range(setup.io_threads)]
         self.counters: Counter[str] = Counter()
         self.active_thread_ps = 0
         self.latency = LatencyHistogram()
@@ -250,7 +253,7 @@ class ReferenceNode:
         return size_bytes
 
     def deliver_request(self, client: Client, commands: int, size_bytes: int) -> None:
-        """Put commands on the wire; wakes the main thread if it sleeps in epoll_wait."""
+        """Put commands on the wire; wakes the client's owner if it sleeps in epoll_wait."""
         stamp = self.now
         if not self.setup.same_host:
             leaves = max(self.now, self.nic_in_free_ps)
@@ -258,33 +261,47 @@ class ReferenceNode:
             self.nic_in_free_ps = leaves
             stamp = leaves + self.times.one_way_ps
         self.count("wire_bytes_in", size_bytes)
-        self.request_wire.append((stamp, client, commands))
-        if self.nobody_woke(self.main):
-            self.main.wake(stamp + self.times.wake_latency_ps)
+        owner = owner_of(self.setup, client.number)
+        self.request_wires[owner].append((stamp, client, commands))
+        agent = self.threads[owner].agent
+        if self.nobody_woke(agent):
+            agent.wake(stamp + self.times.wake_latency_ps)
+
+    def owner_sleeps(self, client: Client) -> bool:
+        """Whether a send to the client's socket has to wake the thread that watches it."""
+        return self.nobody_woke(self.threads[owner_of(self.setup, client.number)].agent)
 
     @staticmethod
     def nobody_woke(agent: Agent) -> bool:
         """Whether a thread sleeps and no wake-up is on its way."""
         return agent.asleep and agent.wake_ps is None
 
-    def poll(self) -> list[Client]:
-        """One epoll_wait: the clients whose socket holds data now (level-triggered)."""
-        while self.request_wire and self.request_wire[0][0] <= self.now:
-            _, client, commands = self.request_wire.popleft()
+    def poll(self, thread: int = 0) -> list[Client]:
+        """One epoll_wait on a thread's sockets: those that hold data now (level-triggered)."""
+        wire, watched = self.request_wires[thread], self.watched[thread]
+        while wire and wire[0][0] <= self.now:
+            _, client, commands = wire.popleft()
             client.arrived += commands
             if not client.watched:
                 client.watched = True
-                self.watched.append(client)
+                watched.append(client)
         found = []
-        for _ in range(len(self.watched)):
-            client = self.watched.popleft()
+        for _ in range(len(watched)):
+            client = watched.popleft()
             if client.read < client.arrived:
-                self.watched.append(client)
+                watched.append(client)
                 found.append(client)
             else:
                 client.watched = False
         self.count("polls")
         return found
+
+    def sleep_in_epoll(self, thread: int = 0) -> Event:
+        """A thread without events sleeps until what is on its wire, or a sender, wakes it."""
+        wire, agent = self.request_wires[thread], self.threads[thread].agent
+        if wire:
+            return agent.hold_until(wire[0][0] + self.times.wake_latency_ps)
+        return agent.sleep()
 
     def deliver_reply(self, client: Client) -> None:
         """The replies of a finished write leave; wakes the generator thread if it sleeps."""

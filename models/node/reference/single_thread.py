@@ -28,10 +28,7 @@ def main_thread(node: ReferenceNode) -> Activity:
             readable = node.poll()
             if readable:
                 break
-            if node.request_wire:
-                yield main.hold_until(node.request_wire[0][0] + times.wake_latency_ps)
-            else:
-                yield main.sleep()
+            yield node.sleep_in_epoll()
             readable = node.poll()
             slept = times.block_ps
             if readable:

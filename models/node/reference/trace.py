@@ -20,7 +20,7 @@ import simpy
 
 from forecache.sim.simpy_kernel import Agent
 
-from ..setup import NodeSetup, NodeTimes
+from ..setup import NodeSetup, NodeTimes, owner_of
 from .node import Client, ReferenceNode
 
 NETWORK_OUT, POLL, NETWORK_BACK = "network out", "poll", "network back"
@@ -235,12 +235,13 @@ class TracedNode(ReferenceNode):
     def deliver_request(self, client: Client, commands: int, size_bytes: int) -> None:
         """They will be in the server's socket at the stamp on the wire."""
         super().deliver_request(client, commands, size_bytes)
+        wire = self.request_wires[owner_of(self.setup, client.number)]
         for journey in self._those(client, client.sent - commands, client.sent):
-            journey.arrived_ps = self.request_wire[-1][0]
+            journey.arrived_ps = wire[-1][0]
 
-    def poll(self) -> list[Client]:
+    def poll(self, thread: int = 0) -> list[Client]:
         """Those found are known to the server."""
-        found = super().poll()
+        found = super().poll(thread)
         for client in found:
             for journey in self._those(client, client.read, client.arrived):
                 if journey.polled_ps is None:
