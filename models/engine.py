@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
@@ -156,6 +157,9 @@ class EngineProfile(_Record):
     engine: str
     version: str
     versions: list[str] = Field(default_factory=list)
+    variant_of: str | None = None
+    """The shipped profile that holds for everything a variant's file doesn't say: one release with
+    a known defect, say."""
     policy: Policy
     layout: Layout
     whole_pipeline: bool
@@ -172,6 +176,19 @@ class EngineProfile(_Record):
     reply_reference_bytes: int | None = Field(default=None, ge=1)
     """Values from this size on a lone main thread sends from where they lie, without a copy into a
     reply buffer (min-string-size-avoid-copy-reply); None where it always copies."""
+    reply_reference_bytes_threaded: int | None = Field(default=None, ge=1)
+    """The same with I/O threads (min-string-size-avoid-copy-reply-threaded)."""
+    reply_reference_threads: int | None = Field(default=None, ge=2)
+    """From so many threads on every value that has a string of its own is sent so, and values are
+    not fetched ahead (min-io-threads-avoid-copy-reply); None where there is no such rule."""
+    reply_reference_reads_length: bool = False
+    """Whether the main thread reads the length of a value that it doesn't copy (for the command
+    log, valkey PR 2652): a line of the value that nobody fetched ahead."""
+    values_freed_by: Literal["main_thread", "io_threads"] = "main_thread"
+    """Who frees the strings that SETs replace, where there are I/O threads."""
+    shells_freed_by_main: bool = False
+    """Whether the main thread frees the object around such a string itself, which an I/O thread
+    made."""
     max_io_threads: int = Field(ge=1)
     notes: list[str] = Field(default_factory=list)
     sources: dict[str, Source]
@@ -260,11 +277,8 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     files = shipped("forecache.models", "engines")
     if name in files and version is None:
         file = f"models/engines/{name}.yaml"
-        return _usable(parse(EngineProfile, read_yaml(files[name]), file=file), None, file=file)
-    profiles = [
-        parse(EngineProfile, read_yaml(path), file=f"models/engines/{key}.yaml")
-        for key, path in sorted(files.items())
-    ]
+        return _usable(_shipped_profile(name, files), None, file=file)
+    profiles = [_shipped_profile(key, files) for key in sorted(files)]
     known = sorted({profile.engine for profile in profiles})
     same = [profile for profile in profiles if profile.engine == name or profile.id == name]
     if not same:
@@ -273,11 +287,21 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
             f"engine: found {name!r}; valid is an engine ({', '.join(known)}), a profile id or "
             f"the path of a profile file: {hint}"
         )
-    for profile in same[-1:] if version is None else same:
-        if version is None or profile.follows(version):
-            return _usable(profile, version, file=f"models/engines/{profile.id}.yaml")
+    # A variant is only meant where its version is given, and then rather than what it varies.
+    fitting = [p for p in same if (p.variant_of is None if version is None else p.follows(version))]
+    if fitting:
+        profile = max(fitting, key=lambda p: (p.variant_of is not None, fitting.index(p)))
+        return _usable(profile, version, file=f"models/engines/{profile.id}.yaml")
     have = ", ".join(known for profile in same for known in (profile.version, *profile.versions))
     raise InputError(f"engine_version: found {version!r} for {name}; valid is one of {have}.")
+
+
+def _shipped_profile(name: str, files: Mapping[str, Path]) -> EngineProfile:
+    """A shipped profile; of a variant, the file holds what differs from the profile it names."""
+    data = read_yaml(files[name])
+    if isinstance(data, dict) and "variant_of" in data:
+        data = {**read_yaml(files[data["variant_of"]]), **data}
+    return parse(EngineProfile, data, file=f"models/engines/{name}.yaml")
 
 
 def _usable(profile: EngineProfile, version: str | None, *, file: str) -> EngineProfile:

@@ -87,7 +87,13 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
         handed = jobs * times.push_ps + offloaded_writes * times.done_ps
         if engine.policy == "shared_queues":
             handed += jobs * times.collect_ps
+        freed, freed_by_main = per_request("freed_values"), per_request("inline_frees")
+        handed += (freed - freed_by_main) * times.free_push_ps
+        freeing_ps = mean(times.free_by_code_ps) / max(1e-9, mean(times.free_by_code_ps > 0))
         rows += [
+            ("read the value to send", writer, mean(times.write_by_code_ps)),
+            ("free replaced values", "I/O", (freed - freed_by_main) * freeing_ps),
+            ("free replaced values", "main", freed_by_main * freeing_ps),
             ("hand over", "main", handed),
             ("take over", "I/O", jobs * times.pop_ps),
             ("poll", reader, polling),

@@ -21,7 +21,6 @@ from .layouts import structures
 from .memory import (
     LINE_BYTES,
     CacheTimes,
-    MemoryTimes,
     Structure,
     Waits,
     buffer_wait_ns,
@@ -31,6 +30,7 @@ from .memory import (
 )
 from .node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .scenario import Scenario
+from .values import ValueTimes, value_path
 
 KERNEL_VARIATION = 0.12
 """Coefficient of variation of a system call's duration from run to run (assumed: repeated socket
@@ -283,10 +283,8 @@ def command_waits(
 
 def copied_value_bytes(kind: CommandKind, scenario: Scenario, engine: EngineProfile) -> int:
     """Bytes of its value that a GET copies into a reply buffer."""
-    limit = engine.reply_reference_bytes
-    if limit is not None and scenario.io_threads == 1 and kind.value_bytes >= limit:
-        return 0
-    return kind.value_bytes
+    path = value_path(kind.command, kind.value_bytes, scenario, engine)
+    return 0 if path.referenced else kind.value_bytes
 
 
 def segment_bytes(scenario: Scenario, engine: EngineProfile) -> int:
@@ -357,14 +355,17 @@ def node_times(
 
     caches = workload_caches(scenario, engine, work, speed)
     batch = prefetch_batch(scenario, engine)
+    lone = scenario.io_threads == 1
+    paths = [value_path(k.command, k.value_bytes, scenario, engine) for k in kinds]
+    found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
     memory = [
         memory_times(
-            command_waits(kind, scenario, engine, work, speed, caches),
+            path.main_waits(waits),
             parallel_misses=speed.parallel_misses,
             batch_limit=batch,
             stream_scale=work.stream_scale,
         )
-        for kind in kinds
+        for waits, path in zip(found, paths, strict=True)
     ]
     shares = np.array([kind.share for kind in kinds])
     looked_up = np.sum([s * m.prefetch_ns for s, m in zip(shares, memory, strict=True)], axis=0)
@@ -372,39 +373,37 @@ def node_times(
     looked_up = looked_up + keys * user(work.prefetch_instructions_per_key)
     looked_up[:2] = 0.0
 
-    lone = scenario.io_threads == 1
     shared_ns = work.shared_lines * shared_line_ns(scenario, work, speed)
-    mean_reply = float(np.dot(shares, [kind.reply_bytes for kind in kinds]))
+    buffered = [path.buffered_bytes(k.reply_bytes) for k, path in zip(kinds, paths, strict=True)]
+    mean_reply = float(np.dot(shares, buffered))
     reply_lines = mean_reply * scenario.workload.pipeline / LINE_BYTES * work.reply_lines_per_line
 
-    def transfer_ns(kind: CommandKind) -> float:
+    def transfer_ns(kind: CommandKind, buffered_bytes: int) -> float:
         """Lines of the reply buffer and of a SET's value that come from an I/O thread's core."""
         if lone:
             return 0.0
         if kind.command == "set":
             return work.set_lines * line_ns
-        return kind.reply_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
+        return buffered_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
 
-    def parse_ns(kind: CommandKind, waits: MemoryTimes) -> float:
+    values = [
+        path.times(engine, work, speed, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2)
+        for path, m in zip(paths, memory, strict=True)
+    ]
+
+    def parse_ns(kind: CommandKind, value: ValueTimes) -> float:
         if kind.command == "get":
             return user(work.parse_instructions)
         copied = kind.value_bytes * work.parse_instructions_per_byte
-        own = user(work.parse_instructions + copied)
-        # The thread that reads a client allocates its values and releases what they replace.
-        return own if lone else own + value_ns(waits)
+        return user(work.parse_instructions + copied) + value.reader_ns
 
-    def value_ns(waits: MemoryTimes) -> float:
-        waiting = work.value_touches * waits.last_touch_ns + shared_ns / 2
-        return user(work.value_instructions) + waiting
-
-    def execute_ns(kind: CommandKind) -> float:
+    def execute_ns(kind: CommandKind, buffered_bytes: int, value: ValueTimes) -> float:
         if kind.command == "get":
             copied = copied_value_bytes(kind, scenario, engine) * work.get_instructions_per_byte
             base = work.get_instructions + copied
         else:
             base = work.set_instructions + kind.value_bytes * work.set_instructions_per_byte
-            base += work.value_instructions if lone else 0.0
-        return user(base) + transfer_ns(kind)
+        return user(base) + value.main_ns + transfer_ns(kind, buffered_bytes)
 
     copy_ns_per_byte = speed.copy_ns_per_byte + caches.copy_wait_ns / caches.copied_bytes
 
@@ -448,15 +447,19 @@ def node_times(
         free_push_ps=_ps(user(work.push_instructions)),
         accept_ps=0,
         handshake_ps=0,
-        parse_by_code_ps=_table([parse_ns(k, m) for k, m in zip(kinds, memory, strict=True)]),
-        execute_by_code_ps=_table([execute_ns(kind) for kind in kinds]),
+        parse_by_code_ps=_table([parse_ns(k, v) for k, v in zip(kinds, values, strict=True)]),
+        execute_by_code_ps=_table(
+            [execute_ns(k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)]
+        ),
         stall_ps=_table([m.stall_ns for m in memory]),
         prefetched_stall_by_code_ps=_table([m.prefetched_stall_ns for m in memory]),
         prefetch_by_keys_ps=_table(looked_up),
         request_bytes_by_code=np.array([kind.request_bytes(key_bytes) for kind in kinds], np.int64),
         reply_bytes_by_code=np.array([kind.reply_bytes for kind in kinds], np.int64),
-        write_by_code_ps=np.zeros(len(kinds), np.int64),
-        free_by_code_ps=np.zeros(len(kinds), np.int64),
+        write_by_code_ps=_table(
+            [p.writer_ns(w, work.stream_scale) for p, w in zip(paths, found, strict=True)]
+        ),
+        free_by_code_ps=_table([value.freeing_ns for value in values]),
         code_by_draw=code_table(kinds),
         jitter=jitter_table(),
         interruption_ps=interruption_table_ps(speed),

@@ -36,7 +36,7 @@ def test_a_patch_version_follows_the_rules_of_its_version(
 @pytest.mark.parametrize(
     ("name", "version", "told"),
     [
-        ("valkey", "80", ["'80'", "8.0, 8.1, 9.1"]),
+        ("valkey", "80", ["'80'", "8.0, 8.1, 9.0, 9.1, 9.1.0"]),
         ("valkey", "8", ["'8'", "8.0"]),
         ("valkey", "7.2", ["'7.2'", "8.0"]),
         ("valkey", "8.10", ["'8.10'", "8.1"]),

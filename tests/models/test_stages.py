@@ -149,16 +149,6 @@ def test_execution_grows_with_the_value_by_its_instructions() -> None:
     assert grown == pytest.approx(500 / rate * 1000, abs=1)
 
 
-def test_the_thread_that_reads_makes_a_sets_value() -> None:
-    work = {"value_instructions": 0.0, "value_touches": 0.0, "shared_lines": 0.0}
-    more = {**work, "value_instructions": 700.0}
-    rate = SPEED.clock_ghz * SPEED.user_ipc
-    for threads, where in ((1, "execute_by_code_ps"), (4, "parse_by_code_ps")):
-        case = scenario(threads, command="set")
-        added = getattr(times(case, work=more), where) - getattr(times(case, work=work), where)
-        assert added == pytest.approx(700 / rate * 1000, abs=1)
-
-
 def test_handing_over_costs_core_to_core_transfers() -> None:
     case = scenario(4)
     near, far = times(case), times(case, replace(SPEED, core_to_core_ns=SPEED.core_to_core_ns * 2))
