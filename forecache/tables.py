@@ -266,13 +266,15 @@ def print_bundle(bundle: "Bundle") -> None:
 
 
 def print_explanation(result: Mapping[str, Any]) -> None:
-    """Print for every point how long each stage of a request takes, and on which thread."""
+    """Print for every point the CPU time of its stages, and its latency station by station."""
     out = console()
     for point in result.get("points", []):
         given = ", ".join(f"{name} {value}" for name, value in point.get("given", {}).items())
         stages = [row for row in point.get("stages") or [] if row["us_per_request"] >= 0.0005]
         total_us = sum(stage["us_per_request"] for stage in stages)
-        made = table(given or "one point", "stage", "thread", ">µs per request", ">share")
+        made = table(
+            f"{given or 'one point'}: CPU time", "stage", "thread", ">µs per request", ">share"
+        )
         for stage in stages:
             share = stage["us_per_request"] / total_us if total_us else 0.0
             made.add_row(
@@ -283,4 +285,40 @@ def print_explanation(result: Mapping[str, Any]) -> None:
             )
         made.add_row("all", "", f"{total_us:.3f}", "")
         out.print(made)
+        if point.get("journey"):
+            out.print(_journey_table(given or "one point", point["journey"]))
+    if result.get("timeline"):
+        out.print(_timeline_line(result["timeline"]), soft_wrap=True)
     out.print("`--json` also lists every number behind this, with its range and origin.")
+
+
+def _journey_table(given: str, journey: Mapping[str, Any]) -> Table:
+    """A request's latency in the order in which it passes the stations."""
+    mean_us = journey["mean_us"]
+    made = table(
+        f"{given}: latency, mean of {number(journey['requests'])} traced requests",
+        *("station", "thread", ">µs waiting", ">µs served", ">share"),
+    )
+    waited_us = served_us = 0.0
+    for row in journey["stations"]:
+        us = row["us"]
+        waited_us, served_us = (
+            (waited_us + us, served_us) if row["waits"] else (waited_us, served_us + us)
+        )
+        made.add_row(
+            escape(row["station"]),
+            escape(row["thread"]),
+            f"{us:.2f}" if row["waits"] else "",
+            "" if row["waits"] else f"{us:.2f}",
+            percentage(us / mean_us if mean_us else 0.0),
+        )
+    made.add_row(f"all: {mean_us:.2f}", "", f"{waited_us:.2f}", f"{served_us:.2f}", "")
+    return made
+
+
+def _timeline_line(timeline: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{name} {value}" for name, value in timeline["given"].items())
+    return escape(
+        f"Timeline{f' at {given}' if given else ''}: {timeline['window_ms']:g} ms, "
+        f"{timeline['requests']} requests; open {timeline['file']} in ui.perfetto.dev"
+    )

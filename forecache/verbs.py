@@ -76,20 +76,36 @@ def recommend(
 
 
 def explain(
-    scenario: Scenario, *, seed: int = DEFAULT_SEED, progress: Progress | None = None
+    scenario: Scenario,
+    *,
+    timeline: str | Path | None = None,
+    seed: int = DEFAULT_SEED,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Show where the time of one request goes, stage by stage, and where each number comes from.
 
-    Parameters and errors are those of `simulate`.
+    Parameters
+    ----------
+    scenario, seed, progress
+        As in `simulate`.
+    timeline
+        File to write what every thread does in a millisecond to, as Chrome trace events, which
+        ui.perfetto.dev and chrome://tracing open.
 
     Returns
     -------
     dict
-        What `simulate` returns, `numbers`, and `measure_next`: what each measurement would narrow.
+        What `simulate` returns; per point `journey`, its latency station by station; `timeline`,
+        what was written; `numbers`, and `measure_next`: what each measurement would narrow.
+
+    Raises
+    ------
+    InputError
+        As `simulate`, or nothing can be traced.
     """
     from forecache.models.answers import explain as run
 
-    return run(scenario, seed=seed, progress=progress)
+    return run(scenario, timeline=timeline, seed=seed, progress=progress)
 
 
 def validate(

@@ -19,11 +19,13 @@ from forecache.sim.errors import InfeasibleError, InputError
 from .engine import EngineProfile, load_engine
 from .explain import stages_of
 from .generator import GeneratorProfile, load_generator
+from .journeys import journey_of
 from .next_measurement import next_measurement
 from .node.simulate import warm_up_compiler
 from .predict import STATIONS, Prediction, Progress, System, predict_cases, warnings_of
 from .recommend import choose, recommendation_of
 from .scenario import Case, Scenario, expand
+from .timeline import write_timeline
 
 ScenarioSource = str | Path | Mapping[str, Any]
 
@@ -117,7 +119,7 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "load_generator_utilisation": prediction.utilisation["load generator"],
         "network_utilisation": prediction.utilisation["network"],
         "server_cpu_us_per_request": float(np.mean([r.server_cpu_us_per_request for r in results])),
-        "active_threads": round(float(np.mean([r.final_active_threads for r in results]))),
+        "active_threads": prediction.active_threads,
         "bottleneck": prediction.bottleneck,
         "next_bottleneck": following or prediction.next_bottleneck,
         "verdict": prediction.verdict,
@@ -267,6 +269,13 @@ def _measure_next(
     return next_measurement(widest, [], seed=seed)
 
 
+def _shown(predictions: list[Prediction], points: list[dict[str, Any]]) -> int:
+    """The point to look at: the setting to run; the first where no setting is recommended."""
+    if all(set(prediction.case.given) <= {"io_threads"} for prediction in predictions):
+        return choose(predictions, points).chosen
+    return 0
+
+
 def thread_candidates(case: Case, system: System) -> list[tuple[Case, System]]:
     """The thread counts worth comparing where nothing names them: all that fit the cores."""
     cores = case.scenario.cores or system.host.speed().cores
@@ -323,24 +332,39 @@ def load_curve(
 
 
 def explain(
-    scenario: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
+    scenario: ScenarioSource,
+    *,
+    seed: int = 1,
+    timeline: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Where the time of a request goes, where each number comes from, what to measure next.
 
     Where the scenario names one setting, the next measurement is that of `recommend` all the same,
     which compares it with others.
+
+    Parameters
+    ----------
+    timeline
+        File for what every thread does in a millisecond, as trace events: of the setting to run,
+        or of the first point where a scenario sweeps something else than io_threads.
     """
     asked = load_cases(scenario)
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
     predictions, points = _predict(systems, seed=seed, progress=progress)
     surer = _measure_next(predictions, points, seed=seed)
+    shown = predictions[_shown(predictions, points)]
     if len(asked) == 1:
         named = asked[0][0].scenario.io_threads
-        points = [
-            {**point, "given": asked[0][0].given}
-            for point in points
-            if point["given"]["io_threads"] == named
-        ]
+        kept = [i for i, p in enumerate(predictions) if p.case.scenario.io_threads == named]
+        predictions = [predictions[index] for index in kept]
+        points = [{**points[index], "given": asked[0][0].given} for index in kept]
+        shown = predictions[0]
+    if progress is not None:
+        progress("tracing requests")
+    for prediction, point in zip(predictions, points, strict=True):
+        point["journey"] = journey_of(prediction, seed=seed)
+    written = None if timeline is None else write_timeline(timeline, shown, seed=seed)
     case, system = asked[0]
     numbers = []
     for name, leaf in system.engine.work.items():
@@ -353,6 +377,7 @@ def explain(
     return {
         **head,
         "points": points,
+        "timeline": written,
         "measure_next": surer,
         "numbers": numbers,
         "provenance": provenance(seed=seed),

@@ -30,6 +30,7 @@ from .node.reference.trace import (
     TracedNode,
 )
 from .node.setup import NodeSetup, NodeTimes
+from .predict import Prediction
 from .simulation import Inputs, node_setup
 
 SAMPLE = 2000
@@ -45,7 +46,7 @@ _ORDER = (SEND, NETWORK_OUT, POLL, READ, LOOK_UP, EXECUTE, WRITE, NETWORK_BACK, 
 _WAITS = {
     SEND: "wait to be sent",
     NETWORK_OUT: "network to the server",
-    POLL: "wait in the socket for a poll",
+    POLL: "wait in the socket",
     READ: "wait to be read",
     LOOK_UP: "wait to be executed",
     EXECUTE: "wait to be executed",
@@ -53,7 +54,7 @@ _WAITS = {
     NETWORK_BACK: "network to the client",
     RECEIVE: "wait in the load generator",
 }
-_PARTS = {
+PARTS = {
     READ: "read",
     PARSE: "parse",
     LOOK_UP: "look up ahead",
@@ -64,18 +65,31 @@ _PARTS = {
     OTHER: "hand over",
     INTERRUPTED: "interrupted",
 }
+"""What a piece of a step is called."""
+
 STATIONS = (
-    *("wait to be sent", "send", "network to the server", "wait in the socket for a poll"),
+    *("wait to be sent", "send", "network to the server", "wait in the socket"),
     *("wait to be read", "read", "parse", "wait to be executed", "look up ahead", "execute"),
     *("wait for memory", "wait to be written", "write", "hand over", "poll", "interrupted"),
     *("network to the client", "wait in the load generator", "receive"),
 )
 """In the order in which a request comes by."""
 
+WAITING = frozenset(_WAITS.values()) - {_WAITS[NETWORK_OUT], _WAITS[NETWORK_BACK]}
+"""Stations where a request waits for its turn; elsewhere it is served, or travels."""
+
 
 def stations_of(journey: Journey, setup: NodeSetup) -> Counter[tuple[str, str]]:
     """A finished request's latency in ps by (station, thread); the sum is the latency."""
     spent: Counter[tuple[str, str]] = Counter()
+    for station, thread, start_ps, end_ps in stretches_of(journey, setup):
+        spent[station, thread] += end_ps - start_ps
+    return spent
+
+
+def stretches_of(journey: Journey, setup: NodeSetup) -> list[tuple[str, str, int, int]]:
+    """A finished request's way as (station, thread, start, end) in ps, without gaps or overlaps."""
+    found: list[tuple[str, str, int, int]] = []
     moments = {
         NETWORK_OUT: journey.arrived_ps,
         POLL: journey.polled_ps,
@@ -83,27 +97,28 @@ def stations_of(journey: Journey, setup: NodeSetup) -> Counter[tuple[str, str]]:
     }
     done_ps = journey.done_ps or journey.due_ps
     at_ps, reader = journey.due_ps, journey.steps.get(READ)
+
+    def until(end_ps: int, station: str, thread: str) -> int:
+        if end_ps > at_ps:
+            found.append((station, thread, at_ps, end_ps))
+        return max(at_ps, end_ps)
+
     for what in _ORDER:
         step = journey.steps.get(what)
         if step is None:
-            until_ps = moments.get(what)
-            if until_ps is not None and until_ps > at_ps:
+            moment_ps = moments.get(what)
+            if moment_ps is not None:
                 thread = "network"
                 if what == POLL:
                     thread = "" if reader is None else thread_of(reader.thread, setup)
-                spent[_WAITS[what], thread] += until_ps - at_ps
-                at_ps = until_ps
+                at_ps = until(moment_ps, _WAITS[what], thread)
             continue
         thread = thread_of(step.thread, setup)
-        if step.start_ps > at_ps:
-            spent[_WAITS[what], thread] += step.start_ps - at_ps
-            at_ps = step.start_ps
-        for part, start_ps, end_ps in step.pieces(done_ps):
-            if end_ps > at_ps:
-                name = what if what in (SEND, RECEIVE) and part == OTHER else _PARTS[part]
-                spent[name, thread] += end_ps - max(start_ps, at_ps)
-                at_ps = end_ps
-    return spent
+        at_ps = until(step.start_ps, _WAITS[what], thread)
+        for part, _, end_ps in step.pieces(done_ps):
+            name = what if what in (SEND, RECEIVE) and part == OTHER else PARTS[part]
+            at_ps = until(end_ps, name, thread)
+    return found
 
 
 def thread_of(number: int, setup: NodeSetup) -> str:
@@ -111,6 +126,11 @@ def thread_of(number: int, setup: NodeSetup) -> str:
     if number == 0:
         return "main"
     return "I/O" if number < setup.io_threads else "load generator"
+
+
+def followed_policy(policy: str, setup: NodeSetup) -> str:
+    """The policy of a run: without I/O threads every engine is single-threaded."""
+    return policy if setup.io_threads > 1 else "single_thread"
 
 
 @dataclass(frozen=True)
@@ -130,14 +150,22 @@ class Sample:
     spent_ps: Counter[tuple[str, str]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Requests, their mean latency, and rows of station, thread and mean time, in us."""
+        """Requests, their mean latency, and rows of station, thread and mean time, in us.
+
+        `waits` says whether a station is one of `WAITING`.
+        """
         rows = sorted(self.spent_ps.items(), key=lambda row: STATIONS.index(row[0][0]))
         each = _PS_PER_US * max(1, self.requests)
         return {
             "requests": self.requests,
             "mean_us": self.latency_ps / each,
             "stations": [
-                {"station": station, "thread": thread, "us": spent / each}
+                {
+                    "station": station,
+                    "thread": thread,
+                    "waits": station in WAITING,
+                    "us": spent / each,
+                }
                 for (station, thread), spent in rows
             ],
         }
@@ -155,13 +183,47 @@ def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> Sample:
             counts["latency_ps"] += done_ps - journey.due_ps
             spent.update(stations_of(journey, setup))
 
-    policy = policy if setup.io_threads > 1 else "single_thread"
-    run_node(policy, TracedNode(times, setup, on_journey=add))
+    run_node(followed_policy(policy, setup), TracedNode(times, setup, on_journey=add))
     return Sample(counts["requests"], counts["latency_ps"], spent)
 
 
+def journey_of(prediction: Prediction, *, seed: int) -> dict[str, Any] | None:
+    """Where the latency of a predicted point goes: a traced sample, as `Sample.as_dict` says.
+
+    None where nothing was completed, or so much is on the way that a sample would take minutes.
+    """
+    found = journey_run(prediction, seed=seed)
+    return None if found is None else sample(*found).as_dict()
+
+
+def journey_run(
+    prediction: Prediction, *, seed: int, window_ps: int | None = None
+) -> tuple[str, NodeTimes, NodeSetup] | None:
+    """Policy, durations and setup of a run to trace, at the nominal numbers of a prediction.
+
+    It begins with the threads the engine settled on; `window_ps` is as in `journey_setup`.
+    """
+    rate_rps = prediction.mean("throughput_rps")
+    if rate_rps <= 0:
+        return None
+    inputs = prediction.system.inputs(prediction.case.scenario)
+    setup = journey_setup(
+        inputs,
+        rate_rps=rate_rps,
+        active_threads=prediction.active_threads,
+        seed=seed,
+        window_ps=window_ps,
+    )
+    return None if setup is None else (inputs.engine.policy, inputs.times(), setup)
+
+
 def journey_setup(
-    inputs: Inputs, *, rate_rps: float, active_threads: int, seed: int
+    inputs: Inputs,
+    *,
+    rate_rps: float,
+    active_threads: int,
+    seed: int,
+    window_ps: int | None = None,
 ) -> NodeSetup | None:
     """A run of a few thousand requests that begins with the threads the engine settled on.
 
@@ -169,6 +231,8 @@ def journey_setup(
     ----------
     rate_rps
         Requests per second, from a prediction.
+    window_ps
+        How long to measure; None for `SAMPLE` requests.
 
     Returns
     -------
@@ -189,7 +253,7 @@ def journey_setup(
     setup = node_setup(
         inputs,
         warmup_ps=warmup_ps,
-        end_ps=warmup_ps + round(measured * request_ps),
+        end_ps=warmup_ps + (window_ps or round(measured * request_ps)),
         seed=seed,
         replication=0,
     )

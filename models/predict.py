@@ -57,6 +57,7 @@ SERVER_CPU = "server_cpu_us"
 """CPU time of all server threads per request."""
 
 _PS_PER_MS = 1e9
+_PS_PER_S = 1e12
 STATIONS = ("main thread", "I/O threads", "load generator", "network")
 
 
@@ -209,6 +210,16 @@ class Prediction:
             "network": np.mean([r.network_utilisation for r in results]),
         }
         return {name: float(value) for name, value in values.items()}
+
+    @property
+    def active_threads(self) -> int:
+        """Threads the engine uses, the main thread included: the mean over the windows, rounded."""
+        results = [metrics.result for metrics in self.nominal]
+        counted = [r.counters["active_thread_ps"] / (r.window_s * _PS_PER_S) for r in results]
+        if not any(counted):
+            # A policy that doesn't start and stop threads under load.
+            return round(float(np.mean([r.final_active_threads for r in results])))
+        return 1 + round(float(np.mean(counted)))
 
     @property
     def bottleneck(self) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from forecache import verbs
-from forecache.output import to_json
+from forecache.output import check_file_target, to_json
 
 from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
 
@@ -68,20 +68,31 @@ def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
 @verb(
     "explain",
     short="Show where the time of a request goes.",
-    example="forecache explain examples/quickstart.yaml",
+    example="""forecache explain examples/quickstart.yaml
+    forecache explain examples/quickstart.yaml --timeline timeline.json""",
 )
 @scenario_argument
+@click.option(
+    "--timeline",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also write what every thread does in a millisecond, as Chrome trace events: open FILE in "
+    "ui.perfetto.dev or chrome://tracing.",
+)
 @seed_option
 @json_option
 @quiet_option
-def explain(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
-    """Show where the CPU time of one request goes, stage by stage and thread by thread.
+def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, quiet: bool) -> None:
+    """Show where the time of one request goes, stage by stage and thread by thread.
 
-    Then which measurement would narrow the recommendation most, and by how much. With --json also
-    every number behind it, with its range and origin.
+    First the CPU time of its steps, then its latency in the order in which it passes the stations,
+    waiting apart from service; then which measurement would narrow the recommendation most, and by
+    how much. With --json also every number behind it, with its range and origin.
     """
+    if timeline is not None:
+        check_file_target(timeline, option="--timeline")
     with progress_of(quiet) as progress:
-        result = verbs.explain(scenario, seed=seed, progress=progress)
+        result = verbs.explain(scenario, timeline=timeline, seed=seed, progress=progress)
     if as_json:
         click.echo(to_json(result))
         return

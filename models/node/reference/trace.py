@@ -49,6 +49,8 @@ class Step:
         (what, ps) in order; they may last less than the step, never longer.
     end_ps
         None while it lasts.
+    serves
+        What it does to requests: `SEND`, `READ` and so on.
     """
 
     thread: int
@@ -57,6 +59,7 @@ class Step:
     idle: bool
     parts: list[tuple[str, int]]
     end_ps: int | None = None
+    serves: frozenset[str] = frozenset()
 
     def pieces(self, until_ps: int) -> list[tuple[str, int, int]]:
         """(what, start, end) in ps without gaps or overlaps; the rest of the step is `OTHER`."""
@@ -190,7 +193,8 @@ class TracedNode(ReferenceNode):
         if last is not None:
             last.end_ps = self.now
             self._on_step(last)
-        step = Step(thread, _process_function(), self.now, idle, self._parts)
+        serves = frozenset(what for what, _ in self._serves)
+        step = Step(thread, _process_function(), self.now, idle, self._parts, serves=serves)
         self._steps[thread] = step
         for what, journey in self._serves:
             journey.steps[what] = step
