@@ -27,6 +27,7 @@ SIMPY_WINDOW_PS = 2 * 10**9
 """SimPy takes as long for this as the compiled execution for two hundred times as much."""
 
 COMPILED, SINGLE, SHARED = "asynchronous", "single thread", "shared queues"
+FORKED = "fork-join"
 SIMPY = "asynchronous, SimPy"
 
 _COMPILE = """
@@ -87,12 +88,13 @@ def compile_s() -> float:
 
 def measure(repetitions: int) -> dict[str, Any]:
     """Median requests a second of each execution, and the ratio round by round."""
-    counts: dict[str, list[int]] = {COMPILED: [], SINGLE: [], SHARED: [], SIMPY: []}
+    counts: dict[str, list[int]] = {COMPILED: [], SINGLE: [], SHARED: [], FORKED: [], SIMPY: []}
     shared = {"initial_active": 9, "whole_pipeline": 1, "job_capacity": 4096}
     competitors = {
         COMPILED: compiled("asynchronous", counts[COMPILED]),
         SINGLE: compiled("single_thread", counts[SINGLE], io_threads=1),
         SHARED: compiled("shared_queues", counts[SHARED], **shared),
+        FORKED: compiled("fork_join", counts[FORKED]),
         SIMPY: with_simpy(counts[SIMPY]),
     }
     times_s = interleaved_cpu_s(competitors, repetitions)

@@ -21,7 +21,7 @@ from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.sim.errors import InputError
 
-Policy = Literal["single_thread", "asynchronous", "shared_queues"]
+Policy = Literal["single_thread", "asynchronous", "shared_queues", "fork_join"]
 Layout = Literal["dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value"]
 
 

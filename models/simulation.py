@@ -123,6 +123,7 @@ def node_setup(
         offload_handshakes=0,
         first_owner=0,
         owners=1,
+        io_threads_do_reads=0,
     )
 
 

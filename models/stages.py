@@ -447,6 +447,8 @@ def node_times(
         free_push_ps=_ps(user(work.push_instructions)),
         accept_ps=0,
         handshake_ps=0,
+        # A line that the I/O thread keeps reading.
+        publish_ps=_ps(line_ns),
         parse_by_code_ps=_table([parse_ns(k, v) for k, v in zip(kinds, values, strict=True)]),
         execute_by_code_ps=_table(
             [execute_ns(k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)]

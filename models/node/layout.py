@@ -33,7 +33,8 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
     DONE_PS, COLLECT_PS, HANDOVER_PS, ACTIVATE_PS, THREAD_WAKE_PS, GENERATOR_POLL_PS,
     GENERATOR_POLL_EVENT_PS, GENERATOR_RECV_PS, GENERATOR_REPLY_PS, GENERATOR_SEND_PS,
     GENERATOR_REQUEST_PS, ONE_WAY_PS, WIRE_PS_PER_KIB, FREE_PUSH_PS, ACCEPT_PS, HANDSHAKE_PS,
-) = range(31)
+    PUBLISH_PS,
+) = range(32)
 
 (
     IO_THREADS, CLIENTS, GENERATORS, PIPELINE, OPEN_LOOP, MEAN_INTERARRIVAL_PS, THINK_PS,
@@ -42,7 +43,8 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
     OUTSTANDING_LIMIT, WARMUP_PS, END_PS, SERIES_PS, SEED, REPLICATION, READ_LIMIT_BYTES,
     WRITE_LIMIT_BYTES, SEGMENT_BYTES, INTERRUPTION_GAP_PS, BACKLOG_LIMIT, GENERATOR_SPINS,
     CONNECTION_GAP_PS, OFFLOAD_HANDSHAKES, FIRST_OWNER, OWNERS,
-) = range(31, 64)
+    IO_THREADS_DO_READS,
+) = range(32, 66)
 
 # Offsets of what has no fixed size, and sizes.
 (
@@ -50,15 +52,17 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
     LOG_ENTRIES, OUTSTANDING_MASK, LOOKAHEAD_PS, SOURCES_DIGEST,
     FREES,  # 1: some commands leave something that I/O threads free
     WRITE_WAITS,  # 1: writers wait for some values
-) = range(64, 78)
+) = range(66, 80)
 
 # Counters of the measured window. All but the two around them start again when it begins.
 (
     COMPLETIONS, LOOPS, POLLS, READS, WRITES, BLOCKS, PAID_WAKES, PREFETCH_BATCHES,
     PREFETCHED_KEYS, INLINE_READS, INLINE_WRITES, REFUSED_JOBS, ACTIVATIONS, GENERATOR_POLLS,
     ARRIVALS, OVERFLOWS, WIRE_BYTES_OUT, WIRE_BYTES_IN, FREED_VALUES,
-    INLINE_FREES, HANDSHAKES, INLINE_HANDSHAKES, ACTIVE_THREAD_PS,
-) = range(78, 101)
+    INLINE_FREES, HANDSHAKES, INLINE_HANDSHAKES,
+    JOIN_WAIT_PS,  # fork-join: the main thread has done its share and waits for the others
+    ACTIVE_THREAD_PS,
+) = range(80, 104)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
 
 # State of the network and of the policy.
@@ -73,10 +77,14 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
     CONNECTION,  # number of the next new connection
     ACCEPTED_CONNECTIONS,
     CONNECTION_DUE_PS,  # when it arrives
-) = range(101, 126)
+    FORKED_CLIENTS,  # fork-join: how many the threads share
+    FORKED_READS,  # 1: to read from them; 0: to write to them
+    SHARES_LEFT,  # I/O threads that have not finished theirs
+    JOINED_PS,  # when the main thread can see that the last one has
+) = range(104, 133)
 
 # Rings (see `forecache.sim.stamped_rings`).
-SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(126, 142, RING_WORDS)
+SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(133, 149, RING_WORDS)
 HEADER_WORDS = 152
 
 # Tables of a fixed size.

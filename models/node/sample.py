@@ -52,6 +52,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         free_push_ps=15_000,
         accept_ps=8_000_000,
         handshake_ps=200_000_000,
+        publish_ps=60_000,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.
@@ -106,6 +107,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         offload_handshakes=0,
         first_owner=0,
         owners=1,
+        io_threads_do_reads=0,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

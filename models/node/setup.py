@@ -90,6 +90,8 @@ class NodeTimes(NamedTuple):
     """Main thread: accept a new connection."""
     handshake_ps: int
     """TLS handshake of a new connection."""
+    publish_ps: int
+    """Main thread: tell one I/O thread that its share is ready (fork-join)."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
@@ -172,6 +174,8 @@ class NodeSetup(NamedTuple):
     owners: int
     """So many threads, each with an epoll of its own, watch the sockets of their clients; with
     `first_owner` 0 and one of them, the main thread's epoll watches all."""
+    io_threads_do_reads: int
+    """Fork-join: 1: active I/O threads read as well; 0: they write only."""
 
 
 def owners(setup: NodeSetup) -> range:

@@ -116,7 +116,12 @@ def test_a_saturated_thread_has_that_much_less_time(policy: str) -> None:
     quiet = simulate_node(policy, times, sample_setup(**usual))
     loud = simulate_node(policy, times, sample_setup(interruption_gap_ps=200 * US, **usual))
     # One interruption of 20 us every 200 us: 11/10 of the work for the same requests.
-    assert loud.throughput_rps / quiet.throughput_rps == pytest.approx(0.9, abs=0.03)
+    ratio = loud.throughput_rps / quiet.throughput_rps
+    if policy == "fork_join":
+        # While both write, the main thread waits for an interrupted I/O thread as well.
+        assert 0.8 < ratio < 0.9
+    else:
+        assert ratio == pytest.approx(0.9, abs=0.03)
 
 
 def test_without_a_gap_the_table_is_of_no_effect() -> None:

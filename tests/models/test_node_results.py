@@ -112,7 +112,7 @@ def marks(policy: str, io_threads: int) -> np.ndarray:
     return np.where(np.arange(32) < sent[:, None], node.commands(at.MARK), -1)
 
 
-@pytest.mark.parametrize("name", ["asynchronous", "shared_queues"])
+@pytest.mark.parametrize("name", ["asynchronous", "shared_queues", "fork_join"])
 def test_more_threads_leave_every_clients_commands_alone(name: str) -> None:
     alone = marks("single_thread", 1)
     for io_threads in (2, 3, 8):
@@ -158,6 +158,7 @@ def test_a_loaded_compiler_is_not_announced() -> None:
     simulate("single_thread")
     simulate("asynchronous")
     simulate("shared_queues")
+    simulate("fork_join")
     lines: list[str] = []
     warm_up_compiler(lines.append)
     assert lines == []

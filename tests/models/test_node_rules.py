@@ -71,6 +71,100 @@ def test_threads_stop_when_events_become_few() -> None:
     assert result.io_thread_utilisation == [0.0, 0.0, 0.0]
 
 
+# --- fork-join: all threads or none ---------------------------------------------------------------
+
+
+def one_turn(
+    longer: dict[str, Any] | None = None, *, clients: int, io_threads: int, **changes: Any
+) -> at.Node:
+    """A node after a turn that found all clients readable at once; each asks only once."""
+    times = sample_times(
+        **STEADY,
+        one_way_ps=10**6,
+        wake_latency_ps=10**9,
+        **{f"generator_{step}_ps": 0 for step in ("poll", "poll_event", "send", "request")},
+        **(longer or {}),
+    )
+    setup = sample_setup(
+        io_threads=io_threads,
+        clients=clients,
+        generators=1,
+        think_ps=10**12,
+        end_ps=19 * 10**8,
+        **changes,
+    )
+    return run("fork_join", times, setup)
+
+
+@pytest.mark.parametrize(
+    ("io_threads", "clients", "active"),
+    [(2, 3, 1), (2, 4, 2), (4, 7, 1), (4, 8, 4), (4, 60, 4), (24, 47, 1), (24, 48, 24), (8, 1, 1)],
+)
+def test_all_threads_write_from_two_clients_for_each_on(
+    io_threads: int, clients: int, active: int
+) -> None:
+    node = one_turn(clients=clients, io_threads=io_threads)
+    assert node.memory[at.ACTIVE_THREADS] == active
+    assert node.counter(at.WRITES) == clients
+    inline = clients if active == 1 else -(-clients // io_threads)
+    assert node.counter(at.INLINE_WRITES) == inline
+    assert all((node.thread(n, at.BUSY_PS) > 0) is (active > 1) for n in range(1, io_threads))
+
+
+@pytest.mark.parametrize(("clients", "own", "longest"), [(8, 2, 2), (9, 3, 2), (13, 4, 3)])
+def test_the_main_thread_waits_for_the_slowest(clients: int, own: int, longest: int) -> None:
+    times = sample_times()
+    node = one_turn(clients=clients, io_threads=4)
+    # Only GETs, or the copied bytes would differ; replies of 520 bytes.
+    kinds = {int(mark & at.MARK_CODE) for mark in node.commands(at.MARK)[:, 0]}
+    assert len(kinds) <= 2
+    busy_ps = [node.thread(n, at.BUSY_PS) for n in (1, 2, 3)]
+    write_ps = times.send_ps + times.write_event_ps
+    assert max(busy_ps) >= longest * (times.pop_ps + write_ps)
+    # The counters' way there and back, and what threads do besides writing, is waited for.
+    waited_ps = node.counter(at.JOIN_WAIT_PS)
+    expected_ps = 2 * times.handover_ps + longest * (times.pop_ps + write_ps) - own * write_ps
+    copies_ps = clients * 520 * times.copy_ps_per_kib // 1024
+    assert waited_ps == pytest.approx(max(0, expected_ps), abs=copies_ps)
+    assert (waited_ps > 0) is (own == longest)
+
+
+def test_threads_read_only_if_told_to_and_active() -> None:
+    setup = sample_setup(io_threads=4, clients=60, generators=30, end_ps=10**10, warmup_ps=10**9)
+    for do_reads, share in ((0, 1.0), (1, 0.25)):
+        counters = simulate_node(
+            "fork_join", sample_times(), setup._replace(io_threads_do_reads=do_reads)
+        ).counters
+        assert counters["activations"] == 0
+        assert counters["inline_writes"] / counters["writes"] == pytest.approx(0.25, abs=0.02)
+        assert counters["inline_reads"] / counters["reads"] == pytest.approx(share, abs=0.02)
+    few = setup._replace(io_threads_do_reads=1, clients=7, generators=7)
+    counters = simulate_node("fork_join", sample_times(), few).counters
+    assert counters["inline_reads"] == counters["reads"] > 100
+
+
+def test_a_turn_with_few_writes_stops_the_threads() -> None:
+    """And one with many starts them again: near the threshold they come and go."""
+    setup = sample_setup(io_threads=4, clients=14, generators=14, end_ps=10**10, warmup_ps=10**9)
+    counters = simulate_node("fork_join", sample_times(), setup).counters
+    assert counters["activations"] > 100
+    share = counters["active_thread_ps"] / 3 / (setup.end_ps - setup.warmup_ps)
+    assert 0.05 < share < 0.95
+
+
+def test_io_threads_of_fork_join_know_no_tls() -> None:
+    setup = sample_setup(
+        io_threads=4,
+        clients=60,
+        generators=30,
+        end_ps=10**10,
+        connection_gap_ps=10**9,
+        offload_handshakes=1,
+    )
+    counters = simulate_node("fork_join", sample_times(), setup).counters
+    assert counters["inline_handshakes"] == counters["handshakes"] > 3
+
+
 # --- full rings -----------------------------------------------------------------------------------
 
 
@@ -115,6 +209,26 @@ def test_a_reader_parses_the_first_command_or_all(whole_pipeline: int, parsed: i
     main_us, reader_us = np.subtract(busy_us[1], busy_us[0])
     assert reader_us == pytest.approx(parsed, rel=0.02)
     assert main_us == pytest.approx(16 - parsed, rel=0.02, abs=0.5)
+
+
+def test_forked_readers_parse_the_first_command_and_the_main_thread_the_rest() -> None:
+    """Four clients with 16 commands each, two of them read by the I/O thread."""
+    busy_us = []
+    for extra_ps in (0, 1_000_000):
+        node = one_turn(
+            {"parse_by_code_ps": sample_times().parse_by_code_ps + extra_ps},
+            clients=4,
+            io_threads=2,
+            pipeline=16,
+            initial_active=2,
+            io_threads_do_reads=1,
+        )
+        assert node.counter(at.WRITES) == 4
+        busy_us.append([node.thread(n, at.BUSY_PS) / 1e6 for n in (0, 1)])
+    main_us, reader_us = np.subtract(busy_us[1], busy_us[0])
+    assert reader_us == pytest.approx(2)
+    # Both read and parse at the same time; the main thread waits for the other.
+    assert main_us == pytest.approx(62)
 
 
 # --- reading --------------------------------------------------------------------------------------

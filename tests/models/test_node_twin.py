@@ -52,6 +52,7 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
         "free_push_ps": at_most(30_000),
         "accept_ps": at_most(20_000_000),
         "handshake_ps": at_most(300_000_000, 1),
+        "publish_ps": at_most(100_000),
     }
     if draw(st.booleans()):
         changes["stall_ps"] = np.zeros((2, QUANTILES), np.int64)
@@ -99,6 +100,7 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         replication=draw(st.integers(0, 5)),
         connection_gap_ps=draw(st.sampled_from([0, 0, 10**7, 3 * 10**8])),
         offload_handshakes=draw(st.integers(0, 1)),
+        io_threads_do_reads=draw(st.integers(0, 1)),
     )
 
 

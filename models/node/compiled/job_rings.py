@@ -16,6 +16,7 @@ from .main_thread import (
     WRITE_JOB,
     add_pending_write,
     set_active,
+    start_thread,
 )
 from .sockets import about, mark_of, number_of, thread_row
 
@@ -136,10 +137,7 @@ def adjust_threads(m, events, increase_only, now):
     active = m[at.ACTIVE_THREADS]
     before = active
     while active < target:
-        row = thread_row(active)
-        # A thread spins for a while before it sleeps on its mutex.
-        if now - m[row + at.STOPPED_PS] > m[at.SPIN_PS]:
-            m[row + at.AVAILABLE_PS] = now + m[at.THREAD_WAKE_PS]
+        start_thread(m, active, now)
         active += 1
     if not increase_only:
         while active > target and length(m, jobs_of(active - 1)) == 0:

@@ -120,6 +120,34 @@ def set_active(m, active, now):
 
 
 @inlined
+def start_thread(m, thread, now):
+    """A stopped thread may work again: at once if it still spins, else when it is awake."""
+    row = thread_row(thread)
+    if now - m[row + at.STOPPED_PS] > m[at.SPIN_PS]:
+        # It has stopped spinning and sleeps on its mutex.
+        m[row + at.AVAILABLE_PS] = now + m[at.THREAD_WAKE_PS]
+
+
+@inlined
+def parsed_commands(m, client):
+    """Commands that a client's reader parsed: all complete ones, or the first only."""
+    ready = m[client + at.READ] - m[client + at.EXECUTED]
+    return ready if m[at.WHOLE_PIPELINE] else min(ready, 1)
+
+
+@inlined
+def read_and_parse(m, client):
+    """Read from a client and parse what its reader parses; returns the duration in ps."""
+    duration = read_socket(m, client)
+    index = m[client + at.EXECUTED]
+    last = index + parsed_commands(m, client)
+    while index < last:
+        duration += about(m, mark_of(m, client, index), at.PARSE_PS)
+        index += 1
+    return duration
+
+
+@inlined
 def begin_job(m, job):
     """An I/O thread starts a job; returns its duration in ps."""
     client = job >> KIND_BITS
@@ -130,15 +158,7 @@ def begin_job(m, job):
         return m[at.HANDSHAKE_PS]
     duration = m[at.POP_PS]
     if kind == READ_JOB:
-        duration += read_socket(m, client)
-        index = m[client + at.EXECUTED]
-        last = m[client + at.READ]
-        if not m[at.WHOLE_PIPELINE]:
-            last = min(last, index + 1)
-        while index < last:
-            duration += about(m, mark_of(m, client, index), at.PARSE_PS)
-            index += 1
-        return duration
+        return duration + read_and_parse(m, client)
     return duration + begin_write(m, client)
 
 
@@ -203,8 +223,7 @@ def begin_batch(m, now):
         left -= 1
         m[batch + size] = client
         size += 1
-        ready = m[client + at.READ] - m[client + at.EXECUTED]
-        keys += ready if m[at.WHOLE_PIPELINE] else min(ready, 1)
+        keys += parsed_commands(m, client)
     m[me + at.COUNT] = left
     m[at.READS_IN_FLIGHT] -= size
     m[at.PRODUCTIVE] = 1
@@ -224,8 +243,7 @@ def begin_batch(m, now):
 def begin_execution(m, client, now):
     """Execute what a client's finished read brought; returns when that ends."""
     me = thread_row(0)
-    ready = m[client + at.READ] - m[client + at.EXECUTED]
-    parsed = ready if m[at.WHOLE_PIPELINE] else min(ready, 1)
+    parsed = parsed_commands(m, client)
     fetched = min(parsed, m[me + at.FETCHED])
     m[me + at.FETCHED] -= fetched
     duration = execute_commands(m, client, fetched, parsed) + m[at.PUSH_PS]
@@ -238,7 +256,16 @@ def read_inline(m, client, now):
     """The main thread reads, parses, executes and frees by itself; returns when that ends."""
     m[at.INLINE_READS] += 1
     duration = read_socket(m, client)
-    duration += execute_commands(m, client, 0, 0)
+    return execute_inline(m, client, 0, now, duration)
+
+
+@inlined
+def execute_inline(m, client, parsed, now, before_ps):
+    """The main thread executes, and frees what that replaces; returns when that ends.
+
+    Of the commands `parsed` were parsed by their reader; `before_ps` is what the step takes before.
+    """
+    duration = before_ps + execute_commands(m, client, 0, parsed)
     values = values_to_free(m, client)
     if unlikely(values > 0):
         m[at.FREED_VALUES] += values

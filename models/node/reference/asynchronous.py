@@ -33,7 +33,6 @@ class Asynchronous(IoThreads):
         self.rings: list[deque[Job]] = [deque() for _ in range(node.setup.io_threads)]
         # A ring's capacity is a power of two, of which one slot always stays empty.
         self.ring_slots = rounded_capacity(node.setup.job_capacity) - 1
-        self.stopped_ps = [0] * node.setup.io_threads
         self.done_reads: list[Client] = []
         self.done_writes: list[Client] = []
         self.frees_sent = 0
@@ -156,9 +155,7 @@ class Asynchronous(IoThreads):
         target = max(1, min(target, setup.io_threads))
         active = before = self.active
         while active < target:
-            if now - self.stopped_ps[active] > setup.spin_ps:
-                # It has stopped spinning and sleeps on its mutex.
-                self.available_ps[active] = now + self.node.times.thread_wake_ps
+            self.start_thread(active)
             active += 1
         # A thread with jobs is not stopped, nor any with a lower number.
         while not increase_only and active > target and not self.rings[active - 1]:

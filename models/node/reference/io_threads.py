@@ -57,6 +57,7 @@ class IoThreads:
         self.writes_in_flight = 0
         self.pending_writes: list[Client] = []
         self.turns = Turns(node)
+        self.stopped_ps = [0] * node.setup.io_threads
         self.available_ps = [0] * node.setup.io_threads
         self.active_since_ps = 0
         self.accepted = 0
@@ -74,6 +75,13 @@ class IoThreads:
         self.active = active
         self.node.count("activations")
 
+    def start_thread(self, number: int) -> None:
+        """A stopped thread may work again: at once if it still spins, else when it is awake."""
+        now = self.node.now
+        if now - self.stopped_ps[number] > self.node.setup.spin_ps:
+            # It has stopped spinning and sleeps on its mutex.
+            self.available_ps[number] = now + self.node.times.thread_wake_ps
+
     def add_pending_write(self, client: Client) -> None:
         """Put a client with replies into the list of pending writes, once."""
         if not client.write_pending and client.executed > client.written:
@@ -90,11 +98,13 @@ class IoThreads:
             return node.times.pop_ps + node.polling(len(self.fired))
         if job.kind == "write":
             return node.times.pop_ps + node.write(job.client)
-        duration = node.read(job.client)
-        last = job.client.read
-        if not node.setup.whole_pipeline:
-            last = min(last, job.client.executed + 1)
-        return node.times.pop_ps + duration + node.parse(job.client, job.client.executed, last)
+        return node.times.pop_ps + self.read_and_parse(job.client)
+
+    def read_and_parse(self, client: Client) -> int:
+        """Read and parse the first command, or all where whole pipelines are parsed at once."""
+        duration = self.node.read(client)
+        last = client.executed + self.parsed_commands(client)
+        return duration + self.node.parse(client, client.executed, last)
 
     def take_batch(self, done: list[Client]) -> tuple[list[Client], int]:
         """Clients for one batch, from the front of `done`, and how many keys to fetch ahead.
@@ -189,9 +199,17 @@ class IoThreads:
 
     def read_inline(self, client: Client) -> Activity:
         """The main thread reads, parses and executes by itself."""
+        self.node.count("inline_reads")
+        yield from self.execute_inline(client, parsed=0, before_ps=self.node.read(client))
+
+    def execute_inline(self, client: Client, *, parsed: int, before_ps: int = 0) -> Activity:
+        """The main thread executes, and frees what that replaces.
+
+        Of the commands `parsed` were parsed by their reader; `before_ps` is what the step takes
+        before.
+        """
         node = self.node
-        node.count("inline_reads")
-        duration = node.read(client) + node.execute(client, fetched=0, parsed=0)
+        duration = before_ps + node.execute(client, fetched=0, parsed=parsed)
         freeing = node.to_free(client)
         self.count_freed(len(freeing), inline=True)
         yield node.main_does(duration + sum(freeing))

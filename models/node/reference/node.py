@@ -76,6 +76,8 @@ class Thread:
     next_interruption: tuple[int, int]
     busy_ps: int = 0
     on_cpu_ps: int = 0
+    spins: bool = False
+    """It waits for other threads and looks all the time: what reaches its sockets wakes nobody."""
 
 
 class ReferenceNode:
@@ -263,13 +265,13 @@ class ReferenceNode:
         self.count("wire_bytes_in", size_bytes)
         owner = owner_of(self.setup, client.number)
         self.request_wires[owner].append((stamp, client, commands))
-        agent = self.threads[owner].agent
-        if self.nobody_woke(agent):
-            agent.wake(stamp + self.times.wake_latency_ps)
+        if self.owner_sleeps(client):
+            self.threads[owner].agent.wake(stamp + self.times.wake_latency_ps)
 
     def owner_sleeps(self, client: Client) -> bool:
         """Whether a send to the client's socket has to wake the thread that watches it."""
-        return self.nobody_woke(self.threads[owner_of(self.setup, client.number)].agent)
+        owner = self.threads[owner_of(self.setup, client.number)]
+        return self.nobody_woke(owner.agent) and not owner.spins
 
     @staticmethod
     def nobody_woke(agent: Agent) -> bool:
