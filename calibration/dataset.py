@@ -84,6 +84,8 @@ class MeasuredCase:
     observed: dict[str, float]
     """In the units of predictions, by their names."""
     scenario: Scenario
+    index: int
+    """Position of the point in its dataset, from 0."""
 
 
 _WORKLOAD_FIELDS = frozenset(
@@ -148,7 +150,7 @@ def load_dataset(name: str | Path) -> tuple[Dataset, list[MeasuredCase]]:
                 "p90_ms, p99_ms, p999_ms."
             )
         scenario = parse(Scenario, _merged(dataset.scenario, point.given), file=where)
-        cases.append(MeasuredCase(point.given, point.role, observed, scenario))
+        cases.append(MeasuredCase(point.given, point.role, observed, scenario, number))
     return dataset, cases
 
 

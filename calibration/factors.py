@@ -120,11 +120,12 @@ def factors_for(dataset: Dataset, cases: Sequence[MeasuredCase]) -> list[Factor]
 
 @dataclass(frozen=True)
 class Posterior:
-    """Logarithms of the factors: mean and covariance."""
+    """Logarithms of the factors: mean and covariance, and the points (by index) they rest on."""
 
     factors: list[Factor]
     mean: np.ndarray
     covariance: np.ndarray
+    points: tuple[int, ...] = ()
 
     def apply(self, inputs: Inputs, logs: np.ndarray) -> Inputs:
         """Inputs with the factors whose logarithms are given."""
@@ -140,7 +141,15 @@ def fit_posterior(
 
     All evaluations share their random streams, so that the simulated throughput is a smooth
     function of the factors.
+
+    Raises
+    ------
+    ValueError
+        One of the points may only be predicted.
     """
+    held_out = [case.index for case, _ in cases if case.role != "calibration"]
+    if held_out:
+        raise ValueError(f"points with role calibration only, not {held_out}")
     prior = np.array([factor.prior_error for factor in factors])
     start = Posterior(factors, np.zeros(len(factors)), np.diag(prior**2))
     if not factors:
@@ -174,4 +183,5 @@ def fit_posterior(
             bounds=(-0.8, 2.8),
         )
     covariance = np.linalg.inv(solution.jac.T @ solution.jac)
-    return Posterior(factors, solution.x - 1.0, covariance)
+    used = tuple(case.index for case, _ in cases)
+    return Posterior(factors, solution.x - 1.0, covariance, used)

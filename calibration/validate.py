@@ -29,6 +29,7 @@ from forecache.sim.statistics import student_t
 
 from .dataset import MeasuredCase, load_dataset
 from .factors import FIT_REQUESTS, Posterior, factors_for, fit_posterior
+from .provenance import provenance_of
 
 Progress = Callable[[str], None]
 
@@ -61,9 +62,10 @@ def validate(
     Returns
     -------
     dict
-        dataset, host, engine; fitted (name, factor, low, high, note); points (given, role,
-        observed, predicted with interval, relative_error, band, verdict); summary per metric over
-        validation points (median_ape, max_ape, coverage, n), `by_band`; knee per series.
+        dataset, host, engine; fitted (name, factor, low, high, points, note); provenance, from
+        `provenance_of`; points (index, given, role, observed, predicted with interval,
+        relative_error, band, bottleneck); summary per metric over validation points (median_ape,
+        max_ape, coverage, n), `by_band`; knee per series; warnings.
 
     Raises
     ------
@@ -71,7 +73,7 @@ def validate(
         The dataset or a profile can't be read.
     """
     dataset, cases = load_dataset(path)
-    systems = [_system(case.scenario, host=host, engine=engine, path=path) for case in cases]
+    systems = [system_of(case.scenario, host=host, engine=engine, path=path) for case in cases]
     paired = list(zip(cases, systems, strict=True))
     calibration = [
         pair
@@ -90,6 +92,7 @@ def validate(
             if progress is not None:
                 progress(f"predicted {number} of {len(paired)} points")
     system = systems[0]
+    provenance = provenance_of(cases, systems, posterior)
     return {
         "dataset": {"id": dataset.id, "title": dataset.title, "file": Path(path).name},
         "host": {
@@ -99,19 +102,28 @@ def validate(
         },
         "engine": {"id": system.engine.id, "version": system.engine.version},
         "fitted": _fitted(posterior),
+        "provenance": provenance,
+        "warnings": provenance["problems"],
         "points": points,
         "summary": summary_of(points),
         "knee": knees_of(points),
     }
 
 
-def _system(
+def system_of(
     scenario: Scenario,
     *,
-    host: str | Path | None,
-    engine: str | Path | None,
+    host: str | Path | None = None,
+    engine: str | Path | None = None,
     path: str | Path,
 ) -> System:
+    """What a dataset's scenario names, or `host` and `engine` in its place.
+
+    Raises
+    ------
+    InputError
+        A profile can't be read; the message begins with `path`.
+    """
     try:
         profile: HostProfile = load_host(str(host or scenario.host or REFERENCE_HOST))
         rules: EngineProfile = (
@@ -178,6 +190,7 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
         }
         errors[name] = value / case.observed[name] - 1.0
     return {
+        "index": case.index,
         "given": case.given,
         "role": case.role,
         "observed": case.observed,
@@ -252,6 +265,7 @@ def _fitted(posterior: Posterior) -> list[dict[str, Any]]:
                 "low": math.exp(log - 1.96 * error),
                 "high": math.exp(log + 1.96 * error),
                 "from_prior": min(1.0, (error / factor.prior_error) ** 2),
+                "points": list(posterior.points),
                 "note": factor.note,
             }
         )

@@ -122,7 +122,12 @@ def _each_host(hosts: Iterable[HostProfile]) -> Iterator[str]:
         for key, source in host.sources.items():
             details = [f"read {source.accessed}" if source.accessed else "", source.licence or ""]
             text = ", ".join(filter(None, [_link(source), *details]))
-            yield f"- **{key}**: {text}{f'. {source.note}' if source.note else ''}"
+            taken = [
+                f"`{dataset}` {', '.join(map(str, points)) or 'none'}"
+                for dataset, points in (source.points or {}).items()
+            ]
+            notes = [source.note or "", f"Points taken: {'; '.join(taken)}" if taken else ""]
+            yield f"- **{key}**: {'. '.join(filter(None, [text, *notes]))}"
         yield ""
 
 

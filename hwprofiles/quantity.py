@@ -122,7 +122,15 @@ class Curve(Origin):
 
 
 class Source(BaseModel):
-    """A page, file or run that numbers were taken from."""
+    """A page, file or run that numbers were taken from.
+
+    Attributes
+    ----------
+    points
+        Where the source also gives the measurements of a dataset that predictions are held against:
+        the points the numbers rest on, by the dataset's id and position from 0; `{}` for none. A
+        test refuses those that may only be predicted.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -132,6 +140,7 @@ class Source(BaseModel):
     accessed: str | None = None
     licence: str | None = None
     note: str | None = None
+    points: dict[str, list[Annotated[int, Field(ge=0)]]] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> "Source":
