@@ -126,7 +126,7 @@ def profile_problems(
         Those whose points may not be used; None for the shipped ones.
     """
     known = {each.id: each for each in (datasets if datasets is not None else _shipped())}
-    problems = []
+    problems: list[str] = []
     for key, source in profile.sources.items():
         where = f"{name}, source {key}"
         problems += _declared_problems(where, source, known)

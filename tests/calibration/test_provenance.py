@@ -125,9 +125,8 @@ def test_a_host_that_knows_a_held_out_point_is_found(
 ) -> None:
     assert profile_problems("host", changed_host({})) == []
     problems = profile_problems("host graviton4", changed_host(change, **source))
-    with pytest.raises(AssertionError, match=part):
-        assert not problems, "; ".join(problems)
     assert all(problem.startswith("host graviton4") for problem in problems)
+    assert any(re.search(part, problem) for problem in problems), problems
 
 
 def test_an_engine_that_cites_a_published_curve_is_found() -> None:
