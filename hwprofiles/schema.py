@@ -104,6 +104,67 @@ class Network(_Group):
     packets_per_s: Quantity
 
 
+class Tls(_Group):
+    """What encryption costs one side of a connection, in CPU time.
+
+    Attributes
+    ----------
+    record_ns
+        Per record beyond its bytes: the library's call, its header, the cipher's start and tag.
+    ns_per_byte
+        Encrypting or decrypting, with the default cipher (AES-256-GCM).
+    ecdsa_handshake_us, rsa_handshake_us
+        The server's part of a full TLS 1.3 handshake, with a P-256 or an RSA-2048 key.
+    """
+
+    record_ns: Quantity
+    ns_per_byte: Quantity
+    ecdsa_handshake_us: Quantity
+    rsa_handshake_us: Quantity
+
+
+ASSUMED_TLS = Tls(
+    record_ns=Quantity(
+        value=450,
+        unit="ns",
+        kind="assumed",
+        low=200,
+        high=1000,
+        method="`openssl speed -evp aes-256-gcm` takes 50 to 150 ns for 16 bytes on current cores; "
+        "SSL_read or SSL_write around it 500 to 2000 cycles",
+    ),
+    ns_per_byte=Quantity(
+        value=0.35,
+        unit="ns/B",
+        kind="assumed",
+        low=0.12,
+        high=0.7,
+        method="AES-GCM with the instructions made for it takes 0.3 to 1.5 cycles a byte in "
+        "`openssl speed` of 1 KiB and more, and the record is copied once",
+    ),
+    ecdsa_handshake_us=Quantity(
+        value=200,
+        unit="us",
+        kind="assumed",
+        low=100,
+        high=300,
+        method="one P-256 signature (20 to 60 us), one X25519 exchange (50 to 120 us), key "
+        "derivation and the library's objects",
+    ),
+    rsa_handshake_us=Quantity(
+        value=1100,
+        unit="us",
+        kind="assumed",
+        low=500,
+        high=2300,
+        method="the same with an RSA-2048 signature of 0.3 to 1.2 ms; a Valkey that did nothing "
+        "else took 477 new TLS connections a second (valkey PR 1338), 2.1 ms each with all that "
+        "accepting takes",
+    ),
+)
+"""For hosts whose profile says nothing about TLS."""
+
+
 class Captured(_Group):
     """When and on what a profile was captured."""
 
@@ -162,6 +223,10 @@ class HostSpeed:
     interruptions: tuple[tuple[float, float], ...] = ()
     threads_per_core: int = 1
     busy_sibling_speed: float = 1.0
+    tls_record_ns: float = 0.0
+    tls_ns_per_byte: float = 0.0
+    tls_ecdsa_handshake_us: float = 0.0
+    tls_rsa_handshake_us: float = 0.0
 
 
 # HostSpeed fields that stand for exactly one leaf, with that leaf's path.
@@ -201,7 +266,8 @@ class HostProfile(_Group):
     something else takes a busy core away from its thread for at least so many microseconds: timer
     ticks, interrupts, the hypervisor, other programs. `l3_fills_per_us` is how many lines a
     microsecond others bring into the shared last-level cache: the neighbours of a virtual machine;
-    none where nothing is said. `raw` (captured hosts) keeps every repetition.
+    none where nothing is said. `tls` is `ASSUMED_TLS` where nothing is said. `raw` (captured hosts)
+    keeps every repetition.
     """
 
     id: str
@@ -227,6 +293,7 @@ class HostProfile(_Group):
     walk_curve: Curve | None = None
     interruptions: Curve | None = None
     l3_fills_per_us: Quantity | None = None
+    tls: Tls | None = None
     captured: Captured | None = None
     raw: dict[str, Any] | None = None
 
@@ -295,6 +362,7 @@ class HostProfile(_Group):
             name: leaves[path] for name, path in _DIRECT.items() if path in leaves
         }
         numbers.setdefault("price_usd_per_hour", float("nan"))
+        numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
         numbers["cores"] = leaves["topology.cores"] * threads_per_core
         numbers["threads_per_core"] = threads_per_core
         numbers["tlb_reach_bytes"] = leaves["tlb.l2_entries"] * leaves["tlb.page_bytes"]
@@ -318,6 +386,14 @@ class HostProfile(_Group):
         }
         counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
         return HostSpeed(host_id=self.id, **curves, **counts, **numbers)  # type: ignore[arg-type]
+
+    def tls_leaves(self) -> dict[str, Quantity]:
+        """What TLS costs, by `HostSpeed` field; assumed where the profile doesn't say.
+
+        They are no part of `uncertain()`, so that a run without TLS draws what it always did.
+        """
+        group = ASSUMED_TLS if self.tls is None else self.tls
+        return {f"tls_{name}": getattr(group, name) for name in Tls.model_fields}
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) by `HostSpeed` field, for the leaves that have a range.

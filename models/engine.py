@@ -186,6 +186,11 @@ class EngineProfile(_Record):
     log, valkey PR 2652): a line of the value that nobody fetched ahead."""
     values_freed_by: Literal["main_thread", "io_threads"] = "main_thread"
     """Who frees the strings that SETs replace, where there are I/O threads."""
+    tls: Literal["main_thread", "io_threads", "io_threads_and_handshakes"] = "main_thread"
+    """Who encrypts and decrypts where there are I/O threads, and whether they also do handshakes;
+    with `main_thread` TLS connections leave them idle."""
+    tls_bookkeeping_by_main: bool = False
+    """Whether the main thread asks the library about every job (before valkey PR 1271)."""
     shells_freed_by_main: bool = False
     """Whether the main thread frees the object around such a string itself, which an I/O thread
     made."""

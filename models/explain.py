@@ -82,6 +82,11 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
         ("wake the receiver", writer, per_request("paid_wakes") * times.wake_send_ps),
         ("sleep and wake up", "main", dozes * times.doze_ps + blocks * times.block_ps),
     ]
+    handshakes, by_main = per_request("handshakes"), per_request("inline_handshakes")
+    rows += [
+        ("accept", "main", handshakes * times.accept_ps + by_main * times.handshake_ps),
+        ("handshake", "I/O", (handshakes - by_main) * times.handshake_ps),
+    ]
     if threaded:
         jobs = offloaded_reads + offloaded_writes
         handed = jobs * times.push_ps + offloaded_writes * times.done_ps

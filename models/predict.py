@@ -29,7 +29,8 @@ from .node.simulate import NodeResult
 from .scenario import Case, Scenario
 from .simulation import Inputs, Pilot, pilot_run, run, window
 from .stages import command_kinds
-from .uncertainty import draw_engine, draw_generator, draw_host
+from .tls import only_the_main_thread
+from .uncertainty import draw_engine, draw_generator, draw_host, draw_tls
 
 Progress = Callable[[str], None]
 
@@ -58,6 +59,7 @@ SERVER_CPU = "server_cpu_us"
 
 _PS_PER_MS = 1e9
 _PS_PER_S = 1e12
+_TLS_DRAWS = 443  # a stream of its own
 STATIONS = ("main thread", "I/O threads", "load generator", "network")
 
 
@@ -81,6 +83,10 @@ class System:
         else:
             random = np.random.default_rng([seed, draw])
             drawn = draw_host(self.host, random)
+            if scenario.tls is not None:
+                # Draws of their own, so that everything else is drawn as without TLS.
+                tls = draw_tls(self.host, np.random.default_rng([seed, draw, _TLS_DRAWS]))
+                found, drawn = {**found, **tls}, {**drawn, **tls}
             speed = self.host.speed(found if self.observed_here else drawn)
             work = self.engine.engine_work(
                 draw_engine(self.engine, random, observed_here=self.observed_here)
@@ -89,6 +95,8 @@ class System:
         most = self.engine.max_io_threads
         if scenario.io_threads > most:
             scenario = scenario.model_copy(update={"io_threads": most})
+        if only_the_main_thread(scenario, self.engine):
+            scenario = scenario.model_copy(update={"io_threads": 1})
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
         spins = self.generator.spins_when_due
@@ -301,6 +309,8 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
         warnings.append(
             f"{engine.id} runs at most {engine.max_io_threads} threads here; more are ignored"
         )
+    if only_the_main_thread(scenario, engine):
+        warnings.append(f"{engine.id} serves TLS on its main thread: I/O threads stay idle")
     if scenario.prefetch_batch is not None and engine.prefetch_batch == 0:
         warnings.append(f"{engine.id} fetches nothing ahead: prefetch_batch has no effect")
     if scenario.events_per_io_thread is not None and engine.policy != "asynchronous":

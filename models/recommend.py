@@ -220,6 +220,9 @@ def _configuration(prediction: Prediction) -> str:
     batch = scenario.prefetch_batch
     if engine.prefetch_batch > 0 and batch is not None and batch != engine.prefetch_batch:
         lines.append(f"prefetch-batch-max-size {batch}")
+    if scenario.tls is not None:
+        lines += ["port 0", "tls-port 6379", "tls-cert-file FILE", "tls-key-file FILE"]
+        lines += ["tls-ca-cert-file FILE", "tls-auth-clients no"]
     return "\n".join(lines) + "\n"
 
 
@@ -235,6 +238,7 @@ def benchmark_command(scenario: Scenario) -> str:
     plain = plain and not scenario.load_generator.tool.startswith("memtier")
     if plain and workload.get_fraction in (0.0, 1.0) and workload.rate_rps is None:
         where = "-s SOCKET" if scenario.transport == "unix_socket" else "-h HOST -p 6379"
+        where += " --tls --insecure" if scenario.tls is not None else ""
         load = (
             f"valkey-benchmark {where} --threads {threads} -c {workload.clients} "
             f"-P {workload.pipeline} -d {workload.value_bytes} -r {workload.keys}"
@@ -246,6 +250,7 @@ def benchmark_command(scenario: Scenario) -> str:
         return f"{load} -n {3 * workload.keys} -t set -q\n{drive}get"
     per_thread = max(1, round(workload.clients / threads))
     where = "-S SOCKET" if scenario.transport == "unix_socket" else "-s HOST -p 6379"
+    where += " --tls --tls-skip-verify" if scenario.tls is not None else ""
     common = (
         f"memtier_benchmark {where} -t {threads} -c {per_thread} {_memtier_sizes(workload)} "
         f"--key-prefix=key: --key-minimum=1 --key-maximum={workload.keys} --hide-histogram"

@@ -201,6 +201,17 @@ class Workload(_Record):
         return sum(size * weight for size, weight in self.sizes)
 
 
+class Tls(_Record):
+    """Encrypted connections; `tls: true` is short for these defaults.
+
+    `new_connections_per_s` come besides those of the load, each with a full handshake, and ask for
+    nothing.
+    """
+
+    certificate: Literal["ecdsa-p256", "rsa-2048"] = "ecdsa-p256"
+    new_connections_per_s: float = Field(default=0.0, ge=0, le=1e5)
+
+
 class LoadGenerator(_Record):
     """Who sends the load; it is a station of the model like any other."""
 
@@ -233,6 +244,7 @@ class Scenario(_Record):
     engine: str
     engine_version: str | None = None
     transport: Literal["tcp", "unix_socket"] = "tcp"
+    tls: Tls | None = None
     io_threads: int = Field(default=1, ge=1, le=256)
     cores: int | None = Field(default=None, ge=1)
     persistence: Literal["none"] = "none"
@@ -254,6 +266,17 @@ class Scenario(_Record):
     def same_host(self) -> bool:
         """Whether the load generator shares the server's host, as over a Unix socket it must."""
         return self.load_generator.same_host or self.transport == "unix_socket"
+
+    @field_validator("tls", mode="before")
+    @classmethod
+    def _short(cls, tls: object) -> object:
+        return ({} if tls else None) if isinstance(tls, bool) else tls
+
+    @model_validator(mode="after")
+    def _encrypted(self) -> Scenario:
+        if self.tls is not None and self.transport == "unix_socket":
+            raise ValueError("tls with transport tcp (found unix_socket)")
+        return self
 
     @field_validator("engine_version", mode="before")
     @classmethod

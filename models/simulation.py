@@ -15,6 +15,7 @@ from .node.setup import NodeSetup, NodeTimes
 from .node.simulate import NodeResult, simulate_node
 from .scenario import Scenario
 from .stages import node_times, prefetch_batch, read_limit_bytes, segment_bytes
+from .tls import connection_gap_ps
 
 _PS_PER_S = 10**12
 _PS_PER_MS = 10**9
@@ -47,6 +48,10 @@ _LONGEST_PS = 3600 * _PS_PER_S
 
 _CYCLES = 2
 """Times that an engine which starts and stops a thread in turn does so in a window."""
+
+_CONNECTIONS = 30
+_LONGER = 5
+"""New connections a window holds at least, unless it had to be more than so many times longer."""
 
 _ROUND_TRIPS = 50
 """Round trips of every client a closed-loop window holds at least."""
@@ -119,8 +124,8 @@ def node_setup(
         write_limit_bytes=engine.write_limit_bytes,
         segment_bytes=segment_bytes(scenario, engine),
         interruption_gap_ps=interruption_gap_ps(inputs.speed),
-        connection_gap_ps=0,
-        offload_handshakes=0,
+        connection_gap_ps=connection_gap_ps(scenario),
+        offload_handshakes=int(engine.tls == "io_threads_and_handshakes"),
         first_owner=0,
         owners=1,
         io_threads_do_reads=0,
@@ -221,6 +226,9 @@ def window(
     if pilot.changing:
         # The engine starts and stops a thread in turn; both belong to what it does on average.
         measured_ps = max(measured_ps, _CYCLES * cycle_ps(inputs))
+    # A few new connections make a difference; rare ones are left to chance.
+    connections_ps = _CONNECTIONS * connection_gap_ps(inputs.scenario)
+    measured_ps = max(measured_ps, min(connections_ps, _LONGER * measured_ps))
     round_trips = 10 * workload.clients * workload.pipeline
     round_trips_ps = math.ceil(round_trips / pilot.rate_rps * _PS_PER_S)
     if workload.arrival == "open_loop":

@@ -30,6 +30,7 @@ from .memory import (
 )
 from .node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .scenario import Scenario
+from .tls import RECORD_BYTES, tls_times
 from .values import ValueTimes, value_path
 
 KERNEL_VARIATION = 0.12
@@ -289,6 +290,8 @@ def copied_value_bytes(kind: CommandKind, scenario: Scenario, engine: EngineProf
 
 def segment_bytes(scenario: Scenario, engine: EngineProfile) -> int:
     """What one pass through the network stack carries of a reply."""
+    if scenario.tls is not None:
+        return RECORD_BYTES
     return engine.write_limit_bytes if scenario.transport == "unix_socket" else TCP_SEGMENT_BYTES
 
 
@@ -353,6 +356,9 @@ def node_times(
     around_ns = generator_user(generator.batch_instructions) / 2
     around_ns += generator.batch_syscalls * generator_speed.syscall_ns / 2
 
+    tls = tls_times(scenario, engine, speed, kernel_scale=kernel)
+    far_tls = tls_times(scenario, engine, generator_speed, kernel_scale=far_kernel)
+
     caches = workload_caches(scenario, engine, work, speed)
     batch = prefetch_batch(scenario, engine)
     lone = scenario.io_threads == 1
@@ -406,6 +412,7 @@ def node_times(
         return user(base) + value.main_ns + transfer_ns(kind, buffered_bytes)
 
     copy_ns_per_byte = speed.copy_ns_per_byte + caches.copy_wait_ns / caches.copied_bytes
+    copy_ns_per_byte += tls.byte_ns
 
     key_bytes = scenario.workload.key_bytes
     nic_ns_per_kib = 1024 * 8 / speed.network_gbit_per_s
@@ -419,12 +426,12 @@ def node_times(
         wake_latency_ps=_ps(_after_send_ns(work, speed)),
         wake_send_ps=_ps(work.wake_scale * speed.wake_send_ns),
         read_event_ps=_ps(user(work.read_instructions)),
-        recv_ps=_ps(kernel * recv_ns),
-        send_ps=_ps(kernel * send_ns),
+        recv_ps=_ps(kernel * recv_ns + tls.recv_ns),
+        send_ps=_ps(kernel * send_ns + tls.send_ns),
         write_event_ps=_ps(user(work.write_instructions)),
         copy_ps_per_kib=_ps(copy_ns_per_byte * 1024),
         # A request has two jobs, a read and a write: each is charged half of the lines fetched.
-        push_ps=_ps(user(work.push_instructions) + work.execute_lines * line_ns / 2),
+        push_ps=_ps(user(work.push_instructions) + work.execute_lines * line_ns / 2 + tls.job_ns),
         pop_ps=_ps(
             user(work.pop_instructions)
             + (work.read_lines + work.write_lines + reply_lines) * line_ns / 2
@@ -438,15 +445,15 @@ def node_times(
         thread_wake_ps=_ps(speed.wake_latency_ns),
         generator_poll_ps=_ps(polling_ns + generator_user(generator.poll_instructions)),
         generator_poll_event_ps=_ps(event_ns),
-        generator_recv_ps=_ps(far_kernel * far_recv_ns + around_ns),
+        generator_recv_ps=_ps(far_kernel * far_recv_ns + far_tls.recv_ns + around_ns),
         generator_reply_ps=_ps(generator_user(generator.reply_instructions)),
-        generator_send_ps=_ps(far_kernel * far_send_ns + around_ns),
+        generator_send_ps=_ps(far_kernel * far_send_ns + far_tls.send_ns + around_ns),
         generator_request_ps=_ps(generator_user(generator.request_instructions)),
         one_way_ps=_ps(speed.network_one_way_us * 1000),
         wire_ps_per_kib=_ps(nic_ns_per_kib),
         free_push_ps=_ps(user(work.push_instructions)),
-        accept_ps=0,
-        handshake_ps=0,
+        accept_ps=_ps(tls.accept_ns),
+        handshake_ps=_ps(tls.handshake_ns),
         # A line that the I/O thread keeps reading.
         publish_ps=_ps(line_ns),
         parse_by_code_ps=_table([parse_ns(k, v) for k, v in zip(kinds, values, strict=True)]),

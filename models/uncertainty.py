@@ -52,6 +52,16 @@ def draw_host(host: HostProfile, random: np.random.Generator) -> dict[str, float
     return draw_ranges(host_ranges(host), random)
 
 
+def draw_tls(host: HostProfile, random: np.random.Generator) -> dict[str, float]:
+    """One draw of what TLS costs on a host, keyed by `HostSpeed` field."""
+    ranges = {
+        name: (leaf.low, leaf.best, leaf.high)
+        for name, leaf in host.tls_leaves().items()
+        if leaf.low is not None and leaf.high is not None
+    }
+    return draw_ranges(ranges, random)
+
+
 def draw_engine(
     engine: EngineProfile, random: np.random.Generator, *, observed_here: bool = False
 ) -> dict[str, float]:
