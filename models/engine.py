@@ -21,7 +21,7 @@ from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.sim.errors import InputError
 
-Policy = Literal["single_thread", "asynchronous", "shared_queues", "fork_join"]
+Policy = Literal["single_thread", "asynchronous", "shared_queues", "fork_join", "multiplexed"]
 Layout = Literal["dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value"]
 
 
@@ -163,6 +163,8 @@ class EngineProfile(_Record):
     policy: Policy
     layout: Layout
     whole_pipeline: bool
+    presentation_offload: bool = False
+    """Whether the I/O thread that sends a reply formats it as well (ElastiCache for Redis 7.1)."""
     prefetch_batch: int = Field(ge=0, le=128)
     events_per_io_thread: int = Field(ge=0)
     job_capacity: int = Field(ge=2)

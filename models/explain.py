@@ -45,6 +45,8 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     writer = "I/O" if offloaded_writes > 0.5 * writes else "main"
     # Where a reader takes the first command only, the main thread parses the others.
     parser = reader if scenario.workload.pipeline == 1 or engine.whole_pipeline else "main"
+    if threaded and engine.policy == "multiplexed":
+        parser = reader if engine.whole_pipeline else "main"
     calls = segments = 1
     if writes > 0:
         reply_bytes = mean(times.reply_bytes_by_code) / writes
@@ -89,7 +91,9 @@ def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
     ]
     if threaded:
         jobs = offloaded_reads + offloaded_writes
-        handed = jobs * times.push_ps + offloaded_writes * times.done_ps
+        handed = jobs * times.push_ps
+        if engine.policy != "multiplexed":
+            handed += offloaded_writes * times.done_ps
         if engine.policy == "shared_queues":
             handed += jobs * times.collect_ps
         freed, freed_by_main = per_request("freed_values"), per_request("inline_frees")

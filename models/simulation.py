@@ -11,7 +11,7 @@ from forecache.sim.calendar import horizon_ps
 from .engine import EngineProfile, EngineWork
 from .generator import GeneratorWork
 from .interruptions import interruption_gap_ps
-from .node.setup import NodeSetup, NodeTimes
+from .node.setup import NodeSetup, NodeTimes, under_policy
 from .node.simulate import NodeResult, simulate_node
 from .scenario import Scenario
 from .stages import node_times, prefetch_batch, read_limit_bytes, segment_bytes
@@ -94,7 +94,7 @@ def node_setup(
         interarrival_ps = round(_PS_PER_S * generators / workload.rate_rps)
     events = scenario.events_per_io_thread
     spin_ns = _SPIN_CHECKS * _SPIN_CHECK_CYCLES / inputs.speed.clock_ghz
-    return NodeSetup(
+    setup = NodeSetup(
         io_threads=scenario.io_threads,
         clients=workload.clients,
         generators=generators,
@@ -130,6 +130,7 @@ def node_setup(
         owners=1,
         io_threads_do_reads=0,
     )
+    return under_policy(engine.policy, setup)
 
 
 def ignites_at_once(inputs: Inputs) -> bool:

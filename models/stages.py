@@ -31,7 +31,7 @@ from .memory import (
 from .node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .scenario import Scenario
 from .tls import RECORD_BYTES, tls_times
-from .values import ValueTimes, value_path
+from .values import REPLY_INSTRUCTIONS, ValuePath, ValueTimes, value_path
 
 KERNEL_VARIATION = 0.12
 """Coefficient of variation of a system call's duration from run to run (assumed: repeated socket
@@ -403,12 +403,21 @@ def node_times(
         copied = kind.value_bytes * work.parse_instructions_per_byte
         return user(work.parse_instructions + copied) + value.reader_ns
 
+    def formatting_ns(kind: CommandKind, path: ValuePath) -> float:
+        """What the I/O thread that sends a reply does where it formats it."""
+        if lone or not engine.presentation_offload:
+            return 0.0
+        copied = kind.value_bytes * work.get_instructions_per_byte if path.referenced else 0.0
+        return user(REPLY_INSTRUCTIONS[kind.command] + copied)
+
     def execute_ns(kind: CommandKind, buffered_bytes: int, value: ValueTimes) -> float:
         if kind.command == "get":
             copied = copied_value_bytes(kind, scenario, engine) * work.get_instructions_per_byte
             base = work.get_instructions + copied
         else:
             base = work.set_instructions + kind.value_bytes * work.set_instructions_per_byte
+        if engine.presentation_offload and not lone:
+            base -= REPLY_INSTRUCTIONS[kind.command]
         return user(base) + value.main_ns + transfer_ns(kind, buffered_bytes)
 
     copy_ns_per_byte = speed.copy_ns_per_byte + caches.copy_wait_ns / caches.copied_bytes
@@ -466,7 +475,10 @@ def node_times(
         request_bytes_by_code=np.array([kind.request_bytes(key_bytes) for kind in kinds], np.int64),
         reply_bytes_by_code=np.array([kind.reply_bytes for kind in kinds], np.int64),
         write_by_code_ps=_table(
-            [p.writer_ns(w, work.stream_scale) for p, w in zip(paths, found, strict=True)]
+            [
+                p.writer_ns(w, work.stream_scale) + formatting_ns(k, p)
+                for k, p, w in zip(kinds, paths, found, strict=True)
+            ]
         ),
         free_by_code_ps=_table([value.freeing_ns for value in values]),
         code_by_draw=code_table(kinds),

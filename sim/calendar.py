@@ -126,6 +126,12 @@ def agent_of(calendar: np.ndarray, key: int) -> int:
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def planned(calendar: np.ndarray, agent: int) -> int:
+    """The time of an agent's next event; at or beyond `horizon_ps` it never happens."""
+    return time_of(calendar, calendar[calendar[_LEAVES] + agent])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def peek_agent(calendar: np.ndarray) -> int:
     """The agent whose event comes next; of simultaneous ones the lowest number."""
     return agent_of(calendar, calendar[_ROOT])

@@ -135,9 +135,15 @@ THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
     WATCHED_SOCKETS,  # offset of the sockets in its list of ready ones
     WATCHED_COUNT,
     FIRED_COUNT,  # the first so many watched sockets are what the last poll reported
-) = range(32, 38)
+    BATCHED,  # clients of the batch that is to be handed over next
+    HANDSHAKES_DUE,  # of new connections, in its next turn
+) = range(32, 40)
 REQUEST_WIRE = 40  # ring: what is on its way to the clients whose sockets it watches
 THREAD_WORDS = 48
+
+# Where a thread that watches sockets has a channel to the main thread and one back, they take the
+# place of what only a generator thread has.
+TO_MAIN, FROM_MAIN = TASKS, IDLE_CLIENTS
 
 # Fields of a client's row: mostly counts of commands along their way.
 (
@@ -278,6 +284,9 @@ def _rings(setup: NodeSetup, outstanding: int) -> list[tuple[int, int, int]]:
     for thread in owners(setup):
         row = thread_at(thread)
         rings.append((row + REQUEST_WIRE, each_owner * outstanding, STAMPED_WORDS))
+        if thread > 0:
+            rings.append((row + TO_MAIN, each_owner, STAMPED_WORDS))
+            rings.append((row + FROM_MAIN, each_owner, STAMPED_WORDS))
     for thread in range(1, setup.io_threads):
         rings.append((thread_at(thread) + QUEUE, setup.job_capacity, STAMPED_WORDS))
     for generator in range(setup.generators):

@@ -178,6 +178,21 @@ class NodeSetup(NamedTuple):
     """Fork-join: 1: active I/O threads read as well; 0: they write only."""
 
 
+FIRST_OWNERS = {"multiplexed": 1}
+"""Policies of which every thread, from this one on, watches the sockets of its own clients."""
+
+
+def under_policy(policy: str, setup: NodeSetup) -> NodeSetup:
+    """The setup with sockets watched by the threads that do so under a policy."""
+    first = FIRST_OWNERS.get(policy)
+    if first is None or setup.io_threads == 1:
+        return setup._replace(first_owner=0, owners=1)
+    # None of them is ever stopped.
+    return setup._replace(
+        first_owner=first, owners=setup.io_threads - first, initial_active=setup.io_threads
+    )
+
+
 def owners(setup: NodeSetup) -> range:
     """Agent numbers of the threads that watch sockets."""
     return range(setup.first_owner, setup.first_owner + setup.owners)

@@ -12,10 +12,10 @@ from forecache.sim.calendar import horizon_ps
 from forecache.sim.histogram import LatencyHistogram
 
 from . import layout as at
-from .compiled import asynchronous, fork_join, shared_queues, single_thread
+from .compiled import asynchronous, fork_join, multiplexed, shared_queues, single_thread
 from .conservation import check_conservation
 from .sample import sample_setup, sample_times
-from .setup import NodeSetup, NodeTimes
+from .setup import FIRST_OWNERS, NodeSetup, NodeTimes, under_policy
 
 Run = Callable[[np.ndarray, np.ndarray, np.ndarray], int]
 
@@ -24,6 +24,7 @@ POLICIES: dict[str, Run] = {
     "asynchronous": asynchronous.run,
     "shared_queues": shared_queues.run,
     "fork_join": fork_join.run,
+    "multiplexed": multiplexed.run,
 }
 """Compiled execution of each threading policy."""
 
@@ -126,7 +127,7 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         raise ValueError("interruptions that last as long as the gaps between them leave no time")
     if setup.io_threads == 1:
         policy = "single_thread"
-        setup = setup._replace(first_owner=0, owners=1)
+    setup = under_policy(policy, setup)
     agents = setup.io_threads + setup.generators + at.n_sources(setup)
     if setup.end_ps >= horizon_ps(agents):
         raise ValueError(f"{setup.end_ps} ps are more than {agents} agents can be simulated for")
@@ -148,7 +149,9 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
         return total_ps / completions / _PS_PER_US if completions else float("nan")
 
     # Active I/O threads spin while they have nothing to do; stopped ones sleep.
-    spinning_ps = node.thread(0, at.ON_CPU_PS) + counters["active_thread_ps"]
+    on_cpu_ps = node.thread(0, at.ON_CPU_PS) + counters["active_thread_ps"]
+    if policy in FIRST_OWNERS:
+        on_cpu_ps = sum(server_ps)  # those with an epoll of their own sleep
     wire_bytes = max(counters["wire_bytes_in"], counters["wire_bytes_out"])
     wire_ps = 0.0 if setup.same_host else wire_bytes * node.memory[at.WIRE_PS_PER_KIB] / 1024
     return NodeResult(
@@ -160,7 +163,7 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
         main_thread_utilisation=server_ps[0] / window_ps,
         io_thread_utilisation=[ps / window_ps for ps in server_ps[1:]],
         load_generator_utilisation=sum(generator_ps) / window_ps / setup.generators,
-        server_cpu_us_per_request=per_request_us(spinning_ps),
+        server_cpu_us_per_request=per_request_us(on_cpu_ps),
         server_useful_cpu_us_per_request=per_request_us(sum(server_ps)),
         generator_cpu_us_per_request=per_request_us(sum(generator_ps)),
         network_utilisation=float(wire_ps / window_ps),
@@ -190,7 +193,8 @@ def warm_up_compiler(progress: Callable[[str], None]) -> None:
     try:
         for policy, run in POLICIES.items():
             io_threads = 1 if policy == "single_thread" else 2
-            node = at.new_node(sample_times(), sample_setup(io_threads=io_threads))
+            setup = under_policy(policy, sample_setup(io_threads=io_threads))
+            node = at.new_node(sample_times(), setup)
             run(node.memory, node.histogram, node.calendar)
     finally:
         timer.cancel()

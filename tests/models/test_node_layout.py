@@ -65,7 +65,7 @@ def test_nothing_overlaps() -> None:
             for ring in (at.QUEUE, at.READY_CLIENTS, at.TASKS, at.IDLE_CLIENTS, at.REQUEST_WIRE)
             for word in range(4)
         ),
-        *range(at.TASKS_LEFT, at.FIRED_COUNT + 1),
+        *range(at.TASKS_LEFT, at.HANDSHAKES_DUE + 1),
     ]
     assert len(set(thread)) == len(thread)
     assert max(thread) < at.THREAD_WORDS
@@ -97,6 +97,7 @@ def test_rings_and_rows_lie_apart() -> None:
     rings = [
         (at.SHARED_JOBS, 2),
         *((row + at.REQUEST_WIRE, 2) for row in threads[1:3]),
+        *((row + channel, 2) for row in threads[1:3] for channel in (at.TO_MAIN, at.FROM_MAIN)),
         *((ring, 1) for ring in (at.DONE_READS, at.DONE_WRITES, at.RESPONSES)),
         *((row + at.QUEUE, 2) for row in threads[1:]),
         *((row + at.TASKS, 2) for row in threads[3:]),

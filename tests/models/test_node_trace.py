@@ -10,7 +10,7 @@ from forecache.models.journeys import STATIONS, sample, stations_of
 from forecache.models.node.reference import POLICIES, run_node, run_reference
 from forecache.models.node.reference.trace import Journey, Step, TracedNode
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.node.setup import NodeSetup
+from forecache.models.node.setup import NodeSetup, under_policy
 
 LOADS: dict[str, dict[str, Any]] = {
     "closed loop over a network": {"clients": 40, "generators": 3},
@@ -26,7 +26,7 @@ LOADS: dict[str, dict[str, Any]] = {
 
 def setup_of(policy: str, load: dict[str, Any]) -> NodeSetup:
     threads = 1 if policy == "single_thread" else 4
-    return sample_setup(
+    setup = sample_setup(
         **{
             "io_threads": threads,
             "initial_active": threads,
@@ -36,6 +36,7 @@ def setup_of(policy: str, load: dict[str, Any]) -> NodeSetup:
             **load,
         }
     )
+    return under_policy(policy, setup)
 
 
 @pytest.mark.parametrize("load", LOADS)

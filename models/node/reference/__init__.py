@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ..setup import NodeSetup, NodeTimes
-from . import asynchronous, fork_join, shared_queues, single_thread
+from . import asynchronous, fork_join, multiplexed, shared_queues, single_thread
 from .node import ReferenceNode
 
 NodeT = TypeVar("NodeT", bound=ReferenceNode)
@@ -18,6 +18,7 @@ POLICIES: dict[str, Callable[[ReferenceNode], None]] = {
     "asynchronous": asynchronous.start,
     "shared_queues": shared_queues.start,
     "fork_join": fork_join.start,
+    "multiplexed": multiplexed.start,
 }
 
 

@@ -301,9 +301,10 @@ class ReferenceNode:
     def sleep_in_epoll(self, thread: int = 0) -> Event:
         """A thread without events sleeps until what is on its wire, or a sender, wakes it."""
         wire, agent = self.request_wires[thread], self.threads[thread].agent
+        awake = agent.sleep()
         if wire:
-            return agent.hold_until(wire[0][0] + self.times.wake_latency_ps)
-        return agent.sleep()
+            agent.wake(wire[0][0] + self.times.wake_latency_ps)
+        return awake
 
     def deliver_reply(self, client: Client) -> None:
         """The replies of a finished write leave; wakes the generator thread if it sleeps."""
