@@ -71,6 +71,9 @@ class Dataset(_Record):
     id: str
     title: str
     sources: list[DatasetSource]
+    same_machine: list[str] = Field(default_factory=list)
+    """Ids of other shipped datasets of the same machine and engine: their calibration points
+    calibrate this one too."""
     scenario: dict[str, Any]
     points: list[DatasetPoint] = Field(min_length=1)
 

@@ -50,7 +50,9 @@ def validate(
     seed: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Predict every point of a dataset; only its calibration points are fitted.
+    """Predict every point of a dataset; only calibration points are fitted.
+
+    They are its own and those of the datasets it names as of the same machine.
 
     Parameters
     ----------
@@ -75,15 +77,18 @@ def validate(
     dataset, cases = load_dataset(path)
     systems = [system_of(case.scenario, host=host, engine=engine, path=path) for case in cases]
     paired = list(zip(cases, systems, strict=True))
-    calibration = [
-        pair
-        for pair in paired
-        if pair[0].role == "calibration" and "throughput_rps" in pair[0].observed
+    beside = {name: load_dataset(name)[1] for name in dataset.same_machine}
+    known = [case for others in beside.values() for case in others]
+    paired_known = [
+        (case, system_of(case.scenario, host=host, engine=engine, path=path)) for case in known
     ]
-    factors = factors_for(dataset, cases)
+    own, others = _calibration(paired), _calibration(paired_known)
+    factors = factors_for(dataset, [*cases, *known])
     if progress is not None and factors:
-        progress(f"fitting {len(factors)} factors to {len(calibration)} calibration points")
-    posterior = fit_posterior(factors, calibration, seed=seed)
+        count = len(own) + len(others)
+        progress(f"fitting {len(factors)} factors to {count} calibration points")
+    posterior = fit_posterior(factors, [*own, *others], seed=seed)
+    posterior = replace(posterior, points=tuple(case.index for case, _ in own))
     points = []
     with ThreadPoolExecutor() as pool:
         futures = [pool.submit(_predict, case, system, posterior, seed) for case, system in paired]
@@ -93,6 +98,9 @@ def validate(
                 progress(f"predicted {number} of {len(paired)} points")
     system = systems[0]
     provenance = provenance_of(cases, systems, posterior)
+    provenance["same_machine_points"] = {
+        name: [c.index for c in measured if _may_be_fitted(c)] for name, measured in beside.items()
+    }
     return {
         "dataset": {"id": dataset.id, "title": dataset.title, "file": Path(path).name},
         "host": {
@@ -108,6 +116,14 @@ def validate(
         "summary": summary_of(points),
         "knee": knees_of(points),
     }
+
+
+def _may_be_fitted(case: MeasuredCase) -> bool:
+    return case.role == "calibration" and "throughput_rps" in case.observed
+
+
+def _calibration(pairs: list[tuple[MeasuredCase, System]]) -> list[tuple[MeasuredCase, System]]:
+    return [pair for pair in pairs if _may_be_fitted(pair[0])]
 
 
 def system_of(

@@ -45,6 +45,9 @@ class EngineWork:
         I/O threads, where there are any, do both.
     parse_instructions_per_byte, get_instructions_per_byte, set_instructions_per_byte
         Per byte of the value: copies into and out of the engine's objects and buffers.
+    command_lookup_instructions
+        Of a GET's or SET's instructions those that find the command in the table and check its
+        arity: with I/O threads whoever parses the command spends them.
     kernel_scale
         Cost of the engine's socket calls against the host's micro-benchmark of the same calls.
     wake_scale
@@ -85,6 +88,7 @@ class EngineWork:
     set_instructions: float
     set_instructions_per_byte: float
     value_instructions: float
+    command_lookup_instructions: float
     kernel_scale: float
     wake_scale: float
     touch_scale: float
@@ -112,6 +116,7 @@ HAND_OVER_WORK = frozenset(
         *("push_instructions", "pop_instructions", "done_instructions", "scan_instructions"),
         *("collect_instructions", "read_lines", "write_lines", "shared_lines"),
         *("reply_lines_per_line", "execute_lines", "set_lines", "done_lines"),
+        "command_lookup_instructions",
     }
 )
 """Work that only an engine with I/O threads does."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -37,6 +38,8 @@ class GeneratorWork:
         Per request made and per reply taken.
     kernel_scale
         Cost of the tool's socket calls against the host's micro-benchmark.
+    thread_start_us
+        From the start of one thread to the start of the next.
     """
 
     poll_rounds: float
@@ -46,6 +49,7 @@ class GeneratorWork:
     request_instructions: float
     reply_instructions: float
     kernel_scale: float
+    thread_start_us: float
 
 
 GENERATOR_NAMES = tuple(field.name for field in fields(GeneratorWork))
@@ -60,6 +64,9 @@ class GeneratorProfile(BaseModel):
     sources: dict[str, Source]
     spins_when_due: bool = False
     """Whether it polls without sleeping while it has a request to send soon."""
+    connections: Literal["in_turn", "in_blocks"] = "in_turn"
+    """The order in which the tool's threads connect their clients, which engines number in that
+    order: one thread's after the other's, or in turn."""
     work: dict[str, Quantity]
 
     @model_validator(mode="after")

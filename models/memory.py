@@ -450,6 +450,9 @@ def memory_times(
     prefetch = np.zeros(max(1, batch_limit) + 1)
     for keys in range(2, batch_limit + 1):
         prefetch[keys] = waits.together_ns(keys, parallel_misses)
+    # The header that says where the next lines are is there already: they come in one wait, if the
+    # copy doesn't do better.
+    prefetched_ns = min(1.0, stream_scale) * waits.head_ns() + waits.tail_ns()
     stall = _stall_quantiles(waits, stream_scale)
     # The table is what the simulation adds up: its mean is made exact.
     whole_ns = waits.touching_ns() + later_ns
@@ -459,7 +462,7 @@ def memory_times(
         stall[-1] = whole_ns * len(stall)
     return MemoryTimes(
         stall_ns=stall,
-        prefetched_stall_ns=later_ns + waits.alone_ns(),
+        prefetched_stall_ns=prefetched_ns + waits.alone_ns(),
         prefetch_ns=prefetch,
         last_touch_ns=float(waits.line_ns[-1]),
     )

@@ -100,7 +100,8 @@ class System:
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
         spins = self.generator.spins_when_due
-        return Inputs(scenario, self.engine, work, speed, generator, speed, spins)
+        blocks = self.generator.connections == "in_blocks"
+        return Inputs(scenario, self.engine, work, speed, generator, speed, spins, blocks)
 
     @property
     def observed_here(self) -> bool:

@@ -68,6 +68,7 @@ class Inputs:
     generator: GeneratorWork
     generator_speed: HostSpeed
     generator_spins: bool = False
+    clients_in_blocks: bool = False
 
     def times(self) -> NodeTimes:
         """Durations of the node's steps."""
@@ -129,6 +130,8 @@ def node_setup(
         first_owner=0,
         owners=1,
         io_threads_do_reads=0,
+        clients_in_blocks=int(inputs.clients_in_blocks),
+        generator_start_ps=round(inputs.generator.thread_start_us * _PS_PER_US),
     )
     return under_policy(engine.policy, setup)
 

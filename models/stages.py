@@ -398,10 +398,12 @@ def node_times(
     ]
 
     def parse_ns(kind: CommandKind, value: ValueTimes) -> float:
+        # An I/O thread that parses a command also finds it in the command table.
+        parsing = work.parse_instructions + (0.0 if lone else work.command_lookup_instructions)
         if kind.command == "get":
-            return user(work.parse_instructions)
+            return user(parsing)
         copied = kind.value_bytes * work.parse_instructions_per_byte
-        return user(work.parse_instructions + copied) + value.reader_ns
+        return user(parsing + copied) + value.reader_ns
 
     def formatting_ns(kind: CommandKind, path: ValuePath) -> float:
         """What the I/O thread that sends a reply does where it formats it."""
@@ -418,6 +420,8 @@ def node_times(
             base = work.set_instructions + kind.value_bytes * work.set_instructions_per_byte
         if engine.presentation_offload and not lone:
             base -= REPLY_INSTRUCTIONS[kind.command]
+        if not lone:
+            base = max(0.0, base - work.command_lookup_instructions)
         return user(base) + value.main_ns + transfer_ns(kind, buffered_bytes)
 
     copy_ns_per_byte = speed.copy_ns_per_byte + caches.copy_wait_ns / caches.copied_bytes

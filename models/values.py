@@ -88,7 +88,10 @@ class ValuePath:
         return replace(waits, structures=[self._touched_by_main(s) for s in waits.structures])
 
     def _touched_by_main(self, structure: Structure) -> Structure:
-        if self.lone or structure.name != VALUE or (self.fetched and not self.referenced):
+        if self.lone or structure.name != VALUE:
+            return structure
+        # An I/O thread has written a SET's value: the main thread only hangs it in.
+        if self.command == "get" and self.fetched and not self.referenced:
             return structure
         first = replace(structure, followers=0.0)
         if self.fetched:
@@ -139,6 +142,9 @@ class ValuePath:
         release_ns = RELEASE_SHARE * whole_ns
         # A value inside its entry came with the look-up.
         waiting_ns = work.value_touches * last_touch_ns if self.own_string else 0.0
+        if self.freed_apart:
+            # The old value's header, which a batched look-up brought to the main thread's core.
+            waiting_ns += speed.core_to_core_ns if self.fetched else last_touch_ns
         if not self.freed_apart:
             return ValueTimes(reader_ns=making_ns, main_ns=release_ns + waiting_ns)
         shell_ns = 0.0

@@ -26,6 +26,13 @@ from forecache.sim.stamped_rings import (
 
 from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
 
+# Where each group begins: the one before it and so many names.
+_SETUP = 32
+_OFFSETS = _SETUP + 36
+_COUNTERS = _OFFSETS + 14
+_STATE = _COUNTERS + 24
+_RINGS = _STATE + 29
+
 # fmt: off
 (
     LOOP_PS, POLL_PS, POLL_EVENT_PS, DOZE_PS, BLOCK_PS, WAKE_LATENCY_PS, WAKE_SEND_PS,
@@ -34,7 +41,7 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
     GENERATOR_POLL_EVENT_PS, GENERATOR_RECV_PS, GENERATOR_REPLY_PS, GENERATOR_SEND_PS,
     GENERATOR_REQUEST_PS, ONE_WAY_PS, WIRE_PS_PER_KIB, FREE_PUSH_PS, ACCEPT_PS, HANDSHAKE_PS,
     PUBLISH_PS,
-) = range(32)
+) = range(_SETUP)
 
 (
     IO_THREADS, CLIENTS, GENERATORS, PIPELINE, OPEN_LOOP, MEAN_INTERARRIVAL_PS, THINK_PS,
@@ -44,7 +51,8 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
     WRITE_LIMIT_BYTES, SEGMENT_BYTES, INTERRUPTION_GAP_PS, BACKLOG_LIMIT, GENERATOR_SPINS,
     CONNECTION_GAP_PS, OFFLOAD_HANDSHAKES, FIRST_OWNER, OWNERS,
     IO_THREADS_DO_READS,
-) = range(32, 66)
+    CLIENTS_IN_BLOCKS, GENERATOR_START_PS,
+) = range(_SETUP, _OFFSETS)
 
 # Offsets of what has no fixed size, and sizes.
 (
@@ -52,7 +60,7 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
     LOG_ENTRIES, OUTSTANDING_MASK, LOOKAHEAD_PS, SOURCES_DIGEST,
     FREES,  # 1: some commands leave something that I/O threads free
     WRITE_WAITS,  # 1: writers wait for some values
-) = range(66, 80)
+) = range(_OFFSETS, _COUNTERS)
 
 # Counters of the measured window. All but the two around them start again when it begins.
 (
@@ -62,7 +70,7 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
     INLINE_FREES, HANDSHAKES, INLINE_HANDSHAKES,
     JOIN_WAIT_PS,  # fork-join: the main thread has done its share and waits for the others
     ACTIVE_THREAD_PS,
-) = range(80, 104)
+) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
 
 # State of the network and of the policy.
@@ -81,11 +89,11 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
     FORKED_READS,  # 1: to read from them; 0: to write to them
     SHARES_LEFT,  # I/O threads that have not finished theirs
     JOINED_PS,  # when the main thread can see that the last one has
-) = range(104, 133)
+) = range(_STATE, _RINGS)
 
 # Rings (see `forecache.sim.stamped_rings`).
-SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(133, 149, RING_WORDS)
-HEADER_WORDS = 152
+SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(_RINGS, _RINGS + 4 * RING_WORDS, RING_WORDS)
+HEADER_WORDS = 192
 
 # Tables of a fixed size.
 JITTER = HEADER_WORDS
@@ -386,7 +394,8 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     calendar = new_calendar(setup.io_threads + setup.generators + n_sources(setup))
     node = Node(memory, LatencyHistogram().counts, calendar, setup)
     numbers = np.arange(setup.clients)
-    generators = setup.io_threads + numbers % setup.generators
+    generators = np.array([setup.generator_of(number) for number in range(setup.clients)])
+    generators += setup.io_threads
     node.clients()[:, ENDS] = generators | owner_of(setup, numbers) << OWNER_SHIFT
     node.clients()[:, SLOTS] = slots + numbers * outstanding * SLOT_WORDS
     return node

@@ -108,6 +108,8 @@ def sample_setup(**changes: Any) -> NodeSetup:
         first_owner=0,
         owners=1,
         io_threads_do_reads=0,
+        clients_in_blocks=0,
+        generator_start_ps=0,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

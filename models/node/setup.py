@@ -120,7 +120,7 @@ class NodeSetup(NamedTuple):
     """As the engine counts: the main thread included."""
     clients: int
     generators: int
-    """Threads of the load generator; client c belongs to thread c modulo this."""
+    """Threads of the load generator; see `generator_of` for whose clients are whose."""
     pipeline: int
     open_loop: int
     """1: requests arrive by themselves; 0: each client waits for its replies."""
@@ -176,6 +176,17 @@ class NodeSetup(NamedTuple):
     `first_owner` 0 and one of them, the main thread's epoll watches all."""
     io_threads_do_reads: int
     """Fork-join: 1: active I/O threads read as well; 0: they write only."""
+    clients_in_blocks: int
+    """1: each generator thread connects all its clients before the next thread does; 0: connections
+    go to the generator's threads in turn. The server sees clients in the order they connect."""
+    generator_start_ps: int
+    """Closed loop: from one generator thread's first requests to the next thread's."""
+
+    def generator_of(self, client: int) -> int:
+        """Which thread of the load generator a client belongs to."""
+        if self.clients_in_blocks:
+            return client * self.generators // self.clients
+        return client % self.generators
 
 
 FIRST_OWNERS = {"multiplexed": 1}

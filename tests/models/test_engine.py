@@ -216,8 +216,9 @@ def test_a_damaged_profile_is_told_with_file_and_field(
 def test_every_shipped_number_has_a_range_that_holds_it() -> None:
     for profile in list_engines():
         ranges = profile.uncertain()
-        assert set(ranges) == set(WORK_NAMES)
         work = profile.engine_work()
+        # What an engine doesn't do at all is no matter of belief.
+        assert set(ranges) == {name for name in WORK_NAMES if getattr(work, name) > 0}
         for name, (low, value, high) in ranges.items():
             assert 0 <= low <= value <= high, (profile.id, name)
             assert getattr(work, name) == value

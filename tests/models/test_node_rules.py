@@ -448,3 +448,30 @@ def test_think_time_holds_clients_back() -> None:
     result = simulate_node("single_thread", sample_times(), setup)
     cycle_s = 1e-3 + result.latency.mean * 1e-12
     assert result.throughput_rps == pytest.approx(10 / cycle_s, rel=0.02)
+
+
+def test_clients_belong_to_threads_in_turn_or_in_blocks() -> None:
+    in_turn = sample_setup(clients=6, generators=4)
+    assert [in_turn.generator_of(client) for client in range(6)] == [0, 1, 2, 3, 0, 1]
+    in_blocks = sample_setup(clients=6, generators=4, clients_in_blocks=1)
+    assert [in_blocks.generator_of(client) for client in range(6)] == [0, 0, 1, 2, 2, 3]
+
+
+def test_clients_that_start_together_wake_their_generator_thread_together() -> None:
+    """Those of a thread that starts later stay in a row in the server's queues, and find the thread
+    awake that the first of them has woken."""
+    wakes = []
+    for start_ps in (0, 40_000_000):
+        setup = sample_setup(
+            io_threads=2,
+            clients=128,
+            generators=8,
+            same_host=1,
+            generator_start_ps=start_ps,
+            warmup_ps=10**9,
+            end_ps=6 * 10**9,
+        )
+        counters = simulate_node("asynchronous", sample_times(), setup).counters
+        wakes.append(counters["paid_wakes"] / counters["completions"])
+    at_once, one_after_the_other = wakes
+    assert one_after_the_other < at_once / 2

@@ -101,6 +101,8 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         connection_gap_ps=draw(st.sampled_from([0, 0, 10**7, 3 * 10**8])),
         offload_handshakes=draw(st.integers(0, 1)),
         io_threads_do_reads=draw(st.integers(0, 1)),
+        clients_in_blocks=draw(st.integers(0, 1)),
+        generator_start_ps=draw(st.sampled_from([0, 1, 30_000_000])),
     )
 
 

@@ -265,3 +265,24 @@ def test_no_step_takes_negative_time(
     for name, value in found._asdict().items():
         assert np.all(np.asarray(value) >= 0), name
     assert found.loop_ps > 0
+
+
+def test_whoever_parses_a_command_finds_it_in_the_table() -> None:
+    small = {"keys": 1000, "command": "get", "value_bytes": 64}
+    moved = {"command_lookup_instructions": 500.0}
+    kept = {"command_lookup_instructions": 0.0}
+    alone = [times(scenario(1, **small), work=work) for work in (kept, moved)]
+    assert alone[0].parse_by_code_ps == alone[1].parse_by_code_ps
+    assert alone[0].execute_by_code_ps == alone[1].execute_by_code_ps
+    before, after = (times(scenario(4, **small), work=work) for work in (kept, moved))
+    spent_ps = round(500 * 1000 / user_rate(SPEED))
+    assert after.parse_by_code_ps - before.parse_by_code_ps == pytest.approx(spent_ps, abs=1)
+    assert before.execute_by_code_ps - after.execute_by_code_ps == pytest.approx(spent_ps, abs=1)
+
+
+def test_the_main_thread_does_not_write_a_value_that_an_io_thread_has_made() -> None:
+    large = {"keys": 10_000_000, "value_bytes": 4096, "mix": {"get": 0.5, "set": 0.5}}
+    get, made = times(scenario(4, **large)).prefetched_stall_by_code_ps
+    assert made < get / 2
+    alone = times(scenario(1, **large)).stall_ps.mean(axis=1)
+    assert alone[1] > get / 2

@@ -122,7 +122,7 @@ def test_replies_without_copies_pay_where_the_main_thread_limits() -> None:
 
 def test_reading_the_length_of_values_costs_what_their_wait_does() -> None:
     """Valkey PR 3990: 14 to 17% less on Graviton3, a wait of about 80 ns a reply."""
-    case = scenario(9, "get", pipeline=10)
+    case = scenario(9, "get")  # where the main thread limits
     without, with_it = (
         simulated("9.1", case, reply_reference_reads_length=reads).throughput_rps
         for reads in (False, True)

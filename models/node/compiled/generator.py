@@ -310,7 +310,7 @@ def source_step(m, calendar, agent, now):
 
 @inlined
 def start(m, calendar):
-    """Give every agent its first event: clients send at time zero, or when their source says."""
+    """Give every agent its first event: clients send as their thread starts or a source says."""
     m[at.UNTIL_PS] = m[at.WARMUP_PS]
     plan_first_connection(m)
     schedule(calendar, 0, 0)
@@ -321,9 +321,11 @@ def start(m, calendar):
         m[thread_row(agent) + at.ASLEEP] = 1
     first = m[at.IO_THREADS]
     for generator in range(m[at.GENERATORS]):
-        schedule(calendar, first + generator, 0)
         if m[at.OPEN_LOOP]:
+            schedule(calendar, first + generator, 0)
             schedule(calendar, first + m[at.GENERATORS] + generator, 0)
+        else:
+            schedule(calendar, first + generator, generator * m[at.GENERATOR_START_PS])
     for number in range(m[at.CLIENTS]):
         client = m[at.CLIENT_ROWS] + (number << at.CLIENT_SHIFT)
         m[client + at.NEXT_MARK] = draw_mark(m, number, 0)
@@ -331,4 +333,5 @@ def start(m, calendar):
         if m[at.OPEN_LOOP]:
             put(m, thread + at.IDLE_CLIENTS, client)
         else:
-            push(m, thread + at.TASKS, 0, client)
+            starts_ps = (generator_of(m, client) - first) * m[at.GENERATOR_START_PS]
+            push(m, thread + at.TASKS, starts_ps, client)

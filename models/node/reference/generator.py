@@ -12,7 +12,7 @@ ARRIVAL_DRAWS = 2
 
 
 def start_load(node: ReferenceNode) -> None:
-    """Start generator threads and sources; in a closed loop all clients send at time zero."""
+    """Start generator threads and sources; in a closed loop a thread starts with all clients."""
     setup = node.setup
     first_source = setup.io_threads + setup.generators
     sources: list[Agent] = []
@@ -22,7 +22,8 @@ def start_load(node: ReferenceNode) -> None:
             agent.start(arrivals(node, agent, generator))
     else:
         for client in node.clients:
-            node.tasks[client.number % setup.generators].append((0, client))
+            generator = setup.generator_of(client.number)
+            node.tasks[generator].append((generator * setup.generator_start_ps, client))
         if setup.think_ps > 0:
             sources = [Agent(node.env, first_source + number) for number in range(setup.clients)]
             for client in node.clients:
@@ -42,7 +43,7 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
     tasks = node.tasks[generator]
     ready: deque[Client] = deque()
     woken = dozed = False
-    yield thread.hold(0)
+    yield thread.hold(0 if setup.open_loop else generator * setup.generator_start_ps)
     while True:
         while wire and wire[0][0] <= node.now:
             _, client, replies = wire.popleft()
@@ -101,7 +102,7 @@ def handle_replies(
     if client.received < client.sent:
         return
     if setup.open_loop:
-        node.idle[client.number % setup.generators].append(client)
+        node.idle[setup.generator_of(client.number)].append(client)
         return
     if setup.think_ps > 0:
         sources[client.number].wake(node.now + setup.think_ps)
@@ -160,7 +161,7 @@ def thinking(node: ReferenceNode, agent: Agent, client: Client) -> Activity:
     """Closed loop with think time: the client's next batch falls due when it has thought."""
     while True:
         yield agent.sleep()
-        fall_due(node, client.number % node.setup.generators, client)
+        fall_due(node, node.setup.generator_of(client.number), client)
 
 
 def fall_due(node: ReferenceNode, generator: int, client: Client | None) -> None:

@@ -99,10 +99,10 @@ class ReferenceNode:
         self.tasks: list[deque[tuple[int, Client | None]]] = [
             deque() for _ in range(setup.generators)
         ]
-        self.idle: list[deque[Client]] = [
-            deque(self.clients[number :: setup.generators] if setup.open_loop else ())
-            for number in range(setup.generators)
-        ]
+        self.idle: list[deque[Client]] = [deque() for _ in range(setup.generators)]
+        if setup.open_loop:
+            for client in self.clients:
+                self.idle[setup.generator_of(client.number)].append(client)
         self.watched: list[deque[Client]] = [deque() for _ in range(setup.io_threads)]
         self.counters: Counter[str] = Counter()
         self.active_thread_ps = 0
@@ -316,7 +316,7 @@ class ReferenceNode:
             self.nic_out_free_ps = leaves
             stamp = leaves + self.times.one_way_ps
             self.count("wire_bytes_out", size_bytes)
-        generator = client.number % self.setup.generators
+        generator = self.setup.generator_of(client.number)
         commands = client.write_upto - client.written
         client.written = client.write_upto
         self.reply_wires[generator].append((stamp, client, commands))
@@ -417,7 +417,7 @@ class ReferenceNode:
         duration += self.by_code(
             self.times.write_by_code_ps, client, client.written, client.executed
         )
-        generator = self.setup.io_threads + client.number % self.setup.generators
+        generator = self.setup.io_threads + self.setup.generator_of(client.number)
         asleep = self.nobody_woke(self.threads[generator].agent)
         if self.setup.same_host and asleep and not self.setup.generator_spins:
             duration += self.times.wake_send_ps

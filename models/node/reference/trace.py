@@ -282,7 +282,7 @@ class TracedNode(ReferenceNode):
         """They will be in the client's socket at the stamp on the wire."""
         first = client.written
         super().deliver_reply(client)
-        wire = self.reply_wires[client.number % self.setup.generators]
+        wire = self.reply_wires[self.setup.generator_of(client.number)]
         for journey in self._those(client, first, client.written):
             journey.returned_ps = wire[-1][0]
 
@@ -291,7 +291,7 @@ class TracedNode(ReferenceNode):
         super().complete(client, index, done_ps)
         journey = self._journeys.pop((client.number, index))
         journey.done_ps = done_ps
-        generator = self.setup.io_threads + client.number % self.setup.generators
+        generator = self.setup.io_threads + self.setup.generator_of(client.number)
         journey.steps[RECEIVE] = self._steps[generator]
         self._on_journey(journey)
 

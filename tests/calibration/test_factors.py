@@ -1,0 +1,96 @@
+"""What calibration points may move, and that a fit finds it again."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecache.calibration.dataset import Dataset, MeasuredCase, list_datasets, read_dataset
+from forecache.calibration.factors import (
+    HOST,
+    KERNEL,
+    USER,
+    WAKE,
+    Posterior,
+    factors_for,
+    fit_posterior,
+)
+from forecache.hwprofiles import load_host
+from forecache.models.engine import load_engine
+from forecache.models.generator import load_generator
+from forecache.models.predict import Metrics, System
+from forecache.models.scenario import Scenario, expand
+from forecache.models.simulation import run
+
+SYSTEM = System(
+    load_host("graviton3-c7g.4xlarge"),
+    load_engine("valkey-8.0"),
+    load_generator("valkey-benchmark"),
+)
+
+
+def case_of(pipeline: int, observed_rps: float = 1.0, **scenario: Any) -> MeasuredCase:
+    workload = {"clients": 50, "pipeline": pipeline, "keys": 1000, "value_bytes": 64}
+    data = {"host": "graviton3", "engine": "valkey", "engine_version": "8.0", "io_threads": 1}
+    [case] = expand({**data, **scenario, "workload": workload}, file="test")
+    return MeasuredCase({}, "calibration", {"throughput_rps": observed_rps}, case.scenario, 0)
+
+
+def throughput_rps(scenario: Scenario, factors: Posterior, logs: np.ndarray) -> float:
+    inputs = factors.apply(SYSTEM.inputs(scenario), logs)
+    return Metrics.of(run(inputs, requests=20_000, seed=3)).values["throughput_rps"]
+
+
+def test_a_fit_finds_the_machine_behind_the_points() -> None:
+    truth = Posterior([KERNEL, USER], np.log([1.3, 0.85]), np.eye(2))
+    cases = [case_of(pipeline) for pipeline in (1, 4, 16, 64)]
+    paired = []
+    for each in cases:
+        rps = throughput_rps(each.scenario, truth, truth.mean)
+        paired.append((case_of(each.scenario.workload.pipeline, rps), SYSTEM))
+    found = fit_posterior([KERNEL, USER], paired, seed=1)
+    error = np.sqrt(np.diag(found.covariance))
+    assert (np.abs(found.mean - truth.mean) < 2 * error).all()
+    # A factor is not known better than the model is right.
+    assert SYSTEM.engine.discrepancy is not None
+    assert (error > SYSTEM.engine.discrepancy / 4).all()
+    assert (error < [KERNEL.prior_error, USER.prior_error]).all()
+
+
+def dataset_of(cases: list[MeasuredCase], **scenario: Any) -> Dataset:
+    points = [{"given": {}, "observed": {"throughput_rps": 1}, "role": c.role} for c in cases]
+    data = {"id": "made", "title": "made", "sources": [], "scenario": scenario, "points": points}
+    return Dataset.model_validate(data)
+
+
+def test_only_an_unnamed_host_has_a_speed_to_find() -> None:
+    cases = [case_of(1), case_of(10)]
+    named = factors_for(dataset_of(cases, host="graviton3"), cases)
+    unnamed = factors_for(dataset_of(cases, host=None), cases)
+    assert set(named) == {KERNEL, WAKE, USER}
+    assert set(unnamed) == {HOST, KERNEL, WAKE, USER}
+    assert factors_for(dataset_of(cases), []) == []
+
+
+def test_an_unnamed_host_differs_from_the_reference_as_those_of_the_catalogue_do() -> None:
+    reference = load_host("graviton3").speed()
+    logs = []
+    for name in ("graviton2", "graviton4", "icelake-8375c", "sapphire-rapids"):
+        speed = load_host(name).speed()
+        for field in ("dram_ns", "l3_ns", "tcp_send_ns", "tcp_recv_ns", "core_to_core_ns"):
+            logs.append(math.log(getattr(speed, field) / getattr(reference, field)))
+        rate = speed.user_ipc * speed.clock_ghz / (reference.user_ipc * reference.clock_ghz)
+        logs.append(math.log(rate))
+    assert np.sqrt(np.mean(np.square(logs))) == pytest.approx(HOST.prior_error, rel=0.25)
+
+
+def test_datasets_of_one_machine_name_each_other_and_share_host_and_engine() -> None:
+    linked = [dataset for dataset in list_datasets() if dataset.same_machine]
+    assert linked
+    for dataset in linked:
+        for name in dataset.same_machine:
+            other, _ = read_dataset(name)
+            assert dataset.id in other.same_machine
+            for field in ("host", "engine", "engine_version", "transport"):
+                assert other.scenario[field] == dataset.scenario[field]
