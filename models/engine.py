@@ -21,7 +21,14 @@ from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.sim.errors import InputError
 
-Policy = Literal["single_thread", "asynchronous", "shared_queues", "fork_join", "multiplexed"]
+Policy = Literal[
+    "single_thread",
+    "asynchronous",
+    "shared_queues",
+    "fork_join",
+    "multiplexed",
+    "owning_threads",
+]
 Layout = Literal["dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value"]
 
 
@@ -63,7 +70,8 @@ class EngineWork:
     push_instructions, pop_instructions, done_instructions, scan_instructions,
     collect_instructions
         Handing a job over, taking it, noting it done, looking at one that is not, taking a
-        response.
+        response. Where threads own their clients: handing a client back, taking one, moving a list
+        under its lock, looking at a client the main thread has, taking one from its list.
     read_lines, write_lines
         Fetched from the main thread's core by an I/O thread per read or write job.
     shared_lines
@@ -75,7 +83,7 @@ class EngineWork:
         buffer an I/O thread has read, the I/O thread when it reads what the main thread wrote.
     execute_lines, set_lines, done_lines
         Fetched from I/O threads' cores by the main thread per command, more per SET, and per
-        finished write.
+        finished write (where threads own their clients, per list moved).
     """
 
     loop_instructions: float
@@ -173,6 +181,8 @@ class EngineProfile(_Record):
     prefetch_batch: int = Field(ge=0, le=128)
     events_per_io_thread: int = Field(ge=0)
     job_capacity: int = Field(ge=2)
+    hand_over_group: int = Field(default=16, ge=1)
+    """Threads that own their clients: so many move to another thread's list together."""
     read_limit_bytes: int = Field(default=20_475, ge=1024)
     """What one read asks for: a buffer of PROTO_IOBUF_LEN (16 KiB) as the allocator rounds it."""
     large_read_limit_bytes: int = Field(default=40_950, ge=1024)

@@ -132,6 +132,7 @@ def node_setup(
         io_threads_do_reads=0,
         clients_in_blocks=int(inputs.clients_in_blocks),
         generator_start_ps=round(inputs.generator.thread_start_us * _PS_PER_US),
+        hand_over_group=engine.hand_over_group,
     )
     return under_policy(engine.policy, setup)
 

@@ -60,6 +60,10 @@ scheduled again (assumed: a context switch each way)."""
 RESIDENT_TOUCHES = 900
 """Of which one request touches so many (assumed)."""
 
+OWN_TURN_SHARE = 0.25
+"""What a turn of an I/O thread's own event loop takes of the main thread's, which has a dozen more
+duties before it sleeps (assumed; 0.1 to 0.5)."""
+
 _PS_PER_NS = 1000
 
 _SHORTEST_TURN_PS = 20_000
@@ -361,6 +365,9 @@ def node_times(
 
     caches = workload_caches(scenario, engine, work, speed)
     batch = prefetch_batch(scenario, engine)
+    # Threads that own their clients look up to twice as many keys up together (`take_batch`).
+    owning = engine.policy == "owning_threads" and scenario.io_threads > 1
+    most_keys = 2 * batch if owning and batch > 1 else batch
     lone = scenario.io_threads == 1
     paths = [value_path(k.command, k.value_bytes, scenario, engine) for k in kinds]
     found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
@@ -368,17 +375,18 @@ def node_times(
         memory_times(
             path.main_waits(waits),
             parallel_misses=speed.parallel_misses,
-            batch_limit=batch,
+            batch_limit=most_keys,
             stream_scale=work.stream_scale,
         )
         for waits, path in zip(found, paths, strict=True)
     ]
     shares = np.array([kind.share for kind in kinds])
     looked_up = np.sum([s * m.prefetch_ns for s, m in zip(shares, memory, strict=True)], axis=0)
-    keys = np.arange(batch + 1)
+    keys = np.arange(most_keys + 1)
     looked_up = looked_up + keys * user(work.prefetch_instructions_per_key)
     looked_up[:2] = 0.0
 
+    handings = 1 if owning else 2
     shared_ns = work.shared_lines * shared_line_ns(scenario, work, speed)
     buffered = [path.buffered_bytes(k.reply_bytes) for k, path in zip(kinds, paths, strict=True)]
     mean_reply = float(np.dot(shares, buffered))
@@ -443,8 +451,11 @@ def node_times(
         send_ps=_ps(kernel * send_ns + tls.send_ns),
         write_event_ps=_ps(user(work.write_instructions)),
         copy_ps_per_kib=_ps(copy_ns_per_byte * 1024),
-        # A request has two jobs, a read and a write: each is charged half of the lines fetched.
-        push_ps=_ps(user(work.push_instructions) + work.execute_lines * line_ns / 2 + tls.job_ns),
+        # A request has two jobs, a read and a write: each is charged half of the lines fetched. A
+        # client that is owned by its thread is handed back once.
+        push_ps=_ps(
+            user(work.push_instructions) + work.execute_lines * line_ns / handings + tls.job_ns
+        ),
         pop_ps=_ps(
             user(work.pop_instructions)
             + (work.read_lines + work.write_lines + reply_lines) * line_ns / 2
@@ -469,6 +480,9 @@ def node_times(
         handshake_ps=_ps(tls.handshake_ns),
         # A line that the I/O thread keeps reading.
         publish_ps=_ps(line_ns),
+        own_turn_ps=max(_SHORTEST_TURN_PS, _ps(OWN_TURN_SHARE * user(work.loop_instructions))),
+        notify_ps=_ps(kernel * speed.syscall_ns + user(work.push_instructions)),
+        notice_ps=_ps(kernel * speed.syscall_ns + user(work.collect_instructions)),
         parse_by_code_ps=_table([parse_ns(k, v) for k, v in zip(kinds, values, strict=True)]),
         execute_by_code_ps=_table(
             [execute_ns(k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)]

@@ -27,10 +27,10 @@ from forecache.sim.stamped_rings import (
 from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
 
 # Where each group begins: the one before it and so many names.
-_SETUP = 32
-_OFFSETS = _SETUP + 36
+_SETUP = 35
+_OFFSETS = _SETUP + 37
 _COUNTERS = _OFFSETS + 14
-_STATE = _COUNTERS + 24
+_STATE = _COUNTERS + 25
 _RINGS = _STATE + 29
 
 # fmt: off
@@ -41,6 +41,7 @@ _RINGS = _STATE + 29
     GENERATOR_POLL_EVENT_PS, GENERATOR_RECV_PS, GENERATOR_REPLY_PS, GENERATOR_SEND_PS,
     GENERATOR_REQUEST_PS, ONE_WAY_PS, WIRE_PS_PER_KIB, FREE_PUSH_PS, ACCEPT_PS, HANDSHAKE_PS,
     PUBLISH_PS,
+    OWN_TURN_PS, NOTIFY_PS, NOTICE_PS,
 ) = range(_SETUP)
 
 (
@@ -52,6 +53,7 @@ _RINGS = _STATE + 29
     CONNECTION_GAP_PS, OFFLOAD_HANDSHAKES, FIRST_OWNER, OWNERS,
     IO_THREADS_DO_READS,
     CLIENTS_IN_BLOCKS, GENERATOR_START_PS,
+    HAND_OVER_GROUP,
 ) = range(_SETUP, _OFFSETS)
 
 # Offsets of what has no fixed size, and sizes.
@@ -69,6 +71,7 @@ _RINGS = _STATE + 29
     ARRIVALS, OVERFLOWS, WIRE_BYTES_OUT, WIRE_BYTES_IN, FREED_VALUES,
     INLINE_FREES, HANDSHAKES, INLINE_HANDSHAKES,
     JOIN_WAIT_PS,  # fork-join: the main thread has done its share and waits for the others
+    NOTIFICATIONS,  # writes to eventfds
     ACTIVE_THREAD_PS,
 ) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
@@ -147,7 +150,17 @@ THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
     HANDSHAKES_DUE,  # of new connections, in its next turn
 ) = range(32, 40)
 REQUEST_WIRE = 40  # ring: what is on its way to the clients whose sockets it watches
-THREAD_WORDS = 48
+# Of threads that own their clients.
+(
+    RUNNING,  # 0: from when it decides to sleep until its epoll_wait has returned
+    DONT_SLEEP,  # 1: its next epoll_wait doesn't block
+    TOLD,  # so many of its eventfds are readable
+    TOLD_MAIN,  # 1: it wrote to the main thread's eventfd for it
+    HANDED_OVER,  # so many clients have been handed over to the main thread
+    POSITION,  # in a list it has taken: number of the next client
+    LEFT,  # in that list
+) = range(44, 51)
+THREAD_WORDS = 56
 
 # Where a thread that watches sockets has a channel to the main thread and one back, they take the
 # place of what only a generator thread has.
@@ -293,8 +306,9 @@ def _rings(setup: NodeSetup, outstanding: int) -> list[tuple[int, int, int]]:
         row = thread_at(thread)
         rings.append((row + REQUEST_WIRE, each_owner * outstanding, STAMPED_WORDS))
         if thread > 0:
-            rings.append((row + TO_MAIN, each_owner, STAMPED_WORDS))
-            rings.append((row + FROM_MAIN, each_owner, STAMPED_WORDS))
+            # While a list is worked off, those of it that are done may come again.
+            rings.append((row + TO_MAIN, 2 * each_owner, STAMPED_WORDS))
+            rings.append((row + FROM_MAIN, 2 * each_owner, STAMPED_WORDS))
     for thread in range(1, setup.io_threads):
         rings.append((thread_at(thread) + QUEUE, setup.job_capacity, STAMPED_WORDS))
     for generator in range(setup.generators):

@@ -53,12 +53,15 @@ def sample_times(**changes: Any) -> NodeTimes:
         accept_ps=8_000_000,
         handshake_ps=200_000_000,
         publish_ps=60_000,
+        own_turn_ps=50_000,
+        notify_ps=400_000,
+        notice_ps=350_000,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.
         stall_ps=np.tile(quantile * 1_500, (2, 1)).astype(np.int64),
         prefetched_stall_by_code_ps=np.array([30_000, 50_000], np.int64),
-        prefetch_by_keys_ps=(200_000 + 60_000 * np.arange(17)).astype(np.int64),
+        prefetch_by_keys_ps=(200_000 + 60_000 * np.arange(33)).astype(np.int64),
         request_bytes_by_code=np.array([40, 580], np.int64),
         reply_bytes_by_code=np.array([520, 5], np.int64),
         write_by_code_ps=np.zeros(2, np.int64),
@@ -110,6 +113,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         io_threads_do_reads=0,
         clients_in_blocks=0,
         generator_start_ps=0,
+        hand_over_group=16,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

@@ -92,6 +92,12 @@ class NodeTimes(NamedTuple):
     """TLS handshake of a new connection."""
     publish_ps: int
     """Main thread: tell one I/O thread that its share is ready (fork-join)."""
+    own_turn_ps: int
+    """One turn of an I/O thread's own event loop."""
+    notify_ps: int
+    """One write to a peer's eventfd; waking it comes on top."""
+    notice_ps: int
+    """One read of an eventfd that has become readable."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
@@ -181,6 +187,8 @@ class NodeSetup(NamedTuple):
     go to the generator's threads in turn. The server sees clients in the order they connect."""
     generator_start_ps: int
     """Closed loop: from one generator thread's first requests to the next thread's."""
+    hand_over_group: int
+    """Clients that move to another thread's list together, if there are so many."""
 
     def generator_of(self, client: int) -> int:
         """Which thread of the load generator a client belongs to."""
@@ -189,7 +197,7 @@ class NodeSetup(NamedTuple):
         return client % self.generators
 
 
-FIRST_OWNERS = {"multiplexed": 1}
+FIRST_OWNERS = {"multiplexed": 1, "owning_threads": 1}
 """Policies of which every thread, from this one on, watches the sockets of its own clients."""
 
 

@@ -12,7 +12,14 @@ from forecache.sim.calendar import horizon_ps
 from forecache.sim.histogram import LatencyHistogram
 
 from . import layout as at
-from .compiled import asynchronous, fork_join, multiplexed, shared_queues, single_thread
+from .compiled import (
+    asynchronous,
+    fork_join,
+    multiplexed,
+    owning_threads,
+    shared_queues,
+    single_thread,
+)
 from .conservation import check_conservation
 from .sample import sample_setup, sample_times
 from .setup import FIRST_OWNERS, NodeSetup, NodeTimes, under_policy
@@ -25,6 +32,7 @@ POLICIES: dict[str, Run] = {
     "shared_queues": shared_queues.run,
     "fork_join": fork_join.run,
     "multiplexed": multiplexed.run,
+    "owning_threads": owning_threads.run,
 }
 """Compiled execution of each threading policy."""
 
@@ -35,7 +43,7 @@ COUNTERS = {
         *("PREFETCH_BATCHES", "PREFETCHED_KEYS", "INLINE_READS", "INLINE_WRITES"),
         *("REFUSED_JOBS", "ACTIVATIONS", "GENERATOR_POLLS", "ARRIVALS", "OVERFLOWS"),
         *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
-        *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "ACTIVE_THREAD_PS"),
+        *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "NOTIFICATIONS", "ACTIVE_THREAD_PS"),
     )
 }
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""

@@ -41,7 +41,7 @@ def test_values_and_tables_are_found_under_their_names() -> None:
         stalls = memory[row + at.STALLS]
         np.testing.assert_array_equal(memory[stalls : stalls + QUANTILES], times.stall_ps[code])
     prefetch = memory[at.PREFETCH]
-    np.testing.assert_array_equal(memory[prefetch : prefetch + 17], times.prefetch_by_keys_ps)
+    np.testing.assert_array_equal(memory[prefetch : prefetch + 33], times.prefetch_by_keys_ps)
     np.testing.assert_array_equal(memory[at.JITTER : at.JITTER + QUANTILES], times.jitter)
     interruptions = memory[at.INTERRUPTIONS_PS : at.INTERRUPTIONS_PS + QUANTILES]
     np.testing.assert_array_equal(interruptions, times.interruption_ps)
@@ -53,7 +53,7 @@ def test_nothing_overlaps() -> None:
     """Written one after the other, all fields of all rows and rings keep what was written."""
     header = [
         *range(at.WRITE_WAITS + 1),
-        *range(at.FIRST_COUNTER, at.CONNECTION_DUE_PS + 1),
+        *range(at.FIRST_COUNTER, at.JOINED_PS + 1),
         *range(at.SHARED_JOBS, at.RESPONSES + RING_WORDS),
     ]
     assert len(set(header)) == len(header)
@@ -66,6 +66,7 @@ def test_nothing_overlaps() -> None:
             for word in range(4)
         ),
         *range(at.TASKS_LEFT, at.HANDSHAKES_DUE + 1),
+        *range(at.RUNNING, at.LEFT + 1),
     ]
     assert len(set(thread)) == len(thread)
     assert max(thread) < at.THREAD_WORDS
@@ -82,7 +83,7 @@ def test_rings_and_rows_lie_apart() -> None:
     taken[: at.thread_at(6)] += 1
     for offset, words in (
         (at.CLIENT_ROWS, 10 * at.CLIENT_WORDS),
-        (at.PREFETCH, 17),
+        (at.PREFETCH, 33),
         *((offset, 10) for offset in (at.PENDING_WRITES, at.BATCH)),
         *((at.thread_at(number) + at.WATCHED_SOCKETS, 5) for number in (1, 2)),
         (at.SERIES, 2 * (10 + 1)),

@@ -7,8 +7,15 @@ It is the specification of behaviour. `node` holds what all policies share (sock
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..setup import NodeSetup, NodeTimes
-from . import asynchronous, fork_join, multiplexed, shared_queues, single_thread
+from ..setup import NodeSetup, NodeTimes, under_policy
+from . import (
+    asynchronous,
+    fork_join,
+    multiplexed,
+    owning_threads,
+    shared_queues,
+    single_thread,
+)
 from .node import ReferenceNode
 
 NodeT = TypeVar("NodeT", bound=ReferenceNode)
@@ -19,12 +26,13 @@ POLICIES: dict[str, Callable[[ReferenceNode], None]] = {
     "shared_queues": shared_queues.start,
     "fork_join": fork_join.start,
     "multiplexed": multiplexed.start,
+    "owning_threads": owning_threads.start,
 }
 
 
 def run_reference(policy: str, times: NodeTimes, setup: NodeSetup) -> ReferenceNode:
     """Simulate a node with SimPy until `setup.end_ps`; the results are in the returned node."""
-    return run_node(policy, ReferenceNode(times, setup))
+    return run_node(policy, ReferenceNode(times, under_policy(policy, setup)))
 
 
 def run_node(policy: str, node: NodeT) -> NodeT:
