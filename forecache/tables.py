@@ -287,6 +287,13 @@ def print_explanation(result: Mapping[str, Any]) -> None:
         out.print(made)
         if point.get("journey"):
             out.print(_journey_table(given or "one point", point["journey"]))
+        limits = [
+            f"{name} {percentage(share)}"
+            for name, share in (point.get("network_limits") or {}).items()
+            if share > 0.0
+        ]
+        if limits:
+            out.print(f"network: {', '.join(limits)}")
     if result.get("timeline"):
         out.print(_timeline_line(result["timeline"]), soft_wrap=True)
     out.print("`--json` also lists every number behind this, with its range and origin.")

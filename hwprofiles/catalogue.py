@@ -110,7 +110,8 @@ def _on_instance(instance: Instance) -> HostProfile:
                     "high": instance.burst_gbit_per_s,
                     "source": "instance",
                 }
-            )
+            ),
+            "packets_per_s": instance.packets_per_s,
         }
     )
     changes: Mapping[str, object] = {

@@ -3,6 +3,7 @@
 Work is a property of an engine and lives elsewhere; a profile knows only the host.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -97,11 +98,27 @@ class Kernel(_Group):
 
 
 class Network(_Group):
-    """Between this host and a neighbour: `packets_per_s` counts one direction."""
+    """Between this host and a neighbour.
+
+    Attributes
+    ----------
+    bandwidth_gbit_per_s
+        Of each direction: the sustained baseline where an instance may exceed it for a while.
+    one_way_us
+        From one host to the other, besides what bytes and packets take.
+    packets_per_s
+        Of both directions together, as cloud providers count them.
+    mtu_bytes
+        The largest IP packet; 1500 where nothing is said.
+    flow_gbit_per_s
+        What one connection gets of each direction; no limit of its own where nothing is said.
+    """
 
     bandwidth_gbit_per_s: Quantity
     one_way_us: Quantity
     packets_per_s: Quantity
+    mtu_bytes: Quantity | None = None
+    flow_gbit_per_s: Quantity | None = None
 
 
 class Tls(_Group):
@@ -227,6 +244,8 @@ class HostSpeed:
     tls_ns_per_byte: float = 0.0
     tls_ecdsa_handshake_us: float = 0.0
     tls_rsa_handshake_us: float = 0.0
+    network_mtu_bytes: float = 1500.0
+    network_flow_gbit_per_s: float = math.inf
 
 
 # HostSpeed fields that stand for exactly one leaf, with that leaf's path.
@@ -249,6 +268,8 @@ _DIRECT = {
     "network_gbit_per_s": "network.bandwidth_gbit_per_s",
     "network_one_way_us": "network.one_way_us",
     "network_packets_per_s": "network.packets_per_s",
+    "network_mtu_bytes": "network.mtu_bytes",
+    "network_flow_gbit_per_s": "network.flow_gbit_per_s",
     "price_usd_per_hour": "price_usd_per_hour",
     "memory_gib": "memory_gib",
     "busy_sibling_speed": "topology.busy_sibling_speed",

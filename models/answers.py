@@ -118,6 +118,7 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "io_thread_utilisation": io_threads,
         "load_generator_utilisation": prediction.utilisation["load generator"],
         "network_utilisation": prediction.utilisation["network"],
+        "network_limits": prediction.network_limits,
         "server_cpu_us_per_request": float(np.mean([r.server_cpu_us_per_request for r in results])),
         "active_threads": prediction.active_threads,
         "bottleneck": prediction.bottleneck,

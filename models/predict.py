@@ -231,6 +231,12 @@ class Prediction:
         return 1 + round(float(np.mean(counted)))
 
     @property
+    def network_limits(self) -> dict[str, float]:
+        """How far each limit of the network is used; see `NodeResult`."""
+        limits = [metrics.result.network_limits for metrics in self.nominal]
+        return {name: float(np.mean([each[name] for each in limits])) for name in limits[0]}
+
+    @property
     def bottleneck(self) -> str:
         """The station that limits, or `none` if none is saturated."""
         busiest = max(STATIONS, key=self.utilisation.__getitem__)

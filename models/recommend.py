@@ -81,7 +81,7 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
     -------
     dict
         setting, knee, throughput_rps, regret (one entry per other candidate), bottleneck,
-        next_bottleneck, conf, benchmark_command, slo, headroom_rps,
+        network_limits, next_bottleneck, conf, benchmark_command, slo, headroom_rps,
         cost_usd_per_million_requests.
     """
     predictions, points, chosen = choice.predictions, choice.points, choice.chosen
@@ -95,6 +95,7 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
             _regret(predictions, points, chosen, i) for i in range(len(points)) if i != chosen
         ],
         "bottleneck": point["bottleneck"],
+        "network_limits": prediction.network_limits,
         "next_bottleneck": point["next_bottleneck"],
         "conf": _configuration(prediction),
         "benchmark_command": benchmark_command(scenario),

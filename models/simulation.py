@@ -14,7 +14,14 @@ from .interruptions import interruption_gap_ps
 from .node.setup import NodeSetup, NodeTimes, under_policy
 from .node.simulate import NodeResult, simulate_node
 from .scenario import Scenario
-from .stages import node_times, prefetch_batch, read_limit_bytes, segment_bytes
+from .stages import (
+    ETHERNET_HEADER_BYTES,
+    IP_TCP_HEADER_BYTES,
+    node_times,
+    prefetch_batch,
+    read_limit_bytes,
+    segment_bytes,
+)
 from .tls import connection_gap_ps
 
 _PS_PER_S = 10**12
@@ -127,6 +134,8 @@ def node_setup(
         interruption_gap_ps=interruption_gap_ps(inputs.speed),
         connection_gap_ps=connection_gap_ps(scenario),
         offload_handshakes=int(engine.tls == "io_threads_and_handshakes"),
+        segment_size_bytes=round(inputs.speed.network_mtu_bytes) - IP_TCP_HEADER_BYTES,
+        header_bytes=IP_TCP_HEADER_BYTES + ETHERNET_HEADER_BYTES,
         first_owner=0,
         owners=1,
         io_threads_do_reads=0,

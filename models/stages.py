@@ -63,6 +63,13 @@ RESIDENT_TOUCHES = 900
 OWN_TURN_SHARE = 0.25
 """What a turn of an I/O thread's own event loop takes of the main thread's, which has a dozen more
 duties before it sleeps (assumed; 0.1 to 0.5)."""
+IP_TCP_HEADER_BYTES = 52
+"""IPv4, TCP and its time stamps: part of the MTU."""
+
+ETHERNET_HEADER_BYTES = 14
+"""Taken to count against a bandwidth as well (assumed)."""
+
+_KIB_BITS = 8 * 1024
 
 _PS_PER_NS = 1000
 
@@ -436,7 +443,6 @@ def node_times(
     copy_ns_per_byte += tls.byte_ns
 
     key_bytes = scenario.workload.key_bytes
-    nic_ns_per_kib = 1024 * 8 / speed.network_gbit_per_s
     return NodeTimes(
         # A turn takes some time whatever it finds, or time would stand still while it spins.
         loop_ps=max(_SHORTEST_TURN_PS, _ps(user(work.loop_instructions))),
@@ -474,7 +480,7 @@ def node_times(
         generator_send_ps=_ps(far_kernel * far_send_ns + far_tls.send_ns + around_ns),
         generator_request_ps=_ps(generator_user(generator.request_instructions)),
         one_way_ps=_ps(speed.network_one_way_us * 1000),
-        wire_ps_per_kib=_ps(nic_ns_per_kib),
+        wire_ps_per_kib=_ps(_KIB_BITS / speed.network_gbit_per_s),
         free_push_ps=_ps(user(work.push_instructions)),
         accept_ps=_ps(tls.accept_ns),
         handshake_ps=_ps(tls.handshake_ns),
@@ -483,6 +489,8 @@ def node_times(
         own_turn_ps=max(_SHORTEST_TURN_PS, _ps(OWN_TURN_SHARE * user(work.loop_instructions))),
         notify_ps=_ps(kernel * speed.syscall_ns + user(work.push_instructions)),
         notice_ps=_ps(kernel * speed.syscall_ns + user(work.collect_instructions)),
+        packet_ps=_ps(1e9 / speed.network_packets_per_s),
+        flow_ps_per_kib=_ps(_KIB_BITS / speed.network_flow_gbit_per_s),
         parse_by_code_ps=_table([parse_ns(k, v) for k, v in zip(kinds, values, strict=True)]),
         execute_by_code_ps=_table(
             [execute_ns(k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)]

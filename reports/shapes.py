@@ -9,11 +9,13 @@ A study is the JSON-able dict that `forecache study` builds:
   setting), `recommendation`, `warnings`
 - a point: `given`, `throughput_rps`, `mean_ms`, `p50_ms`, `p90_ms`, `p99_ms`, `p999_ms` (each an
   estimate), `main_thread_utilisation`, `io_thread_utilisation` (a list),
-  `load_generator_utilisation`, `server_cpu_us_per_request`, `bottleneck`, `next_bottleneck`,
+  `load_generator_utilisation`, `network_limits` (share of each in use, by name),
+  `server_cpu_us_per_request`, `bottleneck`, `next_bottleneck`,
   `verdict`, `warnings`, `stages` (`stage`, `thread`, `us_per_request`), `uncertainty`
 - an estimate: `value`, `low`, `high`, the bounds of the 95% interval
 - a recommendation: `setting`, `knee`, `throughput_rps`, `regret` (a row for each other setting:
-  the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`, `next_bottleneck`
+  the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`, `network_limits`,
+  `next_bottleneck`
   (`name`, `at_rps`), `conf`, `benchmark_command`, `slo`, `headroom_rps`,
   `cost_usd_per_million_requests`, `measure_next`: `quantity`, its `margin` (relative half width)
   and `measurements` by what they bring (`what`, `commands`, `needs_host`, `margin` afterwards)

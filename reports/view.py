@@ -85,7 +85,7 @@ def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
             "setting": setting_text(mapping(recommendation, "setting")) or UNKNOWN,
             "throughput": rate_with_bounds(interval(recommendation, "throughput_rps")),
             "p99": time_with_bounds(p99),
-            "limit": limit_name(recommendation.get("bottleneck")) or UNKNOWN,
+            "limit": limit_name(recommendation) or UNKNOWN,
             "next": next_limit_phrase(recommendation) or UNKNOWN,
         },
         "key_facts": key_facts(recommendation, point),
@@ -172,7 +172,7 @@ def _latency_caption(target: Json, setting: str) -> str:
 
 
 def _limit_caption(recommendation: Json, setting: str) -> str:
-    limit = limit_phrase(recommendation.get("bottleneck"))
+    limit = limit_phrase(recommendation)
     if not limit:
         return ""
     text = f"With {setting}, {limit}"

@@ -40,18 +40,33 @@ def depth_phrase(depth: object) -> str:
     return _DEPTHS.get(str(depth), f"profiled to depth {depth}") if depth else ""
 
 
-def limit_phrase(bottleneck: object) -> str:
-    """Say what limits, `the main thread limits`; empty when it is not known."""
+def limit_phrase(place: Json) -> str:
+    """Say what limits a point or recommendation, `the main thread limits`; empty if not known."""
+    bottleneck = place.get("bottleneck")
     if not bottleneck:
         return ""
     name = str(bottleneck)
-    return _LIMITS.get(name.lower(), f"{name} limits")
+    return _LIMITS.get(name.lower(), f"{name} limits") + _of_the_network(place)
 
 
-def limit_name(bottleneck: object) -> str:
-    """Name what limits for a table cell; empty when it is not known."""
-    name = str(bottleneck or "")
-    return "nothing, not saturated" if name.lower() == "none" else name
+def limit_name(place: Json) -> str:
+    """Name what limits a point or recommendation for a table cell; empty when it is not known."""
+    name = str(place.get("bottleneck") or "")
+    if name.lower() == "none":
+        return "nothing, not saturated"
+    return name + _of_the_network(place)
+
+
+def _of_the_network(place: Json) -> str:
+    """Where the network limits, by what: ` (packets)`."""
+    limits = {
+        name: share
+        for name in mapping(place, "network_limits")
+        if (share := number(mapping(place, "network_limits"), name)) is not None
+    }
+    if str(place.get("bottleneck")).lower() != "network" or not limits:
+        return ""
+    return f" ({max(limits, key=limits.__getitem__)})"
 
 
 def action(recommendation: Json) -> str:
@@ -77,7 +92,7 @@ def headline_facts(recommendation: Json, point: Json) -> list[str]:
     facts = [
         throughput_phrase(interval(recommendation, "throughput_rps")),
         f"p99 {milliseconds(p99.value)}" if p99 else "",
-        limit_phrase(recommendation.get("bottleneck")),
+        limit_phrase(recommendation),
         "misses the objective" if mapping(recommendation, "slo").get("met") is False else "",
     ]
     return [fact for fact in facts if fact]
@@ -89,7 +104,7 @@ def headline(recommendation: Json, point: Json) -> str:
     `Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; the main thread limits`
     """
     facts = headline_facts(recommendation, point)
-    limit = limit_phrase(recommendation.get("bottleneck"))
+    limit = limit_phrase(recommendation)
     figures = ", ".join(fact for fact in facts if fact != limit)
     text = action(recommendation)
     if figures:
@@ -203,7 +218,7 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
         ("Latency p50", time_with_bounds(p50) if p50 else ""),
         ("Latency p99", time_with_bounds(p99) if p99 else ""),
         ("Objective", slo_phrase(recommendation)),
-        ("Limited by", limit_name(recommendation.get("bottleneck"))),
+        ("Limited by", limit_name(recommendation)),
         ("Next limit", next_limit_phrase(recommendation)),
         ("Headroom", f"{rate(headroom)} more" if headroom else ""),
         ("Server CPU", f"{cpu_us:.2f} µs per request" if cpu_us is not None else ""),

@@ -84,6 +84,24 @@ def push(memory, ring, stamp, value):
 
 
 @inlined
+def insert(memory, ring, stamp, value):
+    """Add a stamped entry behind those whose stamps are not later; the ring must not be full."""
+    popped, number = memory[ring + POPPED], memory[ring + PUSHED]
+    memory[ring + PUSHED] = number + 1
+    entry = entry_of(memory, ring, number)
+    while number > popped:
+        before = entry_of(memory, ring, number - 1)
+        if memory[before] <= stamp:
+            break
+        memory[entry] = memory[before]
+        memory[entry + 1] = memory[before + 1]
+        entry = before
+        number -= 1
+    memory[entry] = stamp
+    memory[entry + 1] = value
+
+
+@inlined
 def first_entry(memory, ring):
     """Offset of the oldest stamped entry; the ring must not be empty."""
     return entry_of(memory, ring, memory[ring + POPPED])

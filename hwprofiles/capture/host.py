@@ -419,7 +419,7 @@ def _network() -> Network:
     return Network(
         bandwidth_gbit_per_s=assumed(None, "Gbit/s", why, low=1.0, high=100.0),
         one_way_us=assumed(30.0, "us", why, low=10.0, high=100.0),
-        packets_per_s=assumed(None, "1/s", why, low=500_000.0, high=10_000_000.0),
+        packets_per_s=assumed(None, "1/s", why, low=500_000.0, high=20_000_000.0),
     )
 
 

@@ -27,11 +27,16 @@ from forecache.sim.stamped_rings import (
 from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
 
 # Where each group begins: the one before it and so many names.
-_SETUP = 35
-_OFFSETS = _SETUP + 37
-_COUNTERS = _OFFSETS + 14
-_STATE = _COUNTERS + 25
-_RINGS = _STATE + 29
+_SETUP = 37
+_OFFSETS = _SETUP + 39
+_COUNTERS = _OFFSETS + 16
+_STATE = _COUNTERS + 27
+_RINGS = _STATE + 30
+_SETUP = 37
+_OFFSETS = _SETUP + 39
+_COUNTERS = _OFFSETS + 16
+_STATE = _COUNTERS + 27
+_RINGS = _STATE + 30
 
 # fmt: off
 (
@@ -42,6 +47,7 @@ _RINGS = _STATE + 29
     GENERATOR_REQUEST_PS, ONE_WAY_PS, WIRE_PS_PER_KIB, FREE_PUSH_PS, ACCEPT_PS, HANDSHAKE_PS,
     PUBLISH_PS,
     OWN_TURN_PS, NOTIFY_PS, NOTICE_PS,
+    PACKET_PS, FLOW_PS_PER_KIB,
 ) = range(_SETUP)
 
 (
@@ -54,6 +60,7 @@ _RINGS = _STATE + 29
     IO_THREADS_DO_READS,
     CLIENTS_IN_BLOCKS, GENERATOR_START_PS,
     HAND_OVER_GROUP,
+    SEGMENT_SIZE_BYTES, HEADER_BYTES,
 ) = range(_SETUP, _OFFSETS)
 
 # Offsets of what has no fixed size, and sizes.
@@ -62,6 +69,7 @@ _RINGS = _STATE + 29
     LOG_ENTRIES, OUTSTANDING_MASK, LOOKAHEAD_PS, SOURCES_DIGEST,
     FREES,  # 1: some commands leave something that I/O threads free
     WRITE_WAITS,  # 1: writers wait for some values
+    FLOWS_IN_FREE_PS, FLOWS_OUT_FREE_PS,  # a word per client
 ) = range(_OFFSETS, _COUNTERS)
 
 # Counters of the measured window. All but the two around them start again when it begins.
@@ -72,6 +80,7 @@ _RINGS = _STATE + 29
     INLINE_FREES, HANDSHAKES, INLINE_HANDSHAKES,
     JOIN_WAIT_PS,  # fork-join: the main thread has done its share and waits for the others
     NOTIFICATIONS,  # writes to eventfds
+    PACKETS_IN, PACKETS_OUT,
     ACTIVE_THREAD_PS,
 ) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
@@ -92,6 +101,7 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
     FORKED_READS,  # 1: to read from them; 0: to write to them
     SHARES_LEFT,  # I/O threads that have not finished theirs
     JOINED_PS,  # when the main thread can see that the last one has
+    PACKETS_FREE_PS,
 ) = range(_STATE, _RINGS)
 
 # Rings (see `forecache.sim.stamped_rings`).
@@ -371,6 +381,8 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         PREFETCH: len(times.prefetch_by_keys_ps),
         PENDING_WRITES: setup.clients,
         BATCH: setup.clients,
+        FLOWS_IN_FREE_PS: setup.clients,
+        FLOWS_OUT_FREE_PS: setup.clients,
         SOURCE_INDEX: n_sources(setup),
         SERIES: 2 * (entries + 1),  # one more for what completes after the end
         LOG: 3 * log_completions,

@@ -56,6 +56,8 @@ def sample_times(**changes: Any) -> NodeTimes:
         own_turn_ps=50_000,
         notify_ps=400_000,
         notice_ps=350_000,
+        packet_ps=0,
+        flow_ps_per_kib=0,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.
@@ -114,6 +116,8 @@ def sample_setup(**changes: Any) -> NodeSetup:
         clients_in_blocks=0,
         generator_start_ps=0,
         hand_over_group=16,
+        segment_size_bytes=8_949,
+        header_bytes=0,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

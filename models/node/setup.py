@@ -98,6 +98,11 @@ class NodeTimes(NamedTuple):
     """One write to a peer's eventfd; waking it comes on top."""
     notice_ps: int
     """One read of an eventfd that has become readable."""
+    # the network's other limits
+    packet_ps: int
+    """Between two packets, of both directions together; 0: no limit."""
+    flow_ps_per_kib: int
+    """One connection: per 1024 bytes in either direction; 0: no limit of its own."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
@@ -189,6 +194,10 @@ class NodeSetup(NamedTuple):
     """Closed loop: from one generator thread's first requests to the next thread's."""
     hand_over_group: int
     """Clients that move to another thread's list together, if there are so many."""
+    segment_size_bytes: int
+    """What a packet carries of a message (TCP's maximum segment size)."""
+    header_bytes: int
+    """What it takes on the wire besides."""
 
     def generator_of(self, client: int) -> int:
         """Which thread of the load generator a client belongs to."""

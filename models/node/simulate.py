@@ -44,6 +44,7 @@ COUNTERS = {
         *("REFUSED_JOBS", "ACTIVATIONS", "GENERATOR_POLLS", "ARRIVALS", "OVERFLOWS"),
         *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
         *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "NOTIFICATIONS", "ACTIVE_THREAD_PS"),
+        *("PACKETS_OUT", "PACKETS_IN"),
     )
 }
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
@@ -82,7 +83,7 @@ class NodeResult:
     generator_cpu_us_per_request : float
         CPU time of the load generator.
     network_utilisation : float
-        Of the more loaded direction; 0 on one host.
+        Of the limit nearest to being reached; 0 on one host.
     counters : dict of str to int
         By the names of `COUNTERS`.
     series : ndarray of int64, shape (entries, 2)
@@ -91,6 +92,9 @@ class NodeResult:
         Threads active at the end, the main thread included.
     events : int
         Events simulated, warm-up included.
+    network_limits : dict of str to float
+        How far each limit of the network is used: `bandwidth` and `one connection` in the more
+        loaded direction, `packets` of both.
     """
 
     policy: str
@@ -109,6 +113,7 @@ class NodeResult:
     series: np.ndarray = field(repr=False)
     final_active_threads: int
     events: int
+    network_limits: dict[str, float] = field(default_factory=dict)
 
 
 def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult:
@@ -160,8 +165,7 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
     on_cpu_ps = node.thread(0, at.ON_CPU_PS) + counters["active_thread_ps"]
     if policy in FIRST_OWNERS:
         on_cpu_ps = sum(server_ps)  # those with an epoll of their own sleep
-    wire_bytes = max(counters["wire_bytes_in"], counters["wire_bytes_out"])
-    wire_ps = 0.0 if setup.same_host else wire_bytes * node.memory[at.WIRE_PS_PER_KIB] / 1024
+    limits = _network_limits(node, counters)
     return NodeResult(
         policy=policy,
         window_s=window_ps / _PS_PER_S,
@@ -174,12 +178,32 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
         server_cpu_us_per_request=per_request_us(on_cpu_ps),
         server_useful_cpu_us_per_request=per_request_us(sum(server_ps)),
         generator_cpu_us_per_request=per_request_us(sum(generator_ps)),
-        network_utilisation=float(wire_ps / window_ps),
+        network_utilisation=max(limits.values()),
         counters=counters,
         series=node.series().copy(),
         final_active_threads=int(node.memory[at.ACTIVE_THREADS]),
         events=events,
+        network_limits=limits,
     )
+
+
+def _network_limits(node: at.Node, counters: dict[str, int]) -> dict[str, float]:
+    """Shares of the window in which each limit of the network was in use."""
+    setup, memory = node.setup, node.memory
+    window_ps = setup.end_ps - setup.warmup_ps
+    packets = counters["packets_in"], counters["packets_out"]
+    framed_bytes = 0
+    if not setup.same_host:
+        framed_bytes = max(
+            counters[name] + setup.header_bytes * count
+            for name, count in zip(("wire_bytes_in", "wire_bytes_out"), packets, strict=True)
+        )
+    used_ps = {
+        "bandwidth": framed_bytes * memory[at.WIRE_PS_PER_KIB] / 1024,
+        "packets": sum(packets) * memory[at.PACKET_PS],
+        "one connection": framed_bytes * memory[at.FLOW_PS_PER_KIB] / 1024 / setup.clients,
+    }
+    return {name: float(used / window_ps) for name, used in used_ps.items()}
 
 
 def warm_up_compiler(progress: Callable[[str], None]) -> None:

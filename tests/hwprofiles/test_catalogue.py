@@ -289,3 +289,19 @@ def test_curves_no_host_can_have_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         parse(HostProfile, interrupted(*points), file="x")
+
+
+def test_small_instances_are_allowed_fewer_packets() -> None:
+    small, large = load_host("c7g.large").speed(), load_host("c7g.4xlarge").speed()
+    assert large.network_packets_per_s == pytest.approx(8 * small.network_packets_per_s, rel=1e-4)
+    low, best, high = load_host("c7g.2xlarge").uncertain()["network_packets_per_s"]
+    assert low == 736_860, "what one of that size was seen to move"
+    assert low < best < high
+    assert load_host("c7g.16xlarge").uncertain()["network_packets_per_s"][2] == 20e6
+
+
+def test_what_aws_says_of_connections_and_packets_is_in_all_its_hosts() -> None:
+    for name in (*HOSTS, *INSTANCES):
+        speed = load_host(name).speed()
+        assert speed.network_mtu_bytes == 9001, name
+        assert speed.network_flow_gbit_per_s == 5, name

@@ -85,6 +85,7 @@ def test_rings_and_rows_lie_apart() -> None:
         (at.CLIENT_ROWS, 10 * at.CLIENT_WORDS),
         (at.PREFETCH, 33),
         *((offset, 10) for offset in (at.PENDING_WRITES, at.BATCH)),
+        *((offset, 10) for offset in (at.FLOWS_IN_FREE_PS, at.FLOWS_OUT_FREE_PS)),
         *((at.thread_at(number) + at.WATCHED_SOCKETS, 5) for number in (1, 2)),
         (at.SERIES, 2 * (10 + 1)),
     ):

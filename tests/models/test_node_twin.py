@@ -56,6 +56,8 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
         "notice_ps": at_most(600_000),
         "handshake_ps": at_most(300_000_000, 1),
         "publish_ps": at_most(100_000),
+        "packet_ps": draw(st.sampled_from([0, 0, 1, 100_000])),
+        "flow_ps_per_kib": draw(st.sampled_from([0, 0, 160_000, 2_000_000])),
     }
     if draw(st.booleans()):
         changes["stall_ps"] = np.zeros((2, QUANTILES), np.int64)
@@ -107,6 +109,8 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         clients_in_blocks=draw(st.integers(0, 1)),
         generator_start_ps=draw(st.sampled_from([0, 1, 30_000_000])),
         hand_over_group=draw(st.sampled_from([1, 2, 16])),
+        segment_size_bytes=draw(st.sampled_from([500, 1_448, 8_949])),
+        header_bytes=draw(st.sampled_from([0, 66])),
     )
 
 
@@ -174,7 +178,7 @@ def test_both_executions_agree(policy: str) -> None:
     agree()
     # Scenarios in which nothing happens would agree as well.
     assert len(completions) >= 70
-    assert np.median(completions) > 50
+    assert np.median(completions) > 40
     assert max(completions) < LOG
 
 

@@ -1,5 +1,6 @@
 """Work times speed: bytes on the wire, shares of commands, and what scales with what."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -127,6 +128,11 @@ def test_the_network_sends_what_its_bandwidth_allows() -> None:
     found = times(scenario(), replace(SPEED, network_gbit_per_s=8.0, network_one_way_us=25.0))
     assert found.wire_ps_per_kib == 1024 * 1000, "8 Gbit/s are a byte a nanosecond"
     assert found.one_way_ps == 25_000_000
+    assert found.flow_ps_per_kib == round(1024 * 8 / 5 * 1000), "5 Gbit/s of AWS"
+    unknown = replace(SPEED, network_flow_gbit_per_s=math.inf, network_packets_per_s=2e6)
+    found = times(scenario(), unknown)
+    assert found.flow_ps_per_kib == 0
+    assert found.packet_ps == 500_000
 
 
 def test_the_generator_runs_at_its_own_hosts_speed() -> None:

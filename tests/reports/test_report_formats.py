@@ -109,6 +109,9 @@ def test_headline() -> None:
     assert wording.headline(target["recommendation"], point) == (
         "Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; the main thread limits"
     )
+    used = {"bandwidth": 0.5, "packets": 0.99, "one connection": 0.1}
+    network = {**target["recommendation"], "bottleneck": "network", "network_limits": used}
+    assert wording.headline(network, point).endswith("; the network limits (packets)")
     missed = {**target["recommendation"], "slo": {"p99_ms": 0.5, "met": False}}
     assert "misses the objective" in wording.headline(missed, point)
     assert wording.headline({}, {}) == "No setting recommended"

@@ -67,3 +67,20 @@ def test_capacity_is_the_next_power_of_two(entries: int, capacity: int) -> None:
     assert rings.rounded_capacity(entries) == capacity
     assert rings.capacity(new_ring(entries), RING) == capacity
     assert rings.entry_words(entries) == 2 * capacity
+
+
+@given(st.integers(1, 9), st.lists(st.one_of(st.none(), st.integers(0, 5)), max_size=60))
+def test_inserted_entries_leave_in_the_order_of_their_stamps(
+    entries: int, steps: list[int | None]
+) -> None:
+    """Those with equal stamps in the order in which they came."""
+    memory, known = new_ring(entries), list[tuple[int, int]]()
+    for number, step in enumerate(steps):
+        if step is not None and not rings.is_full(memory, RING):
+            rings.insert(memory, RING, step, number)
+            known = sorted([*known, (step, number)])
+        elif known:
+            assert rings.first_stamp(memory, RING) == known[0][0]
+            assert rings.pop(memory, RING) == known.pop(0)[1]
+        assert list(rings.values(memory, RING)) == [value for _, value in known]
+    assert surroundings(memory, entries, rings.STAMPED_WORDS) == {GUARD}

@@ -4,12 +4,13 @@ A client is known by the offset of its row.
 """
 
 from forecache.sim.calendar import INFINITY_PS, schedule
-from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, first_stamp, length, push
+from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, first_stamp, insert, length
 
 from .. import layout as at
 from ..setup import BIG_ARGUMENT_BYTES, JITTER_ONE
 from .inline import inlined, unlikely
 from .interruptions import step_end
+from .network import reply_arrives, request_arrives
 
 _JITTER_SHIFT = JITTER_ONE.bit_length() - 1
 
@@ -87,13 +88,11 @@ def deliver_request(m, calendar, client, commands, size_bytes, now):
     """Put a client's commands on the wire; wakes the client's owner if it sleeps in epoll_wait."""
     stamp = now
     if not m[at.SAME_HOST]:
-        leaves = max(now, m[at.NIC_IN_FREE_PS]) + ((size_bytes * m[at.WIRE_PS_PER_KIB]) >> 10)
-        m[at.NIC_IN_FREE_PS] = leaves
-        stamp = leaves + m[at.ONE_WAY_PS]
+        stamp = request_arrives(m, client, size_bytes, now)
     m[at.WIRE_BYTES_IN] += size_bytes
     owner = owner_of(m, client)
     thread = thread_row(owner)
-    push(m, thread + at.REQUEST_WIRE, stamp, (client << at.COUNT_BITS) | commands)
+    insert(m, thread + at.REQUEST_WIRE, stamp, (client << at.COUNT_BITS) | commands)
     if m[thread + at.ASLEEP]:
         m[thread + at.ASLEEP] = 0
         schedule(calendar, owner, stamp + m[at.WAKE_LATENCY_PS])
@@ -326,16 +325,14 @@ def end_write(m, calendar, client, now):
     stamp = now
     if not m[at.SAME_HOST]:
         size_bytes = m[client + at.WRITE_BYTES]
-        leaves = max(now, m[at.NIC_OUT_FREE_PS]) + ((size_bytes * m[at.WIRE_PS_PER_KIB]) >> 10)
-        m[at.NIC_OUT_FREE_PS] = leaves
-        stamp = leaves + m[at.ONE_WAY_PS]
+        stamp = reply_arrives(m, client, size_bytes, now)
         m[at.WIRE_BYTES_OUT] += size_bytes
     upto = m[client + at.WRITE_UPTO]
     commands = upto - m[client + at.WRITTEN]
     m[client + at.WRITTEN] = upto
     generator = generator_of(m, client)
     thread = thread_row(generator)
-    push(m, thread + at.QUEUE, stamp, (client << at.COUNT_BITS) | commands)
+    insert(m, thread + at.QUEUE, stamp, (client << at.COUNT_BITS) | commands)
     if m[thread + at.ASLEEP]:
         m[thread + at.ASLEEP] = 0
         latency = 0 if m[at.GENERATOR_SPINS] else m[at.WAKE_LATENCY_PS]

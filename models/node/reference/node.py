@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from bisect import insort
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 from simpy import Event
@@ -24,6 +26,7 @@ from ..setup import (
     NodeTimes,
     owner_of,
 )
+from .network import Network
 
 REQUEST_DRAWS = 1
 INTERRUPTION_DRAWS = 3
@@ -108,8 +111,7 @@ class ReferenceNode:
         self.active_thread_ps = 0
         self.latency = LatencyHistogram()
         self.log: list[tuple[int, int, int]] = []
-        self.nic_in_free_ps = 0
-        self.nic_out_free_ps = 0
+        self.network = Network(times, setup)
         self.connections = self.new_connections()
         self.next_connection_ps = next(self.connections)
 
@@ -254,19 +256,21 @@ class ReferenceNode:
         client.sent += commands
         return size_bytes
 
-    def deliver_request(self, client: Client, commands: int, size_bytes: int) -> None:
-        """Put commands on the wire; wakes the client's owner if it sleeps in epoll_wait."""
+    def deliver_request(self, client: Client, commands: int, size_bytes: int) -> int:
+        """Put commands on the wire; returns when they arrive.
+
+        Wakes the client's owner if it sleeps in epoll_wait.
+        """
         stamp = self.now
         if not self.setup.same_host:
-            leaves = max(self.now, self.nic_in_free_ps)
-            leaves += size_bytes * self.times.wire_ps_per_kib >> 10
-            self.nic_in_free_ps = leaves
-            stamp = leaves + self.times.one_way_ps
+            stamp = self.network.request_arrives(client.number, size_bytes, self.now)
+            self.count("packets_in", self.network.packets(size_bytes))
         self.count("wire_bytes_in", size_bytes)
         owner = owner_of(self.setup, client.number)
-        self.request_wires[owner].append((stamp, client, commands))
+        insort(self.request_wires[owner], (stamp, client, commands), key=itemgetter(0))
         if self.owner_sleeps(client):
             self.threads[owner].agent.wake(stamp + self.times.wake_latency_ps)
+        return stamp
 
     def owner_sleeps(self, client: Client) -> bool:
         """Whether a send to the client's socket has to wake the thread that watches it."""
@@ -306,24 +310,26 @@ class ReferenceNode:
             agent.wake(wire[0][0] + self.times.wake_latency_ps)
         return awake
 
-    def deliver_reply(self, client: Client) -> None:
-        """The replies of a finished write leave; wakes the generator thread if it sleeps."""
+    def deliver_reply(self, client: Client) -> int:
+        """The replies of a finished write leave; returns when they arrive.
+
+        Wakes the generator thread if it sleeps.
+        """
         stamp = self.now
         if not self.setup.same_host:
             size_bytes = self.reply_bytes(client, client.written, client.write_upto)
-            leaves = max(self.now, self.nic_out_free_ps)
-            leaves += size_bytes * self.times.wire_ps_per_kib >> 10
-            self.nic_out_free_ps = leaves
-            stamp = leaves + self.times.one_way_ps
+            stamp = self.network.reply_arrives(client.number, size_bytes, self.now)
+            self.count("packets_out", self.network.packets(size_bytes))
             self.count("wire_bytes_out", size_bytes)
         generator = self.setup.generator_of(client.number)
         commands = client.write_upto - client.written
         client.written = client.write_upto
-        self.reply_wires[generator].append((stamp, client, commands))
+        insort(self.reply_wires[generator], (stamp, client, commands), key=itemgetter(0))
         agent = self.threads[self.setup.io_threads + generator].agent
         if self.nobody_woke(agent):
             latency_ps = 0 if self.setup.generator_spins else self.times.wake_latency_ps
             agent.wake(stamp + latency_ps)
+        return stamp
 
     # --- what steps cost --------------------------------------------------------------------
 

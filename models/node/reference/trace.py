@@ -20,7 +20,7 @@ import simpy
 
 from forecache.sim.simpy_kernel import Agent
 
-from ..setup import NodeSetup, NodeTimes, owner_of
+from ..setup import NodeSetup, NodeTimes
 from .node import Client, ReferenceNode
 
 NETWORK_OUT, POLL, NETWORK_BACK = "network out", "poll", "network back"
@@ -236,12 +236,12 @@ class TracedNode(ReferenceNode):
         self._serve(SEND, client, first, client.sent)
         return size_bytes
 
-    def deliver_request(self, client: Client, commands: int, size_bytes: int) -> None:
+    def deliver_request(self, client: Client, commands: int, size_bytes: int) -> int:
         """They will be in the server's socket at the stamp on the wire."""
-        super().deliver_request(client, commands, size_bytes)
-        wire = self.request_wires[owner_of(self.setup, client.number)]
+        stamp = super().deliver_request(client, commands, size_bytes)
         for journey in self._those(client, client.sent - commands, client.sent):
-            journey.arrived_ps = wire[-1][0]
+            journey.arrived_ps = stamp
+        return stamp
 
     def poll(self, thread: int = 0) -> list[Client]:
         """Those found are known to the server."""
@@ -278,13 +278,13 @@ class TracedNode(ReferenceNode):
         self._parts.append((WRITE, duration_ps))
         return duration_ps
 
-    def deliver_reply(self, client: Client) -> None:
+    def deliver_reply(self, client: Client) -> int:
         """They will be in the client's socket at the stamp on the wire."""
         first = client.written
-        super().deliver_reply(client)
-        wire = self.reply_wires[self.setup.generator_of(client.number)]
+        stamp = super().deliver_reply(client)
         for journey in self._those(client, first, client.written):
-            journey.returned_ps = wire[-1][0]
+            journey.returned_ps = stamp
+        return stamp
 
     def complete(self, client: Client, index: int, done_ps: int) -> None:
         """The client has the reply; the step of its thread that ends now took it."""

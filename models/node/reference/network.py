@@ -1,0 +1,57 @@
+"""The server's network interface: what limits messages on their way.
+
+Three limits hold at once, and a message arrives when the last of them lets it: the bandwidth of its
+direction, the packets of both directions together, and what one connection may carry. Bytes and
+packets queue behind those of all connections; while one connection waits for its own limit, others
+overtake it.
+"""
+
+from __future__ import annotations
+
+from ..setup import NodeSetup, NodeTimes
+
+
+class Direction:
+    """One direction of the interface: until when its bytes, in all and by client, are on the wire.
+
+    Times are in ps.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self.free_ps = 0
+        self.flow_free_ps = [0] * clients
+
+
+class Network:
+    """Messages between the load generator and a server on another host."""
+
+    def __init__(self, times: NodeTimes, setup: NodeSetup) -> None:
+        self.times = times
+        self.setup = setup
+        self.requests, self.replies = Direction(setup.clients), Direction(setup.clients)
+        self.packets_free_ps = 0
+
+    def packets(self, size_bytes: int) -> int:
+        """Packets of a message."""
+        return -(-size_bytes // self.setup.segment_size_bytes)
+
+    def request_arrives(self, client: int, size_bytes: int, now: int) -> int:
+        """When what a client sends now is in its socket at the server."""
+        return self._passes(self.requests, client, size_bytes, now) + self.times.one_way_ps
+
+    def reply_arrives(self, client: int, size_bytes: int, now: int) -> int:
+        """When what the server sends now is in its socket at the client."""
+        return self._passes(self.replies, client, size_bytes, now) + self.times.one_way_ps
+
+    def _passes(self, direction: Direction, client: int, size_bytes: int, now: int) -> int:
+        """When the last limit is behind a message that is sent now."""
+        times = self.times
+        packets = self.packets(size_bytes)
+        framed_bytes = size_bytes + packets * self.setup.header_bytes
+        sent_ps = max(now, direction.free_ps) + (framed_bytes * times.wire_ps_per_kib >> 10)
+        counted_ps = max(now, self.packets_free_ps) + packets * times.packet_ps
+        flow_ps = framed_bytes * times.flow_ps_per_kib >> 10
+        alone_ps = max(now, direction.flow_free_ps[client]) + flow_ps
+        direction.free_ps, self.packets_free_ps = sent_ps, counted_ps
+        direction.flow_free_ps[client] = alone_ps
+        return max(sent_ps, counted_ps, alone_ps)
