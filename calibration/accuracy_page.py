@@ -1,4 +1,4 @@
-"""The accuracy page and the README's tables, from the JSON files in `docs/accuracy/`."""
+"""The accuracy pages and the README's tables, from the JSON files in `docs/accuracy/`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from forecache.hwprofiles.files import write_text_atomic
 
 from .calibrate import CPU, LATENCIES, LIGHT_CPU, THROUGHPUT
 from .design import LADDER_PIPELINE, LADDER_VALUE_BYTES
+from .published_page import published_page, published_table
 
 
 def page(out: Path) -> str:
@@ -48,13 +49,11 @@ def page(out: Path) -> str:
         "",
         "## Against published measurements",
         "",
-        "Only points with role `calibration` are fitted; the table lists every point. Intervals"
-        " are 95%.",
+        "Only points with role `calibration` are fitted; errors are those of the others. Curves and"
+        " every point are in [datasets.md](datasets.md).",
         "",
         published_table(out),
     ]
-    for path in sorted(out.glob("published-*.json")):
-        parts += ["", *_published_section(json.loads(path.read_text(encoding="utf-8")))]
     return "\n".join(parts) + "\n"
 
 
@@ -78,29 +77,6 @@ def summary_table(out: Path) -> str:
                     f"| {errors['median_ape']:.1%} | {errors['p95_ape']:.1%} "
                     f"| {errors['max_ape']:.1%} | {inside} |"
                 )
-    return "\n".join(rows)
-
-
-def published_table(out: Path) -> str:
-    """Errors against published throughput, one line per dataset with held-out points."""
-    rows = [
-        "| dataset | held-out points | median error | worst | inside 95% interval | knee:"
-        " measured, predicted |",
-        "|---|--:|--:|--:|--:|---|",
-    ]
-    for path in sorted(out.glob("published-*.json")):
-        result = json.loads(path.read_text(encoding="utf-8"))
-        errors = result["summary"].get("throughput_rps")
-        if errors is None:
-            continue
-        knees = "; ".join(
-            f"{label.removeprefix('command ')} {knee['observed']}, {knee['predicted']}"
-            for label, knee in result["knee"].items()
-        )
-        rows.append(
-            f"| {result['dataset']['title']} | {errors['n']} | {errors['median_ape']:.1%} "
-            f"| {errors['max_ape']:.1%} | {errors['coverage']:.0%} | {knees or '–'} |"
-        )
     return "\n".join(rows)
 
 
@@ -241,47 +217,10 @@ def ladder_of(report: dict[str, Any]) -> list[tuple[int, float, float]]:
     return sorted(rows)
 
 
-def _published_section(result: dict[str, Any]) -> list[str]:
-    named = "" if result["host"]["named"] else " (stands in for a host the source does not name)"
-    lines = [
-        f"### {result['dataset']['title']}",
-        "",
-        f"Host {result['host']['id']}{named}, engine profile {result['engine']['id']}. Fitted:",
-        "",
-    ]
-    for factor in result["fitted"]:
-        lines.append(
-            f"- {factor['name']}: {factor['factor']:.2f} ({factor['low']:.2f}–"
-            f"{factor['high']:.2f}), {factor['from_prior']:.0%} of what is known comes from the "
-            f"prior; {factor['note']}"
-        )
-    lines += [
-        "",
-        "| point | role | requests/s: measured | predicted | 95% | error | p50 | p99 | limit |",
-        "|---|---|--:|--:|--:|--:|--:|--:|---|",
-    ]
-    for point in result["points"]:
-        given = ", ".join(f"{key} {value}" for key, value in point["given"].items())
-        rate = point["predicted"].get("throughput_rps")
-        if rate is None:
-            continue
-        errors = point["relative_error"]
-
-        def latency(name: str, errors: dict[str, float] = errors) -> str:
-            return f"{errors[name]:+.0%}" if name in errors else "–"
-
-        lines.append(
-            f"| {given} | {point['role']} | {point['observed']['throughput_rps']:,.0f} "
-            f"| {rate['value']:,.0f} | {rate['low']:,.0f}–{rate['high']:,.0f} "
-            f"| {errors['throughput_rps']:+.0%} | {latency('p50_ms')} | {latency('p99_ms')} "
-            f"| {point['bottleneck']} |"
-        )
-    return lines
-
-
 def write(out: Path, readme: Path) -> None:
-    """Write the page beside the folder, and the tables into the README between its markers."""
+    """Write the pages beside the folder, and the tables into the README between its markers."""
     write_text_atomic(out.parent / "accuracy.md", page(out))
+    write_text_atomic(out.parent / "datasets.md", published_page(out))
     body = "\n".join(
         [
             "On a live engine, on the machine that ran `make accuracy` last"
@@ -289,7 +228,8 @@ def write(out: Path, readme: Path) -> None:
             "",
             summary_table(out),
             "",
-            "Against measurements others published, fitting only what is marked for it:",
+            "Against measurements others published, fitting only what is marked for it ([curves and"
+            " every point](docs/datasets.md)):",
             "",
             published_table(out),
         ]

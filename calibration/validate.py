@@ -27,9 +27,11 @@ from forecache.models.simulation import Inputs, run, window
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import student_t
 
+from .counters import counter_checks, server_work
 from .dataset import MeasuredCase, load_dataset
 from .factors import FIT_REQUESTS, Posterior, factors_for, fit_posterior
 from .provenance import provenance_of
+from .series import curves_of
 
 Progress = Callable[[str], None]
 
@@ -66,8 +68,9 @@ def validate(
     dict
         dataset, host, engine; fitted (name, factor, low, high, points, note); provenance, from
         `provenance_of`; points (index, given, role, observed, predicted with interval,
-        relative_error, band, bottleneck); summary per metric over validation points (median_ape,
-        max_ape, coverage, n), `by_band`; knee per series; warnings.
+        relative_error, server, band, bottleneck); summary per metric over validation points
+        (median_ape, max_ape, coverage, n), `by_band`; counters, from `counter_checks`; knee per
+        series; warnings.
 
     Raises
     ------
@@ -114,6 +117,7 @@ def validate(
         "warnings": provenance["problems"],
         "points": points,
         "summary": summary_of(points),
+        "counters": counter_checks(dataset, points),
         "knee": knees_of(points),
     }
 
@@ -212,6 +216,7 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
         "observed": case.observed,
         "predicted": predicted,
         "relative_error": errors,
+        "server": server_work(system, nominal_inputs, nominal),
         "band": band_of(busiest),
         "bottleneck": _bottleneck(result),
     }
@@ -323,23 +328,14 @@ def _errors(points: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
 def knees_of(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """First io_threads within 5% of the best, observed and predicted, per series.
 
-    A series holds the points that differ in io_threads only; shorter ones than four have no knee.
+    A series holds the points that differ in io_threads only; short ones have no knee.
     """
-    series: dict[str, list[dict[str, Any]]] = {}
-    for point in points:
-        if "io_threads" in point["given"] and "throughput_rps" in point["observed"]:
-            rest = {k: v for k, v in point["given"].items() if k != "io_threads"}
-            label = ", ".join(f"{k} {v}" for k, v in sorted(rest.items())) or "all points"
-            series.setdefault(label, []).append(point)
     knees = {}
-    for label, members in series.items():
-        if len(members) < 4:
-            continue
-        members = sorted(members, key=lambda point: point["given"]["io_threads"])
+    for name, members in curves_of(points).items():
         observed = [point["observed"]["throughput_rps"] for point in members]
         predicted = [point["predicted"]["throughput_rps"]["value"] for point in members]
         threads = [point["given"]["io_threads"] for point in members]
-        knees[label] = {
+        knees[name] = {
             "observed": threads[
                 next(i for i, x in enumerate(observed) if x >= KNEE * max(observed))
             ],

@@ -112,10 +112,12 @@ def entry(name: str) -> dict[str, Any]:
 
 def _dataset_entry(dataset: "Dataset") -> dict[str, Any]:
     from forecache.calibration.dataset import UNITS, why_not_predicted
+    from forecache.calibration.series import label, varying
 
+    names = varying([{"given": point.given} for point in dataset.points])
     rows = []
     for point in dataset.points:
-        given = ", ".join(f"{name} {value}" for name, value in point.given.items())
+        given = label(point.given, names or None)
         for quantity, value in point.observed.items():
             unit = next(ending for ending in UNITS if quantity.endswith(ending))
             rows.append(

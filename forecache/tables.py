@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # What a file or a pipe gets; a listing with sources is wider, so that a row stays one line.
 _PIPE_COLUMNS = 120
 _LISTING_COLUMNS = 200
+_NAME_COLUMNS = 36
 
 
 def console(*, pipe_columns: int = _PIPE_COLUMNS) -> Console:
@@ -145,7 +146,12 @@ def print_entry(result: Mapping[str, Any]) -> None:
         sources.add_column(overflow="fold")
         for key, source in result["sources"].items():
             where = source.get("url") or source.get("file") or ""
-            text = ", ".join(part for part in (str(source.get("title", "")), where) if part)
+            taken = [
+                f"takes {dataset} points {', '.join(map(str, points))}"
+                for dataset, points in (source.get("points") or {}).items()
+            ]
+            parts = [str(source.get("title") or ""), where, *taken]
+            text = ", ".join(part for part in parts if part)
             sources.add_row(escape(str(key)), escape(text))
         out.print("\nSources", style="bold")
         out.print(sources)
@@ -172,8 +178,8 @@ def _origin_table(rows: Iterable[Mapping[str, Any]]) -> Table:
 def _origins(rows: Iterable[Mapping[str, Any]]) -> Table:
     """The same for a narrow terminal: one paragraph a number instead of eight narrow columns."""
     made = Table.grid(padding=(0, 2))
-    made.add_column(no_wrap=True)
-    made.add_column(overflow="fold")
+    made.add_column(max_width=_NAME_COLUMNS, overflow="fold")
+    made.add_column(overflow="fold", ratio=1)
     for row in rows:
         unit = "" if row["unit"] in (None, "1") else f" {row['unit']}"
         bounds = f" ({span(row)})" if span(row) else ""

@@ -9,21 +9,23 @@ import numpy as np
 
 from .node.simulate import NodeResult
 from .predict import Prediction
+from .simulation import Inputs
 from .stages import segment_bytes
 
 _PS_PER_US = 1e6
 
 
-def stages_of(prediction: Prediction) -> list[dict[str, Any]]:
+def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[dict[str, Any]]:
     """CPU time per request of each step, in microseconds, at the nominal numbers.
 
-    Steps are counted by the simulation and priced with the durations it used. Spinning is left
-    out: it is time nobody needs.
+    Steps are counted by the simulation and priced with the durations it used, or with those of
+    other `inputs`. Spinning is left out: it is time nobody needs.
     """
     result = prediction.nominal[0].result
     if result.completions == 0:
         return []
-    inputs = prediction.system.inputs(prediction.case.scenario)
+    if inputs is None:
+        inputs = prediction.system.inputs(prediction.case.scenario)
     times, engine = inputs.times(), inputs.engine
     scenario = inputs.scenario
     threaded = scenario.io_threads > 1

@@ -10,9 +10,14 @@ import json
 import sys
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from forecache.calibration.accuracy_page import ladder_of
+from forecache.calibration.published_page import figure_file, results_of
 
 from .figures.cache_misses import cache_misses
+from .figures.canvas import house_style
+from .figures.published import published
 
 _DOTS_PER_PIXEL = 2.0
 
@@ -32,15 +37,23 @@ def main(arguments: list[str] | None = None) -> int:
     if not ladders:
         print(f"{given.results}: found no live-*.json with a ladder of keys", file=sys.stderr)
         return 2
-    figure = cache_misses(ladders)
-    # The same results give the same bytes: no date, no version.
-    figure.savefig(
-        given.out / "cache-misses.png",
-        dpi=figure.dpi * _DOTS_PER_PIXEL,
-        facecolor="white",
-        metadata={"Software": None},
-    )
+    _save(cache_misses(ladders), given.out / "cache-misses.png")
+    for result in results_of(given.results):
+        drawn = published(result)
+        if drawn is not None:
+            _save(drawn, given.out / figure_file(result["dataset"]["id"]))
     return 0
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """The same results give the same bytes: no date, no version."""
+    with house_style():
+        figure.savefig(
+            path,
+            dpi=figure.dpi * _DOTS_PER_PIXEL,
+            facecolor="white",
+            metadata={"Software": None},
+        )
 
 
 if __name__ == "__main__":

@@ -87,3 +87,24 @@ def test_an_engine_says_where_its_work_was_observed_and_why_it_is_reused(
     printed = capsys.readouterr().out
     assert "observed: valkey 8.0.1, build 1, jemalloc-5.3.0, on here" in printed
     assert "reuse: the work of valkey-8.0 for 8.1: both spend their time alike" in printed
+
+
+@pytest.mark.parametrize("name", ["valkey-unlock-one-million", "valkey-pr1405-cache-misses"])
+def test_long_names_leave_room_for_their_numbers(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.main(["catalog", name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    entry = verbs.catalog(name)
+    assert len(lines) < 3 * len(entry["rows"]) + len(entry["about"]) + 12
+
+
+def test_a_source_says_which_points_of_a_dataset_it_gave(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["catalog", "graviton4"]) == 0
+    assert "takes valkey-pr1405-cache-misses points 0, 4" in " ".join(
+        capsys.readouterr().out.split()
+    )
