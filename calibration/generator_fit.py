@@ -11,8 +11,8 @@ import numpy as np
 
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.hwprofiles.schema import HostSpeed
+from forecache.models.commands import command_kinds
 from forecache.models.generator import GeneratorProfile
-from forecache.models.stages import command_kinds
 
 from .bundle import Bundle
 from .points import ObservedPoint

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from forecache.models.commands import command_kinds
 from forecache.models.engine import EngineProfile
-from forecache.models.stages import command_kinds
 
 from .profiles import Profile, Stage
 from .scenarios import scenario_of

@@ -1,6 +1,7 @@
 """A tiny RESP2 client for control: PING, INFO, CONFIG, DBSIZE. Load comes from `loadgen`."""
 
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -92,14 +93,29 @@ class RespClient:
         EngineError
             The engine answers with an error, closes the connection, or sends no valid RESP.
         """
-        parts = [str(word).encode() for word in words]
-        request = b"*%d\r\n" % len(parts)
-        request += b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
+        return self.pipeline([words])[0]
+
+    def pipeline(self, commands: Sequence[Sequence[str | int]]) -> list[Reply]:
+        """Send commands together and return their replies.
+
+        Raises
+        ------
+        EngineError
+            As for one command.
+        """
+        request = b""
+        for words in commands:
+            parts = [str(word).encode() for word in words]
+            request += b"*%d\r\n" % len(parts)
+            request += b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
+        replies: list[Reply] = []
         try:
             self._socket.sendall(request)
-            return self._read_reply()
+            for _ in commands:
+                replies.append(self._read_reply())
+            return replies
         except _ErrorReply as error:
-            shown = " ".join(str(word) for word in words[:3])
+            shown = " ".join(str(word) for word in commands[len(replies)][:3])
             raise EngineError(f"{self.address} refused {shown}: {error}.") from None
         except (OSError, ValueError) as error:
             reason = str(error) or type(error).__name__

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from forecache.hwprofiles.schema import HostSpeed
+from forecache.models.commands import command_kinds
 from forecache.models.engine import EngineProfile
 from forecache.models.stages import (
-    command_kinds,
     command_waits,
     prefetch_batch,
     user_rate,

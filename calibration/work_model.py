@@ -14,11 +14,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from forecache.hwprofiles.schema import HostSpeed
+from forecache.models.commands import CommandKind, command_kinds
 from forecache.models.engine import EngineProfile
 from forecache.models.scenario import Scenario
 from forecache.models.stages import (
-    CommandKind,
-    command_kinds,
     command_waits,
     copied_value_bytes,
     prefetch_batch,

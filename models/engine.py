@@ -11,15 +11,17 @@ and is put together in `stages`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.sim.errors import InputError
+
+from .commands import COMMAND_WORK
 
 Policy = Literal[
     "single_thread",
@@ -84,6 +86,9 @@ class EngineWork:
     execute_lines, set_lines, done_lines
         Fetched from I/O threads' cores by the main thread per command, more per SET, and per
         finished write (where threads own their clients, per list moved).
+    commands
+        Of commands beyond GET and SET, by the names of `commands.COMMAND_WORK`; empty where nobody
+        counted it.
     """
 
     loop_instructions: float
@@ -115,9 +120,10 @@ class EngineWork:
     execute_lines: float
     set_lines: float
     done_lines: float
+    commands: Mapping[str, float] = field(default_factory=dict)
 
 
-WORK_NAMES = tuple(field.name for field in fields(EngineWork))
+WORK_NAMES = tuple(field.name for field in fields(EngineWork) if field.name != "commands")
 
 HAND_OVER_WORK = frozenset(
     {
@@ -217,6 +223,8 @@ class EngineProfile(_Record):
     observed: Observed | None = None
     reuse: Reuse | None = None
     work: dict[str, Quantity]
+    commands: dict[str, Quantity] = Field(default_factory=dict)
+    """Work of commands beyond GET and SET, all of it or none."""
     covariance: dict[str, dict[str, float]] | None = None
     """Of the logarithms of what was fitted."""
     discrepancy: float | None = Field(default=None, ge=0)
@@ -232,8 +240,12 @@ class EngineProfile(_Record):
         if missing or unknown:
             what = f"{missing[0]} is missing" if missing else f"{unknown[0]} is unknown"
             raise ValueError(f"one entry under work for each of {len(WORK_NAMES)} stages: {what}")
-        for name, leaf in self.work.items():
+        for name, leaf in {**self.work, **self.commands}.items():
             check_leaf(name, leaf, self.sources)
+        if self.commands and set(self.commands) != set(COMMAND_WORK):
+            name = min(set(self.commands) ^ set(COMMAND_WORK))
+            what = "unknown" if name in self.commands else "missing"
+            raise ValueError(f"one entry under commands for each number: {name} is {what}")
         for name in self.covariance or {}:
             if name not in self.work:
                 raise ValueError(f"names of work under covariance: {name} is unknown")
@@ -250,8 +262,21 @@ class EngineProfile(_Record):
 
     def engine_work(self, values: Mapping[str, float] | None = None) -> EngineWork:
         """The work as plain numbers, some of them replaced by `values`."""
-        work = EngineWork(**{name: self.work[name].best for name in WORK_NAMES})
-        return replace(work, **values) if values else work
+        given = values or {}
+        work = EngineWork(
+            **{name: self.work[name].best for name in WORK_NAMES},
+            commands={name: given.get(name, leaf.best) for name, leaf in self.commands.items()},
+        )
+        changes: dict[str, Any] = {k: v for k, v in given.items() if k not in self.commands}
+        return replace(work, **changes)
+
+    def uncertain_commands(self) -> dict[str, tuple[float, float, float]]:
+        """(low, value, high) of each number of the work of commands beyond GET and SET."""
+        return {
+            name: (leaf.low, leaf.best, leaf.high)
+            for name, leaf in self.commands.items()
+            if leaf.low is not None and leaf.high is not None
+        }
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) of each work number that has a range."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -35,6 +35,8 @@ _SUMMED_RANKS = 1000
 """Ranks up to which Zipf's law is summed rank by rank; beyond it an integral is as good."""
 
 _SAMPLES = 4096
+_MOST_DRAWN = 64
+"""Touches of one structure that are drawn one by one."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,20 @@ class MemoryTimes:
     prefetch_ns: np.ndarray
     last_touch_ns: float
 
+    def of_keys(self, keys: int) -> MemoryTimes:
+        """The same of a command of so many keys, each of which waits for itself.
+
+        The table keeps mean and variance of the sum of independent waits.
+        """
+        if keys == 1:
+            return self
+        mean = self.stall_ns.mean()
+        return replace(
+            self,
+            stall_ns=keys * mean + math.sqrt(keys) * (self.stall_ns - mean),
+            prefetched_stall_ns=keys * self.prefetched_stall_ns,
+        )
+
 
 def popularity_bins(workload: Workload) -> list[tuple[float, float]]:
     """(keys, share of requests) of groups of keys that are about equally popular."""
@@ -258,9 +274,28 @@ def hit_shares(each: np.ndarray, requests: float) -> np.ndarray:
     return np.asarray(-np.expm1(-each * requests))
 
 
+@dataclass(frozen=True)
+class Population:
+    """Keys that are alike, and what lies in memory for each of them.
+
+    Attributes
+    ----------
+    workload
+        How many keys, and how popular which of them are.
+    share
+        Of these keys, that have these structures.
+    per_request
+        How many of the keys a request asks for.
+    """
+
+    workload: Workload
+    structures: Sequence[Structure]
+    share: float = 1.0
+    per_request: float = 1.0
+
+
 def cache_times(
-    population: Sequence[tuple[float, Sequence[Structure]]],
-    workload: Workload,
+    population: Sequence[Population],
     speed: HostSpeed,
     *,
     others: Sequence[tuple[float, float]],
@@ -271,22 +306,21 @@ def cache_times(
     Parameters
     ----------
     population
-        Share of the keys and the structures of each of them, for every size of value.
+        Of keys of every type and every size of value.
     others
         (lines, touches per request) of what competes with the data for the caches: code,
         connections, buffers.
     fills_per_request
         Lines that other cores bring into the last level per request.
     """
-    bins = popularity_bins(workload)
     rows = []
-    for weight, structures in population:
-        for s in structures:
+    for keys in population:
+        bins = popularity_bins(keys.workload)
+        for s in keys.structures:
             if s.lines_per_key > 0:
                 classes = line_classes(s, bins)
-                rows += list(
-                    zip(weight * classes.lines, weight * classes.lines * classes.each, strict=True)
-                )
+                found = keys.share * classes.lines
+                rows += list(zip(found, keys.per_request * found * classes.each, strict=True))
     lines, rates = np.array([*rows, *others]).T
     return CacheTimes(
         l2_requests=characteristic_requests(lines, rates, speed.l2_bytes / LINE_BYTES),
@@ -482,6 +516,10 @@ def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
     for index, structure in enumerate(waits.structures):
         in_l2, in_l3 = waits.in_l2[index][group], waits.in_l3[index][group]
         whole = int(structure.touches)
+        if whole > _MOST_DRAWN:
+            # Of so many, the mean is as good.
+            total += structure.touches * by_bin_ns[index][group]
+            whole = -1
         for touch in range(whole + 1):
             weight = 1.0 if touch < whole else structure.touches - whole
             if weight == 0.0:

@@ -184,7 +184,8 @@ def _probe(
 
 def _replaced(base: Inputs, part: Part, name: str, value: float) -> Inputs:
     if part == "work":
-        return replace(base, work=replace(base.work, **{name: value}))
+        changed: dict[str, Any] = {name: value}
+        return replace(base, work=replace(base.work, **changed))
     if part == "generator":
         return replace(base, generator=replace(base.generator, **{name: value}))
     speed = replace(base.speed, **{name: value})  # type: ignore[arg-type]

@@ -22,15 +22,15 @@ from scipy.special import ndtri
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.statistics import student_t
 
+from .commands import check_commands, command_kinds
 from .engine import EngineProfile
 from .generator import GeneratorProfile
 from .node.setup import DRAWS as NODE_DRAWS
 from .node.simulate import NodeResult
 from .scenario import Case, Scenario
 from .simulation import Inputs, Pilot, pilot_run, run, window
-from .stages import command_kinds
 from .tls import only_the_main_thread
-from .uncertainty import draw_engine, draw_generator, draw_host, draw_tls
+from .uncertainty import draw_engine, draw_generator, draw_host, draw_ranges, draw_tls
 
 Progress = Callable[[str], None]
 
@@ -60,6 +60,7 @@ SERVER_CPU = "server_cpu_us"
 _PS_PER_MS = 1e9
 _PS_PER_S = 1e12
 _TLS_DRAWS = 443  # a stream of its own
+_COMMAND_DRAWS = 444
 STATIONS = ("main thread", "I/O threads", "load generator", "network")
 
 
@@ -76,6 +77,7 @@ class System:
         # What a capture leaves open is part of what was fitted to an engine on that very host.
         observed = self.engine.observed
         found = observed.speed if observed is not None and self.observed_here else {}
+        check_commands(scenario, self.engine.commands, engine=self.engine.id)
         if draw is None:
             speed = self.host.speed(found)
             work = self.engine.engine_work()
@@ -88,9 +90,11 @@ class System:
                 tls = draw_tls(self.host, np.random.default_rng([seed, draw, _TLS_DRAWS]))
                 found, drawn = {**found, **tls}, {**drawn, **tls}
             speed = self.host.speed(found if self.observed_here else drawn)
-            work = self.engine.engine_work(
-                draw_engine(self.engine, random, observed_here=self.observed_here)
-            )
+            drawn_work = draw_engine(self.engine, random, observed_here=self.observed_here)
+            # The same for commands.
+            apart = np.random.default_rng([seed, draw, _COMMAND_DRAWS])
+            drawn_work |= draw_ranges(self.engine.uncertain_commands(), apart)
+            work = self.engine.engine_work(drawn_work)
             generator = self.generator.generator_work(draw_generator(self.generator, random))
         most = self.engine.max_io_threads
         if scenario.io_threads > most:
@@ -191,7 +195,9 @@ class Prediction:
         result = self.nominal[0].result
         times = self.system.inputs(self.case.scenario).times()
         kinds = np.bincount(times.code_by_draw, minlength=len(times.parse_by_code_ps))
-        fetched = min(1.0, result.counters["prefetched_keys"] / max(1, result.completions))
+        asked = float(np.dot(kinds / kinds.sum(), times.keys_by_code))
+        fetched = result.counters["prefetched_keys"] / max(1, result.completions) / asked
+        fetched = min(1.0, fetched)
         waits = (1.0 - fetched) * times.stall_ps.mean(axis=1)
         waits = waits + fetched * times.prefetched_stall_by_code_ps
         return float(np.dot(kinds / kinds.sum(), waits)) / 1000.0

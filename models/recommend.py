@@ -231,9 +231,12 @@ def benchmark_command(scenario: Scenario) -> str:
     """Commands that measure what was predicted: one to fill the server, one to drive it.
 
     They are to be run where the load generator is. What a tool can't do (think time, hot sets,
-    Poisson arrivals: its own rate limit is used) is left to the reader.
+    Poisson arrivals: its own rate limit is used) is left to the reader. For commands beyond GET
+    and SET there is no such line.
     """
     workload = scenario.workload
+    if not workload.only_get_and_set:
+        return ""
     threads = scenario.generator_threads
     plain = isinstance(workload.value_bytes, int) and workload.popularity == "uniform"
     plain = plain and not scenario.load_generator.tool.startswith("memtier")

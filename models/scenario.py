@@ -124,17 +124,102 @@ Popularity = Annotated[
 ]
 
 
+class Asked(_Record):
+    """How often a command comes; a bare number stands for its share."""
+
+    share: float = Field(gt=0, le=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share(cls, value: object) -> object:
+        return {"share": value} if isinstance(value, int | float) else value
+
+    @property
+    def items(self) -> int:
+        """Keys, members or fields of the command."""
+        return 1
+
+
+class AskedKeys(Asked):
+    """A command of several keys."""
+
+    keys: int = Field(ge=1, le=10_000)
+
+    @property
+    def items(self) -> int:
+        """Keys."""
+        return self.keys
+
+
+class AskedMembers(Asked):
+    """A command of one or more members of a sorted set."""
+
+    members: int = Field(default=1, ge=1, le=10_000)
+
+    @property
+    def items(self) -> int:
+        """Members."""
+        return self.members
+
+
+class AskedFields(Asked):
+    """A command of one or more fields of a hash."""
+
+    fields: int = Field(default=1, ge=1, le=10_000)
+
+    @property
+    def items(self) -> int:
+        """Fields."""
+        return self.fields
+
+
 class Mix(_Record):
     """Shares of the commands; they add up to one."""
 
     get: float = Field(default=0.0, ge=0, le=1)
     set: float = Field(default=0.0, ge=0, le=1)
+    mget: AskedKeys | None = None
+    mset: AskedKeys | None = None
+    zadd: AskedMembers | None = None
+    zrange: AskedMembers | None = None
+    hset: AskedFields | None = None
+    hget: Asked | None = None
+    hgetall: Asked | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> Mix:
-        if abs(self.get + self.set - 1.0) > 1e-6:
-            raise ValueError(f"shares that add up to 1 (found {self.get + self.set:g})")
+        total = sum(asked.share for asked in self.commands.values())
+        if abs(total - 1.0) > 1e-6:
+            raise ValueError(f"shares that add up to 1 (found {total:g})")
         return self
+
+    @property
+    def commands(self) -> dict[str, Asked]:
+        """Every command that comes at all."""
+        asked = {
+            name: Asked(share=share)
+            for name, share in (("get", self.get), ("set", self.set))
+            if share > 0
+        }
+        others = ("mget", "mset", "zadd", "zrange", "hset", "hget", "hgetall")
+        return asked | {n: found for n in others if (found := getattr(self, n)) is not None}
+
+
+class SortedSets(_Record):
+    """The sorted sets that ZADD and ZRANGE work on, all alike."""
+
+    keys: int = Field(ge=1, le=10**10)
+    members: int = Field(ge=1, le=10**9)
+    member_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+
+
+class Hashes(_Record):
+    """The hashes that HSET, HGET and HGETALL work on, all alike."""
+
+    keys: int = Field(ge=1, le=10**10)
+    fields: int = Field(ge=1, le=10**9)
+    field_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    value_bytes: int = Field(default=16, ge=0, le=64 * 1024)
 
 
 class Workload(_Record):
@@ -156,6 +241,8 @@ class Workload(_Record):
     key_bytes: int = Field(default=16, ge=1, le=64 * 1024)
     value_bytes: ValueSizes = 512
     popularity: Popularity = "uniform"
+    sorted_sets: SortedSets | None = None
+    hashes: Hashes | None = None
     key_pattern: Literal["random", "sequential"] = "random"
     """`sequential`: keys are visited in the order in which they were written."""
     operations_before_get_phase: str | None = None
@@ -168,6 +255,15 @@ class Workload(_Record):
             raise ValueError("rate_rps with arrival open_loop, and only there")
         if self.arrival == "open_loop" and (self.pipeline != 1 or self.think_us):
             raise ValueError("pipeline 1 and no think_us with arrival open_loop")
+        for field, commands in (
+            ("sorted_sets", {"zadd", "zrange"}),
+            ("hashes", {"hset", "hget", "hgetall"}),
+        ):
+            found = sorted(commands & set(self.commands))
+            if found and getattr(self, field) is None:
+                raise ValueError(f"{field}, which {found[0]} in the mix needs")
+            if not found and getattr(self, field) is not None:
+                raise ValueError(f"{field} only with one of {', '.join(sorted(commands))} in mix")
         if self.clients * self.pipeline > MOST_OUTSTANDING:
             raise ValueError(
                 f"clients times pipeline of at most {MOST_OUTSTANDING} "
@@ -176,11 +272,22 @@ class Workload(_Record):
         return self
 
     @property
+    def commands(self) -> dict[str, Asked]:
+        """The commands with their shares, which add up to one."""
+        if self.command is not None:
+            return {self.command: Asked(share=1.0)}
+        return (self.mix or Mix(get=0.8, set=0.2)).commands
+
+    @property
     def get_fraction(self) -> float:
         """Share of GET among the commands."""
-        if self.command is not None:
-            return 1.0 if self.command == "get" else 0.0
-        return self.mix.get if self.mix is not None else 0.8
+        get = self.commands.get("get")
+        return 0.0 if get is None else get.share
+
+    @property
+    def only_get_and_set(self) -> bool:
+        """Whether there are no other commands, as most load generators know no others."""
+        return self.commands.keys() <= {"get", "set"}
 
     @property
     def sizes(self) -> list[tuple[int, float]]:

@@ -6,6 +6,7 @@ time = instructions / (IPC * clock) + system calls * their cost + lines * their 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,17 @@ from scipy.special import ndtri
 
 from forecache.hwprofiles.schema import HostSpeed
 
+from .collections_layout import collection_structures
+from .commands import (
+    ARGUMENT,
+    ARGUMENTS_PARSED,
+    DATA_TYPES,
+    WRITES,
+    CommandKind,
+    command_kinds,
+    execute_instructions,
+    keys_of_type,
+)
 from .contention import written_in_turn_ns
 from .engine import EngineProfile, EngineWork
 from .generator import GeneratorWork
@@ -21,6 +33,7 @@ from .layouts import structures
 from .memory import (
     LINE_BYTES,
     CacheTimes,
+    Population,
     Structure,
     Waits,
     buffer_wait_ns,
@@ -29,7 +42,7 @@ from .memory import (
     waits_of,
 )
 from .node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
-from .scenario import Scenario
+from .scenario import Scenario, Workload
 from .tls import RECORD_BYTES, tls_times
 from .values import REPLY_INSTRUCTIONS, ValuePath, ValueTimes, value_path
 
@@ -77,40 +90,6 @@ _SHORTEST_TURN_PS = 20_000
 """A turn of an event loop that finds nothing still reads the clock and looks at its lists."""
 
 
-@dataclass(frozen=True)
-class CommandKind:
-    """One command code: what it is, how large its value, how often it comes."""
-
-    command: str
-    value_bytes: int
-    share: float
-
-    def request_bytes(self, key_bytes: int) -> int:
-        """Bytes of the request as the protocol writes it (RESP arrays of bulk strings)."""
-        key = _bulk_bytes(key_bytes)
-        if self.command == "get":
-            return len(b"*2\r\n$3\r\nGET\r\n") + key
-        return len(b"*3\r\n$3\r\nSET\r\n") + key + _bulk_bytes(self.value_bytes)
-
-    @property
-    def reply_bytes(self) -> int:
-        """Bytes of the reply."""
-        return _bulk_bytes(self.value_bytes) if self.command == "get" else len(b"+OK\r\n")
-
-
-def _bulk_bytes(length: int) -> int:
-    return 1 + len(str(length)) + 2 + length + 2
-
-
-def command_kinds(scenario: Scenario) -> list[CommandKind]:
-    """The commands of a workload with their shares, which add up to one."""
-    workload = scenario.workload
-    kinds = []
-    for command, share in (("get", workload.get_fraction), ("set", 1 - workload.get_fraction)):
-        kinds += [CommandKind(command, size, share * w) for size, w in workload.sizes if share > 0]
-    return kinds
-
-
 def code_table(kinds: list[CommandKind]) -> np.ndarray:
     """(1024,) command code by draw, each kind getting its share of the slots to the nearest one."""
     ends = np.rint(np.cumsum([kind.share for kind in kinds]) * DRAWS).astype(np.int64)
@@ -130,12 +109,18 @@ def command_structures(
 ) -> list[Structure]:
     """The lines a command touches, scaled by what was observed."""
     workload = scenario.workload
-    lines = structures(
-        engine.layout,
-        keys=workload.keys,
-        key_bytes=workload.key_bytes,
-        value_bytes=kind.value_bytes,
-    )
+    all_keys = sum(keys_of_type(workload, held) for held in DATA_TYPES)
+    if kind.data_type == "string":
+        lines = structures(
+            engine.layout,
+            keys=all_keys,
+            key_bytes=workload.key_bytes,
+            value_bytes=kind.value_bytes,
+        )
+    else:
+        lines = collection_structures(
+            kind, engine.layout, all_keys=all_keys, key_bytes=workload.key_bytes
+        )
     # A lone main thread that looks a pipeline's keys up in groups walks to the entries only; the
     # batches that come back from I/O threads fetch the value as well. A SET writes its value where
     # the one before it was released, so it touches as many lines as a GET reads.
@@ -145,14 +130,51 @@ def command_structures(
             s,
             touches=s.touches * work.touch_scale,
             prefetched=s.prefetched and not (lone and s.name == "value"),
-            written=kind.command == "set",
+            written=s.written or kind.stored_values > 0,
         )
         for s in lines
     ]
-    if kind.command == "set" and lone and work.value_touches > 0:
+    if kind.stored_values and lone and work.value_touches > 0:
         # A number of its own, which `touch_scale` leaves alone.
         scaled.append(Structure("old value", 0.0, work.value_touches))
     return scaled
+
+
+def keyspace(kind: CommandKind, scenario: Scenario) -> Workload:
+    """The workload as the keys of a command's type see it: so many of them, alike popular."""
+    workload = scenario.workload
+    if kind.data_type == "string":
+        return workload
+    return workload.model_copy(update={"keys": keys_of_type(workload, kind.data_type)})
+
+
+def populations(
+    kinds: Sequence[CommandKind], scenario: Scenario, engine: EngineProfile, work: EngineWork
+) -> list[Population]:
+    """What lies in memory, and how often a request touches it: strings of all sizes, collections.
+
+    A SET touches as many lines as a GET.
+    """
+    workload = scenario.workload
+    asked = sum(kind.share * kind.keys for kind in kinds if kind.data_type == "string")
+    # Nothing but GET and SET: each request asks for one key, whatever the shares add up to.
+    asked = 1.0 if workload.only_get_and_set else asked
+    found = [
+        Population(
+            workload,
+            command_structures(CommandKind("get", size, weight), scenario, engine, work),
+            weight,
+            asked,
+        )
+        for size, weight in workload.sizes
+    ]
+    for kind in kinds:
+        if kind.data_type != "string":
+            lines = command_structures(kind, scenario, engine, work)
+            # Commands of a type share its lines, which are counted once.
+            of_type = sum(k.share for k in kinds if k.data_type == kind.data_type)
+            found.append(Population(keyspace(kind, scenario), lines, kind.share / of_type, of_type))
+    return found
 
 
 @dataclass(frozen=True)
@@ -185,10 +207,7 @@ def workload_caches(
     """
     workload = scenario.workload
     kinds = command_kinds(scenario)
-    population = [
-        (weight, command_structures(CommandKind("get", size, weight), scenario, engine, work))
-        for size, weight in workload.sizes
-    ]
+    population = populations(kinds, scenario, engine, work)
     request = sum(k.share * k.request_bytes(workload.key_bytes) for k in kinds) / LINE_BYTES
     reply = sum(k.share * k.reply_bytes for k in kinds) / LINE_BYTES
     waiting = request * workload.pipeline * workload.clients, request
@@ -203,7 +222,6 @@ def workload_caches(
     for _ in range(3):
         times = cache_times(
             population,
-            workload,
             speed,
             others=(resident, waiting, answered),
             fills_per_request=speed.l3_fills_per_us * pace_ns / 1000.0,
@@ -221,7 +239,7 @@ def workload_caches(
         for kind in kinds:
             waits = command_waits(kind, scenario, engine, work, speed, caches)
             later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
-            waits_ns += kind.share * (waits.touching_ns() + later_ns)
+            waits_ns += kind.share * kind.keys * (waits.touching_ns() + later_ns)
         pace_ns = own_ns + waits_ns + caches.copy_wait_ns
         if workload.rate_rps is not None:
             pace_ns = max(pace_ns, 1e9 / workload.rate_rps)
@@ -253,7 +271,8 @@ def shared_line_ns(scenario: Scenario, work: EngineWork, speed: HostSpeed) -> fl
     """
     workload = scenario.workload
     writers = scenario.io_threads - 1
-    sets = workload.pipeline * (1.0 - workload.get_fraction)
+    kinds = command_kinds(scenario)
+    sets = workload.pipeline * sum(kind.share * kind.stored_values for kind in kinds)
     accesses = work.shared_lines * (1.0 + sets / 2)
     if writers < 2 or accesses == 0.0:
         return 0.0
@@ -261,7 +280,6 @@ def shared_line_ns(scenario: Scenario, work: EngineWork, speed: HostSpeed) -> fl
     calls_ns = (
         speed.unix_recv_ns + speed.unix_send_ns if unix else speed.tcp_recv_ns + speed.tcp_send_ns
     )
-    kinds = command_kinds(scenario)
     copied = sum(k.share * (k.request_bytes(workload.key_bytes) + k.reply_bytes) for k in kinds)
     instructions = work.read_instructions + work.write_instructions + 2 * work.pop_instructions
     instructions += workload.pipeline * work.parse_instructions + sets * work.value_instructions
@@ -288,15 +306,15 @@ def command_waits(
     speed: HostSpeed,
     caches: WorkloadCaches,
 ) -> Waits:
-    """Where the lines are that one kind of command touches; see `memory`."""
+    """Where the lines are that one kind of command touches for each of its keys; see `memory`."""
     lines = command_structures(kind, scenario, engine, work)
-    return waits_of(lines, scenario.workload, speed, caches.times)
+    return waits_of(lines, keyspace(kind, scenario), speed, caches.times)
 
 
 def copied_value_bytes(kind: CommandKind, scenario: Scenario, engine: EngineProfile) -> int:
-    """Bytes of its value that a GET copies into a reply buffer."""
-    path = value_path(kind.command, kind.value_bytes, scenario, engine)
-    return 0 if path.referenced else kind.value_bytes
+    """Bytes of values, members and fields that a command copies into a reply buffer."""
+    path = value_path(kind.on_values, kind.value_bytes, scenario, engine)
+    return 0 if path.referenced else kind.returned_bytes
 
 
 def segment_bytes(scenario: Scenario, engine: EngineProfile) -> int:
@@ -376,7 +394,7 @@ def node_times(
     owning = engine.policy == "owning_threads" and scenario.io_threads > 1
     most_keys = 2 * batch if owning and batch > 1 else batch
     lone = scenario.io_threads == 1
-    paths = [value_path(k.command, k.value_bytes, scenario, engine) for k in kinds]
+    paths = [value_path(k.on_values, k.value_bytes, scenario, engine) for k in kinds]
     found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
     memory = [
         memory_times(
@@ -384,57 +402,74 @@ def node_times(
             parallel_misses=speed.parallel_misses,
             batch_limit=most_keys,
             stream_scale=work.stream_scale,
-        )
-        for waits, path in zip(found, paths, strict=True)
+        ).of_keys(kind.keys)
+        for kind, waits, path in zip(kinds, found, paths, strict=True)
     ]
     shares = np.array([kind.share for kind in kinds])
-    looked_up = np.sum([s * m.prefetch_ns for s, m in zip(shares, memory, strict=True)], axis=0)
+    asked = np.array([kind.share * kind.keys for kind in kinds])
+    asked /= asked.sum() / shares.sum()
+    looked_up = np.sum([s * m.prefetch_ns for s, m in zip(asked, memory, strict=True)], axis=0)
     keys = np.arange(most_keys + 1)
     looked_up = looked_up + keys * user(work.prefetch_instructions_per_key)
     looked_up[:2] = 0.0
 
     handings = 1 if owning else 2
     shared_ns = work.shared_lines * shared_line_ns(scenario, work, speed)
-    buffered = [path.buffered_bytes(k.reply_bytes) for k, path in zip(kinds, paths, strict=True)]
+    buffered = [
+        path.buffered_bytes(k.reply_bytes) * (k.keys if path.referenced else 1)
+        for k, path in zip(kinds, paths, strict=True)
+    ]
     mean_reply = float(np.dot(shares, buffered))
     reply_lines = mean_reply * scenario.workload.pipeline / LINE_BYTES * work.reply_lines_per_line
 
     def transfer_ns(kind: CommandKind, buffered_bytes: int) -> float:
-        """Lines of the reply buffer and of a SET's value that come from an I/O thread's core."""
+        """Lines of the reply buffer and of values that come from an I/O thread's core."""
         if lone:
             return 0.0
-        if kind.command == "set":
-            return work.set_lines * line_ns
+        if kind.command in WRITES:
+            return kind.items * work.set_lines * line_ns
         return buffered_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
 
     values = [
-        path.times(engine, work, speed, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2)
-        for path, m in zip(paths, memory, strict=True)
+        path.times(
+            engine, work, speed, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2
+        ).of_values(kind.stored_values)
+        for kind, path, m in zip(kinds, paths, memory, strict=True)
     ]
 
     def parse_ns(kind: CommandKind, value: ValueTimes) -> float:
         # An I/O thread that parses a command also finds it in the command table.
         parsing = work.parse_instructions + (0.0 if lone else work.command_lookup_instructions)
-        if kind.command == "get":
-            return user(parsing)
-        copied = kind.value_bytes * work.parse_instructions_per_byte
-        return user(parsing + copied) + value.reader_ns
+        parsing += kind.sent_value_bytes * work.parse_instructions_per_byte
+        if kind.command not in ("get", "set"):
+            parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
+        return user(parsing) + value.reader_ns
 
     def formatting_ns(kind: CommandKind, path: ValuePath) -> float:
         """What the I/O thread that sends a reply does where it formats it."""
         if lone or not engine.presentation_offload:
             return 0.0
-        copied = kind.value_bytes * work.get_instructions_per_byte if path.referenced else 0.0
-        return user(REPLY_INSTRUCTIONS[kind.command] + copied)
+        copied = kind.returned_bytes * work.get_instructions_per_byte if path.referenced else 0.0
+        return user(reply_instructions(kind) + copied)
+
+    def reply_instructions(kind: CommandKind) -> float:
+        return REPLY_INSTRUCTIONS["set" if kind.command in WRITES else "get"] * kind.reply_values
 
     def execute_ns(kind: CommandKind, buffered_bytes: int, value: ValueTimes) -> float:
+        copied = copied_value_bytes(kind, scenario, engine) * work.get_instructions_per_byte
+        copied += kind.stored_values * kind.value_bytes * work.set_instructions_per_byte
         if kind.command == "get":
-            copied = copied_value_bytes(kind, scenario, engine) * work.get_instructions_per_byte
-            base = work.get_instructions + copied
+            base = work.get_instructions
+        elif kind.command == "set":
+            base = work.set_instructions
         else:
-            base = work.set_instructions + kind.value_bytes * work.set_instructions_per_byte
+            # Counted with one thread, which makes and releases the values as well.
+            values = kind.stored_values * work.value_instructions
+            counted = execute_instructions(kind, work.commands)
+            base = max(work.get_instructions, counted - values)
         if engine.presentation_offload and not lone:
-            base -= REPLY_INSTRUCTIONS[kind.command]
+            base -= reply_instructions(kind)
+        base += copied
         if not lone:
             base = max(0.0, base - work.command_lookup_instructions)
         return user(base) + value.main_ns + transfer_ns(kind, buffered_bytes)
@@ -507,6 +542,7 @@ def node_times(
             ]
         ),
         free_by_code_ps=_table([value.freeing_ns for value in values]),
+        keys_by_code=np.array([kind.keys for kind in kinds], np.int64),
         code_by_draw=code_table(kinds),
         jitter=jitter_table(),
         interruption_ps=interruption_table_ps(speed),

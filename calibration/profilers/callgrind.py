@@ -124,7 +124,7 @@ class Callgrind:
                 *self._cache_options(),
             ]
             with session(binary, points, wrapper=wrapper) as on:
-                counts = _Counts(on, out)
+                counts = Counts(on, out)
                 return [self._look(counts, given) for given in points]
 
     def _cache_options(self) -> list[str]:
@@ -136,7 +136,7 @@ class Callgrind:
         )
         return ["--cache-sim=yes", f"--I1={l1}", f"--D1={l1}", f"--LL={ll}"]
 
-    def _look(self, counts: "_Counts", given: Given) -> Found:
+    def _look(self, counts: "Counts", given: Given) -> Found:
         on = counts.on
         round_requests = given.clients * given.pipeline
         short = -(-_LEAST_REQUESTS // round_requests) * round_requests
@@ -168,7 +168,7 @@ class Callgrind:
         return Found(profile, _evidence(parts, requests=more))
 
 
-class _Counts:
+class Counts:
     """Takes what was counted since the last time."""
 
     def __init__(self, on: Session, out: Path) -> None:

@@ -106,7 +106,10 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
 
 # Rings (see `forecache.sim.stamped_rings`).
 SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(_RINGS, _RINGS + 4 * RING_WORDS, RING_WORDS)
-HEADER_WORDS = 192
+
+# Of workloads.
+SEVERAL_KEYS = 192  # 1: some commands have more than one key
+HEADER_WORDS = 208
 
 # Tables of a fixed size.
 JITTER = HEADER_WORDS
@@ -118,8 +121,9 @@ MOST_CODES = 256
     PARSE_PS, EXECUTE_PS, PREFETCHED_STALL_PS, REQUEST_BYTES, REPLY_BYTES,
     STALLS,  # offset of the inverse distribution function of its stalls
     WRITE_PS, FREE_PS,
-) = range(8)
-CODE_WORDS = 8
+    KEYS,
+) = range(9)
+CODE_WORDS = 16
 THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
 
 # Fields of a thread's row; the row number is the agent number.
@@ -349,6 +353,7 @@ def _fill_tables(memory: np.ndarray, times: NodeTimes, stalls: int) -> None:
     rows[:, REPLY_BYTES] = times.reply_bytes_by_code
     rows[:, WRITE_PS] = times.write_by_code_ps
     rows[:, FREE_PS] = times.free_by_code_ps
+    rows[:, KEYS] = times.keys_by_code
     rows[:, STALLS] = stalls + QUANTILES * np.arange(codes)
     memory[stalls : stalls + codes * QUANTILES] = np.ravel(times.stall_ps)
     memory[JITTER : JITTER + QUANTILES] = times.jitter
@@ -416,6 +421,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     memory[ACTIVE_THREADS] = setup.initial_active
     memory[FREES] = int(np.any(times.free_by_code_ps > 0))
     memory[WRITE_WAITS] = int(np.any(times.write_by_code_ps > 0))
+    memory[SEVERAL_KEYS] = int(np.any(times.keys_by_code > 1))
     memory[ENTRY] = memory[SERIES]
     calendar = new_calendar(setup.io_threads + setup.generators + n_sources(setup))
     node = Node(memory, LatencyHistogram().counts, calendar, setup)

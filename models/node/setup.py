@@ -109,7 +109,7 @@ class NodeTimes(NamedTuple):
     """Execution when all its lines are in the nearest cache."""
     stall_ps: np.ndarray
     prefetched_stall_by_code_ps: np.ndarray
-    """What is left to wait for after the batch was prefetched."""
+    """What is left to wait for when all of its keys were fetched ahead."""
     prefetch_by_keys_ps: np.ndarray
     """Interleaved look-up of so many keys; index 0 to the batch limit."""
     request_bytes_by_code: np.ndarray
@@ -118,6 +118,8 @@ class NodeTimes(NamedTuple):
     """What the thread that writes a reply waits for besides: a value sent from where it lies."""
     free_by_code_ps: np.ndarray
     """Freeing what a command replaced, where that is a job of its own; 0: it is not."""
+    keys_by_code: np.ndarray
+    """Keys of a command, which batches count and look up; at least one."""
     code_by_draw: np.ndarray
     jitter: np.ndarray
     interruption_ps: np.ndarray

@@ -17,12 +17,15 @@ from forecache.calibration.scenarios import scenario_of
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile
+from forecache.models.commands import command_kinds
 from forecache.models.engine import EngineProfile
 from forecache.models.generator import load_generator
 from forecache.models.node.simulate import NodeResult
 from forecache.models.predict import System
 from forecache.models.simulation import run
-from forecache.models.stages import command_kinds, segment_bytes
+from forecache.models.stages import (
+    segment_bytes,
+)
 
 PRIOR = engine_with_priors("valkey", "9.1")
 

@@ -16,6 +16,7 @@ from forecache.models.memory import (
     STREAMED_AT_ONCE,
     CacheTimes,
     MemoryTimes,
+    Population,
     Structure,
     buffer_wait_ns,
     cache_times,
@@ -42,8 +43,7 @@ def waits(
     fills_per_request: float = 0.0,
 ) -> tuple[MemoryTimes, CacheTimes]:
     caches = cache_times(
-        [(1.0, structures)],
-        workload,
+        [Population(workload, structures)],
         speed,
         others=[(6000.0, 900.0)],
         fills_per_request=fills_per_request,

@@ -16,6 +16,7 @@ BY_CODE = {
     "reply_bytes_by_code": at.REPLY_BYTES,
     "write_by_code_ps": at.WRITE_PS,
     "free_by_code_ps": at.FREE_PS,
+    "keys_by_code": at.KEYS,
 }
 TABLES = {*BY_CODE, "stall_ps", "prefetch_by_keys_ps", "code_by_draw", "jitter", "interruption_ps"}
 

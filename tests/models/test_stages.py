@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostSpeed
+from forecache.models.commands import CommandKind, command_kinds
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
 from forecache.models.node.setup import DRAWS, JITTER_ONE, NodeTimes
 from forecache.models.scenario import Scenario, expand
 from forecache.models.stages import (
     TCP_SEGMENT_BYTES,
-    CommandKind,
     code_table,
-    command_kinds,
     copied_value_bytes,
     jitter_table,
     node_times,

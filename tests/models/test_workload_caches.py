@@ -7,14 +7,13 @@ import pytest
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostSpeed
+from forecache.models.commands import CommandKind, command_kinds
 from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import load_generator
 from forecache.models.memory import LINE_BYTES, Waits
 from forecache.models.node.setup import NodeTimes
 from forecache.models.scenario import Scenario, expand
 from forecache.models.stages import (
-    CommandKind,
-    command_kinds,
     command_structures,
     command_waits,
     node_times,

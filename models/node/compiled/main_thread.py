@@ -11,6 +11,7 @@ from .sockets import (
     begin_write,
     execute_commands,
     freeing_ps,
+    keys_of,
     mark_of,
     poll_sockets,
     polling,
@@ -223,7 +224,8 @@ def begin_batch(m, now):
         left -= 1
         m[batch + size] = client
         size += 1
-        keys += parsed_commands(m, client)
+        index = m[client + at.EXECUTED]
+        keys += keys_of(m, client, index, index + parsed_commands(m, client))
     m[me + at.COUNT] = left
     m[at.READS_IN_FLIGHT] -= size
     m[at.PRODUCTIVE] = 1
@@ -244,7 +246,8 @@ def begin_execution(m, client, now):
     """Execute what a client's finished read brought; returns when that ends."""
     me = thread_row(0)
     parsed = parsed_commands(m, client)
-    fetched = min(parsed, m[me + at.FETCHED])
+    index = m[client + at.EXECUTED]
+    fetched = min(keys_of(m, client, index, index + parsed), m[me + at.FETCHED])
     m[me + at.FETCHED] -= fetched
     duration = execute_commands(m, client, fetched, parsed) + m[at.PUSH_PS]
     duration += values_to_free(m, client) * m[at.FREE_PUSH_PS]

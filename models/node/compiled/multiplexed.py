@@ -36,6 +36,7 @@ from .sockets import (
     end_write,
     execute_commands,
     freeing_ps,
+    keys_of,
     mark_of,
     next_event,
     poll_sockets,
@@ -128,7 +129,8 @@ def begin_group(m, channel, now):
     keys = 0
     while size < m[me + at.COUNT] and size < limit and keys < limit:
         client = m[entry_of(m, channel, m[channel + POPPED] + size) + 1]
-        keys += parsed_commands(m, client)
+        index = m[client + at.EXECUTED]
+        keys += keys_of(m, client, index, index + parsed_commands(m, client))
         size += 1
     m[me + at.AMOUNT] = size
     m[me + at.FETCHED] = 0
@@ -149,7 +151,8 @@ def execute_next(m, channel, replies, now):
     m[me + at.COUNT] -= 1
     m[me + at.AMOUNT] -= 1
     parsed = parsed_commands(m, client)
-    fetched = min(parsed, m[me + at.FETCHED])
+    index = m[client + at.EXECUTED]
+    fetched = min(keys_of(m, client, index, index + parsed), m[me + at.FETCHED])
     m[me + at.FETCHED] -= fetched
     duration = execute_commands(m, client, fetched, parsed) + 2 * m[at.PUSH_PS]
     values = values_to_free(m, client)

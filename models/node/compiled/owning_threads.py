@@ -17,7 +17,7 @@ from .generator import generator_step, source_step, start
 from .hand_over import DOZING, POLLED, WAKING, tell, telling, wait
 from .inline import inlined, sources_digest
 from .main_thread import KIND_BITS, READ_JOB, WRITE_JOB, begin_job
-from .sockets import end_write, execute_commands, next_event, thread_row, work
+from .sockets import end_write, execute_commands, keys_of, next_event, thread_row, work
 from .window import begin_window, end_window
 
 MAIN = 0
@@ -126,8 +126,10 @@ def begin_batch(m, now):
     while size < most and keys < 2 * limit:
         client = client_at(m, ring, m[me + at.POSITION] + size)
         size += 1
-        ready = m[client + at.READ] - m[client + at.EXECUTED]
-        keys += ready if m[at.WHOLE_PIPELINE] else min(ready, 1)
+        index = m[client + at.EXECUTED]
+        ready = m[client + at.READ] - index
+        parsed = ready if m[at.WHOLE_PIPELINE] else min(ready, 1)
+        keys += keys_of(m, client, index, index + parsed)
     m[me + at.AMOUNT] = size
     keys = min(keys, 2 * limit)
     if keys < 2:
@@ -146,9 +148,10 @@ def begin_execution(m, now):
     client = next_taken(m, me, thread_row(m[me + at.INDEX]) + at.TO_MAIN)
     m[me + at.CLIENT] = client
     m[me + at.AMOUNT] -= 1
-    ready = m[client + at.READ] - m[client + at.EXECUTED]
+    index = m[client + at.EXECUTED]
+    ready = m[client + at.READ] - index
     parsed = ready if m[at.WHOLE_PIPELINE] else min(ready, 1)
-    fetched = min(parsed, m[me + at.FETCHED])
+    fetched = min(keys_of(m, client, index, index + parsed), m[me + at.FETCHED])
     m[me + at.FETCHED] -= fetched
     m[me + at.PHASE] = EXECUTED
     duration = m[at.COLLECT_PS] + execute_commands(m, client, fetched, parsed)

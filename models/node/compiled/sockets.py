@@ -226,28 +226,56 @@ def execute_warm(m, mark):
 
 
 @inlined
+def execute_partly_warm(m, mark, warm):
+    """Execution of one command of several keys, `warm` of which were fetched ahead, in ps."""
+    keys = about(m, mark, at.KEYS)
+    stall = about(m, mark, at.STALLS) + ((mark >> at.STALL_DRAW) & 255)
+    waits = warm * about(m, mark, at.PREFETCHED_STALL_PS) + (keys - warm) * m[stall]
+    return about(m, mark, at.EXECUTE_PS) + waits // keys
+
+
+@inlined
+def keys_of(m, client, first, last):
+    """Keys of a client's commands first to last - 1."""
+    keys = last - first
+    if unlikely(m[at.SEVERAL_KEYS]):
+        keys = 0
+        for index in range(first, last):
+            keys += about(m, mark_of(m, client, index), at.KEYS)
+    return keys
+
+
+@inlined
 def execute_commands(m, client, fetched, parsed):
     """Execute all complete commands of a client, one after the other; returns the duration.
 
-    The first `fetched` had their keys looked up by a batch, the first `parsed` were parsed by an
-    I/O thread. Where an engine parses whole pipelines, the rest is fetched ahead in groups.
+    The first `fetched` keys were looked up by a batch, the first `parsed` commands were parsed by
+    an I/O thread. Where an engine parses whole pipelines, the rest is fetched ahead in groups.
     """
     index = m[client + at.EXECUTED]
     last = m[client + at.READ]
     total = 0
-    warm_until = index + fetched
+    ahead = fetched
     parsed_until = index + parsed
     while index < last:
         mark = mark_of(m, client, index)
         if index >= parsed_until:
             total += about(m, mark, at.PARSE_PS)
-        if index >= warm_until and m[at.WHOLE_PIPELINE]:
-            keys = min(m[at.PREFETCH_BATCH], last - index)
+        if ahead == 0 and m[at.WHOLE_PIPELINE]:
+            keys = min(m[at.PREFETCH_BATCH], keys_of(m, client, index, last))
             if keys > 1:
                 total += m[m[at.PREFETCH] + keys]
                 m[at.PREFETCHED_KEYS] += keys
-                warm_until = index + keys
-        total += execute_warm(m, mark) if index < warm_until else execute_cold(m, mark)
+                ahead = keys
+        if unlikely(about(m, mark, at.KEYS) > 1):
+            warm = min(ahead, about(m, mark, at.KEYS))
+            ahead -= warm
+            total += execute_partly_warm(m, mark, warm)
+        elif ahead > 0:
+            ahead -= 1
+            total += execute_warm(m, mark)
+        else:
+            total += execute_cold(m, mark)
         index += 1
     return total
 

@@ -102,7 +102,7 @@ class Asynchronous(IoThreads):
             yield from self.look_up(keys)
             for client in batch:
                 parsed = self.parsed_commands(client)
-                fetched = min(parsed, keys)
+                fetched = min(self.parsed_keys(client), keys)
                 keys -= fetched
                 execution = node.execute(client, fetched=fetched, parsed=parsed)
                 freeing = node.to_free(client)

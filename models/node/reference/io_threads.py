@@ -118,7 +118,7 @@ class IoThreads:
         while done and len(batch) < limit and keys < limit:
             client = done.pop(0)
             batch.append(client)
-            keys += self.parsed_commands(client)
+            keys += self.parsed_keys(client)
         self.reads_in_flight -= len(batch)
         keys = min(keys, limit)
         return batch, keys if keys > 1 else 0
@@ -127,6 +127,12 @@ class IoThreads:
         """Commands that the reader parsed: all complete ones, or the first only."""
         ready = client.read - client.executed
         return ready if self.node.setup.whole_pipeline else min(ready, 1)
+
+    def parsed_keys(self, client: Client) -> int:
+        """Keys of those commands."""
+        return self.node.keys(
+            client, client.executed, client.executed + self.parsed_commands(client)
+        )
 
     def look_up(self, keys: int) -> Activity:
         """Interleaved look-up of a batch's keys."""

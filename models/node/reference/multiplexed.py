@@ -84,7 +84,8 @@ class Multiplexed:
                 yield main.hold(node.work(0, int(times.prefetch_by_keys_ps[keys])))
             for client in group:
                 parsed = self.parsed_commands(client)
-                fetched = min(parsed, keys)
+                keys_parsed = self.node.keys(client, client.executed, client.executed + parsed)
+                fetched = min(keys_parsed, keys)
                 keys -= fetched
                 freeing = node.to_free(client)
                 node.count("freed_values", len(freeing))
@@ -110,7 +111,9 @@ class Multiplexed:
         keys = 0
         while waiting and len(group) < limit and keys < limit:
             group.append(waiting.popleft())
-            keys += self.parsed_commands(group[-1])
+            client = group[-1]
+            parsed = self.parsed_commands(client)
+            keys += self.node.keys(client, client.executed, client.executed + parsed)
         keys = min(keys, limit)
         return group, keys if keys > 1 else 0
 

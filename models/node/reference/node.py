@@ -390,24 +390,43 @@ class ReferenceNode:
     def execute(self, client: Client, *, fetched: int, parsed: int) -> int:
         """Execution of all complete commands, of which the first ones were fetched and parsed.
 
-        An engine that parses whole pipelines looks the keys of what is left up in groups.
+        An engine that parses whole pipelines looks the keys of what is left up in groups. A command
+        of several keys waits for those of them that were not fetched.
+
+        Parameters
+        ----------
+        fetched
+            Keys.
+        parsed
+            Commands.
         """
         times = self.times
-        group_end = client.executed + fetched
+        ahead = fetched
         total = self.parse(client, client.executed + parsed, client.read)
         for index in range(client.executed, client.read):
             command = client.commands[index]
-            group = min(self.setup.prefetch_batch, client.read - index)
-            if self.setup.whole_pipeline and index >= group_end and group > 1:
-                total += int(times.prefetch_by_keys_ps[group])
-                self.count("prefetched_keys", group)
-                group_end = index + group
-            total += int(times.execute_by_code_ps[command.code])
-            if index < group_end:
-                total += int(times.prefetched_stall_by_code_ps[command.code])
-            else:
-                total += int(times.stall_ps[command.code, command.stall])
+            if self.setup.whole_pipeline and ahead == 0:
+                group = min(self.setup.prefetch_batch, self.keys(client, index, client.read))
+                if group > 1:
+                    total += int(times.prefetch_by_keys_ps[group])
+                    self.count("prefetched_keys", group)
+                    ahead = group
+            keys = int(times.keys_by_code[command.code])
+            warm = min(keys, ahead)
+            ahead -= warm
+            total += int(times.execute_by_code_ps[command.code]) + self.waiting(command, warm)
         return total
+
+    def waiting(self, command: Command, warm: int) -> int:
+        """How long a command waits for memory, so many of whose keys were fetched ahead."""
+        keys = int(self.times.keys_by_code[command.code])
+        waits = warm * int(self.times.prefetched_stall_by_code_ps[command.code])
+        waits += (keys - warm) * int(self.times.stall_ps[command.code, command.stall])
+        return waits // keys
+
+    def keys(self, client: Client, first: int, last: int) -> int:
+        """Keys of commands first to last - 1."""
+        return self.by_code(self.times.keys_by_code, client, first, last)
 
     def write(self, client: Client) -> int:
         """Start sending the replies that are ready; returns the duration."""

@@ -87,7 +87,7 @@ class OwningThreads:
                 yield self.does(MAIN, int(times.prefetch_by_keys_ps[keys]))
             for client in batch:
                 parsed = self.parsed_commands(client)
-                fetched = min(parsed, keys)
+                fetched = min(self.parsed_keys(client), keys)
                 keys -= fetched
                 execution = node.execute(client, fetched=fetched, parsed=parsed)
                 yield self.does(MAIN, times.collect_ps + execution + times.push_ps)
@@ -112,7 +112,7 @@ class OwningThreads:
         batch, keys = [], 0
         while len(batch) < size and keys < 2 * limit:
             batch.append(taken.pop(0))
-            keys += self.parsed_commands(batch[-1])
+            keys += self.parsed_keys(batch[-1])
         keys = min(keys, 2 * limit)
         return batch, keys if keys > 1 else 0
 
@@ -120,6 +120,11 @@ class OwningThreads:
         """Commands that the reader parsed: all complete ones, or the first only."""
         ready = client.read - client.executed
         return ready if self.node.setup.whole_pipeline else min(ready, 1)
+
+    def parsed_keys(self, client: Client) -> int:
+        """Keys of those commands."""
+        first = client.executed
+        return self.node.keys(client, first, first + self.parsed_commands(client))
 
     def hand_back(self, thread: int) -> Activity:
         """Join the executed clients to the list of their thread, last one first."""

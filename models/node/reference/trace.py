@@ -21,7 +21,7 @@ import simpy
 from forecache.sim.simpy_kernel import Agent
 
 from ..setup import NodeSetup, NodeTimes
-from .node import Client, ReferenceNode
+from .node import Client, Command, ReferenceNode
 
 NETWORK_OUT, POLL, NETWORK_BACK = "network out", "poll", "network back"
 SEND, READ, LOOK_UP, EXECUTE, WRITE, RECEIVE = (
@@ -172,10 +172,6 @@ class TracedNode(ReferenceNode):
         super().__init__(
             times._replace(
                 parse_by_code_ps=_noted(times.parse_by_code_ps, noting(PARSE)),
-                stall_ps=_noted(times.stall_ps, noting(MEMORY)),
-                prefetched_stall_by_code_ps=_noted(
-                    times.prefetched_stall_by_code_ps, noting(MEMORY)
-                ),
                 prefetch_by_keys_ps=_noted(times.prefetch_by_keys_ps, noting(LOOK_UP)),
             ),
             setup,
@@ -267,8 +263,17 @@ class TracedNode(ReferenceNode):
         other_ps = sum(lasts_ps for _, lasts_ps in self._parts[before:])
         self._parts.append((EXECUTE, duration_ps - other_ps))
         self._serve(EXECUTE, client, client.executed, client.read)
-        if fetched:
-            self._fetched += self._those(client, client.executed, client.executed + fetched)
+        last = client.executed
+        while fetched > 0 and last < client.read:
+            fetched -= self.keys(client, last, last + 1)
+            last += 1
+        self._fetched += self._those(client, client.executed, last)
+        return duration_ps
+
+    def waiting(self, command: Command, warm: int) -> int:
+        """Notes the wait for memory."""
+        duration_ps = super().waiting(command, warm)
+        self._parts.append((MEMORY, duration_ps))
         return duration_ps
 
     def write(self, client: Client) -> int:

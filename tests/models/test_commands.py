@@ -1,0 +1,195 @@
+"""Commands beyond GET and SET: their bytes, keys, work, and the lines they touch."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecache.hwprofiles import load_host
+from forecache.models.collections_layout import collection_structures
+from forecache.models.commands import (
+    CommandKind,
+    check_commands,
+    command_kinds,
+)
+from forecache.models.engine import load_engine
+from forecache.models.generator import load_generator
+from forecache.models.node.setup import NodeTimes
+from forecache.models.scenario import Scenario, expand
+from forecache.models.stages import node_times
+from forecache.sim.errors import InputError
+
+SPEED = load_host("graviton3-c7g.4xlarge").speed()
+GENERATOR = load_generator("memtier-benchmark").generator_work()
+
+SETS = {"keys": 1000, "members": 5000, "member_bytes": 11}
+HASHES = {"keys": 1000, "fields": 20, "field_bytes": 7, "value_bytes": 30}
+
+
+def scenario(io_threads: int = 1, **workload: Any) -> Scenario:
+    data = {"host": "graviton3", "engine": "valkey", "io_threads": io_threads}
+    [case] = expand({**data, "workload": workload}, file="test")
+    return case.scenario
+
+
+def times(case: Scenario, engine_id: str = "valkey-9.1") -> NodeTimes:
+    engine = load_engine(engine_id)
+    return node_times(case, engine, engine.engine_work(), SPEED, GENERATOR, SPEED)
+
+
+def resp(*words: str) -> int:
+    parts = [f"${len(word)}\r\n{word}\r\n" for word in words]
+    return len(f"*{len(words)}\r\n" + "".join(parts))
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_words", "reply_words"),
+    [
+        (CommandKind("mget", 9, 1.0, 12), ["mget", *["k" * 16] * 12], ["v" * 9] * 12),
+        (CommandKind("mset", 9, 1.0, 3), ["mset", *["k" * 16, "v" * 9] * 3], None),
+        (
+            CommandKind("zadd", 0, 1.0, 2, 500, 11),
+            ["zadd", "k" * 16, *["123456", "m" * 11] * 2],
+            None,
+        ),
+        (
+            CommandKind("zrange", 0, 1.0, 4, 500, 11),
+            ["zrange", "k" * 16, "123456", "123460"],
+            ["m" * 11] * 4,
+        ),
+        (
+            CommandKind("hset", 30, 1.0, 2, 20, 7),
+            ["hset", "k" * 16, *["f" * 7, "v" * 30] * 2],
+            None,
+        ),
+        (
+            CommandKind("hgetall", 30, 1.0, 20, 20, 7),
+            ["hgetall", "k" * 16],
+            ["f" * 7, "v" * 30] * 20,
+        ),
+    ],
+)
+def test_bytes_on_the_wire(
+    kind: CommandKind, request_words: list[str], reply_words: list[str] | None
+) -> None:
+    assert kind.request_bytes(16) == resp(*request_words)
+    assert kind.arguments == len(request_words)
+    if reply_words is None:
+        assert kind.reply_bytes in (len("+OK\r\n"), len(":0\r\n"))
+        assert kind.returned_bytes == 0
+    else:
+        assert kind.reply_bytes == resp(*reply_words)
+        assert kind.returned_bytes == sum(map(len, reply_words))
+
+
+def test_hget_asks_for_one_value() -> None:
+    kind = CommandKind("hget", 30, 1.0, 1, 20, 7)
+    assert kind.request_bytes(16) == resp("hget", "k" * 16, "f" * 7)
+    assert kind.reply_bytes == len("$30\r\n") + 30 + 2
+
+
+def test_a_mix_of_everything() -> None:
+    mix = {
+        "get": 0.4,
+        "mget": {"share": 0.2, "keys": 10},
+        "zadd": 0.1,
+        "zrange": {"share": 0.1, "members": 20},
+        "hset": {"share": 0.05, "fields": 3},
+        "hgetall": 0.15,
+    }
+    case = scenario(mix=mix, sorted_sets=SETS, hashes=HASHES, value_bytes=100)
+    kinds = {kind.command: kind for kind in command_kinds(case)}
+    assert sum(kind.share for kind in kinds.values()) == pytest.approx(1.0)
+    assert kinds["mget"].keys == 10
+    assert (kinds["zrange"].items, kinds["zrange"].size, kinds["zrange"].keys) == (20, 5000, 1)
+    assert kinds["hgetall"].items == 20
+    assert times(case).keys_by_code.tolist() == [1, 10, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("workload", "words"),
+    [
+        ({"mix": {"get": 0.5, "mget": {"share": 0.4, "keys": 5}}}, ["add up to 1", "0.9"]),
+        ({"mix": {"mget": 1.0}}, ["mix.mget.keys"]),
+        ({"mix": {"mget": {"share": 1, "keys": 0}}}, ["mix.mget.keys", "0"]),
+        ({"mix": {"zadd": 1.0}}, ["sorted_sets", "zadd"]),
+        ({"mix": {"hget": 0.5, "get": 0.5}}, ["hashes", "hget"]),
+        ({"mix": {"get": 1.0}, "hashes": HASHES}, ["hashes only with"]),
+        ({"mix": {"lpush": 1.0}}, ["lpush"]),
+    ],
+)
+def test_mistakes_are_named(workload: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        scenario(**workload)
+    assert all(word in str(error.value) for word in words), error.value
+
+
+def test_an_engine_without_counts_says_so() -> None:
+    case = scenario(mix={"mget": {"share": 1.0, "keys": 5}})
+    with pytest.raises(InputError, match=r"workload\.mix: found mget; valid with x is get and set"):
+        check_commands(case, {}, engine="x")
+    check_commands(scenario(command="get"), {}, engine="x")
+
+
+# --- lines -----------------------------------------------------------------------------------
+
+
+def test_keys_of_an_mget_wait_like_as_many_gets() -> None:
+    one = times(scenario(command="get", keys=10_000_000))
+    ten = times(scenario(mix={"mget": {"share": 1.0, "keys": 10}}, keys=10_000_000))
+    assert ten.stall_ps.mean() == pytest.approx(10 * one.stall_ps.mean(), rel=0.15)
+    # Ten waits vary less than one, for their mean.
+    assert ten.stall_ps.std() / ten.stall_ps.mean() < 0.5 * one.stall_ps.std() / one.stall_ps.mean()
+    assert np.all(ten.stall_ps >= 0)
+
+
+def test_a_listpack_is_one_structure_and_a_large_set_many() -> None:
+    small = CommandKind("zadd", 0, 1.0, 1, 128, 16)
+    large = CommandKind("zadd", 0, 1.0, 1, 129, 16)
+    assert small.listpack
+    assert not large.listpack
+    assert not CommandKind("zadd", 0, 1.0, 1, 10, 65).listpack
+    names = [s.name for s in collection_structures(small, "hashtable", all_keys=1000, key_bytes=16)]
+    assert names == ["bucket", "entry", "listpack"]
+    found = collection_structures(large, "hashtable", all_keys=1000, key_bytes=16)
+    assert [s.name for s in found][-1] == "level 0"
+    # Only the way to it is fetched ahead.
+    assert [s.name for s in found if s.prefetched] == ["bucket", "entry"]
+
+
+@pytest.mark.parametrize("layout", ["dict", "dict_embedded_key", "hashtable"])
+def test_a_skip_list_is_descended_in_logarithmic_time(layout: str) -> None:
+    def descent(members: int) -> float:
+        kind = CommandKind("zrange", 0, 1.0, 1, members, 16)
+        found = collection_structures(kind, layout, all_keys=10, key_bytes=16)
+        return sum(s.touches for s in found if s.name.startswith("level"))
+
+    assert descent(4**10) - descent(4**6) == pytest.approx(4 * 3)
+    kind = CommandKind("zrange", 0, 1.0, 1, 4**8, 16)
+    found = collection_structures(kind, layout, all_keys=10, key_bytes=16)
+    nodes = sum(s.lines_per_key for s in found if s.name.startswith("level"))
+    assert nodes == pytest.approx(4**8 * 48 / 64, rel=0.01)
+
+
+def test_larger_sets_wait_longer() -> None:
+    mix = {"zadd": 1.0}
+    waits = [
+        times(scenario(mix=mix, sorted_sets={"keys": 1000, "members": m})).stall_ps.mean()
+        for m in (100, 2_000, 100_000)
+    ]
+    assert waits[0] < waits[1] < waits[2]
+
+
+def test_io_threads_take_arguments_and_values_off_the_main_thread() -> None:
+    mix = {"mset": {"share": 1.0, "keys": 10}}
+    alone, threaded = (times(scenario(n, mix=mix, value_bytes=512)) for n in (1, 4))
+    assert threaded.parse_by_code_ps[0] > alone.parse_by_code_ps[0]
+    get = times(scenario(command="get"))
+    words = load_engine("valkey-9.1").commands["argument_instructions"].best
+    rate = SPEED.user_ipc * SPEED.clock_ghz
+    one_key = times(scenario(mix={"mget": {"share": 1.0, "keys": 1}}))
+    eleven = times(scenario(mix={"mget": {"share": 1.0, "keys": 11}}))
+    more_ps = eleven.parse_by_code_ps[0] - one_key.parse_by_code_ps[0]
+    assert more_ps == pytest.approx(10 * words / rate * 1000, rel=1e-3)
+    assert math.isclose(one_key.parse_by_code_ps[0], get.parse_by_code_ps[0], rel_tol=0.01)

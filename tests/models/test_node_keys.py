@@ -1,0 +1,54 @@
+"""Commands of several keys in the node: what a batch fetches ahead, and what they wait for."""
+
+import numpy as np
+import pytest
+
+from forecache.models.node import POLICIES
+from forecache.models.node import layout as at
+from forecache.models.node.sample import sample_setup, sample_times
+from forecache.models.node.setup import JITTER_ONE, QUANTILES
+
+KEY_PS = 100_000
+
+
+def busy_ps(keys: int, *, prefetch_batch: int, whole_pipeline: int) -> float:
+    """Main thread's time per command: only waits for memory take any."""
+    nothing = dict.fromkeys(
+        ("read_event_ps", "write_event_ps", "recv_ps", "send_ps", "copy_ps_per_kib"), 0
+    )
+    times = sample_times(
+        parse_by_code_ps=np.zeros(2, np.int64),
+        execute_by_code_ps=np.zeros(2, np.int64),
+        stall_ps=np.full((2, QUANTILES), keys * KEY_PS),
+        prefetched_stall_by_code_ps=np.zeros(2, np.int64),
+        prefetch_by_keys_ps=np.zeros(17, np.int64),
+        jitter=np.full(QUANTILES, JITTER_ONE),
+        keys_by_code=np.full(2, keys),
+        poll_ps=0,
+        poll_event_ps=0,
+        doze_ps=0,
+        block_ps=0,
+        loop_ps=0,
+        **nothing,
+    )
+    setup = sample_setup(
+        clients=1, generators=1, prefetch_batch=prefetch_batch, whole_pipeline=whole_pipeline
+    )
+    node = at.new_node(times, setup._replace(end_ps=10**10))
+    POLICIES["single_thread"](node.memory, node.histogram, node.calendar)
+    return node.thread(0, at.BUSY_PS) / node.counter(at.WRITES)
+
+
+@pytest.mark.parametrize(
+    ("keys", "left"),
+    [
+        (1, 1),  # one key is not fetched ahead
+        (2, 0),
+        (16, 0),
+        (24, 8),  # a batch takes sixteen
+    ],
+)
+def test_an_engine_of_whole_pipelines_fetches_the_keys_of_one_command(keys: int, left: int) -> None:
+    found = busy_ps(keys, prefetch_batch=16, whole_pipeline=1)
+    assert found == pytest.approx(left * KEY_PS, rel=0.01)
+    assert busy_ps(keys, prefetch_batch=16, whole_pipeline=0) == pytest.approx(keys * KEY_PS)
