@@ -101,7 +101,11 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
         freed, freed_by_main = per_request("freed_values"), per_request("inline_frees")
         handed += (freed - freed_by_main) * times.free_push_ps
         freeing_ps = mean(times.free_by_code_ps) / max(1e-9, mean(times.free_by_code_ps > 0))
+        arguments_by_main = per_request("inline_arguments")
+        handed += (1.0 - arguments_by_main) * times.free_push_ps * (times.free_arguments_ps > 0)
         rows += [
+            ("free arguments", "I/O", (1.0 - arguments_by_main) * times.free_arguments_ps),
+            ("free arguments", "main", arguments_by_main * times.free_arguments_ps),
             ("read the value to send", writer, mean(times.write_by_code_ps)),
             ("free replaced values", "I/O", (freed - freed_by_main) * freeing_ps),
             ("free replaced values", "main", freed_by_main * freeing_ps),

@@ -44,7 +44,14 @@ from .memory import (
 from .node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .scenario import Scenario, Workload
 from .tls import RECORD_BYTES, tls_times
-from .values import REPLY_INSTRUCTIONS, ValuePath, ValueTimes, value_path
+from .values import (
+    ARGUMENTS_SHARE,
+    REPLY_INSTRUCTIONS,
+    ValuePath,
+    ValueTimes,
+    freeing_arguments_ns,
+    value_path,
+)
 
 KERNEL_VARIATION = 0.12
 """Coefficient of variation of a system call's duration from run to run (assumed: repeated socket
@@ -437,9 +444,12 @@ def node_times(
         for kind, path, m in zip(kinds, paths, memory, strict=True)
     ]
 
+    arguments_ns = freeing_arguments_ns(scenario, engine, work, speed)
+    parsed = work.parse_instructions * (1.0 - (ARGUMENTS_SHARE if arguments_ns else 0.0))
+
     def parse_ns(kind: CommandKind, value: ValueTimes) -> float:
         # An I/O thread that parses a command also finds it in the command table.
-        parsing = work.parse_instructions + (0.0 if lone else work.command_lookup_instructions)
+        parsing = parsed + (0.0 if lone else work.command_lookup_instructions)
         parsing += kind.sent_value_bytes * work.parse_instructions_per_byte
         if kind.command not in ("get", "set"):
             parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
@@ -526,6 +536,7 @@ def node_times(
         notice_ps=_ps(kernel * speed.syscall_ns + user(work.collect_instructions)),
         packet_ps=_ps(1e9 / speed.network_packets_per_s),
         flow_ps_per_kib=_ps(_KIB_BITS / speed.network_flow_gbit_per_s),
+        free_arguments_ps=_ps(arguments_ns),
         parse_by_code_ps=_table([parse_ns(k, v) for k, v in zip(kinds, values, strict=True)]),
         execute_by_code_ps=_table(
             [execute_ns(k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)]

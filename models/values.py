@@ -1,4 +1,4 @@
-"""Which thread makes, copies, sends and releases a command's value.
+"""Which thread makes, copies, sends and releases a command's value, and its arguments.
 
 Rules: networking.c (`isCopyAvoidPreferred`), db.c (`dbSetValue`), memory_prefetch.c and
 io_threads.c (`tryOffloadFreeObjToIOThreads`) of Valkey 8.0.0 to 9.1.0.
@@ -21,6 +21,10 @@ allocator's fast paths are about as long in either direction)."""
 
 SHELL_SHARE = 0.5
 """Part of a release that frees the object around the string: of two blocks it is one (assumed)."""
+
+ARGUMENTS_SHARE = 0.1
+"""Part of `parse_instructions` that frees a command's arguments when it is done (assumed, 0.05 to
+0.2: three blocks of memory)."""
 
 SHELL_LINES = 2.0
 """Lines that the main thread waits for when it frees a block that an I/O thread allocated: it goes
@@ -162,6 +166,17 @@ class ValuePath:
         taking_ns = work.pop_instructions / (speed.user_ipc * speed.clock_ghz)
         taking_ns += speed.core_to_core_ns / entries
         return ValueTimes(making_ns, shell_ns, taking_ns + release_ns + waiting_ns + shared_ns)
+
+
+def freeing_arguments_ns(
+    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
+) -> float:
+    """Time to free a command's arguments, in ns; 0 where that is no job of its own."""
+    if scenario.io_threads == 1 or engine.values_freed_by == "main_thread":
+        return 0.0
+    rate = speed.user_ipc * speed.clock_ghz
+    taking_ns = speed.core_to_core_ns / RING_ENTRIES_PER_LINE
+    return ARGUMENTS_SHARE * work.parse_instructions / rate + taking_ns
 
 
 def value_path(

@@ -27,15 +27,10 @@ from forecache.sim.stamped_rings import (
 from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
 
 # Where each group begins: the one before it and so many names.
-_SETUP = 37
+_SETUP = 38
 _OFFSETS = _SETUP + 39
 _COUNTERS = _OFFSETS + 16
-_STATE = _COUNTERS + 27
-_RINGS = _STATE + 30
-_SETUP = 37
-_OFFSETS = _SETUP + 39
-_COUNTERS = _OFFSETS + 16
-_STATE = _COUNTERS + 27
+_STATE = _COUNTERS + 28
 _RINGS = _STATE + 30
 
 # fmt: off
@@ -48,6 +43,7 @@ _RINGS = _STATE + 30
     PUBLISH_PS,
     OWN_TURN_PS, NOTIFY_PS, NOTICE_PS,
     PACKET_PS, FLOW_PS_PER_KIB,
+    FREE_ARGUMENTS_PS,
 ) = range(_SETUP)
 
 (
@@ -67,7 +63,7 @@ _RINGS = _STATE + 30
 (
     CLIENT_ROWS, PREFETCH, PENDING_WRITES, BATCH, SOURCE_INDEX, SERIES, SERIES_ENTRIES, LOG,
     LOG_ENTRIES, OUTSTANDING_MASK, LOOKAHEAD_PS, SOURCES_DIGEST,
-    FREES,  # 1: some commands leave something that I/O threads free
+    FREES,  # 1: commands leave something that I/O threads free
     WRITE_WAITS,  # 1: writers wait for some values
     FLOWS_IN_FREE_PS, FLOWS_OUT_FREE_PS,  # a word per client
 ) = range(_OFFSETS, _COUNTERS)
@@ -81,6 +77,7 @@ _RINGS = _STATE + 30
     JOIN_WAIT_PS,  # fork-join: the main thread has done its share and waits for the others
     NOTIFICATIONS,  # writes to eventfds
     PACKETS_IN, PACKETS_OUT,
+    INLINE_ARGUMENTS,  # commands whose arguments the main thread freed
     ACTIVE_THREAD_PS,
 ) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
@@ -419,7 +416,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     lonely = not setup.same_host and n_sources(setup) == 0
     memory[LOOKAHEAD_PS] = times.one_way_ps if lonely else 0
     memory[ACTIVE_THREADS] = setup.initial_active
-    memory[FREES] = int(np.any(times.free_by_code_ps > 0))
+    memory[FREES] = int(times.free_arguments_ps > 0 or np.any(times.free_by_code_ps > 0))
     memory[WRITE_WAITS] = int(np.any(times.write_by_code_ps > 0))
     memory[SEVERAL_KEYS] = int(np.any(times.keys_by_code > 1))
     memory[ENTRY] = memory[SERIES]

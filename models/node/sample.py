@@ -58,6 +58,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         notice_ps=350_000,
         packet_ps=0,
         flow_ps_per_kib=0,
+        free_arguments_ps=0,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.

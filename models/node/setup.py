@@ -85,7 +85,7 @@ class NodeTimes(NamedTuple):
     wire_ps_per_kib: int
     # the server's threads again
     free_push_ps: int
-    """Main thread: hand what a SET replaced to an I/O thread that frees it."""
+    """Main thread: hand a command's arguments, or what it replaced, to a thread that frees them."""
     accept_ps: int
     """Main thread: accept a new connection."""
     handshake_ps: int
@@ -103,6 +103,9 @@ class NodeTimes(NamedTuple):
     """Between two packets, of both directions together; 0: no limit."""
     flow_ps_per_kib: int
     """One connection: per 1024 bytes in either direction; 0: no limit of its own."""
+    free_arguments_ps: int
+    """Freeing a command's arguments, where that is a job of its own for the thread that read them;
+    0: it is part of parsing."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray

@@ -44,7 +44,7 @@ COUNTERS = {
         *("REFUSED_JOBS", "ACTIVATIONS", "GENERATOR_POLLS", "ARRIVALS", "OVERFLOWS"),
         *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
         *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "NOTIFICATIONS", "ACTIVE_THREAD_PS"),
-        *("PACKETS_OUT", "PACKETS_IN"),
+        *("PACKETS_OUT", "PACKETS_IN", "INLINE_ARGUMENTS"),
     )
 }
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""

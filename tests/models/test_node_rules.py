@@ -183,6 +183,35 @@ def test_without_room_in_the_ring_the_main_thread_serves(policy: str) -> None:
     assert tight["completions"] > roomy["completions"]
 
 
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def io_work_us(policy: str, free_arguments_ps: int, **changes: Any) -> tuple[float, float]:
+    """Work of all I/O threads per command, and the share whose arguments the main thread freed."""
+    times = sample_times(**STEADY, free_arguments_ps=free_arguments_ps)
+    setup = sample_setup(
+        io_threads=4, clients=40, generators=4, end_ps=10**10, warmup_ps=10**9, initial_active=4,
+        whole_pipeline=1, **changes,
+    )  # fmt: skip
+    result = simulate_node(policy, times, setup)
+    busy_us = sum(result.io_thread_utilisation) * result.window_s * 1e6
+    commands = result.completions
+    return busy_us / commands, result.counters["inline_arguments"] / commands
+
+
+@pytest.mark.parametrize("policy", ["asynchronous", "shared_queues"])
+@pytest.mark.parametrize("pipeline", [1, 8])
+def test_arguments_are_freed_by_io_threads_unless_they_have_no_room(
+    policy: str, pipeline: int
+) -> None:
+    before_us, _ = io_work_us(policy, 0, pipeline=pipeline)
+    after_us, by_main = io_work_us(policy, 500_000, pipeline=pipeline)
+    assert by_main == pytest.approx(0.0, abs=0.01)
+    assert after_us - before_us == pytest.approx(0.5, rel=0.15)  # and how often they poll
+    _, by_main = io_work_us(policy, 500_000, pipeline=pipeline, job_capacity=2)
+    assert by_main > 0.05
+
+
 # --- who parses what ------------------------------------------------------------------------------
 
 

@@ -36,6 +36,7 @@ from .job_rings import (
 from .main_thread import (
     ACCEPT,
     ACCEPTED,
+    ARGUMENTS_JOB,
     FREE_JOB,
     KIND_BITS,
     KIND_MASK,
@@ -164,10 +165,10 @@ def execute_ahead(m, calendar, now):
     """
     me = thread_row(0)
     reached = now
-    # Every client gets a write, and perhaps a job for each value its commands replace.
+    # Every client gets a write, and perhaps jobs for its arguments and each value it replaces.
     jobs = m[me + at.AMOUNT] - m[me + at.INDEX]
     if unlikely(m[at.FREES]):
-        jobs *= 1 + m[at.OUTSTANDING_LIMIT]
+        jobs *= 2 + m[at.OUTSTANDING_LIMIT]
     if m[at.ACTIVE_THREADS] < 2 or jobs > least_room(m):
         return reached
     while m[me + at.INDEX] < m[me + at.AMOUNT] and reached < m[at.UNTIL_PS]:
@@ -415,6 +416,12 @@ def end_job(m, calendar, job, now):
 
 
 @inlined
+def is_free(job):
+    """Whether a job is to free values or arguments."""
+    return job & KIND_MASK == FREE_JOB or job & KIND_MASK == ARGUMENTS_JOB
+
+
+@inlined
 def io_step(m, calendar, thread, now):
     """Advance an I/O thread whose present job ends now; returns when the next one ends."""
     me = thread_row(thread)
@@ -424,9 +431,9 @@ def io_step(m, calendar, thread, now):
         m[me + at.PHASE] = LOOKING
         # A job leaves the ring when it is done.
         popped += 1
-        if m[me + at.CLIENT] & KIND_MASK == FREE_JOB:
+        if is_free(m[me + at.CLIENT]):
             popped += m[me + at.COUNT] - 1
-            m[at.FREED_VALUES] += m[me + at.COUNT]
+            m[at.FREED_VALUES] += m[me + at.AMOUNT]
         m[ring + POPPED] = popped
         end_job(m, calendar, m[me + at.CLIENT], now)
     if popped == m[ring + PUSHED]:
@@ -442,16 +449,18 @@ def io_step(m, calendar, thread, now):
     if job & KIND_MASK == POLL_JOB:
         return work(m, me, now, begin_poll_job(m, now))
     duration = begin_job(m, job)
-    if job & KIND_MASK == FREE_JOB:
+    if is_free(job):
         # What is to be freed one after the other is one step.
         m[me + at.COUNT] = 1
+        m[me + at.AMOUNT] = job & KIND_MASK == FREE_JOB
         following = popped + 1
         while following < m[ring + PUSHED]:
             entry = entry_of(m, ring, following)
-            if m[entry] > now or m[entry + 1] & KIND_MASK != FREE_JOB:
+            if m[entry] > now or not is_free(m[entry + 1]):
                 break
             duration += m[entry + 1] >> KIND_BITS
             m[me + at.COUNT] += 1
+            m[me + at.AMOUNT] += m[entry + 1] & KIND_MASK == FREE_JOB
             following += 1
     return work(m, me, now, duration)
 

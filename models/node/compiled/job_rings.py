@@ -9,6 +9,7 @@ from forecache.sim.stamped_rings import capacity, length, push
 from .. import layout as at
 from .inline import inlined
 from .main_thread import (
+    ARGUMENTS_JOB,
     FREE_JOB,
     HANDSHAKE_JOB,
     KIND_BITS,
@@ -79,7 +80,7 @@ def send_write(m, calendar, client, now):
 
 @inlined
 def send_frees(m, calendar, client, now):
-    """Hand what a client's SETs replaced to the active threads in turn.
+    """Hand what a client's SETs replaced to the active threads in turn, its arguments to its own.
 
     Returns the time that it takes to free what found no room, in ps.
     """
@@ -96,6 +97,15 @@ def send_frees(m, calendar, client, now):
                 refused_ps += work_ps
                 m[at.FREED_VALUES] += 1
                 m[at.INLINE_FREES] += 1
+    commands = m[client + at.READ] - m[client + at.EXECUTED]
+    work_ps = commands * m[at.FREE_ARGUMENTS_PS]
+    if work_ps > 0:
+        thread = thread_for(m, client) if others > 0 else 0
+        if others > 0 and has_room(m, thread):
+            send_job(m, calendar, thread, (work_ps << KIND_BITS) | ARGUMENTS_JOB, now)
+        else:
+            refused_ps += work_ps
+            m[at.INLINE_ARGUMENTS] += commands
     return refused_ps
 
 

@@ -28,6 +28,7 @@ WRITE_JOB = 1
 POLL_JOB = 2
 FREE_JOB = 3  # with its duration in place of a client
 HANDSHAKE_JOB = 4
+ARGUMENTS_JOB = 5  # to free, with its duration in place of a client
 KIND_BITS = 3
 KIND_MASK = 7
 
@@ -153,7 +154,7 @@ def begin_job(m, job):
     """An I/O thread starts a job; returns its duration in ps."""
     client = job >> KIND_BITS
     kind = job & KIND_MASK
-    if kind == FREE_JOB:
+    if kind in (FREE_JOB, ARGUMENTS_JOB):
         return job >> KIND_BITS
     if kind == HANDSHAKE_JOB:
         return m[at.HANDSHAKE_PS]
@@ -242,6 +243,15 @@ def begin_batch(m, now):
 
 
 @inlined
+def frees_to_push(m, client):
+    """How many things the commands to be executed now leave to be freed by I/O threads."""
+    pushed = values_to_free(m, client)
+    if m[at.FREE_ARGUMENTS_PS] > 0:
+        pushed += m[client + at.READ] - m[client + at.EXECUTED]
+    return pushed
+
+
+@inlined
 def begin_execution(m, client, now):
     """Execute what a client's finished read brought; returns when that ends."""
     me = thread_row(0)
@@ -250,7 +260,7 @@ def begin_execution(m, client, now):
     fetched = min(keys_of(m, client, index, index + parsed), m[me + at.FETCHED])
     m[me + at.FETCHED] -= fetched
     duration = execute_commands(m, client, fetched, parsed) + m[at.PUSH_PS]
-    duration += values_to_free(m, client) * m[at.FREE_PUSH_PS]
+    duration += frees_to_push(m, client) * m[at.FREE_PUSH_PS]
     return step_end(m, me, now, duration)
 
 
@@ -274,6 +284,10 @@ def execute_inline(m, client, parsed, now, before_ps):
         m[at.FREED_VALUES] += values
         m[at.INLINE_FREES] += values
         duration += freeing_ps(m, client)
+    if m[at.FREE_ARGUMENTS_PS] > 0:
+        commands = m[client + at.READ] - m[client + at.EXECUTED]
+        m[at.INLINE_ARGUMENTS] += commands
+        duration += commands * m[at.FREE_ARGUMENTS_PS]
     return step_end(m, thread_row(0), now, duration)
 
 

@@ -9,6 +9,7 @@ from forecache.sim.stamped_rings import is_full, length, push
 from .. import layout as at
 from .inline import inlined
 from .main_thread import (
+    ARGUMENTS_JOB,
     FREE_JOB,
     HANDSHAKE_JOB,
     KIND_BITS,
@@ -60,6 +61,16 @@ def send_shared(m, calendar, job, now):
 
 
 @inlined
+def send_private(m, calendar, thread, job, now):
+    """Put a job into a thread's private queue."""
+    seen = now + m[at.HANDOVER_PS]
+    row = thread_row(thread)
+    push(m, row + at.QUEUE, max(seen, m[row + at.AVAILABLE_PS]), job)
+    if m[row + at.ASLEEP]:
+        wake(m, calendar, thread, seen)
+
+
+@inlined
 def send_poll(m, calendar, now):
     """Give the poll job to the shared queue or, with many threads, to each in turn."""
     m[at.POLL_STATE] = at.PENDING
@@ -69,11 +80,7 @@ def send_poll(m, calendar, now):
         return
     thread = m[at.NEXT_PRIVATE] % (active - 1) + 1
     m[at.NEXT_PRIVATE] = thread
-    seen = now + m[at.HANDOVER_PS]
-    row = thread_row(thread)
-    push(m, row + at.QUEUE, max(seen, m[row + at.AVAILABLE_PS]), POLL_JOB)
-    if m[row + at.ASLEEP]:
-        wake(m, calendar, thread, seen)
+    send_private(m, calendar, thread, POLL_JOB, now)
 
 
 @inlined
@@ -90,7 +97,7 @@ def send_job(m, calendar, client, kind, now):
 
 @inlined
 def send_frees(m, calendar, client, now):
-    """Queue what a client's SETs replaced, to be freed by whoever takes it.
+    """Queue what a client's SETs replaced for whoever takes it, its arguments for their reader.
 
     Returns the time that it takes to free what found no room, in ps.
     """
@@ -104,6 +111,15 @@ def send_frees(m, calendar, client, now):
                 refused_ps += work_ps
                 m[at.FREED_VALUES] += 1
                 m[at.INLINE_FREES] += 1
+    commands = m[client + at.READ] - m[client + at.EXECUTED]
+    work_ps = commands * m[at.FREE_ARGUMENTS_PS]
+    if work_ps > 0:
+        thread = m[client + at.SERVED_BY]
+        if thread < m[at.ACTIVE_THREADS] and not is_full(m, private_jobs(thread)):
+            send_private(m, calendar, thread, (work_ps << KIND_BITS) | ARGUMENTS_JOB, now)
+        else:
+            refused_ps += work_ps
+            m[at.INLINE_ARGUMENTS] += commands
     return refused_ps
 
 

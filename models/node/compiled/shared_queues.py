@@ -9,7 +9,7 @@ from numba import njit
 
 from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
 from forecache.sim.pointer import pointer
-from forecache.sim.stamped_rings import first_stamp, length, pop, put, take
+from forecache.sim.stamped_rings import first_stamp, first_value, length, pop, put, take
 
 from .. import layout as at
 from .generator import generator_step, source_step, start
@@ -18,6 +18,7 @@ from .interruptions import step_end
 from .main_thread import (
     ACCEPT,
     ACCEPTED,
+    ARGUMENTS_JOB,
     FREE_JOB,
     KIND_BITS,
     KIND_MASK,
@@ -69,6 +70,9 @@ from .window import begin_window, end_window
 
 RESPONSES_AT_ONCE = 16
 """Responses the main thread takes from the queue in one go."""
+
+PRIVATE_JOBS_AT_ONCE = 32
+"""Jobs an I/O thread takes from its private queue in one go."""
 
 # Phases of the main thread before it polls.
 # fmt: off
@@ -296,6 +300,19 @@ def main_step(m, calendar, now):
 
 
 @inlined
+def batch_to_free(m, queue, job, now):
+    """Take what else of a private queue is to be freed with a job; returns how long that takes."""
+    duration = job >> KIND_BITS
+    taken = 1
+    while taken < PRIVATE_JOBS_AT_ONCE and length(m, queue) > 0 and first_stamp(m, queue) <= now:
+        if first_value(m, queue) & KIND_MASK != ARGUMENTS_JOB:
+            break
+        duration += pop(m, queue) >> KIND_BITS
+        taken += 1
+    return duration
+
+
+@inlined
 def io_step(m, calendar, thread, now):
     """Advance an I/O thread whose present job ends now; returns when the next one ends."""
     me = thread_row(thread)
@@ -313,12 +330,15 @@ def io_step(m, calendar, thread, now):
         elif job & KIND_MASK == FREE_JOB:
             m[at.FREED_VALUES] += 1
     queue = me + at.QUEUE
-    if length(m, queue) == 0:
+    seen = INFINITY_PS
+    if length(m, queue) > 0:
+        seen = first_stamp(m, queue)
+    if seen > now and thread < m[at.ACTIVE_THREADS] and length(m, at.SHARED_JOBS) > 0:
         queue = at.SHARED_JOBS
-        if length(m, queue) == 0 or thread >= m[at.ACTIVE_THREADS]:
-            m[me + at.ASLEEP] = 1
-            return INFINITY_PS
-    seen = first_stamp(m, queue)
+        seen = min(seen, first_stamp(m, queue))
+    if seen == INFINITY_PS:
+        m[me + at.ASLEEP] = 1
+        return INFINITY_PS
     if seen > now:
         # What is on its way between the cores is waited for, not forgotten.
         m[me + at.ASLEEP] = 0
@@ -328,6 +348,10 @@ def io_step(m, calendar, thread, now):
     m[me + at.PHASE] = WORKING
     if job & KIND_MASK == POLL_JOB:
         return work(m, me, now, begin_poll_job(m, now))
+    if job & KIND_MASK == ARGUMENTS_JOB:
+        return work(m, me, now, batch_to_free(m, queue, job, now))
+    if job & KIND_MASK == READ_JOB:
+        m[(job >> KIND_BITS) + at.SERVED_BY] = thread
     return work(m, me, now, begin_job(m, job))
 
 

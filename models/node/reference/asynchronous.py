@@ -106,10 +106,10 @@ class Asynchronous(IoThreads):
                 keys -= fetched
                 execution = node.execute(client, fetched=fetched, parsed=parsed)
                 freeing = node.to_free(client)
-                execution += len(freeing) * times.free_push_ps
+                execution += self.pushing_frees(client, freeing)
                 # The reply goes to the I/O thread at once, not at the end of the turn.
                 yield node.main_does(execution + times.push_ps)
-                yield from self.free(freeing)
+                yield from self.free(client, freeing)
                 client.executed = client.read
                 client.read_job = False
                 self.try_send_write(client)
@@ -194,6 +194,13 @@ class Asynchronous(IoThreads):
         self.send(thread, "free", None, work_ps)
         return True
 
+    def send_arguments(self, client: Client, work_ps: int) -> bool:
+        """Arguments are freed by the client's thread, which allocated them."""
+        if self.active == 1 or not self.has_room(self.thread_for(client)):
+            return False
+        self.send(self.thread_for(client), "arguments", None, work_ps)
+        return True
+
     def send_handshake(self, number: int) -> bool:
         """A connection's thread goes by its number."""
         if self.active == 1:
@@ -221,7 +228,7 @@ class Asynchronous(IoThreads):
 
     def frees_now(self, job: Job) -> bool:
         """Whether a job that a thread sees by now is to free something."""
-        return job.kind == "free" and job.seen_ps <= self.node.now
+        return job.kind in ("free", "arguments") and job.seen_ps <= self.node.now
 
     def io_thread(self, number: int) -> Activity:
         """One I/O thread: spin on the ring, process jobs in order; no return queue."""
@@ -233,13 +240,14 @@ class Asynchronous(IoThreads):
             job = ring[0]
             if job.seen_ps > node.now:
                 yield agent.hold_until(job.seen_ps)
-            if job.kind == "free":
+            if job.kind in ("free", "arguments"):
                 # What is to be freed one after the other is one step.
                 frees = list(itertools.takewhile(self.frees_now, ring))
                 yield agent.hold(node.work(number, sum(free.work_ps for free in frees)))
                 for _ in frees:
                     ring.popleft()
-                self.count_freed(len(frees), inline=False)
+                values = sum(free.kind == "free" for free in frees)
+                self.count_freed(values, inline=False)
                 continue
             yield agent.hold(node.work(number, self.job_duration(job)))
             ring.popleft()  # a job leaves the ring when it is done

@@ -9,7 +9,10 @@ from forecache.sim.simpy_kernel import Activity
 
 from .node import Client, ReferenceNode
 
-Kind = Literal["read", "write", "poll", "free", "handshake"]
+Kind = Literal["read", "write", "poll", "free", "arguments", "handshake"]
+
+WORK_KINDS = ("free", "arguments", "handshake")
+"""Jobs that say themselves how long they take, and that nobody waits for."""
 
 
 @dataclass
@@ -91,7 +94,7 @@ class IoThreads:
     def job_duration(self, job: Job) -> int:
         """An I/O thread starts a job: what it finds now, and how long it takes."""
         node = self.node
-        if job.kind in ("free", "handshake"):
+        if job.kind in WORK_KINDS:
             return job.work_ps
         if job.client is None:
             self.fired = node.poll()
@@ -145,6 +148,10 @@ class IoThreads:
         """Hand one value to an I/O thread that frees it, unless none has room."""
         raise NotImplementedError
 
+    def send_arguments(self, client: Client, work_ps: int) -> bool:
+        """Hand a client's arguments to the thread that read them, unless it has no room."""
+        raise NotImplementedError
+
     def send_handshake(self, number: int) -> bool:
         """Hand a new connection to an I/O thread, unless none has room."""
         raise NotImplementedError
@@ -155,11 +162,22 @@ class IoThreads:
         if inline:
             self.node.count("inline_frees", values)
 
-    def free(self, freeing: list[int]) -> Activity:
-        """Replaced values go to the I/O threads; those that find no room are freed here."""
+    def pushing_frees(self, client: Client, freeing: list[int]) -> int:
+        """Time to hand over what a client's commands leave to be freed."""
+        times = self.node.times
+        arguments = client.read - client.executed if times.free_arguments_ps else 0
+        return (len(freeing) + arguments) * times.free_push_ps
+
+    def free(self, client: Client, freeing: list[int]) -> Activity:
+        """Replaced values and arguments go to I/O threads; what finds no room is freed here."""
         refused = [work_ps for work_ps in freeing if not self.send_free(work_ps)]
+        self.count_freed(len(refused), inline=True)
+        commands = client.read - client.executed
+        work_ps = commands * self.node.times.free_arguments_ps
+        if work_ps > 0 and not self.send_arguments(client, work_ps):
+            self.node.count("inline_arguments", commands)
+            refused.append(work_ps)
         if refused:
-            self.count_freed(len(refused), inline=True)
             yield self.node.main_does(sum(refused))
 
     def accept_connections(self) -> Activity:
@@ -218,6 +236,10 @@ class IoThreads:
         duration = before_ps + node.execute(client, fetched=0, parsed=parsed)
         freeing = node.to_free(client)
         self.count_freed(len(freeing), inline=True)
+        if node.times.free_arguments_ps:
+            commands = client.read - client.executed
+            node.count("inline_arguments", commands)
+            duration += commands * node.times.free_arguments_ps
         yield node.main_does(duration + sum(freeing))
         client.executed = client.read
         self.add_pending_write(client)

@@ -7,15 +7,17 @@ is deep, one every 16 samples. Rules and constants: io_threads.c and queues.c of
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 
 from forecache.sim.simpy_kernel import Activity
 from forecache.sim.stamped_rings import rounded_capacity
 
-from .io_threads import IoThreads, Job, Kind
+from .io_threads import WORK_KINDS, IoThreads, Job, Kind
 from .node import Client, ReferenceNode
 
 RESPONSES_AT_ONCE = 16
+PRIVATE_JOBS_AT_ONCE = 32
 SHARED_POLL_LIMIT = 9
 SAMPLES_PER_DECISION = 16
 IGNITION_PER_MILLE = 300
@@ -115,9 +117,9 @@ class SharedQueues(IoThreads):
                     keys -= fetched
                     execution = node.execute(client, fetched=fetched, parsed=parsed)
                     freeing = node.to_free(client)
-                    execution += len(freeing) * times.free_push_ps
+                    execution += self.pushing_frees(client, freeing)
                     yield node.main_does(execution + times.push_ps)
-                    yield from self.free(freeing)
+                    yield from self.free(client, freeing)
                     client.executed = client.read
                     client.read_job = False
                     self.try_send_write(client)
@@ -160,6 +162,22 @@ class SharedQueues(IoThreads):
         self.send_shared("free", None, work_ps)
         return True
 
+    def send_arguments(self, client: Client, work_ps: int) -> bool:
+        """Arguments go to the private queue of the thread that read them and allocated them."""
+        thread = client.served_by
+        if thread >= self.active or len(self.private[thread]) >= self.shared_slots:
+            return False
+        self.send_private(thread, "arguments", work_ps)
+        return True
+
+    def send_private(self, thread: int, kind: Kind, work_ps: int = 0) -> None:
+        """Put a job into a thread's private queue."""
+        seen = max(self.node.now + self.node.times.handover_ps, self.available_ps[thread])
+        self.private[thread].append(Job(kind, None, seen, work_ps))
+        agent = self.node.threads[thread].agent
+        if self.node.nobody_woke(agent):
+            agent.wake(seen)
+
     def send_handshake(self, number: int) -> bool:
         """Any thread may do a handshake."""
         del number
@@ -185,12 +203,8 @@ class SharedQueues(IoThreads):
         if self.active <= SHARED_POLL_LIMIT:
             self.send_shared("poll", None)
             return
-        thread = self.next_private = self.next_private % (self.active - 1) + 1
-        seen = max(self.node.now + self.node.times.handover_ps, self.available_ps[thread])
-        self.private[thread].append(Job("poll", None, seen))
-        agent = self.node.threads[thread].agent
-        if self.node.nobody_woke(agent):
-            agent.wake(seen)
+        self.next_private = self.next_private % (self.active - 1) + 1
+        self.send_private(self.next_private, "poll")
 
     def sample_load(self) -> bool:
         """Start or stop one thread by sampled load; True if the number of threads changed.
@@ -237,28 +251,39 @@ class SharedQueues(IoThreads):
         self.changed_ps = now
         return True
 
+    def batch_to_free(self, queue: deque[Job]) -> int:
+        """How many jobs at a private queue's front are one batch of arguments to free."""
+        now = self.node.now
+        batch = itertools.takewhile(lambda j: j.kind == "arguments" and j.seen_ps <= now, queue)
+        return len(list(itertools.islice(batch, PRIVATE_JOBS_AT_ONCE)))
+
     def io_thread(self, number: int) -> Activity:
         """One I/O thread: its private queue first, then one job from the shared queue."""
         node = self.node
         agent, private = node.threads[number].agent, self.private[number]
         while True:
-            if private:
-                queue = private
-            elif self.shared and number < self.active:
-                queue = self.shared
-            else:
+            queues = [private, self.shared if number < self.active else deque()]
+            coming = [queue[0].seen_ps for queue in queues if queue]
+            if not coming:
                 yield agent.sleep()
                 continue
-            if queue[0].seen_ps > node.now:
+            if min(coming) > node.now:
                 # What is on its way between the cores is waited for, not forgotten.
-                yield agent.hold_until(queue[0].seen_ps)
+                yield agent.hold_until(min(coming))
+                continue
+            queue = next(q for q in queues if q and q[0].seen_ps <= node.now)
+            if queue[0].kind == "arguments":
+                # The private queue is drained in batches.
+                batch = [queue.popleft() for _ in range(self.batch_to_free(queue))]
+                yield agent.hold(node.work(number, sum(job.work_ps for job in batch)))
                 continue
             job = queue.popleft()
+            if job.kind == "read" and job.client:
+                job.client.served_by = number
             yield agent.hold(node.work(number, self.job_duration(job)))
             if job.kind == "free":
                 self.count_freed(1, inline=False)
-                continue
-            if job.kind == "handshake":
+            if job.kind in WORK_KINDS:
                 continue
             if job.client is None:
                 self.poll_state = "completed"
