@@ -8,6 +8,7 @@ so that the rows add up to the latency exactly.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,9 +28,10 @@ from .node.reference.trace import (
     SEND,
     WRITE,
     Journey,
+    Step,
     TracedNode,
 )
-from .node.setup import NodeSetup, NodeTimes
+from .node.setup import NodeSetup, NodeTimes, under_policy
 from .predict import Prediction
 from .simulation import Inputs, node_setup
 
@@ -128,9 +130,25 @@ def thread_of(number: int, setup: NodeSetup) -> str:
     return "I/O" if number < setup.io_threads else "load generator"
 
 
-def followed_policy(policy: str, setup: NodeSetup) -> str:
-    """The policy of a run: without I/O threads every engine is single-threaded."""
-    return policy if setup.io_threads > 1 else "single_thread"
+def watch(
+    policy: str,
+    times: NodeTimes,
+    setup: NodeSetup,
+    *,
+    on_step: Callable[[Step], None] = lambda _step: None,
+    on_journey: Callable[[Journey], None] = lambda _journey: None,
+) -> str:
+    """Run a node and hand its finished steps and journeys over.
+
+    Returns
+    -------
+    str
+        The policy that ran: without I/O threads every engine is single-threaded.
+    """
+    policy = policy if setup.io_threads > 1 else "single_thread"
+    node = TracedNode(times, under_policy(policy, setup), on_step=on_step, on_journey=on_journey)
+    run_node(policy, node)
+    return policy
 
 
 @dataclass(frozen=True)
@@ -183,7 +201,7 @@ def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> Sample:
             counts["latency_ps"] += done_ps - journey.due_ps
             spent.update(stations_of(journey, setup))
 
-    run_node(followed_policy(policy, setup), TracedNode(times, setup, on_journey=add))
+    watch(policy, times, setup, on_journey=add)
     return Sample(counts["requests"], counts["latency_ps"], spent)
 
 

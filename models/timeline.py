@@ -16,8 +16,7 @@ from typing import Any
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.sim.errors import InputError
 
-from .journeys import PARTS, followed_policy, journey_run, stretches_of
-from .node.reference import run_node
+from .journeys import PARTS, journey_run, stretches_of, watch
 from .node.reference.trace import (
     EXECUTE,
     LOOK_UP,
@@ -29,7 +28,6 @@ from .node.reference.trace import (
     WRITE,
     Journey,
     Step,
-    TracedNode,
 )
 from .node.setup import NodeSetup, NodeTimes
 from .predict import Prediction
@@ -98,10 +96,7 @@ def timeline(policy: str, times: NodeTimes, setup: NodeSetup) -> dict[str, Any]:
         if (journey.done_ps or 0) >= setup.warmup_ps:
             journeys.append(journey)
 
-    run_node(
-        followed_policy(policy, setup),
-        TracedNode(times, setup, on_step=keep_step, on_journey=keep_journey),
-    )
+    ran = watch(policy, times, setup, on_step=keep_step, on_journey=keep_journey)
     journeys.sort(key=lambda journey: (journey.due_ps, journey.client, journey.index))
     arrows = _arrows(journeys, setup)
     events = _names(setup)
@@ -110,7 +105,7 @@ def timeline(policy: str, times: NodeTimes, setup: NodeSetup) -> dict[str, Any]:
     events += _request_events(journeys, setup)
     return {
         "displayTimeUnit": "ns",
-        "otherData": {"policy": followed_policy(policy, setup), "requests": len(journeys)},
+        "otherData": {"policy": ran, "requests": len(journeys)},
         "traceEvents": events,
     }
 
