@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cores, memory, sockets
+from . import cores, encryption, memory, sockets
 from .machine import CacheFacts, Machine
 from .summary import rounded
 
@@ -91,6 +91,8 @@ def collect(machine: Machine, say: Callable[[str], None]) -> Collected:
             if machine.pair is not None and machine.usable_cpus > 1:
                 say(f"interruptions of busy cores {of}")
                 _interruptions(machine.pair, found)
+        say("encryption")
+        _encryption(found)
         say("page walks of large regions")
         _regions(machine, found)
     return found
@@ -158,6 +160,19 @@ def _regions(machine: Machine, found: Collected) -> None:
             found.region_ns[size] = memory.region_samples(buffer, size, lines=lines)
         finally:
             buffer.close()
+
+
+def _encryption(found: Collected) -> None:
+    """What TLS takes, where keys can be made for it."""
+    for key in ("ecdsa", "rsa"):
+        both = encryption.contexts(key)
+        if both is None:
+            return
+        found.add(f"tls_{key}_handshake_us", encryption.handshake_samples(*both))
+        if key == "ecdsa":
+            by_record, by_byte = encryption.record_samples(*both)
+            found.add("tls_record_ns", by_record)
+            found.add("tls_ns_per_byte", by_byte)
 
 
 def _survival_round(machine: Machine, found: Collected) -> None:

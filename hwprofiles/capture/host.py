@@ -5,6 +5,7 @@ import importlib.metadata
 import math
 import os
 import re
+import ssl
 import statistics
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Literal, cast
 import numpy as np
 
 from ..quantity import Curve, Quantity, Source
-from ..schema import Cache, Captured, Dram, HostProfile, Kernel, Network, Tlb, Topology
+from ..schema import Cache, Captured, Dram, HostProfile, Kernel, Network, Tlb, Tls, Topology
 from .collect import Collected, collect
 from .machine import CacheFacts, Machine, busy_cpu_seconds, inspect_machine
 from .memory import LINE_BYTES
@@ -124,6 +125,7 @@ def describe(
         walk_curve=_walk_curve(found),
         interruptions=_interruptions(machine, found),
         l3_fills_per_us=_fills(machine, found),
+        tls=_tls(found),
         captured=Captured(
             date=day,
             cpu_model=machine.cpu_model,
@@ -412,6 +414,22 @@ def _sleeping(
             f"tcp_recv_ns; {how}",
         ),
     }
+
+
+def _tls(found: Collected) -> Tls | None:
+    """Costs of encryption, unless no key could be made."""
+    if "tls_rsa_handshake_us" not in found.short:
+        return None
+    library = f"{ssl.OPENSSL_VERSION}, TLS 1.3 in memory"
+    leaves = {}
+    for name, unit, how in (
+        ("record_ns", "ns", "one record of 64 bytes less its bytes, mean of both ends"),
+        ("ns_per_byte", "ns/B", "from records of 64 and 16,000 bytes, mean of both ends"),
+        ("ecdsa_handshake_us", "us", "server's part of a full handshake, P-256 key"),
+        ("rsa_handshake_us", "us", "server's part of a full handshake, RSA-2048 key"),
+    ):
+        leaves[name] = measured(found.short[f"tls_{name}"], unit, f"{how}; {library}")
+    return Tls(**leaves)
 
 
 def _network() -> Network:

@@ -4,6 +4,8 @@ import dataclasses
 import itertools
 import math
 import os
+import shutil
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +20,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.capture import capture_host, collect, cores, host, memory, sockets
+from forecache.hwprofiles.capture import (
+    capture_host,
+    collect,
+    cores,
+    encryption,
+    host,
+    memory,
+    sockets,
+)
 from forecache.hwprofiles.capture.libc import CLOCK_MONOTONIC, compare_exchange
 from forecache.hwprofiles.capture.machine import CacheFacts, inspect_machine
 from forecache.hwprofiles.capture.summary import extra, measured, spread
@@ -282,6 +292,49 @@ def test_only_messages_that_met_a_sleeper_count() -> None:
     assert list(sockets.found_asleep(start, woken)) == [False, True, False, True, True]
 
 
+@pytest.fixture(scope="module")
+def keys() -> dict[str, tuple[ssl.SSLContext, ssl.SSLContext]]:
+    found = {key: encryption.contexts(key) for key in ("ecdsa", "rsa")}
+    if None in found.values():
+        pytest.skip("needs an openssl command")
+    return {key: both for key, both in found.items() if both is not None}
+
+
+def test_signing_with_rsa_takes_longer(
+    keys: dict[str, tuple[ssl.SSLContext, ssl.SSLContext]],
+) -> None:
+    ecdsa, rsa = (
+        min(encryption.handshake_samples(*keys[key], repetitions=8)) for key in ("ecdsa", "rsa")
+    )
+    assert 20.0 < ecdsa < rsa < 20_000.0
+
+
+def test_records_cost_something_and_so_do_their_bytes(
+    keys: dict[str, tuple[ssl.SSLContext, ssl.SSLContext]],
+) -> None:
+    by_record, by_byte = encryption.record_samples(*keys["ecdsa"], repetitions=4, records=40)
+    assert len(by_record) == len(by_byte) == 4
+    assert 30.0 < min(by_record) < 50_000.0
+    assert 0.02 < min(by_byte) < 20.0
+
+
+def test_a_message_of_two_records_does_not_come_at_once(
+    keys: dict[str, tuple[ssl.SSLContext, ssl.SSLContext]],
+) -> None:
+    link = encryption.Link(*keys["ecdsa"])
+    link.exchange(bytes(encryption.LARGE_BYTES))
+    with pytest.raises(ssl.SSLError):
+        link.exchange(bytes(2 * encryption.LARGE_BYTES))
+
+
+def test_without_a_way_to_make_keys_tls_is_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    found = collect.Collected()
+    collect._encryption(found)
+    assert found.short == {}
+    assert host._tls(found) is None
+
+
 @given(st.lists(st.floats(0.1, 1e7), min_size=1, max_size=30))
 def test_a_measured_leaf_holds_its_quartiles(samples: list[float]) -> None:
     leaf = measured(samples, "ns", "test")
@@ -342,6 +395,10 @@ def test_a_captured_profile_is_complete_and_loads_again(tmp_path: Path) -> None:
         assert durations_us == collect.INTERRUPTIONS_US
         assert list(rates) == sorted(rates, reverse=True)
         assert speed.interruptions == tuple(profile.interruptions.points)
+    assert (profile.tls is None) == (shutil.which("openssl") is None)
+    if profile.tls is not None:
+        assert profile.tls.record_ns.kind == "measured"
+        assert speed.tls_record_ns == profile.tls.record_ns.value
     assert speed.l3_fills_per_us > 0
     assert kinds["l3_fills_per_us"] == "measured"
     assert [size for size, _ in speed.walk_curve] == [2.0**22, 2.0**23]
