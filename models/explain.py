@@ -11,6 +11,7 @@ from .node.simulate import NodeResult
 from .predict import Prediction
 from .simulation import Inputs
 from .stages import segment_bytes
+from .stalls import code_shares
 
 _PS_PER_US = 1e6
 
@@ -29,8 +30,7 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
     times, engine = inputs.times(), inputs.engine
     scenario = inputs.scenario
     threaded = scenario.io_threads > 1
-    kinds = np.bincount(times.code_by_draw, minlength=len(times.parse_by_code_ps))
-    shares = kinds / kinds.sum()
+    shares = code_shares(times)
 
     def per_request(counter: str) -> float:
         return result.counters[counter] / result.completions

@@ -29,6 +29,7 @@ from .node.setup import DRAWS as NODE_DRAWS
 from .node.simulate import NodeResult
 from .scenario import Case, Scenario
 from .simulation import Inputs, Pilot, pilot_run, run, window
+from .stalls import code_shares
 from .tls import only_the_main_thread
 from .uncertainty import draw_engine, draw_generator, draw_host, draw_ranges, draw_tls
 
@@ -194,13 +195,13 @@ class Prediction:
         """Mean wait for memory of a command, beyond what a batched look-up spends."""
         result = self.nominal[0].result
         times = self.system.inputs(self.case.scenario).times()
-        kinds = np.bincount(times.code_by_draw, minlength=len(times.parse_by_code_ps))
-        asked = float(np.dot(kinds / kinds.sum(), times.keys_by_code))
+        shares = code_shares(times)
+        asked = float(np.dot(shares, times.keys_by_code))
         fetched = result.counters["prefetched_keys"] / max(1, result.completions) / asked
         fetched = min(1.0, fetched)
         waits = (1.0 - fetched) * times.stall_ps.mean(axis=1)
         waits = waits + fetched * times.prefetched_stall_by_code_ps
-        return float(np.dot(kinds / kinds.sum(), waits)) / 1000.0
+        return float(np.dot(shares, waits)) / 1000.0
 
     @property
     def memory_share(self) -> float:
@@ -329,6 +330,12 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
     if scenario.events_per_io_thread is not None and engine.policy != "asynchronous":
         warnings.append(f"{engine.id} has no events_per_io_thread: it has no effect")
     workload = scenario.workload
+    slow = workload.slow_command
+    if slow is not None and slow.every_s is not None and slow.every_s > 60.0:
+        warnings.append(
+            "slow commands come less than once a minute: a run sees few of them, and the tail is "
+            "as uncertain as that"
+        )
     rare = [kind for kind in command_kinds(scenario) if kind.share < 0.5 / NODE_DRAWS]
     if rare:
         warnings.append(

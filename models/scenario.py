@@ -222,6 +222,25 @@ class Hashes(_Record):
     value_bytes: int = Field(default=16, ge=0, le=64 * 1024)
 
 
+class SlowCommand(_Record):
+    """A command now and then that keeps the main thread busy, such as KEYS or a long script."""
+
+    duration_ms: float = Field(gt=0, le=60_000)
+    every_s: float | None = Field(default=None, gt=0, le=86_400)
+    share: float | None = Field(default=None, gt=0, le=0.5)
+
+    @model_validator(mode="after")
+    def _one(self) -> SlowCommand:
+        if (self.every_s is None) == (self.share is None):
+            raise ValueError("one of every_s and share")
+        if self.every_s is not None and self.duration_ms >= 900.0 * self.every_s:
+            raise ValueError(
+                f"a duration of less than nine tenths of every_s (found {self.duration_ms:g} ms "
+                f"every {self.every_s:g} s)"
+            )
+        return self
+
+
 class Workload(_Record):
     """What the clients ask for, and when.
 
@@ -243,6 +262,7 @@ class Workload(_Record):
     popularity: Popularity = "uniform"
     sorted_sets: SortedSets | None = None
     hashes: Hashes | None = None
+    slow_command: SlowCommand | None = None
     key_pattern: Literal["random", "sequential"] = "random"
     """`sequential`: keys are visited in the order in which they were written."""
     operations_before_get_phase: str | None = None

@@ -22,6 +22,7 @@ from .stages import (
     read_limit_bytes,
     segment_bytes,
 )
+from .stalls import Stall, with_stalls
 from .tls import connection_gap_ps
 
 _PS_PER_S = 10**12
@@ -60,6 +61,12 @@ _CONNECTIONS = 30
 _LONGER = 5
 """New connections a window holds at least, unless it had to be more than so many times longer."""
 
+_FEWEST_STALLS = 8
+_REQUESTS_PER_STALL = 2000
+_MOST_REQUESTS = 4_000_000
+"""A window is lengthened until it holds at least so many stalls, and one for so many requests it
+was to have, but not beyond so many requests."""
+
 _ROUND_TRIPS = 50
 """Round trips of every client a closed-loop window holds at least."""
 
@@ -78,8 +85,12 @@ class Inputs:
     clients_in_blocks: bool = False
 
     def times(self) -> NodeTimes:
-        """Durations of the node's steps."""
-        return node_times(
+        """Durations of the node's steps.
+
+        How many requests a stall every so often is one in follows from a pilot run without stalls,
+        where the scenario doesn't give the rate.
+        """
+        plain = node_times(
             self.scenario,
             self.engine,
             self.work,
@@ -87,6 +98,28 @@ class Inputs:
             self.generator,
             self.generator_speed,
         )
+        stalls = stalls_of(self)
+        if not stalls:
+            return plain
+        rate_rps = pilot_run(self, plain, seed=1).rate_rps
+        saturated = self.scenario.workload.arrival == "closed_loop"
+        return with_stalls(
+            plain,
+            [(s.share_at(rate_rps, saturated=saturated), s.duration_ms) for s in stalls],
+        )
+
+
+def stalls_of(inputs: Inputs) -> list[Stall]:
+    """What occupies the main thread for long now and then."""
+    slow = inputs.scenario.workload.slow_command
+    return [] if slow is None else [Stall(slow.duration_ms, slow.every_s, slow.share)]
+
+
+def stalls_ps(inputs: Inputs, *, rate_rps: float, requests: int) -> int:
+    """How long a run that measures so many requests takes to see enough stalls, if it has to."""
+    gaps_s = [stall.mean_gap_s(rate_rps) for stall in stalls_of(inputs)]
+    wanted_s = max(gaps_s, default=0.0) * max(_FEWEST_STALLS, requests / _REQUESTS_PER_STALL)
+    return round(min(wanted_s, _MOST_REQUESTS / rate_rps) * _PS_PER_S)
 
 
 def node_setup(
@@ -233,6 +266,7 @@ def window(
     workload = inputs.scenario.workload
     settle = settling_ps(inputs)
     pilot = pilot or pilot_run(inputs, times, seed=seed)
+    rare_ps = stalls_ps(inputs, rate_rps=pilot.rate_rps, requests=requests)
     if workload.arrival == "closed_loop":
         # Clients tend to move in step, so a window holds many of their round trips.
         requests = max(requests, _ROUND_TRIPS * workload.clients * workload.pipeline)
@@ -240,6 +274,7 @@ def window(
     if pilot.changing:
         # The engine starts and stops a thread in turn; both belong to what it does on average.
         measured_ps = max(measured_ps, _CYCLES * cycle_ps(inputs))
+    measured_ps = max(measured_ps, rare_ps)
     # A few new connections make a difference; rare ones are left to chance.
     connections_ps = _CONNECTIONS * connection_gap_ps(inputs.scenario)
     measured_ps = max(measured_ps, min(connections_ps, _LONGER * measured_ps))

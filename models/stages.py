@@ -554,6 +554,7 @@ def node_times(
         ),
         free_by_code_ps=_table([value.freeing_ns for value in values]),
         keys_by_code=np.array([kind.keys for kind in kinds], np.int64),
+        rare_below_by_code=np.zeros(len(kinds), np.int64),
         code_by_draw=code_table(kinds),
         jitter=jitter_table(),
         interruption_ps=interruption_table_ps(speed),

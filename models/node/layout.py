@@ -105,7 +105,10 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
 SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(_RINGS, _RINGS + 4 * RING_WORDS, RING_WORDS)
 
 # Of workloads.
-SEVERAL_KEYS = 192  # 1: some commands have more than one key
+(
+    SEVERAL_KEYS,  # 1: some commands have more than one key
+    RARE_BELOW,  # draws below this are rare commands
+) = range(192, 194)
 HEADER_WORDS = 208
 
 # Tables of a fixed size.
@@ -118,8 +121,8 @@ MOST_CODES = 256
     PARSE_PS, EXECUTE_PS, PREFETCHED_STALL_PS, REQUEST_BYTES, REPLY_BYTES,
     STALLS,  # offset of the inverse distribution function of its stalls
     WRITE_PS, FREE_PS,
-    KEYS,
-) = range(9)
+    KEYS, RARE,
+) = range(10)
 CODE_WORDS = 16
 THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
 
@@ -351,6 +354,7 @@ def _fill_tables(memory: np.ndarray, times: NodeTimes, stalls: int) -> None:
     rows[:, WRITE_PS] = times.write_by_code_ps
     rows[:, FREE_PS] = times.free_by_code_ps
     rows[:, KEYS] = times.keys_by_code
+    rows[:, RARE] = times.rare_below_by_code
     rows[:, STALLS] = stalls + QUANTILES * np.arange(codes)
     memory[stalls : stalls + codes * QUANTILES] = np.ravel(times.stall_ps)
     memory[JITTER : JITTER + QUANTILES] = times.jitter
@@ -419,6 +423,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     memory[FREES] = int(times.free_arguments_ps > 0 or np.any(times.free_by_code_ps > 0))
     memory[WRITE_WAITS] = int(np.any(times.write_by_code_ps > 0))
     memory[SEVERAL_KEYS] = int(np.any(times.keys_by_code > 1))
+    memory[RARE_BELOW] = times.rare_below_by_code.max()
     memory[ENTRY] = memory[SERIES]
     calendar = new_calendar(setup.io_threads + setup.generators + n_sources(setup))
     node = Node(memory, LatencyHistogram().counts, calendar, setup)

@@ -70,6 +70,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         write_by_code_ps=np.zeros(2, np.int64),
         free_by_code_ps=np.zeros(2, np.int64),
         keys_by_code=np.ones(2, np.int64),
+        rare_below_by_code=np.zeros(2, np.int64),
         code_by_draw=np.where(np.arange(DRAWS) < _GET_SHARE * DRAWS, GET, SET).astype(np.int64),
         jitter=jitter,
         # From 5 to 133 us, as of a virtual machine; the sample's setup has none of them.

@@ -123,6 +123,9 @@ class NodeTimes(NamedTuple):
     """Freeing what a command replaced, where that is a job of its own; 0: it is not."""
     keys_by_code: np.ndarray
     """Keys of a command, which batches count and look up; at least one."""
+    rare_below_by_code: np.ndarray
+    """Of commands too rare for `code_by_draw`: a request whose draw of 32 bits is below this, and
+    not below that of a code before, is such a command; 0: not a rare one."""
     code_by_draw: np.ndarray
     jitter: np.ndarray
     interruption_ps: np.ndarray

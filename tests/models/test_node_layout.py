@@ -17,6 +17,7 @@ BY_CODE = {
     "write_by_code_ps": at.WRITE_PS,
     "free_by_code_ps": at.FREE_PS,
     "keys_by_code": at.KEYS,
+    "rare_below_by_code": at.RARE,
 }
 TABLES = {*BY_CODE, "stall_ps", "prefetch_by_keys_ps", "code_by_draw", "jitter", "interruption_ps"}
 

@@ -50,6 +50,7 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
         "write_by_code_ps": np.array([draw(st.sampled_from([0, 250_000])), 0]),
         "free_by_code_ps": np.array([0, draw(st.sampled_from([0, 1, 200_000, 5_000_000]))]),
         "free_push_ps": at_most(30_000),
+        "rare_below_by_code": np.array([0, draw(st.sampled_from([0, 0, 2**30]))]),
         "keys_by_code": np.array([draw(st.sampled_from([1, 1, 2, 10, 40])), 1]),
         "free_arguments_ps": draw(st.sampled_from([0, 1, 80_000, 2_000_000])),
         "accept_ps": at_most(20_000_000),

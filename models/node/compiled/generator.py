@@ -18,7 +18,7 @@ from forecache.sim.streams import draw4, exponential_ps, to_unit
 
 from .. import layout as at
 from .connections import plan_first_connection
-from .inline import inlined
+from .inline import inlined, unlikely
 from .interruptions import plan_first_interruption, step_end
 from .sockets import (
     about,
@@ -53,8 +53,12 @@ def draw_mark(m, number, index):
 
     All come from one address of the random streams.
     """
-    first, second, _, _ = draw4(m[at.SEED], m[at.REPLICATION], number, REQUEST_DRAWS, index)
+    first, second, third, _ = draw4(m[at.SEED], m[at.REPLICATION], number, REQUEST_DRAWS, index)
     code = m[at.CODE_BY_DRAW + (int(first) >> _DRAW_SHIFT)]
+    if unlikely(int(third) < m[at.RARE_BELOW]):
+        code = at.CODE_ROWS
+        while int(third) >= m[code + at.RARE]:
+            code += at.CODE_WORDS
     return code | ((int(second) & 0xFFFFFF) << at.STALL_DRAW)
 
 

@@ -239,10 +239,13 @@ class ReferenceNode:
     def draw_command(self, client: Client, index: int, due_ps: int) -> Command:
         """What a client's request number `index` is, from one address of the random streams."""
         setup = self.setup
-        first, second, _, _ = draw4(
+        first, second, third, _ = draw4(
             setup.seed, setup.replication, client.number, REQUEST_DRAWS, index
         )
         code = int(self.times.code_by_draw[int(first) * DRAWS >> 32])
+        rare = int(third) < self.times.rare_below_by_code
+        if rare.any():
+            code = int(rare.argmax())
         low, middle, high, _ = int(second).to_bytes(4, "little")
         return Command(code, low, middle, high, due_ps, index)
 
