@@ -1,5 +1,6 @@
 """What TLS costs on this host: the library Python has, both ends in one thread, no network."""
 
+import itertools
 import shutil
 import ssl
 import statistics
@@ -18,6 +19,8 @@ _KEYS = {
     "rsa": ["-newkey", "rsa:2048"],
 }
 _MOST_FLIGHTS = 10
+_CONNECTIONS = 64
+"""Used in turn, as a server does: a connection's keys and buffers have left the nearest cache."""
 
 
 class Link:
@@ -104,7 +107,11 @@ def record_samples(
 
     What Python's calls and copies of the same size take is taken off.
     """
-    link, plain = Link(server, client), ssl.MemoryBIO()
+    links = itertools.cycle([Link(server, client) for _ in range(_CONNECTIONS)])
+    plain = ssl.MemoryBIO()
+
+    def exchanged(message: bytes) -> None:
+        next(links).exchange(message)
 
     def copied(message: bytes) -> None:
         plain.write(message)
@@ -113,7 +120,7 @@ def record_samples(
     by_record, by_byte = [], []
     for _ in range(repetitions):
         small, large = (
-            (_each_ns(link.exchange, bytes(size), records)
+            (_each_ns(exchanged, bytes(size), records)
              - 2 * _each_ns(copied, bytes(size), records)) / 2
             for size in (SMALL_BYTES, LARGE_BYTES)
         )  # fmt: skip
