@@ -195,6 +195,7 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
         max(result.io_thread_utilisation, default=0.0),
         result.load_generator_utilisation,
         result.network_utilisation,
+        result.interrupt_utilisation,
     )
     predicted = {}
     errors = {}
@@ -247,8 +248,11 @@ def _drawn_inputs(
         "prefetch_instructions_per_key",
     )
     work = replace(nominal.work, **{name: getattr(drawn.work, name) for name in kept})
-    memory = ("l3_ns", "dram_ns", "parallel_misses", "network_one_way_us")
-    speed = replace(nominal.speed, **{name: getattr(drawn.speed, name) for name in memory})
+    unfitted = (
+        *("l3_ns", "dram_ns", "parallel_misses"),
+        *("network_one_way_us", "network_packets_per_s", "softirq_ns"),
+    )
+    speed = replace(nominal.speed, **{name: getattr(drawn.speed, name) for name in unfitted})
     return replace(
         nominal, work=work, speed=speed, generator=drawn.generator, generator_speed=speed
     )
@@ -260,6 +264,7 @@ def _bottleneck(result: Any) -> str:
         "I/O threads": max(result.io_thread_utilisation, default=0.0),
         "load generator": result.load_generator_utilisation,
         "network": result.network_utilisation,
+        "interrupts": result.interrupt_utilisation,
     }
     return max(stations, key=stations.__getitem__)
 

@@ -300,6 +300,8 @@ def print_explanation(result: Mapping[str, Any]) -> None:
         ]
         if limits:
             out.print(f"network: {', '.join(limits)}")
+        if point.get("interrupt_utilisation"):
+            out.print(f"interrupt cores: {percentage(point['interrupt_utilisation'])}")
     if result.get("timeline"):
         out.print(_timeline_line(result["timeline"]), soft_wrap=True)
     out.print("`--json` also lists every number behind this, with its range and origin.")

@@ -22,7 +22,15 @@ from .generator import GeneratorProfile, load_generator
 from .journeys import journey_of
 from .next_measurement import next_measurement
 from .node.simulate import warm_up_compiler
-from .predict import STATIONS, Prediction, Progress, System, predict_cases, warnings_of
+from .predict import (
+    STATIONS,
+    Prediction,
+    Progress,
+    System,
+    predict_cases,
+    server_cores,
+    warnings_of,
+)
 from .recommend import choose, recommendation_of
 from .scenario import Case, Scenario, expand
 from .timeline import write_timeline
@@ -119,6 +127,7 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "load_generator_utilisation": prediction.utilisation["load generator"],
         "network_utilisation": prediction.utilisation["network"],
         "network_limits": prediction.network_limits,
+        "interrupt_utilisation": prediction.utilisation["interrupts"],
         "server_cpu_us_per_request": float(np.mean([r.server_cpu_us_per_request for r in results])),
         "active_threads": prediction.active_threads,
         "bottleneck": prediction.bottleneck,
@@ -279,7 +288,7 @@ def _shown(predictions: list[Prediction], points: list[dict[str, Any]]) -> int:
 
 def thread_candidates(case: Case, system: System) -> list[tuple[Case, System]]:
     """The thread counts worth comparing where nothing names them: all that fit the cores."""
-    cores = case.scenario.cores or system.host.speed().cores
+    cores = server_cores(case.scenario, system.host.speed())
     top = max(1, min(system.engine.max_io_threads, cores, 16))
     named = case.scenario.io_threads
     counts = sorted({n for n in range(1, top + 1) if n <= 4 or n % 2 == 0} | {named})

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.schema import HostProfile
+from forecache.hwprofiles.schema import HostProfile, HostSpeed
 from forecache.sim.statistics import student_t
 
 from .commands import check_commands, command_kinds
@@ -31,7 +31,7 @@ from .scenario import Case, Scenario
 from .simulation import Inputs, Pilot, pilot_run, run, window
 from .stalls import code_shares
 from .tls import only_the_main_thread
-from .uncertainty import draw_engine, draw_generator, draw_host, draw_ranges, draw_tls
+from .uncertainty import draw_engine, draw_generator, draw_host, draw_ranges, draw_softirq, draw_tls
 
 Progress = Callable[[str], None]
 
@@ -61,8 +61,9 @@ SERVER_CPU = "server_cpu_us"
 _PS_PER_MS = 1e9
 _PS_PER_S = 1e12
 _TLS_DRAWS = 443  # a stream of its own
+_IRQ_DRAWS = 445
 _COMMAND_DRAWS = 444
-STATIONS = ("main thread", "I/O threads", "load generator", "network")
+STATIONS = ("main thread", "I/O threads", "load generator", "network", "interrupts")
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,9 @@ class System:
                 # Draws of their own, so that everything else is drawn as without TLS.
                 tls = draw_tls(self.host, np.random.default_rng([seed, draw, _TLS_DRAWS]))
                 found, drawn = {**found, **tls}, {**drawn, **tls}
+            if scenario.interrupt_cores:
+                irq = draw_softirq(self.host, np.random.default_rng([seed, draw, _IRQ_DRAWS]))
+                found, drawn = {**found, **irq}, {**drawn, **irq}
             speed = self.host.speed(found if self.observed_here else drawn)
             drawn_work = draw_engine(self.engine, random, observed_here=self.observed_here)
             # The same for commands.
@@ -224,6 +228,7 @@ class Prediction:
             "I/O threads": np.mean([max(r.io_thread_utilisation, default=0.0) for r in results]),
             "load generator": np.mean([r.load_generator_utilisation for r in results]),
             "network": np.mean([r.network_utilisation for r in results]),
+            "interrupts": np.mean([r.interrupt_utilisation for r in results]),
         }
         return {name: float(value) for name, value in values.items()}
 
@@ -289,6 +294,12 @@ def _completions(runs: Sequence[Metrics]) -> float:
     return max(1.0, float(np.mean([metrics.result.completions for metrics in runs])))
 
 
+def server_cores(scenario: Scenario, speed: HostSpeed) -> int:
+    """Cores for the server's threads: what the host has beside interrupt cores, or fewer."""
+    left = max(1, speed.cores - scenario.interrupt_cores)
+    return min(scenario.cores or left, left)
+
+
 def warnings_of(scenario: Scenario, system: System) -> list[str]:
     """Why a prediction may be off: what the model doesn't cover."""
     warnings = []
@@ -297,9 +308,14 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
         warnings.append(
             f"the work of {engine.id} was not observed: that of {engine.reuse.origin} is reused"
         )
-    cores = min(scenario.cores or speed.cores, speed.cores)
+    cores = server_cores(scenario, speed)
+    if scenario.irq_cores and scenario.same_host:
+        warnings.append("server and load generator share a host: irq_cores have nothing to do")
     if scenario.cores is not None and scenario.cores > cores:
-        warnings.append(f"the scenario has {scenario.cores} cores, the host {cores}: {cores} count")
+        beside = " beside interrupt cores" if scenario.interrupt_cores else ""
+        warnings.append(
+            f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} count"
+        )
     server = min(scenario.io_threads, engine.max_io_threads)
     if server > cores:
         warnings.append(

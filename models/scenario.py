@@ -375,13 +375,19 @@ class Scenario(_Record):
     io_threads: int = Field(default=1, ge=1, le=256)
     cores: int | None = Field(default=None, ge=1)
     persistence: Literal["none"] = "none"
-    irq_cores: int = Field(default=0, ge=0)
+    irq_cores: int = Field(default=0, ge=0, le=1024)
+    """Cores of the host, beside those of the server, that only take packets from the network."""
     main_thread_pinned: bool = True
     prefetch_batch: int | None = Field(default=None, ge=0, le=128)
     events_per_io_thread: int | None = Field(default=None, ge=0, le=1000)
     workload: Workload = Workload()
     load_generator: LoadGenerator = LoadGenerator()
     slo: Slo | None = None
+
+    @property
+    def interrupt_cores(self) -> int:
+        """Cores of the server that take packets from its network, if there is one between."""
+        return 0 if self.same_host else self.irq_cores
 
     @property
     def generator_threads(self) -> int:

@@ -169,6 +169,7 @@ def node_setup(
         offload_handshakes=int(engine.tls == "io_threads_and_handshakes"),
         segment_size_bytes=round(inputs.speed.network_mtu_bytes) - IP_TCP_HEADER_BYTES,
         header_bytes=IP_TCP_HEADER_BYTES + ETHERNET_HEADER_BYTES,
+        interrupt_cores=scenario.interrupt_cores,
         first_owner=0,
         owners=1,
         io_threads_do_reads=0,

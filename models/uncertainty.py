@@ -62,6 +62,14 @@ def draw_tls(host: HostProfile, random: np.random.Generator) -> dict[str, float]
     return draw_ranges(ranges, random)
 
 
+def draw_softirq(host: HostProfile, random: np.random.Generator) -> dict[str, float]:
+    """One draw of what an interrupt takes per packet, keyed by `HostSpeed` field."""
+    leaf = host.softirq
+    if leaf.low is None or leaf.high is None:
+        return {}
+    return draw_ranges({"softirq_ns": (leaf.low, leaf.best, leaf.high)}, random)
+
+
 def draw_engine(
     engine: EngineProfile, random: np.random.Generator, *, observed_here: bool = False
 ) -> dict[str, float]:

@@ -23,6 +23,7 @@ _LIMITS = {
     "i/o threads": "the I/O threads limit",
     "load generator": "the load generator limits, not the server",
     "network": "the network limits",
+    "interrupts": "the interrupt cores limit",
     "none": "nothing is saturated",
 }
 

@@ -27,10 +27,10 @@ from forecache.sim.stamped_rings import (
 from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
 
 # Where each group begins: the one before it and so many names.
-_SETUP = 38
-_OFFSETS = _SETUP + 39
-_COUNTERS = _OFFSETS + 16
-_STATE = _COUNTERS + 28
+_SETUP = 39
+_OFFSETS = _SETUP + 40
+_COUNTERS = _OFFSETS + 17
+_STATE = _COUNTERS + 29
 _RINGS = _STATE + 30
 
 # fmt: off
@@ -44,6 +44,7 @@ _RINGS = _STATE + 30
     OWN_TURN_PS, NOTIFY_PS, NOTICE_PS,
     PACKET_PS, FLOW_PS_PER_KIB,
     FREE_ARGUMENTS_PS,
+    SOFTIRQ_PS,
 ) = range(_SETUP)
 
 (
@@ -56,7 +57,7 @@ _RINGS = _STATE + 30
     IO_THREADS_DO_READS,
     CLIENTS_IN_BLOCKS, GENERATOR_START_PS,
     HAND_OVER_GROUP,
-    SEGMENT_SIZE_BYTES, HEADER_BYTES,
+    SEGMENT_SIZE_BYTES, HEADER_BYTES, INTERRUPT_CORES,
 ) = range(_SETUP, _OFFSETS)
 
 # Offsets of what has no fixed size, and sizes.
@@ -66,6 +67,7 @@ _RINGS = _STATE + 30
     FREES,  # 1: commands leave something that I/O threads free
     WRITE_WAITS,  # 1: writers wait for some values
     FLOWS_IN_FREE_PS, FLOWS_OUT_FREE_PS,  # a word per client
+    INTERRUPTS_FREE_PS,  # a word per interrupt core
 ) = range(_OFFSETS, _COUNTERS)
 
 # Counters of the measured window. All but the two around them start again when it begins.
@@ -76,8 +78,8 @@ _RINGS = _STATE + 30
     INLINE_FREES, HANDSHAKES, INLINE_HANDSHAKES,
     JOIN_WAIT_PS,  # fork-join: the main thread has done its share and waits for the others
     NOTIFICATIONS,  # writes to eventfds
-    PACKETS_IN, PACKETS_OUT,
     INLINE_ARGUMENTS,  # commands whose arguments the main thread freed
+    PACKETS_IN, PACKETS_OUT, INTERRUPT_PS,
     ACTIVE_THREAD_PS,
 ) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
@@ -389,6 +391,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         BATCH: setup.clients,
         FLOWS_IN_FREE_PS: setup.clients,
         FLOWS_OUT_FREE_PS: setup.clients,
+        INTERRUPTS_FREE_PS: setup.interrupt_cores,
         SOURCE_INDEX: n_sources(setup),
         SERIES: 2 * (entries + 1),  # one more for what completes after the end
         LOG: 3 * log_completions,

@@ -59,6 +59,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         packet_ps=0,
         flow_ps_per_kib=0,
         free_arguments_ps=0,
+        softirq_ps=900_000,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.
@@ -121,6 +122,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         hand_over_group=16,
         segment_size_bytes=8_949,
         header_bytes=0,
+        interrupt_cores=0,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

@@ -106,6 +106,8 @@ class NodeTimes(NamedTuple):
     free_arguments_ps: int
     """Freeing a command's arguments, where that is a job of its own for the thread that read them;
     0: it is part of parsing."""
+    softirq_ps: int
+    """Interrupt cores: one packet from the network interface to its socket."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
@@ -206,6 +208,9 @@ class NodeSetup(NamedTuple):
     """What a packet carries of a message (TCP's maximum segment size)."""
     header_bytes: int
     """What it takes on the wire besides."""
+    interrupt_cores: int
+    """Cores of the server that do nothing but take packets from its network interface; 0: the
+    threads' steps contain it."""
 
     def generator_of(self, client: int) -> int:
         """Which thread of the load generator a client belongs to."""

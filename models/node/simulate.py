@@ -45,6 +45,7 @@ COUNTERS = {
         *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
         *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "NOTIFICATIONS", "ACTIVE_THREAD_PS"),
         *("PACKETS_OUT", "PACKETS_IN", "INLINE_ARGUMENTS"),
+        *("INTERRUPT_PS",),
     )
 }
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
@@ -95,6 +96,8 @@ class NodeResult:
     network_limits : dict of str to float
         How far each limit of the network is used: `bandwidth` and `one connection` in the more
         loaded direction, `packets` of both.
+    interrupt_utilisation : float
+        Mean over the server's interrupt cores; 0 without them.
     """
 
     policy: str
@@ -114,6 +117,7 @@ class NodeResult:
     final_active_threads: int
     events: int
     network_limits: dict[str, float] = field(default_factory=dict)
+    interrupt_utilisation: float = 0.0
 
 
 def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult:
@@ -184,6 +188,7 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
         final_active_threads=int(node.memory[at.ACTIVE_THREADS]),
         events=events,
         network_limits=limits,
+        interrupt_utilisation=counters["interrupt_ps"] / window_ps / max(1, setup.interrupt_cores),
     )
 
 

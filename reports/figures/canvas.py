@@ -91,7 +91,7 @@ def resource_colour(name: object) -> str:
         return GENERATOR
     if "i/o" in text or "io thread" in text or text == "io":
         return IO
-    if "net" in text or "kernel" in text:
+    if "net" in text or "kernel" in text or "interrupt" in text:
         return NETWORK
     if "main" in text:
         return MAIN

@@ -77,7 +77,14 @@ def test_nothing_overlaps() -> None:
 
 def test_rings_and_rows_lie_apart() -> None:
     setup = sample_setup(
-        io_threads=3, clients=10, generators=3, pipeline=4, end_ps=10**10, first_owner=1, owners=2
+        io_threads=3,
+        clients=10,
+        generators=3,
+        pipeline=4,
+        end_ps=10**10,
+        first_owner=1,
+        owners=2,
+        interrupt_cores=2,
     )
     node = at.new_node(sample_times(), setup)
     memory = node.memory
@@ -88,6 +95,7 @@ def test_rings_and_rows_lie_apart() -> None:
         (at.PREFETCH, 33),
         *((offset, 10) for offset in (at.PENDING_WRITES, at.BATCH)),
         *((offset, 10) for offset in (at.FLOWS_IN_FREE_PS, at.FLOWS_OUT_FREE_PS)),
+        (at.INTERRUPTS_FREE_PS, 2),
         *((at.thread_at(number) + at.WATCHED_SOCKETS, 5) for number in (1, 2)),
         (at.SERIES, 2 * (10 + 1)),
     ):

@@ -87,3 +87,31 @@ def test_nothing_of_this_limits_on_one_host() -> None:
     result = simulate(times, same_host=1)
     assert result.network_utilisation == 0.0
     assert result.throughput_rps > 50_000
+
+
+# --- interrupt cores ------------------------------------------------------------------------------
+
+SHORT = {"reply_bytes_by_code": np.array([5, 5])}
+
+
+@pytest.mark.parametrize("cores", [1, 2, 4])
+def test_interrupt_cores_limit_what_they_cannot_take(cores: int) -> None:
+    times = {**SHORT, "softirq_ps": 50_000_000}
+    result = simulate(times, interrupt_cores=cores)
+    assert result.throughput_rps == pytest.approx(cores * 1e12 / 50e6, rel=0.02)
+    assert result.interrupt_utilisation == pytest.approx(1.0, abs=0.02)
+
+
+def test_each_packet_of_a_request_is_taken() -> None:
+    large = {**SHORT, "request_bytes_by_code": np.array([14_000, 580]), "softirq_ps": 50_000_000}
+    result = simulate(large, interrupt_cores=1, segment_size_bytes=1_448)
+    assert result.throughput_rps == pytest.approx(1e12 / (10 * 50e6), rel=0.02)
+
+
+def test_a_lone_request_takes_longer_by_its_interrupt() -> None:
+    alone = {"clients": 1, "generators": 1}
+    times = {**SHORT, "softirq_ps": 700_000}
+    free, interrupted = simulate(times, **alone), simulate(times, interrupt_cores=4, **alone)
+    assert interrupted.latency.mean - free.latency.mean == pytest.approx(700_000, rel=1e-6)
+    share = interrupted.throughput_rps * 700e-9 / 4
+    assert interrupted.interrupt_utilisation == pytest.approx(share, rel=0.01)

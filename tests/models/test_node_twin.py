@@ -61,6 +61,7 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
         "publish_ps": at_most(100_000),
         "packet_ps": draw(st.sampled_from([0, 0, 1, 100_000])),
         "flow_ps_per_kib": draw(st.sampled_from([0, 0, 160_000, 2_000_000])),
+        "softirq_ps": at_most(2_000_000),
     }
     if draw(st.booleans()):
         changes["stall_ps"] = np.zeros((2, QUANTILES), np.int64)
@@ -114,6 +115,7 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         hand_over_group=draw(st.sampled_from([1, 2, 16])),
         segment_size_bytes=draw(st.sampled_from([500, 1_448, 8_949])),
         header_bytes=draw(st.sampled_from([0, 66])),
+        interrupt_cores=draw(st.sampled_from([0, 0, 1, 3])),
     )
 
 
@@ -181,7 +183,7 @@ def test_both_executions_agree(policy: str) -> None:
     agree()
     # Scenarios in which nothing happens would agree as well.
     assert len(completions) >= 70
-    assert np.median(completions) > 40
+    assert np.median(completions) > 20
     assert max(completions) < LOG
 
 

@@ -3,7 +3,8 @@
 Three limits hold at once, and a message arrives when the last of them lets it: the bandwidth of its
 direction, the packets of both directions together, and what one connection may carry. Bytes and
 packets queue behind those of all connections; while one connection waits for its own limit, others
-overtake it.
+overtake it. At a server with interrupt cores, one of them takes a request's packets to its socket:
+each connection has its core.
 """
 
 from .. import layout as at
@@ -39,12 +40,27 @@ def passes(m, free, flows, client, packets, size_bytes, now):
 
 
 @inlined
+def interrupted(m, client, packets, arrived):
+    """When the interrupt core of a client's connection has put its packets into the socket."""
+    number = (client - m[at.CLIENT_ROWS]) >> at.CLIENT_SHIFT
+    core = m[at.INTERRUPTS_FREE_PS] + number % m[at.INTERRUPT_CORES]
+    taking = packets * m[at.SOFTIRQ_PS]
+    m[at.INTERRUPT_PS] += taking
+    done = max(arrived, m[core]) + taking
+    m[core] = done
+    return done
+
+
+@inlined
 def request_arrives(m, client, size_bytes, now):
     """When what a client sends now is in its socket at the server."""
     packets = packets_of(m, size_bytes)
     m[at.PACKETS_IN] += packets
     last = passes(m, at.NIC_IN_FREE_PS, at.FLOWS_IN_FREE_PS, client, packets, size_bytes, now)
-    return last + m[at.ONE_WAY_PS]
+    arrived = last + m[at.ONE_WAY_PS]
+    if m[at.INTERRUPT_CORES] > 0:
+        return interrupted(m, client, packets, arrived)
+    return arrived
 
 
 @inlined

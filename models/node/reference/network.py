@@ -3,7 +3,8 @@
 Three limits hold at once, and a message arrives when the last of them lets it: the bandwidth of its
 direction, the packets of both directions together, and what one connection may carry. Bytes and
 packets queue behind those of all connections; while one connection waits for its own limit, others
-overtake it.
+overtake it. At a server with interrupt cores, one of them takes a request's packets to its socket:
+each connection has its core.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Network:
         self.setup = setup
         self.requests, self.replies = Direction(setup.clients), Direction(setup.clients)
         self.packets_free_ps = 0
+        self.core_free_ps = [0] * setup.interrupt_cores
+        """When each interrupt core has done what it has."""
 
     def packets(self, size_bytes: int) -> int:
         """Packets of a message."""
@@ -37,7 +40,19 @@ class Network:
 
     def request_arrives(self, client: int, size_bytes: int, now: int) -> int:
         """When what a client sends now is in its socket at the server."""
-        return self._passes(self.requests, client, size_bytes, now) + self.times.one_way_ps
+        arrived_ps = self._passes(self.requests, client, size_bytes, now) + self.times.one_way_ps
+        if self.setup.interrupt_cores == 0:
+            return arrived_ps
+        core = client % self.setup.interrupt_cores
+        done_ps = max(arrived_ps, self.core_free_ps[core]) + self.interrupt_ps(size_bytes)
+        self.core_free_ps[core] = done_ps
+        return done_ps
+
+    def interrupt_ps(self, size_bytes: int) -> int:
+        """How long an interrupt core takes for a request; 0: there is none."""
+        if self.setup.interrupt_cores == 0:
+            return 0
+        return self.packets(size_bytes) * self.times.softirq_ps
 
     def reply_arrives(self, client: int, size_bytes: int, now: int) -> int:
         """When what the server sends now is in its socket at the client."""

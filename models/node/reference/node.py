@@ -268,6 +268,7 @@ class ReferenceNode:
         if not self.setup.same_host:
             stamp = self.network.request_arrives(client.number, size_bytes, self.now)
             self.count("packets_in", self.network.packets(size_bytes))
+            self.count("interrupt_ps", self.network.interrupt_ps(size_bytes))
         self.count("wire_bytes_in", size_bytes)
         owner = owner_of(self.setup, client.number)
         insort(self.request_wires[owner], (stamp, client, commands), key=itemgetter(0))

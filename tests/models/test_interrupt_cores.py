@@ -1,0 +1,100 @@
+"""`irq_cores` of a scenario: work that leaves the server's threads, and cores that leave them."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.schema import ASSUMED_SOFTIRQ_NS
+from forecache.models.answers import thread_candidates
+from forecache.models.engine import load_engine
+from forecache.models.generator import load_generator
+from forecache.models.predict import System, predict_cases, warnings_of
+from forecache.models.scenario import Case, Scenario, expand
+from forecache.models.simulation import node_setup
+
+SYSTEM = System(
+    load_host("graviton3-c7g.4xlarge"),
+    load_engine("valkey", "8.0"),
+    load_generator("memtier-benchmark"),
+)
+
+
+def scenario(**top: Any) -> Scenario:
+    data = {"host": "graviton3-c7g.4xlarge", "engine": "valkey", "io_threads": 8, **top}
+    [case] = expand({**data, "workload": {"clients": 400}}, file="test")
+    return case.scenario
+
+
+def test_a_send_leaves_its_interrupt_to_the_cores_set_apart() -> None:
+    shared = SYSTEM.inputs(scenario()).times()
+    apart = SYSTEM.inputs(scenario(irq_cores=2)).times()
+    assert apart.softirq_ps == round(1000 * ASSUMED_SOFTIRQ_NS.best)
+    assert shared.send_ps - apart.send_ps == pytest.approx(apart.softirq_ps, abs=2)
+    assert shared.generator_send_ps == apart.generator_send_ps
+    assert shared.recv_ps == apart.recv_ps
+
+
+def test_a_cheap_send_keeps_its_own_part() -> None:
+    inputs = SYSTEM.inputs(scenario(irq_cores=2))
+    cheap = replace(inputs.speed, tcp_send_ns=1000.0)
+    times = replace(inputs, speed=cheap).times()
+    assert times.send_ps == pytest.approx(400_000 * inputs.work.kernel_scale, rel=1e-3)
+
+
+def test_on_one_host_there_is_nothing_to_interrupt() -> None:
+    local = scenario(irq_cores=2, load_generator={"same_host": True})
+    assert local.interrupt_cores == 0
+    inputs = SYSTEM.inputs(local)
+    assert node_setup(inputs, warmup_ps=0, end_ps=1, seed=1, replication=0).interrupt_cores == 0
+    assert inputs.times().send_ps == SYSTEM.inputs(scenario()).times().send_ps
+    assert any("irq_cores" in warning for warning in warnings_of(local, SYSTEM))
+
+
+def test_cores_set_apart_run_no_threads() -> None:
+    def outside(threads: int, **top: Any) -> bool:
+        warnings = warnings_of(scenario(io_threads=threads, **top), SYSTEM)
+        return any(f"{threads} server threads" in warning for warning in warnings)
+
+    assert not outside(14)
+    assert not outside(14, irq_cores=2)
+    assert outside(15, irq_cores=2)
+    assert not outside(8, irq_cores=4, cores=8)
+    counts = [
+        case.scenario.io_threads
+        for case, _ in thread_candidates(Case(given={}, scenario=scenario(irq_cores=6)), SYSTEM)
+    ]
+    assert max(counts) == 10
+
+
+def test_what_an_interrupt_takes_is_uncertain_only_where_it_counts() -> None:
+    [plain, apart] = [scenario(), scenario(irq_cores=2)]
+    drawn = [SYSTEM.inputs(apart, draw=draw).speed for draw in range(40)]
+    others = [SYSTEM.inputs(plain, draw=draw).speed for draw in range(40)]
+    assert {speed.softirq_ns for speed in others} == {ASSUMED_SOFTIRQ_NS.best}
+    assert [speed.tcp_send_ns for speed in drawn] == [speed.tcp_send_ns for speed in others]
+    low, high = ASSUMED_SOFTIRQ_NS.low, ASSUMED_SOFTIRQ_NS.high
+    assert low is not None
+    assert high is not None
+    inside = np.mean([low <= speed.softirq_ns <= high for speed in drawn])
+    assert 0.8 < inside <= 1.0
+
+
+def test_one_interrupt_core_limits_a_fast_server() -> None:
+    case = Case(given={}, scenario=scenario(irq_cores=1, load_generator={"threads": 32}))
+    system = System(
+        SYSTEM.host.model_copy(
+            update={
+                "kernel": SYSTEM.host.kernel.model_copy(
+                    update={"softirq_ns": ASSUMED_SOFTIRQ_NS.model_copy(update={"value": 1500.0})}
+                )
+            }
+        ),
+        SYSTEM.engine,
+        SYSTEM.generator,
+    )
+    [prediction] = predict_cases([(case, system)], draws=0, replications=1, requests=20_000)
+    assert prediction.bottleneck == "interrupts"
+    assert prediction.mean("throughput_rps") == pytest.approx(1e9 / 1500, rel=0.02)
