@@ -66,6 +66,7 @@ accuracy: $(VENV)/.ready
 	$(BIN)/python -m forecache.calibration.accuracy live $(ACCURACY_ENGINES:%=--engine %)
 	$(MAKE) calibration
 	$(BIN)/python -m forecache.calibration.accuracy published
+	$(BIN)/python -m forecache.calibration.claims
 	$(MAKE) accuracy-page
 
 # All shipped fits again, from the committed observations; nothing is measured.

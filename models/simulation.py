@@ -203,6 +203,13 @@ def settling_ps(inputs: Inputs) -> int:
     return periods * _SAMPLES_PER_DECISION // CONTROL_SPEEDUP
 
 
+def starting_ps(inputs: Inputs) -> int:
+    """How long the load generator takes to start its threads."""
+    if inputs.scenario.workload.arrival == "open_loop":
+        return 0
+    return round(inputs.scenario.generator_threads * inputs.generator.thread_start_us * _PS_PER_US)
+
+
 def cycle_ps(inputs: Inputs) -> int:
     """How long Valkey 9.1 takes to stop its only I/O thread for lack of work and start it again."""
     if inputs.engine.policy != "shared_queues" or inputs.scenario.io_threads == 1:
@@ -241,7 +248,8 @@ def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
     if rate is not None:
         return Pilot(rate, changing=False)
     end_ps = min(
-        longest_ps(inputs), 2 * max(settling_ps(inputs), cycle_ps(inputs)) + 20 * _PS_PER_MS
+        longest_ps(inputs),
+        2 * max(settling_ps(inputs), starting_ps(inputs), cycle_ps(inputs)) + 20 * _PS_PER_MS,
     )
     while True:
         setup = node_setup(inputs, warmup_ps=end_ps // 2, end_ps=end_ps, seed=seed, replication=0)
@@ -265,7 +273,7 @@ def window(
     MSER-5. Where requests are rare the window ends before it has as many.
     """
     workload = inputs.scenario.workload
-    settle = settling_ps(inputs)
+    settle = settling_ps(inputs) + starting_ps(inputs)
     pilot = pilot or pilot_run(inputs, times, seed=seed)
     rare_ps = stalls_ps(inputs, rate_rps=pilot.rate_rps, requests=requests)
     if workload.arrival == "closed_loop":
