@@ -265,7 +265,9 @@ def reused_leaves(of: dict[str, Quantity], *, engine: str) -> dict[str, Quantity
 SOURCE = "command-counts"
 
 COUNTED = {
+    "redis-6.2": "redis-7.0.15",
     "redis-7.0": "redis-7.0.15",
+    "valkey-7.2": "redis-7.0.15",
     "valkey-8.0": "valkey-8.0.1",
     "valkey-8.1": "valkey-8.0.1",
     "valkey-9.0": "valkey-9.1.2",

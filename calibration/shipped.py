@@ -33,10 +33,19 @@ BUNDLES = Path("calibration/bundles")
 ENGINES = Path("models/engines")
 ACCURACY = Path("docs/accuracy")
 
-REUSED = {"valkey-8.1": "valkey-8.0", "valkey-9.0": "valkey-8.0"}
+REUSED = {
+    "redis-6.2": "redis-7.0",
+    "valkey-7.2": "redis-7.0",
+    "valkey-8.1": "valkey-8.0",
+    "valkey-9.0": "valkey-8.0",
+}
 """Profiles of versions that were not observed, and whose work they take."""
 
 REUSE_REASONS = {
+    "redis-6.2": "6.2 has the event loop, parser, dict and strings of 7.0, which changed scripts, "
+    "append-only files and access control; it was not at hand to observe",
+    "valkey-7.2": "Valkey 7.2 is Redis 7.2.4 under another name, which has the event loop, parser, "
+    "I/O threads, dict and strings of 7.0; no build of it was at hand to observe",
     "valkey-8.1": "8.1 has the event loop, parser and command table of 8.0; it changed the hash "
     "table, which the memory layout of its own accounts for, and it was not at hand to observe",
     "valkey-9.0": "9.0 has the transport of 8.0 and the hash table of 8.1; at pipeline 1 it is as "
@@ -123,7 +132,10 @@ def reused(rules: EngineProfile, observed: EngineProfile) -> EngineProfile:
     record = Reuse.model_validate(
         {"from": observed.id, "to": rules.version, "reason": REUSE_REASONS[rules.id]}
     )
-    return rules.model_copy(update={"work": work, "observed": observed.observed, "reuse": record})
+    origin = observed.observed
+    if origin is not None and observed.engine != rules.engine:
+        origin = origin.model_copy(update={"engine": observed.engine})
+    return rules.model_copy(update={"work": work, "observed": origin, "reuse": record})
 
 
 def text_of(profile: EngineProfile) -> str:

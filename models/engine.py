@@ -143,6 +143,8 @@ class _Record(BaseModel):
 class Observed(_Record):
     """Where the work of a profile was observed, and on which version of the engine."""
 
+    engine: str | None = None
+    """The engine, where it is another one than the profile's."""
     version: str
     build: str
     host: str
@@ -154,9 +156,10 @@ class Observed(_Record):
 
 
 class Reuse(_Record):
-    """A written decision to use work observed on another version.
+    """A written decision to use work observed on another version, or on a relative.
 
-    In a file: `reuse: {from: valkey-8.0, to: "8.1", reason: ...}`, in the profile of 8.1.
+    In a file: `reuse: {from: valkey-8.0, to: "8.1", reason: ...}`, in the profile of 8.1;
+    `{from: redis-7.0, to: "7.2", reason: ...}` in that of Valkey 7.2.
     """
 
     origin: str = Field(alias="from")
@@ -352,21 +355,25 @@ def _shipped_profile(name: str, files: Mapping[str, Path]) -> EngineProfile:
 
 
 def _usable(profile: EngineProfile, version: str | None, *, file: str) -> EngineProfile:
-    """The profile, unless its work was observed on another version than asked for without a word.
+    """The profile, unless its work was observed on another version or engine without a word.
 
     Patch releases share their work.
     """
     observed, reuse = profile.observed, profile.reuse
     asked = _minor(profile.version if version is None else version)
-    if observed is None or _minor(observed.version) == asked:
+    if observed is None:
         return profile
-    origin = f"{profile.engine}-{_minor(observed.version)}"
+    engine = observed.engine or profile.engine
+    if (engine, _minor(observed.version)) == (profile.engine, asked):
+        return profile
+    origin = f"{engine}-{_minor(observed.version)}"
+    wanted = asked if engine == profile.engine else f"{profile.engine} {asked}"
     if reuse is not None and reuse.origin == origin and _minor(reuse.to) == asked:
         return profile
     found = "no reuse record" if reuse is None else f"one from {reuse.origin} to {reuse.to}"
     raise InputError(
-        f"{file}: found work observed on {profile.engine} {observed.version}, asked for as "
-        f"{asked}, and {found}; valid is an observation of {asked} or "
+        f"{file}: found work observed on {engine} {observed.version}, asked for as "
+        f"{wanted}, and {found}; valid is an observation of {wanted} or "
         f"`reuse: {{from: {origin}, to: {asked!r}, reason: ...}}`."
     )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .forking import do_reads
+from .node.setup import NodeTimes
 from .node.simulate import NodeResult
 from .predict import Prediction
 from .simulation import Inputs
@@ -14,6 +16,7 @@ from .stages import segment_bytes
 from .stalls import code_shares
 
 _PS_PER_US = 1e6
+_PS_PER_S = 1e12
 
 
 def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[dict[str, Any]]:
@@ -60,26 +63,39 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
         )
     # A call that finds nothing looks again before it sleeps, and when it has been woken.
     loops, blocks = per_request("loops"), per_request("blocks")
-    if threaded:
+    forked = threaded and engine.policy == "fork_join"
+    if forked:
+        dozes, polls = max(0.0, per_request("polls") - loops), max(0.0, loops - blocks)
+    elif threaded:
         dozes, polls = blocks, max(0.0, per_request("polls") - 2.0 * blocks)
     else:
         dozes, polls = max(0.0, per_request("polls") - loops - blocks), loops
     polling = polls * times.poll_ps + reads * times.poll_event_ps
     copied_kib = mean(times.request_bytes_by_code) / 1024, mean(times.reply_bytes_by_code) / 1024
     looking = _prefetching_ps(result, times.prefetch_by_keys_ps)
+    inline_writes = per_request("inline_writes") / max(writes, 1e-9)
+
+    def by(thread: str, inline: float, stage: str, time_ps: float) -> list[tuple[str, str, float]]:
+        """A step's row; two where the main thread has a share of it as fork-join has it."""
+        if not forked:
+            return [(stage, thread, time_ps)]
+        return [(stage, "main", inline * time_ps), (stage, "I/O", (1.0 - inline) * time_ps)]
+
+    reading_ps = reads * (times.read_event_ps + times.recv_ps)
+    reading_ps += copied_kib[0] * times.copy_ps_per_kib
+    inline = inline_reads / max(reads, 1e-9)
+    # Of a pipeline, fork-join threads parse the first command.
+    parsed_inline = 1.0 - (1.0 - inline) * min(1.0, reads)
     rows = [
-        (
-            "read",
-            reader,
-            reads * (times.read_event_ps + times.recv_ps) + copied_kib[0] * times.copy_ps_per_kib,
-        ),
-        ("parse", parser, mean(times.parse_by_code_ps)),
+        *by(reader, inline, "read", reading_ps),
+        *by(parser, parsed_inline, "parse", mean(times.parse_by_code_ps)),
         ("look up ahead", "main", looking),
         ("execute", "main", mean(times.execute_by_code_ps)),
         ("wait for memory", "main", prediction.memory_wait_ns * 1000.0),
-        (
-            "write",
+        *by(
             writer,
+            inline_writes,
+            "write",
             writes * (calls * times.write_event_ps + segments * times.send_ps)
             + copied_kib[1] * times.copy_ps_per_kib,
         ),
@@ -91,7 +107,10 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
         ("accept", "main", handshakes * times.accept_ps + by_main * times.handshake_ps),
         ("handshake", "I/O", (handshakes - by_main) * times.handshake_ps),
     ]
-    if threaded:
+    if forked:
+        rows += _forked_rows(result, times, do_reads=do_reads(scenario, engine))
+        rows.append(("event loop", "main", loops * times.loop_ps + polling))
+    elif threaded:
         jobs = offloaded_reads + offloaded_writes
         handed = jobs * times.push_ps
         if engine.policy != "multiplexed":
@@ -119,6 +138,28 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
         {"stage": stage, "thread": thread, "us_per_request": time_ps / _PS_PER_US}
         for stage, thread, time_ps in rows
         if time_ps > 0
+    ]
+
+
+def _forked_rows(
+    result: NodeResult, times: NodeTimes, *, do_reads: bool
+) -> list[tuple[str, str, float]]:
+    """What sharing clients out costs, and how long the main thread waits for the slowest."""
+    counters, completions = result.counters, result.completions
+    offloaded = counters["writes"] - counters["inline_writes"]
+    offloaded += counters["reads"] - counters["inline_reads"]
+    # The main thread has a share of its own: of n threads, the n-th part.
+    threads = 1 + len(result.io_thread_utilisation)
+    shared = offloaded * threads / (threads - 1)
+    active_ps = counters["active_thread_ps"] / (threads - 1)
+    turns = counters["loops"] - counters["blocks"]
+    forks = turns * active_ps / (result.window_s * _PS_PER_S) * (1 + do_reads)
+    handed = shared * times.push_ps + forks * (threads - 1) * times.publish_ps
+    started = counters["activations"] * (threads - 1) * times.activate_ps
+    return [
+        ("hand over", "main", (handed + offloaded * times.done_ps + started) / completions),
+        ("take over", "I/O", offloaded * times.pop_ps / completions),
+        ("wait for I/O threads", "main", counters["join_wait_ps"] / completions),
     ]
 
 

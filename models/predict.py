@@ -345,6 +345,18 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
         warnings.append(f"{engine.id} fetches nothing ahead: prefetch_batch has no effect")
     if scenario.events_per_io_thread is not None and engine.policy != "asynchronous":
         warnings.append(f"{engine.id} has no events_per_io_thread: it has no effect")
+    if engine.policy == "fork_join":
+        replies = 2 * server
+        if server > 1 and scenario.workload.clients < replies:
+            warnings.append(
+                f"io-threads {server} are never used: they need {replies} replies that wait at a "
+                f"time, and there are {scenario.workload.clients} clients"
+            )
+    elif scenario.io_threads_do_reads is not None:
+        warnings.append(
+            "io_threads_do_reads is a setting of fork-join threads (Redis 6 to 7.4, Valkey 7.2): "
+            "it has no effect here"
+        )
     workload = scenario.workload
     slow = workload.slow_command
     if slow is not None and slow.every_s is not None and slow.every_s > 60.0:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .forking import do_reads
 from .predict import Prediction
 from .scenario import Scenario, UniformSizes, Workload, Zipf
 
@@ -81,7 +82,8 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
     -------
     dict
         setting, knee, throughput_rps, regret (one entry per other candidate), bottleneck,
-        network_limits, next_bottleneck, conf, benchmark_command, slo, headroom_rps,
+        network_limits, next_bottleneck, conf, conf_file, benchmark_command, slo,
+        headroom_rps,
         cost_usd_per_million_requests.
     """
     predictions, points, chosen = choice.predictions, choice.points, choice.chosen
@@ -98,6 +100,7 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
         "network_limits": prediction.network_limits,
         "next_bottleneck": point["next_bottleneck"],
         "conf": _configuration(prediction),
+        "conf_file": _configuration_file(prediction),
         "benchmark_command": benchmark_command(scenario),
         "slo": _slo(prediction, choice.met),
         "headroom_rps": _headroom(prediction, point),
@@ -177,6 +180,10 @@ def _why_not(
     if not _meets(theirs) and _meets(mine):
         slo = _slo(theirs, False) or {}
         return f"misses the slo: {slo.get('reached')}"
+    seldom = 2 * theirs.case.scenario.io_threads
+    forked = theirs.system.engine.policy == "fork_join" and seldom > 2
+    if forked and point["active_threads"] == 1:
+        return f"{seldom} replies seldom wait at a time, so the engine stops all its I/O threads"
     if fewer:
         limit = point["bottleneck"]
         if limit == "main thread" and theirs.case.scenario.io_threads == 1:
@@ -209,6 +216,10 @@ def _cost(prediction: Prediction) -> float | None:
     return price / 3600 / throughput * 1e6
 
 
+def _configuration_file(prediction: Prediction) -> str:
+    return "valkey.conf" if prediction.system.engine.engine == "valkey" else "redis.conf"
+
+
 def _configuration(prediction: Prediction) -> str:
     scenario, engine = prediction.case.scenario, prediction.system.engine
     lines = [f"io-threads {scenario.io_threads}"]
@@ -218,6 +229,8 @@ def _configuration(prediction: Prediction) -> str:
         events = scenario.events_per_io_thread
         if events is not None and events != engine.events_per_io_thread:
             lines.append(f"events-per-io-thread {events}")
+    if do_reads(scenario, engine) and scenario.io_threads > 1:
+        lines.append("io-threads-do-reads yes")
     batch = scenario.prefetch_batch
     if engine.prefetch_batch > 0 and batch is not None and batch != engine.prefetch_batch:
         lines.append(f"prefetch-batch-max-size {batch}")

@@ -380,6 +380,8 @@ class Scenario(_Record):
     main_thread_pinned: bool = True
     prefetch_batch: int | None = Field(default=None, ge=0, le=128)
     events_per_io_thread: int | None = Field(default=None, ge=0, le=1000)
+    io_threads_do_reads: bool | None = None
+    """io-threads-do-reads of Redis 6 to 7.4 and Valkey 7.2, which is no unless set."""
     workload: Workload = Workload()
     load_generator: LoadGenerator = LoadGenerator()
     slo: Slo | None = None

@@ -9,6 +9,7 @@ from forecache.hwprofiles.schema import HostSpeed
 from forecache.sim.calendar import horizon_ps
 
 from .engine import EngineProfile, EngineWork
+from .forking import do_reads
 from .generator import GeneratorWork
 from .interruptions import interruption_gap_ps
 from .node.setup import NodeSetup, NodeTimes, under_policy
@@ -172,7 +173,7 @@ def node_setup(
         interrupt_cores=scenario.interrupt_cores,
         first_owner=0,
         owners=1,
-        io_threads_do_reads=0,
+        io_threads_do_reads=int(do_reads(scenario, engine)),
         clients_in_blocks=int(inputs.clients_in_blocks),
         generator_start_ps=round(inputs.generator.thread_start_us * _PS_PER_US),
         hand_over_group=engine.hand_over_group,

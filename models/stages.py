@@ -27,6 +27,7 @@ from .commands import (
 )
 from .contention import written_in_turn_ns
 from .engine import EngineProfile, EngineWork
+from .forking import forked_times
 from .generator import GeneratorWork
 from .interruptions import interruption_table_ps
 from .layouts import structures
@@ -227,7 +228,8 @@ def workload_caches(
         RESIDENT_TOUCHES + CONNECTION_LINES / workload.pipeline,
     )
     copied = LINE_BYTES * (request + reply)
-    pace_ns = own_ns = _pace_ns(scenario, work, speed, copied)
+    helped = engine.policy != "fork_join"
+    pace_ns = own_ns = _pace_ns(scenario, work, speed, copied, helped=helped)
     # What others bring in meanwhile depends on how long a request takes, which depends on that.
     for _ in range(3):
         times = cache_times(
@@ -256,11 +258,21 @@ def workload_caches(
     return caches
 
 
-def _pace_ns(scenario: Scenario, work: EngineWork, speed: HostSpeed, copied_bytes: float) -> float:
-    """About the time between two requests of a busy main thread, before it waits for memory."""
+def _pace_ns(
+    scenario: Scenario,
+    work: EngineWork,
+    speed: HostSpeed,
+    copied_bytes: float,
+    *,
+    helped: bool = True,
+) -> float:
+    """About the time between two requests of a busy main thread, before it waits for memory.
+
+    `helped`: I/O threads, if there are any, both read and write for it.
+    """
     workload = scenario.workload
     instructions = work.parse_instructions + work.get_instructions
-    if scenario.io_threads > 1:
+    if scenario.io_threads > 1 and helped:
         return instructions / user_rate(speed) + work.execute_lines * speed.core_to_core_ns
     instructions += (work.read_instructions + work.write_instructions) / workload.pipeline
     unix = scenario.transport == "unix_socket"
@@ -404,6 +416,7 @@ def node_times(
     owning = engine.policy == "owning_threads" and scenario.io_threads > 1
     most_keys = 2 * batch if owning and batch > 1 else batch
     lone = scenario.io_threads == 1
+    forked = engine.policy == "fork_join" and not lone
     paths = [value_path(k.on_values, k.value_bytes, scenario, engine) for k in kinds]
     found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
     memory = [
@@ -434,7 +447,7 @@ def node_times(
 
     def transfer_ns(kind: CommandKind, buffered_bytes: int) -> float:
         """Lines of the reply buffer and of values that come from an I/O thread's core."""
-        if lone:
+        if lone or forked:
             return 0.0
         if kind.command in WRITES:
             return kind.items * work.set_lines * line_ns
@@ -491,7 +504,7 @@ def node_times(
     copy_ns_per_byte += tls.byte_ns
 
     key_bytes = scenario.workload.key_bytes
-    return NodeTimes(
+    times = NodeTimes(
         # A turn takes some time whatever it finds, or time would stand still while it spins.
         loop_ps=max(_SHORTEST_TURN_PS, _ps(user(work.loop_instructions))),
         poll_ps=_ps(kernel * speed.epoll_wait_ns),
@@ -563,6 +576,10 @@ def node_times(
         jitter=jitter_table(),
         interruption_ps=interruption_table_ps(speed),
     )
+    if not forked:
+        return times
+    written = mean_reply * scenario.workload.pipeline
+    return forked_times(times, scenario, engine, work, speed, reply_bytes=written)
 
 
 def _sending_ns(scenario: Scenario, send_ns: float, speed: HostSpeed) -> float:

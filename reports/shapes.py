@@ -17,7 +17,7 @@ A study is the JSON-able dict that `forecache study` builds:
 - a recommendation: `setting`, `knee`, `throughput_rps`, `regret` (a row for each other setting:
   the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`, `network_limits`,
   `next_bottleneck`
-  (`name`, `at_rps`), `conf`, `benchmark_command`, `slo`, `headroom_rps`,
+  (`name`, `at_rps`), `conf` for `conf_file`, `benchmark_command`, `slo`, `headroom_rps`,
   `cost_usd_per_million_requests`, `measure_next`: `quantity`, its `margin` (relative half width)
   and `measurements` by what they bring (`what`, `commands`, `needs_host`, `margin` afterwards)
 - `calibration`: `engine`, `points` (`given`, `role`, `observed_ns`, `predicted_ns`,

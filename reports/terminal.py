@@ -215,7 +215,8 @@ def _print_candidates(target: Json, console: Console) -> None:
 
 
 def _print_checks(recommendation: Json, console: Console) -> None:
-    for label, key in (("valkey.conf", "conf"), ("Check it with", "benchmark_command")):
+    file = str(recommendation.get("conf_file") or "valkey.conf")
+    for label, key in ((file, "conf"), ("Check it with", "benchmark_command")):
         text = str(recommendation.get(key) or "").strip()
         if text:
             console.print()

@@ -103,6 +103,7 @@ def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
         "points": _points(target),
         "measure_next": surer_phrases(mapping(recommendation, "measure_next")),
         "conf": str(recommendation.get("conf") or "").strip("\n"),
+        "conf_file": str(recommendation.get("conf_file") or "valkey.conf"),
         "benchmark_command": str(recommendation.get("benchmark_command") or "").strip(),
     }
 

@@ -25,6 +25,8 @@ from tests.models.made_profiles import unobserved
         ("valkey", None, "valkey-9.1"),
         ("valkey-8.0", None, "valkey-8.0"),
         ("redis", "7.0.15", "redis-7.0"),
+        ("redis", "6.2.14", "redis-6.2"),
+        ("valkey", "7.2.5", "valkey-7.2"),
     ],
 )
 def test_a_patch_version_follows_the_rules_of_its_version(
@@ -36,9 +38,10 @@ def test_a_patch_version_follows_the_rules_of_its_version(
 @pytest.mark.parametrize(
     ("name", "version", "told"),
     [
-        ("valkey", "80", ["'80'", "8.0, 8.1, 9.0, 9.1, 9.1.0"]),
+        ("valkey", "80", ["'80'", "7.2, 8.0, 8.1, 9.0, 9.1, 9.1.0"]),
         ("valkey", "8", ["'8'", "8.0"]),
-        ("valkey", "7.2", ["'7.2'", "8.0"]),
+        ("valkey", "7.0", ["'7.0'", "7.2, 8.0"]),
+        ("redis", "7.2", ["'7.2'", "6.2, 7.0"]),
         ("valkey", "8.10", ["'8.10'", "8.1"]),
         ("valkey-8.0", "8.1", ["'8.1'", "8.0"]),
         ("valky", None, ["'valky'", "did you mean 'valkey'"]),
@@ -124,6 +127,34 @@ def test_a_reuse_record_names_both_versions_and_why(
     data = {**profile_data(), "observed": OBSERVED, "reuse": {**REUSE, **record}}
     with pytest.raises(InputError, match=told):
         load_engine(written(tmp_path, data))
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (None, "no reuse record"),
+        ({"from": "valkey-7.0"}, "one from valkey-7.0 to 8.1"),
+        ({"from": "redis-7.2"}, "one from redis-7.2 to 8.1"),
+        ({"to": "7.0"}, "one from redis-7.0 to 7.0"),
+    ],
+)
+def test_work_of_another_engine_needs_a_record_that_names_it(
+    tmp_path: Path, record: dict[str, str] | None, told: str
+) -> None:
+    observed = {**OBSERVED, "engine": "redis", "version": "7.0.15"}
+    data = {**profile_data(), "observed": observed}
+    reuse = {**REUSE, "from": "redis-7.0"}
+    assert load_engine(written(tmp_path, {**data, "reuse": reuse})).observed is not None
+    if record is not None:
+        data["reuse"] = {**reuse, **record}
+    with pytest.raises(InputError, match=f"observed on redis 7.0.15, asked.*{told}"):
+        load_engine(written(tmp_path, data))
+
+
+def test_an_engine_of_the_same_number_is_another_engine(tmp_path: Path) -> None:
+    observed = {**OBSERVED, "engine": "redis", "version": "8.1.0"}
+    with pytest.raises(InputError, match=r"observed on redis 8\.1\.0, asked for as valkey 8\.1"):
+        load_engine(written(tmp_path, {**profile_data(), "observed": observed}))
 
 
 def test_reuse_of_nothing_observed_is_refused(tmp_path: Path) -> None:

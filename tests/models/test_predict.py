@@ -299,6 +299,17 @@ def test_with_one_thread_no_io_thread_limits_next() -> None:
         ),
         ({"engine": "redis", "engine_version": "7.0", "prefetch_batch": 16}, "prefetch_batch"),
         ({"engine_version": "9.1", "events_per_io_thread": 2}, "events_per_io_thread"),
+        ({"engine_version": "9.1", "io_threads_do_reads": True}, "setting of fork-join threads"),
+        (
+            {
+                "engine": "redis",
+                "engine_version": "7.0",
+                "io_threads": 9,
+                "workload": {"clients": 17},
+            },
+            "they need 18 replies that wait at a time, and there are 17 clients",
+        ),
+        ({"engine": "redis", "engine_version": "7.0", "io_threads": 129}, "at most 128 threads"),
     ],
 )
 def test_warnings_name_what_the_model_leaves_out(fields: dict[str, Any], told: str | None) -> None:

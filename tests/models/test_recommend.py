@@ -266,7 +266,7 @@ def test_a_scenario_without_a_sweep_gets_the_threads_its_cores_allow() -> None:
     assert counts() == [1, 2, 3, 4, 6, 8, 10, 12, 14, 16]
     assert counts(cores=6) == [1, 2, 3, 4, 6]
     assert counts(io_threads=7) == [1, 2, 3, 4, 6, 7, 8, 10, 12, 14, 16]
-    assert counts(engine="redis", engine_version="7.0") == [1]
+    assert counts(cores=3, engine="redis", engine_version="7.0") == [1, 2, 3]
 
 
 QUICK: dict[str, Any] = {**BASE, "io_threads": {"sweep": [1, 3]}}
