@@ -247,7 +247,7 @@ def _counter_table(result: Result) -> list[str]:
 
 def _point_table(result: Result) -> list[str]:
     points = result["points"]
-    names = varying(points)
+    names = varying(points) or None
     shown = [q for q in _SHOWN if any(q in point["observed"] for point in points)]
     units = {"throughput_rps": "1000 requests/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms"}
     heads = [f"{units[q]}: measured | predicted (95%) | error" for q in shown]

@@ -39,9 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     _save(cache_misses(ladders), given.out / "cache-misses.png")
     for result in results_of(given.results):
-        drawn = published(result)
-        if drawn is not None:
-            _save(drawn, given.out / figure_file(result["dataset"]["id"]))
+        _save(published(result), given.out / figure_file(result["dataset"]["id"]))
     return 0
 
 

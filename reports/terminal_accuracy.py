@@ -124,6 +124,10 @@ def print_validation(validation: Json, console: Console) -> None:
         console.print(Text(", ".join(about), style="dim"))
     _print_factors(rows(validation, "fitted"), console)
     points = rows(validation, "points")
+    fitted = mapping(validation, "provenance").get("calibration_points") or []
+    if fitted:
+        words = f"fitted to the throughput of {len(fitted)} of {len(points)} points"
+        console.print(Text(words, style="dim"))
     for metric in _metrics(points):
         _print_validated_metric(points, metric, console)
     summary = mapping(validation, "summary")
@@ -143,6 +147,7 @@ def print_validation(validation: Json, console: Console) -> None:
                 plain(entry.get("n") if hasattr(entry, "get") else None),
             )
         console.print(table)
+    _print_counters(rows(validation, "counters"), console)
     knees = mapping(validation, "knee")
     if knees:
         console.print()
@@ -151,6 +156,33 @@ def print_validation(validation: Json, console: Console) -> None:
         found, expected = plain(knee.get("observed")), plain(knee.get("predicted"))
         console.print(Text(f"Knee ({label}): io-threads {found} observed, {expected} predicted"))
     print_warnings(texts(validation, "warnings"), console)
+
+
+def _print_counters(checks: list[Json], console: Console) -> None:
+    """What a profiler counted over whole runs, beside what the model says of them."""
+    if not checks:
+        return
+    console.print()
+    console.print(Text("Counters of whole runs, per request, fitted by nobody", style="bold"))
+    table = plain_table()
+    for key in varying_keys(checks):
+        add_setting_column(table, key)
+    for column in ("CPUs", "model", "cycles", "model", "instructions", "own code, model"):
+        table.add_column(column, justify="right", overflow="fold")
+    for check in checks:
+        cpus, cycles = mapping(check, "cpus_used"), mapping(check, "cycles")
+        instructions = mapping(check, "instructions")
+        table.add_row(
+            *(Text(plain(mapping(check, "given").get(key))) for key in varying_keys(checks)),
+            *(f"{number(cpus, side) or 0.0:.2f}" for side in ("measured", "predicted")),
+            *(f"{number(cycles, side) or 0.0:,.0f}" for side in ("measured", "predicted")),
+            f"{number(instructions, 'measured') or 0.0:,.0f}",
+            f"{number(instructions, 'predicted_user') or 0.0:,.0f}",
+        )
+    console.print(table)
+    console.print(
+        Text("own code: without the kernel’s instructions and without spinning", style="dim")
+    )
 
 
 def _print_factors(fitted: list[Json], console: Console) -> None:

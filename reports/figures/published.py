@@ -47,7 +47,7 @@ _BAND_ALPHA = 0.16
 _KEY = "dots measured, hollow where throughput was fitted;"
 
 
-def published(result: Mapping[str, Any], *, width_px: float = WIDE_PX) -> Figure | None:
+def published(result: Mapping[str, Any], *, width_px: float = WIDE_PX) -> Figure:
     """Draw a validated dataset: measured, predicted, 95% interval.
 
     Parameters
@@ -57,13 +57,11 @@ def published(result: Mapping[str, Any], *, width_px: float = WIDE_PX) -> Figure
 
     Returns
     -------
-    Figure or None
+    Figure
         Panels of throughput and latency against io-threads, one column a series, where there are
-        curves; else a row per point. None where too few points are held out to show anything.
+        curves; else a row per point.
     """
     points = result["points"]
-    if not any(point["role"] == "validation" for point in points):
-        return None
     curves = curves_of(points)
     if 0 < len(curves) <= _MOST_COLUMNS and sum(map(len, curves.values())) == len(points):
         return _curves(curves, width_px)
@@ -152,7 +150,7 @@ def _dot(axes: Axes, x: float, y: float, point: Point) -> None:
 
 
 def _rows(points: Sequence[Point], width_px: float) -> Figure:
-    names = varying(points)
+    names = varying(points) or None
     labels = [label(point["given"], names) for point in points]
     quantities = [
         name for name in _QUANTITIES if any(name in point["observed"] for point in points)

@@ -137,6 +137,16 @@ VALIDATED = {
         }
     ],
     "summary": {"throughput_rps": {"median_ape": 0.02, "max_ape": 0.02, "coverage": 1.0, "n": 1}},
+    "counters": [
+        {
+            "given": {"io_threads": 3},
+            "points": [0],
+            "cpus_used": {"measured": 2.96, "predicted": 3.0},
+            "cpu_us": {"measured": 5.1, "predicted": 5.0},
+            "cycles": {"measured": 12957.0, "predicted": 12446.0},
+            "instructions": {"measured": 20488.0, "predicted_user": 7409.0},
+        }
+    ],
 }
 STUDIED = {
     "title": "Capacity study",
@@ -163,6 +173,7 @@ STUDIED = {
         ("explain", ["x.yaml"], PREDICTED, "execute"),
         ("explain", ["x.yaml"], EXPLAINED, "profile graviton3 itself: ±21%"),
         ("validate", ["x.yaml"], VALIDATED, "a dataset"),
+        ("validate", ["x.yaml"], VALIDATED, "12,957  12,446        20,488"),
         ("study", ["x.yaml"], STUDIED, "Capacity study"),
     ],
 )
