@@ -168,6 +168,11 @@ def _fitted(dataset: Dataset, result: Result) -> list[str]:
             f"{factor['high']:.2f}), {factor['from_prior']:.0%} of what is known comes from the "
             f"prior; {factor['note']}"
         )
+    beside = result["provenance"].get("same_machine_points", {})
+    lines += [
+        f"- points {_ranges(points)} of `{name}`, from the same machine, were fitted with them"
+        for name, points in beside.items()
+    ]
     taken = {
         name: points
         for name, profile in result["provenance"]["profiles"].items()

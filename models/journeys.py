@@ -33,7 +33,7 @@ from .node.reference.trace import (
 )
 from .node.setup import NodeSetup, NodeTimes, under_policy
 from .predict import Prediction
-from .simulation import Inputs, node_setup
+from .simulation import Inputs, node_setup, starting_ps
 
 SAMPLE = 2000
 """Requests of a sample; whole round trips of all clients, if those are more."""
@@ -267,7 +267,7 @@ def journey_setup(
         warm_up = _WARM_UP_ROUND_TRIPS * outstanding
         measured = outstanding * max(1, round(SAMPLE / outstanding))
     request_ps = _PS_PER_S / rate_rps
-    warmup_ps = round(warm_up * request_ps)
+    warmup_ps = starting_ps(inputs) + round(warm_up * request_ps)
     setup = node_setup(
         inputs,
         warmup_ps=warmup_ps,

@@ -126,7 +126,10 @@ def print_validation(validation: Json, console: Console) -> None:
     points = rows(validation, "points")
     fitted = mapping(validation, "provenance").get("calibration_points") or []
     if fitted:
+        beside = mapping(mapping(validation, "provenance"), "same_machine_points")
         words = f"fitted to the throughput of {len(fitted)} of {len(points)} points"
+        if beside:
+            words += f", and of other datasets of the same machine: {', '.join(beside)}"
         console.print(Text(words, style="dim"))
     for metric in _metrics(points):
         _print_validated_metric(points, metric, console)

@@ -1,5 +1,6 @@
 """From a scenario to a run: windows, warm-up, and what every queue must obey."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,20 @@ def test_the_warm_up_outlasts_the_transient(engine: str) -> None:
     measured = np.array(series)[:, warmup_ps // setup.series_ps + 1 : -1]
     for cut in (MSER_BATCH, max(MSER_BATCH, mser5_across(measured).cut)):
         assert measured[:, :cut].mean() == pytest.approx(measured[:, cut:].mean(), rel=0.005)
+
+
+def test_every_thread_of_the_load_generator_starts_before_the_window_begins() -> None:
+    inputs = inputs_of(
+        "valkey-8.0", io_threads=9, workload={"clients": 400}, load_generator={"threads": 50}
+    )
+    slow = replace(inputs, generator=replace(inputs.generator, thread_start_us=1000.0))
+    warmup_ps, end_ps = window(slow, slow.times(), requests=10_000, seed=1)
+    result = run(slow, requests=10_000, seed=1, window_ps=(warmup_ps, end_ps))
+    assert warmup_ps > 49 * 10**9 + 9 * result.latency.mean
+    prompt = replace(inputs, generator=replace(inputs.generator, thread_start_us=0.0))
+    assert result.throughput_rps == pytest.approx(
+        run(prompt, requests=10_000, seed=1).throughput_rps, rel=0.1
+    )
 
 
 @pytest.mark.parametrize(
