@@ -38,6 +38,8 @@ REUSED = {
     "valkey-7.2": "redis-7.0",
     "valkey-8.1": "valkey-8.0",
     "valkey-9.0": "valkey-8.0",
+    "redis-8.0": "redis-7.0",
+    "redis-8.2": "redis-7.0",
 }
 """Profiles of versions that were not observed, and whose work they take."""
 
@@ -52,6 +54,12 @@ REUSE_REASONS = {
     "fast as 8.1 (GET 98.2 against 97.9 thousand a second, valkey issue 2580), its parsing of "
     "whole pipelines and its replies without copies are rules of its own, and it was not at hand "
     "to observe",
+    "redis-8.0": "8.0 has the event loop, dict and objects of 7.0; the work of its commands is "
+    "taken over, that of moving clients between threads is counted in its source, and it was not "
+    "at hand to observe",
+    "redis-8.2": "8.2 has the event loop, dict and objects of 7.0; the work of its commands is "
+    "taken over, that of moving clients between threads is counted in its source, and it was not "
+    "at hand to observe",
 }
 
 REUSE_RANGE = 1.25

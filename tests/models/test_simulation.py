@@ -141,6 +141,13 @@ def test_littles_law_holds_for_clients_that_think() -> None:
     assert result.throughput_rps == pytest.approx(40 / cycle_s, rel=0.01)
 
 
+def test_the_window_begins_when_all_generator_threads_have_started() -> None:
+    inputs = inputs_of("valkey-8.0", workload={"clients": 50})
+    slow = replace(inputs, generator=replace(inputs.generator, thread_start_us=3000.0))
+    prompt, late = (run(each, requests=20_000, seed=1) for each in (inputs, slow))
+    assert late.throughput_rps == pytest.approx(prompt.throughput_rps, rel=0.02)
+
+
 def test_more_threads_than_an_engine_runs_are_not_run() -> None:
     most, more = (
         run(inputs_of("valkey-8.0", io_threads=n, workload={"clients": 50}), requests=5000, seed=1)
