@@ -113,7 +113,15 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
     elif threaded:
         jobs = offloaded_reads + offloaded_writes
         handed = jobs * times.push_ps
-        if engine.policy != "multiplexed":
+        taken_over = jobs * times.pop_ps
+        if engine.policy == "owning_threads":
+            handed = writes * (times.push_ps + times.collect_ps)
+            # Each list is joined by one side and taken by the other; either tells half of the time.
+            moved = per_request("list_moves") * times.done_ps
+            moved += per_request("notifications") * (times.notify_ps + times.notice_ps) / 2
+            handed += moved
+            taken_over += moved
+        elif engine.policy != "multiplexed":
             handed += offloaded_writes * times.done_ps
         if engine.policy == "shared_queues":
             handed += jobs * times.collect_ps
@@ -129,7 +137,7 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
             ("free replaced values", "I/O", (freed - freed_by_main) * freeing_ps),
             ("free replaced values", "main", freed_by_main * freeing_ps),
             ("hand over", "main", handed),
-            ("take over", "I/O", jobs * times.pop_ps),
+            ("take over", "I/O", taken_over),
             ("poll", reader, polling),
         ]
     else:

@@ -30,7 +30,7 @@ from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
 _SETUP = 39
 _OFFSETS = _SETUP + 40
 _COUNTERS = _OFFSETS + 17
-_STATE = _COUNTERS + 29
+_STATE = _COUNTERS + 30
 _RINGS = _STATE + 30
 
 # fmt: off
@@ -78,6 +78,7 @@ _RINGS = _STATE + 30
     INLINE_FREES, HANDSHAKES, INLINE_HANDSHAKES,
     JOIN_WAIT_PS,  # fork-join: the main thread has done its share and waits for the others
     NOTIFICATIONS,  # writes to eventfds
+    LIST_MOVES,  # lists of clients joined to a peer's
     INLINE_ARGUMENTS,  # commands whose arguments the main thread freed
     PACKETS_IN, PACKETS_OUT, INTERRUPT_PS,
     ACTIVE_THREAD_PS,

@@ -43,9 +43,14 @@ def test_the_steps_of_one_thread_add_up_to_its_time(version: str, workload: dict
     assert total(rows) == pytest.approx(result.server_useful_cpu_us_per_request, rel=0.015)
 
 
-@pytest.mark.parametrize("version", ["8.0", "8.1", "9.1"])
-def test_the_steps_of_several_threads_stay_within_their_time(version: str) -> None:
-    rows, result = stages(engine_version=version, io_threads=4, workload={"clients": 200})
+@pytest.mark.parametrize(
+    ("engine", "version"),
+    [("valkey", "8.0"), ("valkey", "8.1"), ("valkey", "9.1"), ("redis", "8.2")],
+)
+def test_the_steps_of_several_threads_stay_within_their_time(engine: str, version: str) -> None:
+    rows, result = stages(
+        engine=engine, engine_version=version, io_threads=4, workload={"clients": 200}
+    )
     threads = result.io_thread_utilisation
     spent_by_io = sum(threads) / result.throughput_rps * 1e6
     assert total(rows, "I/O") == pytest.approx(spent_by_io, rel=0.05)

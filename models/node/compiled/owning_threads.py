@@ -61,6 +61,7 @@ def next_taken(m, me, ring):
 def begin_joining(m, me, now):
     """Join a group of clients to a peer's list; returns when its lock is released."""
     m[me + at.PHASE] = JOINED
+    m[at.LIST_MOVES] += 1
     return work(m, me, now, m[at.DONE_PS])
 
 

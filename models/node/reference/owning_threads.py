@@ -128,6 +128,7 @@ class OwningThreads:
 
     def hand_back(self, thread: int) -> Activity:
         """Join the executed clients to the list of their thread, last one first."""
+        self.node.count("list_moves")
         yield self.does(MAIN, self.node.times.done_ps)
         tell = not self.running[thread] and not self.from_main[thread]
         self.from_main[thread].extend(reversed(self.executed))
@@ -178,6 +179,7 @@ class OwningThreads:
 
     def hand_over(self, number: int) -> Activity:
         """Join what was read to the main thread's list of this thread's clients."""
+        self.node.count("list_moves")
         yield self.does(number, self.node.times.done_ps)
         tell = not self.running[MAIN] and not self.to_main[number]
         self.to_main[number].extend(self.read[number])
