@@ -176,6 +176,11 @@ def node_setup(
         io_threads_do_reads=int(do_reads(scenario, engine)),
         clients_in_blocks=int(inputs.clients_in_blocks),
         generator_start_ps=round(inputs.generator.thread_start_us * _PS_PER_US),
+        server_cores=0,
+        generator_cores=0,
+        shared_cores=0,
+        slice_ps=0,
+        tick_ps=0,
         hand_over_group=engine.hand_over_group,
     )
     return under_policy(engine.policy, setup)

@@ -72,8 +72,15 @@ class Agent:
         self._wake_event: simpy.Event | None = None
         self._wake_ps: int | None = None
 
-    def start(self, activity: Activity) -> simpy.Process:
-        """Run the agent's body as a SimPy process."""
+    def start(self, activity: Activity, at_ps: int = 0) -> simpy.Process:
+        """Run the agent's body as a SimPy process.
+
+        Parameters
+        ----------
+        at_ps : int
+            If it has to share cores: from when on it wants one.
+        """
+        del at_ps
         return self.env.process(activity)
 
     def hold(self, delay_ps: int) -> simpy.Event:
@@ -86,10 +93,37 @@ class Agent:
 
     def sleep(self) -> simpy.Event:
         """Have no next event until another agent calls `wake`: `yield agent.sleep()`."""
+        return self._fall_asleep()
+
+    def _fall_asleep(self) -> simpy.Event:
         self._sleep = simpy.Event(self.env)
         # The first callback, so that the agent counts as awake when its body goes on.
         self._sleep.callbacks.append(self._awake)
         return self._sleep
+
+    def sleep_until(self, time_ps: int) -> simpy.Event:
+        """Sleep until a time that is not past, whatever others do."""
+        return hold(self.env, self.number, time_ps - int(self.env.now))
+
+    def spin(self, look_ps: int | None = None) -> simpy.Event:
+        """As `sleep`, but busy looking: without a core of its own it makes a difference.
+
+        Parameters
+        ----------
+        look_ps : int, optional
+            When to go on by itself, if it has to share cores.
+        """
+        del look_ps
+        return self._fall_asleep()
+
+    def look_at(self, time_ps: int) -> None:
+        """Let an agent that has to share cores look at a time whether it still has to sleep."""
+        del time_ps
+
+    @property
+    def waits_for_core(self) -> bool:
+        """Whether the agent could go on but others have its cores."""
+        return False
 
     @property
     def asleep(self) -> bool:

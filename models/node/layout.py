@@ -24,14 +24,24 @@ from forecache.sim.stamped_rings import (
     values,
 )
 
-from .setup import DRAWS, QUANTILES, NodeSetup, NodeTimes, owner_of, owners
+from .setup import (
+    DRAWS,
+    QUANTILES,
+    NodeSetup,
+    NodeTimes,
+    core_ranges,
+    n_cores,
+    owner_of,
+    owners,
+)
 
 # Where each group begins: the one before it and so many names.
-_SETUP = 39
-_OFFSETS = _SETUP + 40
+_SETUP = 40
+_OFFSETS = _SETUP + 45
 _COUNTERS = _OFFSETS + 17
-_STATE = _COUNTERS + 30
-_RINGS = _STATE + 30
+_STATE = _COUNTERS + 31
+_CORES = _STATE + 30
+_RINGS = _CORES + 5
 
 # fmt: off
 (
@@ -45,6 +55,7 @@ _RINGS = _STATE + 30
     PACKET_PS, FLOW_PS_PER_KIB,
     FREE_ARGUMENTS_PS,
     SOFTIRQ_PS,
+    SWITCH_PS,
 ) = range(_SETUP)
 
 (
@@ -58,6 +69,7 @@ _RINGS = _STATE + 30
     CLIENTS_IN_BLOCKS, GENERATOR_START_PS,
     HAND_OVER_GROUP,
     SEGMENT_SIZE_BYTES, HEADER_BYTES, INTERRUPT_CORES,
+    SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS,
 ) = range(_SETUP, _OFFSETS)
 
 # Offsets of what has no fixed size, and sizes.
@@ -81,6 +93,7 @@ _RINGS = _STATE + 30
     LIST_MOVES,  # lists of clients joined to a peer's
     INLINE_ARGUMENTS,  # commands whose arguments the main thread freed
     PACKETS_IN, PACKETS_OUT, INTERRUPT_PS,
+    SWITCHES,  # threads that took a core over
     ACTIVE_THREAD_PS,
 ) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
@@ -102,7 +115,15 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
     SHARES_LEFT,  # I/O threads that have not finished theirs
     JOINED_PS,  # when the main thread can see that the last one has
     PACKETS_FREE_PS,
-) = range(_STATE, _RINGS)
+) = range(_STATE, _CORES)
+
+# Cores that threads share (see `compiled.cores`).
+(
+    CROWDED,  # 1: there are some
+    THREADS,  # that may want one
+    TASK_ROWS, CORE_ROWS,  # offsets
+    FIRST_CORE_AGENT,
+) = range(_CORES, _RINGS)
 
 # Rings (see `forecache.sim.stamped_rings`).
 SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(_RINGS, _RINGS + 4 * RING_WORDS, RING_WORDS)
@@ -177,11 +198,54 @@ REQUEST_WIRE = 40  # ring: what is on its way to the clients whose sockets it wa
     POSITION,  # in a list it has taken: number of the next client
     LEFT,  # in that list
 ) = range(44, 51)
-THREAD_WORDS = 56
+(
+    WAITS,  # what it does until its next event: one of the four below
+    TURN_PS,  # length of the equal turns it spins in
+    TURNS_UNTIL_PS,  # the turn that ends then or later is not one of them
+    AWAY_PS,  # time without a core in the present turn, inside the measured window
+    TAKING_FROM,  # generator: first request whose reply it takes
+    OWNER_SLEPT,  # and whether its client's owner slept when it began
+) = range(56, 62)
+THREAD_WORDS = 64
 
 # Where a thread that watches sockets has a channel to the main thread and one back, they take the
 # place of what only a generator thread has.
 TO_MAIN, FROM_MAIN = TASKS, IDLE_CLIENTS
+
+# What a thread does until its next event, of interest where it shares cores.
+COMPUTES = 0
+SPINS = 1
+SPINS_IN_TURNS = 2
+"""As a main thread does; what it sees depends on how far it is in a turn."""
+SLEEPS = 3
+
+# Fields of a task's row: where a thread stands with the cores it shares; numbered as the threads.
+(
+    FIRST_CORE, LAST_CORE,  # it may run on these, the last excluded; none: it has its own
+    HOME,  # the core it runs on, waits at or ran on last
+    STATE,  # one of the three below
+    VIRTUAL_PS,  # CPU time, but for what it was raised to when it woke or moved
+    ON_SINCE_PS,  # since when it has its core, or has to do without one
+    GOES_ON_PS,  # when it went on after it got its core
+    LEFT_PS,  # of what it computes; spinning in turns: how far it is in a turn
+    DUE,  # 1: its event happened while it waited for a core
+    ON_CORE_PS,  # inside the measured window
+) = range(10)
+TASK_WORDS = 16
+
+HAS_NO_WORK = 0
+"""Blocked."""
+ON_CORE = 1
+WAITS_FOR_CORE = 2
+
+# Fields of a core's row.
+(
+    OCCUPANT,  # task number, or -1
+    GRANTED_PS,  # since when its slice counts
+    SLICES,  # for which it has been shared
+    TIMED,  # 1: the end of the slice is in the calendar
+) = range(4)
+CORE_WORDS = 4
 
 # Fields of a client's row: mostly counts of commands along their way.
 (
@@ -308,6 +372,25 @@ def n_sources(setup: NodeSetup) -> int:
     return setup.clients if setup.think_ps > 0 else 0
 
 
+def n_agents(setup: NodeSetup) -> int:
+    """Everybody with a next event: threads, sources, cores that threads share."""
+    return setup.io_threads + setup.generators + n_sources(setup) + n_cores(setup)
+
+
+def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
+    """Write which cores each thread may run on; nobody has one yet."""
+    ranges = np.array(core_ranges(setup))
+    tasks = memory[memory[TASK_ROWS] :][: len(ranges) * TASK_WORDS].reshape(-1, TASK_WORDS)
+    tasks[:, FIRST_CORE], tasks[:, LAST_CORE] = ranges.T
+    spans = np.maximum(ranges[:, 1] - ranges[:, 0], 1)
+    tasks[:, HOME] = ranges[:, 0] + np.arange(len(ranges)) % spans
+    cores = n_cores(setup)
+    memory[memory[CORE_ROWS] :][: cores * CORE_WORDS : CORE_WORDS] = -1
+    memory[CROWDED] = int(cores > 0)
+    memory[THREADS] = len(ranges)
+    memory[FIRST_CORE_AGENT] = n_agents(setup) - cores
+
+
 def _rings(setup: NodeSetup, outstanding: int) -> list[tuple[int, int, int]]:
     """Offset, capacity and words of an entry of every ring."""
     each_client = setup.clients + 1
@@ -396,6 +479,8 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         SOURCE_INDEX: n_sources(setup),
         SERIES: 2 * (entries + 1),  # one more for what completes after the end
         LOG: 3 * log_completions,
+        TASK_ROWS: (setup.io_threads + setup.generators) * TASK_WORDS,
+        CORE_ROWS: n_cores(setup) * CORE_WORDS,
     }
     for thread in owners(setup):
         blocks[thread_at(thread) + WATCHED_SOCKETS] = -(-setup.clients // setup.owners)
@@ -421,7 +506,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     memory[LOG_ENTRIES] = log_completions
     # Nobody but the replies tells a generator thread on another host what to do, and each is at
     # least so long on the wire.
-    lonely = not setup.same_host and n_sources(setup) == 0
+    lonely = not setup.same_host and n_sources(setup) == 0 and n_cores(setup) == 0
     memory[LOOKAHEAD_PS] = times.one_way_ps if lonely else 0
     memory[ACTIVE_THREADS] = setup.initial_active
     memory[FREES] = int(times.free_arguments_ps > 0 or np.any(times.free_by_code_ps > 0))
@@ -429,7 +514,8 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     memory[SEVERAL_KEYS] = int(np.any(times.keys_by_code > 1))
     memory[RARE_BELOW] = times.rare_below_by_code.max()
     memory[ENTRY] = memory[SERIES]
-    calendar = new_calendar(setup.io_threads + setup.generators + n_sources(setup))
+    _fill_cores(memory, setup)
+    calendar = new_calendar(n_agents(setup))
     node = Node(memory, LatencyHistogram().counts, calendar, setup)
     numbers = np.arange(setup.clients)
     generators = np.array([setup.generator_of(number) for number in range(setup.clients)])

@@ -60,6 +60,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         flow_ps_per_kib=0,
         free_arguments_ps=0,
         softirq_ps=900_000,
+        switch_ps=1_500_000,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.
@@ -123,6 +124,11 @@ def sample_setup(**changes: Any) -> NodeSetup:
         segment_size_bytes=8_949,
         header_bytes=0,
         interrupt_cores=0,
+        server_cores=0,
+        generator_cores=0,
+        shared_cores=0,
+        slice_ps=1_500_000_000,
+        tick_ps=4_000_000_000,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

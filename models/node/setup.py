@@ -23,6 +23,11 @@ BIG_ARGUMENT_BYTES = 32 * 1024
 JITTER_ONE = 1 << 16
 """The value of a jitter factor of one."""
 
+SLICES_PER_BALANCE = 8
+"""Slices for which a core is shared before it passes a thread on to another core. Assumed: Linux
+takes several times as long, so that a run of a second would hold few of the ways in which threads
+can share cores; this way it holds many."""
+
 
 class NodeTimes(NamedTuple):
     """How long each step takes, in picoseconds; arrays are int64.
@@ -108,6 +113,8 @@ class NodeTimes(NamedTuple):
     0: it is part of parsing."""
     softirq_ps: int
     """Interrupt cores: one packet from the network interface to its socket."""
+    switch_ps: int
+    """Until a thread that takes a core over from another goes on."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
@@ -211,6 +218,16 @@ class NodeSetup(NamedTuple):
     interrupt_cores: int
     """Cores of the server that do nothing but take packets from its network interface; 0: the
     threads' steps contain it."""
+    server_cores: int
+    """Cores for the server's threads; 0: each has its own."""
+    generator_cores: int
+    """Cores for the load generator's threads; 0: each has its own."""
+    shared_cores: int
+    """1: the load generator's threads run on the server's cores."""
+    slice_ps: int
+    """How long a thread keeps its core while others wait for it."""
+    tick_ps: int
+    """Ends of slices are noticed at multiples of this; 0: at once."""
 
     def generator_of(self, client: int) -> int:
         """Which thread of the load generator a client belongs to."""
@@ -223,8 +240,14 @@ FIRST_OWNERS = {"multiplexed": 1, "owning_threads": 1}
 """Policies of which every thread, from this one on, watches the sockets of its own clients."""
 
 
+OWN_CORES = frozenset({"multiplexed", "owning_threads"})
+"""Policies of which every thread still has a core of its own, whatever the setup says."""
+
+
 def under_policy(policy: str, setup: NodeSetup) -> NodeSetup:
     """The setup with sockets watched by the threads that do so under a policy."""
+    if policy in OWN_CORES:
+        setup = setup._replace(server_cores=0, generator_cores=0)
     first = FIRST_OWNERS.get(policy)
     if first is None or setup.io_threads == 1:
         return setup._replace(first_owner=0, owners=1)
@@ -232,6 +255,28 @@ def under_policy(policy: str, setup: NodeSetup) -> NodeSetup:
     return setup._replace(
         first_owner=first, owners=setup.io_threads - first, initial_active=setup.io_threads
     )
+
+
+def core_ranges(setup: NodeSetup) -> list[tuple[int, int]]:
+    """First core and last + 1 of those that each thread may run on.
+
+    Server threads come first, then those of the load generator. (0, 0) stands for a core of its
+    own, which all threads of a group have that has no more threads than cores.
+    """
+    server = generators = (0, 0)
+    together = setup.io_threads + (setup.generators if setup.shared_cores else 0)
+    if 0 < setup.server_cores < together:
+        server = (0, setup.server_cores)
+    if setup.shared_cores:
+        generators = server
+    elif 0 < setup.generator_cores < setup.generators:
+        generators = (server[1], server[1] + setup.generator_cores)
+    return [server] * setup.io_threads + [generators] * setup.generators
+
+
+def n_cores(setup: NodeSetup) -> int:
+    """Cores that threads share."""
+    return max(last for _, last in core_ranges(setup))
 
 
 def owners(setup: NodeSetup) -> range:

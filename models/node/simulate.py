@@ -45,7 +45,7 @@ COUNTERS = {
         *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
         *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "NOTIFICATIONS", "LIST_MOVES", "ACTIVE_THREAD_PS"),
         *("PACKETS_OUT", "PACKETS_IN", "INLINE_ARGUMENTS"),
-        *("INTERRUPT_PS",),
+        *("INTERRUPT_PS", "SWITCHES"),
     )
 }
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
@@ -145,7 +145,7 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     if setup.io_threads == 1:
         policy = "single_thread"
     setup = under_policy(policy, setup)
-    agents = setup.io_threads + setup.generators + at.n_sources(setup)
+    agents = at.n_agents(setup)
     if setup.end_ps >= horizon_ps(agents):
         raise ValueError(f"{setup.end_ps} ps are more than {agents} agents can be simulated for")
     node = at.new_node(times, setup)

@@ -69,6 +69,7 @@ def test_nothing_overlaps() -> None:
         ),
         *range(at.TASKS_LEFT, at.HANDSHAKES_DUE + 1),
         *range(at.RUNNING, at.LEFT + 1),
+        *range(at.WAITS, at.OWNER_SLEPT + 1),
     ]
     assert len(set(thread)) == len(thread)
     assert max(thread) < at.THREAD_WORDS
@@ -85,6 +86,7 @@ def test_rings_and_rows_lie_apart() -> None:
         first_owner=1,
         owners=2,
         interrupt_cores=2,
+        server_cores=2,
     )
     node = at.new_node(sample_times(), setup)
     memory = node.memory
@@ -98,6 +100,8 @@ def test_rings_and_rows_lie_apart() -> None:
         (at.INTERRUPTS_FREE_PS, 2),
         *((at.thread_at(number) + at.WATCHED_SOCKETS, 5) for number in (1, 2)),
         (at.SERIES, 2 * (10 + 1)),
+        (at.TASK_ROWS, 6 * at.TASK_WORDS),
+        (at.CORE_ROWS, 2 * at.CORE_WORDS),
     ):
         taken[memory[offset] : memory[offset] + words] += 1
     slots = int(node.clients()[:, at.SLOTS].min())

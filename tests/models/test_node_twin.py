@@ -12,7 +12,7 @@ from forecache.models.node import layout as at
 from forecache.models.node.conservation import check_conservation
 from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup, under_policy
+from forecache.models.node.setup import JITTER_ONE, OWN_CORES, QUANTILES, NodeSetup, under_policy
 from forecache.models.node.simulate import COUNTERS
 
 EXAMPLES = max(80, settings.default.max_examples)
@@ -148,6 +148,10 @@ def differences(node: at.Node, reference: ReferenceNode) -> list[str]:
             wrong.append(f"busy time of thread {number}")
     if node.thread(0, at.ON_CPU_PS) != reference.threads[0].on_cpu_ps:
         wrong.append("CPU time of the main thread")
+    for agent in reference.cores.agents:
+        task = int(node.memory[at.TASK_ROWS]) + agent.number * at.TASK_WORDS
+        if node.memory[task + at.ON_CORE_PS] != agent.on_core_ps:
+            wrong.append(f"time on a core of thread {agent.number}")
     if node.latency() != reference.latency:
         wrong.append("latencies")
     return wrong
@@ -155,13 +159,18 @@ def differences(node: at.Node, reference: ReferenceNode) -> list[str]:
 
 def compare(policy: str, changes: dict[str, Any], setup: NodeSetup) -> int:
     """Run both, fail on any difference; returns how many completions were compared."""
+    return len(compared(policy, changes, setup).log())
+
+
+def compared(policy: str, changes: dict[str, Any], setup: NodeSetup) -> at.Node:
+    """Run both, fail on any difference; returns the compiled run."""
     times = sample_times(**changes)
     setup = under_policy(policy, setup)
     node = at.new_node(times, setup, log_completions=LOG)
     POLICIES[policy](node.memory, node.histogram, node.calendar)
     check_conservation(node)
     assert differences(node, run_reference(policy, times, setup)) == []
-    return len(node.log())
+    return node
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -185,6 +194,41 @@ def test_both_executions_agree(policy: str) -> None:
     assert len(completions) >= 70
     assert np.median(completions) > 20
     assert max(completions) < LOG
+
+
+@st.composite
+def some_shared_cores(draw: st.DrawFn, policy: str) -> NodeSetup:
+    """Counts and rules with cores that threads share, for slices up to longer than a run."""
+    setup = draw(some_setup(policy))
+    return setup._replace(
+        server_cores=draw(st.integers(1, max(1, setup.io_threads - 1))),
+        generator_cores=draw(st.integers(1, setup.generators)),
+        shared_cores=draw(st.integers(0, 1)),
+        slice_ps=draw(st.sampled_from([1_000_000, 5_000_000, 60_000_000, 10**9])),
+        tick_ps=draw(st.sampled_from([0, 3_000_000, 100_000_000])),
+    )
+
+
+@pytest.mark.parametrize("policy", sorted(set(POLICIES) - OWN_CORES))
+def test_both_executions_agree_on_threads_that_share_cores(policy: str) -> None:
+    switches = []
+
+    @settings(max_examples=EXAMPLES // 2, phases=PHASES)
+    @given(
+        changes=some_times(),
+        setup=some_shared_cores(policy),
+        gap_ps=st.sampled_from([0, 0, 2 * 10**8]),
+        switch_ps=st.sampled_from([0, 1, 2_000_000]),
+    )
+    def agree(changes: dict[str, Any], setup: NodeSetup, gap_ps: int, switch_ps: int) -> None:
+        setup = setup._replace(interruption_gap_ps=gap_ps)
+        changes = {**changes, "switch_ps": switch_ps, "interruption_ps": interruptions(30_000_000)}
+        node = compared(policy, changes, setup)
+        switches.append(node.counter(at.SWITCHES))
+
+    agree()
+    # Where nobody waits for a core there is nothing to agree on.
+    assert sum(number > 10 for number in switches) >= len(switches) / 5
 
 
 # What exploration once found.

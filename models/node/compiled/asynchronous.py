@@ -6,7 +6,7 @@ reference execution states them in the order in which the main thread follows th
 
 from numba import njit
 
-from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
+from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, time_of
 from forecache.sim.pointer import pointer
 from forecache.sim.stamped_rings import (
     POPPED,
@@ -18,6 +18,15 @@ from forecache.sim.stamped_rings import (
 )
 
 from .. import layout as at
+from .cores import (
+    after_step,
+    finish_cores,
+    finish_turns,
+    has_core,
+    spin_in_turns,
+    spun_into_turn,
+    stop_spinning,
+)
 from .generator import generator_step, source_step, start
 from .inline import inlined, sources_digest, unlikely
 from .interruptions import step_end
@@ -63,9 +72,9 @@ from .main_thread import (
     begin_poll_job,
     end_turn,
     handshakes_step,
+    idle,
     poll_step,
     read_inline,
-    skip_turns,
     take_pending_write,
 )
 from .sockets import (
@@ -100,6 +109,7 @@ def begin_turn(m, now):
     if quiet:
         m[me + at.PHASE] = SPINNING
         m[me + at.SINCE_PS] = now
+        spin_in_turns(m, quiet_turn_ps(m), INFINITY_PS)
         return INFINITY_PS
     m[me + at.PHASE] = LOOPED
     return now + m[at.LOOP_PS]
@@ -122,21 +132,20 @@ def notice(m, calendar, now):
     me = thread_row(0)
     if m[me + at.PHASE] != SPINNING:
         return
-    turn_started = skip_turns(m, quiet_turn_ps(m), now)
-    into = now - turn_started
+    into = spun_into_turn(m, quiet_turn_ps(m), now)
     first = m[at.LOOP_PS] + m[at.SCAN_PS] * m[at.READS_IN_FLIGHT]
     second = first + m[at.SCAN_PS] * m[at.READS_IN_FLIGHT]
     m[me + at.PHASE] = SCANNED_READS
     if into < first:
         m[me + at.AGAIN] = 0
-        look_ps = turn_started + first
+        looks_after = first
     elif into < second:
         m[me + at.AGAIN] = 1
-        look_ps = turn_started + second
+        looks_after = second
     else:
         m[me + at.PHASE] = SCANNED_WRITES
-        look_ps = turn_started + quiet_turn_ps(m)
-    schedule(calendar, 0, look_ps)
+        looks_after = quiet_turn_ps(m)
+    stop_spinning(m, calendar, looks_after - into, now)
 
 
 @inlined
@@ -169,7 +178,7 @@ def execute_ahead(m, calendar, now):
     jobs = m[me + at.AMOUNT] - m[me + at.INDEX]
     if unlikely(m[at.FREES]):
         jobs *= 2 + m[at.OUTSTANDING_LIMIT]
-    if m[at.ACTIVE_THREADS] < 2 or jobs > least_room(m):
+    if m[at.ACTIVE_THREADS] < 2 or m[at.CROWDED] or jobs > least_room(m):
         return reached
     while m[me + at.INDEX] < m[me + at.AMOUNT] and reached < m[at.UNTIL_PS]:
         client = m[m[at.BATCH] + m[me + at.INDEX]]
@@ -189,7 +198,7 @@ def dispatch_ahead(m, calendar, now):
     """Hand out readable clients as long as every ring is certain to have room; see above."""
     me = thread_row(0)
     reached = now
-    if m[at.ACTIVE_THREADS] < 2 or m[me + at.COUNT] > least_room(m):
+    if m[at.ACTIVE_THREADS] < 2 or m[at.CROWDED] or m[me + at.COUNT] > least_room(m):
         return reached
     while m[me + at.COUNT] > 0:
         m[at.PRODUCTIVE] = 1
@@ -247,7 +256,7 @@ def pending_write_step(m, calendar, phase, now):
         m[me + at.PHASE] = NEXT_PENDING_WRITE
         if m[at.PENDING_WRITE_COUNT] > 0:
             m[at.PRODUCTIVE] = 1
-            changed = adjust_threads(m, m[at.PENDING_WRITE_COUNT], True, now)
+            changed = adjust_threads(m, calendar, m[at.PENDING_WRITE_COUNT], True, now)
             return step_end(m, me, now, changed * m[at.ACTIVATE_PS])
     elif phase == SENT_PENDING_WRITE:
         try_send_write(m, calendar, m[me + at.CLIENT], now)
@@ -376,7 +385,7 @@ def main_step(m, calendar, now):
         if following >= 0:
             return following
         m[me + at.PHASE] = ACCEPT
-        changed = adjust_threads(m, m[me + at.COUNT], False, now)
+        changed = adjust_threads(m, calendar, m[me + at.COUNT], False, now)
         if changed:
             return step_end(m, me, now, changed * m[at.ACTIVATE_PS])
     if m[me + at.PHASE] == ACCEPT:
@@ -437,11 +446,11 @@ def io_step(m, calendar, thread, now):
         m[ring + POPPED] = popped
         end_job(m, calendar, m[me + at.CLIENT], now)
     if popped == m[ring + PUSHED]:
-        m[me + at.ASLEEP] = 1
-        return INFINITY_PS
+        return idle(m, thread, now)
     entry = entry_of(m, ring, popped)
     seen = m[entry]
     if seen > now:
+        m[me + at.WAITS] = at.SPINS
         return seen
     job = m[entry + 1]
     m[me + at.PHASE] = WORKING
@@ -486,6 +495,9 @@ def _compiled(sources):
                 begin_window(m)
                 continue
             agent = agent_of(calendar, key)
+            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
+                key = peek(calendar)
+                continue
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent >= first_generator:
@@ -496,8 +508,12 @@ def _compiled(sources):
                 following = main_step(m, calendar, now)
             key = advance(calendar, agent, following)
             events += 1
+            if unlikely(m[at.CROWDED]):
+                after_step(m, calendar, agent, now)
+                key = peek(calendar)
+        finish_cores(m)
         if m[thread_row(0) + at.PHASE] == SPINNING:
-            skip_turns(m, quiet_turn_ps(m), m[at.END_PS] - 1)
+            finish_turns(m, quiet_turn_ps(m))
         account_active(m, m[at.END_PS])
         end_window(m)
         return events

@@ -10,6 +10,7 @@ from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedul
 from forecache.sim.pointer import pointer
 
 from .. import layout as at
+from .cores import after_step, finish_cores, has_core
 from .generator import generator_step, source_step, start
 from .inline import inlined, sources_digest, unlikely
 from .interruptions import step_end
@@ -30,12 +31,14 @@ from .main_thread import (
     end_turn,
     execute_inline,
     handshakes_step,
+    idle,
     parsed_commands,
     poll_step,
     read_and_parse,
     read_inline,
     set_active,
     start_thread,
+    stop_thread,
     take_pending_write,
 )
 from .sockets import begin_write, end_write, next_event, thread_row, work
@@ -100,6 +103,8 @@ def hand_out(m, calendar, now):
     for thread in range(1, threads):
         row = thread_row(thread)
         m[row + at.INDEX] = thread
+        m[row + at.COUNT] = 1  # it has a share
+        m[row + at.ASLEEP] = 0
         schedule(calendar, thread, max(now + m[at.HANDOVER_PS], m[row + at.AVAILABLE_PS]))
     m[at.SHARES_LEFT] = threads - 1
 
@@ -128,6 +133,7 @@ def fork_step(m, calendar, phase, now):
             return step_end(m, me, now, begin_serving(m, client))
         m[me + at.PHASE] = JOINED
         m[me + at.SINCE_PS] = now
+        m[me + at.WAITS] = at.SPINS
         if m[at.SHARES_LEFT] > 0:
             return INFINITY_PS
         if m[at.JOINED_PS] > now:
@@ -177,15 +183,15 @@ def event_step(m, phase, now):
 
 
 @inlined
-def switch(m, active, now):
+def switch(m, calendar, active, now):
     """Start or stop all I/O threads, unless they are; returns when that ends, or -1."""
     if m[at.ACTIVE_THREADS] == active:
         return -1
     for thread in range(1, m[at.IO_THREADS]):
         if active > 1:
-            start_thread(m, thread, now)
+            start_thread(m, calendar, thread, now)
         else:
-            m[thread_row(thread) + at.STOPPED_PS] = now
+            stop_thread(m, calendar, thread, now)
     set_active(m, active, now)
     return step_end(m, thread_row(0), now, (m[at.IO_THREADS] - 1) * m[at.ACTIVATE_PS])
 
@@ -203,7 +209,7 @@ def write_step(m, calendar, phase, now):
             return -1
         enough = pending >= CLIENTS_PER_THREAD * m[at.IO_THREADS]
         m[me + at.PHASE] = SWITCHED
-        following = switch(m, m[at.IO_THREADS] if enough else 1, now)
+        following = switch(m, calendar, m[at.IO_THREADS] if enough else 1, now)
         if following >= 0:
             return following
     elif phase == WROTE_INLINE:
@@ -287,7 +293,10 @@ def io_step(m, calendar, thread, now):
             m[at.JOINED_PS] = now + m[at.HANDOVER_PS]
             if m[at.SHARES_LEFT] == 0 and m[thread_row(0) + at.PHASE] == JOINED:
                 schedule(calendar, 0, m[at.JOINED_PS])
-            return INFINITY_PS
+    if m[me + at.PHASE] == LOOKING:
+        if m[me + at.COUNT] == 0:
+            return idle(m, thread, now)
+        m[me + at.COUNT] = 0
     client = forked_client(m, m[me + at.INDEX])
     m[me + at.CLIENT] = client
     m[me + at.PHASE] = WORKING
@@ -315,6 +324,9 @@ def _compiled(sources):
                 begin_window(m)
                 continue
             agent = agent_of(calendar, key)
+            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
+                key = peek(calendar)
+                continue
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent >= first_generator:
@@ -325,6 +337,10 @@ def _compiled(sources):
                 following = main_step(m, calendar, now)
             key = advance(calendar, agent, following)
             events += 1
+            if unlikely(m[at.CROWDED]):
+                after_step(m, calendar, agent, now)
+                key = peek(calendar)
+        finish_cores(m)
         account_active(m, m[at.END_PS])
         end_window(m)
         return events

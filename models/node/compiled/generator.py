@@ -43,6 +43,7 @@ LOOKING = 0  # about to call epoll_wait
 DOZING = 1  # on the way to sleep; what arrives meanwhile is found without a wake-up
 WAKING = 2  # asleep, or woken and about to run
 HANDLING = 3  # busy with the poll or a client
+TAKING = 4  # busy with taking a client's replies, where that is a step of its own
 
 NOTHING = -1
 
@@ -109,11 +110,11 @@ def complete(m, histogram, client, index, done_ps):
 
 
 @inlined
-def sending_ps(m, client, commands, size_bytes):
+def sending_ps(m, owner_sleeps, commands, size_bytes):
     """Duration of one send of the generator."""
     duration = m[at.GENERATOR_SEND_PS] + commands * m[at.GENERATOR_REQUEST_PS]
     duration += copying(m, size_bytes)
-    if m[at.SAME_HOST] and m[thread_row(owner_of(m, client)) + at.ASLEEP]:
+    if m[at.SAME_HOST] and owner_sleeps:
         duration += m[at.WAKE_SEND_PS]
     return duration
 
@@ -147,10 +148,27 @@ def take_replies(m, histogram, me, now):
     duration = m[at.GENERATOR_RECV_PS] + (last - index) * m[at.GENERATOR_REPLY_PS]
     duration += copying(m, reply_bytes(m, client, index, last))
     done_ps = step_end(m, me, now, duration)
+    m[client + at.RECEIVED] = last
+    asleep = m[thread_row(owner_of(m, client)) + at.ASLEEP]
+    if unlikely(m[at.CROWDED]):
+        # The thread may lose its core on the way.
+        m[me + at.PHASE] = TAKING
+        m[me + at.CLIENT] = client
+        m[me + at.COUNT] = 0
+        m[me + at.TAKING_FROM] = index
+        m[me + at.OWNER_SLEPT] = asleep
+        return account_work(m, me, now, done_ps)
+    ends_ps = end_taking(m, histogram, me, client, index, asleep, done_ps)
+    return account_work(m, me, now, ends_ps)
+
+
+@inlined
+def end_taking(m, histogram, me, client, index, owner_slept, done_ps):
+    """A client's replies from `index` on are taken; returns when it has sent again, if it does."""
+    last = m[client + at.RECEIVED]
     while index < last:
         complete(m, histogram, client, index, done_ps)
         index += 1
-    m[client + at.RECEIVED] = last
     ends_ps = done_ps
     m[me + at.CLIENT] = NOTHING
     if last == m[client + at.SENT] and m[at.OPEN_LOOP]:
@@ -163,8 +181,9 @@ def take_replies(m, histogram, me, now):
             size_bytes = compose(m, client, commands, done_ps)
             m[me + at.COUNT] = commands
             m[me + at.AMOUNT] = size_bytes
-            ends_ps = step_end(m, me, done_ps, sending_ps(m, client, commands, size_bytes))
-    return account_work(m, me, now, ends_ps)
+            sending = sending_ps(m, owner_slept, commands, size_bytes)
+            ends_ps = step_end(m, me, done_ps, sending)
+    return ends_ps
 
 
 @inlined
@@ -180,7 +199,8 @@ def take_task(m, me, now):
     m[me + at.CLIENT] = client
     m[me + at.COUNT] = commands
     m[me + at.AMOUNT] = size_bytes
-    return work(m, me, now, sending_ps(m, client, commands, size_bytes))
+    asleep = m[thread_row(owner_of(m, client)) + at.ASLEEP]
+    return work(m, me, now, sending_ps(m, asleep, commands, size_bytes))
 
 
 @inlined
@@ -217,6 +237,7 @@ def fall_asleep(m, me, now):
     if m[at.GENERATOR_SPINS]:
         # It polls on; how often it does so in vain is of no interest.
         m[me + at.PHASE] = LOOKING
+        m[me + at.WAITS] = at.SPINS
         if length(m, me + at.QUEUE) > 0:
             return first_stamp(m, me + at.QUEUE)
         m[me + at.ASLEEP] = 1
@@ -229,6 +250,7 @@ def fall_asleep(m, me, now):
             m[me + at.PHASE] = DOZING
             return dozed
     m[me + at.PHASE] = WAKING
+    m[me + at.WAITS] = at.SLEEPS
     if length(m, me + at.QUEUE) > 0:
         return first_stamp(m, me + at.QUEUE) + m[at.WAKE_LATENCY_PS]
     m[me + at.ASLEEP] = 1
@@ -248,6 +270,12 @@ def sendable(m, me):
 def generator_step(m, histogram, calendar, agent, now):
     """Advance a generator thread whose present step ends now; returns when the next one ends."""
     me = thread_row(agent)
+    if unlikely(m[me + at.PHASE] == TAKING):
+        m[me + at.PHASE] = HANDLING
+        slept, index = m[me + at.OWNER_SLEPT], m[me + at.TAKING_FROM]
+        ends_ps = end_taking(m, histogram, me, m[me + at.CLIENT], index, slept, now)
+        if ends_ps > now:
+            return account_work(m, me, now, ends_ps)
     if m[me + at.PHASE] == HANDLING:
         end_handling(m, calendar, me, now)
         if m[me + at.INDEX] > 0:
@@ -272,7 +300,7 @@ def generator_step(m, histogram, calendar, agent, now):
     m[me + at.TASKS_LEFT] = tasks
     m[at.GENERATOR_POLLS] += 1
     polled = work(m, me, now, polling_ps)
-    if m[at.SAME_HOST] or polled >= m[at.UNTIL_PS]:
+    if m[at.SAME_HOST] or m[at.CROWDED] or polled >= m[at.UNTIL_PS]:
         return polled
     # On another host nothing the first client's handling depends on changes before it begins. If it
     # is a request that fell due, it counts as still in the ring until then.
@@ -323,6 +351,8 @@ def start(m, calendar):
     for agent in range(1, m[at.IO_THREADS]):
         # Every I/O thread waits for a job.
         m[thread_row(agent) + at.ASLEEP] = 1
+        if m[at.CROWDED]:
+            schedule(calendar, agent, 0)
     first = m[at.IO_THREADS]
     for generator in range(m[at.GENERATORS]):
         if m[at.OPEN_LOOP]:

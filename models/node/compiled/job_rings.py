@@ -18,6 +18,7 @@ from .main_thread import (
     add_pending_write,
     set_active,
     start_thread,
+    stop_thread,
 )
 from .sockets import about, mark_of, number_of, thread_row
 
@@ -139,7 +140,7 @@ def try_send_write(m, calendar, client, now):
 
 
 @inlined
-def adjust_threads(m, events, increase_only, now):
+def adjust_threads(m, calendar, events, increase_only, now):
     """Activate one thread per `events-per-io-thread` events; returns how many changed."""
     per_thread = m[at.EVENTS_PER_IO_THREAD]
     target = events + 1 if per_thread == 0 else events // per_thread
@@ -147,12 +148,12 @@ def adjust_threads(m, events, increase_only, now):
     active = m[at.ACTIVE_THREADS]
     before = active
     while active < target:
-        start_thread(m, active, now)
+        start_thread(m, calendar, active, now)
         active += 1
     if not increase_only:
         while active > target and length(m, jobs_of(active - 1)) == 0:
             active -= 1
-            m[thread_row(active) + at.STOPPED_PS] = now
+            stop_thread(m, calendar, active, now)
     if active != before:
         set_active(m, active, now)
     return abs(active - before)

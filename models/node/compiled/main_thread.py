@@ -1,5 +1,6 @@
 """Steps of a main thread that works with I/O threads, and their jobs, shared by the policies."""
 
+from forecache.sim.calendar import INFINITY_PS, schedule
 from forecache.sim.stamped_rings import take
 
 from .. import layout as at
@@ -60,7 +61,8 @@ def end_turn(m, now):
     """Account for the turn of the event loop that ends now; the next one starts."""
     me = thread_row(0)
     started = m[at.TURN_STARTED_PS]
-    inside = inside_window(m, started, now)
+    inside = inside_window(m, started, now) - m[me + at.AWAY_PS]
+    m[me + at.AWAY_PS] = 0
     m[me + at.ON_CPU_PS] += inside
     if m[at.PRODUCTIVE]:
         m[me + at.BUSY_PS] += inside
@@ -77,7 +79,12 @@ def skip_turns(m, period, now):
     since = m[me + at.SINCE_PS]
     turns = (now - since) // period
     turn_started = since + turns * period
-    m[me + at.ON_CPU_PS] += inside_window(m, since, turn_started)
+    if turns == 0:
+        return turn_started
+    # The first of them may have begun before the thread was without a core for a while.
+    m[me + at.ON_CPU_PS] += inside_window(m, m[at.TURN_STARTED_PS], turn_started)
+    m[me + at.ON_CPU_PS] -= m[me + at.AWAY_PS]
+    m[me + at.AWAY_PS] = 0
     # Turns that ended inside the measured window.
     before = max(0, -(-(m[at.WARMUP_PS] - since) // period) - 1)
     m[at.LOOPS] += max(0, turns - before)
@@ -122,12 +129,44 @@ def set_active(m, active, now):
 
 
 @inlined
-def start_thread(m, thread, now):
+def look_at(m, calendar, thread, time_ps):
+    """Let an idle I/O thread that shares cores look whether it still has to spin or to sleep."""
+    if unlikely(m[at.CROWDED]) and m[thread_row(thread) + at.ASLEEP]:
+        schedule(calendar, thread, time_ps)
+
+
+@inlined
+def start_thread(m, calendar, thread, now):
     """A stopped thread may work again: at once if it still spins, else when it is awake."""
     row = thread_row(thread)
     if now - m[row + at.STOPPED_PS] > m[at.SPIN_PS]:
         # It has stopped spinning and sleeps on its mutex.
         m[row + at.AVAILABLE_PS] = now + m[at.THREAD_WAKE_PS]
+        look_at(m, calendar, thread, m[row + at.AVAILABLE_PS])
+
+
+@inlined
+def stop_thread(m, calendar, thread, now):
+    """A thread gets no more work; it spins on for a while before it sleeps on its mutex."""
+    m[thread_row(thread) + at.STOPPED_PS] = now
+    look_at(m, calendar, thread, now + m[at.SPIN_PS])
+
+
+@inlined
+def idle(m, thread, now):
+    """An I/O thread without work spins if it is active, a stopped one for a while, then sleeps.
+
+    Returns when it looks by itself; only where it shares cores does that make a difference.
+    """
+    row = thread_row(thread)
+    m[row + at.ASLEEP] = 1
+    m[row + at.WAITS] = at.SPINS
+    if unlikely(m[at.CROWDED]) and thread >= m[at.ACTIVE_THREADS]:
+        sleeps_ps = m[row + at.STOPPED_PS] + m[at.SPIN_PS]
+        if now < sleeps_ps:
+            return sleeps_ps
+        m[row + at.WAITS] = at.SLEEPS
+    return INFINITY_PS
 
 
 @inlined

@@ -7,6 +7,7 @@ from forecache.sim.calendar import schedule
 from forecache.sim.stamped_rings import is_full, length, push
 
 from .. import layout as at
+from .cores import waits_for_core
 from .inline import inlined
 from .main_thread import (
     ARGUMENTS_JOB,
@@ -17,6 +18,7 @@ from .main_thread import (
     READ_JOB,
     WRITE_JOB,
     add_pending_write,
+    look_at,
     set_active,
 )
 from .sockets import about, mark_of, thread_row
@@ -55,7 +57,7 @@ def send_shared(m, calendar, job, now):
     seen = now + m[at.HANDOVER_PS]
     push(m, at.SHARED_JOBS, seen, job)
     for thread in range(1, m[at.ACTIVE_THREADS]):
-        if m[thread_row(thread) + at.ASLEEP]:
+        if m[thread_row(thread) + at.ASLEEP] and not waits_for_core(m, thread):
             wake(m, calendar, thread, seen)
             return
 
@@ -149,20 +151,22 @@ def try_send_write(m, calendar, client, now):
 
 
 @inlined
-def change_active(m, active, now):
+def change_active(m, calendar, active, now):
     """Start or stop the last thread."""
     row = thread_row(max(active, m[at.ACTIVE_THREADS]) - 1)
     if active > m[at.ACTIVE_THREADS]:
         # A stopped thread of this generation blocks on its mutex at once.
         m[row + at.AVAILABLE_PS] = now + m[at.THREAD_WAKE_PS]
+        look_at(m, calendar, active - 1, m[row + at.AVAILABLE_PS])
     else:
         m[row + at.STOPPED_PS] = now
+        look_at(m, calendar, active, now)
     set_active(m, active, now)
     m[at.CHANGED_PS] = now
 
 
 @inlined
-def sample_load(m, now):
+def sample_load(m, calendar, now):
     """Start or stop I/O threads by sampled load; returns how many changed.
 
     Alone, the main thread samples its active time; with helpers, it samples the depth of the
@@ -191,11 +195,11 @@ def sample_load(m, now):
     m[at.SAMPLE_SUM] = 0
     if active == 1:
         if total > IGNITION_PER_MILLE * SAMPLES_PER_DECISION:
-            change_active(m, 2, now)
+            change_active(m, calendar, 2, now)
             return 1
     elif total > SAMPLES_PER_DECISION:
         if active < m[at.IO_THREADS]:
-            change_active(m, active + 1, now)
+            change_active(m, calendar, active + 1, now)
             return 1
     elif total == 0 and now - m[at.CHANGED_PS] > m[at.SHRINK_AFTER_PS]:
         left = length(m, private_jobs(active - 1))
@@ -203,6 +207,6 @@ def sample_load(m, now):
             left += length(m, at.SHARED_JOBS)
         if left == 0 and active > 1:
             m[at.SAMPLED_ACTIVE_PS] = m[at.MAIN_ACTIVE_PS]
-            change_active(m, active - 1, now)
+            change_active(m, calendar, active - 1, now)
             return 1
     return 0

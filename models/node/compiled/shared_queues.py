@@ -7,11 +7,20 @@ reference execution states them in the order in which the main thread follows th
 
 from numba import njit
 
-from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
+from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, time_of
 from forecache.sim.pointer import pointer
 from forecache.sim.stamped_rings import first_stamp, first_value, length, pop, put, take
 
 from .. import layout as at
+from .cores import (
+    after_step,
+    finish_cores,
+    finish_turns,
+    has_core,
+    spin_in_turns,
+    spun_into_turn,
+    stop_spinning,
+)
 from .generator import generator_step, source_step, start
 from .inline import inlined, sources_digest, unlikely
 from .interruptions import step_end
@@ -95,6 +104,7 @@ def begin_turn(m, now):
     ):
         m[me + at.PHASE] = SPINNING
         m[me + at.SINCE_PS] = now
+        spin_in_turns(m, m[at.LOOP_PS], m[at.NEXT_SAMPLE_PS])
         # Spinning ends at the latest with the turn that samples the load, at or after its time.
         turns = (m[at.NEXT_SAMPLE_PS] - now - 1) // m[at.LOOP_PS]
         return now + turns * m[at.LOOP_PS]
@@ -108,9 +118,9 @@ def notice(m, calendar, now):
     me = thread_row(0)
     if m[me + at.PHASE] != SPINNING:
         return
-    turn_started = skip_turns(m, m[at.LOOP_PS], now)
+    into = spun_into_turn(m, m[at.LOOP_PS], now)
     m[me + at.PHASE] = LOOPED
-    schedule(calendar, 0, turn_started + m[at.LOOP_PS])
+    stop_spinning(m, calendar, m[at.LOOP_PS] - into, now)
 
 
 @inlined
@@ -277,7 +287,7 @@ def main_step(m, calendar, now):
         if following >= 0:
             return following
         m[me + at.PHASE] = ACCEPT
-        changed = sample_load(m, now)
+        changed = sample_load(m, calendar, now)
         if changed:
             return step_end(m, me, now, changed * m[at.ACTIVATE_PS])
     if m[me + at.PHASE] == ACCEPT:
@@ -338,10 +348,12 @@ def io_step(m, calendar, thread, now):
         seen = min(seen, first_stamp(m, queue))
     if seen == INFINITY_PS:
         m[me + at.ASLEEP] = 1
+        m[me + at.WAITS] = at.SPINS if thread < m[at.ACTIVE_THREADS] else at.SLEEPS
         return INFINITY_PS
     if seen > now:
         # What is on its way between the cores is waited for, not forgotten.
         m[me + at.ASLEEP] = 0
+        m[me + at.WAITS] = at.SPINS
         return seen
     job = pop(m, queue)
     m[me + at.CLIENT] = job
@@ -376,6 +388,9 @@ def _compiled(sources):
                 begin_window(m)
                 continue
             agent = agent_of(calendar, key)
+            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
+                key = peek(calendar)
+                continue
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent >= first_generator:
@@ -386,8 +401,12 @@ def _compiled(sources):
                 following = main_step(m, calendar, now)
             key = advance(calendar, agent, following)
             events += 1
+            if unlikely(m[at.CROWDED]):
+                after_step(m, calendar, agent, now)
+                key = peek(calendar)
+        finish_cores(m)
         if m[thread_row(0) + at.PHASE] == SPINNING:
-            skip_turns(m, m[at.LOOP_PS], m[at.END_PS] - 1)
+            finish_turns(m, m[at.LOOP_PS])
         account_active(m, m[at.END_PS])
         end_window(m)
         return events

@@ -7,8 +7,9 @@ from forecache.sim.pointer import pointer
 
 from .. import layout as at
 from .connections import accept_alone
+from .cores import after_step, finish_cores, has_core
 from .generator import NOTHING, generator_step, source_step, start
-from .inline import inlined, sources_digest
+from .inline import inlined, sources_digest, unlikely
 from .sockets import (
     begin_write,
     end_write,
@@ -124,6 +125,9 @@ def _compiled(sources):
                 begin_window(m)
                 continue
             agent = agent_of(calendar, key)
+            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
+                key = peek(calendar)
+                continue
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent > 0:
@@ -132,6 +136,10 @@ def _compiled(sources):
                 following = main_step(m, calendar, now)
             key = advance(calendar, agent, following)
             events += 1
+            if unlikely(m[at.CROWDED]):
+                after_step(m, calendar, agent, now)
+                key = peek(calendar)
+        finish_cores(m)
         end_window(m)
         m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]
         return events

@@ -156,6 +156,7 @@ def sleep_in_epoll(m, thread):
     What is on its wire wakes it, or else a sender does.
     """
     wire = thread + at.REQUEST_WIRE
+    m[thread + at.WAITS] = at.SLEEPS
     if length(m, wire) > 0:
         return first_stamp(m, wire) + m[at.WAKE_LATENCY_PS]
     m[thread + at.ASLEEP] = 1

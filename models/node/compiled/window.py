@@ -5,7 +5,7 @@ it ends, what does not belong is taken out.
 """
 
 from .. import layout as at
-from .inline import inlined
+from .inline import inlined, unlikely
 from .sockets import thread_row
 
 
@@ -16,13 +16,26 @@ def inside_window(m, start_ps, end_ps):
 
 
 @inlined
+def left_to_do(m, agent, now):
+    """What is left of a thread's work under way, in ps."""
+    since_ps = now
+    if unlikely(m[at.CROWDED]):
+        # It stands still without a core, and until it goes on with one.
+        task = m[at.TASK_ROWS] + agent * at.TASK_WORDS
+        if m[task + at.STATE] == at.WAITS_FOR_CORE:
+            since_ps = m[task + at.ON_SINCE_PS]
+        since_ps = max(since_ps, m[task + at.GOES_ON_PS])
+    return max(0, m[thread_row(agent) + at.BUSY_UNTIL_PS] - since_ps)
+
+
+@inlined
 def begin_window(m):
     """The warm-up is over: count from here on, of work under way what is left of it."""
     for counter in range(at.FIRST_COUNTER + 1, at.LAST_COUNTER):
         m[counter] = 0
     for agent in range(m[at.IO_THREADS] + m[at.GENERATORS]):
         thread = thread_row(agent)
-        m[thread + at.BUSY_PS] = max(0, m[thread + at.BUSY_UNTIL_PS] - m[at.WARMUP_PS])
+        m[thread + at.BUSY_PS] = left_to_do(m, agent, m[at.WARMUP_PS])
     m[at.UNTIL_PS] = m[at.END_PS]
 
 
@@ -31,4 +44,4 @@ def end_window(m):
     """Take out what work under way still has to do."""
     for agent in range(m[at.IO_THREADS] + m[at.GENERATORS]):
         thread = thread_row(agent)
-        m[thread + at.BUSY_PS] -= max(0, m[thread + at.BUSY_UNTIL_PS] - m[at.END_PS])
+        m[thread + at.BUSY_PS] -= left_to_do(m, agent, m[at.END_PS])

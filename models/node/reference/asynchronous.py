@@ -149,7 +149,7 @@ class Asynchronous(IoThreads):
 
     def adjust_threads(self, events: int, *, increase_only: bool) -> Activity:
         """One active thread per `events_per_io_thread` events, starting or stopping at once."""
-        setup, now = self.node.setup, self.node.now
+        setup = self.node.setup
         per_thread = setup.events_per_io_thread
         target = events // per_thread if per_thread else events + 1
         target = max(1, min(target, setup.io_threads))
@@ -160,7 +160,7 @@ class Asynchronous(IoThreads):
         # A thread with jobs is not stopped, nor any with a lower number.
         while not increase_only and active > target and not self.rings[active - 1]:
             active -= 1
-            self.stopped_ps[active] = now
+            self.stop_thread(active)
         if active != before:
             self.set_active(active)
             yield self.node.main_does(abs(active - before) * self.node.times.activate_ps)
@@ -236,7 +236,7 @@ class Asynchronous(IoThreads):
         agent, ring = node.threads[number].agent, self.rings[number]
         while True:
             while not ring:
-                yield agent.sleep()
+                yield self.idle(number)
             job = ring[0]
             if job.seen_ps > node.now:
                 yield agent.hold_until(job.seen_ps)

@@ -36,6 +36,7 @@ class ForkJoin(IoThreads):
         super().__init__(node)
         self.reading = False
         self.shares: list[Sequence[Client]] = [()] * node.setup.io_threads
+        self.given = [False] * node.setup.io_threads
         self.shares_left = 0
         self.joined_ps = 0
 
@@ -100,7 +101,7 @@ class ForkJoin(IoThreads):
             if active > 1:
                 self.start_thread(number)
             else:
-                self.stopped_ps[number] = self.node.now
+                self.stop_thread(number)
         self.set_active(active)
         yield self.node.main_does(len(others) * self.node.times.activate_ps)
 
@@ -116,6 +117,7 @@ class ForkJoin(IoThreads):
         for number, share in enumerate(self.shares):
             if number > 0 and share:
                 self.shares_left += 1
+                self.given[number] = True
                 seen_ps = max(node.now + times.handover_ps, self.available_ps[number])
                 node.threads[number].agent.wake(seen_ps)
         own = self.shares[0]
@@ -131,11 +133,11 @@ class ForkJoin(IoThreads):
     def wait_for_threads(self) -> Activity:
         """Add up the counters again and again until no thread has anything left."""
         node, began_ps = self.node, self.node.now
-        if self.shares_left:
-            node.threads[0].spins = True
-            yield node.main.sleep()
-            node.threads[0].spins = False
-        elif self.joined_ps > node.now:
+        node.threads[0].spins = True
+        while self.shares_left:
+            yield node.main.spin()
+        node.threads[0].spins = False
+        if self.joined_ps > node.now:
             yield node.main.hold_until(self.joined_ps)
         node.counters["join_wait_ps"] += node.inside_window(began_ps, node.now)
 
@@ -144,7 +146,9 @@ class ForkJoin(IoThreads):
         node = self.node
         agent = node.threads[number].agent
         while True:
-            yield agent.sleep()
+            while not self.given[number]:
+                yield self.idle(number)
+            self.given[number] = False
             for client in self.shares[number]:
                 serving = self.read_and_parse(client) if self.reading else node.write(client)
                 yield agent.hold(node.work(number, node.times.pop_ps + serving))

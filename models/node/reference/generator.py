@@ -31,7 +31,12 @@ def start_load(node: ReferenceNode) -> None:
                 agent.start(thinking(node, agent, client))
     for generator in range(setup.generators):
         thread = node.threads[setup.io_threads + generator].agent
-        thread.start(generator_thread(node, generator, sources))
+        thread.start(generator_thread(node, generator, sources), starts_ps(node, generator))
+
+
+def starts_ps(node: ReferenceNode, generator: int) -> int:
+    """When a thread of the load generator sets to work."""
+    return 0 if node.setup.open_loop else generator * node.setup.generator_start_ps
 
 
 def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) -> Activity:
@@ -43,7 +48,7 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
     tasks = node.tasks[generator]
     ready: deque[Client] = deque()
     woken = dozed = False
-    yield thread.hold(0 if setup.open_loop else generator * setup.generator_start_ps)
+    yield thread.hold_until(max(node.now, starts_ps(node, generator)))
     while True:
         while wire and wire[0][0] <= node.now:
             _, client, replies = wire.popleft()
@@ -58,7 +63,7 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
             if wire:
                 yield thread.hold_until(wire[0][0])
             else:
-                yield thread.sleep()
+                yield thread.spin()
             continue
         if found == 0:
             if not dozed:
@@ -68,7 +73,7 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
                 continue
             woken, dozed = True, False
             if wire:
-                yield thread.hold_until(wire[0][0] + times.wake_latency_ps)
+                yield thread.sleep_until(wire[0][0] + times.wake_latency_ps)
             else:
                 yield thread.sleep()
             continue

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from simpy import Event
+
 from forecache.sim.simpy_kernel import Activity
 
 from .node import Client, ReferenceNode
@@ -38,7 +40,8 @@ class Turns:
     def end(self) -> None:
         """Account for the turn that ends now; the next one starts."""
         node = self.node
-        inside = node.inside_window(self.started_ps, node.now)
+        inside = node.inside_window(self.started_ps, node.now) - node.threads[0].away_ps
+        node.threads[0].away_ps = 0
         node.threads[0].on_cpu_ps += inside
         if self.productive:
             node.threads[0].busy_ps += inside
@@ -84,6 +87,20 @@ class IoThreads:
         if now - self.stopped_ps[number] > self.node.setup.spin_ps:
             # It has stopped spinning and sleeps on its mutex.
             self.available_ps[number] = now + self.node.times.thread_wake_ps
+            self.node.threads[number].agent.look_at(self.available_ps[number])
+
+    def stop_thread(self, number: int) -> None:
+        """A thread gets no more work; it spins on for a while before it sleeps on its mutex."""
+        self.stopped_ps[number] = self.node.now
+        self.node.threads[number].agent.look_at(self.node.now + self.node.setup.spin_ps)
+
+    def idle(self, number: int) -> Event:
+        """Without work an active thread spins, a stopped one for a while, then it sleeps."""
+        agent = self.node.threads[number].agent
+        if number < self.active:
+            return agent.spin()
+        sleeps_ps = self.stopped_ps[number] + self.node.setup.spin_ps
+        return agent.spin(sleeps_ps) if self.node.now < sleeps_ps else agent.sleep()
 
     def add_pending_write(self, client: Client) -> None:
         """Put a client with replies into the list of pending writes, once."""

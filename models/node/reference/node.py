@@ -26,6 +26,7 @@ from ..setup import (
     NodeTimes,
     owner_of,
 )
+from .cores import CoreAgent, Cores
 from .network import Network
 
 REQUEST_DRAWS = 1
@@ -81,6 +82,9 @@ class Thread:
     on_cpu_ps: int = 0
     spins: bool = False
     """It waits for other threads and looks all the time: what reaches its sockets wakes nobody."""
+    works_until_ps: int = 0
+    away_ps: int = 0
+    """Without a core in the present turn of the main thread, inside the measured window."""
 
 
 class ReferenceNode:
@@ -92,6 +96,7 @@ class ReferenceNode:
         self.env = new_environment()
         self.clients = [Client(number) for number in range(setup.clients)]
         threads = setup.io_threads + setup.generators
+        self.cores = Cores(self)
         self.threads = [self.new_thread(number) for number in range(threads)]
         self.request_wires: list[deque[tuple[int, Client, int]]] = [
             deque() for _ in range(setup.io_threads)
@@ -131,17 +136,36 @@ class ReferenceNode:
 
         start_load(self)
         self.env.run(until=self.setup.end_ps)
+        self.cores.finish()
 
     # --- threads and their cores ------------------------------------------------------------
 
     def new_thread(self, number: int) -> Thread:
-        """A thread on a core of its own."""
+        """A thread, on a core of its own or on shared ones."""
         interruptions = self.interruptions(number)
         return Thread(self.new_agent(number), interruptions, next(interruptions))
 
     def new_agent(self, number: int) -> Agent:
         """What acts for a thread; a trace watches it (`trace.TracedNode`)."""
-        return Agent(self.env, number)
+        return self.cores.new_agent(number, Agent, CoreAgent)
+
+    def frozen(self, number: int, since_ps: int) -> None:
+        """A thread loses its core: what it works on will be done later."""
+        thread = self.threads[number]
+        self._account(thread, -self.inside_window(since_ps, thread.works_until_ps))
+
+    def thawed(self, number: int, since_ps: int, goes_on_ps: int) -> None:
+        """A thread that lost its core at a time goes on with what was left."""
+        thread = self.threads[number]
+        left_ps = max(0, thread.works_until_ps - since_ps)
+        thread.works_until_ps = goes_on_ps + left_ps
+        self._account(thread, self.inside_window(goes_on_ps, thread.works_until_ps))
+        thread.away_ps += self.inside_window(since_ps, goes_on_ps)
+
+    @staticmethod
+    def _account(thread: Thread, worked_ps: int) -> None:
+        thread.busy_ps += worked_ps
+        thread.on_cpu_ps += worked_ps
 
     def interruptions(self, thread: int) -> Iterator[tuple[int, int]]:
         """A thread's interruptions by the host, a Poisson process: begin and duration in ps."""
@@ -222,8 +246,8 @@ class ReferenceNode:
         """Account for useful work that begins now; returns its duration with interruptions."""
         duration_ps = self.lengthened(thread, duration_ps)
         inside = self.inside_window(self.now, self.now + duration_ps)
-        self.threads[thread].busy_ps += inside
-        self.threads[thread].on_cpu_ps += inside
+        self.threads[thread].works_until_ps = self.now + duration_ps
+        self._account(self.threads[thread], inside)
         return duration_ps
 
     def complete(self, client: Client, index: int, done_ps: int) -> None:

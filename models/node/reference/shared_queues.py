@@ -193,7 +193,7 @@ class SharedQueues(IoThreads):
         self.shared.append(Job(kind, client, seen, work_ps))
         for thread in range(1, self.active):
             agent = node.threads[thread].agent
-            if node.nobody_woke(agent):
+            if node.nobody_woke(agent) and not agent.waits_for_core:
                 agent.wake(max(seen, self.available_ps[thread]))
                 return
 
@@ -236,6 +236,7 @@ class SharedQueues(IoThreads):
         if grow:
             # A stopped thread of this generation blocks on its mutex at once.
             self.available_ps[self.active] = now + self.node.times.thread_wake_ps
+            self.node.threads[self.active].agent.look_at(self.available_ps[self.active])
             self.set_active(self.active + 1)
         elif (
             not alone
@@ -246,6 +247,7 @@ class SharedQueues(IoThreads):
         ):
             self.sampled_active_ps = self.turns.active_ps
             self.set_active(self.active - 1)
+            self.node.threads[self.active].agent.look_at(now)
         else:
             return False
         self.changed_ps = now
@@ -265,7 +267,7 @@ class SharedQueues(IoThreads):
             queues = [private, self.shared if number < self.active else deque()]
             coming = [queue[0].seen_ps for queue in queues if queue]
             if not coming:
-                yield agent.sleep()
+                yield agent.spin() if number < self.active else agent.sleep()
                 continue
             if min(coming) > node.now:
                 # What is on its way between the cores is waited for, not forgotten.

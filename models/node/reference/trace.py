@@ -21,6 +21,7 @@ import simpy
 from forecache.sim.simpy_kernel import Agent
 
 from ..setup import NodeSetup, NodeTimes
+from .cores import CoreAgent
 from .node import Client, Command, ReferenceNode
 
 NETWORK_OUT, POLL, NETWORK_BACK = "network out", "poll", "network back"
@@ -111,25 +112,31 @@ def _noted(table: np.ndarray, note: Callable[[int], None]) -> np.ndarray:
     return watched
 
 
-class _TracedAgent(Agent):
+class _Reports(Agent):
     """An agent that reports the beginning of every step."""
 
-    def __init__(self, env: simpy.Environment, number: int, trace: TracedNode) -> None:
-        super().__init__(env, number)
-        self._trace = trace
-        self._waking = False
+    trace: TracedNode
+    _waking = False
 
     def hold(self, delay_ps: int) -> simpy.Event:
-        self._trace.begin(self.number, idle=False)
+        self.trace.begin(self.number, idle=False)
         return super().hold(delay_ps)
 
     def hold_until(self, time_ps: int) -> simpy.Event:
         if not self._waking:
-            self._trace.begin(self.number, idle=True)
+            self.trace.begin(self.number, idle=True)
         return super().hold_until(time_ps)
 
+    def sleep_until(self, time_ps: int) -> simpy.Event:
+        self.trace.begin(self.number, idle=True)
+        return super().sleep_until(time_ps)
+
+    def spin(self, look_ps: int | None = None) -> simpy.Event:
+        self.trace.begin(self.number, idle=True)
+        return super().spin(look_ps)
+
     def sleep(self) -> simpy.Event:
-        self._trace.begin(self.number, idle=True)
+        self.trace.begin(self.number, idle=True)
         return super().sleep()
 
     def wake(self, at_ps: int) -> None:
@@ -137,6 +144,10 @@ class _TracedAgent(Agent):
         self._waking = True
         super().wake(at_ps)
         self._waking = False
+
+
+class _ReportingCoreAgent(_Reports, CoreAgent):
+    """The same for an agent that shares cores."""
 
 
 class TracedNode(ReferenceNode):
@@ -181,7 +192,9 @@ class TracedNode(ReferenceNode):
 
     def new_agent(self, number: int) -> Agent:
         """An agent that reports its steps here."""
-        return _TracedAgent(self.env, number, self)
+        agent = self.cores.new_agent(number, _Reports, _ReportingCoreAgent)
+        agent.trace = self
+        return agent
 
     def begin(self, thread: int, *, idle: bool) -> None:
         """A thread's step ends and its next one begins, made of what was called for just now."""

@@ -1,0 +1,347 @@
+"""Cores that several threads share: who has one, who waits for one, and for how long.
+
+The rules are those of Linux's fair scheduler since 6.6 (EEVDF, kernel/sched/fair.c) for threads of
+equal weight, without its corners. Every core has a run queue. A thread that wakes takes an idle
+core, its last one first, or else queues at the core with the fewest threads. Whoever has a core
+keeps it until it blocks or, somebody waiting, until its slice is used up (RUN_TO_PARITY): then the
+waiting thread with the least virtual runtime goes on. The end of a slice is noticed at the next
+timer tick, or when a thread is woken to that core. A core that falls idle takes a waiting thread
+from another one. One that has been shared for `SLICES_PER_BALANCE` slices passes a thread on.
+
+A thread spins or computes on its core; what it computes when it loses the core is left to be done
+when it gets one again. Taking over from another thread takes the time of a context switch first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from typing import TYPE_CHECKING, TypeVar
+
+import simpy
+
+from forecache.sim.simpy_kernel import Activity, Agent, hold
+
+from ..setup import SLICES_PER_BALANCE, core_ranges, n_cores
+
+if TYPE_CHECKING:
+    from .node import ReferenceNode
+
+
+class State(Enum):
+    """Where a thread stands with its cores."""
+
+    ON_CORE = auto()
+    WAITING = auto()
+    """It could run and has no core."""
+    BLOCKED = auto()
+
+
+class Wait(Enum):
+    """What a thread does until its next event."""
+
+    COMPUTES = auto()
+    SPINS = auto()
+    BLOCKS = auto()
+
+
+class CoreAgent(Agent):
+    """A thread that needs one of the cores from `first` to `last` - 1 to go on."""
+
+    def __init__(self, cores: Cores, number: int, first: int, last: int) -> None:
+        super().__init__(cores.node.env, number)
+        self.cores = cores
+        self.first, self.last = first, last
+        self.core = first + number % (last - first)
+        self.state = State.BLOCKED
+        self.wait = Wait.BLOCKS
+        self.virtual_ps = 0
+        self.since_ps = 0
+        """Since when it has its core, or has to do without one."""
+        self.goes_on_ps = 0
+        """When it went on after it got its core."""
+        self.on_core_ps = 0
+        """Inside the measured window."""
+        self._left_ps = 0
+        self._due = False
+        self._timer: simpy.Event | None = None
+        self._timer_ps = 0
+        self._callbacks: list[Callable[[simpy.Event], None]] = []
+
+    # --- what the thread's own body asks for ------------------------------------------------
+
+    def start(self, activity: Activity, at_ps: int = 0) -> simpy.Process:
+        """Run the body as soon as there is a core for it."""
+
+        def body() -> Activity:
+            yield self.sleep_until(at_ps)
+            yield from activity
+
+        return self.env.process(body())
+
+    def hold(self, delay_ps: int) -> simpy.Event:
+        """Compute for a time that counts only while there is a core."""
+        return self._until(Wait.COMPUTES, int(self.env.now) + delay_ps)
+
+    def hold_until(self, time_ps: int) -> simpy.Event:
+        """Spin until a time."""
+        return self._until(Wait.SPINS, time_ps)
+
+    def sleep_until(self, time_ps: int) -> simpy.Event:
+        """Give the core away until a time."""
+        return self._until(Wait.BLOCKS, time_ps)
+
+    def sleep(self) -> simpy.Event:
+        """Give the core away until another agent calls `wake`."""
+        return self._asleep(Wait.BLOCKS, None)
+
+    def spin(self, look_ps: int | None = None) -> simpy.Event:
+        """Keep the core until another agent calls `wake`, or until a time to look by itself."""
+        return self._asleep(Wait.SPINS, look_ps)
+
+    def _asleep(self, wait: Wait, look_ps: int | None) -> simpy.Event:
+        self._sleep = self._until(wait, look_ps)
+        # The first callback, so that the agent counts as awake when its body goes on.
+        self._callbacks.append(self._awake)
+        return self._sleep
+
+    def _until(self, wait: Wait, time_ps: int | None) -> simpy.Event:
+        event = simpy.Event(self.env)
+        assert event.callbacks is not None
+        self._callbacks = event.callbacks
+        self.wait = wait
+        if time_ps is not None:
+            self._set(time_ps)
+        if wait is Wait.BLOCKS and self.state is State.ON_CORE:
+            self.cores.release(self)
+        return event
+
+    # --- what others do with it --------------------------------------------------------------
+
+    def wake(self, at_ps: int) -> None:
+        """Let the sleeping or spinning agent go on at a time, once it has a core."""
+        if self._sleep is None:
+            raise RuntimeError(f"agent {self.number} is not asleep")
+        self._wake_ps = at_ps
+        self._set(at_ps)
+
+    def look_at(self, time_ps: int) -> None:
+        """Let it look at a time whether it still has to sleep or to spin, if nobody woke it."""
+        if self._sleep is not None and self._wake_ps is None:
+            self._set(time_ps)
+
+    @property
+    def waits_for_core(self) -> bool:
+        """Whether it could go on but others have its cores."""
+        return self.state is State.WAITING
+
+    @property
+    def progress_until_ps(self) -> int:
+        """Until when it has gone on: until it lost its core, unless it had hardly got it."""
+        return max(self.since_ps, self.goes_on_ps)
+
+    def freeze(self) -> None:
+        """It loses its core."""
+        if self.wait is Wait.COMPUTES:
+            self._left_ps = self._timer_ps - self.progress_until_ps
+            self._cancel()
+
+    def thaw(self, at_ps: int) -> None:
+        """It has a core and goes on at a time."""
+        spins_for_nothing = self._sleep is not None and self._wake_ps is None
+        if self.wait is Wait.COMPUTES:
+            self._set(at_ps + self._left_ps)
+        elif self.wait is Wait.BLOCKS or self._due or spins_for_nothing:
+            self._set(at_ps)
+        else:
+            self._set(max(at_ps, self._timer_ps))
+
+    def _set(self, time_ps: int) -> None:
+        self._cancel()
+        self._timer = hold(self.env, self.number, time_ps - int(self.env.now))
+        self._timer.callbacks = [self._fire]
+        self._timer_ps = time_ps
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            # It stays in SimPy's queue but resumes nobody.
+            self._timer.callbacks = []
+            self._timer = None
+
+    def _fire(self, event: simpy.Event) -> None:
+        self._timer = None
+        if self.state is State.WAITING:
+            self._due = True
+            return
+        if self.state is State.BLOCKED and not self.cores.admit(self):
+            self._due = True
+            return
+        self._due = False
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(event)
+
+
+OwnT = TypeVar("OwnT", bound=Agent)
+SharedT = TypeVar("SharedT", bound=CoreAgent)
+
+
+class Cores:
+    """The shared cores of a node; those of the load generator follow the server's."""
+
+    def __init__(self, node: ReferenceNode) -> None:
+        self.node = node
+        self.ranges = core_ranges(node.setup)
+        self.number = n_cores(node.setup)
+        self.occupants: list[CoreAgent | None] = [None] * self.number
+        self.granted_ps = [0] * self.number
+        self.slices = [0] * self.number
+        self.timers: list[simpy.Event | None] = [None] * self.number
+        self.agents: list[CoreAgent] = []
+        setup = node.setup
+        # After everybody else.
+        self.first_core_agent = len(self.ranges) + max(setup.clients, setup.generators)
+
+    def new_agent(self, number: int, own: type[OwnT], shared: type[SharedT]) -> OwnT | SharedT:
+        """What acts for a thread: `own` if it has a core of its own, else `shared`."""
+        first, last = self.ranges[number]
+        if first == last:
+            return own(self.node.env, number)
+        agent = shared(self, number, first, last)
+        self.agents.append(agent)
+        return agent
+
+    def waiting(self, core: int) -> list[CoreAgent]:
+        """Threads that wait at a core."""
+        return [a for a in self.agents if a.state is State.WAITING and a.core == core]
+
+    def runnable(self, core: int) -> int:
+        """Threads that have a core or wait at it."""
+        return len(self.waiting(core)) + (self.occupants[core] is not None)
+
+    def admit(self, agent: CoreAgent) -> bool:
+        """A blocked thread wakes: True if it has a core at once, else it waits for one."""
+        choice = [agent.core, *range(agent.first, agent.last)]
+        idle = [core for core in choice if self.occupants[core] is None]
+        if idle:
+            self.grant(idle[0], agent)
+            return True
+        core = min(choice, key=self.runnable)
+        self.enqueue(agent, core)
+        if self.node.now >= self.granted_ps[core] + self.node.setup.slice_ps:
+            self.expire(core)
+        return False
+
+    def enqueue(self, agent: CoreAgent, core: int) -> None:
+        """A thread begins to wait at a core, level with the one there that is furthest behind."""
+        least_ps = min(self._virtual_ps(other) for other in self._on(core))
+        same = agent.core == core
+        agent.virtual_ps = max(agent.virtual_ps, least_ps) if same else least_ps
+        agent.core = core
+        agent.state = State.WAITING
+        if self.timers[core] is None:
+            self._set_timer(core)
+
+    def grant(self, core: int, agent: CoreAgent) -> None:
+        """A thread gets a core that nobody has."""
+        self.occupants[core] = agent
+        self.granted_ps[core] = agent.since_ps = agent.goes_on_ps = self.node.now
+        agent.core = core
+        agent.state = State.ON_CORE
+        self._cancel_timer(core)
+        if self.waiting(core):
+            self._set_timer(core)
+
+    def resume(self, core: int, agent: CoreAgent) -> None:
+        """A waiting thread takes over a core."""
+        goes_on_ps = self.node.now + self.node.times.switch_ps
+        if agent.wait is not Wait.BLOCKS:
+            self.node.thawed(agent.number, agent.progress_until_ps, goes_on_ps)
+        self.node.count("switches")
+        self.grant(core, agent)
+        agent.goes_on_ps = goes_on_ps
+        agent.thaw(goes_on_ps)
+
+    def release(self, agent: CoreAgent) -> None:
+        """A thread blocks: its core goes to one that waits there, or else anywhere it can be."""
+        core = agent.core
+        self._charge(agent)
+        agent.state = State.BLOCKED
+        self.occupants[core] = None
+        self._cancel_timer(core)
+        others = [a for a in self.agents if a.state is State.WAITING and a.first <= core < a.last]
+        candidates = self.waiting(core) or others
+        if candidates:
+            self.resume(core, _next(candidates))
+
+    def expire(self, core: int) -> None:
+        """A slice is used up: the thread that is furthest behind goes on."""
+        agent, waiting = self.occupants[core], self.waiting(core)
+        self._cancel_timer(core)
+        if agent is None or not waiting:
+            return
+        self._charge(agent)
+        following = _next(waiting)
+        if following.virtual_ps > agent.virtual_ps:
+            self.granted_ps[core] = self.node.now
+            self._set_timer(core)
+            return
+        self.node.frozen(agent.number, agent.progress_until_ps)
+        agent.freeze()
+        agent.state = State.WAITING
+        self.occupants[core] = None
+        self.slices[core] += 1
+        if self.slices[core] >= SLICES_PER_BALANCE:
+            self.slices[core] = 0
+            self._pass_on(agent, len(waiting))
+        self.resume(core, following)
+
+    def finish(self) -> None:
+        """The run ends: charge whoever has a core."""
+        for agent in self.occupants:
+            if agent is not None:
+                self._charge(agent)
+
+    def _pass_on(self, agent: CoreAgent, left: int) -> None:
+        """Let a thread wait at the core with the fewest threads, if `left` here aren't fewer."""
+        span = agent.last - agent.first
+        others = [agent.first + (agent.core - agent.first + n) % span for n in range(1, span)]
+        others = [core for core in others if self.occupants[core] is not None]
+        if others:
+            core = min(others, key=self.runnable)
+            if self.runnable(core) <= left:
+                self.enqueue(agent, core)
+
+    def _on(self, core: int) -> Iterable[CoreAgent]:
+        occupant = self.occupants[core]
+        return [*self.waiting(core), *([occupant] if occupant is not None else [])]
+
+    def _virtual_ps(self, agent: CoreAgent) -> int:
+        running = agent.state is State.ON_CORE
+        return agent.virtual_ps + (self.node.now - agent.since_ps if running else 0)
+
+    def _charge(self, agent: CoreAgent) -> None:
+        """Account for the time since a thread got its core."""
+        agent.virtual_ps += self.node.now - agent.since_ps
+        agent.on_core_ps += self.node.inside_window(agent.since_ps, self.node.now)
+        agent.since_ps = self.node.now
+
+    def _set_timer(self, core: int) -> None:
+        ends_ps = self.granted_ps[core] + self.node.setup.slice_ps
+        tick_ps = max(1, self.node.setup.tick_ps)
+        ends_ps = max(self.node.now, -(-ends_ps // tick_ps) * tick_ps)
+        number = self.first_core_agent + core
+        timer = hold(self.node.env, number, ends_ps - self.node.now)
+        timer.callbacks = [lambda _event: self.expire(core)]
+        self.timers[core] = timer
+
+    def _cancel_timer(self, core: int) -> None:
+        timer = self.timers[core]
+        if timer is not None:
+            timer.callbacks = []
+            self.timers[core] = None
+
+
+def _next(agents: list[CoreAgent]) -> CoreAgent:
+    """The one with the least virtual runtime."""
+    return min(agents, key=lambda agent: (agent.virtual_ps, agent.number))
