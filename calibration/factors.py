@@ -17,6 +17,7 @@ from scipy.optimize import least_squares
 from forecache.hwprofiles.schema import HostSpeed
 from forecache.models.engine import EngineWork
 from forecache.models.predict import System
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs, run, window
 
 from .dataset import Dataset, MeasuredCase
@@ -41,12 +42,15 @@ class Factor:
         Standard error of its logarithm.
     apply
         Changes inputs by the factor.
+    of_host
+        It says something of the host alone, so that it holds for every engine there.
     """
 
     name: str
     note: str
     prior_error: float
     apply: Callable[[Inputs, float], Inputs]
+    of_host: bool = False
 
 
 def _scaled_kernel(inputs: Inputs, factor: float) -> Inputs:
@@ -63,6 +67,12 @@ def _scaled_user(inputs: Inputs, factor: float) -> Inputs:
         *("parse_instructions", "get_instructions", "set_instructions"),
     )
     return replace(inputs, work=_scaled(inputs.work, names, factor))
+
+
+def _scaled_ipc(inputs: Inputs, factor: float) -> Inputs:
+    """A host that takes longer by the factor for the same instructions of the server."""
+    speed = inputs.speed
+    return replace(inputs, speed=replace(speed, user_ipc=speed.user_ipc / factor))
 
 
 def _scaled_set(inputs: Inputs, factor: float) -> Inputs:
@@ -112,19 +122,39 @@ HOST = Factor("host", "speed of a host the source does not name", 0.25, _scaled_
 """Its prior: the catalogue's hosts differ from the reference by 0.25 in the logarithm (root mean
 square of their times)."""
 
+HOST_KERNEL = Factor(
+    "host kernel", "cost of system calls on the host, for every engine", 0.2, _scaled_kernel, True
+)
+HOST_WAKE = replace(WAKE, name="host wake", of_host=True)
+HOST_USER = Factor(
+    "host user", "time for the same instructions on the host", 0.18, _scaled_ipc, True
+)
+"""Their priors: the ranges of tcp_recv_ns, tcp_send_ns and user_ipc on the catalogue's hosts."""
 
-def factors_for(dataset: Dataset, cases: Sequence[MeasuredCase]) -> list[Factor]:
-    """What a dataset's calibration points may move: never more factors than such points allow."""
+WORK_DRAWS = 8
+
+
+def factors_for(
+    dataset: Dataset, cases: Sequence[MeasuredCase], *, several_engines: bool = False
+) -> list[Factor]:
+    """What a dataset's calibration points may move: never more factors than such points allow.
+
+    Parameters
+    ----------
+    several_engines
+        The points are of engines with work of their own. What those of one say of the host then
+        holds for the others, what they say of its work does not.
+    """
     calibration = [case for case in cases if case.role == "calibration"]
     if not calibration:
         return []
-    factors = [KERNEL, WAKE, USER]
+    factors = [HOST_KERNEL, HOST_WAKE, HOST_USER] if several_engines else [KERNEL, WAKE, USER]
     if dataset.scenario.get("host") is None:
         factors.insert(0, HOST)
     if any(case.scenario.io_threads > 1 for case in calibration):
         factors.append(TRANSFER)
     commands = {case.scenario.workload.get_fraction for case in calibration}
-    if len(commands) > 1:
+    if len(commands) > 1 and not several_engines:
         factors.append(SET)
     return factors
 
@@ -137,6 +167,11 @@ class Posterior:
     mean: np.ndarray
     covariance: np.ndarray
     points: tuple[int, ...] = ()
+
+    @property
+    def of_host(self) -> bool:
+        """Whether the factors stand for the host alone, and the engines' work is open."""
+        return any(factor.of_host for factor in self.factors)
 
     def apply(self, inputs: Inputs, logs: np.ndarray) -> Inputs:
         """Inputs with the factors whose logarithms are given."""
@@ -174,6 +209,13 @@ def fit_posterior(
     )
     base = [system.inputs(case.scenario) for case, system in cases]
     windows = [window(inputs, inputs.times(), requests=FIT_REQUESTS, seed=seed) for inputs in base]
+    if start.of_host:
+        # How well a point tells the host depends on how well its engine's work is known.
+        spreads = [
+            _work_spread(system, case.scenario, window_ps, seed=seed)
+            for (case, system), window_ps in zip(cases, windows, strict=True)
+        ]
+        errors = np.hypot(errors, spreads)
 
     with ThreadPoolExecutor() as pool:
 
@@ -202,3 +244,17 @@ def fit_posterior(
     covariance = np.linalg.inv(solution.jac.T @ solution.jac)
     used = tuple(case.index for case, _ in cases)
     return Posterior(factors, solution.x - 1.0, covariance, used)
+
+
+def _work_spread(
+    system: System, scenario: Scenario, window_ps: tuple[int, int], *, seed: int
+) -> float:
+    """Standard error of the logarithm of throughput from the ranges of the engine's work."""
+    nominal = system.inputs(scenario)
+    logs = []
+    for draw in range(WORK_DRAWS):
+        work = system.inputs(scenario, draw=draw, seed=seed).work
+        drawn = replace(nominal, work=work)
+        result = run(drawn, requests=FIT_REQUESTS, seed=seed, window_ps=window_ps)
+        logs.append(math.log(max(result.throughput_rps, 1.0)))
+    return float(np.std(logs, ddof=1))

@@ -86,7 +86,8 @@ def validate(
         (case, system_of(case.scenario, host=host, engine=engine, path=path)) for case in known
     ]
     own, others = _calibration(paired), _calibration(paired_known)
-    factors = factors_for(dataset, [*cases, *known])
+    engines = {system.engine.id for system in systems}
+    factors = factors_for(dataset, [*cases, *known], several_engines=len(engines) > 1)
     if progress is not None and factors:
         count = len(own) + len(others)
         progress(f"fitting {len(factors)} factors to {count} calibration points")
@@ -248,6 +249,8 @@ def _drawn_inputs(
         "prefetch_instructions_per_key",
     )
     work = replace(nominal.work, **{name: getattr(drawn.work, name) for name in kept})
+    if posterior.of_host:
+        work = drawn.work
     unfitted = (
         *("l3_ns", "dram_ns", "parallel_misses"),
         *("network_one_way_us", "network_packets_per_s", "softirq_ns"),

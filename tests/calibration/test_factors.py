@@ -94,3 +94,42 @@ def test_datasets_of_one_machine_name_each_other_and_share_host_and_engine() -> 
             assert dataset.id in other.same_machine
             for field in ("host", "engine", "engine_version", "transport"):
                 assert other.scenario[field] == dataset.scenario[field]
+
+
+# --- several engines on one machine ---------------------------------------------------------------
+
+OLD = System(
+    load_host("graviton3-c7g.4xlarge"),
+    load_engine("valkey-7.2"),
+    load_generator("valkey-benchmark"),
+)
+
+
+def test_factors_of_several_engines_are_of_the_host() -> None:
+    cases = [case_of(1), case_of(10)]
+    found = factors_for(dataset_of(cases, host="graviton3"), cases, several_engines=True)
+    assert all(factor.of_host for factor in found)
+    assert not any(factor.of_host for factor in (KERNEL, WAKE, USER, HOST))
+    scenario = cases[0].scenario
+    [user] = [factor for factor in found if factor.name == "host user"]
+    for system in (SYSTEM, OLD):
+        before, after = system.inputs(scenario), user.apply(system.inputs(scenario), 1.25)
+        assert after.work == before.work
+        assert after.speed.user_ipc == pytest.approx(before.speed.user_ipc / 1.25)
+
+
+def test_a_point_tells_less_of_the_host_where_work_is_less_known() -> None:
+    """8.0 was observed, 7.2 has the work of a relative in wider ranges."""
+    factors = factors_for(dataset_of([case_of(1)]), [case_of(1)], several_engines=True)
+    kernel = [factor.name for factor in factors].index("host kernel")
+    found = {}
+    for system in (SYSTEM, OLD):
+        inputs = system.inputs(case_of(1).scenario)
+        rps = run(inputs, requests=20_000, seed=3).throughput_rps
+        # The machine was a fifth slower than its profile says.
+        pair = (case_of(1, rps / 1.2), system)
+        found[system.engine.id] = fit_posterior(factors, [pair], seed=1)
+    told = {name: posterior.mean[kernel] for name, posterior in found.items()}
+    error = {name: posterior.covariance[kernel, kernel] for name, posterior in found.items()}
+    assert told["valkey-8.0"] > told["valkey-7.2"] > 0
+    assert error["valkey-8.0"] < error["valkey-7.2"] < factors[kernel].prior_error ** 2
