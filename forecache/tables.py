@@ -302,6 +302,12 @@ def print_explanation(result: Mapping[str, Any]) -> None:
             out.print(f"network: {', '.join(limits)}")
         if point.get("interrupt_utilisation"):
             out.print(f"interrupt cores: {percentage(point['interrupt_utilisation'])}")
+        memory = point.get("memory_bandwidth")
+        if memory:
+            out.print(
+                f"memory bandwidth: {percentage(memory['utilisation'])} "
+                f"({memory['gb_per_s']:.2g} GB/s), latency {memory['latency_factor']:.3g} of idle"
+            )
     if result.get("timeline"):
         out.print(_timeline_line(result["timeline"]), soft_wrap=True)
     out.print("`--json` also lists every number behind this, with its range and origin.")

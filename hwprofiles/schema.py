@@ -216,6 +216,7 @@ class Captured(_Group):
 class HostSpeed:
     """A host as plain numbers, ready for compiled code; units are in the names.
 
+    `loaded_latency` has (GB/s in use, ns) pairs of main memory, where a source has them.
     `walk_curve` has (bytes, ns) pairs of the page walk of a random access by size of the region,
     where a capture measured it. `interruptions` has (us, interruptions a second and core that last
     at least so long) pairs; none where nothing was measured. `cores` counts the CPUs the operating
@@ -256,6 +257,7 @@ class HostSpeed:
     price_usd_per_hour: float
     memory_gib: float
     l3_fills_per_us: float = 0.0
+    loaded_latency: tuple[tuple[float, float], ...] = ()
     walk_curve: tuple[tuple[float, float], ...] = ()
     interruptions: tuple[tuple[float, float], ...] = ()
     threads_per_core: int = 1
@@ -411,6 +413,7 @@ class HostProfile(_Group):
         numbers["tlb_reach_bytes"] = leaves["tlb.l2_entries"] * leaves["tlb.page_bytes"]
         known = {field.name for field in fields(HostSpeed)} - {
             "host_id",
+            "loaded_latency",
             "walk_curve",
             "interruptions",
         }
@@ -423,6 +426,7 @@ class HostProfile(_Group):
         curves = {
             name: () if curve is None else tuple(sorted(curve.points))
             for name, curve in (
+                ("loaded_latency", self.dram.loaded_latency),
                 ("walk_curve", self.walk_curve),
                 ("interruptions", self.interruptions),
             )

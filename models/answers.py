@@ -128,6 +128,7 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "network_utilisation": prediction.utilisation["network"],
         "network_limits": prediction.network_limits,
         "interrupt_utilisation": prediction.utilisation["interrupts"],
+        "memory_bandwidth": prediction.memory_bandwidth,
         "server_cpu_us_per_request": float(np.mean([r.server_cpu_us_per_request for r in results])),
         "active_threads": prediction.active_threads,
         "bottleneck": prediction.bottleneck,

@@ -343,6 +343,12 @@ def page_walk_ns(speed: HostSpeed, region_bytes: float) -> float:
     return float(np.interp(math.log(max(region_bytes, 1.0)), np.log(sizes), walks))
 
 
+def buffer_dram_lines(lines: float, touches: float, caches: CacheTimes) -> float:
+    """Lines of a buffer that a copy brings from DRAM and sends back there; see below."""
+    each = np.array([touches / max(lines, touches, 1e-9)])
+    return 2.0 * touches * float(1.0 - hit_shares(each, caches.l3_requests)[0])
+
+
 def buffer_wait_ns(lines: float, touches: float, speed: HostSpeed, caches: CacheTimes) -> float:
     """Wait per line of a buffer that a copy goes through in order.
 
@@ -392,6 +398,20 @@ class Waits:
     def line_ns(self) -> np.ndarray:
         """(structures,) mean wait for one line."""
         return np.asarray(self.by_bin_ns @ self.shares)
+
+    @property
+    def dram_lines(self) -> float:
+        """Mean lines per key that come from DRAM; written ones go back there as well."""
+        beyond = (1.0 - self.in_l3) @ self.shares
+        return sum(
+            s.touches * (1.0 + s.followers) * (2.0 if s.written else 1.0) * float(share)
+            for s, share in zip(self.structures, beyond, strict=True)
+            if s.lines_per_key > 0
+        )
+
+    def with_slower_dram(self, longer_ns: float) -> Waits:
+        """The same where a line from DRAM takes so much longer."""
+        return replace(self, far_ns=self.far_ns + longer_ns)
 
     @property
     def missed(self) -> np.ndarray:

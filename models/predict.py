@@ -242,6 +242,18 @@ class Prediction:
             return round(float(np.mean([r.final_active_threads for r in results])))
         return 1 + round(float(np.mean(counted)))
 
+    @cached_property
+    def memory_bandwidth(self) -> dict[str, float]:
+        """Bandwidth of main memory in use, its share of the peak, and the latency it leads to."""
+        inputs = self.system.inputs(self.case.scenario)
+        load = inputs.memory_load()
+        used = load.bytes_per_request * self.mean("throughput_rps") / 1e9
+        return {
+            "gb_per_s": used,
+            "utilisation": used / inputs.speed.dram_bandwidth_gb_per_s,
+            "latency_factor": load.latency_factor,
+        }
+
     @property
     def network_limits(self) -> dict[str, float]:
         """How far each limit of the network is used; see `NodeResult`."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from forecache.hwprofiles.schema import HostSpeed
 from forecache.sim.calendar import horizon_ps
 
+from .bandwidth import MemoryLoad
 from .engine import EngineProfile, EngineWork
 from .forking import do_reads
 from .generator import GeneratorWork
@@ -21,6 +22,7 @@ from .stages import (
     node_times,
     prefetch_batch,
     read_limit_bytes,
+    scenario_memory_load,
     segment_bytes,
 )
 from .stalls import Stall, with_stalls
@@ -84,6 +86,10 @@ class Inputs:
     generator_speed: HostSpeed
     generator_spins: bool = False
     clients_in_blocks: bool = False
+
+    def memory_load(self) -> MemoryLoad:
+        """What requests take from memory."""
+        return scenario_memory_load(self.scenario, self.engine, self.work, self.speed)
 
     def times(self) -> NodeTimes:
         """Durations of the node's steps.

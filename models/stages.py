@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from forecache.hwprofiles.schema import HostSpeed
 
+from .bandwidth import MemoryLoad, loaded_curve, memory_load
 from .collections_layout import collection_structures
 from .commands import (
     ARGUMENT,
@@ -37,6 +38,7 @@ from .memory import (
     Population,
     Structure,
     Waits,
+    buffer_dram_lines,
     buffer_wait_ns,
     cache_times,
     memory_times,
@@ -200,11 +202,14 @@ class WorkloadCaches:
         Wait per request for lines of requests and replies that are no longer near.
     copied_bytes
         Of requests and replies, per request.
+    copied_dram_lines
+        Lines of them that come from DRAM and go back there, per request.
     """
 
     times: CacheTimes
     copy_wait_ns: float
     copied_bytes: float
+    copied_dram_lines: float = 0.0
 
 
 def workload_caches(
@@ -244,6 +249,7 @@ def workload_caches(
             request * buffer_wait_ns(*waiting, replace(speed, l2_ns=speed.l3_ns), times)
             + reply * buffer_wait_ns(*answered, speed, times),
             copied,
+            buffer_dram_lines(*waiting, times) + buffer_dram_lines(*answered, times),
         )
         if speed.l3_fills_per_us == 0.0:
             break
@@ -333,6 +339,68 @@ def command_waits(
     return waits_of(lines, keyspace(kind, scenario), speed, caches.times)
 
 
+def scenario_memory_load(
+    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
+) -> MemoryLoad:
+    """What a scenario's requests take from memory, and how much slower it is therefore."""
+    caches = workload_caches(scenario, engine, work, speed)
+    kinds = command_kinds(scenario)
+    found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
+    return _load(scenario, engine, work, speed, caches=caches, found=found)
+
+
+def _load(
+    scenario: Scenario,
+    engine: EngineProfile,
+    work: EngineWork,
+    speed: HostSpeed,
+    *,
+    caches: WorkloadCaches,
+    found: Sequence[Waits],
+) -> MemoryLoad:
+    """The same from where lines are, at the pace of a main thread that waits for nothing else.
+
+    That is the fastest: where something else limits, memory is faster than this says.
+
+    Parameters
+    ----------
+    found
+        Waits for each kind of command while memory is idle.
+    """
+    workload, kinds = scenario.workload, command_kinds(scenario)
+    batch = prefetch_batch(scenario, engine)
+
+    def waits_ns(longer_ns: float) -> float:
+        total = 0.0
+        for kind, idle in zip(kinds, found, strict=True):
+            waits = idle.with_slower_dram(longer_ns)
+            wait_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
+            if scenario.io_threads > 1 and batch > 1:
+                wait_ns += waits.together_ns(batch, speed.parallel_misses) / batch
+                wait_ns += waits.alone_ns()
+            else:
+                wait_ns += waits.touching_ns()
+            total += kind.share * kind.keys * wait_ns
+        return total
+
+    lines = sum(k.share * k.keys * waits.dram_lines for k, waits in zip(kinds, found, strict=True))
+    idle_ns = waits_ns(0.0)
+    request_ns = _pace_ns(scenario, work, speed, caches.copied_bytes) + idle_ns
+    least_ns = 0.0 if workload.rate_rps is None else 1e9 / workload.rate_rps
+    if not scenario.same_host:
+        # Clients that wait for the network don't ask meanwhile.
+        round_trip_ns = 2000.0 * speed.network_one_way_us
+        least_ns = max(least_ns, round_trip_ns / (workload.clients * workload.pipeline))
+    return memory_load(
+        loaded_curve(speed),
+        peak_gb_per_s=speed.dram_bandwidth_gb_per_s,
+        bytes_per_request=LINE_BYTES * (lines + caches.copied_dram_lines),
+        request_ns=request_ns + caches.copy_wait_ns,
+        waiting_ns=waits_ns(speed.dram_ns) - idle_ns,
+        least_ns=least_ns,
+    )
+
+
 def copied_value_bytes(kind: CommandKind, scenario: Scenario, engine: EngineProfile) -> int:
     """Bytes of values, members and fields that a command copies into a reply buffer."""
     path = value_path(kind.on_values, kind.value_bytes, scenario, engine)
@@ -419,6 +487,9 @@ def node_times(
     forked = engine.policy == "fork_join" and not lone
     paths = [value_path(k.on_values, k.value_bytes, scenario, engine) for k in kinds]
     found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
+    load = _load(scenario, engine, work, speed, caches=caches, found=found)
+    slower_ns = (load.latency_factor - 1.0) * speed.dram_ns
+    found = [waits.with_slower_dram(slower_ns) for waits in found]
     memory = [
         memory_times(
             path.main_waits(waits),
