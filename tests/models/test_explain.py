@@ -63,6 +63,28 @@ def thread_of(rows: list[dict[str, Any]]) -> dict[str, str]:
     return {row["stage"]: row["thread"] for row in rows}
 
 
+@pytest.mark.parametrize("do_reads", [False, True])
+@pytest.mark.parametrize(
+    ("io_threads", "workload"),
+    [(2, {"clients": 50}), (8, {"clients": 400, "pipeline": 8}), (6, {"clients": 13})],
+)
+def test_the_steps_of_fork_join_threads_add_up_to_their_time(
+    io_threads: int, workload: dict[str, Any], do_reads: bool
+) -> None:
+    """The main thread waits for the others, or it has work: there is no third."""
+    rows, result = stages(
+        engine="redis",
+        engine_version="7.0",
+        io_threads=io_threads,
+        io_threads_do_reads=do_reads,
+        workload=workload,
+    )
+    spent_by_io = sum(result.io_thread_utilisation) / result.throughput_rps * 1e6
+    assert total(rows, "I/O") == pytest.approx(spent_by_io, rel=0.03)
+    spent_by_main = result.main_thread_utilisation / result.throughput_rps * 1e6
+    assert total(rows, "main") == pytest.approx(spent_by_main, rel=0.03)
+
+
 def test_io_threads_take_the_socket_work() -> None:
     alone, _ = stages(engine_version="8.0", workload={"clients": 200})
     helped, _ = stages(engine_version="8.0", io_threads=4, workload={"clients": 200})

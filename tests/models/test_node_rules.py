@@ -152,6 +152,40 @@ def test_a_turn_with_few_writes_stops_the_threads() -> None:
     assert 0.05 < share < 0.95
 
 
+@pytest.mark.parametrize("io_threads", [1, 2, 5, 9])
+@pytest.mark.parametrize("do_reads", [0, 1])
+def test_saturated_fork_join_is_as_fast_as_its_serial_parts_allow(
+    io_threads: int, do_reads: int
+) -> None:
+    """Main's own work one after the other, plus the n-th part of what n threads share."""
+    recv_us, execute_us, send_us = 0.5, 1.0, 2.0
+    other = ("loop", "poll", "poll_event", "doze", "block", "read_event", "write_event", "push")
+    nothing = (*other, "copy_ps_per_kib", "pop", "done", "publish", "handover", "activate")
+    times = sample_times(
+        **STEADY,
+        **{name if name.endswith("kib") else f"{name}_ps": 0 for name in nothing},
+        recv_ps=round(recv_us * 1e6),
+        send_ps=round(send_us * 1e6),
+        parse_by_code_ps=np.zeros(2, np.int64),
+        execute_by_code_ps=np.full(2, round(execute_us * 1e6)),
+    )
+    setup = sample_setup(
+        io_threads=io_threads,
+        clients=1000,
+        generators=40,
+        io_threads_do_reads=do_reads,
+        warmup_ps=2 * 10**10,
+        end_ps=22 * 10**10,
+    )
+    shared_us = send_us + do_reads * recv_us
+    serial_us = execute_us + (1 - do_reads) * recv_us
+    result = simulate_node("fork_join", times, setup)
+    expected_rps = 1e6 / (serial_us + shared_us / io_threads)
+    # The last of a turn's clients do not divide evenly.
+    assert result.throughput_rps == pytest.approx(expected_rps, rel=0.02)
+    assert result.main_thread_utilisation > 0.97
+
+
 def test_io_threads_of_fork_join_know_no_tls() -> None:
     setup = sample_setup(
         io_threads=4,
