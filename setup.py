@@ -19,7 +19,7 @@ setup(
     # Catalogue entries, engine profiles and report templates are data of their room.
     package_data={
         "": ["py.typed"]
-        + [f"**/*.{suffix}" for suffix in ("yaml", "jsonl", "gz", "jinja", "css", "md")]
+        + [f"**/*.{suffix}" for suffix in ("yaml", "json", "jsonl", "gz", "jinja", "css", "md")]
     },
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",

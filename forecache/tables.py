@@ -293,24 +293,30 @@ def print_explanation(result: Mapping[str, Any]) -> None:
         out.print(made)
         if point.get("journey"):
             out.print(_journey_table(given or "one point", point["journey"]))
-        limits = [
-            f"{name} {percentage(share)}"
-            for name, share in (point.get("network_limits") or {}).items()
-            if share > 0.0
-        ]
-        if limits:
-            out.print(f"network: {', '.join(limits)}")
-        if point.get("interrupt_utilisation"):
-            out.print(f"interrupt cores: {percentage(point['interrupt_utilisation'])}")
-        memory = point.get("memory_bandwidth")
-        if memory:
-            out.print(
-                f"memory bandwidth: {percentage(memory['utilisation'])} "
-                f"({memory['gb_per_s']:.2g} GB/s), latency {memory['latency_factor']:.3g} of idle"
-            )
+        _print_limits(point, out)
     if result.get("timeline"):
         out.print(_timeline_line(result["timeline"]), soft_wrap=True)
     out.print("`--json` also lists every number behind this, with its range and origin.")
+
+
+def _print_limits(point: Mapping[str, Any], out: Console) -> None:
+    """What limits a point, and how far what threads share is used, the most used first."""
+    from forecache.reports.wording import limit_name
+
+    if point.get("bottleneck"):
+        out.print(escape(f"Limited by: {limit_name(point)}"))
+    used = sorted((point.get("network_limits") or {}).items(), key=lambda item: -item[1])
+    shares = [f"{name} {percentage(share)}" for name, share in used if share > 0.0]
+    if shares:
+        out.print(escape(f"Network: {', '.join(shares)}"))
+    if point.get("interrupt_utilisation"):
+        out.print(f"Interrupt cores: {percentage(point['interrupt_utilisation'])}")
+    memory = point.get("memory_bandwidth")
+    if memory:
+        out.print(
+            f"Memory: {percentage(memory['utilisation'])} of its bandwidth "
+            f"({memory['gb_per_s']:.2g} GB/s), latency {memory['latency_factor']:.3g} of idle"
+        )
 
 
 def _journey_table(given: str, journey: Mapping[str, Any]) -> Table:

@@ -86,8 +86,9 @@ def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, qui
     """Show where the time of one request goes, stage by stage and thread by thread.
 
     First the CPU time of its steps, then its latency in the order in which it passes the stations,
-    waiting apart from service; then which measurement would narrow the recommendation most, and by
-    how much. With --json also every number behind it, with its range and origin.
+    waiting apart from service, what limits, and how much of the network and of the memory's
+    bandwidth is used; then which measurement would narrow the recommendation most, and by how
+    much. With --json also every number behind it, with its range and origin.
     """
     if timeline is not None:
         check_file_target(timeline, option="--timeline")

@@ -106,6 +106,18 @@ RECOMMENDED = {
     },
 }
 EXPLAINED = {**PREDICTED, "measure_next": RECOMMENDED["recommendation"]["measure_next"]}
+LIMITED = {
+    **PREDICTED,
+    "points": [
+        {
+            **PREDICTED["points"][0],
+            "bottleneck": "network",
+            "network_limits": {"bandwidth": 0.4, "packets": 0.99, "one connection": 0.0},
+            "interrupt_utilisation": 0.31,
+            "memory_bandwidth": {"gb_per_s": 2.0, "utilisation": 0.01, "latency_factor": 1.02},
+        }
+    ],
+}
 CALIBRATED = {
     "engine": {"id": "valkey", "version": "9.1.2", "depth": "clock"},
     "points": [
@@ -172,6 +184,10 @@ STUDIED = {
         ("recommend", ["x.yaml"], RECOMMENDED, "io-threads 4"),
         ("explain", ["x.yaml"], PREDICTED, "execute"),
         ("explain", ["x.yaml"], EXPLAINED, "profile graviton3 itself: ±21%"),
+        ("explain", ["x.yaml"], LIMITED, "Limited by: network (packets)"),
+        ("explain", ["x.yaml"], LIMITED, "Network: packets 99%, bandwidth 40%\n"),
+        ("explain", ["x.yaml"], LIMITED, "Interrupt cores: 31%"),
+        ("explain", ["x.yaml"], LIMITED, "Memory: 1% of its bandwidth (2 GB/s), latency 1.02"),
         ("validate", ["x.yaml"], VALIDATED, "a dataset"),
         ("validate", ["x.yaml"], VALIDATED, "12,957  12,446        20,488"),
         ("study", ["x.yaml"], STUDIED, "Capacity study"),
