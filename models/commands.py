@@ -238,8 +238,14 @@ _NEVER = {
 }
 """Nothing of it, or nothing beside hundreds of fields."""
 
+LOG, LOG_WORD = "log_instructions", "log_instructions_per_word"
+"""Writing a command and each of its words into the buffer of the append-only file, or into that of
+all replicas."""
+
 COMMAND_WORK: tuple[str, ...] = (
     ARGUMENT,
+    LOG,
+    LOG_WORD,
     *(f"{command}_{name}" for command in ("mget", "mset") for name in _PLAIN),
     *(
         f"{command}_{encoding}_{name}"
@@ -252,6 +258,11 @@ COMMAND_WORK: tuple[str, ...] = (
 """Names of the work of commands beyond GET and SET, in user code: `..._instructions` of executing
 one, `..._per_item` more for each key, member or field it names, `..._per_entry` more for each
 member or field of a listpack that it searches (once per item; ZRANGE seeks once)."""
+
+
+def log_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
+    """Instructions of writing a command into one buffer."""
+    return work[LOG] + kind.arguments * work[LOG_WORD]
 
 
 def prefix_of(kind: CommandKind) -> str:

@@ -27,6 +27,7 @@ from .engine import EngineProfile
 from .generator import GeneratorProfile
 from .node.setup import DRAWS as NODE_DRAWS
 from .node.simulate import NodeResult
+from .persistence import check_persistence
 from .scenario import Case, Scenario
 from .simulation import Inputs, Pilot, pilot_run, run, window
 from .stalls import code_shares
@@ -80,6 +81,7 @@ class System:
         observed = self.engine.observed
         found = observed.speed if observed is not None and self.observed_here else {}
         check_commands(scenario, self.engine.commands, engine=self.engine.id)
+        check_persistence(scenario, self.engine)
         if draw is None:
             speed = self.host.speed(found)
             work = self.engine.engine_work()

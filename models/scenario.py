@@ -339,6 +339,51 @@ class Tls(_Record):
     new_connections_per_s: float = Field(default=0.0, ge=0, le=1e5)
 
 
+class Snapshot(_Record):
+    """A snapshot by a forked child every so often; `child_s` is how long the child lives."""
+
+    every_s: float = Field(gt=0, le=86_400)
+    child_s: float = Field(gt=0)
+
+    @model_validator(mode="after")
+    def _shorter(self) -> Snapshot:
+        if self.child_s > self.every_s:
+            raise ValueError(
+                f"child_s not above every_s (found {self.child_s:g} and {self.every_s:g})"
+            )
+        return self
+
+
+class Persistence(_Record):
+    """What is kept on disk: an append-only file, snapshots, or both.
+
+    `fsync_ms` is how long an fsync of the append-only file takes, which replies wait for with
+    `aof: always`.
+    """
+
+    aof: Literal["everysec", "always"] | None = None
+    fsync_ms: float | None = Field(default=None, gt=0, le=10_000)
+    snapshot: Snapshot | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Persistence:
+        if self.aof is None and self.snapshot is None:
+            raise ValueError("aof, snapshot or both")
+        if (self.aof == "always") != (self.fsync_ms is not None):
+            raise ValueError("fsync_ms with aof always, and only there")
+        return self
+
+
+PersistenceChoice = Annotated[
+    Annotated[Literal["none"], Tag("word")] | Annotated[Persistence, Tag("kept")],
+    Discriminator(
+        lambda value: "kept" if isinstance(value, Mapping | Persistence) else "word",
+        custom_error_type="persistence",
+        custom_error_message="'none', or a mapping with aof, snapshot or both",
+    ),
+]
+
+
 class LoadGenerator(_Record):
     """Who sends the load; it is a station of the model like any other."""
 
@@ -374,9 +419,10 @@ class Scenario(_Record):
     tls: Tls | None = None
     io_threads: int = Field(default=1, ge=1, le=256)
     cores: int | None = Field(default=None, ge=1)
-    persistence: Literal["none"] = "none"
     irq_cores: int = Field(default=0, ge=0, le=1024)
     """Cores of the host, beside those of the server, that only take packets from the network."""
+    persistence: PersistenceChoice = "none"
+    replicas: int = Field(default=0, ge=0, le=64)
     main_thread_pinned: bool = True
     prefetch_batch: int | None = Field(default=None, ge=0, le=128)
     events_per_io_thread: int | None = Field(default=None, ge=0, le=1000)

@@ -9,16 +9,19 @@ from forecache.hwprofiles.schema import HostSpeed
 from forecache.sim.calendar import horizon_ps
 
 from .bandwidth import MemoryLoad
+from .commands import command_kinds
 from .engine import EngineProfile, EngineWork
 from .forking import do_reads
 from .generator import GeneratorWork
 from .interruptions import interruption_gap_ps
 from .node.setup import NodeSetup, NodeTimes, under_policy
 from .node.simulate import NodeResult, simulate_node
+from .persistence import fork_stall, fsyncs_always, with_copies_on_write, with_log
 from .scenario import Scenario
 from .stages import (
     ETHERNET_HEADER_BYTES,
     IP_TCP_HEADER_BYTES,
+    data_bytes,
     node_times,
     prefetch_batch,
     read_limit_bytes,
@@ -64,7 +67,7 @@ _CONNECTIONS = 30
 _LONGER = 5
 """New connections a window holds at least, unless it had to be more than so many times longer."""
 
-_FEWEST_STALLS = 8
+_FEWEST_STALLS, _LEAST_STALLS = 8, 3
 _REQUESTS_PER_STALL = 2000
 _MOST_REQUESTS = 4_000_000
 """A window is lengthened until it holds at least so many stalls, and one for so many requests it
@@ -105,13 +108,18 @@ class Inputs:
             self.generator,
             self.generator_speed,
         )
+        kinds = command_kinds(self.scenario)
+        plain = with_log(plain, kinds, self.scenario, self.engine, self.work, self.speed)
         stalls = stalls_of(self)
         if not stalls:
             return plain
         rate_rps = pilot_run(self, plain, seed=1).rate_rps
         saturated = self.scenario.workload.arrival == "closed_loop"
+        held_bytes = data_bytes(self.scenario, self.engine, self.work)
         return with_stalls(
-            plain,
+            with_copies_on_write(
+                plain, kinds, self.scenario, data_bytes=held_bytes, rate_rps=rate_rps
+            ),
             [(s.share_at(rate_rps, saturated=saturated), s.duration_ms) for s in stalls],
         )
 
@@ -119,14 +127,20 @@ class Inputs:
 def stalls_of(inputs: Inputs) -> list[Stall]:
     """What occupies the main thread for long now and then."""
     slow = inputs.scenario.workload.slow_command
-    return [] if slow is None else [Stall(slow.duration_ms, slow.every_s, slow.share)]
+    found = [] if slow is None else [Stall(slow.duration_ms, slow.every_s, slow.share)]
+    held_bytes = data_bytes(inputs.scenario, inputs.engine, inputs.work)
+    fork = fork_stall(inputs.scenario, held_bytes)
+    return found if fork is None else [*found, fork]
 
 
 def stalls_ps(inputs: Inputs, *, rate_rps: float, requests: int) -> int:
     """How long a run that measures so many requests takes to see enough stalls, if it has to."""
+    most_s = _MOST_REQUESTS / rate_rps
     gaps_s = [stall.mean_gap_s(rate_rps) for stall in stalls_of(inputs)]
-    wanted_s = max(gaps_s, default=0.0) * max(_FEWEST_STALLS, requests / _REQUESTS_PER_STALL)
-    return round(min(wanted_s, _MOST_REQUESTS / rate_rps) * _PS_PER_S)
+    # Those that hardly any window of bearable length holds are left to chance.
+    gap_s = max((gap for gap in gaps_s if _LEAST_STALLS * gap <= most_s), default=0.0)
+    wanted_s = gap_s * max(_FEWEST_STALLS, requests / _REQUESTS_PER_STALL)
+    return round(min(wanted_s, most_s) * _PS_PER_S)
 
 
 def node_setup(
@@ -188,6 +202,8 @@ def node_setup(
         slice_ps=0,
         tick_ps=0,
         hand_over_group=engine.hand_over_group,
+        fsync_always=int(fsyncs_always(scenario)),
+        replicas=scenario.replicas,
     )
     return under_policy(engine.policy, setup)
 

@@ -190,6 +190,17 @@ def populations(
     return found
 
 
+def data_bytes(scenario: Scenario, engine: EngineProfile, work: EngineWork) -> float:
+    """What all keys take in memory, as far as commands walk through it."""
+    found = populations(command_kinds(scenario), scenario, engine, work)
+    lines = (
+        population.share * population.workload.keys * structure.lines_per_key
+        for population in found
+        for structure in population.structures
+    )
+    return LINE_BYTES * sum(lines)
+
+
 @dataclass(frozen=True)
 class WorkloadCaches:
     """How long the caches hold a line, and what that makes of copies.
@@ -626,6 +637,7 @@ def node_times(
         free_arguments_ps=_ps(arguments_ns),
         softirq_ps=_ps(speed.softirq_ns),
         switch_ps=0,
+        flush_ps=0,
         parse_by_code_ps=_table([parse_ns(k, v) for k, v in zip(kinds, values, strict=True)]),
         execute_by_code_ps=_table(
             [execute_ns(k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)]
@@ -643,6 +655,7 @@ def node_times(
         ),
         free_by_code_ps=_table([value.freeing_ns for value in values]),
         keys_by_code=np.array([kind.keys for kind in kinds], np.int64),
+        logged_bytes_by_code=np.zeros(len(kinds), np.int64),
         rare_below_by_code=np.zeros(len(kinds), np.int64),
         code_by_draw=code_table(kinds),
         jitter=jitter_table(),

@@ -88,6 +88,7 @@ def with_stalls(times: NodeTimes, stalls: Sequence[tuple[float, float]]) -> Node
         write_by_code_ps=more(times.write_by_code_ps, 0),
         free_by_code_ps=more(times.free_by_code_ps, 0),
         keys_by_code=more(times.keys_by_code, 1),
+        logged_bytes_by_code=more(times.logged_bytes_by_code, 0),
         rare_below_by_code=np.concatenate([np.zeros(known, np.int64), below]),
     )
 

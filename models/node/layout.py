@@ -36,10 +36,10 @@ from .setup import (
 )
 
 # Where each group begins: the one before it and so many names.
-_SETUP = 40
-_OFFSETS = _SETUP + 45
+_SETUP = 41
+_OFFSETS = _SETUP + 47
 _COUNTERS = _OFFSETS + 17
-_STATE = _COUNTERS + 31
+_STATE = _COUNTERS + 32
 _CORES = _STATE + 30
 _RINGS = _CORES + 5
 
@@ -56,6 +56,7 @@ _RINGS = _CORES + 5
     FREE_ARGUMENTS_PS,
     SOFTIRQ_PS,
     SWITCH_PS,
+    FLUSH_PS,
 ) = range(_SETUP)
 
 (
@@ -70,6 +71,7 @@ _RINGS = _CORES + 5
     HAND_OVER_GROUP,
     SEGMENT_SIZE_BYTES, HEADER_BYTES, INTERRUPT_CORES,
     SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS,
+    FSYNC_ALWAYS, REPLICAS,
 ) = range(_SETUP, _OFFSETS)
 
 # Offsets of what has no fixed size, and sizes.
@@ -94,6 +96,7 @@ _RINGS = _CORES + 5
     INLINE_ARGUMENTS,  # commands whose arguments the main thread freed
     PACKETS_IN, PACKETS_OUT, INTERRUPT_PS,
     SWITCHES,  # threads that took a core over
+    FLUSHES,
     ACTIVE_THREAD_PS,
 ) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
@@ -132,7 +135,8 @@ SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(_RINGS, _RINGS + 4 * RIN
 (
     SEVERAL_KEYS,  # 1: some commands have more than one key
     RARE_BELOW,  # draws below this are rare commands
-) = range(192, 194)
+    LOGGED_BYTES,  # written since the last flush
+) = range(192, 195)
 HEADER_WORDS = 208
 
 # Tables of a fixed size.
@@ -145,8 +149,8 @@ MOST_CODES = 256
     PARSE_PS, EXECUTE_PS, PREFETCHED_STALL_PS, REQUEST_BYTES, REPLY_BYTES,
     STALLS,  # offset of the inverse distribution function of its stalls
     WRITE_PS, FREE_PS,
-    KEYS, RARE,
-) = range(10)
+    KEYS, RARE, WRITTEN_TO_LOG,
+) = range(11)
 CODE_WORDS = 16
 THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
 
@@ -441,6 +445,7 @@ def _fill_tables(memory: np.ndarray, times: NodeTimes, stalls: int) -> None:
     rows[:, FREE_PS] = times.free_by_code_ps
     rows[:, KEYS] = times.keys_by_code
     rows[:, RARE] = times.rare_below_by_code
+    rows[:, WRITTEN_TO_LOG] = times.logged_bytes_by_code
     rows[:, STALLS] = stalls + QUANTILES * np.arange(codes)
     memory[stalls : stalls + codes * QUANTILES] = np.ravel(times.stall_ps)
     memory[JITTER : JITTER + QUANTILES] = times.jitter

@@ -61,6 +61,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         free_arguments_ps=0,
         softirq_ps=900_000,
         switch_ps=1_500_000,
+        flush_ps=2_000_000,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.
@@ -72,6 +73,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         write_by_code_ps=np.zeros(2, np.int64),
         free_by_code_ps=np.zeros(2, np.int64),
         keys_by_code=np.ones(2, np.int64),
+        logged_bytes_by_code=np.zeros(2, np.int64),
         rare_below_by_code=np.zeros(2, np.int64),
         code_by_draw=np.where(np.arange(DRAWS) < _GET_SHARE * DRAWS, GET, SET).astype(np.int64),
         jitter=jitter,
@@ -129,6 +131,8 @@ def sample_setup(**changes: Any) -> NodeSetup:
         shared_cores=0,
         slice_ps=1_500_000_000,
         tick_ps=4_000_000_000,
+        fsync_always=0,
+        replicas=0,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

@@ -115,6 +115,8 @@ class NodeTimes(NamedTuple):
     """Interrupt cores: one packet from the network interface to its socket."""
     switch_ps: int
     """Until a thread that takes a core over from another goes on."""
+    flush_ps: int
+    """Main thread, once a turn with writes: hand what was logged to the kernel."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
@@ -132,6 +134,8 @@ class NodeTimes(NamedTuple):
     """Freeing what a command replaced, where that is a job of its own; 0: it is not."""
     keys_by_code: np.ndarray
     """Keys of a command, which batches count and look up; at least one."""
+    logged_bytes_by_code: np.ndarray
+    """What a command adds to the append-only file and to what replicas are sent; 0: nothing."""
     rare_below_by_code: np.ndarray
     """Of commands too rare for `code_by_draw`: a request whose draw of 32 bits is below this, and
     not below that of a code before, is such a command; 0: not a rare one."""
@@ -228,6 +232,10 @@ class NodeSetup(NamedTuple):
     """How long a thread keeps its core while others wait for it."""
     tick_ps: int
     """Ends of slices are noticed at multiples of this; 0: at once."""
+    fsync_always: int
+    """1: replies wait until the turn's writes are in the file."""
+    replicas: int
+    """Copies of what is logged that leave the host."""
 
     def generator_of(self, client: int) -> int:
         """Which thread of the load generator a client belongs to."""

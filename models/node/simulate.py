@@ -45,7 +45,7 @@ COUNTERS = {
         *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
         *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "NOTIFICATIONS", "LIST_MOVES", "ACTIVE_THREAD_PS"),
         *("PACKETS_OUT", "PACKETS_IN", "INLINE_ARGUMENTS"),
-        *("INTERRUPT_PS", "SWITCHES"),
+        *("INTERRUPT_PS", "SWITCHES", "FLUSHES"),
     )
 }
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""

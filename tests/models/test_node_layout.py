@@ -18,6 +18,7 @@ BY_CODE = {
     "free_by_code_ps": at.FREE_PS,
     "keys_by_code": at.KEYS,
     "rare_below_by_code": at.RARE,
+    "logged_bytes_by_code": at.WRITTEN_TO_LOG,
 }
 TABLES = {*BY_CODE, "stall_ps", "prefetch_by_keys_ps", "code_by_draw", "jitter", "interruption_ps"}
 

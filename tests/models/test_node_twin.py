@@ -71,6 +71,18 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
+def some_logging(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, int]]:
+    """Append-only files and replicas: changes of the durations and of the setup."""
+    logged_bytes = draw(st.sampled_from([0, 0, 30, 5_000]))
+    changes = {
+        "flush_ps": draw(st.integers(0, 5_000_000)),
+        "logged_bytes_by_code": np.array([0, logged_bytes]),
+    }
+    always, replicas = draw(st.sampled_from([0, 0, 1])), draw(st.sampled_from([0, 0, 2]))
+    return changes, {"fsync_always": always, "replicas": replicas}
+
+
+@st.composite
 def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
     """Counts and rules, of runs of about a millisecond."""
     io_threads = 1 if policy == "single_thread" else draw(st.integers(2, 6))
@@ -183,10 +195,17 @@ def test_both_executions_agree(policy: str) -> None:
         setup=some_setup(policy),
         gap_ps=INTERRUPTION_GAPS_PS,
         longest_ps=LONGEST_INTERRUPTIONS_PS,
+        logging=some_logging(),
     )
-    def agree(changes: dict[str, Any], setup: NodeSetup, gap_ps: int, longest_ps: int) -> None:
-        setup = setup._replace(interruption_gap_ps=gap_ps)
-        changes = {**changes, "interruption_ps": interruptions(longest_ps)}
+    def agree(
+        changes: dict[str, Any],
+        setup: NodeSetup,
+        gap_ps: int,
+        longest_ps: int,
+        logging: tuple[dict[str, Any], dict[str, int]],
+    ) -> None:
+        setup = setup._replace(interruption_gap_ps=gap_ps, **logging[1])
+        changes = {**changes, **logging[0], "interruption_ps": interruptions(longest_ps)}
         completions.append(compare(policy, changes, setup))
 
     agree()

@@ -42,6 +42,7 @@ from .job_rings import (
     thread_for,
     try_send_write,
 )
+from .log import flush_ps
 from .main_thread import (
     ACCEPT,
     ACCEPTED,
@@ -105,6 +106,7 @@ def begin_turn(m, now):
         and length(m, at.DONE_READS) == 0
         and length(m, at.DONE_WRITES) == 0
         and m[at.PENDING_WRITE_COUNT] == 0
+        and m[at.LOGGED_BYTES] == 0
     )
     if quiet:
         m[me + at.PHASE] = SPINNING
@@ -178,7 +180,8 @@ def execute_ahead(m, calendar, now):
     jobs = m[me + at.AMOUNT] - m[me + at.INDEX]
     if unlikely(m[at.FREES]):
         jobs *= 2 + m[at.OUTSTANDING_LIMIT]
-    if m[at.ACTIVE_THREADS] < 2 or m[at.CROWDED] or jobs > least_room(m):
+    hindered = m[at.ACTIVE_THREADS] < 2 or m[at.CROWDED] or m[at.FSYNC_ALWAYS]
+    if hindered or jobs > least_room(m):
         return reached
     while m[me + at.INDEX] < m[me + at.AMOUNT] and reached < m[at.UNTIL_PS]:
         client = m[m[at.BATCH] + m[me + at.INDEX]]
@@ -229,7 +232,10 @@ def reading_step(m, calendar, phase, now):
                 m[me + at.PHASE] = FREED_INLINE
                 return step_end(m, me, now, refused_ps)
         end_execution(m, client)
-        try_send_write(m, calendar, client, now)
+        if m[at.FSYNC_ALWAYS]:
+            add_pending_write(m, client)
+        else:
+            try_send_write(m, calendar, client, now)
     if phase != SCANNED_READS:
         m[me + at.PHASE] = NEXT_IN_BATCH
         reached = execute_ahead(m, calendar, now)
@@ -253,6 +259,9 @@ def pending_write_step(m, calendar, phase, now):
     """Replies that found no thread earlier, last client first; returns when the next step ends."""
     me = thread_row(0)
     if phase == COUNT_PENDING_WRITES:
+        if unlikely(m[at.LOGGED_BYTES] > 0):
+            m[at.PRODUCTIVE] = 1
+            return step_end(m, me, now, flush_ps(m, now))
         m[me + at.PHASE] = NEXT_PENDING_WRITE
         if m[at.PENDING_WRITE_COUNT] > 0:
             m[at.PRODUCTIVE] = 1

@@ -14,6 +14,7 @@ from .cores import after_step, finish_cores, has_core
 from .generator import generator_step, source_step, start
 from .inline import inlined, sources_digest, unlikely
 from .interruptions import step_end
+from .log import flush_ps
 from .main_thread import (
     ACCEPTED,
     LOOK_FOR_EVENTS,
@@ -274,6 +275,8 @@ def main_step(m, calendar, now):
         if following >= 0:
             return following
         m[me + at.PHASE] = WRITES
+    if unlikely(m[at.LOGGED_BYTES] > 0):
+        return step_end(m, me, now, flush_ps(m, now))
     following = write_step(m, calendar, m[me + at.PHASE], now)
     if following >= 0:
         return following

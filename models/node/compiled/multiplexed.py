@@ -30,6 +30,7 @@ from .. import layout as at
 from .connections import accept_alone, take_connections
 from .generator import generator_step, source_step, start
 from .inline import inlined, sources_digest, unlikely
+from .log import flush_ps
 from .sockets import (
     about,
     begin_write,
@@ -256,7 +257,7 @@ def main_step(m, calendar, now):
     m[me + at.PHASE] = LOOKING
     m[me + at.INDEX] = 1
     m[at.PRODUCTIVE] = 0
-    looks = m[at.LOOP_PS] + (m[at.IO_THREADS] - 1) * m[at.SCAN_PS]
+    looks = m[at.LOOP_PS] + (m[at.IO_THREADS] - 1) * m[at.SCAN_PS] + flush_ps(m, now)
     return work(m, me, now, looks + accept(m, now))
 
 

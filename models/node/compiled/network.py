@@ -70,3 +70,15 @@ def reply_arrives(m, client, size_bytes, now):
     m[at.PACKETS_OUT] += packets
     last = passes(m, at.NIC_OUT_FREE_PS, at.FLOWS_OUT_FREE_PS, client, packets, size_bytes, now)
     return last + m[at.ONE_WAY_PS]
+
+
+@inlined
+def stream_leaves(m, copies, size_bytes, now):
+    """Copies of the writes leave for replicas, each on a connection of its own."""
+    packets = copies * packets_of(m, size_bytes)
+    framed_bytes = copies * size_bytes + packets * m[at.HEADER_BYTES]
+    leaves = max(now, m[at.NIC_OUT_FREE_PS])
+    m[at.NIC_OUT_FREE_PS] = leaves + ((framed_bytes * m[at.WIRE_PS_PER_KIB]) >> 10)
+    m[at.PACKETS_FREE_PS] = max(now, m[at.PACKETS_FREE_PS]) + packets * m[at.PACKET_PS]
+    m[at.PACKETS_OUT] += packets
+    m[at.WIRE_BYTES_OUT] += copies * size_bytes

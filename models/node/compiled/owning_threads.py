@@ -16,6 +16,7 @@ from .connections import accept_alone
 from .generator import generator_step, source_step, start
 from .hand_over import DOZING, POLLED, WAKING, tell, telling, wait
 from .inline import inlined, sources_digest
+from .log import flush_ps
 from .main_thread import KIND_BITS, READ_JOB, WRITE_JOB, begin_job
 from .sockets import end_write, execute_commands, keys_of, next_event, thread_row, work
 from .window import begin_window, end_window
@@ -74,7 +75,8 @@ def begin_turn(m, now):
     me = thread_row(MAIN)
     m[me + at.PHASE] = TURNING
     m[at.LOOPS] += 1
-    return work(m, me, now, m[at.LOOP_PS] + (m[at.IO_THREADS] - 1) * m[at.SCAN_PS])
+    looks = m[at.LOOP_PS] + (m[at.IO_THREADS] - 1) * m[at.SCAN_PS] + flush_ps(m, now)
+    return work(m, me, now, looks)
 
 
 @inlined

@@ -24,6 +24,7 @@ from .cores import (
 from .generator import generator_step, source_step, start
 from .inline import inlined, sources_digest, unlikely
 from .interruptions import step_end
+from .log import flush_ps
 from .main_thread import (
     ACCEPT,
     ACCEPTED,
@@ -100,6 +101,7 @@ def begin_turn(m, now):
         m[at.POLL_STATE] == at.PENDING
         and length(m, at.RESPONSES) == 0
         and m[at.PENDING_WRITE_COUNT] == 0
+        and m[at.LOGGED_BYTES] == 0
         and now + m[at.LOOP_PS] < m[at.NEXT_SAMPLE_PS]
     ):
         m[me + at.PHASE] = SPINNING
@@ -131,7 +133,10 @@ def end_execution(m, calendar, now):
     m[me + at.INDEX] += 1
     m[client + at.EXECUTED] = m[client + at.READ]
     m[client + at.JOBS] &= ~at.READING
-    try_send_write(m, calendar, client, now)
+    if m[at.FSYNC_ALWAYS]:
+        add_pending_write(m, client)
+    else:
+        try_send_write(m, calendar, client, now)
 
 
 @inlined
@@ -233,6 +238,10 @@ def before_sleep_step(m, calendar, now):
             if following >= 0 or m[me + at.AGAIN]:
                 return following
             phase = NEXT_PENDING_WRITE
+            if unlikely(m[at.LOGGED_BYTES] > 0):
+                m[me + at.PHASE] = NEXT_PENDING_WRITE
+                m[at.PRODUCTIVE] = 1
+                return step_end(m, me, now, flush_ps(m, now))
         following = pending_write_step(m, calendar, phase, now)
         if following >= 0:
             return following

@@ -10,6 +10,7 @@ from .connections import accept_alone
 from .cores import after_step, finish_cores, has_core
 from .generator import NOTHING, generator_step, source_step, start
 from .inline import inlined, sources_digest, unlikely
+from .log import flush_ps
 from .sockets import (
     begin_write,
     end_write,
@@ -80,6 +81,8 @@ def main_step(m, calendar, now):
                 return following
             m[me + at.CLIENT] = NOTHING
             m[me + at.PHASE] = WRITING
+            if unlikely(m[at.LOGGED_BYTES] > 0):
+                return work(m, me, now, flush_ps(m, now))
         following = write_step(m, calendar, now)
         if following >= 0:
             return following

@@ -277,6 +277,7 @@ def execute_commands(m, client, fetched, parsed):
             total += execute_warm(m, mark)
         else:
             total += execute_cold(m, mark)
+        m[at.LOGGED_BYTES] += about(m, mark, at.WRITTEN_TO_LOG)
         index += 1
     return total
 

@@ -51,6 +51,7 @@ class Asynchronous(IoThreads):
                     self.poll_state = "pending"
                     self.send(last, "poll", None)
             yield from self.handle_done_reads()
+            yield from self.flush_log()
             yield from self.handle_pending_writes()
             yield from self.handle_done_reads()
             yield from self.handle_done_writes()
@@ -112,7 +113,7 @@ class Asynchronous(IoThreads):
                 yield from self.free(client, freeing)
                 client.executed = client.read
                 client.read_job = False
-                self.try_send_write(client)
+                self.send_reply(client)
 
     def handle_pending_writes(self) -> Activity:
         """Replies that found no thread earlier; last client first."""

@@ -49,6 +49,7 @@ class ForkJoin(IoThreads):
             self.turns.productive = True
             yield from self.accept_connections()
             yield from self.handle_events(self.fired)
+            yield from self.flush_log()
             yield from self.handle_pending_writes()
             yield node.main_does(node.times.loop_ps)
             self.turns.end()

@@ -154,6 +154,23 @@ class IoThreads:
             client, client.executed, client.executed + self.parsed_commands(client)
         )
 
+    def try_send_write(self, client: Client) -> None:
+        """Hand a client's replies to an I/O thread, or leave them for the pending writes."""
+        raise NotImplementedError
+
+    def send_reply(self, client: Client) -> None:
+        """An executed client's replies leave at once, unless they wait for the file."""
+        if self.node.setup.fsync_always:
+            self.add_pending_write(client)
+        else:
+            self.try_send_write(client)
+
+    def flush_log(self) -> Activity:
+        """Before replies are written: what was logged since goes to the kernel."""
+        if self.node.logged_bytes:
+            self.turns.productive = True
+            yield self.node.main_does(self.node.flush())
+
     def look_up(self, keys: int) -> Activity:
         """Interleaved look-up of a batch's keys."""
         if keys:

@@ -48,7 +48,7 @@ class Multiplexed:
         others = range(1, node.setup.io_threads)
         yield main.hold(0)
         while True:
-            looks = times.loop_ps + len(others) * times.scan_ps + self.accept()
+            looks = times.loop_ps + len(others) * times.scan_ps + node.flush() + self.accept()
             yield main.hold(node.work(0, looks))
             served = False
             for number in others:

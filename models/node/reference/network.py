@@ -58,6 +58,18 @@ class Network:
         """When what the server sends now is in its socket at the client."""
         return self._passes(self.replies, client, size_bytes, now) + self.times.one_way_ps
 
+    def stream_leaves(self, copies: int, size_bytes: int, now: int) -> int:
+        """Copies of the writes leave for replicas, each on a connection of its own.
+
+        Returns their packets.
+        """
+        packets = copies * self.packets(size_bytes)
+        framed_bytes = copies * size_bytes + packets * self.setup.header_bytes
+        leaves_ps = max(now, self.replies.free_ps)
+        self.replies.free_ps = leaves_ps + (framed_bytes * self.times.wire_ps_per_kib >> 10)
+        self.packets_free_ps = max(now, self.packets_free_ps) + packets * self.times.packet_ps
+        return packets
+
     def _passes(self, direction: Direction, client: int, size_bytes: int, now: int) -> int:
         """When the last limit is behind a message that is sent now."""
         times = self.times

@@ -112,6 +112,7 @@ class ReferenceNode:
             for client in self.clients:
                 self.idle[setup.generator_of(client.number)].append(client)
         self.watched: list[deque[Client]] = [deque() for _ in range(setup.io_threads)]
+        self.logged_bytes = 0
         self.counters: Counter[str] = Counter()
         self.active_thread_ps = 0
         self.latency = LatencyHistogram()
@@ -443,6 +444,7 @@ class ReferenceNode:
             warm = min(keys, ahead)
             ahead -= warm
             total += int(times.execute_by_code_ps[command.code]) + self.waiting(command, warm)
+            self.logged_bytes += int(times.logged_bytes_by_code[command.code])
         return total
 
     def waiting(self, command: Command, warm: int) -> int:
@@ -451,6 +453,19 @@ class ReferenceNode:
         waits = warm * int(self.times.prefetched_stall_by_code_ps[command.code])
         waits += (keys - warm) * int(self.times.stall_ps[command.code, command.stall])
         return waits // keys
+
+    def flush(self) -> int:
+        """Hand what was logged to the kernel: for the append-only file, and for replicas."""
+        if self.logged_bytes == 0:
+            return 0
+        copies = self.setup.replicas
+        if copies and not self.setup.same_host:
+            packets = self.network.stream_leaves(copies, self.logged_bytes, self.now)
+            self.count("packets_out", packets)
+            self.count("wire_bytes_out", copies * self.logged_bytes)
+        self.logged_bytes = 0
+        self.count("flushes")
+        return self.times.flush_ps
 
     def keys(self, client: Client, first: int, last: int) -> int:
         """Keys of commands first to last - 1."""

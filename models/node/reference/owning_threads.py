@@ -56,7 +56,8 @@ class OwningThreads:
         while True:
             node.count("loops")
             # Before sleeping: a look at every thread's list.
-            yield self.does(MAIN, times.loop_ps + len(others) * times.scan_ps)
+            looks = times.loop_ps + len(others) * times.scan_ps + node.flush()
+            yield self.does(MAIN, looks)
             busy = False
             for thread in others:
                 if self.to_main[thread]:

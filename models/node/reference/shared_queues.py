@@ -59,6 +59,7 @@ class SharedQueues(IoThreads):
                     yield node.main_does(times.push_ps)
                     self.send_poll()
             yield from self.handle_responses()
+            yield from self.flush_log()
             yield from self.handle_pending_writes()
             yield from self.handle_responses()
 
@@ -122,7 +123,7 @@ class SharedQueues(IoThreads):
                     yield from self.free(client, freeing)
                     client.executed = client.read
                     client.read_job = False
-                    self.try_send_write(client)
+                    self.send_reply(client)
             self.writes_in_flight -= len(writes)
             for client in writes:
                 client.write_job = False

@@ -45,6 +45,8 @@ def main_thread(node: ReferenceNode) -> Activity:
             if client.executed > client.written:
                 pending.append(client)
 
+        if node.logged_bytes:
+            yield main.hold(node.work(0, node.flush()))
         for client in reversed(pending):
             node.count("inline_writes")
             yield main.hold(node.work(0, node.write(client)))

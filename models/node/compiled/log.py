@@ -1,0 +1,17 @@
+"""What writes add to the append-only file and to what replicas are sent."""
+
+from .. import layout as at
+from .inline import inlined
+from .network import stream_leaves
+
+
+@inlined
+def flush_ps(m, now):
+    """Hand what was logged to the kernel, from now on; returns how long that takes."""
+    if m[at.LOGGED_BYTES] == 0:
+        return 0
+    if m[at.REPLICAS] > 0 and not m[at.SAME_HOST]:
+        stream_leaves(m, m[at.REPLICAS], m[at.LOGGED_BYTES], now)
+    m[at.LOGGED_BYTES] = 0
+    m[at.FLUSHES] += 1
+    return m[at.FLUSH_PS]

@@ -1,0 +1,181 @@
+"""What keeping data on disk and on replicas costs the main thread.
+
+Rules: aof.c (`feedAppendOnlyFile`, `flushAppendOnlyFile`), replication.c (`feedReplicationBuffer`,
+`writeToReplica`) and rdb.c (`rdbSaveBackground`) of Valkey 8.0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from forecache.hwprofiles.schema import HostSpeed
+from forecache.sim.errors import InputError
+
+from .commands import LOG, WRITES, CommandKind, log_instructions
+from .engine import EngineProfile, EngineWork
+from .node.setup import NodeTimes
+from .scenario import Persistence, Scenario
+from .stalls import Stall
+
+FILE_WRITE_NS = 1500.0
+"""One write to the append-only file beside the copy: the way through the file system into the page
+cache (assumed, 700 to 4,000)."""
+
+FORK_MS_PER_GIB = 13.0
+"""The main thread copies its page tables: 12.8 ms for a GiB on a virtual machine, 13.1 on a
+physical one (Redis documentation, "Diagnosing latency issues"); 89 ms for 5 GB on a c7g.2xlarge are
+19 (valkey issue 2767). Assumed range: 9 to 24."""
+
+COPY_ON_WRITE_NS = 1200.0
+"""First write to a page while a child lives: a fault and 4 KiB copied (assumed, 600 to 3,000)."""
+
+PAGES_PER_WRITE = 3.0
+"""Pages that the replacement of a value writes to: its entry, the old value's and the new one's
+(assumed, 1.5 to 5: the allocator's books are among few pages)."""
+
+PAGE_BYTES = 4096
+
+_PS_PER_NS = 1000
+_KEEPS_REPLIES = frozenset({"single_thread", "fork_join", "asynchronous", "shared_queues"})
+"""Policies under which replies wait for an fsync here."""
+
+
+def persistence_of(scenario: Scenario) -> Persistence | None:
+    """What a scenario says about its disk, if it has one."""
+    found = scenario.persistence
+    return found if isinstance(found, Persistence) else None
+
+
+def fsyncs_always(scenario: Scenario) -> bool:
+    """Whether replies wait for the append-only file."""
+    kept = persistence_of(scenario)
+    return kept is not None and kept.aof == "always"
+
+
+def check_persistence(scenario: Scenario, engine: EngineProfile) -> None:
+    """Refuse what isn't modelled of an engine.
+
+    Raises
+    ------
+    InputError
+        Replies would have to wait for an fsync under a policy where they don't here, or nobody
+        counted what logging a command takes.
+    """
+    kept = persistence_of(scenario)
+    logs = scenario.replicas > 0 or (kept is not None and kept.aof is not None)
+    if logs and LOG not in engine.commands:
+        raise InputError(
+            f"persistence: found an append-only file or replicas; valid with {engine.id} is none, "
+            "since what logging a command takes was not counted on it."
+        )
+    if fsyncs_always(scenario) and scenario.io_threads > 1 and engine.policy not in _KEEPS_REPLIES:
+        raise InputError(
+            f"persistence.aof: found always; valid with {engine.id} and io_threads above 1 is "
+            "everysec, since replies that wait for the file are not modelled there."
+        )
+
+
+def replicas_written_by_main(engine: EngineProfile) -> bool:
+    """Whether the main thread writes to replicas: I/O threads do from Valkey 8.1 on (PR 1485)."""
+    if engine.engine != "valkey":
+        return True
+    major, minor = (int(part) for part in engine.version.split(".")[:2])
+    return (major, minor) < (8, 1)
+
+
+def with_log(
+    times: NodeTimes,
+    kinds: Sequence[CommandKind],
+    scenario: Scenario,
+    engine: EngineProfile,
+    work: EngineWork,
+    speed: HostSpeed,
+) -> NodeTimes:
+    """Times with what an append-only file and replicas add.
+
+    Each write is put into one buffer for the file and one for all replicas. Once a turn the buffers
+    go to the kernel: one call for the file, one for each replica, or one hand-over where I/O
+    threads write to replicas.
+    """
+    kept, replicas = persistence_of(scenario), scenario.replicas
+    aof = kept.aof if kept is not None else None
+    if aof is None and replicas == 0:
+        return times
+    rate = speed.user_ipc * speed.clock_ghz
+    buffers = (aof is not None) + (replicas > 0)
+    by_main = replicas_written_by_main(engine) or scenario.io_threads == 1
+    copies = (aof is not None) + (replicas if by_main else 0)
+    flush_ns = 0.0
+    if kept is not None and aof is not None:
+        flush_ns += work.kernel_scale * speed.syscall_ns + FILE_WRITE_NS
+        if aof == "always":
+            assert kept.fsync_ms is not None
+            flush_ns += 1e6 * kept.fsync_ms
+    send_ns = work.kernel_scale * speed.tcp_send_ns + work.write_instructions / rate
+    flush_ns += replicas * (send_ns if by_main else work.push_instructions / rate)
+    logged = np.zeros(len(kinds), np.int64)
+    added_ps = np.zeros(len(kinds), np.int64)
+    for code, kind in enumerate(kinds):
+        if kind.command in WRITES:
+            size_bytes = kind.request_bytes(scenario.workload.key_bytes)
+            added_ns = buffers * log_instructions(kind, work.commands) / rate
+            added_ns += copies * size_bytes * speed.copy_ns_per_byte
+            logged[code] = size_bytes
+            added_ps[code] = round(added_ns * _PS_PER_NS)
+    return times._replace(
+        flush_ps=round(flush_ns * _PS_PER_NS),
+        logged_bytes_by_code=logged,
+        execute_by_code_ps=times.execute_by_code_ps + added_ps,
+    )
+
+
+def fork_stall(scenario: Scenario, data_bytes: float) -> Stall | None:
+    """The fork that begins a snapshot: nothing is served meanwhile."""
+    kept = persistence_of(scenario)
+    if kept is None or kept.snapshot is None:
+        return None
+    gib = data_bytes / 2**30
+    return Stall(max(1e-3, FORK_MS_PER_GIB * gib), every_s=kept.snapshot.every_s)
+
+
+def copied_pages_per_write(
+    data_bytes: float, *, writes_per_s: float, child_s: float, every_s: float
+) -> float:
+    """Mean pages copied per write, over the whole time from one snapshot to the next.
+
+    Of P pages, P (1 - exp(-w t / P)) are written at least once by w random writes a second in t
+    seconds; only the first write to each copies it, and only while the child lives.
+    """
+    if writes_per_s <= 0.0 or data_bytes <= 0.0:
+        return 0.0
+    pages = data_bytes / PAGE_BYTES
+    copied = -pages * math.expm1(-writes_per_s * PAGES_PER_WRITE * child_s / pages)
+    return copied / (writes_per_s * every_s)
+
+
+def with_copies_on_write(
+    times: NodeTimes,
+    kinds: Sequence[CommandKind],
+    scenario: Scenario,
+    *,
+    data_bytes: float,
+    rate_rps: float,
+) -> NodeTimes:
+    """Times with the faults of writes while a snapshot is made, averaged over all time."""
+    kept = persistence_of(scenario)
+    if kept is None or kept.snapshot is None:
+        return times
+    items = np.array([kind.items if kind.command in WRITES else 0 for kind in kinds])
+    writes_per_s = rate_rps * float(np.dot(items, [kind.share for kind in kinds]))
+    snapshot = kept.snapshot
+    pages = copied_pages_per_write(
+        data_bytes,
+        writes_per_s=writes_per_s,
+        child_s=snapshot.child_s,
+        every_s=snapshot.every_s,
+    )
+    added_ps = np.rint(items * pages * COPY_ON_WRITE_NS * _PS_PER_NS).astype(np.int64)
+    return times._replace(execute_by_code_ps=times.execute_by_code_ps + added_ps)

@@ -1,0 +1,184 @@
+"""Append-only file, replicas and snapshots: what they cost, and who waits for them."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecache.hwprofiles import load_host
+from forecache.models.engine import load_engine
+from forecache.models.generator import load_generator
+from forecache.models.node import POLICIES
+from forecache.models.node import layout as at
+from forecache.models.node.sample import SET, sample_setup, sample_times
+from forecache.models.node.setup import DRAWS, under_policy
+from forecache.models.persistence import (
+    FORK_MS_PER_GIB,
+    check_persistence,
+    copied_pages_per_write,
+    fork_stall,
+)
+from forecache.models.scenario import Scenario, expand
+from forecache.models.simulation import Inputs, run
+from forecache.sim.errors import InputError
+
+SPEED = load_host("graviton3-c7g.4xlarge").speed()
+LOG = 100_000
+FLUSH_PS = 400_000_000
+KEEPS_REPLIES = ["single_thread", "fork_join", "asynchronous", "shared_queues"]
+
+
+def scenario(persistence: Any = "none", replicas: int = 0, **other: Any) -> Scenario:
+    data = {"host": "graviton3", "engine": "valkey", "persistence": persistence}
+    workload = {"clients": 50, "keys": 1_000_000, **other.pop("workload", {})}
+    [case] = expand({**data, "replicas": replicas, "workload": workload, **other}, file="test")
+    return case.scenario
+
+
+def inputs(case: Scenario, engine_id: str = "valkey-8.0") -> Inputs:
+    engine = load_engine(engine_id)
+    generator = load_generator("memtier-benchmark").generator_work()
+    return Inputs(case, engine, engine.engine_work(), SPEED, generator, SPEED)
+
+
+def node_of(policy: str, **changes: Any) -> at.Node:
+    times = sample_times(
+        code_by_draw=np.full(DRAWS, SET, np.int64),
+        logged_bytes_by_code=np.array([0, 100]),
+        flush_ps=FLUSH_PS,
+    )
+    setup = sample_setup(
+        **{
+            "io_threads": 1 if policy == "single_thread" else 3,
+            "clients": 30,
+            "events_per_io_thread": 0,
+            "end_ps": 50 * 10**9,
+            "initial_active": 3 if policy == "shared_queues" else 1,
+            **changes,
+        }
+    )
+    node = at.new_node(times, under_policy(policy, setup), log_completions=LOG)
+    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    return node
+
+
+@pytest.mark.parametrize("policy", KEEPS_REPLIES)
+def test_one_flush_serves_all_writes_of_a_turn(policy: str) -> None:
+    node = node_of(policy, fsync_always=1)
+    flushes, done = node.counter(at.FLUSHES), node.counter(at.COMPLETIONS)
+    # Flushes follow each other closely, and clients gather meanwhile: a group commit.
+    assert flushes * FLUSH_PS == pytest.approx(50 * 10**9, rel=0.1)
+    assert done > 5 * flushes
+
+
+@pytest.mark.parametrize("policy", KEEPS_REPLIES)
+def test_no_reply_overtakes_the_file(policy: str) -> None:
+    node = node_of(policy, fsync_always=1, clients=1, generators=1)
+    assert node.counter(at.COMPLETIONS) == pytest.approx(node.counter(at.FLUSHES), abs=2)
+    assert node.latency().quantile(0.0) >= FLUSH_PS * 0.99
+
+
+def test_with_everysec_replies_overtake_it() -> None:
+    # I/O threads send them while the main thread is still writing to the file.
+    always, everysec = (
+        node_of("asynchronous", fsync_always=f, clients=8, generators=1) for f in (1, 0)
+    )
+    assert everysec.latency().quantile(0.5) < always.latency().quantile(0.5)
+
+
+def test_writes_of_replicas_take_bandwidth() -> None:
+    def sent(replicas: int) -> float:
+        node = node_of("single_thread", replicas=replicas)
+        return node.counter(at.WIRE_BYTES_OUT) / node.counter(at.COMPLETIONS)
+
+    assert sent(3) - sent(0) == pytest.approx(300, rel=0.02)
+
+
+def test_reads_are_not_logged() -> None:
+    workload = {"mix": {"get": 0.5, "set": 0.5}}
+    plain = inputs(scenario(workload=workload)).times()
+    kept = inputs(scenario({"aof": "everysec"}, 2, workload=workload)).times()
+    added = kept.execute_by_code_ps - plain.execute_by_code_ps
+    assert added[0] == 0 < added[1]
+    assert kept.logged_bytes_by_code.tolist() == [0, plain.request_bytes_by_code[1]]
+    assert plain.flush_ps == 0 < kept.flush_ps
+
+
+def test_an_fsync_that_is_waited_for_limits_throughput() -> None:
+    workload = {"command": "set", "clients": 1}
+    rates = {
+        fsync_ms: run(
+            inputs(scenario({"aof": "always", "fsync_ms": fsync_ms}, workload=workload)),
+            requests=2000,
+            seed=1,
+        ).throughput_rps
+        for fsync_ms in (1.0, 2.0)
+    }
+    # One request at a time: a millisecond more each.
+    assert 1000 / rates[2.0] - 1000 / rates[1.0] == pytest.approx(1.0, rel=0.02)
+
+
+def test_replicas_cost_the_main_thread_less_where_io_threads_write_to_them() -> None:
+    def flush_ps(engine_id: str, io_threads: int) -> int:
+        case = scenario(replicas=2, io_threads=io_threads)
+        return inputs(case, engine_id).times().flush_ps
+
+    assert flush_ps("valkey-8.1", 4) < flush_ps("valkey-8.0", 4) / 3
+    assert flush_ps("valkey-8.1", 1) > flush_ps("valkey-8.1", 4)
+
+
+def test_a_fork_stops_the_main_thread_for_its_page_tables() -> None:
+    case = scenario({"snapshot": {"every_s": 60, "child_s": 10}})
+    stall = fork_stall(case, 5 * 2**30)
+    assert stall is not None
+    assert stall.duration_ms == pytest.approx(5 * FORK_MS_PER_GIB)
+    assert fork_stall(scenario(), 5 * 2**30) is None
+    times = inputs(case).times()
+    assert times.rare_below_by_code[-1] > 0
+
+
+def test_each_page_is_copied_once_at_most() -> None:
+    found = [
+        copied_pages_per_write(2**30, writes_per_s=rate, child_s=10.0, every_s=100.0)
+        for rate in (10.0, 1e4, 1e7)
+    ]
+    # Few writes copy a page each time, in a tenth of the time; many copy all pages in the end.
+    assert found[0] == pytest.approx(3.0 * 0.1, rel=0.01)
+    assert found[2] == pytest.approx(2**30 / 4096 / (1e7 * 100.0), rel=0.01)
+    assert found[0] > found[1] > found[2]
+    # Simulated writes to random pages.
+    pages, writes = 2000, 1500
+    drawn = np.random.default_rng(1).integers(0, pages, 3 * writes)
+    copied = copied_pages_per_write(pages * 4096, writes_per_s=writes, child_s=1.0, every_s=1.0)
+    assert copied * writes == pytest.approx(len(set(drawn.tolist())), rel=0.02)
+    assert copied_pages_per_write(0.0, writes_per_s=1.0, child_s=1.0, every_s=1.0) == 0.0
+    assert math.isfinite(found[1])
+
+
+@pytest.mark.parametrize(
+    ("persistence", "words"),
+    [
+        ("sometimes", ["none"]),
+        ({}, ["aof, snapshot or both"]),
+        ({"aof": "always"}, ["fsync_ms with aof always"]),
+        ({"aof": "everysec", "fsync_ms": 1.0}, ["fsync_ms with aof always"]),
+        ({"aof": "weekly"}, ["aof", "weekly"]),
+        ({"snapshot": {"every_s": 10, "child_s": 20}}, ["child_s not above every_s"]),
+    ],
+)
+def test_mistakes_are_named(persistence: Any, words: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        scenario(persistence)
+    assert all(word in str(error.value) for word in ["persistence", *words]), error.value
+
+
+def test_what_is_not_modelled_is_refused() -> None:
+    redis, uncounted = load_engine("elasticache-redis-7.1"), load_engine("valkey-8.1")
+    uncounted = uncounted.model_copy(update={"commands": {}})
+    always = scenario({"aof": "always", "fsync_ms": 1.0}, io_threads=4)
+    with pytest.raises(InputError, match="persistence"):
+        check_persistence(always, redis)
+    with pytest.raises(InputError, match="was not counted"):
+        check_persistence(scenario(replicas=1), uncounted)
+    check_persistence(scenario({"snapshot": {"every_s": 60, "child_s": 10}}), uncounted)
