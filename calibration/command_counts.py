@@ -308,11 +308,9 @@ SOURCE = "command-counts"
 
 COUNTED = {
     "redis-6.2": "redis-7.0.15",
-    "redis-6.2": "redis-7.0.15",
     "redis-7.0": "redis-7.0.15",
     "redis-8.0": "redis-7.0.15",
     "redis-8.2": "redis-7.0.15",
-    "valkey-7.2": "redis-7.0.15",
     "valkey-7.2": "redis-7.0.15",
     "valkey-8.0": "valkey-8.0.1",
     "valkey-8.1": "valkey-8.0.1",
