@@ -268,6 +268,7 @@ def _bottleneck(result: Any) -> str:
         "load generator": result.load_generator_utilisation,
         "network": result.network_utilisation,
         "interrupts": result.interrupt_utilisation,
+        "cores": result.core_utilisation,
     }
     return max(stations, key=stations.__getitem__)
 

@@ -85,6 +85,10 @@ class Kernel(_Group):
     softirq_ns
         What an interrupt takes to bring one packet from the network interface to its socket, part
         of `tcp_send_ns` over loopback; `ASSUMED_SOFTIRQ_NS` where nothing is said.
+    time_slice_us, timer_tick_us, context_switch_ns
+        What threads that share cores go by: how long one keeps its core while others wait (as in
+        `/sys/kernel/debug/sched/base_slice_ns`), how often the kernel looks (CONFIG_HZ), and how
+        long it takes until another thread goes on; `assumed_scheduling` where nothing is said.
     """
 
     syscall_ns: Quantity
@@ -99,6 +103,49 @@ class Kernel(_Group):
     wake_latency_ns: Quantity
     block_ns: Quantity
     softirq_ns: Quantity | None = None
+    time_slice_us: Quantity | None = None
+    timer_tick_us: Quantity | None = None
+    context_switch_ns: Quantity | None = None
+
+
+def assumed_scheduling(cores: int) -> dict[str, Quantity]:
+    """What threads that share cores go by, for profiles that don't say it.
+
+    Parameters
+    ----------
+    cores
+        CPUs of the operating system: Linux scales its slice by 1 + log2(min(cores, 8)).
+    """
+    scale = min(cores, 8).bit_length()
+    return {
+        "time_slice_us": Quantity(
+            value=700 * scale,
+            unit="us",
+            kind="assumed",
+            low=700 * scale,
+            high=750 * scale,
+            method="kernel/sched/fair.c, sysctl_sched_base_slice: 0.70 ms (0.75 ms in Linux 6.6 to "
+            "6.12) times 1 + log2(min(CPUs, 8)), the default of SCHED_TUNABLESCALING_LOG",
+        ),
+        "timer_tick_us": Quantity(
+            value=4000,
+            unit="us",
+            kind="assumed",
+            low=1000,
+            high=4000,
+            method="kernel/Kconfig.hz: 250 a second is its default and what Debian and the kernels "
+            "of most clouds are built with; some distributions take 1000",
+        ),
+        "context_switch_ns": Quantity(
+            value=1500,
+            unit="ns",
+            kind="assumed",
+            low=1000,
+            high=3000,
+            method="1.2 to 1.5 us between threads of a core, 2.2 with migration (E. Bendersky, "
+            "Measuring context switching and memory overheads for Linux threads, 2018)",
+        ),
+    }
 
 
 ASSUMED_SOFTIRQ_NS = Quantity(
@@ -267,9 +314,14 @@ class HostSpeed:
     tls_ecdsa_handshake_us: float = 0.0
     tls_rsa_handshake_us: float = 0.0
     softirq_ns: float = 900.0
+    time_slice_us: float = 2800.0
+    timer_tick_us: float = 4000.0
+    context_switch_ns: float = 1500.0
     network_mtu_bytes: float = 1500.0
     network_flow_gbit_per_s: float = math.inf
 
+
+_SCHEDULING = ("time_slice_us", "timer_tick_us", "context_switch_ns")
 
 # HostSpeed fields that stand for exactly one leaf, with that leaf's path.
 _DIRECT = {
@@ -287,7 +339,7 @@ _DIRECT = {
     "parallel_misses": "parallel_misses",
     "core_to_core_ns": "core_to_core_ns",
     "l3_fills_per_us": "l3_fills_per_us",
-    **{name: f"kernel.{name}" for name in Kernel.model_fields},
+    **{name: f"kernel.{name}" for name in Kernel.model_fields if name not in _SCHEDULING},
     "network_gbit_per_s": "network.bandwidth_gbit_per_s",
     "network_one_way_us": "network.one_way_us",
     "network_packets_per_s": "network.packets_per_s",
@@ -408,6 +460,7 @@ class HostProfile(_Group):
         numbers.setdefault("price_usd_per_hour", float("nan"))
         numbers.setdefault("softirq_ns", self.softirq.best)
         numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
+        numbers.update({name: leaf.best for name, leaf in self.scheduling.items()})
         numbers["cores"] = leaves["topology.cores"] * threads_per_core
         numbers["threads_per_core"] = threads_per_core
         numbers["tlb_reach_bytes"] = leaves["tlb.l2_entries"] * leaves["tlb.page_bytes"]
@@ -438,6 +491,18 @@ class HostProfile(_Group):
     def softirq(self) -> Quantity:
         """What an interrupt takes per packet, in ns; assumed where the profile doesn't say."""
         return self.kernel.softirq_ns or ASSUMED_SOFTIRQ_NS
+
+    @property
+    def scheduling(self) -> dict[str, Quantity]:
+        """What threads that share cores go by, by `HostSpeed` field.
+
+        No part of `uncertain()`, so that a run without such threads draws what it always did.
+        """
+        cores = round(self.topology.cores.best * self.topology.threads_per_core.best)
+        return {
+            name: getattr(self.kernel, name) or leaf
+            for name, leaf in assumed_scheduling(cores).items()
+        }
 
     def tls_leaves(self) -> dict[str, Quantity]:
         """What TLS costs, by `HostSpeed` field; assumed where the profile doesn't say.

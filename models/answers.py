@@ -28,11 +28,11 @@ from .predict import (
     Progress,
     System,
     predict_cases,
-    server_cores,
     warnings_of,
 )
 from .recommend import choose, recommendation_of
 from .scenario import Case, Scenario, expand
+from .sharing import sharing
 from .timeline import write_timeline
 
 ScenarioSource = str | Path | Mapping[str, Any]
@@ -128,6 +128,7 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "network_utilisation": prediction.utilisation["network"],
         "network_limits": prediction.network_limits,
         "interrupt_utilisation": prediction.utilisation["interrupts"],
+        "core_utilisation": prediction.utilisation["cores"],
         "memory_bandwidth": prediction.memory_bandwidth,
         "server_cpu_us_per_request": float(np.mean([r.server_cpu_us_per_request for r in results])),
         "active_threads": prediction.active_threads,
@@ -289,7 +290,7 @@ def _shown(predictions: list[Prediction], points: list[dict[str, Any]]) -> int:
 
 def thread_candidates(case: Case, system: System) -> list[tuple[Case, System]]:
     """The thread counts worth comparing where nothing names them: all that fit the cores."""
-    cores = server_cores(case.scenario, system.host.speed())
+    cores = sharing(case.scenario, system.host.speed().cores).server_cores
     top = max(1, min(system.engine.max_io_threads, cores, 16))
     named = case.scenario.io_threads
     counts = sorted({n for n in range(1, top + 1) if n <= 4 or n % 2 == 0} | {named})

@@ -19,20 +19,30 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.schema import HostProfile, HostSpeed
+from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.statistics import student_t
 
 from .commands import check_commands, command_kinds
 from .engine import EngineProfile
 from .generator import GeneratorProfile
 from .node.setup import DRAWS as NODE_DRAWS
+from .node.setup import OWN_CORES
 from .node.simulate import NodeResult
 from .persistence import check_persistence
 from .scenario import Case, Scenario
+from .sharing import Sharing, shares_cores, sharing
 from .simulation import Inputs, Pilot, pilot_run, run, window
 from .stalls import code_shares
 from .tls import only_the_main_thread
-from .uncertainty import draw_engine, draw_generator, draw_host, draw_ranges, draw_softirq, draw_tls
+from .uncertainty import (
+    draw_engine,
+    draw_generator,
+    draw_host,
+    draw_ranges,
+    draw_scheduling,
+    draw_softirq,
+    draw_tls,
+)
 
 Progress = Callable[[str], None]
 
@@ -63,8 +73,9 @@ _PS_PER_MS = 1e9
 _PS_PER_S = 1e12
 _TLS_DRAWS = 443  # a stream of its own
 _IRQ_DRAWS = 445
+_CORE_DRAWS = 446
 _COMMAND_DRAWS = 444
-STATIONS = ("main thread", "I/O threads", "load generator", "network", "interrupts")
+STATIONS = ("main thread", "I/O threads", "load generator", "network", "interrupts", "cores")
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,10 @@ class System:
             if scenario.interrupt_cores:
                 irq = draw_softirq(self.host, np.random.default_rng([seed, draw, _IRQ_DRAWS]))
                 found, drawn = {**found, **irq}, {**drawn, **irq}
+            if self.shares_cores(scenario):
+                apart = np.random.default_rng([seed, draw, _CORE_DRAWS])
+                drawn_here = draw_scheduling(self.host, apart)
+                found, drawn = {**found, **drawn_here}, {**drawn, **drawn_here}
             speed = self.host.speed(found if self.observed_here else drawn)
             drawn_work = draw_engine(self.engine, random, observed_here=self.observed_here)
             # The same for commands.
@@ -108,11 +123,24 @@ class System:
             scenario = scenario.model_copy(update={"io_threads": most})
         if only_the_main_thread(scenario, self.engine):
             scenario = scenario.model_copy(update={"io_threads": 1})
+        groups = self.sharing(scenario)
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
         spins = self.generator.spins_when_due
         blocks = self.generator.connections == "in_blocks"
-        return Inputs(scenario, self.engine, work, speed, generator, speed, spins, blocks)
+        return Inputs(scenario, self.engine, work, speed, generator, speed, spins, blocks, groups)
+
+    def sharing(self, scenario: Scenario) -> Sharing:
+        """The groups of threads that may have to share cores."""
+        if self.engine.policy in OWN_CORES and scenario.io_threads > 1:
+            return Sharing()
+        return sharing(scenario, self.host.speed().cores)
+
+    def shares_cores(self, scenario: Scenario) -> bool:
+        """Whether some threads have to share cores."""
+        threads = min(scenario.io_threads, self.engine.max_io_threads)
+        scenario = scenario.model_copy(update={"io_threads": threads})
+        return shares_cores(scenario, self.sharing(scenario))
 
     @property
     def observed_here(self) -> bool:
@@ -231,6 +259,7 @@ class Prediction:
             "load generator": np.mean([r.load_generator_utilisation for r in results]),
             "network": np.mean([r.network_utilisation for r in results]),
             "interrupts": np.mean([r.interrupt_utilisation for r in results]),
+            "cores": np.mean([r.core_utilisation for r in results]),
         }
         return {name: float(value) for name, value in values.items()}
 
@@ -308,12 +337,6 @@ def _completions(runs: Sequence[Metrics]) -> float:
     return max(1.0, float(np.mean([metrics.result.completions for metrics in runs])))
 
 
-def server_cores(scenario: Scenario, speed: HostSpeed) -> int:
-    """Cores for the server's threads: what the host has beside interrupt cores, or fewer."""
-    left = max(1, speed.cores - scenario.interrupt_cores)
-    return min(scenario.cores or left, left)
-
-
 def warnings_of(scenario: Scenario, system: System) -> list[str]:
     """Why a prediction may be off: what the model doesn't cover."""
     warnings = []
@@ -322,7 +345,7 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
         warnings.append(
             f"the work of {engine.id} was not observed: that of {engine.reuse.origin} is reused"
         )
-    cores = server_cores(scenario, speed)
+    cores = sharing(scenario, speed.cores).server_cores
     if scenario.irq_cores and scenario.same_host:
         warnings.append("server and load generator share a host: irq_cores have nothing to do")
     if scenario.cores is not None and scenario.cores > cores:
@@ -331,23 +354,10 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
             f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} count"
         )
     server = min(scenario.io_threads, engine.max_io_threads)
-    if server > cores:
+    if engine.policy in OWN_CORES and server > 1 and server > cores:
         warnings.append(
             f"outside the model: {server} server threads on {cores} cores; sharing of cores is "
-            "not simulated, expect less"
-        )
-    together = server + scenario.generator_threads
-    # `cores` are the server's; a load generator on the same host has what else there is.
-    if scenario.same_host and scenario.load_generator.cores is None and together > speed.cores:
-        warnings.append(
-            f"outside the model: server and load generator have {together} threads on "
-            f"{speed.cores} cores; sharing of cores is not simulated, expect less"
-        )
-    generators = scenario.load_generator.cores
-    if generators is not None and scenario.generator_threads > generators:
-        warnings.append(
-            f"outside the model: {scenario.generator_threads} threads of the load generator on "
-            f"{generators} cores; sharing of cores is not simulated, expect less"
+            f"not simulated for {engine.id}, expect less"
         )
     if scenario.io_threads > engine.max_io_threads:
         warnings.append(

@@ -193,6 +193,8 @@ def _why_not(
         return f"{limit} are the limit" if limit.endswith("s") else f"the {limit} is the limit"
     if point["active_threads"] <= mine_point["active_threads"]:
         return "the engine leaves the further threads stopped"
+    if loss > 0.01 and point["bottleneck"] == "cores" != mine_point["bottleneck"]:
+        return "more threads than cores, which take turns"
     if loss > 0.01:
         return f"loses throughput: {threads} more thread{'s' * (threads > 1)} to hand work to"
     return f"{threads} more core{'s' * (threads > 1)} busy for no throughput worth having"

@@ -18,6 +18,7 @@ from .node.setup import NodeSetup, NodeTimes, under_policy
 from .node.simulate import NodeResult, simulate_node
 from .persistence import fork_stall, fsyncs_always, with_copies_on_write, with_log
 from .scenario import Scenario
+from .sharing import OWN_CORES_EACH, Sharing, shares_cores
 from .stages import (
     ETHERNET_HEADER_BYTES,
     IP_TCP_HEADER_BYTES,
@@ -73,6 +74,7 @@ _MOST_REQUESTS = 4_000_000
 """A window is lengthened until it holds at least so many stalls, and one for so many requests it
 was to have, but not beyond so many requests."""
 
+_SLICES = 100
 _ROUND_TRIPS = 50
 """Round trips of every client a closed-loop window holds at least."""
 
@@ -89,6 +91,7 @@ class Inputs:
     generator_speed: HostSpeed
     generator_spins: bool = False
     clients_in_blocks: bool = False
+    sharing: Sharing = OWN_CORES_EACH
 
     def memory_load(self) -> MemoryLoad:
         """What requests take from memory."""
@@ -196,11 +199,11 @@ def node_setup(
         io_threads_do_reads=int(do_reads(scenario, engine)),
         clients_in_blocks=int(inputs.clients_in_blocks),
         generator_start_ps=round(inputs.generator.thread_start_us * _PS_PER_US),
-        server_cores=0,
-        generator_cores=0,
-        shared_cores=0,
-        slice_ps=0,
-        tick_ps=0,
+        server_cores=inputs.sharing.server_cores,
+        generator_cores=inputs.sharing.generator_cores,
+        shared_cores=int(inputs.sharing.shared),
+        slice_ps=round(inputs.speed.time_slice_us * _PS_PER_US),
+        tick_ps=round(inputs.speed.timer_tick_us * _PS_PER_US),
         hand_over_group=engine.hand_over_group,
         fsync_always=int(fsyncs_always(scenario)),
         replicas=scenario.replicas,
@@ -246,6 +249,14 @@ def cycle_ps(inputs: Inputs) -> int:
     return (_SHRINK_AFTER_PS + ignition) // CONTROL_SPEEDUP
 
 
+def slices_ps(inputs: Inputs) -> int:
+    """How long threads that share cores take to do so in many ways."""
+    if not shares_cores(inputs.scenario, inputs.sharing):
+        return 0
+    slice_us = max(inputs.speed.time_slice_us, inputs.speed.timer_tick_us)
+    return round(_SLICES * slice_us * _PS_PER_US)
+
+
 def longest_ps(inputs: Inputs) -> int:
     """The longest run: an hour, or what the calendar's horizon leaves of it."""
     workload = inputs.scenario.workload
@@ -279,6 +290,7 @@ def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
         longest_ps(inputs),
         2 * max(settling_ps(inputs), starting_ps(inputs), cycle_ps(inputs)) + 20 * _PS_PER_MS,
     )
+    end_ps = max(end_ps, min(longest_ps(inputs), slices_ps(inputs) // 2))
     while True:
         setup = node_setup(inputs, warmup_ps=end_ps // 2, end_ps=end_ps, seed=seed, replication=0)
         result = simulate_node(inputs.engine.policy, times, setup)
@@ -308,6 +320,7 @@ def window(
         # Clients tend to move in step, so a window holds many of their round trips.
         requests = max(requests, _ROUND_TRIPS * workload.clients * workload.pipeline)
     measured_ps = math.ceil(requests / pilot.rate_rps * _PS_PER_S)
+    measured_ps = max(measured_ps, slices_ps(inputs))
     if pilot.changing:
         # The engine starts and stops a thread in turn; both belong to what it does on average.
         measured_ps = max(measured_ps, _CYCLES * cycle_ps(inputs))

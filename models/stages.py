@@ -636,7 +636,7 @@ def node_times(
         flow_ps_per_kib=_ps(_KIB_BITS / speed.network_flow_gbit_per_s),
         free_arguments_ps=_ps(arguments_ns),
         softirq_ps=_ps(speed.softirq_ns),
-        switch_ps=0,
+        switch_ps=_ps(speed.context_switch_ns),
         flush_ps=0,
         parse_by_code_ps=_table([parse_ns(k, v) for k, v in zip(kinds, values, strict=True)]),
         execute_by_code_ps=_table(

@@ -70,6 +70,16 @@ def draw_softirq(host: HostProfile, random: np.random.Generator) -> dict[str, fl
     return draw_ranges({"softirq_ns": (leaf.low, leaf.best, leaf.high)}, random)
 
 
+def draw_scheduling(host: HostProfile, random: np.random.Generator) -> dict[str, float]:
+    """One draw of what threads that share cores go by, keyed by `HostSpeed` field."""
+    ranges = {
+        name: (leaf.low, leaf.best, leaf.high)
+        for name, leaf in host.scheduling.items()
+        if leaf.low is not None and leaf.high is not None
+    }
+    return draw_ranges(ranges, random)
+
+
 def draw_engine(
     engine: EngineProfile, random: np.random.Generator, *, observed_here: bool = False
 ) -> dict[str, float]:

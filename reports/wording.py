@@ -24,6 +24,7 @@ _LIMITS = {
     "load generator": "the load generator limits, not the server",
     "network": "the network limits",
     "interrupts": "the interrupt cores limit",
+    "cores": "the cores limit, which threads have to share",
     "none": "nothing is saturated",
 }
 

@@ -326,6 +326,10 @@ class Node(NamedTuple):
         """A field of a thread's row."""
         return int(self.memory[thread_at(agent) + field])
 
+    def on_core_ps(self, agent: int) -> int:
+        """Time of the measured window that a thread which shares cores had one."""
+        return int(self.memory[self.memory[TASK_ROWS] + agent * TASK_WORDS + ON_CORE_PS])
+
     def clients(self) -> np.ndarray:
         """(clients, CLIENT_WORDS): the rows of all clients."""
         start = int(self.memory[CLIENT_ROWS])

@@ -22,7 +22,7 @@ from .compiled import (
 )
 from .conservation import check_conservation
 from .sample import sample_setup, sample_times
-from .setup import FIRST_OWNERS, NodeSetup, NodeTimes, under_policy
+from .setup import FIRST_OWNERS, NodeSetup, NodeTimes, core_ranges, under_policy
 
 Run = Callable[[np.ndarray, np.ndarray, np.ndarray], int]
 
@@ -98,6 +98,8 @@ class NodeResult:
         loaded direction, `packets` of both.
     interrupt_utilisation : float
         Mean over the server's interrupt cores; 0 without them.
+    core_utilisation : float
+        Mean over the cores that the server's threads have to share; 0 if each has its own.
     """
 
     policy: str
@@ -118,6 +120,7 @@ class NodeResult:
     events: int
     network_limits: dict[str, float] = field(default_factory=dict)
     interrupt_utilisation: float = 0.0
+    core_utilisation: float = 0.0
 
 
 def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult:
@@ -170,6 +173,11 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
     if policy in FIRST_OWNERS:
         on_cpu_ps = sum(server_ps)  # those with an epoll of their own sleep
     limits = _network_limits(node, counters)
+    ranges = core_ranges(setup)
+    cores = ranges[0][1] - ranges[0][0]
+    if cores:
+        on_cpu_ps = sum(node.on_core_ps(n) for n in range(setup.io_threads))
+    sharing_ps = sum(node.on_core_ps(n) for n, cs in enumerate(ranges) if cs == ranges[0])
     return NodeResult(
         policy=policy,
         window_s=window_ps / _PS_PER_S,
@@ -189,6 +197,7 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
         events=events,
         network_limits=limits,
         interrupt_utilisation=counters["interrupt_ps"] / window_ps / max(1, setup.interrupt_cores),
+        core_utilisation=sharing_ps / window_ps / cores if cores else 0.0,
     )
 
 
