@@ -35,6 +35,12 @@ _QUANTITIES = {
     "p50_ms": "Median latency",
     "p99_ms": "99th percentile of latency",
 }
+_SHORT = {
+    "throughput_rps": "Requests a second",
+    "p50_ms": "p50 latency",
+    "p99_ms": "p99 latency",
+}
+"""For panels beside each other."""
 _PANEL_PX = 172.0
 _ROW_PX = 22.0
 _TOP_PX, _BOTTOM_PX, _LEFT_PX, _GAP_PX = 58.0, 40.0, 44.0, 40.0
@@ -175,7 +181,7 @@ def _rows(points: Sequence[Point], width_px: float) -> Figure:
             _row_panel(axes, points, quantity, unit)
             axes.set_yticks(range(len(points)), labels if column == 0 else [""] * len(points))
             axes.annotate(
-                f"{_QUANTITIES[quantity]},{unit.symbol}",
+                f"{_SHORT[quantity]},{unit.symbol}",
                 (0, 1),
                 xytext=(0, 8),
                 xycoords="axes fraction",

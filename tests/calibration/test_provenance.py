@@ -1,5 +1,6 @@
 """Nothing is fitted to what may only be predicted: not one number behind a validation."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,26 @@ def test_bundles_hold_no_held_out_measurement(checkout: Path) -> None:
         published = dataset_of(CURVE, HELD_OUT, throughput_rps=float(f"{value:.12g}"))
         [problem] = bundle_problems("engine", loaded, [published])
         assert f"points[{HELD_OUT}] of {CURVE}, held out" in problem
+
+
+def test_what_was_fitted_for_the_page_may_be_fitted(checkout: Path) -> None:
+    """The committed results, with the points of the same machine that other datasets lent."""
+    roles = {each.id: [point.role for point in each.points] for each in list_datasets()}
+    artefacts = sorted((checkout / "docs" / "accuracy").glob("published-*.json"))
+    assert len(artefacts) >= 5
+    for path in artefacts:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        own, origins = result["dataset"]["id"], result["provenance"]
+        fitted = [(own, origins["calibration_points"])]
+        fitted += origins.get("same_machine_points", {}).items()
+        fitted += [(own, factor["points"]) for factor in result["fitted"]]
+        for profile in origins["profiles"].values():
+            fitted += profile["points"].items()
+        for dataset, points in fitted:
+            assert {roles[dataset][index] for index in points} <= {"calibration"}, path.name
+        held_out = {i for i, role in enumerate(roles[own]) if role == "validation"}
+        assert set(origins["held_out_points"]) == held_out
+        assert origins["problems"] == []
 
 
 # --- what it would find -------------------------------------------------------------------------
