@@ -25,7 +25,9 @@ from tests.models.made_profiles import unobserved
         ("valkey", None, "valkey-9.1"),
         ("valkey-8.0", None, "valkey-8.0"),
         ("redis", "7.0.15", "redis-7.0"),
+        ("redis", "6.0.20", "redis-6.0"),
         ("redis", "6.2.14", "redis-6.2"),
+        ("redis", "7.4.2", "redis-7.4"),
         ("valkey", "7.2.5", "valkey-7.2"),
     ],
 )
@@ -41,7 +43,7 @@ def test_a_patch_version_follows_the_rules_of_its_version(
         ("valkey", "80", ["'80'", "7.2, 8.0, 8.1, 9.0, 9.1, 9.1.0"]),
         ("valkey", "8", ["'8'", "8.0"]),
         ("valkey", "7.0", ["'7.0'", "7.2, 8.0"]),
-        ("redis", "7.2", ["'7.2'", "6.2, 7.0"]),
+        ("redis", "5.0", ["'5.0'", "6.0, 6.2, 7.0, 7.2, 7.4"]),
         ("valkey", "8.10", ["'8.10'", "8.1"]),
         ("valkey-8.0", "8.1", ["'8.1'", "8.0"]),
         ("valky", None, ["'valky'", "did you mean 'valkey'"]),
