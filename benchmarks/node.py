@@ -28,6 +28,7 @@ SIMPY_WINDOW_PS = 2 * 10**9
 
 COMPILED, SINGLE, SHARED = "asynchronous", "single thread", "shared queues"
 FORKED = "fork-join"
+MULTIPLEXED, LOCKED = "multiplexed", "locked threads"
 SIMPY = "asynchronous, SimPy"
 
 _COMPILE = """
@@ -88,13 +89,16 @@ def compile_s() -> float:
 
 def measure(repetitions: int) -> dict[str, Any]:
     """Median requests a second of each execution, and the ratio round by round."""
-    counts: dict[str, list[int]] = {COMPILED: [], SINGLE: [], SHARED: [], FORKED: [], SIMPY: []}
+    names = (COMPILED, SINGLE, SHARED, FORKED, MULTIPLEXED, LOCKED, SIMPY)
+    counts: dict[str, list[int]] = {name: [] for name in names}
     shared = {"initial_active": 9, "whole_pipeline": 1, "job_capacity": 4096}
     competitors = {
         COMPILED: compiled("asynchronous", counts[COMPILED]),
         SINGLE: compiled("single_thread", counts[SINGLE], io_threads=1),
         SHARED: compiled("shared_queues", counts[SHARED], **shared),
         FORKED: compiled("fork_join", counts[FORKED]),
+        MULTIPLEXED: compiled("multiplexed", counts[MULTIPLEXED], whole_pipeline=1),
+        LOCKED: compiled("locked_threads", counts[LOCKED], item_locks=8192),
         SIMPY: with_simpy(counts[SIMPY]),
     }
     times_s = interleaved_cpu_s(competitors, repetitions)

@@ -30,8 +30,9 @@ Policy = Literal[
     "fork_join",
     "multiplexed",
     "owning_threads",
+    "locked_threads",
 ]
-Layout = Literal["dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value"]
+Layout = Literal["dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value", "slabs"]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,15 @@ from .memory import LINE_BYTES, Structure
 LAYOUTS = ("dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value")
 """Redis to 7.4 and Valkey 7.2; Valkey 8.0; Valkey 8.1 and 9.0; Valkey 9.1."""
 
+SLABS = "slabs"
+"""Memcached: chained items in slabs, key and value in the item."""
+
+_ITEM_HEADER_BYTES = 56
+"""With the number for compare-and-swap that items have by default (memcached.h)."""
+
+_CHUNK_STEP = 1.25
+"""From one slab class to the next (settings.factor)."""
+
 _EMBEDDED_STRING_BYTES = 44
 """OBJ_ENCODING_EMBSTR_SIZE_LIMIT: up to here a value lies in its object (object.c)."""
 
@@ -71,14 +80,34 @@ def _string(value_bytes: int) -> Structure:
     return Structure("value", lines, 1.0, followers=max(0.0, touched - 1.0))
 
 
+def _slab_item(keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
+    """A bucket's pointer and the items of its chain; the table doubles at 1.5 items a bucket.
+
+    A chunk is larger than its item by up to a quarter, by an eighth on average.
+    """
+    buckets = 2**16
+    while keys > 1.5 * buckets:
+        buckets *= 2
+    load = keys / buckets
+    item_bytes = _ITEM_HEADER_BYTES + key_bytes + 1 + value_bytes + 2
+    lines = item_bytes * (1.0 + _CHUNK_STEP) / 2 / LINE_BYTES
+    followers = max(0.0, (item_bytes - LINE_BYTES / 2) / LINE_BYTES)
+    return [
+        Structure("bucket", 8.0 / LINE_BYTES / load, 1.0),
+        Structure("item", lines, 1.0 + load / 2.0, followers=followers),
+    ]
+
+
 def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
     """The lines a look-up of one key walks through, in order.
 
     Parameters
     ----------
     layout
-        One of `LAYOUTS`.
+        One of `LAYOUTS`, or `SLABS`.
     """
+    if layout == SLABS:
+        return _slab_item(keys, key_bytes, value_bytes)
     if layout in ("dict", "dict_embedded_key"):
         buckets = 2 ** math.ceil(math.log2(max(4, keys)))
         load = keys / buckets

@@ -224,6 +224,8 @@ def _configuration_file(prediction: Prediction) -> str:
 
 def _configuration(prediction: Prediction) -> str:
     scenario, engine = prediction.case.scenario, prediction.system.engine
+    if engine.policy == "locked_threads":
+        return f"-t {scenario.io_threads}\n"
     lines = [f"io-threads {scenario.io_threads}"]
     if scenario.io_threads > 1 and engine.policy == "asynchronous":
         if engine.version.startswith("8.0"):

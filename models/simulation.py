@@ -14,6 +14,7 @@ from .engine import EngineProfile, EngineWork
 from .forking import do_reads
 from .generator import GeneratorWork
 from .interruptions import interruption_gap_ps
+from .locks import item_locks
 from .node.setup import NodeSetup, NodeTimes, under_policy
 from .node.simulate import NodeResult, simulate_node
 from .persistence import fork_stall, fsyncs_always, with_copies_on_write, with_log
@@ -194,6 +195,7 @@ def node_setup(
         segment_size_bytes=round(inputs.speed.network_mtu_bytes) - IP_TCP_HEADER_BYTES,
         header_bytes=IP_TCP_HEADER_BYTES + ETHERNET_HEADER_BYTES,
         interrupt_cores=scenario.interrupt_cores,
+        item_locks=item_locks(scenario.io_threads) if engine.policy == "locked_threads" else 0,
         first_owner=0,
         owners=1,
         io_threads_do_reads=int(do_reads(scenario, engine)),

@@ -32,6 +32,7 @@ from .forking import forked_times
 from .generator import GeneratorWork
 from .interruptions import interruption_table_ps
 from .layouts import structures
+from .locks import item_locks, lock_table
 from .memory import (
     LINE_BYTES,
     CacheTimes,
@@ -658,6 +659,7 @@ def node_times(
         logged_bytes_by_code=np.zeros(len(kinds), np.int64),
         rare_below_by_code=np.zeros(len(kinds), np.int64),
         code_by_draw=code_table(kinds),
+        lock_by_draw=lock_table(scenario.workload, item_locks(scenario.io_threads)),
         jitter=jitter_table(),
         interruption_ps=interruption_table_ps(speed),
     )

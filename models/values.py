@@ -12,6 +12,7 @@ from forecache.hwprofiles.schema import HostSpeed
 
 from .engine import EngineProfile, EngineWork
 from .layouts import structures
+from .locks import LIST_LINES
 from .memory import Structure, Waits
 from .scenario import Scenario
 
@@ -156,6 +157,10 @@ class ValuePath:
         if self.freed_apart:
             # The old value's header, which a batched look-up brought to the main thread's core.
             waiting_ns += speed.core_to_core_ns if self.fetched else last_touch_ns
+        if engine.policy == "locked_threads":
+            # What leaves a list and what enters it do so under the list's lock.
+            linking_ns = release_ns + LIST_LINES * speed.core_to_core_ns
+            return ValueTimes(making_ns, waiting_ns, linking_ns)
         if not self.freed_apart:
             return ValueTimes(reader_ns=making_ns, main_ns=release_ns + waiting_ns)
         shell_ns = 0.0

@@ -111,6 +111,10 @@ def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> 
     window_ps = setup.end_ps - setup.warmup_ps
     latency = node.latency()
     spent_ps = latency.sum_ps + setup.think_ps * completions / setup.pipeline
+    # Clients whose thread of the load generator starts later wait for that first.
+    for client in range(setup.clients):
+        starts_ps = min(setup.generator_of(client) * setup.generator_start_ps, setup.end_ps)
+        spent_ps += max(0, starts_ps - setup.warmup_ps)
     # Requests still on the way have waited from when they fell due.
     slots = node.outstanding_slots()
     due_ps = node.commands(at.DUE_PS)

@@ -37,10 +37,10 @@ from .setup import (
 
 # Where each group begins: the one before it and so many names.
 _SETUP = 41
-_OFFSETS = _SETUP + 47
-_COUNTERS = _OFFSETS + 17
-_STATE = _COUNTERS + 32
-_CORES = _STATE + 30
+_OFFSETS = _SETUP + 48
+_COUNTERS = _OFFSETS + 19
+_STATE = _COUNTERS + 33
+_CORES = _STATE + 31
 _RINGS = _CORES + 5
 
 # fmt: off
@@ -72,6 +72,7 @@ _RINGS = _CORES + 5
     SEGMENT_SIZE_BYTES, HEADER_BYTES, INTERRUPT_CORES,
     SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS,
     FSYNC_ALWAYS, REPLICAS,
+    ITEM_LOCKS,
 ) = range(_SETUP, _OFFSETS)
 
 # Offsets of what has no fixed size, and sizes.
@@ -82,6 +83,8 @@ _RINGS = _CORES + 5
     WRITE_WAITS,  # 1: writers wait for some values
     FLOWS_IN_FREE_PS, FLOWS_OUT_FREE_PS,  # a word per client
     INTERRUPTS_FREE_PS,  # a word per interrupt core
+    LOCKS,  # a word per item lock: the thread that holds it and those that wait
+    LOCK_BY_DRAW,
 ) = range(_OFFSETS, _COUNTERS)
 
 # Counters of the measured window. All but the two around them start again when it begins.
@@ -97,6 +100,7 @@ _RINGS = _CORES + 5
     PACKETS_IN, PACKETS_OUT, INTERRUPT_PS,
     SWITCHES,  # threads that took a core over
     FLUSHES,
+    LOCK_WAITS,  # times that a lock was found taken
     ACTIVE_THREAD_PS,
 ) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
@@ -118,6 +122,7 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
     SHARES_LEFT,  # I/O threads that have not finished theirs
     JOINED_PS,  # when the main thread can see that the last one has
     PACKETS_FREE_PS,
+    LOCK_TICKETS,  # so many threads have queued for a lock
 ) = range(_STATE, _CORES)
 
 # Cores that threads share (see `compiled.cores`).
@@ -136,7 +141,7 @@ SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(_RINGS, _RINGS + 4 * RIN
     SEVERAL_KEYS,  # 1: some commands have more than one key
     RARE_BELOW,  # draws below this are rare commands
     LOGGED_BYTES,  # written since the last flush
-) = range(192, 195)
+) = range(_RINGS + 4 * RING_WORDS, _RINGS + 4 * RING_WORDS + 3)
 HEADER_WORDS = 208
 
 # Tables of a fixed size.
@@ -150,7 +155,8 @@ MOST_CODES = 256
     STALLS,  # offset of the inverse distribution function of its stalls
     WRITE_PS, FREE_PS,
     KEYS, RARE, WRITTEN_TO_LOG,
-) = range(11)
+    LIST_LOCK,  # of its size class: the thread that holds it and those that wait
+) = range(12)
 CODE_WORDS = 16
 THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
 
@@ -201,7 +207,11 @@ REQUEST_WIRE = 40  # ring: what is on its way to the clients whose sockets it wa
     HANDED_OVER,  # so many clients have been handed over to the main thread
     POSITION,  # in a list it has taken: number of the next client
     LEFT,  # in that list
-) = range(44, 51)
+    # Of threads that execute under locks.
+    LOCK,  # offset of the item lock it holds or waits for
+    WAITS_FOR,  # offset of the lock; 0: of none
+    TICKET,  # among those who wait, the lowest is next
+) = range(44, 54)
 (
     WAITS,  # what it does until its next event: one of the four below
     TURN_PS,  # length of the equal turns it spins in
@@ -485,6 +495,8 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         FLOWS_IN_FREE_PS: setup.clients,
         FLOWS_OUT_FREE_PS: setup.clients,
         INTERRUPTS_FREE_PS: setup.interrupt_cores,
+        LOCKS: setup.item_locks,
+        LOCK_BY_DRAW: DRAWS,
         SOURCE_INDEX: n_sources(setup),
         SERIES: 2 * (entries + 1),  # one more for what completes after the end
         LOG: 3 * log_completions,
@@ -504,6 +516,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         memory[offset] = end
         end += words
     memory[memory[PREFETCH] : memory[PREFETCH] + blocks[PREFETCH]] = times.prefetch_by_keys_ps
+    memory[memory[LOCK_BY_DRAW] : memory[LOCK_BY_DRAW] + DRAWS] = times.lock_by_draw
     slots, stalls = end, end + slots_words
     _fill_tables(memory, times, stalls)
     end = stalls + codes * QUANTILES

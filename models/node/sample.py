@@ -76,6 +76,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         logged_bytes_by_code=np.zeros(2, np.int64),
         rare_below_by_code=np.zeros(2, np.int64),
         code_by_draw=np.where(np.arange(DRAWS) < _GET_SHARE * DRAWS, GET, SET).astype(np.int64),
+        lock_by_draw=np.full(DRAWS, -1, np.int64),
         jitter=jitter,
         # From 5 to 133 us, as of a virtual machine; the sample's setup has none of them.
         interruption_ps=((5 + 0.5 * quantile) * 1_000_000).astype(np.int64),
@@ -133,6 +134,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         tick_ps=4_000_000_000,
         fsync_always=0,
         replicas=0,
+        item_locks=64,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

@@ -140,6 +140,8 @@ class NodeTimes(NamedTuple):
     """Of commands too rare for `code_by_draw`: a request whose draw of 32 bits is below this, and
     not below that of a code before, is such a command; 0: not a rare one."""
     code_by_draw: np.ndarray
+    lock_by_draw: np.ndarray
+    """(1024,) the item lock of commands on a popular key; -1: any of them."""
     jitter: np.ndarray
     interruption_ps: np.ndarray
     """(256,) how long an interruption takes a thread's core away, at each quantile."""
@@ -236,6 +238,8 @@ class NodeSetup(NamedTuple):
     """1: replies wait until the turn's writes are in the file."""
     replicas: int
     """Copies of what is logged that leave the host."""
+    item_locks: int
+    """Locks that a hash of the key chooses from."""
 
     def generator_of(self, client: int) -> int:
         """Which thread of the load generator a client belongs to."""
@@ -244,11 +248,11 @@ class NodeSetup(NamedTuple):
         return client % self.generators
 
 
-FIRST_OWNERS = {"multiplexed": 1, "owning_threads": 1}
+FIRST_OWNERS = {"multiplexed": 1, "owning_threads": 1, "locked_threads": 0}
 """Policies of which every thread, from this one on, watches the sockets of its own clients."""
 
 
-OWN_CORES = frozenset({"multiplexed", "owning_threads"})
+OWN_CORES = frozenset({"multiplexed", "owning_threads", "locked_threads"})
 """Policies of which every thread still has a core of its own, whatever the setup says."""
 
 

@@ -15,6 +15,7 @@ from . import layout as at
 from .compiled import (
     asynchronous,
     fork_join,
+    locked_threads,
     multiplexed,
     owning_threads,
     shared_queues,
@@ -33,6 +34,7 @@ POLICIES: dict[str, Run] = {
     "fork_join": fork_join.run,
     "multiplexed": multiplexed.run,
     "owning_threads": owning_threads.run,
+    "locked_threads": locked_threads.run,
 }
 """Compiled execution of each threading policy."""
 
@@ -45,7 +47,7 @@ COUNTERS = {
         *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
         *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "NOTIFICATIONS", "LIST_MOVES", "ACTIVE_THREAD_PS"),
         *("PACKETS_OUT", "PACKETS_IN", "INLINE_ARGUMENTS"),
-        *("INTERRUPT_PS", "SWITCHES", "FLUSHES"),
+        *("INTERRUPT_PS", "SWITCHES", "FLUSHES", "LOCK_WAITS"),
     )
 }
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
@@ -165,6 +167,8 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
     busy_ps = [node.thread(n, at.BUSY_PS) for n in range(setup.io_threads + setup.generators)]
     server_ps, generator_ps = busy_ps[: setup.io_threads], busy_ps[setup.io_threads :]
 
+    alike = FIRST_OWNERS.get(policy) == 0
+
     def per_request_us(total_ps: int) -> float:
         return total_ps / completions / _PS_PER_US if completions else float("nan")
 
@@ -184,8 +188,9 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
         completions=completions,
         throughput_rps=completions * _PS_PER_S / window_ps,
         latency=node.latency(),
-        main_thread_utilisation=server_ps[0] / window_ps,
-        io_thread_utilisation=[ps / window_ps for ps in server_ps[1:]],
+        # Where all threads have clients of their own, none of them is the main thread.
+        main_thread_utilisation=0.0 if alike else server_ps[0] / window_ps,
+        io_thread_utilisation=[ps / window_ps for ps in server_ps[0 if alike else 1 :]],
         load_generator_utilisation=sum(generator_ps) / window_ps / setup.generators,
         server_cpu_us_per_request=per_request_us(on_cpu_ps),
         server_useful_cpu_us_per_request=per_request_us(sum(server_ps)),

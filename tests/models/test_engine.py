@@ -47,7 +47,7 @@ def test_a_patch_version_follows_the_rules_of_its_version(
         ("valkey", "8.10", ["'8.10'", "8.1"]),
         ("valkey-8.0", "8.1", ["'8.1'", "8.0"]),
         ("valky", None, ["'valky'", "did you mean 'valkey'"]),
-        ("memcached", None, ["'memcached'", "redis, valkey"]),
+        ("dragonfly", None, ["'dragonfly'", "redis, valkey"]),
         ("no/such.yaml", None, ["no/such.yaml"]),
     ],
 )

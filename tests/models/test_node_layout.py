@@ -20,7 +20,15 @@ BY_CODE = {
     "rare_below_by_code": at.RARE,
     "logged_bytes_by_code": at.WRITTEN_TO_LOG,
 }
-TABLES = {*BY_CODE, "stall_ps", "prefetch_by_keys_ps", "code_by_draw", "jitter", "interruption_ps"}
+TABLES = {
+    *BY_CODE,
+    "stall_ps",
+    "prefetch_by_keys_ps",
+    "code_by_draw",
+    "jitter",
+    "interruption_ps",
+    "lock_by_draw",
+}
 
 
 def test_header_names_are_those_of_the_records_in_order() -> None:
@@ -48,6 +56,8 @@ def test_values_and_tables_are_found_under_their_names() -> None:
     np.testing.assert_array_equal(memory[at.JITTER : at.JITTER + QUANTILES], times.jitter)
     interruptions = memory[at.INTERRUPTIONS_PS : at.INTERRUPTIONS_PS + QUANTILES]
     np.testing.assert_array_equal(interruptions, times.interruption_ps)
+    locks = memory[at.LOCK_BY_DRAW]
+    np.testing.assert_array_equal(memory[locks : locks + DRAWS], times.lock_by_draw)
     rows = memory[at.CODE_BY_DRAW : at.CODE_BY_DRAW + DRAWS]
     np.testing.assert_array_equal((rows - at.CODE_ROWS) // at.CODE_WORDS, times.code_by_draw)
 
@@ -69,7 +79,7 @@ def test_nothing_overlaps() -> None:
             for word in range(4)
         ),
         *range(at.TASKS_LEFT, at.HANDSHAKES_DUE + 1),
-        *range(at.RUNNING, at.LEFT + 1),
+        *range(at.RUNNING, at.TICKET + 1),
         *range(at.WAITS, at.OWNER_SLEPT + 1),
     ]
     assert len(set(thread)) == len(thread)
@@ -99,6 +109,8 @@ def test_rings_and_rows_lie_apart() -> None:
         *((offset, 10) for offset in (at.PENDING_WRITES, at.BATCH)),
         *((offset, 10) for offset in (at.FLOWS_IN_FREE_PS, at.FLOWS_OUT_FREE_PS)),
         (at.INTERRUPTS_FREE_PS, 2),
+        (at.LOCKS, 64),
+        (at.LOCK_BY_DRAW, DRAWS),
         *((at.thread_at(number) + at.WATCHED_SOCKETS, 5) for number in (1, 2)),
         (at.SERIES, 2 * (10 + 1)),
         (at.TASK_ROWS, 6 * at.TASK_WORDS),

@@ -5,11 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forecache.models.answers import load_cases
+from forecache.models.explain import stages_of
 from forecache.models.node import layout as at
 from forecache.models.node import simulate_node
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult
+from forecache.models.predict import predict_cases
 
 STEADY: dict[str, Any] = {
     "jitter": np.full(QUANTILES, JITTER_ONE),
@@ -104,3 +107,23 @@ def test_every_thread_serves_its_own_clients() -> None:
     )
     owners = node.clients()[:, at.ENDS] >> at.OWNER_SHIFT
     assert list(owners) == [1, 2, 3, 4, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("version", ["7.0", "7.1"])
+def test_the_steps_of_busy_threads_add_up(version: str) -> None:
+    cases = load_cases(
+        {
+            "host": "r7g.4xlarge",
+            "engine": "elasticache-redis",
+            "engine_version": version,
+            "io_threads": 8,
+            "workload": {"clients": 500},
+        }
+    )
+    [prediction] = predict_cases(cases, draws=0, replications=1, requests=10_000)
+    rows = stages_of(prediction)
+    total_us = sum(row["us_per_request"] for row in rows)
+    assert total_us == pytest.approx(prediction.mean("server_cpu_us"), rel=0.05)
+    threads = {row["stage"]: row["thread"] for row in rows}
+    assert threads["parse"] == ("main" if version == "7.0" else "I/O")
+    assert prediction.active_threads == 8

@@ -62,6 +62,8 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
         "packet_ps": draw(st.sampled_from([0, 0, 1, 100_000])),
         "flow_ps_per_kib": draw(st.sampled_from([0, 0, 160_000, 2_000_000])),
         "softirq_ps": at_most(2_000_000),
+        # Commands on a popular key have one of few locks.
+        "lock_by_draw": np.where(np.arange(1024) < draw(st.sampled_from([0, 100, 1024])), 0, -1),
     }
     if draw(st.booleans()):
         changes["stall_ps"] = np.zeros((2, QUANTILES), np.int64)
@@ -128,6 +130,7 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         segment_size_bytes=draw(st.sampled_from([500, 1_448, 8_949])),
         header_bytes=draw(st.sampled_from([0, 66])),
         interrupt_cores=draw(st.sampled_from([0, 0, 1, 3])),
+        item_locks=draw(st.sampled_from([1, 2, 64])),
     )
 
 

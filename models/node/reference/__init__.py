@@ -11,6 +11,7 @@ from ..setup import NodeSetup, NodeTimes, under_policy
 from . import (
     asynchronous,
     fork_join,
+    locked_threads,
     multiplexed,
     owning_threads,
     shared_queues,
@@ -27,6 +28,7 @@ POLICIES: dict[str, Callable[[ReferenceNode], None]] = {
     "fork_join": fork_join.start,
     "multiplexed": multiplexed.start,
     "owning_threads": owning_threads.start,
+    "locked_threads": locked_threads.start,
 }
 
 

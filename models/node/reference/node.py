@@ -447,6 +447,11 @@ class ReferenceNode:
             self.logged_bytes += int(times.logged_bytes_by_code[command.code])
         return total
 
+    def execute_one(self, client: Client) -> int:
+        """Execution of a client's next command, none of whose keys were fetched ahead."""
+        command = client.commands[client.executed]
+        return int(self.times.execute_by_code_ps[command.code]) + self.waiting(command, 0)
+
     def waiting(self, command: Command, warm: int) -> int:
         """How long a command waits for memory, so many of whose keys were fetched ahead."""
         keys = int(self.times.keys_by_code[command.code])

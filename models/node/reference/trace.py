@@ -289,6 +289,15 @@ class TracedNode(ReferenceNode):
         self._parts.append((MEMORY, duration_ps))
         return duration_ps
 
+    def execute_one(self, client: Client) -> int:
+        """A step of its own."""
+        before = len(self._parts)
+        duration_ps = super().execute_one(client)
+        other_ps = sum(lasts_ps for _, lasts_ps in self._parts[before:])
+        self._parts.append((EXECUTE, duration_ps - other_ps))
+        self._serve(EXECUTE, client, client.executed, client.executed + 1)
+        return duration_ps
+
     def write(self, client: Client) -> int:
         """Replies that are ready leave together."""
         self._serve(WRITE, client, client.written, client.executed)

@@ -1,0 +1,227 @@
+"""Policy: threads that execute by themselves, under locks (Memcached).
+
+The reference execution states the rules.
+"""
+
+from numba import njit
+
+from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
+from forecache.sim.pointer import pointer
+from forecache.sim.streams import draw4
+
+from .. import layout as at
+from .connections import accept_alone
+from .generator import generator_step, source_step, start
+from .inline import inlined, sources_digest, unlikely
+from .sockets import (
+    about,
+    begin_write,
+    end_write,
+    execute_cold,
+    mark_of,
+    next_event,
+    number_of,
+    poll_sockets,
+    polling,
+    read_socket,
+    sleep_in_epoll,
+    thread_row,
+    work,
+)
+from .window import begin_window, end_window
+
+LOCK_DRAWS = 5
+_DRAW_SHIFT = 22  # leaves ten bits of a word: the slots of the table of locks
+
+# Phases of a thread: the step that ends when its time comes.
+LOOKING = 0
+DOZING = 1  # on the way to sleep; what arrives meanwhile is found without a wake-up
+SLEEPING = 2  # or woken and about to run
+POLLED = 3
+READ = 4  # a part of a command
+PARSED = 5
+ITEM_LOCKED = 6  # or waiting for it
+EXECUTED = 7
+LIST_LOCKED = 8  # or waiting for it
+LINKED = 9
+WROTE = 10
+
+
+@inlined
+def item_lock(m, client, index):
+    """The item lock of a command (its offset): that of a popular key, or any."""
+    first, second, _, _ = draw4(
+        m[at.SEED], m[at.REPLICATION], number_of(m, client), LOCK_DRAWS, index
+    )
+    popular = m[m[at.LOCK_BY_DRAW] + (int(first) >> _DRAW_SHIFT)]
+    return m[at.LOCKS] + (popular if popular >= 0 else int(second) % m[at.ITEM_LOCKS])
+
+
+@inlined
+def parse_next(m, me, client, duration, now):
+    """Parse a client's next command, after what else takes so long; returns when that ends."""
+    mark = mark_of(m, client, m[client + at.EXECUTED])
+    m[me + at.PHASE] = PARSED
+    return work(m, me, now, duration + about(m, mark, at.PARSE_PS))
+
+
+@inlined
+def take_lock(m, me, lock):
+    """Whether a lock was free and is now held; else the thread queues for it."""
+    m[lock] += 1
+    if m[lock] == 1:
+        return True
+    m[at.LOCK_WAITS] += 1
+    m[at.LOCK_TICKETS] += 1
+    m[me + at.WAITS_FOR] = lock
+    m[me + at.TICKET] = m[at.LOCK_TICKETS]
+    return False
+
+
+@inlined
+def release_lock(m, calendar, lock, now):
+    """The thread that has waited longest goes on."""
+    m[lock] -= 1
+    if unlikely(m[lock] > 0):
+        following = 0
+        ticket = INFINITY_PS
+        for thread in range(m[at.IO_THREADS]):
+            row = thread_row(thread)
+            if m[row + at.WAITS_FOR] == lock and m[row + at.TICKET] < ticket:
+                following = thread
+                ticket = m[row + at.TICKET]
+        m[thread_row(following) + at.WAITS_FOR] = 0
+        schedule(calendar, following, now)
+
+
+@inlined
+def command_step(m, calendar, me, client, now):
+    """Execute a client's commands; returns when the next step ends, or -1 if all are executed."""
+    phase = m[me + at.PHASE]
+    index = m[client + at.EXECUTED]
+    mark = mark_of(m, client, index)
+    if phase == PARSED:
+        m[me + at.PHASE] = phase = ITEM_LOCKED
+        m[me + at.LOCK] = item_lock(m, client, index)
+        if not take_lock(m, me, m[me + at.LOCK]):
+            return INFINITY_PS
+    if phase == ITEM_LOCKED:
+        m[me + at.PHASE] = EXECUTED
+        return work(m, me, now, execute_cold(m, mark))
+    linking_ps = about(m, mark, at.FREE_PS)
+    list_lock = (mark & at.MARK_CODE) + at.LIST_LOCK
+    if phase == EXECUTED and linking_ps > 0:
+        m[me + at.PHASE] = phase = LIST_LOCKED
+        if not take_lock(m, me, list_lock):
+            return INFINITY_PS
+    if phase == LIST_LOCKED:
+        m[at.FREED_VALUES] += 1
+        m[me + at.PHASE] = LINKED
+        return work(m, me, now, linking_ps)
+    if phase == LINKED:
+        release_lock(m, calendar, list_lock, now)
+    release_lock(m, calendar, m[me + at.LOCK], now)
+    m[client + at.EXECUTED] = index + 1
+    if index + 1 < m[client + at.READ]:
+        return parse_next(m, me, client, 0, now)
+    return -1
+
+
+@inlined
+def serve_next(m, me, now):
+    """Read from the next client that the poll reported; returns when that ends, or -1."""
+    if m[me + at.COUNT] == 0:
+        return -1
+    client = next_event(m, me)
+    m[me + at.CLIENT] = client
+    duration = read_socket(m, client)
+    if m[client + at.EXECUTED] == m[client + at.READ]:
+        m[me + at.PHASE] = READ
+        return work(m, me, now, duration)
+    return parse_next(m, me, client, duration, now)
+
+
+@inlined
+def worker_step(m, calendar, thread, now):
+    """Advance a thread whose present step ends now; returns when the next one ends."""
+    me = thread_row(thread)
+    phase = m[me + at.PHASE]
+    if phase >= POLLED:
+        client = m[me + at.CLIENT]
+        if phase == WROTE:
+            end_write(m, calendar, client, now)
+        elif phase != POLLED:
+            if phase != READ:
+                following = command_step(m, calendar, me, client, now)
+                if following >= 0:
+                    return following
+            if m[client + at.EXECUTED] > m[client + at.WRITTEN]:
+                m[me + at.PHASE] = WROTE
+                return work(m, me, now, begin_write(m, client))
+        following = serve_next(m, me, now)
+        if following >= 0:
+            return following
+        m[me + at.PHASE] = LOOKING
+        m[at.LOOPS] += 1
+        return work(m, me, now, m[at.LOOP_PS])
+    found = poll_sockets(m, me, now)
+    if found == 0:
+        if phase != DOZING:
+            m[me + at.PHASE] = DOZING
+            return work(m, me, now, m[at.DOZE_PS])
+        m[me + at.PHASE] = SLEEPING
+        return sleep_in_epoll(m, me)
+    duration = polling(m, found)
+    if phase == SLEEPING:
+        m[at.BLOCKS] += 1
+        duration += m[at.BLOCK_PS]
+    if thread == 0:
+        duration += accept_alone(m, now)
+    m[me + at.COUNT] = found
+    polled = work(m, me, now, duration)
+    # What there is to read is known: the first client is read in the same step.
+    if polled < m[at.UNTIL_PS]:
+        return serve_next(m, me, polled)
+    m[me + at.PHASE] = POLLED
+    return polled
+
+
+def _compiled(sources):
+    @njit(cache=True, nogil=True, error_model="numpy")
+    def run(memory, counts, agents):
+        """Simulate until `END_PS`; the results are in the memory. Returns the number of events."""
+        m = pointer(memory)
+        histogram = pointer(counts)
+        calendar = pointer(agents)
+        m[at.SOURCES_DIGEST] = sources
+        start(m, calendar)
+        for thread in range(1, m[at.IO_THREADS]):
+            m[thread_row(thread) + at.PHASE] = SLEEPING
+        first_generator = m[at.IO_THREADS]
+        first_source = first_generator + m[at.GENERATORS]
+        events = 0
+        key = peek(calendar)
+        while True:
+            now = time_of(calendar, key)
+            if now >= m[at.UNTIL_PS]:
+                if m[at.UNTIL_PS] == m[at.END_PS]:
+                    break
+                begin_window(m)
+                continue
+            agent = agent_of(calendar, key)
+            if agent >= first_source:
+                following = source_step(m, calendar, agent, now)
+            elif agent >= first_generator:
+                following = generator_step(m, histogram, calendar, agent, now)
+            else:
+                following = worker_step(m, calendar, agent, now)
+            key = advance(calendar, agent, following)
+            events += 1
+        end_window(m)
+        m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]
+        return events
+
+    return run
+
+
+run = _compiled(sources_digest())

@@ -1,0 +1,127 @@
+"""Threads that execute by themselves: what locks allow, and how many there are."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecache.models.answers import load_cases
+from forecache.models.explain import stages_of
+from forecache.models.locks import item_locks, lock_table
+from forecache.models.node import simulate_node
+from forecache.models.node.sample import GET, SET, sample_setup, sample_times
+from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
+from forecache.models.node.simulate import NodeResult
+from forecache.models.predict import Prediction, predict_cases
+from forecache.models.scenario import HotSetPopularity, Workload, Zipf
+
+STEADY: dict[str, Any] = {
+    "jitter": np.full(QUANTILES, JITTER_ONE),
+    "stall_ps": np.zeros((2, QUANTILES), np.int64),
+    "wire_ps_per_kib": 0,
+}
+ONE_KEY = np.zeros(DRAWS, np.int64)
+
+
+def run(io_threads: int = 8, command: int = GET, **changes: Any) -> NodeResult:
+    times = sample_times(**{**STEADY, "code_by_draw": np.full(DRAWS, command), **changes})
+    setup = sample_setup(
+        io_threads=io_threads,
+        clients=100 * io_threads,
+        generators=6 * io_threads,
+        warmup_ps=10**9,
+        end_ps=20 * 10**9,
+    )
+    return simulate_node("locked_threads", times, setup)
+
+
+def test_threads_with_keys_of_their_own_add_up() -> None:
+    two, eight = run(2), run(8)
+    assert min(two.io_thread_utilisation) > 0.99
+    assert len(eight.io_thread_utilisation) == 8
+    assert eight.main_thread_utilisation == 0
+    assert eight.throughput_rps / two.throughput_rps == pytest.approx(4, rel=0.03)
+
+
+def test_one_key_is_executed_by_one_thread_at_a_time() -> None:
+    execute_ps = 1_000_000
+    busy = run(lock_by_draw=ONE_KEY, execute_by_code_ps=np.array([execute_ps, execute_ps]))
+    assert busy.throughput_rps == pytest.approx(1e12 / execute_ps, rel=0.01)
+    # Waiting for a lock is no work, and everybody gets it in turn.
+    assert max(busy.io_thread_utilisation) < 0.7
+    assert min(busy.io_thread_utilisation) > 0.9 * max(busy.io_thread_utilisation)
+    assert busy.counters["lock_waits"] > 0.9 * busy.completions
+
+
+def test_waits_for_locks_are_as_likely_as_two_threads_meet() -> None:
+    """Each other thread holds a lock for a share of the time, and that one of 64 times."""
+    threads, execute_ps = 4, 500_000
+    # With system calls that vary, or the threads fall into step.
+    jitter = sample_times().jitter
+    found = run(threads, jitter=jitter, execute_by_code_ps=np.array([execute_ps, execute_ps]))
+    held = found.throughput_rps / threads * execute_ps / 1e12
+    expected = (threads - 1) * held / sample_setup().item_locks
+    assert found.counters["lock_waits"] / found.completions == pytest.approx(expected, rel=0.15)
+
+
+def test_only_what_is_stored_needs_the_lock_of_the_list() -> None:
+    linking_ps = 1_000_000
+    table = np.array([0, linking_ps])
+    stored, read = (run(command=command, free_by_code_ps=table) for command in (SET, GET))
+    assert stored.throughput_rps == pytest.approx(1e12 / linking_ps, rel=0.01)
+    assert stored.counters["freed_values"] == pytest.approx(stored.completions, rel=0.01)
+    assert read.throughput_rps > 2 * stored.throughput_rps
+    assert read.counters["freed_values"] == 0
+
+
+@pytest.mark.parametrize(
+    ("threads", "locks"),
+    [(1, 1024), (2, 1024), (3, 2048), (4, 4096), (10, 8192), (20, 16384), (21, 32768)],
+)
+def test_there_are_as_many_item_locks_as_in_memcached(threads: int, locks: int) -> None:
+    assert item_locks(threads) == locks
+
+
+def test_popular_keys_have_locks_of_their_own() -> None:
+    assert set(lock_table(Workload(popularity="uniform"), 4096)) == {-1}
+    few = lock_table(Workload(keys=4, popularity="uniform"), 4096)
+    assert list(np.bincount(few)) == [256] * 4
+    zipf = lock_table(Workload(keys=1_000_000, popularity=Zipf(zipf=1.2)), 4096)
+    slots = np.bincount(zipf[zipf >= 0])
+    # 1 / zeta(1.2) of the requests are for the first key, less what the million leaves out.
+    assert slots[0] == pytest.approx(DRAWS * 0.19, rel=0.1)
+    assert all(slots[:-1] >= slots[1:] - 1)
+    hot = Workload(
+        keys=1_000,
+        popularity=HotSetPopularity.model_validate({"hot_set": {"keys": 0.01, "requests": 0.9}}),
+    )
+    table = lock_table(hot, 4096)
+    assert np.mean(table >= 0) == pytest.approx(0.9, abs=0.01)
+    assert len(set(table)) == 11
+
+
+def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option() -> None:
+    def predicted(threads: int, **workload: Any) -> Prediction:
+        cases = load_cases(
+            {
+                "host": "graviton3-c7g.8xlarge",
+                "engine": "memcached",
+                "io_threads": threads,
+                "workload": {"clients": 200, **workload},
+                "load_generator": {"tool": "memtier-benchmark", "threads": 16},
+            }
+        )
+        [prediction] = predict_cases(cases, draws=0, replications=1, requests=4_000)
+        return prediction
+
+    one, four = predicted(1), predicted(4)
+    assert four.bottleneck == "I/O threads"
+    gain = four.mean("throughput_rps") / one.mean("throughput_rps")
+    assert gain == pytest.approx(4, rel=0.1)
+    rows = stages_of(four)
+    total_us = sum(row["us_per_request"] for row in rows)
+    assert total_us == pytest.approx(four.mean("server_cpu_us"), rel=0.05)
+    assert {row["thread"] for row in rows} == {"I/O"}
+    hot = predicted(4, popularity={"zipf": 2.0}).nominal[0].result
+    cold = four.nominal[0].result
+    assert hot.counters["lock_waits"] > 5 * cold.counters["lock_waits"]
