@@ -10,13 +10,13 @@ from .quantity import Quantity, Source
 
 INSTANCE_FOLDER = Path(__file__).parent / "instances"
 
-PACKETS_PER_VCPU = (736_860 / 8, 625_000.0)
+PACKETS_PER_VCPU = (5e6 / 36, 625_000.0)
 """Packets a second and vCPU that an instance is believed to be allowed, both directions together.
-AWS publishes no number. A Netty server on the 8 vCPUs of c7g.2xlarge moved 736,860
-(aws-graviton-getting-started, system-load-and-compute-headroom.md). An AWS engineer expects 2.5
-million on c5n.4xlarge and 5 million on c5n.9xlarge without saying in how many directions, and a
-user found 6 million of both on the latter (github.com/amzn/amzn-drivers issue 138): 140,000 to
-310,000 a vCPU, of which the upper bound is twice the latter."""
+AWS publishes no number. An AWS engineer expects 2.5 million on c5n.4xlarge and 5 million on
+c5n.9xlarge without saying in how many directions, and a user found 6 million of both on the latter
+(github.com/amzn/amzn-drivers issue 138): 140,000 to 310,000 a vCPU, of which the upper bound is
+twice the latter. A Netty server on the 8 vCPUs of c7g.2xlarge moved 92,000 each, limited by its
+CPUs (aws-graviton-getting-started, system-load-and-compute-headroom.md)."""
 
 MOST_PACKETS_PER_S = (2.2e6, 20e6)
 """The same for large instances: m5.24xlarge had 2.2 million (stressgrid.com, *Packets-per-second
@@ -108,7 +108,7 @@ class Instance(_Group):
             high=round(high),
             method=f"AWS publishes no limit; {self.vcpus} vCPUs with {PACKETS_PER_VCPU[0]:,.0f} to "
             f"{PACKETS_PER_VCPU[1]:,.0f} each, both directions together, from what was measured on "
-            "c7g.2xlarge and c5n.9xlarge",
+            "c5n.4xlarge and c5n.9xlarge",
         )
 
 

@@ -292,11 +292,10 @@ def test_curves_no_host_can_have_are_refused(
 
 
 def test_small_instances_are_allowed_fewer_packets() -> None:
-    small, large = load_host("c7g.large").speed(), load_host("c7g.4xlarge").speed()
-    assert large.network_packets_per_s == pytest.approx(8 * small.network_packets_per_s, rel=1e-4)
+    small, large = load_host("c7g.large").speed(), load_host("c7g.2xlarge").speed()
+    assert large.network_packets_per_s == pytest.approx(4 * small.network_packets_per_s, rel=1e-4)
     low, best, high = load_host("c7g.2xlarge").uncertain()["network_packets_per_s"]
-    assert low == 736_860, "what one of that size was seen to move"
-    assert low < best < high
+    assert 736_860 < low < best < high, "what one of that size moved with saturated CPUs"
     assert load_host("c7g.16xlarge").uncertain()["network_packets_per_s"][2] == 20e6
 
 
