@@ -13,6 +13,7 @@ from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
 from forecache.models.predict import System, predict_cases, warnings_of
 from forecache.models.scenario import Case, Scenario, expand
+from forecache.models.sharing import sharing
 from forecache.models.simulation import node_setup
 
 SYSTEM = System(
@@ -54,14 +55,13 @@ def test_on_one_host_there_is_nothing_to_interrupt() -> None:
 
 
 def test_cores_set_apart_run_no_threads() -> None:
-    def outside(threads: int, **top: Any) -> bool:
-        warnings = warnings_of(scenario(io_threads=threads, **top), SYSTEM)
-        return any(f"{threads} server threads" in warning for warning in warnings)
+    def left(**top: Any) -> int:
+        return sharing(scenario(**top), host_cores=16).server_cores
 
-    assert not outside(14)
-    assert not outside(14, irq_cores=2)
-    assert outside(15, irq_cores=2)
-    assert not outside(8, irq_cores=4, cores=8)
+    assert left() == 16
+    assert left(irq_cores=2) == 14
+    assert left(irq_cores=4, cores=8) == 8
+    assert left(irq_cores=99) == 1
     counts = [
         case.scenario.io_threads
         for case, _ in thread_candidates(Case(given={}, scenario=scenario(irq_cores=6)), SYSTEM)
