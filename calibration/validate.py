@@ -20,9 +20,9 @@ from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import GeneratorProfile, load_generator
-from forecache.models.predict import Metrics, System
+from forecache.models.predict import STATIONS, Metrics, Prediction, System
 from forecache.models.recommend import KNEE
-from forecache.models.scenario import Scenario
+from forecache.models.scenario import Case, Scenario
 from forecache.models.simulation import Inputs, run, window
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import student_t
@@ -190,14 +190,8 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
                 )
             )
         )
-    result = nominal[0].result
-    busiest = max(
-        result.main_thread_utilisation,
-        max(result.io_thread_utilisation, default=0.0),
-        result.load_generator_utilisation,
-        result.network_utilisation,
-        result.interrupt_utilisation,
-    )
+    busy = Prediction(Case(given=case.given, scenario=case.scenario), system, nominal, [])
+    busiest = max(STATIONS, key=busy.utilisation.__getitem__)
     predicted = {}
     errors = {}
     for name in case.observed:
@@ -219,8 +213,8 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
         "predicted": predicted,
         "relative_error": errors,
         "server": server_work(system, nominal_inputs, nominal),
-        "band": band_of(busiest),
-        "bottleneck": _bottleneck(result),
+        "band": band_of(busy.utilisation[busiest]),
+        "bottleneck": busiest,
     }
 
 
@@ -259,18 +253,6 @@ def _drawn_inputs(
     return replace(
         nominal, work=work, speed=speed, generator=drawn.generator, generator_speed=speed
     )
-
-
-def _bottleneck(result: Any) -> str:
-    stations = {
-        "main thread": result.main_thread_utilisation,
-        "I/O threads": max(result.io_thread_utilisation, default=0.0),
-        "load generator": result.load_generator_utilisation,
-        "network": result.network_utilisation,
-        "interrupts": result.interrupt_utilisation,
-        "cores": result.core_utilisation,
-    }
-    return max(stations, key=stations.__getitem__)
 
 
 def band_of(utilisation: float) -> str:
