@@ -29,6 +29,7 @@ SIMPY_WINDOW_PS = 2 * 10**9
 COMPILED, SINGLE, SHARED = "asynchronous", "single thread", "shared queues"
 FORKED = "fork-join"
 MULTIPLEXED, LOCKED = "multiplexed", "locked threads"
+OWNING = "owning threads"
 SIMPY = "asynchronous, SimPy"
 
 _COMPILE = """
@@ -89,7 +90,7 @@ def compile_s() -> float:
 
 def measure(repetitions: int) -> dict[str, Any]:
     """Median requests a second of each execution, and the ratio round by round."""
-    names = (COMPILED, SINGLE, SHARED, FORKED, MULTIPLEXED, LOCKED, SIMPY)
+    names = (COMPILED, SINGLE, SHARED, FORKED, MULTIPLEXED, LOCKED, OWNING, SIMPY)
     counts: dict[str, list[int]] = {name: [] for name in names}
     shared = {"initial_active": 9, "whole_pipeline": 1, "job_capacity": 4096}
     competitors = {
@@ -99,6 +100,7 @@ def measure(repetitions: int) -> dict[str, Any]:
         FORKED: compiled("fork_join", counts[FORKED]),
         MULTIPLEXED: compiled("multiplexed", counts[MULTIPLEXED], whole_pipeline=1),
         LOCKED: compiled("locked_threads", counts[LOCKED], item_locks=8192),
+        OWNING: compiled("owning_threads", counts[OWNING]),
         SIMPY: with_simpy(counts[SIMPY]),
     }
     times_s = interleaved_cpu_s(competitors, repetitions)
