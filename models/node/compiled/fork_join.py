@@ -134,11 +134,9 @@ def fork_step(m, calendar, phase, now):
             return step_end(m, me, now, begin_serving(m, client))
         m[me + at.PHASE] = JOINED
         m[me + at.SINCE_PS] = now
-        m[me + at.WAITS] = at.SPINS
-        if m[at.SHARES_LEFT] > 0:
-            return INFINITY_PS
-        if m[at.JOINED_PS] > now:
-            return m[at.JOINED_PS]
+        if m[at.SHARES_LEFT] > 0 or m[at.JOINED_PS] > now:
+            m[me + at.WAITS] = at.SPINS
+            return INFINITY_PS if m[at.SHARES_LEFT] > 0 else m[at.JOINED_PS]
     m[at.JOIN_WAIT_PS] += inside_window(m, m[me + at.SINCE_PS], now)
     clients, threads = m[at.FORKED_CLIENTS], m[at.IO_THREADS]
     m[me + at.PHASE] = TAKEN_BACK

@@ -120,7 +120,10 @@ class ForkJoin(IoThreads):
                 self.shares_left += 1
                 self.given[number] = True
                 seen_ps = max(node.now + times.handover_ps, self.available_ps[number])
-                node.threads[number].agent.wake(seen_ps)
+                agent = node.threads[number].agent
+                if agent.asleep:
+                    agent.wake(seen_ps)
+                # Else it has never had a core yet, and looks when it gets one.
         own = self.shares[0]
         for client in own:
             if self.reading:
