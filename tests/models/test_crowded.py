@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from forecache.models.answers import load_cases
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
+from forecache.models.predict import predict_cases
 
 POLICIES = ("asynchronous", "fork_join", "shared_queues")
 _END_PS = 60 * 10**9
@@ -66,3 +68,45 @@ def test_a_single_thread_shares_its_core_fairly_with_a_busy_generator() -> None:
     sharing = run("single_thread", io_threads=1, server_cores=1, shared_cores=1, same_host=1)
     assert 0.2 * alone.throughput_rps < sharing.throughput_rps < 0.9 * alone.throughput_rps
     assert sharing.core_utilisation > 0.95
+
+
+def test_a_four_core_board_gains_with_two_threads_and_loses_with_five() -> None:
+    """The published case (valkey.io, testing the limits), at nominal numbers, nothing fitted."""
+    workload = {"clients": 50, "pipeline": 16, "value_bytes": 3, "command": "get", "keys": 1000}
+    data = {
+        "host": "raspberry-pi-cm4",
+        "engine": "valkey",
+        "engine_version": "8.0",
+        "io_threads": {"sweep": [1, 2, 5]},
+        "workload": workload,
+        "load_generator": {"tool": "redis-benchmark", "threads": 5},
+    }
+    one, two, five = predict_cases(load_cases(data), draws=0, replications=2)
+    assert two.mean("throughput_rps") > 1.15 * one.mean("throughput_rps")
+    assert five.mean("throughput_rps") < 0.95 * one.mean("throughput_rps")
+    assert five.bottleneck == "cores"
+
+
+@pytest.mark.parametrize("io_threads", range(1, 9))
+def test_bursts_of_idle_clients_keep_fork_join_threads_spinning(io_threads: int) -> None:
+    """https://github.com/valkey-io/valkey/issues/1021: six sentinels, two connections each.
+
+    Their messages come together and find a server asleep, as on a virtual machine that takes its
+    time to wake. Twelve replies at a time start up to six threads, and nothing stops them; seven
+    need fourteen. How much of the time they spin there depends on when a lone reply follows.
+    """
+    second_ps = 10**12
+    setup = sample_setup(
+        io_threads=io_threads,
+        clients=12,
+        generators=1,
+        think_ps=second_ps // 10,
+        warmup_ps=second_ps // 2,
+        end_ps=2 * second_ps,
+        series_ps=second_ps,
+    )
+    result = simulate_node("fork_join", sample_times(wake_latency_ps=60_000_000), setup)
+    assert result.completions > 100
+    assert result.main_thread_utilisation < 0.01
+    spinning = result.counters["active_thread_ps"] / (1.5 * second_ps)
+    assert spinning == pytest.approx(io_threads - 1 if io_threads <= 6 else 0, abs=0.01)
