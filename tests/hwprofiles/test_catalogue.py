@@ -28,6 +28,7 @@ def test_the_hosts_and_families_are_there() -> None:
         "graviton3",
         "graviton4",
         "icelake-8375c",
+        "raspberry-pi-cm4",
         "sapphire-rapids",
     }
     assert set(families()) == {"c7g", "m7g", "r7g", "c8g", "r6g", "m6i", "m7i", "r7i"}
@@ -300,7 +301,7 @@ def test_small_instances_are_allowed_fewer_packets() -> None:
 
 
 def test_what_aws_says_of_connections_and_packets_is_in_all_its_hosts() -> None:
-    for name in (*HOSTS, *INSTANCES):
+    for name in {*HOSTS, *INSTANCES} - {"raspberry-pi-cm4"}:
         speed = load_host(name).speed()
         assert speed.network_mtu_bytes == 9001, name
         assert speed.network_flow_gbit_per_s == 5, name
