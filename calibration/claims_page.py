@@ -107,10 +107,11 @@ def _worst(rows: Mapping[str, Any], metric: str, claimed: str, least: float, wor
     sign = 1.0 if least > 0 else -1.0
     size = min(changes, key=lambda name: sign * changes[name]["value"])
     worst = changes[size]
+    holding = sum(sign * change["value"] >= sign * least for change in changes.values())
     return Claim(
         f"7.1 against 7.0, r7g.2xlarge to 16xlarge{words}: {metric}",
         claimed,
-        f"{_with_interval(worst)} on {size}, the worst",
+        f"{_with_interval(worst)} on {size}, the worst; {holding} of {len(changes)} sizes hold",
         _points(worst["value"] - least),
         sign * worst["value"] >= sign * least,
     )
