@@ -31,7 +31,7 @@ from .predict import (
     warnings_of,
 )
 from .recommend import choose, recommendation_of
-from .scenario import Case, Scenario, expand
+from .scenario import CONSTANT_RATE, Case, Scenario, expand
 from .sharing import sharing
 from .timeline import write_timeline
 
@@ -316,9 +316,10 @@ def load_curve(
     such.
     """
     workload = scenario.workload
-    if workload.pipeline > 1 or workload.think_us > 0 or workload.rate_rps is not None:
+    if workload.pipeline > 1 or workload.think_us > 0 or workload.arrival == "open_loop":
         single = workload.model_copy(
             update={"arrival": "closed_loop", "rate_rps": None, "pipeline": 1, "think_us": 0.0}
+            | CONSTANT_RATE
         )
         case = Case(given={}, scenario=scenario.model_copy(update={"workload": single}))
         [alone] = predict_cases(
@@ -331,6 +332,7 @@ def load_curve(
         rate = share * capacity_rps
         loaded = workload.model_copy(
             update={"arrival": "open_loop", "rate_rps": rate, "pipeline": 1, "think_us": 0.0}
+            | CONSTANT_RATE
         )
         given = {"offered_rps": rate}
         cases.append(

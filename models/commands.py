@@ -4,9 +4,11 @@ and SET.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 from forecache.sim.errors import InputError
 
@@ -27,6 +29,11 @@ _TYPES: dict[str, DataType] = {
     **dict.fromkeys(("zadd", "zrange"), "sorted_set"),
     **dict.fromkeys(("hset", "hget", "hgetall"), "hash"),
 }
+
+MOST_CYCLE_REQUESTS = 20_000_000
+"""Requests of a rate profile or a trace."""
+
+_TRACED_SLOTS = 256
 
 WRITES = frozenset({"set", "mset", "zadd", "hset"})
 
@@ -212,6 +219,44 @@ def _of_its_type(kind: CommandKind, workload: Workload) -> CommandKind:
             item_bytes=hashes.field_bytes,
         )
     return kind
+
+
+def traced_codes(kinds: Sequence[CommandKind]) -> dict[str, np.ndarray]:
+    """Codes of each command, each as often among 256 as it comes, in an order drawn once."""
+    found = {}
+    for command in {kind.command for kind in kinds}:
+        codes = [code for code, kind in enumerate(kinds) if kind.command == command]
+        shares = np.array([kinds[code].share for code in codes])
+        ends = np.rint(np.cumsum(shares) / shares.sum() * _TRACED_SLOTS)
+        table = np.array(codes)[np.searchsorted(ends, np.arange(_TRACED_SLOTS), side="right")]
+        found[command] = np.random.default_rng(1).permutation(table)
+    return found
+
+
+def check_trace(scenario: Scenario) -> None:
+    """Refuse a trace of commands that the mix doesn't know, and cycles too long to be simulated.
+
+    Raises
+    ------
+    InputError
+        There is one; names the first request.
+    """
+    workload = scenario.workload
+    varying = workload.varying
+    if varying.trace is not None:
+        known = workload.commands
+        for number, command in enumerate(varying.trace.commands, start=1):
+            if command not in known:
+                raise InputError(
+                    f"{workload.trace}: found {command} as request {number}; valid is a command "
+                    f"of the mix, which says its sizes: {', '.join(known)}."
+                )
+    requests = (varying.mean_rate_rps or 0.0) * varying.cycle_ps / 1e12
+    if workload.bursts is None and requests > MOST_CYCLE_REQUESTS:
+        raise InputError(
+            f"workload: found {requests:.0f} requests until arrivals repeat themselves; valid are "
+            f"{MOST_CYCLE_REQUESTS}, since a simulation holds all of them."
+        )
 
 
 def keys_of_type(workload: Workload, data_type: DataType) -> int:

@@ -22,7 +22,7 @@ from scipy.special import ndtri
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.statistics import student_t
 
-from .commands import check_commands, command_kinds
+from .commands import check_commands, check_trace, command_kinds
 from .engine import EngineProfile
 from .generator import GeneratorProfile
 from .node.setup import DRAWS as NODE_DRAWS
@@ -93,6 +93,7 @@ class System:
         found = observed.speed if observed is not None and self.observed_here else {}
         check_commands(scenario, self.engine.commands, engine=self.engine.id)
         check_persistence(scenario, self.engine)
+        check_trace(scenario)
         if draw is None:
             speed = self.host.speed(found)
             work = self.engine.engine_work()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .arrivals import Arrivals
 from .forking import do_reads
 from .predict import Prediction
 from .scenario import Scenario, UniformSizes, Workload, Zipf
@@ -249,10 +250,10 @@ def benchmark_command(scenario: Scenario) -> str:
 
     They are to be run where the load generator is. What a tool can't do (think time, hot sets,
     Poisson arrivals: its own rate limit is used) is left to the reader. For commands beyond GET
-    and SET there is no such line.
+    and SET, or a rate that changes, there is no such line.
     """
     workload = scenario.workload
-    if not workload.only_get_and_set:
+    if not workload.only_get_and_set or workload.varying != Arrivals():
         return ""
     threads = scenario.generator_threads
     plain = isinstance(workload.value_bytes, int) and workload.popularity == "uniform"

@@ -24,8 +24,16 @@ from pydantic import (
 from forecache.hwprofiles.files import parse
 from forecache.sim.errors import InputError
 
+from .arrivals import Arrivals, Bursts, RatePiece, read_trace
+
 MOST_OUTSTANDING = 2_000_000
 """Requests that all clients may have on the way: a run keeps some 50 bytes for each."""
+
+RATES = ("rate_rps", "rate_profile", "bursts", "trace")
+"""What may say when requests of an open loop arrive."""
+
+CONSTANT_RATE: dict[str, None] = dict.fromkeys(("rate_profile", "bursts", "trace"))
+"""Changes to a workload that leave `rate_rps` to say it."""
 
 MOST_POINTS = 10_000
 """Points of a sweep."""
@@ -254,6 +262,10 @@ class Workload(_Record):
     pipeline: int = Field(default=1, ge=1, le=1024)
     think_us: float = Field(default=0.0, ge=0, le=1e7)
     rate_rps: float | None = Field(default=None, gt=0, le=1e8)
+    rate_profile: list[RatePiece] | None = Field(default=None, min_length=1, max_length=1000)
+    bursts: Bursts | None = None
+    trace: str | None = None
+    """A CSV file of times in seconds and commands."""
     command: Literal["get", "set"] | None = None
     mix: Mix | None = None
     keys: int = Field(default=1_000_000, ge=1, le=10**11)
@@ -271,8 +283,14 @@ class Workload(_Record):
     def _consistent(self) -> Workload:
         if self.command is not None and self.mix is not None:
             raise ValueError("command or mix, not both")
-        if (self.arrival == "open_loop") != (self.rate_rps is not None):
-            raise ValueError("rate_rps with arrival open_loop, and only there")
+        given = [name for name in RATES if getattr(self, name) is not None]
+        if len(given) != (self.arrival == "open_loop"):
+            raise ValueError(
+                f"one of {', '.join(RATES)} with arrival open_loop, and only there (found "
+                f"{', '.join(given) or 'none'} with {self.arrival})"
+            )
+        if self.rate_profile is not None and not any(p.rate_rps > 0 for p in self.rate_profile):
+            raise ValueError("a rate_profile with a rate above 0")
         if self.arrival == "open_loop" and (self.pipeline != 1 or self.think_us):
             raise ValueError("pipeline 1 and no think_us with arrival open_loop")
         for field, commands in (
@@ -290,6 +308,17 @@ class Workload(_Record):
                 f"(found {self.clients * self.pipeline})"
             )
         return self
+
+    @property
+    def varying(self) -> Arrivals:
+        """How requests arrive, if not at `rate_rps`; reads the trace."""
+        trace = None if self.trace is None else read_trace(self.trace)
+        return Arrivals(self.rate_profile, self.bursts, trace)
+
+    @property
+    def mean_rate_rps(self) -> float | None:
+        """Requests a second that arrive on average; None in a closed loop."""
+        return self.rate_rps if self.rate_rps is not None else self.varying.mean_rate_rps
 
     @property
     def commands(self) -> dict[str, Asked]:

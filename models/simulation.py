@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from forecache.hwprofiles.schema import HostSpeed
 from forecache.sim.calendar import horizon_ps
 
+from .arrivals import with_arrivals
 from .bandwidth import MemoryLoad
-from .commands import command_kinds
+from .commands import command_kinds, traced_codes
 from .engine import EngineProfile, EngineWork
 from .forking import do_reads
 from .generator import GeneratorWork
@@ -113,6 +114,12 @@ class Inputs:
             self.generator_speed,
         )
         kinds = command_kinds(self.scenario)
+        plain = with_arrivals(
+            plain,
+            self.scenario.workload.varying,
+            generators=self.scenario.generator_threads,
+            codes=traced_codes(kinds),
+        )
         plain = with_log(plain, kinds, self.scenario, self.engine, self.work, self.speed)
         stalls = stalls_of(self)
         if not stalls:
@@ -156,8 +163,8 @@ def node_setup(
     generators = scenario.generator_threads
     open_loop = workload.arrival == "open_loop"
     interarrival_ps = 0
-    if workload.rate_rps is not None:
-        interarrival_ps = round(_PS_PER_S * generators / workload.rate_rps)
+    if (rate_rps := workload.mean_rate_rps) is not None:
+        interarrival_ps = round(_PS_PER_S * generators / rate_rps)
     events = scenario.events_per_io_thread
     spin_ns = _SPIN_CHECKS * _SPIN_CHECK_CYCLES / inputs.speed.clock_ghz
     setup = NodeSetup(
@@ -209,6 +216,8 @@ def node_setup(
         hand_over_group=engine.hand_over_group,
         fsync_always=int(fsyncs_always(scenario)),
         replicas=scenario.replicas,
+        random_pieces=int(workload.bursts is not None),
+        trace_period_ps=workload.varying.cycle_ps if workload.trace is not None else 0,
     )
     return under_policy(engine.policy, setup)
 
@@ -285,7 +294,7 @@ class Pilot:
 
 def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
     """Find out how fast a scenario is; a given rate needs no run."""
-    rate = inputs.scenario.workload.rate_rps
+    rate = inputs.scenario.workload.mean_rate_rps
     if rate is not None:
         return Pilot(rate, changing=False)
     end_ps = min(
@@ -333,6 +342,8 @@ def window(
     round_trips = 10 * workload.clients * workload.pipeline
     round_trips_ps = math.ceil(round_trips / pilot.rate_rps * _PS_PER_S)
     if workload.arrival == "open_loop":
+        most_ps = round(_MOST_REQUESTS / pilot.rate_rps * _PS_PER_S)
+        measured_ps = workload.varying.measured_ps(measured_ps, most_ps=most_ps)
         round_trips_ps = measured_ps // 4
     half_ps = longest_ps(inputs) // 2
     measured_ps = min(measured_ps, half_ps)

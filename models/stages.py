@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from forecache.hwprofiles.schema import HostSpeed
 
+from .arrivals import Arrivals
 from .bandwidth import MemoryLoad, loaded_curve, memory_load
 from .collections_layout import collection_structures
 from .commands import (
@@ -271,8 +272,8 @@ def workload_caches(
             later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
             waits_ns += kind.share * kind.keys * (waits.touching_ns() + later_ns)
         pace_ns = own_ns + waits_ns + caches.copy_wait_ns
-        if workload.rate_rps is not None:
-            pace_ns = max(pace_ns, 1e9 / workload.rate_rps)
+        if (rate_rps := workload.mean_rate_rps) is not None:
+            pace_ns = max(pace_ns, 1e9 / rate_rps)
     return caches
 
 
@@ -327,8 +328,8 @@ def shared_line_ns(scenario: Scenario, work: EngineWork, speed: HostSpeed) -> fl
     own_ns += speed.copy_ns_per_byte * copied * workload.pipeline
     own_ns += (work.read_lines + work.write_lines) / 2 * speed.core_to_core_ns
     request_ns = _pace_ns(scenario, work, speed, copied)
-    if workload.rate_rps is not None:
-        request_ns = max(request_ns, 1e9 / workload.rate_rps)
+    if (rate_rps := workload.mean_rate_rps) is not None:
+        request_ns = max(request_ns, 1e9 / rate_rps)
     between_ns = max(own_ns, writers * workload.pipeline * request_ns) / accesses
     return written_in_turn_ns(writers, speed.core_to_core_ns, between_ns)
 
@@ -662,6 +663,7 @@ def node_times(
         lock_by_draw=lock_table(scenario.workload, item_locks(scenario.io_threads)),
         jitter=jitter_table(),
         interruption_ps=interruption_table_ps(speed),
+        **Arrivals().tables(1, {}),
     )
     if not forked:
         return times

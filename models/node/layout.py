@@ -37,7 +37,7 @@ from .setup import (
 
 # Where each group begins: the one before it and so many names.
 _SETUP = 41
-_OFFSETS = _SETUP + 48
+_OFFSETS = _SETUP + 50
 _COUNTERS = _OFFSETS + 19
 _STATE = _COUNTERS + 33
 _CORES = _STATE + 31
@@ -72,12 +72,12 @@ _RINGS = _CORES + 5
     SEGMENT_SIZE_BYTES, HEADER_BYTES, INTERRUPT_CORES,
     SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS,
     FSYNC_ALWAYS, REPLICAS,
-    ITEM_LOCKS,
+    ITEM_LOCKS, RANDOM_PIECES, TRACE_PERIOD_PS,
 ) = range(_SETUP, _OFFSETS)
 
 # Offsets of what has no fixed size, and sizes.
 (
-    CLIENT_ROWS, PREFETCH, PENDING_WRITES, BATCH, SOURCE_INDEX, SERIES, SERIES_ENTRIES, LOG,
+    CLIENT_ROWS, PREFETCH, PENDING_WRITES, BATCH, SOURCE_ROWS, SERIES, SERIES_ENTRIES, LOG,
     LOG_ENTRIES, OUTSTANDING_MASK, LOOKAHEAD_PS, SOURCES_DIGEST,
     FREES,  # 1: commands leave something that I/O threads free
     WRITE_WAITS,  # 1: writers wait for some values
@@ -141,7 +141,11 @@ SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(_RINGS, _RINGS + 4 * RIN
     SEVERAL_KEYS,  # 1: some commands have more than one key
     RARE_BELOW,  # draws below this are rare commands
     LOGGED_BYTES,  # written since the last flush
-) = range(_RINGS + 4 * RING_WORDS, _RINGS + 4 * RING_WORDS + 3)
+    PIECES,  # of arrivals at constant rate
+    PIECE_TABLE,  # offset of their lengths and, behind them, of their gaps
+    TRACED,  # requests of a trace
+    TRACE_TABLE,  # offset of their times and, behind them, of their code rows
+) = range(_RINGS + 4 * RING_WORDS, _RINGS + 4 * RING_WORDS + 7)
 HEADER_WORDS = 208
 
 # Tables of a fixed size.
@@ -260,6 +264,14 @@ WAITS_FOR_CORE = 2
     TIMED,  # 1: the end of the slice is in the calendar
 ) = range(4)
 CORE_WORDS = 4
+
+# Fields of the row of a source of requests.
+(
+    NEXT_REQUEST,  # its number
+    PIECE,
+    PIECE_ENDS_PS,
+) = range(3)
+SOURCE_WORDS = 3
 
 # Fields of a client's row: mostly counts of commands along their way.
 (
@@ -497,7 +509,9 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         INTERRUPTS_FREE_PS: setup.interrupt_cores,
         LOCKS: setup.item_locks,
         LOCK_BY_DRAW: DRAWS,
-        SOURCE_INDEX: n_sources(setup),
+        SOURCE_ROWS: n_sources(setup) * SOURCE_WORDS,
+        PIECE_TABLE: 2 * len(times.piece_ps),
+        TRACE_TABLE: 2 * len(times.trace_due_ps),
         SERIES: 2 * (entries + 1),  # one more for what completes after the end
         LOG: 3 * log_completions,
         TASK_ROWS: (setup.io_threads + setup.generators) * TASK_WORDS,
@@ -534,6 +548,12 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     memory[FREES] = int(times.free_arguments_ps > 0 or np.any(times.free_by_code_ps > 0))
     memory[WRITE_WAITS] = int(np.any(times.write_by_code_ps > 0))
     memory[SEVERAL_KEYS] = int(np.any(times.keys_by_code > 1))
+    memory[PIECES] = len(times.piece_ps)
+    tables = np.concatenate([times.piece_ps, times.piece_gap_ps])
+    memory[memory[PIECE_TABLE] : memory[PIECE_TABLE] + len(tables)] = tables
+    memory[TRACED] = len(times.trace_due_ps)
+    tables = np.concatenate([times.trace_due_ps, CODE_ROWS + CODE_WORDS * times.trace_code])
+    memory[memory[TRACE_TABLE] : memory[TRACE_TABLE] + len(tables)] = tables
     memory[RARE_BELOW] = times.rare_below_by_code.max()
     memory[ENTRY] = memory[SERIES]
     _fill_cores(memory, setup)

@@ -15,6 +15,12 @@ GET, SET = 0, 1
 _GET_SHARE = 0.8
 
 
+def no_arrivals() -> dict[str, np.ndarray]:
+    """Tables of arrivals at a constant rate."""
+    names = ("piece_ps", "piece_gap_ps", "trace_due_ps", "trace_code")
+    return {name: np.zeros(0, np.int64) for name in names}
+
+
 def sample_times(**changes: Any) -> NodeTimes:
     """Durations in picoseconds; `changes` replaces fields."""
     quantile = np.arange(QUANTILES)
@@ -80,6 +86,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         jitter=jitter,
         # From 5 to 133 us, as of a virtual machine; the sample's setup has none of them.
         interruption_ps=((5 + 0.5 * quantile) * 1_000_000).astype(np.int64),
+        **no_arrivals(),
     )
     return times._replace(**changes)
 
@@ -135,6 +142,8 @@ def sample_setup(**changes: Any) -> NodeSetup:
         fsync_always=0,
         replicas=0,
         item_locks=64,
+        random_pieces=0,
+        trace_period_ps=0,
     )
     if "pipeline" in changes and "outstanding_limit" not in changes:
         changes = {**changes, "outstanding_limit": changes["pipeline"]}

@@ -145,6 +145,16 @@ class NodeTimes(NamedTuple):
     jitter: np.ndarray
     interruption_ps: np.ndarray
     """(256,) how long an interruption takes a thread's core away, at each quantile."""
+    # arrivals in an open loop
+    piece_ps: np.ndarray
+    """Length of each piece of constant rate, which follow each other over and over; empty: the rate
+    is constant."""
+    piece_gap_ps: np.ndarray
+    """Mean time between two requests of one generator thread in each piece; 0: none come."""
+    trace_due_ps: np.ndarray
+    """When each request of a trace falls due, in order; empty: there is none."""
+    trace_code: np.ndarray
+    """Its command code."""
 
 
 class NodeSetup(NamedTuple):
@@ -240,6 +250,10 @@ class NodeSetup(NamedTuple):
     """Copies of what is logged that leave the host."""
     item_locks: int
     """Locks that a hash of the key chooses from."""
+    random_pieces: int
+    """1: the pieces of `piece_ps` have exponential lengths of that mean."""
+    trace_period_ps: int
+    """After so long a trace begins again."""
 
     def generator_of(self, client: int) -> int:
         """Which thread of the load generator a client belongs to."""

@@ -20,8 +20,10 @@ BY_CODE = {
     "rare_below_by_code": at.RARE,
     "logged_bytes_by_code": at.WRITTEN_TO_LOG,
 }
+ARRIVALS = ("piece_ps", "piece_gap_ps", "trace_due_ps", "trace_code")
 TABLES = {
     *BY_CODE,
+    *ARRIVALS,
     "stall_ps",
     "prefetch_by_keys_ps",
     "code_by_draw",

@@ -17,6 +17,8 @@ from forecache.models.node.simulate import COUNTERS
 
 EXAMPLES = max(80, settings.default.max_examples)
 LOG = 100_000
+TRACE_PERIOD_PS = 5 * 10**7
+DUE_PS = st.integers(0, TRACE_PERIOD_PS)
 # Shrinking a scenario takes minutes; a failure prints one that is small enough to read.
 PHASES = [Phase.explicit, Phase.generate] if EXAMPLES < 500 else list(Phase)
 
@@ -73,15 +75,30 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def some_logging(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, int]]:
-    """Append-only files and replicas: changes of the durations and of the setup."""
+def some_workload(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, int]]:
+    """Logged writes and a changing rate of arrivals: changes of the durations and of the setup."""
     logged_bytes = draw(st.sampled_from([0, 0, 30, 5_000]))
-    changes = {
+    changes: dict[str, Any] = {
         "flush_ps": draw(st.integers(0, 5_000_000)),
         "logged_bytes_by_code": np.array([0, logged_bytes]),
     }
-    always, replicas = draw(st.sampled_from([0, 0, 1])), draw(st.sampled_from([0, 0, 2]))
-    return changes, {"fsync_always": always, "replicas": replicas}
+    arriving = draw(st.sampled_from(["steadily", "in pieces", "as traced"]))
+    if arriving == "in pieces":
+        pieces = draw(st.integers(1, 3))
+        lasting = [draw(st.integers(1, 10**8)) for _ in range(pieces)]
+        gaps = [draw(st.sampled_from([0, 500_000, 3_000_000, 10**8])) for _ in range(pieces - 1)]
+        gaps.append(draw(st.integers(100_000, 10**7)))
+        changes |= {"piece_ps": np.array(lasting), "piece_gap_ps": np.array(gaps)}
+    elif arriving == "as traced":
+        rows = draw(st.lists(st.tuples(DUE_PS, st.integers(0, 1)), min_size=1, max_size=40))
+        due_ps, codes = np.array(sorted(rows)).T
+        changes |= {"trace_due_ps": due_ps, "trace_code": codes}
+    return changes, {
+        "fsync_always": draw(st.sampled_from([0, 0, 1])),
+        "replicas": draw(st.sampled_from([0, 0, 2])),
+        "random_pieces": draw(st.integers(0, 1)),
+        "trace_period_ps": TRACE_PERIOD_PS,
+    }
 
 
 @st.composite
@@ -198,17 +215,17 @@ def test_both_executions_agree(policy: str) -> None:
         setup=some_setup(policy),
         gap_ps=INTERRUPTION_GAPS_PS,
         longest_ps=LONGEST_INTERRUPTIONS_PS,
-        logging=some_logging(),
+        workload=some_workload(),
     )
     def agree(
         changes: dict[str, Any],
         setup: NodeSetup,
         gap_ps: int,
         longest_ps: int,
-        logging: tuple[dict[str, Any], dict[str, int]],
+        workload: tuple[dict[str, Any], dict[str, int]],
     ) -> None:
-        setup = setup._replace(interruption_gap_ps=gap_ps, **logging[1])
-        changes = {**changes, **logging[0], "interruption_ps": interruptions(longest_ps)}
+        setup = setup._replace(interruption_gap_ps=gap_ps, **workload[1])
+        changes = {**changes, **workload[0], "interruption_ps": interruptions(longest_ps)}
         completions.append(compare(policy, changes, setup))
 
     agree()

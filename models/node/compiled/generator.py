@@ -14,9 +14,10 @@ from forecache.sim.stamped_rings import (
     put,
     take,
 )
-from forecache.sim.streams import draw4, exponential_ps, to_unit
+from forecache.sim.streams import draw4
 
 from .. import layout as at
+from .arrivals import begin_piece, given_code, next_arrival, source_row
 from .connections import plan_first_connection
 from .inline import inlined, unlikely
 from .interruptions import plan_first_interruption, step_end
@@ -35,7 +36,6 @@ from .sockets import (
 )
 
 REQUEST_DRAWS = 1
-ARRIVAL_DRAWS = 2
 _DRAW_SHIFT = 22  # leaves ten bits of a word: the slots of the command table
 
 # Phases of a generator thread.
@@ -64,8 +64,8 @@ def draw_mark(m, number, index):
 
 
 @inlined
-def compose(m, client, commands, due_ps):
-    """Make a client's next commands; returns their bytes.
+def compose(m, client, commands, due_ps, code):
+    """Make a client's next commands, of the code in this row unless it is 0; returns their bytes.
 
     Each mark is drawn one command ahead: nothing waits for it then.
     """
@@ -76,6 +76,8 @@ def compose(m, client, commands, due_ps):
     size_bytes = 0
     while index < last:
         slot = slot_of(m, client, index)
+        if unlikely(code > 0):
+            mark = (mark & ~at.MARK_CODE) | code
         m[slot + at.MARK] = mark
         m[slot + at.DUE_PS] = due_ps
         size_bytes += about(m, mark, at.REQUEST_BYTES)
@@ -178,7 +180,7 @@ def end_taking(m, histogram, me, client, index, owner_slept, done_ps):
         m[me + at.COUNT] = 0
         if m[at.THINK_PS] == 0:
             commands = m[at.PIPELINE]
-            size_bytes = compose(m, client, commands, done_ps)
+            size_bytes = compose(m, client, commands, done_ps, 0)
             m[me + at.COUNT] = commands
             m[me + at.AMOUNT] = size_bytes
             sending = sending_ps(m, owner_slept, commands, size_bytes)
@@ -192,10 +194,12 @@ def take_task(m, me, now):
     due_ps = first_stamp(m, me + at.TASKS)
     client = pop(m, me + at.TASKS)
     commands = m[at.PIPELINE]
+    code = 0
     if m[at.OPEN_LOOP]:
+        code = client  # there is none yet
         client = take(m, me + at.IDLE_CLIENTS)
         commands = 1
-    size_bytes = compose(m, client, commands, due_ps)
+    size_bytes = compose(m, client, commands, due_ps, code)
     m[me + at.CLIENT] = client
     m[me + at.COUNT] = commands
     m[me + at.AMOUNT] = size_bytes
@@ -313,12 +317,16 @@ def source_step(m, calendar, agent, now):
     """A request falls due: tell the generator thread; returns when the source's next one is."""
     source = agent - m[at.IO_THREADS] - m[at.GENERATORS]
     if m[at.OPEN_LOOP]:
-        client = 0
         generator = m[at.IO_THREADS] + source
-        index = m[m[at.SOURCE_INDEX] + source]
-        m[m[at.SOURCE_INDEX] + source] = index + 1
-        gap, _, _, _ = draw4(m[at.SEED], m[at.REPLICATION], source, ARRIVAL_DRAWS, index)
-        following = now + exponential_ps(to_unit(gap), float(m[at.MEAN_INTERARRIVAL_PS]))
+        row = source_row(m, source)
+        index = m[row + at.NEXT_REQUEST]
+        m[row + at.NEXT_REQUEST] = index + 1
+        if unlikely(index == 0 and m[at.PIECES] > 0):
+            begin_piece(m, row, 0, 0)
+        following = next_arrival(m, source, index, now)
+        if following >= m[at.END_PS]:
+            following = INFINITY_PS
+        client = given_code(m, source, index - 1)
         if index == 0:
             # The first call only draws the first gap: nothing is due at time zero.
             return following

@@ -4,11 +4,9 @@ from collections import deque
 
 from forecache.sim.simpy_kernel import Activity, Agent
 from forecache.sim.stamped_rings import rounded_capacity
-from forecache.sim.streams import draw4, exponential_ps, to_unit
 
+from .arrivals import ANY_COMMAND, arrivals
 from .node import Client, ReferenceNode
-
-ARRIVAL_DRAWS = 2
 
 
 def start_load(node: ReferenceNode) -> None:
@@ -19,11 +17,11 @@ def start_load(node: ReferenceNode) -> None:
     if setup.open_loop:
         for generator in range(setup.generators):
             agent = Agent(node.env, first_source + generator)
-            agent.start(arrivals(node, agent, generator))
+            agent.start(falling_due(node, agent, generator))
     else:
         for client in node.clients:
             generator = setup.generator_of(client.number)
-            node.tasks[generator].append((generator * setup.generator_start_ps, client))
+            node.tasks[generator].append((starts_ps(node, generator), client, ANY_COMMAND))
         if setup.think_ps > 0:
             sources = [Agent(node.env, first_source + number) for number in range(setup.clients)]
             for client in node.clients:
@@ -124,7 +122,9 @@ def sendable(node: ReferenceNode, generator: int) -> int:
     return min(tasks, len(node.idle[generator])) if node.setup.open_loop else tasks
 
 
-def send_task(node: ReferenceNode, number: int, due_ps: int, client: Client | None) -> Activity:
+def send_task(
+    node: ReferenceNode, number: int, due_ps: int, client: Client | None, code: int
+) -> Activity:
     """Send what fell due; in an open loop on the connection that has waited longest."""
     setup = node.setup
     thread = node.threads[number].agent
@@ -133,7 +133,7 @@ def send_task(node: ReferenceNode, number: int, due_ps: int, client: Client | No
         client = node.idle[number - setup.io_threads].popleft()
         commands = 1
     owner_sleeps = node.owner_sleeps(client)
-    size_bytes = node.compose(client, commands, due_ps)
+    size_bytes = node.compose(client, commands, due_ps, code)
     yield thread.hold(node.work(number, sending(node, commands, size_bytes, owner_sleeps)))
     node.deliver_request(client, commands, size_bytes)
 
@@ -148,18 +148,13 @@ def sending(node: ReferenceNode, commands: int, size_bytes: int, owner_sleeps: b
     return duration
 
 
-def arrivals(node: ReferenceNode, agent: Agent, generator: int) -> Activity:
-    """Open loop: requests of one generator thread fall due as a Poisson process."""
-    setup = node.setup
-    index = 0
-    while True:
-        gap, _, _, _ = draw4(setup.seed, setup.replication, generator, ARRIVAL_DRAWS, index)
-        gap_ps = exponential_ps(to_unit(gap), float(setup.mean_interarrival_ps))
-        if index > 0:
-            node.count("arrivals")
-            fall_due(node, generator, None)
-        index += 1
-        yield agent.hold(gap_ps)
+def falling_due(node: ReferenceNode, agent: Agent, generator: int) -> Activity:
+    """Open loop: requests of one generator thread fall due."""
+    yield agent.hold(0)
+    for due_ps, code in arrivals(node.times, node.setup, generator):
+        yield agent.hold(due_ps - node.now)
+        node.count("arrivals")
+        fall_due(node, generator, None, code)
 
 
 def thinking(node: ReferenceNode, agent: Agent, client: Client) -> Activity:
@@ -169,13 +164,17 @@ def thinking(node: ReferenceNode, agent: Agent, client: Client) -> Activity:
         fall_due(node, node.setup.generator_of(client.number), client)
 
 
-def fall_due(node: ReferenceNode, generator: int, client: Client | None) -> None:
+def fall_due(
+    node: ReferenceNode, generator: int, client: Client | None, code: int = ANY_COMMAND
+) -> None:
     """Tell a generator thread to send; it is awake at once.
 
     Parameters
     ----------
     client
         None in an open loop: any connection will do.
+    code
+        Of the command, where a trace says it.
     """
     setup = node.setup
     # A thread keeps only so many due requests.
@@ -185,7 +184,7 @@ def fall_due(node: ReferenceNode, generator: int, client: Client | None) -> None
     if len(node.tasks[generator]) >= rounded_capacity(per_generator * per_client):
         node.count("overflows")
         return
-    node.tasks[generator].append((node.now, client))
+    node.tasks[generator].append((node.now, client, code))
     thread = node.threads[setup.io_threads + generator].agent
     # Without a connection to send on, only a reply is worth waking for.
     if node.nobody_woke(thread) and sendable(node, generator) > 0:

@@ -26,6 +26,7 @@ from ..setup import (
     NodeTimes,
     owner_of,
 )
+from .arrivals import ANY_COMMAND
 from .cores import CoreAgent, Cores
 from .network import Network
 
@@ -104,7 +105,7 @@ class ReferenceNode:
         self.reply_wires: list[deque[tuple[int, Client, int]]] = [
             deque() for _ in range(setup.generators)
         ]
-        self.tasks: list[deque[tuple[int, Client | None]]] = [
+        self.tasks: list[deque[tuple[int, Client | None, int]]] = [
             deque() for _ in range(setup.generators)
         ]
         self.idle: list[deque[Client]] = [deque() for _ in range(setup.generators)]
@@ -274,11 +275,13 @@ class ReferenceNode:
         low, middle, high, _ = int(second).to_bytes(4, "little")
         return Command(code, low, middle, high, due_ps, index)
 
-    def compose(self, client: Client, commands: int, due_ps: int) -> int:
-        """Make a client's next commands; returns their bytes."""
+    def compose(self, client: Client, commands: int, due_ps: int, code: int = ANY_COMMAND) -> int:
+        """Make a client's next commands, of one code if it is given; returns their bytes."""
         size_bytes = 0
         for index in range(client.sent, client.sent + commands):
             command = self.draw_command(client, index, due_ps)
+            if code != ANY_COMMAND:
+                command.code = code
             client.commands[index] = command
             size_bytes += int(self.times.request_bytes_by_code[command.code])
         client.sent += commands

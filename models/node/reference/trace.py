@@ -21,6 +21,7 @@ import simpy
 from forecache.sim.simpy_kernel import Agent
 
 from ..setup import NodeSetup, NodeTimes
+from .arrivals import ANY_COMMAND
 from .cores import CoreAgent
 from .node import Client, Command, ReferenceNode
 
@@ -236,10 +237,10 @@ class TracedNode(ReferenceNode):
     def _serve(self, what: str, client: Client, first: int, last: int) -> None:
         self._serves += [(what, journey) for journey in self._those(client, first, last)]
 
-    def compose(self, client: Client, commands: int, due_ps: int) -> int:
+    def compose(self, client: Client, commands: int, due_ps: int, code: int = ANY_COMMAND) -> int:
         """New requests set out."""
         first = client.sent
-        size_bytes = super().compose(client, commands, due_ps)
+        size_bytes = super().compose(client, commands, due_ps, code)
         for index in range(first, client.sent):
             self._journeys[client.number, index] = Journey(client.number, index, due_ps)
         self._serve(SEND, client, first, client.sent)
