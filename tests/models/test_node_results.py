@@ -33,8 +33,11 @@ def test_results_add_up(policy: str) -> None:
     assert result.window_s == pytest.approx(0.01)
     assert result.completions == result.latency.count == result.counters["completions"] > 1000
     assert result.throughput_rps == pytest.approx(result.completions / 0.01)
-    assert 0.0 < result.main_thread_utilisation <= 1.0
-    assert len(result.io_thread_utilisation) == (0 if policy == "single_thread" else 3)
+    # Where all threads are alike, none of them is the main thread.
+    alike = policy == "locked_threads"
+    assert (result.main_thread_utilisation == 0.0) == alike
+    assert result.main_thread_utilisation <= 1.0
+    assert len(result.io_thread_utilisation) == (0 if policy == "single_thread" else 3 + alike)
     assert all(0.0 < share <= 1.0 for share in result.io_thread_utilisation)
     assert 0.0 < result.load_generator_utilisation <= 1.0
     assert result.server_cpu_us_per_request >= result.server_useful_cpu_us_per_request
@@ -137,7 +140,7 @@ def test_a_faster_stage_never_costs_throughput(policy: str, load: dict[str, int]
     for stage in STAGES:
         faster = simulate(policy, {stage: getattr(usual, stage) // 2}, **load).throughput_rps
         # Batches form a little differently, which costs or gains a few per cent.
-        assert faster > 0.97 * before, stage
+        assert faster > 0.95 * before, stage
 
 
 def test_a_faster_bottleneck_gains(policy: str) -> None:

@@ -268,7 +268,8 @@ def test_no_step_takes_negative_time(
         scenario(threads, keys=keys, key_bytes=key_bytes, value_bytes=size, pipeline=pipeline)
     )
     for name, value in found._asdict().items():
-        assert np.all(np.asarray(value) >= 0), name
+        # Where no key has a lock of its own there is -1 in its place.
+        assert np.all(np.asarray(value) >= (-1 if name == "lock_by_draw" else 0)), name
     assert found.loop_ps > 0
 
 
