@@ -291,6 +291,11 @@ def _pace_ns(
     """
     workload = scenario.workload
     instructions = work.parse_instructions + work.get_instructions
+    instructions += sum(
+        kind.share * (execute_instructions(kind, work.commands) - work.get_instructions)
+        for kind in command_kinds(scenario)
+        if kind.command not in ("get", "set")
+    )
     if scenario.io_threads > 1 and helped:
         return instructions / user_rate(speed) + work.execute_lines * speed.core_to_core_ns
     instructions += (work.read_instructions + work.write_instructions) / workload.pipeline
@@ -399,7 +404,8 @@ def _load(
     lines = sum(k.share * k.keys * waits.dram_lines for k, waits in zip(kinds, found, strict=True))
     idle_ns = waits_ns(0.0)
     request_ns = _pace_ns(scenario, work, speed, caches.copied_bytes) + idle_ns
-    least_ns = 0.0 if workload.rate_rps is None else 1e9 / workload.rate_rps
+    rate_rps = workload.mean_rate_rps
+    least_ns = 0.0 if rate_rps is None else 1e9 / rate_rps
     if not scenario.same_host:
         # Clients that wait for the network don't ask meanwhile.
         round_trip_ns = 2000.0 * speed.network_one_way_us
