@@ -355,10 +355,12 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
             f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} count"
         )
     server = min(scenario.io_threads, engine.max_io_threads)
-    if engine.policy in OWN_CORES and server > 1 and server > cores:
+    others = scenario.other_busy_threads
+    if engine.policy in OWN_CORES and server > 1 and server + others > cores:
+        beside = f" and {others} others" if others else ""
         warnings.append(
-            f"outside the model: {server} server threads on {cores} cores; sharing of cores is "
-            f"not simulated for {engine.id}, expect less"
+            f"outside the model: {server} server threads{beside} on {cores} cores; sharing of "
+            f"cores is not simulated for {engine.id}, expect less"
         )
     if scenario.io_threads > engine.max_io_threads:
         warnings.append(

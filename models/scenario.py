@@ -453,6 +453,8 @@ class Scenario(_Record):
     persistence: PersistenceChoice = "none"
     replicas: int = Field(default=0, ge=0, le=64)
     main_thread_pinned: bool = True
+    other_busy_threads: int = Field(default=0, ge=0, le=256)
+    """Threads of other programs that never pause, on the server's cores."""
     prefetch_batch: int | None = Field(default=None, ge=0, le=128)
     events_per_io_thread: int | None = Field(default=None, ge=0, le=1000)
     io_threads_do_reads: bool | None = None

@@ -12,6 +12,8 @@ class Sharing(NamedTuple):
     generator_cores: int = 0
     shared: bool = False
     """The load generator's threads run on the server's cores."""
+    others: int = 0
+    """Busy threads of other programs on the server's cores."""
 
 
 OWN_CORES_EACH = Sharing()
@@ -29,16 +31,16 @@ def sharing(scenario: Scenario, host_cores: int) -> Sharing:
     """
     left = max(1, host_cores - scenario.interrupt_cores)
     server = min(scenario.cores or left, left)
-    generators = scenario.load_generator.cores
+    generators, others = scenario.load_generator.cores, scenario.other_busy_threads
     if generators is not None or not scenario.same_host:
-        return Sharing(server, generators or 0)
+        return Sharing(server, generators or 0, others=others)
     if server < left:
-        return Sharing(server, left - server)
-    return Sharing(server, shared=True)
+        return Sharing(server, left - server, others=others)
+    return Sharing(server, shared=True, others=others)
 
 
 def shares_cores(scenario: Scenario, groups: Sharing) -> bool:
     """Whether more threads than cores are in one of the groups."""
     generators = scenario.generator_threads
-    server = scenario.io_threads + (generators if groups.shared else 0)
+    server = scenario.io_threads + (generators if groups.shared else 0) + groups.others
     return 0 < groups.server_cores < server or 0 < groups.generator_cores < generators

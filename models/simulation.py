@@ -213,6 +213,7 @@ def node_setup(
         shared_cores=int(inputs.sharing.shared),
         slice_ps=round(inputs.speed.time_slice_us * _PS_PER_US),
         tick_ps=round(inputs.speed.timer_tick_us * _PS_PER_US),
+        other_threads=inputs.sharing.others,
         hand_over_group=engine.hand_over_group,
         fsync_always=int(fsyncs_always(scenario)),
         replicas=scenario.replicas,

@@ -37,7 +37,7 @@ from .setup import (
 
 # Where each group begins: the one before it and so many names.
 _SETUP = 41
-_OFFSETS = _SETUP + 50
+_OFFSETS = _SETUP + 51
 _COUNTERS = _OFFSETS + 19
 _STATE = _COUNTERS + 33
 _CORES = _STATE + 31
@@ -70,7 +70,7 @@ _RINGS = _CORES + 5
     CLIENTS_IN_BLOCKS, GENERATOR_START_PS,
     HAND_OVER_GROUP,
     SEGMENT_SIZE_BYTES, HEADER_BYTES, INTERRUPT_CORES,
-    SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS,
+    SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS, OTHER_THREADS,
     FSYNC_ALWAYS, REPLICAS,
     ITEM_LOCKS, RANDOM_PIECES, TRACE_PERIOD_PS,
 ) = range(_SETUP, _OFFSETS)
@@ -128,7 +128,7 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
 # Cores that threads share (see `compiled.cores`).
 (
     CROWDED,  # 1: there are some
-    THREADS,  # that may want one
+    TASKS_OF_CORES,  # threads that may want one, those of other programs last
     TASK_ROWS, CORE_ROWS,  # offsets
     FIRST_CORE_AGENT,
 ) = range(_CORES, _RINGS)
@@ -409,7 +409,8 @@ def n_agents(setup: NodeSetup) -> int:
 
 def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
     """Write which cores each thread may run on; nobody has one yet."""
-    ranges = np.array(core_ranges(setup))
+    ranges = core_ranges(setup)
+    ranges = np.array([*ranges, *[ranges[0]] * setup.other_threads])
     tasks = memory[memory[TASK_ROWS] :][: len(ranges) * TASK_WORDS].reshape(-1, TASK_WORDS)
     tasks[:, FIRST_CORE], tasks[:, LAST_CORE] = ranges.T
     spans = np.maximum(ranges[:, 1] - ranges[:, 0], 1)
@@ -417,7 +418,19 @@ def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
     cores = n_cores(setup)
     memory[memory[CORE_ROWS] :][: cores * CORE_WORDS : CORE_WORDS] = -1
     memory[CROWDED] = int(cores > 0)
-    memory[THREADS] = len(ranges)
+    for agent in range(setup.io_threads + setup.generators):
+        memory[thread_at(agent) + WAITS] = SLEEPS
+    # Other programs have been there before.
+    first, last = ranges[0]
+    threads = len(ranges) - setup.other_threads
+    for other in range(setup.other_threads if last > first else 0):
+        core = first + other % (last - first)
+        row = tasks[threads + other]
+        row[HOME] = core
+        row[STATE] = ON_CORE if other < last - first else WAITS_FOR_CORE
+        if row[STATE] == ON_CORE:
+            memory[memory[CORE_ROWS] + core * CORE_WORDS + OCCUPANT] = threads + other
+    memory[TASKS_OF_CORES] = len(ranges)
     memory[FIRST_CORE_AGENT] = n_agents(setup) - cores
 
 
@@ -514,7 +527,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         TRACE_TABLE: 2 * len(times.trace_due_ps),
         SERIES: 2 * (entries + 1),  # one more for what completes after the end
         LOG: 3 * log_completions,
-        TASK_ROWS: (setup.io_threads + setup.generators) * TASK_WORDS,
+        TASK_ROWS: (setup.io_threads + setup.generators + setup.other_threads) * TASK_WORDS,
         CORE_ROWS: n_cores(setup) * CORE_WORDS,
     }
     for thread in owners(setup):

@@ -244,6 +244,8 @@ class NodeSetup(NamedTuple):
     """How long a thread keeps its core while others wait for it."""
     tick_ps: int
     """Ends of slices are noticed at multiples of this; 0: at once."""
+    other_threads: int
+    """Threads of other programs on the server's cores that never block."""
     fsync_always: int
     """1: replies wait until the turn's writes are in the file."""
     replicas: int
@@ -291,6 +293,7 @@ def core_ranges(setup: NodeSetup) -> list[tuple[int, int]]:
     """
     server = generators = (0, 0)
     together = setup.io_threads + (setup.generators if setup.shared_cores else 0)
+    together += setup.other_threads
     if 0 < setup.server_cores < together:
         server = (0, setup.server_cores)
     if setup.shared_cores:

@@ -110,3 +110,14 @@ def test_bursts_of_idle_clients_keep_fork_join_threads_spinning(io_threads: int)
     assert result.main_thread_utilisation < 0.01
     spinning = result.counters["active_thread_ps"] / (1.5 * second_ps)
     assert spinning == pytest.approx(io_threads - 1 if io_threads <= 6 else 0, abs=0.01)
+
+
+def test_another_program_takes_its_share_of_the_core() -> None:
+    """One busy thread besides a saturated server on one core: about half is left."""
+    alone = run("single_thread", io_threads=1)
+    beside = run("single_thread", io_threads=1, server_cores=1, other_threads=1)
+    assert beside.throughput_rps == pytest.approx(alone.throughput_rps / 2, rel=0.1)
+    two = run("single_thread", io_threads=1, server_cores=1, other_threads=2)
+    assert two.throughput_rps == pytest.approx(alone.throughput_rps / 3, rel=0.15)
+    elsewhere = run("single_thread", io_threads=1, server_cores=2, other_threads=1)
+    assert elsewhere.counters == alone.counters

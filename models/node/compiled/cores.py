@@ -30,6 +30,12 @@ def core_row(m, core):
 
 
 @inlined
+def is_other(m, task):
+    """Whether a number is none of the node's own threads."""
+    return task >= m[at.IO_THREADS] + m[at.GENERATORS]
+
+
+@inlined
 def waits_for_core(m, task):
     """Whether a thread could go on but others have its cores."""
     return m[at.CROWDED] and m[task_row(m, task) + at.STATE] == at.WAITS_FOR_CORE
@@ -39,7 +45,7 @@ def waits_for_core(m, task):
 def waiting(m, core):
     """How many threads wait at a core."""
     found = 0
-    for task in range(m[at.THREADS]):
+    for task in range(m[at.TASKS_OF_CORES]):
         row = task_row(m, task)
         found += m[row + at.STATE] == at.WAITS_FOR_CORE and m[row + at.HOME] == core
     return found
@@ -67,7 +73,7 @@ def furthest_behind(m, core, anywhere):
     """
     best = -1
     least_ps = INFINITY_PS
-    for task in range(m[at.THREADS]):
+    for task in range(m[at.TASKS_OF_CORES]):
         row = task_row(m, task)
         if m[row + at.STATE] == at.WAITS_FOR_CORE and m[row + at.VIRTUAL_PS] < least_ps:
             here = m[row + at.HOME] == core
@@ -108,7 +114,7 @@ def cancel_timer(m, calendar, core):
 def enqueue(m, calendar, task, core, now):
     """A thread begins to wait at a core, level with the one there that is furthest behind."""
     least_ps = INFINITY_PS
-    for other in range(m[at.THREADS]):
+    for other in range(m[at.TASKS_OF_CORES]):
         row = task_row(m, other)
         on_it = m[row + at.STATE] != at.HAS_NO_WORK and m[row + at.HOME] == core
         if on_it and other != task:
@@ -151,6 +157,8 @@ def progress_until(m, task, now):
 @inlined
 def freeze(m, calendar, task, now):
     """A thread loses its core."""
+    if is_other(m, task):
+        return
     thread = thread_row(task)
     row = task_row(m, task)
     waits = m[thread + at.WAITS]
@@ -182,6 +190,8 @@ def thaw_turns(m, thread, left_ps, at_ps):
 @inlined
 def thaw(m, calendar, task, at_ps):
     """A thread has a core and goes on at a time."""
+    if is_other(m, task):
+        return
     thread = thread_row(task)
     row = task_row(m, task)
     waits = m[thread + at.WAITS]
@@ -201,7 +211,7 @@ def resume(m, calendar, core, task, now):
     thread = thread_row(task)
     row = task_row(m, task)
     goes_on_ps = now + m[at.SWITCH_PS]
-    if m[thread + at.WAITS] != at.SLEEPS:
+    if not is_other(m, task) and m[thread + at.WAITS] != at.SLEEPS:
         # It lost its core before: what it worked on ends later.
         frozen_ps = progress_until(m, task, now)
         if m[thread + at.BUSY_UNTIL_PS] > frozen_ps:
@@ -287,8 +297,8 @@ def has_core(m, calendar, agent, now):
     if agent >= m[at.FIRST_CORE_AGENT]:
         expire(m, calendar, agent - m[at.FIRST_CORE_AGENT], now)
         return False
-    if agent >= m[at.THREADS]:
-        return True
+    if is_other(m, agent):
+        return True  # a source
     row = task_row(m, agent)
     if m[row + at.FIRST_CORE] == m[row + at.LAST_CORE]:
         return True
@@ -306,7 +316,7 @@ def has_core(m, calendar, agent, now):
 @njit(**COMPILED_ONLY)
 def after_step(m, calendar, agent, now):
     """A thread that blocks gives its core to one that waits there, or else where it may be."""
-    if agent >= m[at.THREADS] or m[thread_row(agent) + at.WAITS] != at.SLEEPS:
+    if is_other(m, agent) or m[thread_row(agent) + at.WAITS] != at.SLEEPS:
         return
     row = task_row(m, agent)
     if m[row + at.FIRST_CORE] == m[row + at.LAST_CORE]:
@@ -365,7 +375,7 @@ def finish_turns(m, period):
 @inlined
 def finish_cores(m):
     """The run ends: charge whoever has a core."""
-    for task in range(m[at.THREADS]):
+    for task in range(m[at.TASKS_OF_CORES]):
         row = task_row(m, task)
         if m[row + at.STATE] == at.ON_CORE:
             charge(m, row, m[at.END_PS])

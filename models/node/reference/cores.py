@@ -182,6 +182,16 @@ class CoreAgent(Agent):
             callback(event)
 
 
+class OtherThread(CoreAgent):
+    """A thread of another program, which never blocks and does nothing we know of."""
+
+    def freeze(self) -> None:
+        """Nothing of ours is left undone."""
+
+    def thaw(self, at_ps: int) -> None:
+        """Nothing of ours goes on."""
+
+
 OwnT = TypeVar("OwnT", bound=Agent)
 SharedT = TypeVar("SharedT", bound=CoreAgent)
 
@@ -210,6 +220,19 @@ class Cores:
         agent = shared(self, number, first, last)
         self.agents.append(agent)
         return agent
+
+    def add_others(self) -> None:
+        """Threads of other programs have been there before."""
+        first, last = self.ranges[0]
+        for other in range(self.node.setup.other_threads if last > first else 0):
+            agent = OtherThread(self, len(self.ranges) + other, first, last)
+            agent.core = first + other % (last - first)
+            agent.wait = Wait.COMPUTES
+            agent.state = State.WAITING
+            if self.occupants[agent.core] is None:
+                self.occupants[agent.core] = agent
+                agent.state = State.ON_CORE
+            self.agents.append(agent)
 
     def waiting(self, core: int) -> list[CoreAgent]:
         """Threads that wait at a core."""

@@ -99,6 +99,7 @@ class ReferenceNode:
         threads = setup.io_threads + setup.generators
         self.cores = Cores(self)
         self.threads = [self.new_thread(number) for number in range(threads)]
+        self.cores.add_others()
         self.request_wires: list[deque[tuple[int, Client, int]]] = [
             deque() for _ in range(setup.io_threads)
         ]
@@ -153,11 +154,15 @@ class ReferenceNode:
 
     def frozen(self, number: int, since_ps: int) -> None:
         """A thread loses its core: what it works on will be done later."""
+        if number >= len(self.threads):
+            return  # of another program
         thread = self.threads[number]
         self._account(thread, -self.inside_window(since_ps, thread.works_until_ps))
 
     def thawed(self, number: int, since_ps: int, goes_on_ps: int) -> None:
         """A thread that lost its core at a time goes on with what was left."""
+        if number >= len(self.threads):
+            return  # of another program
         thread = self.threads[number]
         left_ps = max(0, thread.works_until_ps - since_ps)
         thread.works_until_ps = goes_on_ps + left_ps
