@@ -409,8 +409,8 @@ def n_agents(setup: NodeSetup) -> int:
 
 def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
     """Write which cores each thread may run on; nobody has one yet."""
-    ranges = core_ranges(setup)
-    ranges = np.array([*ranges, *[ranges[0]] * setup.other_threads])
+    own = core_ranges(setup)
+    ranges = np.array([*own, *[own[0]] * setup.other_threads])
     tasks = memory[memory[TASK_ROWS] :][: len(ranges) * TASK_WORDS].reshape(-1, TASK_WORDS)
     tasks[:, FIRST_CORE], tasks[:, LAST_CORE] = ranges.T
     spans = np.maximum(ranges[:, 1] - ranges[:, 0], 1)
@@ -421,8 +421,8 @@ def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
     for agent in range(setup.io_threads + setup.generators):
         memory[thread_at(agent) + WAITS] = SLEEPS
     # Other programs have been there before.
-    first, last = ranges[0]
-    threads = len(ranges) - setup.other_threads
+    first, last = own[0]
+    threads = len(own)
     for other in range(setup.other_threads if last > first else 0):
         core = first + other % (last - first)
         row = tasks[threads + other]
