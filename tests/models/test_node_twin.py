@@ -85,9 +85,9 @@ def some_workload(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, int]]:
     arriving = draw(st.sampled_from(["steadily", "in pieces", "as traced"]))
     if arriving == "in pieces":
         pieces = draw(st.integers(1, 3))
-        lasting = [draw(st.integers(1, 10**8)) for _ in range(pieces)]
+        lasting = [draw(st.integers(10**6, 10**8)) for _ in range(pieces)]
         gaps = [draw(st.sampled_from([0, 500_000, 3_000_000, 10**8])) for _ in range(pieces - 1)]
-        gaps.append(draw(st.integers(100_000, 10**7)))
+        gaps.append(draw(st.integers(400_000, 10**7)))
         changes |= {"piece_ps": np.array(lasting), "piece_gap_ps": np.array(gaps)}
     elif arriving == "as traced":
         rows = draw(st.lists(st.tuples(DUE_PS, st.integers(0, 1)), min_size=1, max_size=40))
