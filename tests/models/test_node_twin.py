@@ -330,3 +330,25 @@ def test_they_agree_when_a_turn_ends_exactly_at_a_sample() -> None:
         "jitter": np.full(QUANTILES, JITTER_ONE),
     }
     assert compare("shared_queues", changes, setup) > 50
+
+
+def test_they_agree_when_the_main_thread_loses_its_core_at_the_last_moment() -> None:
+    setup = sample_setup(
+        io_threads=4,
+        clients=11,
+        generators=3,
+        open_loop=1,
+        mean_interarrival_ps=19_165_838,
+        whole_pipeline=1,
+        initial_active=2,
+        ignite_period_ps=24_929_797,
+        grow_period_ps=5_477_361,
+        end_ps=10**9 + 1,
+        seed=61_792,
+        server_cores=1,
+        slice_ps=60_000_000,
+        tick_ps=100_000_000,
+        other_threads=1,
+    )
+    node = compared("shared_queues", {}, setup)
+    assert node.counter(at.SWITCHES) >= 9

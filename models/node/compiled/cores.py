@@ -368,7 +368,8 @@ def spin_in_turns(m, period, until_ps):
 def finish_turns(m, period):
     """The run ends while the main thread spins in equal turns."""
     last_ps = m[at.END_PS] - 1
-    if not m[at.CROWDED] or progress_until(m, 0, last_ps) == last_ps:
+    # What it did before it lost its core is accounted for.
+    if not waits_for_core(m, 0) and m[task_row(m, 0) + at.GOES_ON_PS] <= last_ps:
         skip_turns(m, period, last_ps)
 
 
