@@ -13,7 +13,7 @@ import scipy
 
 from forecache.hwprofiles.files import write_text_atomic
 
-from . import closed_forms, coverage, node, posterior, readers, warm_up
+from . import closed_forms, coverage, node, posterior, readers, twins, warm_up
 from .check import Check, Finding
 
 CHECKS = [
@@ -23,6 +23,7 @@ CHECKS = [
     *warm_up.CHECKS,
     *posterior.CHECKS,
     *readers.CHECKS,
+    *twins.CHECKS,
 ]
 RESULTS = Path(__file__).with_name("results.json")
 

@@ -1,0 +1,73 @@
+"""Both executions of the node agree to the picosecond: the random scenarios of the tests, and more.
+
+The scenarios and the comparison are those of `tests/models/test_node_twin.py`.
+"""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from hypothesis import HealthCheck, settings
+
+from forecache.models.node import POLICIES
+
+from .check import Check, Finding
+
+SCENARIOS = 200
+
+
+def _twin_test() -> ModuleType:
+    # The first scenario compiles, so the time of one says nothing; every run has the same ones.
+    settings.register_profile(
+        "verification",
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("verification")
+    path = Path(__file__).parent.parent / "tests" / "models" / "test_node_twin.py"
+    spec = importlib.util.spec_from_file_location("test_node_twin", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _agreeing(subject: str, scenarios: Callable[[], list[int]]) -> Finding:
+    """How many scenarios agree; the first that doesn't is printed."""
+    try:
+        agreeing = len(scenarios())
+    except Exception as error:
+        print(f"  {subject}: {error}", flush=True)
+        agreeing = 0
+    return Finding(subject, SCENARIOS, agreeing, SCENARIOS, float("inf"), agreeing >= SCENARIOS)
+
+
+def _on_own_cores() -> list[Finding]:
+    twins = _twin_test()
+    return [
+        _agreeing(
+            f"{policy}: scenarios that agree",
+            lambda policy=policy: twins.completions_of_random_scenarios(policy, SCENARIOS),
+        )
+        for policy in POLICIES
+    ]
+
+
+def _on_shared_cores() -> list[Finding]:
+    twins = _twin_test()
+    return [
+        _agreeing(
+            f"{policy}, shared cores: scenarios that agree",
+            lambda policy=policy: twins.switches_of_random_scenarios(policy, SCENARIOS),
+        )
+        for policy in twins.SHARING
+    ]
+
+
+CHECKS = [
+    Check("twins", "both executions complete the same requests at the same times", _on_own_cores),
+    Check("twins-shared-cores", "also where threads share cores", _on_shared_cores),
+]
