@@ -274,8 +274,8 @@ def pending_write_step(m, calendar, phase, now):
     while m[at.PENDING_WRITE_COUNT] > 0:
         client = take_pending_write(m)
         m[me + at.CLIENT] = client
-        if m[client + at.JOBS] & at.WRITING:
-            continue  # the rest follows when that write is done
+        if m[client + at.JOBS] & at.WRITING or m[client + at.EXECUTED] == m[client + at.WRITTEN]:
+            continue  # the rest follows when that write is done, or has left with it
         if m[at.ACTIVE_THREADS] > 1 and has_room(m, thread_for(m, client)):
             m[me + at.PHASE] = SENT_PENDING_WRITE
             return step_end(m, me, now, m[at.PUSH_PS])

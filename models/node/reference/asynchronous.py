@@ -124,8 +124,8 @@ class Asynchronous(IoThreads):
         while self.pending_writes:
             client = self.pending_writes.pop()
             client.write_pending = False
-            if client.write_job:
-                continue  # the rest follows when that write is done
+            if client.write_job or client.executed == client.written:
+                continue  # the rest follows when that write is done, or has left with it
             if self.active > 1 and self.has_room(self.thread_for(client)):
                 yield node.main_does(times.push_ps)
                 self.try_send_write(client)
