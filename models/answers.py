@@ -32,7 +32,7 @@ from .predict import (
 )
 from .recommend import choose, recommendation_of
 from .scenario import CONSTANT_RATE, Case, Scenario, expand
-from .sharing import sharing
+from .sharing import check_cores, sharing
 from .timeline import write_timeline
 
 ScenarioSource = str | Path | Mapping[str, Any]
@@ -84,6 +84,7 @@ def load_cases(
             tool = scenario.load_generator.tool
             if tool not in tools:
                 tools[tool] = generator or load_generator(tool)
+            check_cores(scenario, hosts[name].speed().cores)
         except InputError as error:
             raise InputError(f"{file}: {error}") from None
         systems.append((case, System(hosts[name], engines[key], tools[tool])))

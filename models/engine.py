@@ -215,7 +215,8 @@ class EngineProfile(_Record):
     """Who frees the strings that SETs replace, where there are I/O threads."""
     tls: Literal["main_thread", "io_threads", "io_threads_and_handshakes"] = "main_thread"
     """Who encrypts and decrypts where there are I/O threads, and whether they also do handshakes;
-    with `main_thread` TLS connections leave them idle."""
+    with `main_thread` TLS connections leave them idle. Threads that own their clients encrypt for
+    them."""
     tls_bookkeeping_by_main: bool = False
     """Whether the main thread asks the library about every job (before valkey PR 1271)."""
     shells_freed_by_main: bool = False

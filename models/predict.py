@@ -346,6 +346,13 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
         warnings.append(
             f"the work of {engine.id} was not observed: that of {engine.reuse.origin} is reused"
         )
+    elif engine.observed is None:
+        warnings.append(f"the work of {engine.id} was not observed: all of it is assumed")
+    if engine.policy == "multiplexed":
+        warnings.append(
+            f"how the threads of {engine.id} share work is assumed: Amazon publishes what they do, "
+            "not how"
+        )
     cores = sharing(scenario, speed.cores).server_cores
     if scenario.irq_cores and scenario.same_host:
         warnings.append("server and load generator share a host: irq_cores have nothing to do")

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from forecache.sim.errors import InputError
+
 from .scenario import Scenario
 
 
@@ -37,6 +39,30 @@ def sharing(scenario: Scenario, host_cores: int) -> Sharing:
     if server < left:
         return Sharing(server, left - server, others=others)
     return Sharing(server, shared=True, others=others)
+
+
+def check_cores(scenario: Scenario, host_cores: int) -> None:
+    """Refuse a scenario that leaves the server no core, or gives away more than its host has.
+
+    `cores` above the host's count as the host's, with a warning.
+
+    Raises
+    ------
+    InputError
+        `irq_cores` or, on the server's host, the load generator's `cores`.
+    """
+    interrupts, generators = scenario.irq_cores, scenario.load_generator.cores
+    if interrupts >= host_cores:
+        raise InputError(
+            f"field irq_cores: found {interrupts}; valid is less than the host's {host_cores} "
+            "cores, of which the server needs one."
+        )
+    left = host_cores - scenario.interrupt_cores
+    if scenario.same_host and generators is not None and generators > left:
+        raise InputError(
+            f"field load_generator.cores: found {generators}; valid is at most the {left} cores "
+            "of the host it shares with the server."
+        )
 
 
 def shares_cores(scenario: Scenario, groups: Sharing) -> bool:

@@ -97,9 +97,13 @@ def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, qui
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.reports.console import print_warnings
+    from forecache.reports.shapes import all_warnings
     from forecache.reports.terminal import print_measurements, print_subtitle
     from forecache.tables import console, print_explanation
 
-    print_subtitle(result, console())
+    out = console()
+    print_subtitle(result, out)
     print_explanation(result)
-    print_measurements(result, console())
+    print_measurements(result, out)
+    print_warnings(all_warnings({"points": result["points"]}), out)

@@ -118,6 +118,7 @@ LIMITED = {
         }
     ],
 }
+WARNED = {**PREDICTED, "points": [{**PREDICTED["points"][0], "warnings": ["all is assumed"]}]}
 CALIBRATED = {
     "engine": {"id": "valkey", "version": "9.1.2", "depth": "clock"},
     "points": [
@@ -188,6 +189,8 @@ STUDIED = {
         ("explain", ["x.yaml"], LIMITED, "Network: packets 99%, bandwidth 40%\n"),
         ("explain", ["x.yaml"], LIMITED, "Interrupt cores: 31%"),
         ("explain", ["x.yaml"], LIMITED, "Memory: 1% of its bandwidth (2 GB/s), latency 1.02"),
+        ("simulate", ["x.yaml"], WARNED, "! all is assumed"),
+        ("explain", ["x.yaml"], WARNED, "! all is assumed"),
         ("validate", ["x.yaml"], VALIDATED, "a dataset"),
         ("validate", ["x.yaml"], VALIDATED, "12,957  12,446        20,488"),
         ("study", ["x.yaml"], STUDIED, "Capacity study"),

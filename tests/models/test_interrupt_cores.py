@@ -8,13 +8,14 @@ import pytest
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import ASSUMED_SOFTIRQ_NS
-from forecache.models.answers import thread_candidates
+from forecache.models.answers import load_cases, thread_candidates
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
 from forecache.models.predict import System, predict_cases, warnings_of
 from forecache.models.scenario import Case, Scenario, expand
 from forecache.models.sharing import sharing
 from forecache.models.simulation import node_setup
+from forecache.sim.errors import InputError
 
 SYSTEM = System(
     load_host("graviton3-c7g.4xlarge"),
@@ -61,12 +62,30 @@ def test_cores_set_apart_run_no_threads() -> None:
     assert left() == 16
     assert left(irq_cores=2) == 14
     assert left(irq_cores=4, cores=8) == 8
-    assert left(irq_cores=99) == 1
     counts = [
         case.scenario.io_threads
         for case, _ in thread_candidates(Case(given={}, scenario=scenario(irq_cores=6)), SYSTEM)
     ]
     assert max(counts) == 10
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"irq_cores": 16}, "field irq_cores: found 16; valid is less than the host's 16 cores"),
+        ({"irq_cores": {"sweep": [0, 40]}}, "field irq_cores: found 40; valid is less than"),
+        (
+            {"load_generator": {"same_host": True, "cores": 17}},
+            "field load_generator.cores: found 17; valid is at most the 16 cores",
+        ),
+    ],
+)
+def test_more_cores_than_the_host_has_are_refused(given: dict[str, Any], told: str) -> None:
+    fields = {"host": "graviton3-c7g.4xlarge", "engine": "valkey"}
+    with pytest.raises(InputError, match="scenario: field") as error:
+        load_cases({**fields, **given})
+    assert told in str(error.value)
+    assert len(load_cases({**fields, "irq_cores": {"sweep": [0, 15]}})) == 2
 
 
 def test_what_an_interrupt_takes_is_uncertain_only_where_it_counts() -> None:

@@ -12,7 +12,7 @@ from forecache.models.node import simulate_node
 from forecache.models.node.sample import GET, SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult
-from forecache.models.predict import Prediction, predict_cases
+from forecache.models.predict import Prediction, predict_cases, warnings_of
 from forecache.models.scenario import HotSetPopularity, Workload, Zipf
 
 STEADY: dict[str, Any] = {
@@ -21,6 +21,12 @@ STEADY: dict[str, Any] = {
     "wire_ps_per_kib": 0,
 }
 ONE_KEY = np.zeros(DRAWS, np.int64)
+
+MEMCACHED: dict[str, Any] = {
+    "host": "graviton3-c7g.8xlarge",
+    "engine": "memcached",
+    "load_generator": {"tool": "memtier-benchmark", "threads": 16},
+}
 
 
 def run(io_threads: int = 8, command: int = GET, **changes: Any) -> NodeResult:
@@ -125,3 +131,25 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
     hot = predicted(4, popularity={"zipf": 2.0}).nominal[0].result
     cold = four.nominal[0].result
     assert hot.counters["lock_waits"] > 5 * cold.counters["lock_waits"]
+
+
+def test_with_tls_every_thread_encrypts_for_its_own_connections() -> None:
+    def served(threads: int, tls: bool) -> tuple[float, list[str]]:
+        workload = {"clients": 200, "command": "get"}
+        [(case, system)] = load_cases(
+            {**MEMCACHED, "io_threads": threads, "tls": tls} | {"workload": workload}
+        )
+        [prediction] = predict_cases([(case, system)], draws=0, replications=1, requests=4_000)
+        return prediction.mean("throughput_rps"), warnings_of(case.scenario, system)
+
+    (one, _), (four, warnings), (plain, _) = served(1, True), served(4, True), served(4, False)
+    assert four / one == pytest.approx(4, rel=0.1)
+    assert four < 0.9 * plain
+    assert not any("TLS" in warning for warning in warnings)
+
+
+def test_work_that_nobody_observed_is_told() -> None:
+    [(case, system)] = load_cases(MEMCACHED)
+    assert any(
+        "not observed: all of it is assumed" in w for w in warnings_of(case.scenario, system)
+    )
