@@ -22,6 +22,9 @@ can tell apart."""
 BENCHMARK_REQUESTS = 20_000_000
 BENCHMARK_SECONDS = 60
 
+_NO_WORK = 0.005
+"""Share of a core below which I/O threads count as stopped."""
+
 _SLO_NAMES = ("p50_ms", "p99_ms", "p999_ms")
 
 
@@ -83,8 +86,8 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
     -------
     dict
         setting, knee, throughput_rps, regret (one entry per other candidate), bottleneck,
-        network_limits, next_bottleneck, conf, conf_file, benchmark_command, slo,
-        headroom_rps,
+        network_limits, next_bottleneck, conf, conf_file, benchmark_command,
+        no_benchmark_command (why there is none, or empty), slo, headroom_rps,
         cost_usd_per_million_requests.
     """
     predictions, points, chosen = choice.predictions, choice.points, choice.chosen
@@ -103,6 +106,7 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
         "conf": _configuration(prediction),
         "conf_file": _configuration_file(prediction),
         "benchmark_command": benchmark_command(scenario),
+        "no_benchmark_command": no_benchmark_command(scenario),
         "slo": _slo(prediction, choice.met),
         "headroom_rps": _headroom(prediction, point),
         "cost_usd_per_million_requests": _cost(prediction),
@@ -193,7 +197,13 @@ def _why_not(
             return "reaches less, without any station being saturated"
         return f"{limit} are the limit" if limit.endswith("s") else f"the {limit} is the limit"
     if point["active_threads"] <= mine_point["active_threads"]:
-        return "the engine leaves the further threads stopped"
+        more = sum(point["io_thread_utilisation"]) - sum(mine_point["io_thread_utilisation"])
+        if more < _NO_WORK:
+            return "the engine leaves the further threads stopped"
+        return (
+            f"the engine keeps the further threads stopped most of the time: their work fills "
+            f"{more:.0%} of a core"
+        )
     if loss > 0.01 and point["bottleneck"] == "cores" != mine_point["bottleneck"]:
         return "more threads than cores, which take turns"
     if loss > 0.01:
@@ -253,7 +263,7 @@ def benchmark_command(scenario: Scenario) -> str:
     and SET, or a rate that changes, there is no such line.
     """
     workload = scenario.workload
-    if not workload.only_get_and_set or workload.varying != Arrivals():
+    if no_benchmark_command(scenario):
         return ""
     threads = scenario.generator_threads
     plain = isinstance(workload.value_bytes, int) and workload.popularity == "uniform"
@@ -294,6 +304,21 @@ def benchmark_command(scenario: Scenario) -> str:
         return drive
     fill = f"{common} --pipeline 16 --ratio 1:0 --key-pattern=P:P --requests=allkeys"
     return f"{fill}\n{drive}"
+
+
+def no_benchmark_command(scenario: Scenario) -> str:
+    """Why there is no command that measures what was predicted; empty where there is one."""
+    workload = scenario.workload
+    if workload.varying != Arrivals():
+        return "No benchmark tool sends requests at a rate that changes like this one."
+    others = [name.upper() for name in workload.commands if name not in ("get", "set")]
+    if others:
+        return (
+            f"No command line is made for {', '.join(others)}: the load that benchmark tools bring "
+            "along is of GET and SET. memtier_benchmark sends others with --command, on data that "
+            "you have to fill in first."
+        )
+    return ""
 
 
 def _memtier_sizes(workload: Workload) -> str:

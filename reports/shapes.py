@@ -17,7 +17,8 @@ A study is the JSON-able dict that `forecache study` builds:
 - a recommendation: `setting`, `knee`, `throughput_rps`, `regret` (a row for each other setting:
   the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`, `network_limits`,
   `next_bottleneck`
-  (`name`, `at_rps`), `conf` for `conf_file`, `benchmark_command`, `slo`, `headroom_rps`,
+  (`name`, `at_rps`), `conf` for `conf_file`, `benchmark_command` (or, where it is
+  empty, `no_benchmark_command`, which says why), `slo`, `headroom_rps`,
   `cost_usd_per_million_requests`, `measure_next`: `quantity`, its `margin` (relative half width)
   and `measurements` by what they bring (`what`, `commands`, `needs_host`, `margin` afterwards)
 - `calibration`: `engine`, `points` (`given`, `role`, `observed_ns`, `predicted_ns`,
@@ -34,9 +35,11 @@ A warning that contains "outside", "beyond" or "extrapolat" shades its point as 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .formats import is_number, plain
+from .formats import UNKNOWN, is_number, percent, plain
 
 Json = Mapping[str, Any]
+
+_SHORT_LIMITS = {"main thread": "main", "i/o threads": "I/O", "load generator": "load"}
 
 _OUTSIDE_WORDS = ("outside", "extrapolat", "beyond")
 
@@ -154,25 +157,32 @@ def io_utilisation(point: Json) -> list[float]:
     return [float(value) for value in found if is_number(value)]
 
 
+def mean_percent(shares: Sequence[float]) -> str:
+    """Format the mean of some shares, as unknown where there are none."""
+    return percent(sum(shares) / len(shares)) if shares else UNKNOWN
+
+
+def short_limit(point: Json) -> str:
+    """Name what limits a point in one short word where there is one."""
+    name = str(point.get("bottleneck") or UNKNOWN)
+    return _SHORT_LIMITS.get(name.lower(), name)
+
+
 def all_warnings(target: Json) -> list[str]:
     """Collect the warnings of a target, of its points and load curve, each once.
 
     A warning that belongs to points says at which, unless it holds at all of them.
     """
     collected = texts(target, "warnings")
-    key = swept_key(target)
-    where: dict[str, list[str]] = {}
     points = rows(target, "points")
-    for point in points:
+    where: dict[str, list[int]] = {}
+    for index, point in enumerate(points):
         for warning in texts(point, "warnings"):
-            where.setdefault(warning, []).append(_plain(mapping(point, "given").get(key, "?")))
+            where.setdefault(warning, []).append(index)
     for warning, places in where.items():
-        if warning in collected:
-            continue
-        everywhere = len(places) == len(points)
-        collected.append(
-            warning if everywhere else f"{setting_name(key)} {', '.join(places)}: {warning}"
-        )
+        if warning not in collected:
+            at = _places(points, places, first=swept_key(target))
+            collected.append(f"{at}: {warning}" if at else warning)
     for point in rows(target, "load_curve"):
         collected.extend(
             warning
@@ -180,3 +190,21 @@ def all_warnings(target: Json) -> list[str]:
             if warning not in where and warning not in collected
         )
     return collected
+
+
+def _places(points: Sequence[Json], places: Sequence[int], *, first: str) -> str:
+    """Name some points among all by the one setting that tells them apart, else by all settings.
+
+    Empty where they are all there are.
+    """
+    if len(places) == len(points):
+        return ""
+    given = [mapping(point, "given") for point in points]
+    keys = list(dict.fromkeys([first, *(str(key) for each in given for key in each)]))
+    for key in keys:
+        values = [_plain(each.get(key, "?")) for each in given]
+        inside = dict.fromkeys(values[index] for index in places)
+        outside = {value for index, value in enumerate(values) if index not in places}
+        if not outside & inside.keys():
+            return f"{setting_name(key)} {', '.join(inside)}"
+    return "; ".join(dict.fromkeys(setting_text(given[index]) for index in places))

@@ -10,7 +10,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from .console import add_setting_column, plain_table, print_warning, print_warnings, varying_keys
+from .console import plain_table, print_warning, print_warnings
 from .formats import (
     UNKNOWN,
     interval,
@@ -18,22 +18,24 @@ from .formats import (
     percent,
     plain,
     rate_with_bounds,
-    rate_with_margin,
 )
 from .shapes import (
     Json,
     all_warnings,
     io_utilisation,
     mapping,
+    mean_percent,
     number,
     recommended_point,
     rows,
     setting_name,
+    short_limit,
     swept_key,
     swept_points,
     texts,
 )
 from .terminal_accuracy import print_accuracy, print_calibration, print_validation
+from .terminal_points import print_points
 from .wording import (
     action,
     headline_facts,
@@ -57,7 +59,6 @@ __all__ = [
 
 _BAR_CELLS = 8
 _LEGEND = "main, I/O, load: how busy the main thread, I/O threads and load generator are"
-_SHORT_LIMITS = {"main thread": "main", "i/o threads": "I/O", "load generator": "load"}
 
 
 def print_study(study: Json, console: Console) -> None:
@@ -88,15 +89,25 @@ def print_answer(target: Json, console: Console) -> None:
 
 
 def print_subtitle(target: Json, console: Console) -> None:
-    """Print which host and engine a result is about."""
+    """Print which host and engine a result is about; how many where its points sweep them."""
     host, engine = mapping(target, "host"), mapping(target, "engine")
+    hosts = _different(target, "host")
+    engines = _different(target, "engine", "engine_version")
     parts = [
-        str(host.get("title") or host.get("id") or ""),
-        " ".join(str(engine[key]) for key in ("id", "version") if engine.get(key)),
+        f"{hosts} hosts" if hosts > 1 else str(host.get("title") or host.get("id") or ""),
+        f"{engines} engines"
+        if engines > 1
+        else " ".join(str(engine[key]) for key in ("id", "version") if engine.get(key)),
     ]
     text = ", ".join(part for part in parts if part)
     if text:
         console.print(Text(text, style="dim"))
+
+
+def _different(target: Json, *keys: str) -> int:
+    """Count the different values of swept fields."""
+    given = [mapping(point, "given") for point in rows(target, "points")]
+    return len({tuple(str(each.get(key)) for key in keys) for each in given})
 
 
 def print_recommendation(
@@ -150,11 +161,6 @@ def _bar(value: float | None, highest: float) -> Text:
     return Text("━" * (halves // 2) + ("╸" if halves % 2 else ""), style="blue")
 
 
-def _limit_name(point: Json) -> str:
-    name = str(point.get("bottleneck") or UNKNOWN)
-    return _SHORT_LIMITS.get(name.lower(), name)
-
-
 def _print_curve(target: Json, console: Console) -> None:
     """Print the throughput curve as a table with bars, the recommended row marked."""
     found = swept_points(target)
@@ -180,17 +186,13 @@ def _print_curve(target: Json, console: Console) -> None:
             _bar(estimate.value if estimate else None, highest),
             milliseconds(p99.value) if p99 else UNKNOWN,
             percent(number(point, "main_thread_utilisation")),
-            _mean_percent(io_utilisation(point)),
+            mean_percent(io_utilisation(point)),
             percent(number(point, "load_generator_utilisation")),
-            Text(_limit_name(point)),
+            Text(short_limit(point)),
             style="bold" if is_chosen else None,
         )
     console.print(table)
     console.print(Text(_LEGEND, style="dim"))
-
-
-def _mean_percent(utilisations: list[float]) -> str:
-    return percent(sum(utilisations) / len(utilisations)) if utilisations else UNKNOWN
 
 
 def _print_candidates(target: Json, console: Console) -> None:
@@ -216,13 +218,19 @@ def _print_candidates(target: Json, console: Console) -> None:
 
 def _print_checks(recommendation: Json, console: Console) -> None:
     file = str(recommendation.get("conf_file") or "valkey.conf")
-    for label, key in ((file, "conf"), ("Check it with", "benchmark_command")):
+    check = "Check it with"
+    for label, key in ((file, "conf"), (check, "benchmark_command")):
         text = str(recommendation.get(key) or "").strip()
         if text:
             console.print()
             console.print(Text(label, style="bold"))
             for line in text.splitlines():
                 console.print(Text("  " + line, style="cyan"), soft_wrap=True)
+    why_none = str(recommendation.get("no_benchmark_command") or "")
+    if why_none:
+        console.print()
+        console.print(Text(check, style="bold"))
+        console.print(Padding(Text(why_none), (0, 0, 0, 2)))
     advice = "; ".join(surer_phrases(mapping(recommendation, "measure_next")))
     if advice:
         console.print()
@@ -246,40 +254,3 @@ def print_measurements(result: Json, console: Console) -> None:
         console.print(Text(f"{row.get('what')}: ±{percent(number(row, 'margin'))}"))
         for command in texts(row, "commands"):
             console.print(Text("  " + command, style="cyan"), soft_wrap=True)
-
-
-def print_points(result: Json, console: Console) -> None:
-    """Print the points that `forecache simulate` predicted, one row each.
-
-    The leading columns are what the sweep varies.
-    """
-    points = rows(result, "points")
-    keys = varying_keys(points)
-    table = plain_table()
-    if len(keys) > 1:
-        table.padding = (0, 1, 0, 0)
-    for key in keys:
-        add_setting_column(table, key)
-    table.add_column("requests/s ±95%", no_wrap=True)
-    table.add_column("p50", justify="right", no_wrap=True)
-    table.add_column("p99", justify="right", no_wrap=True)
-    for name in ("main", "I/O", "load"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("limit", overflow="fold")
-    table.add_column("verdict", no_wrap=True)
-    for point in points:
-        latencies = [interval(point, key) for key in ("p50_ms", "p99_ms")]
-        table.add_row(
-            *(Text(plain(mapping(point, "given").get(key))) for key in keys),
-            rate_with_margin(interval(point, "throughput_rps")),
-            *(milliseconds(latency.value) if latency else UNKNOWN for latency in latencies),
-            percent(number(point, "main_thread_utilisation")),
-            _mean_percent(io_utilisation(point)),
-            percent(number(point, "load_generator_utilisation")),
-            Text(_limit_name(point)),
-            Text(str(point.get("verdict") or UNKNOWN).lower()),
-        )
-    console.print(table)
-    if points:
-        console.print(Text(_LEGEND, style="dim"))
-    print_warnings(all_warnings({"points": points}), console)

@@ -105,6 +105,7 @@ def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
         "conf": str(recommendation.get("conf") or "").strip("\n"),
         "conf_file": str(recommendation.get("conf_file") or "valkey.conf"),
         "benchmark_command": str(recommendation.get("benchmark_command") or "").strip(),
+        "no_benchmark_command": str(recommendation.get("no_benchmark_command") or ""),
     }
 
 

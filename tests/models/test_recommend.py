@@ -77,6 +77,7 @@ def made_up(
                 "next_bottleneck": {"name": "main thread", "at_rps": 2 * throughput},
                 "verdict": "STABLE",
                 "active_threads": threads,
+                "io_thread_utilisation": [],
                 "warnings": [],
                 **(points or {}).get(threads, {}),
             }
@@ -332,3 +333,34 @@ def test_threads_the_engine_leaves_stopped_cost_no_cores() -> None:
     answer = made_up({4: 1e6, 8: 1.01e6}, points={8: {"active_threads": 4}})
     [other] = answer["regret"]
     assert other["why_not"] == "the engine leaves the further threads stopped"
+
+
+def test_threads_that_work_now_and_then_are_not_called_stopped() -> None:
+    points = {1: {}, 2: {"active_threads": 1, "io_thread_utilisation": [0.11]}}
+    [other] = made_up({1: 1e6, 2: 1e6}, points=points)["regret"]
+    assert "most of the time" in other["why_not"]
+    assert "11% of a core" in other["why_not"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "words"),
+    [
+        ({"mix": {"get": 0.5, "mget": {"share": 0.5, "keys": 4}}}, "MGET"),
+        (
+            {
+                "arrival": "open_loop",
+                "rate_profile": [
+                    {"duration_s": 1, "rate_rps": 1e4},
+                    {"duration_s": 1, "rate_rps": 2e4},
+                ],
+            },
+            "a rate that changes",
+        ),
+        ({}, ""),
+    ],
+)
+def test_a_missing_benchmark_command_is_accounted_for(workload: dict[str, Any], words: str) -> None:
+    answer = made_up({1: 1e6}, workload=workload)
+    assert bool(answer["benchmark_command"]) == (not words)
+    assert words in answer["no_benchmark_command"]
+    assert bool(answer["no_benchmark_command"]) == bool(words)

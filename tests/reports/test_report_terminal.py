@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from forecache.reports import terminal
+from forecache.reports.shapes import all_warnings
 from tests.reports.study_fixture import (
     calibration,
     graviton_points,
@@ -100,6 +101,89 @@ def test_two_swept_fields_fit_80_columns_and_cut_no_word() -> None:
     assert text.count(" network ") == len(points)
     for word in ("pipeline", "value", "verdict"):
         assert word in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"persistence.fsync_ms": 0.05},
+        {},
+        {
+            "host": "c7g.4xlarge",
+            "engine_version": "8.0",
+            "workload.pipeline": 16,
+            "value_bytes": 65536,
+        },
+    ],
+)
+def test_every_point_keeps_its_setting_limit_and_verdict_at_any_width(
+    given: dict[str, Any], width: int
+) -> None:
+    points = graviton_points()
+    for number, point in enumerate(points):
+        point["given"] = {
+            name: value if isinstance(value, str) else value + number
+            for name, value in given.items()
+        }
+        point["bottleneck"], point["verdict"] = "interrupts", "OVERLOADED"
+    if "host" in given:
+        points[0]["given"].update(host="sapphire-rapids", engine_version="9.1")
+    text = _printed(lambda console: terminal.print_points({"points": points}, console), width)
+    assert all(len(line) <= width for line in text.splitlines())
+    assert text.count("interrupts") == text.count("overloaded") == len(points)
+    words = text.split()
+    for point in points:
+        assert {str(value) for value in point["given"].values()} <= set(words)
+    assert "p99" in words
+
+
+def test_where_a_row_does_not_fit_a_point_is_a_block_with_all_figures() -> None:
+    points = graviton_points()[:2]
+    for point in points:
+        point["given"] = {"host": "profiles/" + "x" * 50 + ".yaml"}
+    text = _printed(lambda console: terminal.print_points({"points": points}, console))
+    assert all(len(line) <= 80 for line in text.splitlines())
+    for name in ("host", "p50", "p99", "main", "I/O", "load", "limit", "verdict"):
+        assert sum(line.split()[:1] == [name] for line in text.splitlines()) == 2
+    assert text.count("x" * 50) == 2
+
+
+def test_swept_hosts_and_engines_are_counted_in_the_title() -> None:
+    target = {
+        "host": {"title": "first host"},
+        "engine": {"id": "valkey-8.0", "version": "8.0"},
+        "points": [
+            {"given": {"host": host, "engine_version": version}}
+            for host in ("a", "b")
+            for version in ("8.0", "8.1", "9.1")
+        ],
+    }
+    text = _printed(lambda console: terminal.print_subtitle(target, console))
+    assert text.strip() == "2 hosts, 3 engines"
+
+
+def test_a_warning_names_the_setting_that_brings_it_once() -> None:
+    points = [
+        {
+            "given": {"host": host, "engine": engine, "io_threads": threads},
+            "warnings": ["reused"] * (engine == "b") + ["odd"] * (host + engine == "xa"),
+        }
+        for host in ("x", "y")
+        for engine in ("a", "b")
+        for threads in (1, 2)
+    ]
+    assert all_warnings({"points": points}) == [
+        "host x, engine a, io-threads 1; host x, engine a, io-threads 2: odd",
+        "engine b: reused",
+    ]
+
+
+def test_a_missing_check_says_why() -> None:
+    made = graviton_target()["recommendation"]
+    made |= {"benchmark_command": "", "no_benchmark_command": "No tool sends these."}
+    text = _printed(lambda console: terminal.print_recommendation(made, console))
+    assert "Check it with\n  No tool sends these." in text
 
 
 def test_validation_shows_errors_coverage_and_knee() -> None:
