@@ -92,6 +92,7 @@ docs: $(VENV)/.ready-dev
 	@mkdir -p build
 	$(BIN)/python -m forecache.hwprofiles.document > build/hosts.md && mv build/hosts.md docs/hosts.md
 	$(BIN)/python -m forecache.commands.document > build/cli.md && mv build/cli.md docs/cli.md
+	$(BIN)/python -m forecache.models.document > build/scenario.md && mv build/scenario.md docs/scenario.md
 
 clean-cache:
 	find $(ROOMS) verification benchmarks -type f \( -name '*.nbi' -o -name '*.nbc' \) -delete

@@ -33,7 +33,9 @@ class RatePiece(_Record):
     """So many requests a second for so long."""
 
     duration_s: float = Field(ge=1e-6, le=86_400)
+    """How long this rate lasts."""
     rate_rps: float = Field(ge=0, le=1e8)
+    """Requests a second meanwhile."""
 
 
 class Bursts(_Record):
@@ -43,9 +45,13 @@ class Bursts(_Record):
     """
 
     calm_rps: float = Field(ge=0, le=1e8)
+    """Requests a second between bursts."""
     burst_rps: float = Field(gt=0, le=1e8)
+    """Requests a second within one."""
     calm_s: float = Field(ge=1e-6, le=86_400)
+    """Mean time between bursts."""
     burst_s: float = Field(ge=1e-6, le=86_400)
+    """Mean length of a burst."""
 
     @property
     def mean_rate_rps(self) -> float:

@@ -47,8 +47,11 @@ class UniformSizes(_Record):
     """Value sizes drawn evenly between two bounds, both included."""
 
     distribution: Literal["uniform"]
+    """Which kind of sizes."""
     low: int = Field(ge=0, le=512 * 2**20)
+    """Smallest size, in bytes."""
     high: int = Field(ge=0, le=512 * 2**20)
+    """Largest size, in bytes; not below `low`."""
 
     @model_validator(mode="after")
     def _ordered(self) -> UniformSizes:
@@ -61,8 +64,11 @@ class WeightedSizes(_Record):
     """Value sizes with weights: `{values: [64, 4096], weights: [0.9, 0.1]}`."""
 
     distribution: Literal["weighted"] = "weighted"
+    """Which kind of sizes."""
     values: list[Annotated[int, Field(ge=0, le=512 * 2**20)]] = Field(min_length=1, max_length=32)
+    """Sizes in bytes."""
     weights: list[Annotated[float, Field(gt=0, le=1e9)]] = Field(min_length=1)
+    """How often each comes, in any unit; as many as `values`."""
 
     @model_validator(mode="after")
     def _paired(self) -> WeightedSizes:
@@ -75,19 +81,23 @@ class Zipf(_Record):
     """Popularity of rank r proportional to r ** -exponent."""
 
     zipf: float = Field(gt=0, le=3)
+    """The exponent."""
 
 
 class HotSet(_Record):
     """A share of the keys that gets a share of the requests."""
 
     keys: float = Field(gt=0, lt=1)
+    """Share of the keys that is hot."""
     requests: float = Field(gt=0, lt=1)
+    """Share of the requests that goes to it."""
 
 
 class HotSetPopularity(_Record):
     """`{hot_set: {keys: 0.1, requests: 0.9}}`."""
 
     hot_set: HotSet
+    """Which share of the keys gets which share of the requests."""
 
 
 def _sizes_kind(value: object) -> str:
@@ -136,6 +146,7 @@ class Asked(_Record):
     """How often a command comes; a bare number stands for its share."""
 
     share: float = Field(gt=0, le=1)
+    """Share of this command among all."""
 
     @model_validator(mode="before")
     @classmethod
@@ -152,6 +163,7 @@ class AskedKeys(Asked):
     """A command of several keys."""
 
     keys: int = Field(ge=1, le=10_000)
+    """Keys of one command."""
 
     @property
     def items(self) -> int:
@@ -163,6 +175,7 @@ class AskedMembers(Asked):
     """A command of one or more members of a sorted set."""
 
     members: int = Field(default=1, ge=1, le=10_000)
+    """Members that one command adds or returns."""
 
     @property
     def items(self) -> int:
@@ -174,6 +187,7 @@ class AskedFields(Asked):
     """A command of one or more fields of a hash."""
 
     fields: int = Field(default=1, ge=1, le=10_000)
+    """Fields that one command sets."""
 
     @property
     def items(self) -> int:
@@ -185,14 +199,23 @@ class Mix(_Record):
     """Shares of the commands; they add up to one."""
 
     get: float = Field(default=0.0, ge=0, le=1)
+    """Share of GET."""
     set: float = Field(default=0.0, ge=0, le=1)
+    """Share of SET."""
     mget: AskedKeys | None = None
+    """MGET: its share and how many keys it has, `{share: 0.1, keys: 10}`."""
     mset: AskedKeys | None = None
+    """MSET, likewise."""
     zadd: AskedMembers | None = None
+    """ZADD: a bare share, or `{share: 0.1, members: 2}`; needs `sorted_sets`."""
     zrange: AskedMembers | None = None
+    """ZRANGE, likewise."""
     hset: AskedFields | None = None
+    """HSET: a bare share, or `{share: 0.1, fields: 2}`; needs `hashes`."""
     hget: Asked | None = None
+    """HGET: its share; needs `hashes`."""
     hgetall: Asked | None = None
+    """HGETALL: its share; needs `hashes`."""
 
     @model_validator(mode="after")
     def _complete(self) -> Mix:
@@ -217,25 +240,35 @@ class SortedSets(_Record):
     """The sorted sets that ZADD and ZRANGE work on, all alike."""
 
     keys: int = Field(ge=1, le=10**10)
+    """How many there are."""
     members: int = Field(ge=1, le=10**9)
+    """Members of each."""
     member_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a member."""
 
 
 class Hashes(_Record):
     """The hashes that HSET, HGET and HGETALL work on, all alike."""
 
     keys: int = Field(ge=1, le=10**10)
+    """How many there are."""
     fields: int = Field(ge=1, le=10**9)
+    """Fields of each."""
     field_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a field's name."""
     value_bytes: int = Field(default=16, ge=0, le=64 * 1024)
+    """Bytes of a field's value."""
 
 
 class SlowCommand(_Record):
     """A command now and then that keeps the main thread busy, such as KEYS or a long script."""
 
     duration_ms: float = Field(gt=0, le=60_000)
+    """How long it keeps the main thread busy."""
     every_s: float | None = Field(default=None, gt=0, le=86_400)
+    """Mean time from one to the next; this or `share`."""
     share: float | None = Field(default=None, gt=0, le=0.5)
+    """Share of all requests that are such commands; this or `every_s`."""
 
     @model_validator(mode="after")
     def _one(self) -> SlowCommand:
@@ -258,26 +291,44 @@ class Workload(_Record):
     """
 
     arrival: Literal["closed_loop", "open_loop"] = "closed_loop"
+    """Whether clients wait for replies before they ask again."""
     clients: int = Field(default=50, ge=1, le=100_000)
+    """Connections of the load."""
     pipeline: int = Field(default=1, ge=1, le=1024)
+    """Commands that a client sends at once; 1 in an open loop."""
     think_us: float = Field(default=0.0, ge=0, le=1e7)
+    """Closed loop: pause of a client between its replies and its next batch."""
     rate_rps: float | None = Field(default=None, gt=0, le=1e8)
+    """Open loop: requests a second of all clients together."""
     rate_profile: list[RatePiece] | None = Field(default=None, min_length=1, max_length=1000)
+    """Open loop: rates in turn, over and over."""
     bursts: Bursts | None = None
+    """Open loop: two rates that take turns at random."""
     trace: str | None = None
-    """A CSV file of times in seconds and commands."""
+    """Open loop: a CSV file of times in seconds and commands, replayed over and over."""
     command: Literal["get", "set"] | None = None
+    """The only command; this or `mix`."""
     mix: Mix | None = None
+    """Shares of commands; without it and `command` 80% GET and 20% SET."""
     keys: int = Field(default=1_000_000, ge=1, le=10**11)
+    """Keys of the database that GET, SET, MGET and MSET work on."""
     key_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a key."""
     value_bytes: ValueSizes = 512
+    """Bytes of a value, or a distribution of them."""
     popularity: Popularity = "uniform"
+    """How requests spread over keys: `uniform`, `{zipf: 0.99}`, or `{hot_set: {keys: 0.1, requests:
+    0.9}}`."""
     sorted_sets: SortedSets | None = None
+    """What ZADD and ZRANGE work on; only with one of them in `mix`."""
     hashes: Hashes | None = None
+    """What HSET, HGET and HGETALL work on; only with one of them in `mix`."""
     slow_command: SlowCommand | None = None
+    """A command that occupies the main thread now and then."""
     key_pattern: Literal["random", "sequential"] = "random"
     """`sequential`: keys are visited in the order in which they were written."""
     operations_before_get_phase: str | None = None
+    """A remark on how the database was filled; the model doesn't use it."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Workload:
@@ -365,14 +416,18 @@ class Tls(_Record):
     """
 
     certificate: Literal["ecdsa-p256", "rsa-2048"] = "ecdsa-p256"
+    """Key of the server's certificate, which decides what a handshake takes."""
     new_connections_per_s: float = Field(default=0.0, ge=0, le=1e5)
+    """Connections that come besides those of the load."""
 
 
 class Snapshot(_Record):
     """A snapshot by a forked child every so often; `child_s` is how long the child lives."""
 
     every_s: float = Field(gt=0, le=86_400)
+    """Time from one snapshot to the next."""
     child_s: float = Field(gt=0)
+    """How long the forked child lives; not above `every_s`."""
 
     @model_validator(mode="after")
     def _shorter(self) -> Snapshot:
@@ -391,8 +446,11 @@ class Persistence(_Record):
     """
 
     aof: Literal["everysec", "always"] | None = None
+    """appendfsync of an append-only file; none without it."""
     fsync_ms: float | None = Field(default=None, gt=0, le=10_000)
+    """How long an fsync of that file takes; with `aof: always`, and only there."""
     snapshot: Snapshot | None = None
+    """Snapshots by a forked child."""
 
     @model_validator(mode="after")
     def _some(self) -> Persistence:
@@ -417,18 +475,28 @@ class LoadGenerator(_Record):
     """Who sends the load; it is a station of the model like any other."""
 
     tool: str = "valkey-benchmark"
+    """Whose work it has: forecache, valkey-benchmark, redis-benchmark or memtier-benchmark."""
     threads: int | None = Field(default=None, ge=1, le=1024)
+    """Its threads, never more than clients; 16 without it."""
     connections_per_thread: int | None = Field(default=None, ge=1)
+    """A remark; the model spreads `clients` over threads."""
     cores: int | None = Field(default=None, ge=1)
+    """Cores that its threads have; without it one for each on a host of its own, and on the
+    server's host what the server leaves."""
     same_host: bool = False
+    """Whether it runs on the server's host, without a network between; always with
+    `unix_socket`."""
 
 
 class Slo(_Record):
     """What must hold for a setting to be recommended."""
 
     p50_ms: float | None = Field(default=None, gt=0)
+    """Median latency, at most."""
     p99_ms: float | None = Field(default=None, gt=0)
+    """99th percentile of latency, at most."""
     p999_ms: float | None = Field(default=None, gt=0)
+    """99.9th percentile of latency, at most."""
 
     @model_validator(mode="after")
     def _some(self) -> Slo:
@@ -441,27 +509,45 @@ class Scenario(_Record):
     """One case: everything a simulation of one point needs to be told."""
 
     name: str | None = None
+    """A name for people."""
     host: str | None
+    """A host or instance of `forecache catalog`, or a profile's file, looked up in the current
+    folder."""
     engine: str
+    """An engine of `forecache catalog`: valkey, redis, elasticache-redis, memcached, or a profile's
+    id or file."""
     engine_version: str | None = None
+    """Its version, in quotes; the newest known without it."""
     transport: Literal["tcp", "unix_socket"] = "tcp"
+    """How clients connect."""
     tls: Tls | None = None
+    """Encrypted connections: `true`, or what differs from the defaults; not with `unix_socket`."""
     io_threads: int = Field(default=1, ge=1, le=256)
+    """Threads as the engine counts them, the main thread included (Memcached: `-t`)."""
     cores: int | None = Field(default=None, ge=1)
+    """Cores that the server's threads may use; without it the host's."""
     irq_cores: int = Field(default=0, ge=0, le=1024)
     """Cores of the host, beside those of the server, that only take packets from the network."""
     persistence: PersistenceChoice = "none"
+    """What is kept on disk: `none`, or an append-only file, snapshots, or both."""
     replicas: int = Field(default=0, ge=0, le=64)
+    """Replicas that follow all writes."""
     main_thread_pinned: bool = True
+    """A remark; the model has no scheduler that moves a main thread with a core of its own."""
     other_busy_threads: int = Field(default=0, ge=0, le=256)
     """Threads of other programs that never pause, on the server's cores."""
     prefetch_batch: int | None = Field(default=None, ge=0, le=128)
+    """prefetch-batch-max-size: keys looked up together; without it the engine's."""
     events_per_io_thread: int | None = Field(default=None, ge=0, le=1000)
+    """events-per-io-thread of Valkey 8.0 to 9.0; without it the engine's."""
     io_threads_do_reads: bool | None = None
     """io-threads-do-reads of Redis 6 to 7.4 and Valkey 7.2, which is no unless set."""
     workload: Workload = Workload()
+    """What the clients ask for, and when."""
     load_generator: LoadGenerator = LoadGenerator()
+    """Who sends the load."""
     slo: Slo | None = None
+    """What must hold for a setting to be recommended."""
 
     @property
     def interrupt_cores(self) -> int:

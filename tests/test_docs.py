@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from forecache.models import document
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
     [
@@ -59,3 +61,11 @@ def test_functions_of_the_architecture_exist() -> None:
         if not any(function in defined_in(path) for path in holders):
             wrong.append(f"{name}: {function}")
     assert wrong == []
+
+
+def test_fields_of_a_scenario_are_the_schemas_own() -> None:
+    text = (ROOT / "docs" / "scenario.md").read_text(encoding="utf-8")
+    assert text == document.page(), "run `make docs`"
+    fields = [line.rsplit("|", 2) for line in text.splitlines() if line.startswith("| `")]
+    assert len(fields) > 60
+    assert [field for field, meaning, _ in fields if not meaning.strip()] == []
