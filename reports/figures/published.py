@@ -208,7 +208,16 @@ def _row_panel(axes: Axes, points: Sequence[Point], quantity: str, unit: Unit) -
     for y, point in having:
         estimate = point["predicted"][quantity]
         low, value, high = (estimate[key] / unit.divisor for key in ("low", "value", "high"))
-        axes.plot([low, high], [y, y], color=MAIN, linewidth=5, alpha=2 * _BAND_ALPHA, zorder=1)
+        # Matplotlib's own caps would project beyond the interval.
+        axes.plot(
+            [low, high],
+            [y, y],
+            color=MAIN,
+            linewidth=5,
+            alpha=2 * _BAND_ALPHA,
+            zorder=1,
+            solid_capstyle="butt",
+        )
         axes.plot([value], [y], marker="|", markersize=13, color=MAIN, markeredgewidth=2.2)
         _dot(axes, point["observed"][quantity] / unit.divisor, y, point)
 
