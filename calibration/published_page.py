@@ -74,8 +74,8 @@ def published_table(out: Path, *, link: bool = False) -> str:
         Whether titles lead to their sections further down the page.
     """
     rows = [
-        "| dataset | held-out points | throughput: median error | worst | p50: median error"
-        " | p99: median error | inside 95% interval | knee: measured, predicted |",
+        "| dataset | held-out points | throughput: median error | worst | inside 95% interval"
+        " | p50: median error | p99: median error | knee: measured, predicted |",
         "|---|--:|--:|--:|--:|--:|--:|---|",
     ]
     for result in results_of(out):
@@ -92,8 +92,8 @@ def published_table(out: Path, *, link: bool = False) -> str:
             title = f"[{title}](#{_anchor(title)})"
         rows.append(
             f"| {title} | {errors['n']} | {errors['median_ape']:.1%} | {errors['max_ape']:.1%} "
-            f"| {_median(summary, 'p50_ms')} | {_median(summary, 'p99_ms')} "
-            f"| {errors['coverage']:.0%} | {knees or '–'} |"
+            f"| {errors['coverage']:.0%} "
+            f"| {_median(summary, 'p50_ms')} | {_median(summary, 'p99_ms')} | {knees or '–'} |"
         )
     return "\n".join(rows)
 
@@ -144,7 +144,9 @@ def _about(dataset: Dataset, result: Result) -> list[str]:
     )
     host = result["host"]["id"]
     stands = (
-        "" if result["host"]["named"] else ", which stands in for a host the source doesn't name"
+        ""
+        if result["host"]["named"]
+        else ", which stands in for a host that is unnamed or has no profile"
     )
     return [
         f"`{dataset.id}`. Source: {'; '.join(sources)}.",

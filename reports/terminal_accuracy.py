@@ -117,7 +117,8 @@ def print_validation(validation: Json, console: Console) -> None:
     dataset, host = mapping(validation, "dataset"), mapping(validation, "host")
     engine = mapping(validation, "engine")
     console.print(Text(str(dataset.get("title") or dataset.get("id") or "dataset"), style="bold"))
-    named = "" if host.get("named", True) else " stands in for a host the source does not name"
+    stands = " stands in for a host that is unnamed or has no profile"
+    named = "" if host.get("named", True) else stands
     about = [f"{host['id']}{named}"] if host.get("id") else []
     about += [str(engine["id"])] if engine.get("id") else []
     if about:

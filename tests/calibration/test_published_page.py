@@ -127,7 +127,7 @@ def test_errors_are_those_of_held_out_points_by_band(tmp_path: Path) -> None:
     row = "| SET, io-threads 3 | held out | 542 | 433 (406–460) | -20% |"
     assert row in page
     [line] = [line for line in published_table(out).splitlines() if "Graviton4" in line]
-    assert "| 20 | 20.0% | 20.0% | 20.0% | 20.0% | 0% | SET 7, 7; GET 14, 14 |" in line
+    assert "| 20 | 20.0% | 20.0% | 0% | 20.0% | 20.0% | SET 7, 7; GET 14, 14 |" in line
 
 
 def test_counters_are_added_up_over_the_points_of_a_run() -> None:

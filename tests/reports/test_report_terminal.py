@@ -192,7 +192,7 @@ def test_validation_shows_errors_coverage_and_knee() -> None:
     assert "100%" in text
     assert "Knee (command get): io-threads 9 observed, 6 predicted" in text
     assert text.startswith("synthetic dataset\n")
-    assert "graviton4 stands in for a host the source does not name" in text
+    assert "graviton4 stands in for a host that is unnamed or has no profile" in text
     assert "fitted: host ×1.10 (0.90–1.30)" in text
     assert "held out" in text
 
