@@ -88,6 +88,7 @@ RESIDENT_TOUCHES = 900
 OWN_TURN_SHARE = 0.25
 """What a turn of an I/O thread's own event loop takes of the main thread's, which has a dozen more
 duties before it sleeps (assumed; 0.1 to 0.5)."""
+
 IP_TCP_HEADER_BYTES = 52
 """IPv4, TCP and its time stamps: part of the MTU."""
 
