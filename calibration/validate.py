@@ -20,7 +20,7 @@ from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import GeneratorProfile, load_generator
-from forecache.models.predict import STATIONS, Metrics, Prediction, System
+from forecache.models.predict import Metrics, Prediction, System
 from forecache.models.recommend import KNEE
 from forecache.models.scenario import Case, Scenario
 from forecache.models.simulation import Inputs, run, window
@@ -191,7 +191,7 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
             )
         )
     busy = Prediction(Case(given=case.given, scenario=case.scenario), system, nominal, [])
-    busiest = max(STATIONS, key=busy.utilisation.__getitem__)
+    busiest = max(busy.utilisation, key=busy.utilisation.__getitem__)
     predicted = {}
     errors = {}
     for name in case.observed:

@@ -23,7 +23,7 @@ from .journeys import journey_of
 from .next_measurement import next_measurement
 from .node.simulate import warm_up_compiler
 from .predict import (
-    STATIONS,
+    WORKERS,
     Prediction,
     Progress,
     System,
@@ -34,6 +34,9 @@ from .recommend import choose, recommendation_of
 from .scenario import CONSTANT_RATE, Case, Scenario, expand
 from .sharing import check_cores, sharing
 from .timeline import write_timeline
+
+MEMCACHED_TOOL = "memtier-benchmark"
+"""The load generator of Memcached: the others speak the protocol of Redis only."""
 
 ScenarioSource = str | Path | Mapping[str, Any]
 
@@ -81,7 +84,8 @@ def load_cases(
             key = (scenario.engine, scenario.engine_version)
             if key not in engines:
                 engines[key] = engine or load_engine(*key)
-            tool = scenario.load_generator.tool
+            case = with_a_tool(case, engines[key])
+            tool = case.scenario.load_generator.tool
             if tool not in tools:
                 tools[tool] = generator or load_generator(tool)
             check_cores(scenario, hosts[name].speed().cores)
@@ -89,6 +93,27 @@ def load_cases(
             raise InputError(f"{file}: {error}") from None
         systems.append((case, System(hosts[name], engines[key], tools[tool])))
     return systems
+
+
+def with_a_tool(case: Case, engine: EngineProfile) -> Case:
+    """The case with a load generator that speaks the engine's protocol, if it names none.
+
+    Raises
+    ------
+    InputError
+        It names one that doesn't.
+    """
+    load = case.scenario.load_generator
+    if engine.policy != "locked_threads" or load.tool.replace("_", "-") == MEMCACHED_TOOL:
+        return case
+    if "tool" in load.model_fields_set:
+        raise InputError(
+            f"field load_generator.tool: found {load.tool!r}, which does not speak the protocol of "
+            f"{engine.engine}; valid is {MEMCACHED_TOOL}."
+        )
+    load = load.model_copy(update={"tool": MEMCACHED_TOOL})
+    scenario = case.scenario.model_copy(update={"load_generator": load})
+    return case.model_copy(update={"scenario": scenario})
 
 
 def provenance(*, seed: int) -> dict[str, Any]:
@@ -111,6 +136,9 @@ def provenance(*, seed: int) -> dict[str, Any]:
 def point_of(prediction: Prediction, following: dict[str, Any] | None = None) -> dict[str, Any]:
     """One predicted point as a plain dictionary.
 
+    Of threads that are all alike `main_thread_utilisation` is None, and `io_thread_utilisation` has
+    all.
+
     Parameters
     ----------
     following
@@ -118,13 +146,12 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         point.
     """
     results = [metrics.result for metrics in prediction.nominal]
-    io_threads = np.mean([r.io_thread_utilisation for r in results], axis=0).tolist()
     names = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
     return {
         "given": prediction.case.given,
         **{name: prediction.estimate(name) for name in names},
-        "main_thread_utilisation": prediction.utilisation["main thread"],
-        "io_thread_utilisation": io_threads,
+        "main_thread_utilisation": prediction.utilisation.get("main thread"),
+        "io_thread_utilisation": prediction.io_thread_utilisation,
         "load_generator_utilisation": prediction.utilisation["load generator"],
         "network_utilisation": prediction.utilisation["network"],
         "network_limits": prediction.network_limits,
@@ -153,7 +180,8 @@ def limits_of_enough_threads(
     known: dict[str, dict[str, Any]] = {}
     for prediction in predictions:
         scenario = prediction.case.scenario
-        if prediction.bottleneck != "I/O threads":
+        station = WORKERS if prediction.threads_alike else "I/O threads"
+        if prediction.bottleneck != station:
             limits.append(None)
             continue
         many = min(prediction.system.engine.max_io_threads, max(16, 2 * scenario.io_threads))
@@ -164,10 +192,10 @@ def limits_of_enough_threads(
             [best] = predict_cases(
                 [(case, prediction.system)], seed=seed, draws=0, replications=1, requests=20_000
             )
-            busiest = max(STATIONS, key=best.utilisation.__getitem__)
+            busiest = max(best.utilisation, key=best.utilisation.__getitem__)
             known[key] = {"name": busiest, "at_rps": best.mean("throughput_rps")}
         limit = known[key]
-        if limit["name"] == "I/O threads" or limit["at_rps"] < prediction.mean("throughput_rps"):
+        if limit["name"] == station or limit["at_rps"] < prediction.mean("throughput_rps"):
             limits.append(None)
         else:
             limits.append(limit)

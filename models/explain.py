@@ -142,8 +142,8 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
         ]
     else:
         rows.append(("event loop", "main", loops * times.loop_ps + polling))
-    if threaded and engine.policy == "locked_threads":
-        rows = [(stage, "I/O", time_ps) for stage, _, time_ps in rows]  # all threads are alike
+    if prediction.threads_alike:
+        rows = [(stage, "worker", time_ps) for stage, _, time_ps in rows]
     return [
         {"stage": stage, "thread": thread, "us_per_request": time_ps / _PS_PER_US}
         for stage, thread, time_ps in rows

@@ -199,7 +199,9 @@ def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> Sample:
         if done_ps is not None and setup.warmup_ps <= done_ps < setup.end_ps:
             counts["requests"] += 1
             counts["latency_ps"] += done_ps - journey.due_ps
-            spent.update(stations_of(journey, setup))
+            for (station, thread), lasts_ps in stations_of(journey, setup).items():
+                alike = policy == "locked_threads" and thread in ("main", "I/O")
+                spent[station, "worker" if alike else thread] += lasts_ps
 
     watch(policy, times, setup, on_journey=add)
     return Sample(counts["requests"], counts["latency_ps"], spent)

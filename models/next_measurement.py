@@ -38,6 +38,9 @@ _Z95 = 1.959963984540054
 _OPEN_Z = 1.645
 """A rival that is better with less than 5% probability does not keep the decision open."""
 
+OBSERVABLE = ("redis", "valkey")
+"""Engines that `forecache observe` starts."""
+
 _NETWORK = frozenset({"network_gbit_per_s", "network_one_way_us", "network_packets_per_s"})
 _NOT_PROFILED = _NETWORK | {"user_ipc", "tlb_reach_bytes"}
 """Leaves of a host that `forecache profile` can't tell; an engine observed there tells the first
@@ -243,16 +246,18 @@ def measurements_for(chosen: Prediction) -> list[Measurement]:
     found = []
     if not system.observed_here:
         again = " again" if system.host.captured else ""
-        found += [
-            Measurement(f"profile {host} itself{again}", profile, True, {"speed": leaves}),
+        found.append(Measurement(f"profile {host} itself{again}", profile, True, {"speed": leaves}))
+    observable = engine.engine in OBSERVABLE
+    if observable and not system.observed_here:
+        found.append(
             Measurement(
                 f"profile {host} itself, observe {engine.engine} there and calibrate",
                 (*profile, *observe),
                 True,
                 {"speed": leaves | {"user_ipc", "tlb_reach_bytes"}, "work": _SINGLE_THREAD},
-            ),
-        ]
-    if engine.observed is None or engine.reuse is not None:
+            )
+        )
+    if observable and (engine.observed is None or engine.reuse is not None):
         found.append(
             Measurement(
                 f"observe {engine.engine} {engine.version} on any machine and calibrate",
@@ -261,7 +266,7 @@ def measurements_for(chosen: Prediction) -> list[Measurement]:
                 {"work": _SINGLE_THREAD},
             )
         )
-    else:
+    elif observable and engine.observed is not None:
         found.append(
             Measurement(
                 f"observe {engine.engine} once more, as many points again",
@@ -281,14 +286,15 @@ def measurements_for(chosen: Prediction) -> list[Measurement]:
                 )
             )
     cores = max(2, scenario.io_threads) + scenario.generator_threads
-    found.append(
-        Measurement(
-            f"measure {engine.engine} at several io-threads on {cores} cores or more",
-            (),
-            False,
-            {"work": HAND_OVER_WORK},
+    if observable:
+        found.append(
+            Measurement(
+                f"measure {engine.engine} at several io-threads on {cores} cores or more",
+                (),
+                False,
+                {"work": HAND_OVER_WORK},
+            )
         )
-    )
     network = frozenset() if scenario.same_host else _NETWORK
     found.append(
         Measurement(

@@ -75,6 +75,8 @@ _TLS_DRAWS = 443  # a stream of its own
 _IRQ_DRAWS = 445
 _CORE_DRAWS = 446
 _COMMAND_DRAWS = 444
+WORKERS = "worker threads"
+"""The station of threads that are all alike, in place of main thread and I/O threads."""
 STATIONS = ("main thread", "I/O threads", "load generator", "network", "interrupts", "cores")
 
 
@@ -252,7 +254,8 @@ class Prediction:
 
     @property
     def utilisation(self) -> dict[str, float]:
-        """How busy each station is; the I/O threads by the busiest."""
+        """How busy each station is, in the order of `STATIONS`; I/O and worker threads by the
+        busiest."""
         results = [metrics.result for metrics in self.nominal]
         values = {
             "main thread": np.mean([r.main_thread_utilisation for r in results]),
@@ -262,7 +265,27 @@ class Prediction:
             "interrupts": np.mean([r.interrupt_utilisation for r in results]),
             "cores": np.mean([r.core_utilisation for r in results]),
         }
+        if self.threads_alike:
+            workers = max(values.pop("main thread"), values.pop("I/O threads"))
+            values = {WORKERS: workers, **values}
         return {name: float(value) for name, value in values.items()}
+
+    @property
+    def threads_alike(self) -> bool:
+        """Whether no thread is the main thread, as in Memcached."""
+        return self.system.engine.policy == "locked_threads"
+
+    @property
+    def io_thread_utilisation(self) -> list[float]:
+        """How busy each I/O thread is, or each of threads that are all alike."""
+        results = [metrics.result for metrics in self.nominal]
+        found = [list(r.io_thread_utilisation) for r in results]
+        if self.threads_alike:
+            found = [
+                each or [r.main_thread_utilisation] for each, r in zip(found, results, strict=True)
+            ]
+        means: list[float] = np.mean(found, axis=0).tolist()
+        return means
 
     @property
     def active_threads(self) -> int:
@@ -295,8 +318,9 @@ class Prediction:
     @property
     def bottleneck(self) -> str:
         """The station that limits, or `none` if none is saturated."""
-        busiest = max(STATIONS, key=self.utilisation.__getitem__)
-        return busiest if self.utilisation[busiest] >= SATURATED else "none"
+        utilisation = self.utilisation
+        busiest = max(utilisation, key=utilisation.__getitem__)
+        return busiest if utilisation[busiest] >= SATURATED else "none"
 
     @property
     def next_bottleneck(self) -> dict[str, Any] | None:
@@ -305,9 +329,10 @@ class Prediction:
         needed = self.utilisation
         # One thread polls for all and does so more often the less there is to do: the mean over the
         # threads says more about their limit than the busiest.
-        threads = [u for m in self.nominal for u in m.result.io_thread_utilisation]
-        needed["I/O threads"] = float(np.mean(threads)) if threads else 0.0
-        others = [s for s in STATIONS if s != self.bottleneck and needed[s] > 1e-6]
+        threads = self.io_thread_utilisation
+        station = WORKERS if self.threads_alike else "I/O threads"
+        needed[station] = float(np.mean(threads)) if threads else 0.0
+        others = [s for s in needed if s != self.bottleneck and needed[s] > 1e-6]
         if not others:
             return None
         name = max(others, key=needed.__getitem__)

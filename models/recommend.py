@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .arrivals import Arrivals
+from .engine import EngineProfile
 from .forking import do_reads
 from .predict import Prediction
 from .scenario import Scenario, UniformSizes, Workload, Zipf
@@ -105,7 +106,7 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
         "next_bottleneck": point["next_bottleneck"],
         "conf": _configuration(prediction),
         "conf_file": _configuration_file(prediction),
-        "benchmark_command": benchmark_command(scenario),
+        "benchmark_command": benchmark_command(scenario, prediction.system.engine),
         "no_benchmark_command": no_benchmark_command(scenario),
         "slo": _slo(prediction, choice.met),
         "headroom_rps": _headroom(prediction, point),
@@ -189,8 +190,11 @@ def _why_not(
     forked = theirs.system.engine.policy == "fork_join" and seldom > 2
     if forked and point["active_threads"] == 1:
         return f"{seldom} replies seldom wait at a time, so the engine stops all its I/O threads"
+    alike = theirs.system.engine.policy == "locked_threads"
     if fewer:
         limit = point["bottleneck"]
+        if alike and theirs.case.scenario.io_threads == 1:
+            return "one worker thread does all the work"
         if limit == "main thread" and theirs.case.scenario.io_threads == 1:
             return "the main thread still does the socket work itself"
         if limit == "none":
@@ -206,6 +210,8 @@ def _why_not(
         )
     if loss > 0.01 and point["bottleneck"] == "cores" != mine_point["bottleneck"]:
         return "more threads than cores, which take turns"
+    if loss > 0.01 and alike:
+        return "loses throughput: threads wait for each other's locks"
     if loss > 0.01:
         return f"loses throughput: {threads} more thread{'s' * (threads > 1)} to hand work to"
     return f"{threads} more core{'s' * (threads > 1)} busy for no throughput worth having"
@@ -230,13 +236,26 @@ def _cost(prediction: Prediction) -> float | None:
 
 
 def _configuration_file(prediction: Prediction) -> str:
-    return "valkey.conf" if prediction.system.engine.engine == "valkey" else "redis.conf"
+    """What the settings are put into, or what they are where nobody can set them."""
+    engine = prediction.system.engine
+    if engine.policy == "locked_threads":
+        return "memcached options"
+    if engine.policy == "multiplexed":
+        return "The service's own settings"
+    return "valkey.conf" if engine.engine == "valkey" else "redis.conf"
 
 
 def _configuration(prediction: Prediction) -> str:
     scenario, engine = prediction.case.scenario, prediction.system.engine
     if engine.policy == "locked_threads":
-        return f"-t {scenario.io_threads}\n"
+        tls = " -Z -o ssl_chain_cert=FILE,ssl_key=FILE" if scenario.tls is not None else ""
+        return f"-t {scenario.io_threads}{tls}\n"
+    if engine.policy == "multiplexed":
+        return (
+            "# ElastiCache sets its threads by the size of the instance; they can't be changed.\n"
+            f"# {scenario.io_threads} is what to look for in an instance: more would bring little, "
+            "fewer lose\n# what is told above.\n"
+        )
     lines = [f"io-threads {scenario.io_threads}"]
     if scenario.io_threads > 1 and engine.policy == "asynchronous":
         if engine.version.startswith("8.0"):
@@ -255,19 +274,25 @@ def _configuration(prediction: Prediction) -> str:
     return "\n".join(lines) + "\n"
 
 
-def benchmark_command(scenario: Scenario) -> str:
+def benchmark_command(scenario: Scenario, engine: EngineProfile | None = None) -> str:
     """Commands that measure what was predicted: one to fill the server, one to drive it.
 
     They are to be run where the load generator is. What a tool can't do (think time, hot sets,
     Poisson arrivals: its own rate limit is used) is left to the reader. For commands beyond GET
     and SET, or a rate that changes, there is no such line.
+
+    Parameters
+    ----------
+    engine
+        Who is to be driven; one of the Redis family if left out.
     """
+    memcached = engine is not None and engine.policy == "locked_threads"
     workload = scenario.workload
     if no_benchmark_command(scenario):
         return ""
     threads = scenario.generator_threads
     plain = isinstance(workload.value_bytes, int) and workload.popularity == "uniform"
-    plain = plain and not scenario.load_generator.tool.startswith("memtier")
+    plain = plain and not memcached and not scenario.load_generator.tool.startswith("memtier")
     if plain and workload.get_fraction in (0.0, 1.0) and workload.rate_rps is None:
         where = "-s SOCKET" if scenario.transport == "unix_socket" else "-h HOST -p 6379"
         where += " --tls --insecure" if scenario.tls is not None else ""
@@ -281,7 +306,12 @@ def benchmark_command(scenario: Scenario) -> str:
         # Random keys: three times as many SETs as keys leave one in twenty unset.
         return f"{load} -n {3 * workload.keys} -t set -q\n{drive}get"
     per_thread = max(1, round(workload.clients / threads))
-    where = "-S SOCKET" if scenario.transport == "unix_socket" else "-s HOST -p 6379"
+    where = (
+        "-S SOCKET"
+        if scenario.transport == "unix_socket"
+        else f"-s HOST -p {11211 if memcached else 6379}"
+    )
+    where += " --protocol=memcache_text" if memcached else ""
     where += " --tls --tls-skip-verify" if scenario.tls is not None else ""
     common = (
         f"memtier_benchmark {where} -t {threads} -c {per_thread} {_memtier_sizes(workload)} "

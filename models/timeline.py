@@ -99,7 +99,7 @@ def timeline(policy: str, times: NodeTimes, setup: NodeSetup) -> dict[str, Any]:
     ran = watch(policy, times, setup, on_step=keep_step, on_journey=keep_journey)
     journeys.sort(key=lambda journey: (journey.due_ps, journey.client, journey.index))
     arrows = _arrows(journeys, setup)
-    events = _names(setup)
+    events = _names(setup, alike=policy == "locked_threads")
     for step in sorted(steps, key=lambda step: (step.thread, step.start_ps)):
         events += _step_events(step, arrows.get(id(step), []), setup)
     events += _request_events(journeys, setup)
@@ -110,7 +110,7 @@ def timeline(policy: str, times: NodeTimes, setup: NodeSetup) -> dict[str, Any]:
     }
 
 
-def _names(setup: NodeSetup) -> list[Event]:
+def _names(setup: NodeSetup, *, alike: bool) -> list[Event]:
     """Names and order of processes and threads."""
     events: list[Event] = []
 
@@ -133,8 +133,11 @@ def _names(setup: NodeSetup) -> list[Event]:
         name(pid, 0, "process", title)
     for number in range(setup.io_threads + setup.generators):
         pid, tid = _track(number, setup)
-        kind = "generator thread" if pid == GENERATOR else "I/O thread"
-        name(pid, tid, "thread", "main thread" if number == 0 else f"{kind} {tid}")
+        kind = (
+            "generator thread" if pid == GENERATOR else "worker thread" if alike else "I/O thread"
+        )
+        main = number == 0 and not alike
+        name(pid, tid, "thread", "main thread" if main else f"{kind} {tid}")
     return events
 
 

@@ -39,7 +39,12 @@ from .formats import UNKNOWN, is_number, percent, plain
 
 Json = Mapping[str, Any]
 
-_SHORT_LIMITS = {"main thread": "main", "i/o threads": "I/O", "load generator": "load"}
+_SHORT_LIMITS = {
+    "main thread": "main",
+    "i/o threads": "I/O",
+    "worker threads": "work",
+    "load generator": "load",
+}
 
 _OUTSIDE_WORDS = ("outside", "extrapolat", "beyond")
 
@@ -166,6 +171,14 @@ def short_limit(point: Json) -> str:
     """Name what limits a point in one short word where there is one."""
     name = str(point.get("bottleneck") or UNKNOWN)
     return _SHORT_LIMITS.get(name.lower(), name)
+
+
+def threads_alike(points: Sequence[Json]) -> bool:
+    """Return whether the server has worker threads that are all alike, and no main thread."""
+    return bool(points) and all(
+        number(point, "main_thread_utilisation") is None and io_utilisation(point)
+        for point in points
+    )
 
 
 def all_warnings(target: Json) -> list[str]:

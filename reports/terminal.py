@@ -33,6 +33,7 @@ from .shapes import (
     swept_key,
     swept_points,
     texts,
+    threads_alike,
 )
 from .terminal_accuracy import print_accuracy, print_calibration, print_validation
 from .terminal_points import print_points
@@ -59,6 +60,7 @@ __all__ = [
 
 _BAR_CELLS = 8
 _LEGEND = "main, I/O, load: how busy the main thread, I/O threads and load generator are"
+_LEGEND_ALIKE = "work, load: how busy the worker threads and the load generator are"
 
 
 def print_study(study: Json, console: Console) -> None:
@@ -173,7 +175,8 @@ def _print_curve(target: Json, console: Console) -> None:
     table.add_column("requests/s (95%)", no_wrap=True)
     table.add_column("", width=_BAR_CELLS)
     table.add_column("p99", justify="right", no_wrap=True)
-    for name in ("main", "I/O", "load"):
+    alike = threads_alike([point for _, point in found])
+    for name in ("work", "load") if alike else ("main", "I/O", "load"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("limit", overflow="fold")
     for (x, point), estimate in zip(found, estimates, strict=True):
@@ -185,14 +188,14 @@ def _print_curve(target: Json, console: Console) -> None:
             rate_with_bounds(estimate),
             _bar(estimate.value if estimate else None, highest),
             milliseconds(p99.value) if p99 else UNKNOWN,
-            percent(number(point, "main_thread_utilisation")),
+            *([] if alike else [percent(number(point, "main_thread_utilisation"))]),
             mean_percent(io_utilisation(point)),
             percent(number(point, "load_generator_utilisation")),
             Text(short_limit(point)),
             style="bold" if is_chosen else None,
         )
     console.print(table)
-    console.print(Text(_LEGEND, style="dim"))
+    console.print(Text(_LEGEND_ALIKE if alike else _LEGEND, style="dim"))
 
 
 def _print_candidates(target: Json, console: Console) -> None:

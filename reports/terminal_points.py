@@ -20,15 +20,17 @@ from .shapes import (
     rows,
     setting_name,
     short_limit,
+    threads_alike,
 )
 
 _MEANINGS = {
     "main": "main thread",
     "I/O": "I/O threads",
+    "work": "worker threads",
     "load": "load generator",
 }
 # Left out one after the other where the terminal is too narrow for all columns.
-_DISPENSABLE = ("load", "p50", "I/O", "main")
+_DISPENSABLE = ("load", "p50", "I/O", "work", "main")
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ def _columns(points: list[Json]) -> list[_Column]:
         found = interval(point, key)
         return milliseconds(found.value) if found else UNKNOWN
 
+    alike = threads_alike(points)
+    main = of("main", (percent(number(point, "main_thread_utilisation")) for point in points))
     return [
         *(
             of(
@@ -103,8 +107,8 @@ def _columns(points: list[Json]) -> list[_Column]:
         ),
         of("p50", (latency(point, "p50_ms") for point in points)),
         of("p99", (latency(point, "p99_ms") for point in points)),
-        of("main", (percent(number(point, "main_thread_utilisation")) for point in points)),
-        of("I/O", (mean_percent(io_utilisation(point)) for point in points)),
+        *([] if alike else [main]),
+        of("work" if alike else "I/O", (mean_percent(io_utilisation(point)) for point in points)),
         of("load", (percent(number(point, "load_generator_utilisation")) for point in points)),
         of("limit", map(short_limit, points), wraps=True, to_the_right=False),
         of(

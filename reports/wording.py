@@ -21,6 +21,7 @@ _SMALL_LOSS = 0.03
 _LIMITS = {
     "main thread": "the main thread limits",
     "i/o threads": "the I/O threads limit",
+    "worker threads": "the worker threads limit",
     "load generator": "the load generator limits, not the server",
     "network": "the network limits",
     "interrupts": "the interrupt cores limit",

@@ -89,7 +89,7 @@ def resource_colour(name: object) -> str:
     text = str(name).lower()
     if "generator" in text or "client" in text:
         return GENERATOR
-    if "i/o" in text or "io thread" in text or text == "io":
+    if "i/o" in text or "io thread" in text or text == "io" or "worker" in text:
         return IO
     if "net" in text or "kernel" in text or "interrupt" in text:
         return NETWORK

@@ -18,6 +18,7 @@ from ..shapes import (
     setting_name,
     swept_key,
     swept_points,
+    threads_alike,
 )
 from .canvas import (
     ACCENT,
@@ -43,7 +44,12 @@ from .canvas import (
     thinned,
 )
 
-_SHORT_NAMES = {"main thread": "main", "i/o threads": "I/O", "load generator": "load gen."}
+_SHORT_NAMES = {
+    "main thread": "main",
+    "i/o threads": "I/O",
+    "worker threads": "workers",
+    "load generator": "load gen.",
+}
 
 
 def _thread_axis(axes: Axes, xs: list[float], key: str, span_px: float) -> None:
@@ -216,6 +222,10 @@ def _strip_patch(
     )  # fmt: skip
 
 
+def _io_name(found: list[tuple[float, Json]]) -> str:
+    return "worker threads" if threads_alike([point for _, point in found]) else "I/O threads"
+
+
 def utilisation(target: Json, *, width_px: float = HALF_PX) -> Figure | None:
     """Draw how busy the main thread, the I/O threads and the load generator are.
 
@@ -229,7 +239,7 @@ def utilisation(target: Json, *, width_px: float = HALF_PX) -> Figure | None:
     found = swept_points(target)
     series = {
         "main thread": (MAIN, [(x, number(p, "main_thread_utilisation")) for x, p in found]),
-        "I/O threads": (IO, [(x, _mean(io_utilisation(p))) for x, p in found]),
+        _io_name(found): (IO, [(x, _mean(io_utilisation(p))) for x, p in found]),
         "load generator": (
             GENERATOR,
             [(x, number(p, "load_generator_utilisation")) for x, p in found],
@@ -274,11 +284,12 @@ def utilisation(target: Json, *, width_px: float = HALF_PX) -> Figure | None:
                 textcoords="offset points", va="center", color=colour, linespacing=1.15,
                 fontsize=TEXT_PX - 0.5,
             )  # fmt: skip
-        note = "I/O: mean; bar: least to most busy thread"
+        short = "I/O" if "I/O threads" in lines else "workers"
+        note = f"{short}: mean; bar: least to most busy thread"
         header(
             figure,
             "Busy share of each thread's time",
-            note if not narrow else "I/O: mean, bar: least to most busy",
+            note if not narrow else f"{short}: mean, bar: least to most busy",
         )
     return figure
 

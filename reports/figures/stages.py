@@ -84,9 +84,12 @@ def stages(point: Json, *, width_px: float = HALF_PX) -> Figure | None:
 
 
 def _thread_title(thread: str) -> str:
-    return {"i/o": "I/O threads", "io": "I/O threads", "main": "Main thread"}.get(
-        thread.lower(), thread[:1].upper() + thread[1:]
-    )
+    return {
+        "i/o": "I/O threads",
+        "io": "I/O threads",
+        "main": "Main thread",
+        "worker": "Worker threads",
+    }.get(thread.lower(), thread[:1].upper() + thread[1:])
 
 
 def _shortened(name: str, room_px: float) -> str:

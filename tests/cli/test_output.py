@@ -118,6 +118,12 @@ LIMITED = {
         }
     ],
 }
+ALIKE = {
+    "main_thread_utilisation": None,
+    "io_thread_utilisation": [0.97, 0.99],
+    "bottleneck": "worker threads",
+}
+WORKERS = {**RECOMMENDED, "points": [{**found, **ALIKE} for found in PREDICTED["points"]]}
 WARNED = {**PREDICTED, "points": [{**PREDICTED["points"][0], "warnings": ["all is assumed"]}]}
 CALIBRATED = {
     "engine": {"id": "valkey", "version": "9.1.2", "depth": "clock"},
@@ -189,6 +195,9 @@ STUDIED = {
         ("explain", ["x.yaml"], LIMITED, "Network: packets 99%, bandwidth 40%\n"),
         ("explain", ["x.yaml"], LIMITED, "Interrupt cores: 31%"),
         ("explain", ["x.yaml"], LIMITED, "Memory: 1% of its bandwidth (2 GB/s), latency 1.02"),
+        ("simulate", ["x.yaml"], WORKERS, "work, load: how busy the worker threads and load"),
+        ("recommend", ["x.yaml"], WORKERS, "work, load: how busy the worker threads and"),
+        ("explain", ["x.yaml"], WORKERS, "Limited by: worker threads"),
         ("simulate", ["x.yaml"], WARNED, "! all is assumed"),
         ("explain", ["x.yaml"], WARNED, "! all is assumed"),
         ("validate", ["x.yaml"], VALIDATED, "a dataset"),

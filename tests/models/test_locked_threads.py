@@ -5,15 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.answers import load_cases
+from forecache.models.answers import load_cases, point_of
 from forecache.models.explain import stages_of
+from forecache.models.journeys import journey_of
 from forecache.models.locks import item_locks, lock_table
+from forecache.models.next_measurement import measurements_for
 from forecache.models.node import simulate_node
 from forecache.models.node.sample import GET, SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult
 from forecache.models.predict import Prediction, predict_cases, warnings_of
+from forecache.models.recommend import choose, recommendation_of
 from forecache.models.scenario import HotSetPopularity, Workload, Zipf
+from forecache.sim.errors import InputError
 
 STEADY: dict[str, Any] = {
     "jitter": np.full(QUANTILES, JITTER_ONE),
@@ -121,13 +125,23 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
         return prediction
 
     one, four = predicted(1), predicted(4)
-    assert four.bottleneck == "I/O threads"
+    assert one.bottleneck == four.bottleneck == "worker threads"
+    for prediction, count in ((one, 1), (four, 4)):
+        point = point_of(prediction)
+        assert point["main_thread_utilisation"] is None
+        assert point["io_thread_utilisation"] == pytest.approx([1.0] * count, abs=0.02)
+        journey = journey_of(prediction, seed=1)
+        assert journey is not None
+        threads = {row["thread"] for row in journey["stations"]}
+        assert threads == {"worker", "network", "load generator"}
+        stations = [row["station"] for row in journey["stations"] if row["thread"] == "worker"]
+        assert len(stations) == len(set(stations))
     gain = four.mean("throughput_rps") / one.mean("throughput_rps")
     assert gain == pytest.approx(4, rel=0.1)
     rows = stages_of(four)
     total_us = sum(row["us_per_request"] for row in rows)
     assert total_us == pytest.approx(four.mean("server_cpu_us"), rel=0.05)
-    assert {row["thread"] for row in rows} == {"I/O"}
+    assert {row["thread"] for row in rows} == {"worker"}
     hot = predicted(4, popularity={"zipf": 2.0}).nominal[0].result
     cold = four.nominal[0].result
     assert hot.counters["lock_waits"] > 5 * cold.counters["lock_waits"]
@@ -153,3 +167,52 @@ def test_work_that_nobody_observed_is_told() -> None:
     assert any(
         "not observed: all of it is assumed" in w for w in warnings_of(case.scenario, system)
     )
+
+
+def advised(engine: str, **fields: Any) -> dict[str, Any]:
+    cases = load_cases(
+        {
+            "host": "graviton3-c7g.4xlarge",
+            "engine": engine,
+            "io_threads": {"sweep": [1, 2]},
+            "workload": {"clients": 50},
+            **fields,
+        }
+    )
+    predictions = predict_cases(cases, draws=2, replications=1, requests=2_000)
+    told = recommendation_of(choose(predictions, [point_of(p) for p in predictions]))
+    commands = [c for m in measurements_for(predictions[0]) for c in m.commands]
+    return {**told, "commands": commands}
+
+
+@pytest.mark.parametrize("command", ["get", "set"])
+def test_advice_for_memcached_can_be_followed(command: str) -> None:
+    told = advised("memcached", tls=True, workload={"clients": 50, "command": command})
+    assert told["conf_file"] == "memcached options"
+    assert told["conf"] == "-t 2 -Z -o ssl_chain_cert=FILE,ssl_key=FILE\n"
+    for line in told["benchmark_command"].splitlines():
+        assert line.startswith(
+            "memtier_benchmark -s HOST -p 11211 --protocol=memcache_text --tls --tls-skip-verify "
+        )
+    assert [row["why_not"] for row in told["regret"]] == ["one worker thread does all the work"]
+    assert told["commands"] == ["forecache profile --out host.yaml"]
+
+
+def test_settings_that_only_a_service_sets_are_no_configuration() -> None:
+    told = advised("elasticache-redis")
+    assert told["conf_file"] == "The service's own settings"
+    assert all(line.startswith("# ") for line in told["conf"].splitlines())
+    assert f"\n# {told['setting']['io_threads']} is what to look for" in told["conf"]
+    assert told["commands"] == ["forecache profile --out host.yaml"]
+
+
+def test_engines_that_can_be_observed_are_to_be() -> None:
+    assert any("--engine redis-server" in line for line in advised("redis")["commands"])
+
+
+def test_a_tool_that_does_not_speak_to_memcached_is_refused() -> None:
+    fields = {"host": "graviton3", "engine": "memcached"}
+    [(case, system)] = load_cases(fields)
+    assert case.scenario.load_generator.tool == system.generator.id == "memtier-benchmark"
+    with pytest.raises(InputError, match=r"load_generator\.tool: found 'valkey-benchmark'"):
+        load_cases({**fields, "load_generator": {"tool": "valkey-benchmark"}})
