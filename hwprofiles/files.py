@@ -171,6 +171,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return "valid are " + ", ".join(names) + "." if names else "none is valid here."
 
 
+class FieldError(ValueError):
+    """What a check across fields finds, raised in a validator of a model that `parse` checks.
+
+    Parameters
+    ----------
+    field
+        Path of the field at fault, from the model whose validator it is.
+    found
+        Its value, as given.
+    valid
+        What it should be, and with what.
+    """
+
+    def __init__(self, field: str, *, found: object, valid: str) -> None:
+        super().__init__(f"{field}: found {_short(found)}; valid is {valid}")
+        self.field, self.found, self.valid = field, found, valid
+
+
 def parse(model: type[ModelT], data: object, *, file: str | Path) -> ModelT:
     """Check plain data against a pydantic model.
 
@@ -201,6 +219,10 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError)
     )
     others = len(by_path) - 1
     more = f" ({others} more problem{'s' if others > 1 else ''} in this file)" if others else ""
+    across = (problems[0].get("ctx") or {}).get("error")
+    if isinstance(across, FieldError):
+        field = format_path([*path, across.field])
+        return f"field '{field}': found {_short(across.found)}; valid is {across.valid}{more}."
     field = format_path(path) or "the top level"
     kinds = {problem["type"] for problem in problems}
     if "extra_forbidden" in kinds:
@@ -210,7 +232,8 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError)
         return f"the field '{field}' is missing{more}."
     valid = " or ".join(dict.fromkeys(_valid_text(problem) for problem in problems))
     found = _short(problems[0]["input"])
-    return f"field '{field}': found {found}; valid is {valid}{more}."
+    where = f"field '{field}'" if path else field
+    return f"{where}: found {found}; valid is {valid}{more}."
 
 
 def _path_in_data(
@@ -267,6 +290,8 @@ def _valid_text(problem: Mapping[str, Any]) -> str:
         return str(context.get("error", problem["msg"])).rstrip(".")
     if problem["type"] in ("literal_error", "enum"):
         return str(context.get("expected", problem["msg"]))
+    if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        return "a mapping"
     message = str(problem["msg"])
     for prefix in ("Input should be a valid ", "Input should be "):
         if message.startswith(prefix):

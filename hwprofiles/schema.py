@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forecache.sim.errors import InputError
 
-from .files import did_you_mean, dump_yaml
+from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
 from .quantity import Curve, Origin, Quantity, Source
 
@@ -397,16 +397,20 @@ class HostProfile(_Group):
     def _check(self) -> "HostProfile":
         names = [cache.name for cache in self.caches]
         if names != ["L1", "L2", "L3"]:
-            raise ValueError(f"caches named L1, L2, L3 in this order, not {', '.join(names)}")
+            raise FieldError("caches", found=names, valid="caches named L1, L2, L3 in this order")
         for path, leaf in self.origins():
             if leaf.source is not None and leaf.source not in self.sources:
                 known = did_you_mean(leaf.source, self.sources)
-                raise ValueError(f"a source listed in this file ({path}: {leaf.source!r}; {known})")
+                raise FieldError(
+                    f"{path}.source",
+                    found=leaf.source,
+                    valid=f"a source listed in this file: {known.rstrip('.')}",
+                )
         _check_interruptions(self.interruptions)
         values = self.values()
         for path, quantity in self.quantities():
             if quantity.best <= 0.0:
-                raise ValueError(f"a number above zero ({path}: {quantity.best})")
+                raise FieldError(path, found=quantity.best, valid="a number above zero")
             if quantity.formula is not None:
                 try:
                     expected = evaluate(quantity.formula, values)

@@ -16,12 +16,14 @@ from forecache.hwprofiles.files import read_yaml
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InfeasibleError, InputError
 
+from .commands import check_bytes_on_the_way, check_commands
 from .engine import EngineProfile, load_engine
 from .explain import stages_of
 from .generator import GeneratorProfile, load_generator
 from .journeys import journey_of
 from .next_measurement import next_measurement
 from .node.simulate import warm_up_compiler
+from .persistence import check_persistence
 from .predict import (
     WORKERS,
     Prediction,
@@ -89,6 +91,9 @@ def load_cases(
             if tool not in tools:
                 tools[tool] = generator or load_generator(tool)
             check_cores(scenario, hosts[name].speed().cores)
+            check_commands(scenario, engines[key].commands, engine=engines[key].id)
+            check_persistence(scenario, engines[key])
+            check_bytes_on_the_way(scenario)
         except InputError as error:
             raise InputError(f"{file}: {error}") from None
         systems.append((case, System(hosts[name], engines[key], tools[tool])))

@@ -46,6 +46,9 @@ _SCORE_BYTES = 6
 _INDEX_BYTES = 6
 """Of a rank in a ZRANGE (assumed)."""
 
+MOST_BYTES_ON_THE_WAY = 2**36
+"""Bytes of values that all clients may ask for at a time."""
+
 
 @dataclass(frozen=True)
 class CommandKind:
@@ -233,6 +236,29 @@ def traced_codes(kinds: Sequence[CommandKind]) -> dict[str, np.ndarray]:
     return found
 
 
+def check_bytes_on_the_way(scenario: Scenario) -> None:
+    """Refuse so many and so large values at a time that no server could hold them.
+
+    Raises
+    ------
+    InputError
+        Clients times pipeline times the mean bytes of a request's values are too many.
+    """
+    workload = scenario.workload
+    kinds = command_kinds(scenario)
+    each = sum(k.share * k.items * (k.value_bytes + k.item_bytes) for k in kinds)
+    found = workload.clients * workload.pipeline * each
+    if found > MOST_BYTES_ON_THE_WAY:
+        sizes = {"string": "value_bytes", "sorted_set": "sorted_sets", "hash": "hashes"}
+        largest = max(kinds, key=lambda k: k.share * k.items * (k.value_bytes + k.item_bytes))
+        raise InputError(
+            f"field 'workload.{sizes[largest.data_type]}': found {found / 2**30:,.0f} GiB on the "
+            f"way ({workload.clients} clients times pipeline {workload.pipeline} times "
+            f"{each / 2**20:,.3g} MiB); valid are {MOST_BYTES_ON_THE_WAY / 2**30:.0f} GiB, as they "
+            "lie in the server's memory."
+        )
+
+
 def check_trace(scenario: Scenario) -> None:
     """Refuse a trace of commands that the mix doesn't know, and cycles too long to be simulated.
 
@@ -349,6 +375,6 @@ def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: st
     for command in scenario.workload.commands:
         if command not in ("get", "set") and not work:
             raise InputError(
-                f"workload.mix: found {command}; valid with {engine} is get and set, since no "
-                "other command's work was counted on it."
+                f"field 'workload.mix': found {command}; valid with {engine} is get and set, since "
+                "no other command's work was counted on it."
             )

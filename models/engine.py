@@ -321,9 +321,9 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
         asked = version is None or profile.version.startswith(version + ".")
         if version is not None and not (asked or profile.follows(version)):
             raise InputError(
-                f"engine_version: found {version!r}; valid is {profile.version}, which {name} is a "
-                "profile of, unless its work is put into a profile of that version with a reuse "
-                "record."
+                f"field 'engine_version': found {version!r}; valid is {profile.version}, which "
+                f"{name} is a profile of, unless its work is put into a profile of that version "
+                "with a reuse record."
             )
         return _usable(profile, version, file=name)
     files = shipped("forecache.models", "engines")
@@ -334,10 +334,10 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     known = sorted({profile.engine for profile in profiles})
     same = [profile for profile in profiles if profile.engine == name or profile.id == name]
     if not same:
-        hint = did_you_mean(name, [*known, *files])
+        hint = did_you_mean(name, [*known, *files]).removeprefix("valid are ")
         raise InputError(
-            f"engine: found {name!r}; valid is an engine ({', '.join(known)}), a profile id or "
-            f"the path of a profile file: {hint}"
+            f"field 'engine': found {name!r}; valid is the path of a profile file, an engine or a "
+            f"profile id: {hint}"
         )
     # A variant is only meant where its version is given, and then rather than what it varies.
     fitting = [p for p in same if (p.variant_of is None if version is None else p.follows(version))]
@@ -345,7 +345,9 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
         profile = max(fitting, key=lambda p: (p.variant_of is not None, fitting.index(p)))
         return _usable(profile, version, file=f"models/engines/{profile.id}.yaml")
     have = ", ".join(known for profile in same for known in (profile.version, *profile.versions))
-    raise InputError(f"engine_version: found {version!r} for {name}; valid is one of {have}.")
+    raise InputError(
+        f"field 'engine_version': found {version!r} for {name}; valid is one of {have}."
+    )
 
 
 def _shipped_profile(name: str, files: Mapping[str, Path]) -> EngineProfile:

@@ -65,16 +65,20 @@ def check_persistence(scenario: Scenario, engine: EngineProfile) -> None:
         counted what logging a command takes.
     """
     kept = persistence_of(scenario)
-    logs = scenario.replicas > 0 or (kept is not None and kept.aof is not None)
-    if logs and LOG not in engine.commands:
+    counted = LOG in engine.commands
+    why = "since what logging a command takes was not counted on it"
+    if scenario.replicas > 0 and not counted:
         raise InputError(
-            f"persistence: found an append-only file or replicas; valid with {engine.id} is none, "
-            "since what logging a command takes was not counted on it."
+            f"field 'replicas': found {scenario.replicas}; valid with {engine.id} is 0, {why}."
+        )
+    if kept is not None and kept.aof is not None and not counted:
+        raise InputError(
+            f"field 'persistence.aof': found {kept.aof!r}; valid with {engine.id} is none, {why}."
         )
     if fsyncs_always(scenario) and scenario.io_threads > 1 and engine.policy not in _KEEPS_REPLIES:
         raise InputError(
-            f"persistence.aof: found always; valid with {engine.id} and io_threads above 1 is "
-            "everysec, since replies that wait for the file are not modelled there."
+            f"field 'persistence.aof': found 'always'; valid with {engine.id} and io_threads above "
+            "1 is 'everysec', since replies that wait for the file are not modelled there."
         )
 
 

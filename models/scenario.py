@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.files import FieldError, parse
 from forecache.sim.errors import InputError
 
 from .arrivals import Arrivals, Bursts, RatePiece, read_trace
@@ -31,6 +31,8 @@ MOST_OUTSTANDING = 2_000_000
 
 RATES = ("rate_rps", "rate_profile", "bursts", "trace")
 """What may say when requests of an open loop arrive."""
+
+_FREE = "pipeline 1 and no think_us with arrival open_loop"
 
 CONSTANT_RATE: dict[str, None] = dict.fromkeys(("rate_profile", "bursts", "trace"))
 """Changes to a workload that leave `rate_rps` to say it."""
@@ -333,32 +335,48 @@ class Workload(_Record):
     @model_validator(mode="after")
     def _consistent(self) -> Workload:
         if self.command is not None and self.mix is not None:
-            raise ValueError("command or mix, not both")
-        given = [name for name in RATES if getattr(self, name) is not None]
-        if len(given) != (self.arrival == "open_loop"):
-            raise ValueError(
-                f"one of {', '.join(RATES)} with arrival open_loop, and only there (found "
-                f"{', '.join(given) or 'none'} with {self.arrival})"
-            )
-        if self.rate_profile is not None and not any(p.rate_rps > 0 for p in self.rate_profile):
-            raise ValueError("a rate_profile with a rate above 0")
-        if self.arrival == "open_loop" and (self.pipeline != 1 or self.think_us):
-            raise ValueError("pipeline 1 and no think_us with arrival open_loop")
+            raise FieldError("command", found=self.command, valid="command or mix, not both")
+        self._check_rate()
         for field, commands in (
             ("sorted_sets", {"zadd", "zrange"}),
             ("hashes", {"hset", "hget", "hgetall"}),
         ):
-            found = sorted(commands & set(self.commands))
-            if found and getattr(self, field) is None:
-                raise ValueError(f"{field}, which {found[0]} in the mix needs")
-            if not found and getattr(self, field) is not None:
-                raise ValueError(f"{field} only with one of {', '.join(sorted(commands))} in mix")
+            described = getattr(self, field)
+            needing = sorted(commands & set(self.commands))
+            if needing and described is None:
+                valid = f"a mapping of what {field} are like, which {needing[0]} in the mix needs"
+                raise FieldError(field, found=None, valid=valid)
+            if not needing and described is not None:
+                valid = f"{field} only with one of {', '.join(sorted(commands))} in mix"
+                raise FieldError(field, found=described.model_dump(), valid=valid)
         if self.clients * self.pipeline > MOST_OUTSTANDING:
-            raise ValueError(
-                f"clients times pipeline of at most {MOST_OUTSTANDING} "
-                f"(found {self.clients * self.pipeline})"
+            raise FieldError(
+                "clients",
+                found=self.clients,
+                valid=f"clients times pipeline of at most {MOST_OUTSTANDING} "
+                f"(found {self.clients * self.pipeline})",
             )
         return self
+
+    def _check_rate(self) -> None:
+        """Refuse an open loop without a rate, and one that has to wait for clients."""
+        given = [name for name in RATES if getattr(self, name) is not None]
+        if len(given) != (self.arrival == "open_loop"):
+            name = given[-1] if given else RATES[0]
+            value = getattr(self, name)
+            raise FieldError(
+                name,
+                found=value.model_dump() if isinstance(value, BaseModel) else value,
+                valid=f"one of {', '.join(RATES)} with arrival open_loop, and only there "
+                f"(found {', '.join(given) or 'none'} with {self.arrival})",
+            )
+        if self.rate_profile is not None and not any(p.rate_rps > 0 for p in self.rate_profile):
+            raise FieldError("rate_profile", found=[0.0], valid="a rate above 0 somewhere")
+        if self.arrival == "open_loop":
+            if self.pipeline != 1:
+                raise FieldError("pipeline", found=self.pipeline, valid=_FREE)
+            if self.think_us:
+                raise FieldError("think_us", found=self.think_us, valid=_FREE)
 
     @property
     def varying(self) -> Arrivals:
@@ -568,12 +586,14 @@ class Scenario(_Record):
     @field_validator("tls", mode="before")
     @classmethod
     def _short(cls, tls: object) -> object:
+        if not isinstance(tls, bool | Mapping | Tls | None):
+            raise ValueError("true or false without quotes, or a mapping with certificate")
         return ({} if tls else None) if isinstance(tls, bool) else tls
 
     @model_validator(mode="after")
     def _encrypted(self) -> Scenario:
         if self.tls is not None and self.transport == "unix_socket":
-            raise ValueError("tls with transport tcp (found unix_socket)")
+            raise FieldError("transport", found=self.transport, valid="'tcp' with tls")
         return self
 
     @field_validator("engine_version", mode="before")

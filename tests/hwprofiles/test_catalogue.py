@@ -227,7 +227,7 @@ def test_a_profile_file_is_a_host(tmp_path: Path) -> None:
         ),
         (
             {"clock_ghz": {"value": 0, "unit": "GHz", "kind": "published", "source": "cac-g3"}},
-            "above zero",
+            "'clock_ghz': found 0.0; valid is a number above zero",
         ),
     ],
 )

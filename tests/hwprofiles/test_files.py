@@ -8,9 +8,10 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forecache.hwprofiles.files import (
+    FieldError,
     did_you_mean,
     dump_yaml,
     parse,
@@ -77,6 +78,25 @@ def test_a_problem_names_file_field_found_and_valid(data: object, parts: list[st
     for part in parts:
         assert part in message
     assert "\n" not in message
+
+
+def test_a_check_across_fields_names_the_field_at_fault() -> None:
+    class Span(BaseModel):
+        low: int
+        high: int
+
+        @model_validator(mode="after")
+        def _ordered(self) -> "Span":
+            if self.low > self.high:
+                raise FieldError("low", found=self.low, valid=f"at most high ({self.high})")
+            return self
+
+    class Outer(BaseModel):
+        spans: list[Span]
+
+    with pytest.raises(InputError) as caught:
+        parse(Outer, {"spans": [{"low": 1, "high": 2}, {"low": 3, "high": 2}]}, file="s.yaml")
+    assert str(caught.value) == "s.yaml: field 'spans[1].low': found 3; valid is at most high (2)."
 
 
 def test_further_problems_are_counted() -> None:

@@ -127,7 +127,9 @@ def test_mistakes_are_named(workload: dict[str, Any], words: list[str]) -> None:
 
 def test_an_engine_without_counts_says_so() -> None:
     case = scenario(mix={"mget": {"share": 1.0, "keys": 5}})
-    with pytest.raises(InputError, match=r"workload\.mix: found mget; valid with x is get and set"):
+    with pytest.raises(
+        InputError, match=r"workload\.mix': found mget; valid with x is get and set"
+    ):
         check_commands(case, {}, engine="x")
     check_commands(scenario(command="get"), {}, engine="x")
 

@@ -179,6 +179,8 @@ def test_what_is_not_modelled_is_refused() -> None:
     always = scenario({"aof": "always", "fsync_ms": 1.0}, io_threads=4)
     with pytest.raises(InputError, match="persistence"):
         check_persistence(always, redis)
-    with pytest.raises(InputError, match="was not counted"):
+    with pytest.raises(InputError, match=r"'replicas': found 1; .* was not counted"):
         check_persistence(scenario(replicas=1), uncounted)
+    with pytest.raises(InputError, match=r"'persistence\.aof': found 'everysec'; valid with"):
+        check_persistence(scenario({"aof": "everysec"}), uncounted)
     check_persistence(scenario({"snapshot": {"every_s": 60, "child_s": 10}}), uncounted)

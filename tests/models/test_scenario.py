@@ -122,6 +122,20 @@ def test_words_and_mappings_can_be_swept_and_fields_deep_inside() -> None:
         ({**BASE, "engine_version": 8.1}, ["'engine_version'", "8.1", "in quotes"]),
         ({**BASE, "slo": {}}, ["'slo'", "at least one of p50_ms"]),
         ({**BASE, "slo": {"p99_ms": 0}}, ["'slo.p99_ms'", "found 0"]),
+        (
+            with_workload(arrival="open_loop"),
+            ["'workload.rate_rps': found nothing; valid is one of"],
+        ),
+        (
+            with_workload(mix={"get": 0.5, "zadd": 0.5}),
+            ["'workload.sorted_sets': found nothing", "zadd in the mix needs"],
+        ),
+        ({**BASE, "tls": "yes"}, ["'tls': found 'yes'", "true or false without quotes"]),
+        (
+            {**BASE, "tls": True, "transport": "unix_socket"},
+            ["'transport': found 'unix_socket'; valid is 'tcp' with tls"],
+        ),
+        ({**BASE, "workload": 7}, ["'workload': found 7; valid is a mapping"]),
         ({**BASE, "transport": "udp"}, ["'transport'", "'udp'", "'tcp' or 'unix_socket'"]),
     ],
 )
