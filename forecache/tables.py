@@ -272,31 +272,76 @@ def print_bundle(bundle: "Bundle") -> None:
 
 
 def print_explanation(result: Mapping[str, Any]) -> None:
-    """Print for every point the CPU time of its stages, and its latency station by station."""
+    """Print the CPU time of a request's stages, and its latency station by station.
+
+    Of a sweep every point gets a line, and one the tables: the recommended one if there is.
+    """
+    from forecache.reports.shapes import setting_text
+
     out = console()
-    for point in result.get("points", []):
-        given = ", ".join(f"{name} {value}" for name, value in point.get("given", {}).items())
-        stages = [row for row in point.get("stages") or [] if row["us_per_request"] >= 0.0005]
-        total_us = sum(stage["us_per_request"] for stage in stages)
-        made = table(
-            f"{given or 'one point'}: CPU time", "stage", "thread", ">µs per request", ">share"
+    points = result.get("points", [])
+    shown = result.get("shown") or {}
+    index = shown.get("point", 0)
+    settings = [
+        setting_text(point.get("given") or {"io_threads": 1} | _threads(result)) for point in points
+    ]
+    if len(points) > 1:
+        for number_of_point, point in enumerate(points):
+            marked = number_of_point == index and shown.get("recommended")
+            line = f"{'▶' if marked else ' '} {settings[number_of_point]}: {_in_short(point)}"
+            out.print(escape(line), style="bold" if marked else None)
+        which = "the recommended one, ▶" if shown.get("recommended") else "the first"
+        out.print(
+            f"Of these, {which}, in detail; for another, name it alone in the scenario.\n",
+            style="dim",
         )
-        for stage in stages:
-            share = stage["us_per_request"] / total_us if total_us else 0.0
-            made.add_row(
-                escape(stage["stage"]),
-                escape(stage["thread"]),
-                f"{stage['us_per_request']:.3f}",
-                percentage(share),
-            )
-        made.add_row("all", "", f"{total_us:.3f}", "")
-        out.print(made)
-        if point.get("journey"):
-            out.print(_journey_table(given or "one point", point["journey"]))
-        _print_limits(point, out)
+    if points:
+        _print_point(points[index], settings[index], out)
     if result.get("timeline"):
         out.print(_timeline_line(result["timeline"]), soft_wrap=True)
     out.print("`--json` also lists every number behind this, with its range and origin.")
+
+
+def _threads(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The number of I/O threads of a scenario, where it says one."""
+    threads = (result.get("scenario") or {}).get("io_threads")
+    return {} if threads is None else {"io_threads": threads}
+
+
+def _in_short(point: Mapping[str, Any]) -> str:
+    """What a request takes at a point, in a line."""
+    from forecache.reports.wording import limit_name
+
+    parts = [f"{_cpu_us(point):.2f} µs of CPU time"]
+    if point.get("journey"):
+        parts.append(f"latency {point['journey']['mean_us']:.0f} µs")
+    if point.get("bottleneck"):
+        parts.append(f"limited by {limit_name(point)}")
+    return ", ".join(parts)
+
+
+def _cpu_us(point: Mapping[str, Any]) -> float:
+    """CPU time of a request's stages."""
+    return float(sum(stage["us_per_request"] for stage in point.get("stages") or []))
+
+
+def _print_point(point: Mapping[str, Any], setting: str, out: Console) -> None:
+    stages = [row for row in point.get("stages") or [] if row["us_per_request"] >= 0.0005]
+    total_us = _cpu_us(point)
+    made = table(f"{setting}: CPU time", "stage", "thread", ">µs per request", ">share")
+    for stage in stages:
+        share = stage["us_per_request"] / total_us if total_us else 0.0
+        made.add_row(
+            escape(stage["stage"]),
+            escape(stage["thread"]),
+            f"{stage['us_per_request']:.3f}",
+            percentage(share),
+        )
+    made.add_row("all", "", f"{total_us:.3f}", "")
+    out.print(made)
+    if point.get("journey"):
+        out.print(_journey_table(setting, point["journey"]))
+    _print_limits(point, out)
 
 
 def _print_limits(point: Mapping[str, Any], out: Console) -> None:
@@ -315,7 +360,8 @@ def _print_limits(point: Mapping[str, Any], out: Console) -> None:
     if memory:
         out.print(
             f"Memory: {percentage(memory['utilisation'])} of its bandwidth "
-            f"({memory['gb_per_s']:.2g} GB/s), latency {memory['latency_factor']:.3g} of idle"
+            f"({memory['gb_per_s']:.2g} GB/s), which makes it {memory['latency_factor'] - 1:.1%} "
+            "slower than idle"
         )
 
 
@@ -344,7 +390,9 @@ def _journey_table(given: str, journey: Mapping[str, Any]) -> Table:
 
 
 def _timeline_line(timeline: Mapping[str, Any]) -> str:
-    given = ", ".join(f"{name} {value}" for name, value in timeline["given"].items())
+    from forecache.reports.shapes import setting_text
+
+    given = setting_text(timeline["given"])
     return escape(
         f"Timeline{f' at {given}' if given else ''}: {timeline['window_ms']:g} ms, "
         f"{timeline['requests']} requests; open {timeline['file']} in ui.perfetto.dev"

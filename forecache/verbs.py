@@ -95,8 +95,9 @@ def explain(
     Returns
     -------
     dict
-        What `simulate` returns; per point `journey`, its latency station by station; `timeline`,
-        what was written; `numbers`, and `measure_next`: what each measurement would narrow.
+        What `simulate` returns; per point `journey`, its latency station by station; `shown`, the
+        index of the point to look at and whether it is the recommended one; `timeline`, what was
+        written; `numbers`, and `measure_next`: what each measurement would narrow.
 
     Raises
     ------

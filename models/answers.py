@@ -308,18 +308,25 @@ def _measure_next(
 
     Only points that differ in nothing but io_threads have a recommendation.
     """
-    if all(set(prediction.case.given) <= {"io_threads"} for prediction in predictions):
+    if _has_recommendation(predictions):
         choice = choose(predictions, points)
         return next_measurement(choice.predictions[choice.chosen], choice.others, seed=seed)
     widest = max(predictions, key=lambda p: p.parts("throughput_rps")["parameters"])
     return next_measurement(widest, [], seed=seed)
 
 
+def _has_recommendation(predictions: Sequence[Prediction]) -> bool:
+    """Whether points differ in nothing but io_threads, so that one of them can be recommended."""
+    return all(set(prediction.case.given) <= {"io_threads"} for prediction in predictions)
+
+
 def _shown(predictions: list[Prediction], points: list[dict[str, Any]]) -> int:
-    """The point to look at: the setting to run; the first where no setting is recommended."""
-    if all(set(prediction.case.given) <= {"io_threads"} for prediction in predictions):
-        return choose(predictions, points).chosen
-    return 0
+    """Index of the point to look at: the setting to run; the first where none is recommended."""
+    if not _has_recommendation(predictions):
+        return 0
+    choice = choose(predictions, points)
+    # The choice has them by io_threads, a sweep in any order.
+    return next(i for i, p in enumerate(predictions) if p is choice.predictions[choice.chosen])
 
 
 def thread_candidates(case: Case, system: System) -> list[tuple[Case, System]]:
@@ -401,13 +408,15 @@ def explain(
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
     predictions, points = _predict(systems, seed=seed, progress=progress)
     surer = _measure_next(predictions, points, seed=seed)
-    shown = predictions[_shown(predictions, points)]
+    index = _shown(predictions, points)
+    shown = predictions[index]
+    recommended = _has_recommendation(predictions) and len(asked) > 1
     if len(asked) == 1:
         named = asked[0][0].scenario.io_threads
         kept = [i for i, p in enumerate(predictions) if p.case.scenario.io_threads == named]
-        predictions = [predictions[index] for index in kept]
-        points = [{**points[index], "given": asked[0][0].given} for index in kept]
-        shown = predictions[0]
+        predictions = [predictions[i] for i in kept]
+        points = [{**points[i], "given": asked[0][0].given} for i in kept]
+        index, shown = 0, predictions[0]
     if progress is not None:
         progress("tracing requests")
     for prediction, point in zip(predictions, points, strict=True):
@@ -425,6 +434,7 @@ def explain(
     return {
         **head,
         "points": points,
+        "shown": {"point": index, "recommended": recommended},
         "timeline": written,
         "measure_next": surer,
         "numbers": numbers,

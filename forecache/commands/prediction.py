@@ -87,8 +87,10 @@ def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, qui
 
     First the CPU time of its steps, then its latency in the order in which it passes the stations,
     waiting apart from service, what limits, and how much of the network and of the memory's
-    bandwidth is used; then which measurement would narrow the recommendation most, and by how
-    much. With --json also every number behind it, with its range and origin.
+    bandwidth is used: of a sweep for the recommended setting (for the first point where more than
+    io_threads is swept), with a line for every other. Then which measurement would narrow the
+    recommendation most, and by how much. With --json also every number behind it, with its range
+    and origin.
     """
     if timeline is not None:
         check_file_target(timeline, option="--timeline")

@@ -194,7 +194,7 @@ STUDIED = {
         ("explain", ["x.yaml"], LIMITED, "Limited by: network (packets)"),
         ("explain", ["x.yaml"], LIMITED, "Network: packets 99%, bandwidth 40%\n"),
         ("explain", ["x.yaml"], LIMITED, "Interrupt cores: 31%"),
-        ("explain", ["x.yaml"], LIMITED, "Memory: 1% of its bandwidth (2 GB/s), latency 1.02"),
+        ("explain", ["x.yaml"], LIMITED, "(2 GB/s), which makes it 2.0% slower than idle"),
         ("simulate", ["x.yaml"], WORKERS, "work, load: how busy the worker threads and load"),
         ("recommend", ["x.yaml"], WORKERS, "work, load: how busy the worker threads and"),
         ("explain", ["x.yaml"], WORKERS, "Limited by: worker threads"),
@@ -222,6 +222,48 @@ def test_a_result_is_printed_for_people_and_for_programs(
     assert printed.err == ""
     assert cli.main([verb, *arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == plain(result)
+
+
+def explained(
+    result: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> list[str]:
+    monkeypatch.setattr(verbs, "explain", lambda *_, **__: result)
+    assert cli.main(["explain", "x.yaml"]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_explain_details_the_recommended_setting_and_marks_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = {**PREDICTED, "shown": {"point": 1, "recommended": True}}
+    lines = explained(result, monkeypatch, capsys)
+    marked = [line for line in lines if line.startswith("▶")]
+    assert marked == ["▶ io-threads 4: 1.50 µs of CPU time, limited by main thread"]
+    assert "  io-threads 1: 1.50 µs of CPU time, limited by main thread" in lines
+    titles = [line.strip() for line in lines if line.strip().endswith(": CPU time")]
+    assert titles == ["io-threads 4: CPU time"]
+
+
+def test_explain_marks_nothing_where_nothing_is_recommended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = {**PREDICTED, "shown": {"point": 0, "recommended": False}}
+    text = "\n".join(explained(result, monkeypatch, capsys))
+    assert "▶" not in text
+    assert "io-threads 1: CPU time" in text
+
+
+def test_explain_of_one_point_names_its_threads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = {**PREDICTED["points"][1], "given": {}}
+    result = {**PREDICTED, "scenario": {"io_threads": 4}, "points": [alone]}
+    lines = explained(result, monkeypatch, capsys)
+    assert [line.strip() for line in lines if line.strip().endswith(": CPU time")] == [
+        "io-threads 4: CPU time"
+    ]
 
 
 def test_calibrate_writes_a_profile_that_can_be_read_back(
