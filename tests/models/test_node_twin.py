@@ -238,7 +238,7 @@ def test_both_executions_agree(policy: str) -> None:
     completions = completions_of_random_scenarios(policy, EXAMPLES)
     # Scenarios in which nothing happens would agree as well.
     assert len(completions) >= EXAMPLES - 10
-    assert np.median(completions) > 20
+    assert sum(number > 20 for number in completions) >= EXAMPLES / 5, completions
     assert max(completions) < LOG
 
 
