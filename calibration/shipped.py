@@ -4,7 +4,7 @@
     python -m forecache.calibration.shipped --check  # the same, but only say what would change
 
 Bundles are kept in compact form: every repetition with all its counts and times, without latency
-histograms, INFO texts and the raw repetitions of the host's capture.
+histograms, INFO texts, the raw repetitions of the host's capture and paths of the machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import dump_yaml, write_text_atomic
+from forecache.hwprofiles.files import dump_yaml, read_yaml, write_text_atomic
 from forecache.hwprofiles.quantity import Quantity
 from forecache.models.engine import EngineProfile, Reuse, load_engine
 from forecache.sim.errors import ForecacheError
@@ -93,9 +93,13 @@ def compact(path: str | Path, out: Path) -> None:
         gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as packed,
     ):
         packed.write("".join(lines).encode())
-    for name in ("manifest.yaml", "config.yaml", "profiles.jsonl"):
-        if (bundle.path / name).is_file():
-            shutil.copyfile(bundle.path / name, out / name)
+    manifest = read_yaml(bundle.path / "manifest.yaml")
+    manifest["engine"]["path"] = Path(manifest["engine"]["path"]).name
+    write_text_atomic(out / "manifest.yaml", dump_yaml(manifest))
+    config = {name: text for name, text in bundle.config.items() if not text.startswith("/")}
+    write_text_atomic(out / "config.yaml", dump_yaml(config))
+    if (bundle.path / "profiles.jsonl").is_file():
+        shutil.copyfile(bundle.path / "profiles.jsonl", out / "profiles.jsonl")
     if bundle.host is not None:
         host = bundle.host.model_copy(update={"raw": None})
         (out / "host.yaml").write_text(host.to_yaml(), encoding="utf-8")

@@ -195,6 +195,9 @@ def surer_phrases(measure_next: Json) -> list[str]:
     best = found[0]
     before, after = percent(number(measure_next, "margin")), percent(number(best, "margin"))
     quantity = measure_next.get("quantity") or "the answer"
+    if before == after:
+        # Not worth the time; what is left is the model's own error.
+        return [f"no measurement would narrow {quantity} (±{before}) visibly"]
     phrases = [f"{best['what']} ({quantity}: ±{before} would become ±{after})"]
     away = next((row for row in found if not row.get("needs_host")), best)
     if away is not best:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from forecache.calibration.shipped import (
     text_of,
 )
 from forecache.calibration.work_model import INSTRUCTIONS, SCALES
-from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.files import dump_yaml, parse, read_yaml
 from forecache.models.engine import EngineProfile, load_engine
 from forecache.sim.errors import InputError
 from forecache.sim.histogram import LatencyHistogram
@@ -54,7 +55,9 @@ def small(whole: Path) -> Path:
 
 def test_a_compact_bundle_has_all_but_histograms_and_info(whole: Path, small: Path) -> None:
     before, after = Bundle.load(whole), Bundle.load(small)
-    assert after.manifest == before.manifest
+    engine = before.manifest.engine
+    bare = engine.model_copy(update={"path": Path(engine.path).name})
+    assert after.manifest == before.manifest.model_copy(update={"engine": bare})
     assert after.config == before.config
     assert after.host == before.host
     assert [point.given for point in after.points] == [point.given for point in before.points]
@@ -69,6 +72,18 @@ def test_a_compact_bundle_has_all_but_histograms_and_info(whole: Path, small: Pa
     assert files == {"manifest.yaml", "config.yaml", "host.yaml", "points.jsonl.gz"}
     size = sum(path.stat().st_size for path in small.iterdir() if "points" in path.name)
     assert size < (whole / "points.jsonl").stat().st_size / 3
+
+
+def test_a_compact_bundle_holds_no_path_of_the_machine(whole: Path) -> None:
+    told = whole.parent / "told"
+    shutil.copytree(whole, told)
+    config = read_yaml(told / "config.yaml")
+    config |= {"dir": "/tmp/engine", "unixsocket": "/tmp/engine/socket"}
+    (told / "config.yaml").write_text(dump_yaml(config))
+    compact(told, whole.parent / "bare")
+    for path in (whole.parent / "bare").glob("*.yaml"):
+        assert "/tmp" not in path.read_text(), path.name
+    assert "/" not in Bundle.load(whole.parent / "bare").manifest.engine.path
 
 
 def test_the_same_bundle_gives_the_same_bytes(whole: Path, small: Path) -> None:
