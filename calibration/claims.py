@@ -26,9 +26,10 @@ from forecache.models.layouts import structures
 from forecache.models.memory import waits_of
 from forecache.models.predict import DRAWS, REQUESTS, Prediction, System, predict_cases
 from forecache.models.recommend import ratio_margin
-from forecache.models.scenario import Case
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs
 from forecache.models.stages import user_rate, workload_caches
+from forecache.models.sweeps import Case
 
 from .claims_page import page
 
@@ -136,7 +137,7 @@ def study(
     }
 
 
-def _case(variant: str, size: str, family: str, version: str) -> tuple[Case, System]:
+def _case(variant: str, size: str, family: str, version: str) -> tuple[Case[Scenario], System]:
     threads = io_threads(size)[variant == "second"]
     [(case, system)] = load_cases(scenario(family, size, version, threads))
     return case, replace(system, host=_with_burst(system.host)) if variant == "burst" else system

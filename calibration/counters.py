@@ -15,8 +15,8 @@ from typing import Any
 
 from forecache.models.explain import stages_of
 from forecache.models.predict import SERVER_CPU, Metrics, Prediction, System
-from forecache.models.scenario import Case
 from forecache.models.simulation import Inputs
+from forecache.models.sweeps import Case
 
 from .dataset import Dataset
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from forecache.models.predict import Prediction, System, predict_cases
-from forecache.models.scenario import Case
+from forecache.models.sweeps import Case
 
 from .fit import Calibration
 from .points import ObservedPoint

@@ -22,8 +22,9 @@ from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import GeneratorProfile, load_generator
 from forecache.models.predict import Metrics, Prediction, System
 from forecache.models.recommend import KNEE
-from forecache.models.scenario import Case, Scenario
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs, run, window
+from forecache.models.sweeps import Case
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import student_t
 

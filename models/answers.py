@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,11 @@ from .predict import (
     warnings_of,
 )
 from .recommend import choose, recommendation_of
-from .scenario import CONSTANT_RATE, Case, Scenario, expand
+from .scenario import Scenario
 from .sharing import check_cores, sharing
+from .sweeps import Case, expand
 from .timeline import write_timeline
+from .workload import CONSTANT_RATE
 
 MEMCACHED_TOOL = "memtier-benchmark"
 """The load generator of Memcached: the others speak the protocol of Redis only."""
@@ -49,7 +52,7 @@ def load_cases(
     host: HostProfile | None = None,
     engine: EngineProfile | None = None,
     generator: GeneratorProfile | None = None,
-) -> list[tuple[Case, System]]:
+) -> list[tuple[Case[Scenario], System]]:
     """The cases of a scenario with the systems they name.
 
     Parameters
@@ -70,7 +73,7 @@ def load_cases(
         data["host"] = host.id
     if engine is not None:
         data["engine"], data["engine_version"] = engine.engine, engine.version
-    cases = expand(data, file=file)
+    cases = expand(data, file=file, schema=Scenario)
     hosts: dict[str, HostProfile] = {}
     engines: dict[tuple[str, str | None], EngineProfile] = {}
     tools: dict[str, GeneratorProfile] = {}
@@ -100,7 +103,7 @@ def load_cases(
     return systems
 
 
-def with_a_tool(case: Case, engine: EngineProfile) -> Case:
+def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
     """The case with a load generator that speaks the engine's protocol, if it names none.
 
     Raises
@@ -118,7 +121,7 @@ def with_a_tool(case: Case, engine: EngineProfile) -> Case:
         )
     load = load.model_copy(update={"tool": MEMCACHED_TOOL})
     scenario = case.scenario.model_copy(update={"load_generator": load})
-    return case.model_copy(update={"scenario": scenario})
+    return replace(case, scenario=scenario)
 
 
 def provenance(*, seed: int) -> dict[str, Any]:
@@ -208,7 +211,7 @@ def limits_of_enough_threads(
 
 
 def _predict(
-    systems: list[tuple[Case, System]], *, seed: int, progress: Progress | None
+    systems: list[tuple[Case[Scenario], System]], *, seed: int, progress: Progress | None
 ) -> tuple[list[Prediction], list[dict[str, Any]]]:
     warm_up_compiler(progress or (lambda _line: None))
     predictions = predict_cases(systems, seed=seed, progress=progress)
@@ -272,7 +275,7 @@ def recommend(
 
 
 def compare_threads(
-    systems: list[tuple[Case, System]], *, file: str, seed: int, progress: Progress | None
+    systems: list[tuple[Case[Scenario], System]], *, file: str, seed: int, progress: Progress | None
 ) -> dict[str, Any]:
     """Points and recommendation for cases that differ in io_threads, whether an SLO is met or not.
 
@@ -329,7 +332,7 @@ def _shown(predictions: list[Prediction], points: list[dict[str, Any]]) -> int:
     return next(i for i, p in enumerate(predictions) if p is choice.predictions[choice.chosen])
 
 
-def thread_candidates(case: Case, system: System) -> list[tuple[Case, System]]:
+def thread_candidates(case: Case[Scenario], system: System) -> list[tuple[Case[Scenario], System]]:
     """The thread counts worth comparing where nothing names them: all that fit the cores."""
     cores = sharing(case.scenario, system.host.speed().cores).server_cores
     top = max(1, min(system.engine.max_io_threads, cores, 16))

@@ -12,7 +12,8 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
-from .scenario import Scenario, Workload
+from .scenario import Scenario
+from .workload import Workload
 
 LISTPACK_ENTRIES = {"sorted_set": 128, "hash": 512}
 """Members and fields up to which a sorted set and a hash lie in one listpack

@@ -11,13 +11,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from .scenario import MOST_POINTS, Scenario
+from .scenario import Scenario
+from .sweeps import MOST_POINTS
 
 _HEAD = f"""\
 # Fields of a scenario
 
-Written by `make docs` from the schemas in `models/scenario.py` and `models/arrivals.py`; a test
-holds the two equal.
+Written by `make docs` from the schemas in `models/scenario.py`, `models/workload.py` and
+`models/arrivals.py`; a test holds the two equal.
 
 A scenario is a YAML file ([one](../README.md#one-scenario), [examples](../examples)). Any number or
 word in it may be replaced by `{{sweep: [...]}}`; several sweeps make their product, up to

@@ -11,7 +11,7 @@ import numpy as np
 
 from .memory import popularity_bins
 from .node.setup import DRAWS
-from .scenario import Workload, Zipf
+from .workload import Workload, Zipf
 
 _MOST_THREADS = ((2, 10), (3, 11), (4, 12), (10, 13), (20, 14))
 _LARGEST_POWER = 15

@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 from forecache.hwprofiles.schema import HostSpeed
 
 from .node.setup import QUANTILES
-from .scenario import HotSetPopularity, Workload, Zipf
+from .workload import HotSetPopularity, Workload, Zipf
 
 LINE_BYTES = 64
 COPIED_AT_ONCE = 8

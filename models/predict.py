@@ -29,10 +29,11 @@ from .node.setup import DRAWS as NODE_DRAWS
 from .node.setup import OWN_CORES
 from .node.simulate import NodeResult
 from .persistence import check_persistence
-from .scenario import Case, Scenario
+from .scenario import Scenario
 from .sharing import Sharing, shares_cores, sharing
 from .simulation import Inputs, Pilot, pilot_run, run, window
 from .stalls import code_shares
+from .sweeps import Case
 from .tls import only_the_main_thread
 from .uncertainty import (
     draw_engine,
@@ -188,7 +189,7 @@ class Metrics:
 class Prediction:
     """One case predicted: runs at the nominal numbers and at draws of them."""
 
-    case: Case
+    case: Case[Scenario]
     system: System
     nominal: list[Metrics]
     drawn: list[Metrics]
@@ -439,7 +440,7 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
 
 
 def predict_cases(
-    cases: Sequence[tuple[Case, System]],
+    cases: Sequence[tuple[Case[Scenario], System]],
     *,
     seed: int = 1,
     draws: int = DRAWS,

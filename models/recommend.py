@@ -13,7 +13,8 @@ from .arrivals import Arrivals
 from .engine import EngineProfile
 from .forking import do_reads
 from .predict import Prediction
-from .scenario import Scenario, UniformSizes, Workload, Zipf
+from .scenario import Scenario
+from .workload import UniformSizes, Workload, Zipf
 
 KNEE = 0.95
 """The knee is the first setting that reaches this share of the best throughput. Among settings that

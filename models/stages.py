@@ -47,7 +47,7 @@ from .memory import (
     waits_of,
 )
 from .node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
-from .scenario import Scenario, Workload
+from .scenario import Scenario
 from .tls import RECORD_BYTES, tls_times
 from .values import (
     ARGUMENTS_SHARE,
@@ -57,6 +57,7 @@ from .values import (
     freeing_arguments_ns,
     value_path,
 )
+from .workload import Workload
 
 KERNEL_VARIATION = 0.12
 """Coefficient of variation of a system call's duration from run to run (assumed: repeated socket

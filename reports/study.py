@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ from forecache.models.answers import (
 )
 from forecache.models.engine import EngineProfile
 from forecache.models.predict import System
-from forecache.models.scenario import Case
+from forecache.models.scenario import Scenario
+from forecache.models.sweeps import Case
 from forecache.sim.errors import InputError
 
 from .html import render_html
@@ -150,8 +152,8 @@ def _name(scenario: ScenarioSource) -> str:
 
 
 def _here(
-    systems: list[tuple[Case, System]], host: HostProfile, engine: EngineProfile
-) -> list[tuple[Case, System]]:
+    systems: list[tuple[Case[Scenario], System]], host: HostProfile, engine: EngineProfile
+) -> list[tuple[Case[Scenario], System]]:
     """The scenario's workload on this host, at every number of threads its cores allow."""
     case, system = systems[0]
     scenario = _with_engine(case, engine).scenario.model_copy(
@@ -161,14 +163,14 @@ def _here(
     return thread_candidates(Case(given={}, scenario=scenario), here)
 
 
-def _with_engine(case: Case, engine: EngineProfile) -> Case:
+def _with_engine(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
     """The case with the engine that was observed, whatever the scenario names."""
     named = {"engine": engine.engine, "engine_version": engine.version}
-    return case.model_copy(update={"scenario": case.scenario.model_copy(update=named)})
+    return replace(case, scenario=case.scenario.model_copy(update=named))
 
 
 def _target(
-    name: str, systems: list[tuple[Case, System]], *, seed: int, progress: Progress
+    name: str, systems: list[tuple[Case[Scenario], System]], *, seed: int, progress: Progress
 ) -> dict[str, Any]:
     """Curve, recommendation and latency under load for one host."""
     if len(systems) == 1:

@@ -20,8 +20,9 @@ from forecache.hwprofiles import load_host
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
 from forecache.models.predict import Metrics, System
-from forecache.models.scenario import Scenario, expand
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import run
+from forecache.models.sweeps import expand
 
 SYSTEM = System(
     load_host("graviton3-c7g.4xlarge"),
@@ -33,7 +34,7 @@ SYSTEM = System(
 def case_of(pipeline: int, observed_rps: float = 1.0, **scenario: Any) -> MeasuredCase:
     workload = {"clients": 50, "pipeline": pipeline, "keys": 1000, "value_bytes": 64}
     data = {"host": "graviton3", "engine": "valkey", "engine_version": "8.0", "io_threads": 1}
-    [case] = expand({**data, **scenario, "workload": workload}, file="test")
+    [case] = expand({**data, **scenario, "workload": workload}, file="test", schema=Scenario)
     return MeasuredCase({}, "calibration", {"throughput_rps": observed_rps}, case.scenario, 0)
 
 

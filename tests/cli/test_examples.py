@@ -7,14 +7,15 @@ import pytest
 from forecache.commands import COMMANDS
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import read_yaml
-from forecache.models.scenario import expand
+from forecache.models.scenario import Scenario
+from forecache.models.sweeps import expand
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example(path: Path) -> None:
-    cases = expand(read_yaml(path), file=str(path))
+    cases = expand(read_yaml(path), file=str(path), schema=Scenario)
     assert len(cases) > 1
     for case in cases:
         assert case.scenario.host is not None

@@ -17,8 +17,10 @@ from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
 from forecache.models.node.reference.arrivals import arrivals
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.scenario import Scenario, Workload, expand
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs, node_setup, run, window
+from forecache.models.sweeps import expand
+from forecache.models.workload import Workload
 from forecache.sim.errors import InputError
 
 MS = 10**9
@@ -28,7 +30,7 @@ S = 10**12
 def scenario(**workload: Any) -> Scenario:
     data = {"host": "graviton3", "engine": "valkey", "io_threads": 1}
     fields = {"clients": 100, "keys": 1000, "arrival": "open_loop", **workload}
-    [case] = expand({**data, "workload": fields}, file="test")
+    [case] = expand({**data, "workload": fields}, file="test", schema=Scenario)
     return case.scenario
 
 

@@ -14,8 +14,9 @@ from forecache.models.bandwidth import USUAL_CURVE, factor_at, loaded_curve, mem
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
 from forecache.models.predict import System, predict_cases
-from forecache.models.scenario import Case, Scenario, expand
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs
+from forecache.models.sweeps import Case, expand
 
 MEASURED = [loaded_curve(load_host(name).speed()) for name in ("graviton2", "graviton4")]
 MEASURED.append(loaded_curve(load_host("icelake-8375c").speed()))
@@ -94,7 +95,7 @@ def inputs(**workload: Any) -> Inputs:
 def scenario(**workload: Any) -> Scenario:
     data = {"host": "graviton4", "engine": "valkey", "io_threads": 9}
     workload = {"clients": 650, "keys": 3_000_000, "command": "get", **workload}
-    [case] = expand({**data, "workload": workload}, file="test")
+    [case] = expand({**data, "workload": workload}, file="test", schema=Scenario)
     return case.scenario
 
 

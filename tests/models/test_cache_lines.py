@@ -15,7 +15,7 @@ from forecache.models.memory import (
     line_classes,
     popularity_bins,
 )
-from forecache.models.scenario import HotSet, HotSetPopularity, Workload, Zipf
+from forecache.models.workload import HotSet, HotSetPopularity, Workload, Zipf
 
 SKEWED = Zipf(zipf=0.99)
 HOT = HotSetPopularity(hot_set=HotSet(keys=0.1, requests=0.9))

@@ -16,8 +16,9 @@ from forecache.models.commands import (
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
 from forecache.models.node.setup import NodeTimes
-from forecache.models.scenario import Scenario, expand
+from forecache.models.scenario import Scenario
 from forecache.models.stages import node_times
+from forecache.models.sweeps import expand
 from forecache.sim.errors import InputError
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
@@ -29,7 +30,7 @@ HASHES = {"keys": 1000, "fields": 20, "field_bytes": 7, "value_bytes": 30}
 
 def scenario(io_threads: int = 1, **workload: Any) -> Scenario:
     data = {"host": "graviton3", "engine": "valkey", "io_threads": io_threads}
-    [case] = expand({**data, "workload": workload}, file="test")
+    [case] = expand({**data, "workload": workload}, file="test", schema=Scenario)
     return case.scenario
 
 

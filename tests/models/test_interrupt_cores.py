@@ -12,9 +12,10 @@ from forecache.models.answers import load_cases, thread_candidates
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
 from forecache.models.predict import System, predict_cases, warnings_of
-from forecache.models.scenario import Case, Scenario, expand
+from forecache.models.scenario import Scenario
 from forecache.models.sharing import sharing
 from forecache.models.simulation import node_setup
+from forecache.models.sweeps import Case, expand
 from forecache.sim.errors import InputError
 
 SYSTEM = System(
@@ -26,7 +27,7 @@ SYSTEM = System(
 
 def scenario(**top: Any) -> Scenario:
     data = {"host": "graviton3-c7g.4xlarge", "engine": "valkey", "io_threads": 8, **top}
-    [case] = expand({**data, "workload": {"clients": 400}}, file="test")
+    [case] = expand({**data, "workload": {"clients": 400}}, file="test", schema=Scenario)
     return case.scenario
 
 

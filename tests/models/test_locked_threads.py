@@ -16,7 +16,7 @@ from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult
 from forecache.models.predict import Prediction, predict_cases, warnings_of
 from forecache.models.recommend import choose, recommendation_of
-from forecache.models.scenario import HotSetPopularity, Workload, Zipf
+from forecache.models.workload import HotSetPopularity, Workload, Zipf
 from forecache.sim.errors import InputError
 
 STEADY: dict[str, Any] = {

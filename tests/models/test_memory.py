@@ -26,7 +26,7 @@ from forecache.models.memory import (
     popularity_bins,
     waits_of,
 )
-from forecache.models.scenario import HotSet, HotSetPopularity, Workload, Zipf
+from forecache.models.workload import HotSet, HotSetPopularity, Workload, Zipf
 
 SPEED = load_host("graviton3").speed()
 SKEWED = Zipf(zipf=0.99)

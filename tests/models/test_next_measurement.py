@@ -24,7 +24,7 @@ from forecache.models.next_measurement import (
     variance_left,
 )
 from forecache.models.predict import Metrics, Prediction, System, predict_cases
-from forecache.models.scenario import Case
+from forecache.models.sweeps import Case
 from tests.models.made_profiles import observed_on, prior
 
 BASE: dict[str, Any] = {

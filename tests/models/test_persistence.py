@@ -19,8 +19,9 @@ from forecache.models.persistence import (
     copied_pages_per_write,
     fork_stall,
 )
-from forecache.models.scenario import Scenario, expand
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs, run
+from forecache.models.sweeps import expand
 from forecache.sim.errors import InputError
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
@@ -32,7 +33,9 @@ KEEPS_REPLIES = ["single_thread", "fork_join", "asynchronous", "shared_queues"]
 def scenario(persistence: Any = "none", replicas: int = 0, **other: Any) -> Scenario:
     data = {"host": "graviton3", "engine": "valkey", "persistence": persistence}
     workload = {"clients": 50, "keys": 1_000_000, **other.pop("workload", {})}
-    [case] = expand({**data, "replicas": replicas, "workload": workload, **other}, file="test")
+    [case] = expand(
+        {**data, "replicas": replicas, "workload": workload, **other}, file="test", schema=Scenario
+    )
     return case.scenario
 
 

@@ -12,7 +12,8 @@ from forecache.models.answers import load_cases, load_curve, recommend, simulate
 from forecache.models.node.simulate import NodeResult
 from forecache.models.predict import SERVER_CPU, Metrics, Prediction
 from forecache.models.recommend import benchmark_command, choose, recommendation_of
-from forecache.models.scenario import Case, expand
+from forecache.models.scenario import Scenario
+from forecache.models.sweeps import Case, expand
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.histogram import LatencyHistogram
 
@@ -58,7 +59,7 @@ def made_up(
     """The recommendation for a curve of throughput by io_threads."""
     predictions, rows = [], []
     for threads, throughput in curve.items():
-        [case] = expand({**BASE, **fields, "io_threads": threads}, file="test")
+        [case] = expand({**BASE, **fields, "io_threads": threads}, file="test", schema=Scenario)
         values = {"throughput_rps": throughput, "p99_ms": (p99_ms or {}).get(threads, 1.0)}
         values[SERVER_CPU] = 1.0
         draws = (drawn or {}).get(threads, [throughput, throughput])
@@ -233,7 +234,7 @@ def test_the_configuration_is_what_the_engine_reads() -> None:
     ],
 )  # fmt: skip
 def test_the_benchmark_fills_the_server_first(fields: dict[str, Any], lines: list[str]) -> None:
-    [case] = expand({**BASE, **fields}, file="test")
+    [case] = expand({**BASE, **fields}, file="test", schema=Scenario)
     assert benchmark_command(case.scenario).splitlines() == lines
 
 
@@ -247,7 +248,7 @@ def test_the_benchmark_follows_mix_sizes_popularity_and_rate() -> None:
         "popularity": {"zipf": 0.9},
         "keys": 5000,
     }
-    [case] = expand({**BASE, "workload": workload}, file="test")
+    [case] = expand({**BASE, "workload": workload}, file="test", schema=Scenario)
     fill, drive = benchmark_command(case.scenario).splitlines()
     shared = "memtier_benchmark -s HOST -p 6379 -t 16 -c 10 --data-size-list=64:3,512:1 "
     assert fill.startswith(shared)

@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from forecache.models.scenario import Scenario, UniformSizes, Workload, expand
+from forecache.models.scenario import Scenario
+from forecache.models.sweeps import expand
+from forecache.models.workload import UniformSizes, Workload
 from forecache.sim.errors import InputError
 
 BASE: dict[str, Any] = {"host": "graviton3", "engine": "valkey"}
@@ -19,7 +22,7 @@ def with_workload(**fields: Any) -> dict[str, Any]:
 def problem(data: dict[str, Any]) -> str:
     """The message of the one error a scenario causes."""
     with pytest.raises(InputError) as caught:
-        expand(data, file="mine.yaml")
+        expand(data, file="mine.yaml", schema=Scenario)
     message = str(caught.value)
     assert message.startswith("mine.yaml: ")
     assert "\n" not in message
@@ -32,7 +35,7 @@ def test_sweeps_expand_to_their_product_in_order() -> None:
         "io_threads": {"sweep": [1, 4]},
         "workload": {"pipeline": {"sweep": [1, 8, 64]}, "clients": 20},
     }
-    cases = expand(data, file="mine.yaml")
+    cases = expand(data, file="mine.yaml", schema=Scenario)
     assert [case.given for case in cases] == [
         {"io_threads": threads, "pipeline": pipeline}
         for threads in (1, 4)
@@ -44,8 +47,22 @@ def test_sweeps_expand_to_their_product_in_order() -> None:
         assert case.scenario.workload.clients == 20
 
 
+def test_a_sweep_can_be_of_any_schema() -> None:
+    class Fleet(BaseModel):
+        machines: int
+        name: str = "fleet"
+
+    cases = expand({"machines": {"sweep": [3, 5]}}, file="mine.yaml", schema=Fleet)
+    assert [(case.given, case.scenario) for case in cases] == [
+        ({"machines": 3}, Fleet(machines=3)),
+        ({"machines": 5}, Fleet(machines=5)),
+    ]
+    with pytest.raises(InputError, match=r"mine.yaml: .*machines.* found 'few'"):
+        expand({"machines": {"sweep": [3, "few"]}}, file="mine.yaml", schema=Fleet)
+
+
 def test_without_a_sweep_there_is_one_case() -> None:
-    [case] = expand(BASE, file="mine.yaml")
+    [case] = expand(BASE, file="mine.yaml", schema=Scenario)
     assert case.given == {}
     assert case.scenario == Scenario(host="graviton3", engine="valkey")
 
@@ -57,7 +74,7 @@ def test_words_and_mappings_can_be_swept_and_fields_deep_inside() -> None:
         "host": {"sweep": ["graviton3", "graviton4"]},
         "load_generator": {"threads": {"sweep": [2]}},
     }
-    cases = expand(data, file="mine.yaml")
+    cases = expand(data, file="mine.yaml", schema=Scenario)
     assert [case.given["popularity"] for case in cases] == popularities * 2
     assert {case.scenario.host for case in cases} == {"graviton3", "graviton4"}
     assert all(case.given["load_generator.threads"] == 2 for case in cases)
@@ -182,14 +199,17 @@ def test_the_generator_has_no_thread_without_a_client(
     threads: int | None, clients: int, expected: int
 ) -> None:
     [case] = expand(
-        {**with_workload(clients=clients), "load_generator": {"threads": threads}}, file="x"
+        {**with_workload(clients=clients), "load_generator": {"threads": threads}},
+        file="x",
+        schema=Scenario,
     )
     assert case.scenario.generator_threads == expected
 
 
 def test_a_unix_socket_means_one_host() -> None:
     [tcp], [unix] = (
-        expand({**BASE, "transport": transport}, file="x") for transport in ("tcp", "unix_socket")
+        expand({**BASE, "transport": transport}, file="x", schema=Scenario)
+        for transport in ("tcp", "unix_socket")
     )
     assert not tcp.scenario.same_host
     assert unix.scenario.same_host

@@ -11,7 +11,7 @@ from forecache.models import simulation
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
 from forecache.models.predict import System
-from forecache.models.scenario import expand
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import (
     Inputs,
     node_setup,
@@ -20,6 +20,7 @@ from forecache.models.simulation import (
     settling_ps,
     window,
 )
+from forecache.models.sweeps import expand
 from forecache.sim.statistics import MSER_BATCH, mser5_across
 
 ENGINES = ["redis-7.0", "valkey-8.0", "valkey-9.1"]
@@ -28,7 +29,7 @@ HOST = load_host("graviton3-c7g.4xlarge")
 
 def inputs_of(engine: str, **fields: Any) -> Inputs:
     data = {"host": "graviton3-c7g.4xlarge", "engine": engine, **fields}
-    [case] = expand(data, file="test")
+    [case] = expand(data, file="test", schema=Scenario)
     system = System(HOST, load_engine(engine), load_generator("valkey-benchmark"))
     return system.inputs(case.scenario)
 

@@ -15,7 +15,7 @@ from forecache.models.commands import CommandKind, command_kinds
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
 from forecache.models.node.setup import DRAWS, JITTER_ONE, NodeTimes
-from forecache.models.scenario import Scenario, expand
+from forecache.models.scenario import Scenario
 from forecache.models.stages import (
     TCP_SEGMENT_BYTES,
     code_table,
@@ -27,6 +27,7 @@ from forecache.models.stages import (
     segment_bytes,
     user_rate,
 )
+from forecache.models.sweeps import expand
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
 ENGINE = load_engine("valkey-8.1")
@@ -35,7 +36,7 @@ GENERATOR = load_generator("memtier-benchmark").generator_work()
 
 def scenario(io_threads: int = 1, **workload: Any) -> Scenario:
     data = {"host": "graviton3", "engine": "valkey", "io_threads": io_threads}
-    [case] = expand({**data, "workload": workload}, file="test")
+    [case] = expand({**data, "workload": workload}, file="test", schema=Scenario)
     return case.scenario
 
 

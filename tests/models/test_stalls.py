@@ -13,9 +13,10 @@ from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import QUANTILES
-from forecache.models.scenario import expand
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs, run, window
 from forecache.models.stalls import Stall, code_shares, with_stalls
+from forecache.models.sweeps import expand
 from forecache.sim.errors import InputError
 
 MS = 10**9
@@ -100,7 +101,7 @@ def test_as_many_come_as_are_asked_for() -> None:
 def inputs(slow: dict[str, float], **workload: Any) -> Inputs:
     data = {"host": "graviton3", "engine": "valkey", "io_threads": 1}
     fields = {"clients": 50, "keys": 1000, "slow_command": slow, **workload}
-    [case] = expand({**data, "workload": fields}, file="test")
+    [case] = expand({**data, "workload": fields}, file="test", schema=Scenario)
     engine, host = load_engine("valkey-8.1"), load_host("graviton3-c7g.4xlarge")
     generator = load_generator("memtier-benchmark").generator_work()
     speed = host.speed()

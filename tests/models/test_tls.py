@@ -11,9 +11,10 @@ from forecache.models.generator import load_generator
 from forecache.models.node.simulate import NodeResult
 from forecache.models.predict import System, warnings_of
 from forecache.models.recommend import benchmark_command
-from forecache.models.scenario import Scenario, Tls, expand
+from forecache.models.scenario import Scenario, Tls
 from forecache.models.simulation import run
 from forecache.models.stages import segment_bytes
+from forecache.models.sweeps import expand
 from forecache.sim.errors import InputError
 
 HOST = load_host("graviton3-c7g.16xlarge")
@@ -24,7 +25,7 @@ RSA = {"certificate": "rsa-2048", "new_connections_per_s": 160}
 def scenario(io_threads: int = 1, command: str = "get", **top: Any) -> Scenario:
     data = {"host": "graviton3", "engine": "valkey", "io_threads": io_threads, **top}
     workload = {"clients": 650, "keys": 3_000_000, "command": command}
-    [case] = expand({**data, "workload": workload}, file="test")
+    [case] = expand({**data, "workload": workload}, file="test", schema=Scenario)
     return case.scenario
 
 

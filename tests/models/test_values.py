@@ -10,9 +10,10 @@ from forecache.models.generator import load_generator
 from forecache.models.node.setup import NodeTimes
 from forecache.models.node.simulate import NodeResult
 from forecache.models.predict import System
-from forecache.models.scenario import Scenario, expand
+from forecache.models.scenario import Scenario
 from forecache.models.simulation import run
 from forecache.models.stages import node_times, user_rate
+from forecache.models.sweeps import expand
 from forecache.models.values import value_path
 
 HOST = load_host("graviton3-c7g.4xlarge")
@@ -32,7 +33,7 @@ ONLY_VALUES = {
 def scenario(io_threads: int, command: str, value_bytes: int = 512, **workload: Any) -> Scenario:
     data = {"host": "graviton3", "engine": "valkey", "io_threads": io_threads}
     given = {"clients": 650, "keys": 3_000_000, "command": command, "value_bytes": value_bytes}
-    [case] = expand({**data, "workload": {**given, **workload}}, file="test")
+    [case] = expand({**data, "workload": {**given, **workload}}, file="test", schema=Scenario)
     return case.scenario
 
 

@@ -12,13 +12,14 @@ from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import load_generator
 from forecache.models.memory import LINE_BYTES, Waits
 from forecache.models.node.setup import NodeTimes
-from forecache.models.scenario import Scenario, expand
+from forecache.models.scenario import Scenario
 from forecache.models.stages import (
     command_structures,
     command_waits,
     node_times,
     workload_caches,
 )
+from forecache.models.sweeps import expand
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
 ENGINE = load_engine("valkey-8.1")
@@ -27,7 +28,7 @@ GENERATOR = load_generator("memtier-benchmark").generator_work()
 
 def scenario(io_threads: int = 1, **workload: Any) -> Scenario:
     data = {"host": "graviton3", "engine": "valkey", "io_threads": io_threads}
-    [case] = expand({**data, "workload": workload}, file="test")
+    [case] = expand({**data, "workload": workload}, file="test", schema=Scenario)
     return case.scenario
 
 

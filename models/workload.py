@@ -1,0 +1,408 @@
+"""What the clients of a scenario ask for, how much of it, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from forecache.hwprofiles.files import FieldError
+
+from .arrivals import Arrivals, Bursts, RatePiece, read_trace
+
+MOST_OUTSTANDING = 2_000_000
+"""Requests that all clients may have on the way: a run keeps some 50 bytes for each."""
+
+RATES = ("rate_rps", "rate_profile", "bursts", "trace")
+"""What may say when requests of an open loop arrive."""
+
+_FREE = "pipeline 1 and no think_us with arrival open_loop"
+
+CONSTANT_RATE: dict[str, None] = dict.fromkeys(("rate_profile", "bursts", "trace"))
+"""Changes to a workload that leave `rate_rps` to say it."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UniformSizes(_Record):
+    """Value sizes drawn evenly between two bounds, both included."""
+
+    distribution: Literal["uniform"]
+    """Which kind of sizes."""
+    low: int = Field(ge=0, le=512 * 2**20)
+    """Smallest size, in bytes."""
+    high: int = Field(ge=0, le=512 * 2**20)
+    """Largest size, in bytes; not below `low`."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformSizes:
+        if self.low > self.high:
+            raise ValueError(f"low not above high (found {self.low} and {self.high})")
+        return self
+
+
+class WeightedSizes(_Record):
+    """Value sizes with weights: `{values: [64, 4096], weights: [0.9, 0.1]}`."""
+
+    distribution: Literal["weighted"] = "weighted"
+    """Which kind of sizes."""
+    values: list[Annotated[int, Field(ge=0, le=512 * 2**20)]] = Field(min_length=1, max_length=32)
+    """Sizes in bytes."""
+    weights: list[Annotated[float, Field(gt=0, le=1e9)]] = Field(min_length=1)
+    """How often each comes, in any unit; as many as `values`."""
+
+    @model_validator(mode="after")
+    def _paired(self) -> WeightedSizes:
+        if len(self.values) != len(self.weights):
+            raise ValueError(f"as many weights as values ({len(self.values)})")
+        return self
+
+
+class Zipf(_Record):
+    """Popularity of rank r proportional to r ** -exponent."""
+
+    zipf: float = Field(gt=0, le=3)
+    """The exponent."""
+
+
+class HotSet(_Record):
+    """A share of the keys that gets a share of the requests."""
+
+    keys: float = Field(gt=0, lt=1)
+    """Share of the keys that is hot."""
+    requests: float = Field(gt=0, lt=1)
+    """Share of the requests that goes to it."""
+
+
+class HotSetPopularity(_Record):
+    """`{hot_set: {keys: 0.1, requests: 0.9}}`."""
+
+    hot_set: HotSet
+    """Which share of the keys gets which share of the requests."""
+
+
+def _sizes_kind(value: object) -> str:
+    """Which kind of sizes a user means, so that a mistake is told about that kind only."""
+    if isinstance(value, UniformSizes):
+        return "uniform_sizes"
+    if isinstance(value, WeightedSizes):
+        return "weighted_sizes"
+    if not isinstance(value, Mapping):
+        return "one_size"
+    return f"{value.get('distribution', 'weighted')}_sizes"
+
+
+def _popularity_kind(value: object) -> str | None:
+    if isinstance(value, Zipf) or (isinstance(value, Mapping) and "zipf" in value):
+        return "zipf_law"
+    if isinstance(value, HotSetPopularity) or (isinstance(value, Mapping) and "hot_set" in value):
+        return "hot_keys"
+    return None if isinstance(value, Mapping) else "word"
+
+
+ValueSizes = Annotated[
+    Annotated[int, Field(ge=0, le=512 * 2**20), Tag("one_size")]
+    | Annotated[UniformSizes, Tag("uniform_sizes")]
+    | Annotated[WeightedSizes, Tag("weighted_sizes")],
+    Discriminator(
+        _sizes_kind,
+        custom_error_type="sizes",
+        custom_error_message="A size in bytes, or a mapping with distribution uniform or weighted",
+    ),
+]
+
+Popularity = Annotated[
+    Annotated[Literal["uniform"], Tag("word")]
+    | Annotated[Zipf, Tag("zipf_law")]
+    | Annotated[HotSetPopularity, Tag("hot_keys")],
+    Discriminator(
+        _popularity_kind,
+        custom_error_type="popularity",
+        custom_error_message="'uniform', a mapping with zipf, or one with hot_set",
+    ),
+]
+
+
+class Asked(_Record):
+    """How often a command comes; a bare number stands for its share."""
+
+    share: float = Field(gt=0, le=1)
+    """Share of this command among all."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share(cls, value: object) -> object:
+        return {"share": value} if isinstance(value, int | float) else value
+
+    @property
+    def items(self) -> int:
+        """Keys, members or fields of the command."""
+        return 1
+
+
+class AskedKeys(Asked):
+    """A command of several keys."""
+
+    keys: int = Field(ge=1, le=10_000)
+    """Keys of one command."""
+
+    @property
+    def items(self) -> int:
+        """Keys."""
+        return self.keys
+
+
+class AskedMembers(Asked):
+    """A command of one or more members of a sorted set."""
+
+    members: int = Field(default=1, ge=1, le=10_000)
+    """Members that one command adds or returns."""
+
+    @property
+    def items(self) -> int:
+        """Members."""
+        return self.members
+
+
+class AskedFields(Asked):
+    """A command of one or more fields of a hash."""
+
+    fields: int = Field(default=1, ge=1, le=10_000)
+    """Fields that one command sets."""
+
+    @property
+    def items(self) -> int:
+        """Fields."""
+        return self.fields
+
+
+class Mix(_Record):
+    """Shares of the commands; they add up to one."""
+
+    get: float = Field(default=0.0, ge=0, le=1)
+    """Share of GET."""
+    set: float = Field(default=0.0, ge=0, le=1)
+    """Share of SET."""
+    mget: AskedKeys | None = None
+    """MGET: its share and how many keys it has, `{share: 0.1, keys: 10}`."""
+    mset: AskedKeys | None = None
+    """MSET, likewise."""
+    zadd: AskedMembers | None = None
+    """ZADD: a bare share, or `{share: 0.1, members: 2}`; needs `sorted_sets`."""
+    zrange: AskedMembers | None = None
+    """ZRANGE, likewise."""
+    hset: AskedFields | None = None
+    """HSET: a bare share, or `{share: 0.1, fields: 2}`; needs `hashes`."""
+    hget: Asked | None = None
+    """HGET: its share; needs `hashes`."""
+    hgetall: Asked | None = None
+    """HGETALL: its share; needs `hashes`."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Mix:
+        total = sum(asked.share for asked in self.commands.values())
+        if abs(total - 1.0) > 1e-6:
+            raise ValueError(f"shares that add up to 1 (found {total:g})")
+        return self
+
+    @property
+    def commands(self) -> dict[str, Asked]:
+        """Every command that comes at all."""
+        asked = {
+            name: Asked(share=share)
+            for name, share in (("get", self.get), ("set", self.set))
+            if share > 0
+        }
+        others = ("mget", "mset", "zadd", "zrange", "hset", "hget", "hgetall")
+        return asked | {n: found for n in others if (found := getattr(self, n)) is not None}
+
+
+class SortedSets(_Record):
+    """The sorted sets that ZADD and ZRANGE work on, all alike."""
+
+    keys: int = Field(ge=1, le=10**10)
+    """How many there are."""
+    members: int = Field(ge=1, le=10**9)
+    """Members of each."""
+    member_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a member."""
+
+
+class Hashes(_Record):
+    """The hashes that HSET, HGET and HGETALL work on, all alike."""
+
+    keys: int = Field(ge=1, le=10**10)
+    """How many there are."""
+    fields: int = Field(ge=1, le=10**9)
+    """Fields of each."""
+    field_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a field's name."""
+    value_bytes: int = Field(default=16, ge=0, le=64 * 1024)
+    """Bytes of a field's value."""
+
+
+class SlowCommand(_Record):
+    """A command now and then that keeps the main thread busy, such as KEYS or a long script."""
+
+    duration_ms: float = Field(gt=0, le=60_000)
+    """How long it keeps the main thread busy."""
+    every_s: float | None = Field(default=None, gt=0, le=86_400)
+    """Mean time from one to the next; this or `share`."""
+    share: float | None = Field(default=None, gt=0, le=0.5)
+    """Share of all requests that are such commands; this or `every_s`."""
+
+    @model_validator(mode="after")
+    def _one(self) -> SlowCommand:
+        if (self.every_s is None) == (self.share is None):
+            raise ValueError("one of every_s and share")
+        if self.every_s is not None and self.duration_ms >= 900.0 * self.every_s:
+            raise ValueError(
+                f"a duration of less than nine tenths of every_s (found {self.duration_ms:g} ms "
+                f"every {self.every_s:g} s)"
+            )
+        return self
+
+
+class Workload(_Record):
+    """What the clients ask for, and when.
+
+    `arrival` is `closed_loop` (each client waits for the replies to its batch, then thinks for
+    `think_us`) or `open_loop` (requests arrive as a Poisson process of `rate_rps` over all
+    clients, whatever the server does; latency counts from the intended time).
+    """
+
+    arrival: Literal["closed_loop", "open_loop"] = "closed_loop"
+    """Whether clients wait for replies before they ask again."""
+    clients: int = Field(default=50, ge=1, le=100_000)
+    """Connections of the load."""
+    pipeline: int = Field(default=1, ge=1, le=1024)
+    """Commands that a client sends at once; 1 in an open loop."""
+    think_us: float = Field(default=0.0, ge=0, le=1e7)
+    """Closed loop: pause of a client between its replies and its next batch."""
+    rate_rps: float | None = Field(default=None, gt=0, le=1e8)
+    """Open loop: requests a second of all clients together."""
+    rate_profile: list[RatePiece] | None = Field(default=None, min_length=1, max_length=1000)
+    """Open loop: rates in turn, over and over."""
+    bursts: Bursts | None = None
+    """Open loop: two rates that take turns at random."""
+    trace: str | None = None
+    """Open loop: a CSV file of times in seconds and commands, replayed over and over."""
+    command: Literal["get", "set"] | None = None
+    """The only command; this or `mix`."""
+    mix: Mix | None = None
+    """Shares of commands; without it and `command` 80% GET and 20% SET."""
+    keys: int = Field(default=1_000_000, ge=1, le=10**11)
+    """Keys of the database that GET, SET, MGET and MSET work on."""
+    key_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a key."""
+    value_bytes: ValueSizes = 512
+    """Bytes of a value, or a distribution of them."""
+    popularity: Popularity = "uniform"
+    """How requests spread over keys: `uniform`, `{zipf: 0.99}`, or `{hot_set: {keys: 0.1, requests:
+    0.9}}`."""
+    sorted_sets: SortedSets | None = None
+    """What ZADD and ZRANGE work on; only with one of them in `mix`."""
+    hashes: Hashes | None = None
+    """What HSET, HGET and HGETALL work on; only with one of them in `mix`."""
+    slow_command: SlowCommand | None = None
+    """A command that occupies the main thread now and then."""
+    key_pattern: Literal["random", "sequential"] = "random"
+    """`sequential`: keys are visited in the order in which they were written."""
+    operations_before_get_phase: str | None = None
+    """A remark on how the database was filled; the model doesn't use it."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Workload:
+        if self.command is not None and self.mix is not None:
+            raise FieldError("command", found=self.command, valid="command or mix, not both")
+        self._check_rate()
+        for field, commands in (
+            ("sorted_sets", {"zadd", "zrange"}),
+            ("hashes", {"hset", "hget", "hgetall"}),
+        ):
+            described = getattr(self, field)
+            needing = sorted(commands & set(self.commands))
+            if needing and described is None:
+                valid = f"a mapping of what {field} are like, which {needing[0]} in the mix needs"
+                raise FieldError(field, found=None, valid=valid)
+            if not needing and described is not None:
+                valid = f"{field} only with one of {', '.join(sorted(commands))} in mix"
+                raise FieldError(field, found=described.model_dump(), valid=valid)
+        if self.clients * self.pipeline > MOST_OUTSTANDING:
+            raise FieldError(
+                "clients",
+                found=self.clients,
+                valid=f"clients times pipeline of at most {MOST_OUTSTANDING} "
+                f"(found {self.clients * self.pipeline})",
+            )
+        return self
+
+    def _check_rate(self) -> None:
+        """Refuse an open loop without a rate, and one that has to wait for clients."""
+        given = [name for name in RATES if getattr(self, name) is not None]
+        if len(given) != (self.arrival == "open_loop"):
+            name = given[-1] if given else RATES[0]
+            value = getattr(self, name)
+            raise FieldError(
+                name,
+                found=value.model_dump() if isinstance(value, BaseModel) else value,
+                valid=f"one of {', '.join(RATES)} with arrival open_loop, and only there "
+                f"(found {', '.join(given) or 'none'} with {self.arrival})",
+            )
+        if self.rate_profile is not None and not any(p.rate_rps > 0 for p in self.rate_profile):
+            raise FieldError("rate_profile", found=[0.0], valid="a rate above 0 somewhere")
+        if self.arrival == "open_loop":
+            if self.pipeline != 1:
+                raise FieldError("pipeline", found=self.pipeline, valid=_FREE)
+            if self.think_us:
+                raise FieldError("think_us", found=self.think_us, valid=_FREE)
+
+    @property
+    def varying(self) -> Arrivals:
+        """How requests arrive, if not at `rate_rps`; reads the trace."""
+        trace = None if self.trace is None else read_trace(self.trace)
+        return Arrivals(self.rate_profile, self.bursts, trace)
+
+    @property
+    def mean_rate_rps(self) -> float | None:
+        """Requests a second that arrive on average; None in a closed loop."""
+        return self.rate_rps if self.rate_rps is not None else self.varying.mean_rate_rps
+
+    @property
+    def commands(self) -> dict[str, Asked]:
+        """The commands with their shares, which add up to one."""
+        if self.command is not None:
+            return {self.command: Asked(share=1.0)}
+        return (self.mix or Mix(get=0.8, set=0.2)).commands
+
+    @property
+    def get_fraction(self) -> float:
+        """Share of GET among the commands."""
+        get = self.commands.get("get")
+        return 0.0 if get is None else get.share
+
+    @property
+    def only_get_and_set(self) -> bool:
+        """Whether there are no other commands, as most load generators know no others."""
+        return self.commands.keys() <= {"get", "set"}
+
+    @property
+    def sizes(self) -> list[tuple[int, float]]:
+        """Value sizes in bytes with weights that add up to one; a uniform range as 16 sizes."""
+        value = self.value_bytes
+        if isinstance(value, int):
+            return [(value, 1.0)]
+        if isinstance(value, UniformSizes):
+            count = min(16, value.high - value.low + 1)
+            width = (value.high - value.low + 1) / count
+            return [(int(value.low + (i + 0.5) * width), 1.0 / count) for i in range(count)]
+        total = sum(value.weights)
+        return [(v, w / total) for v, w in zip(value.values, value.weights, strict=True)]
+
+    @property
+    def mean_value_bytes(self) -> float:
+        """Mean size of a value."""
+        return sum(size * weight for size, weight in self.sizes)
