@@ -83,7 +83,7 @@ _RINGS = _CORES + 5
     WRITE_WAITS,  # 1: writers wait for some values
     FLOWS_IN_FREE_PS, FLOWS_OUT_FREE_PS,  # a word per client
     INTERRUPTS_FREE_PS,  # a word per interrupt core
-    LOCKS,  # a word per item lock: the thread that holds it and those that wait
+    LOCKS,  # a word per item lock: whether it is held, and who waits
     LOCK_BY_DRAW,
 ) = range(_OFFSETS, _COUNTERS)
 
@@ -159,7 +159,7 @@ MOST_CODES = 256
     STALLS,  # offset of the inverse distribution function of its stalls
     WRITE_PS, FREE_PS,
     KEYS, RARE, WRITTEN_TO_LOG,
-    LIST_LOCK,  # of its size class: the thread that holds it and those that wait
+    LIST_LOCK,  # of its size class: whether it is held, and who waits
 ) = range(12)
 CODE_WORDS = 16
 THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS

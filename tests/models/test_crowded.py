@@ -9,7 +9,10 @@ from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.predict import predict_cases
 
-POLICIES = ("asynchronous", "fork_join", "shared_queues")
+SPINNING = ("asynchronous", "fork_join", "shared_queues")
+SLEEPING = ("locked_threads",)
+"""Policies whose threads spin without work, or sleep at once."""
+
 _END_PS = 60 * 10**9
 
 
@@ -28,7 +31,7 @@ def run(policy: str, **changes: Any) -> NodeResult:
     return simulate_node(policy, sample_times(one_way_ps=1_000_000), setup)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", SPINNING + SLEEPING)
 def test_enough_cores_change_nothing(policy: str) -> None:
     alone = run(policy, io_threads=4)
     enough = run(policy, io_threads=4, server_cores=4, generator_cores=4)
@@ -45,7 +48,7 @@ def test_threads_that_never_meet_share_a_core_without_loss() -> None:
     assert sharing.throughput_rps == pytest.approx(alone.throughput_rps, rel=0.01)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", SPINNING)
 def test_five_threads_on_four_cores_lose(policy: str) -> None:
     """https://github.com/redis/redis/issues/13003: performance drops severely."""
     four = run(policy, io_threads=4, server_cores=4)
@@ -54,6 +57,26 @@ def test_five_threads_on_four_cores_lose(policy: str) -> None:
     at_most = 0.5 if policy == "fork_join" else 0.85
     assert five.throughput_rps < at_most * four.throughput_rps
     assert five.core_utilisation == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("policy", SLEEPING)
+def test_threads_that_sleep_without_work_lose_little(policy: str) -> None:
+    """Each core does what it did; what is lost are switches from thread to thread."""
+    alone, two = (run(policy, io_threads=n, server_cores=n) for n in (1, 2))
+    crowded = run(policy, io_threads=4, server_cores=1)
+    assert 0.8 * alone.throughput_rps < crowded.throughput_rps < 1.02 * alone.throughput_rps
+    assert crowded.core_utilisation > 0.98
+    crowded = run(policy, io_threads=4, server_cores=2)
+    assert 0.8 * two.throughput_rps < crowded.throughput_rps < 1.02 * two.throughput_rps
+
+
+def test_a_lock_is_no_reason_to_change_threads() -> None:
+    """All keys have one lock: who loses its core with it stops the others, but not for good."""
+    changes = {"io_threads": 6, "server_cores": 1, "slice_ps": 10**8, "tick_ps": 0}
+    apart = run("locked_threads", item_locks=2**15, **changes)
+    together = run("locked_threads", item_locks=1, **changes)
+    assert together.counters["lock_waits"] > 100
+    assert together.throughput_rps > 0.9 * apart.throughput_rps
 
 
 def test_shorter_slices_lose_less() -> None:

@@ -11,6 +11,7 @@ from forecache.sim.streams import draw4
 
 from .. import layout as at
 from .connections import accept_alone
+from .cores import after_step, finish_cores, has_core
 from .generator import generator_step, source_step, start
 from .inline import inlined, sources_digest, unlikely
 from .sockets import (
@@ -40,11 +41,16 @@ SLEEPING = 2  # or woken and about to run
 POLLED = 3
 READ = 4  # a part of a command
 PARSED = 5
-ITEM_LOCKED = 6  # or waiting for it
+LOCKING_ITEM = 6  # waiting for its lock
 EXECUTED = 7
-LIST_LOCKED = 8  # or waiting for it
+LOCKING_LIST = 8  # waiting for its lock
 LINKED = 9
 WROTE = 10
+
+# A lock is the sum of these.
+HELD = 1
+WOKEN = 2  # the thread that has waited longest was woken and has not looked yet
+WAITER = 4  # for each thread that waits
 
 
 @inlined
@@ -67,22 +73,32 @@ def parse_next(m, me, client, duration, now):
 
 @inlined
 def take_lock(m, me, lock):
-    """Whether a lock was free and is now held; else the thread queues for it."""
-    m[lock] += 1
-    if m[lock] == 1:
+    """Whether a lock was free and is now held; else the thread waits, or waits on, for it."""
+    waited = m[me + at.WAITS_FOR] == lock
+    if unlikely(waited):
+        m[lock] &= ~WOKEN
+    if not m[lock] & HELD:
+        m[lock] |= HELD
+        if unlikely(waited):
+            m[lock] -= WAITER
+            m[me + at.WAITS_FOR] = 0
         return True
-    m[at.LOCK_WAITS] += 1
-    m[at.LOCK_TICKETS] += 1
-    m[me + at.WAITS_FOR] = lock
-    m[me + at.TICKET] = m[at.LOCK_TICKETS]
+    if not waited:
+        m[at.LOCK_WAITS] += 1
+        m[at.LOCK_TICKETS] += 1
+        m[lock] += WAITER
+        m[me + at.WAITS_FOR] = lock
+        m[me + at.TICKET] = m[at.LOCK_TICKETS]
+    m[me + at.WAITS] = at.SLEEPS
     return False
 
 
 @inlined
 def release_lock(m, calendar, lock, now):
-    """The thread that has waited longest goes on."""
-    m[lock] -= 1
-    if unlikely(m[lock] > 0):
+    """The lock is free: wake the thread that has waited longest."""
+    m[lock] -= HELD
+    if unlikely(m[lock] > 0 and not m[lock] & WOKEN):
+        m[lock] |= WOKEN
         following = 0
         ticket = INFINITY_PS
         for thread in range(m[at.IO_THREADS]):
@@ -90,7 +106,6 @@ def release_lock(m, calendar, lock, now):
             if m[row + at.WAITS_FOR] == lock and m[row + at.TICKET] < ticket:
                 following = thread
                 ticket = m[row + at.TICKET]
-        m[thread_row(following) + at.WAITS_FOR] = 0
         schedule(calendar, following, now)
 
 
@@ -101,20 +116,19 @@ def command_step(m, calendar, me, client, now):
     index = m[client + at.EXECUTED]
     mark = mark_of(m, client, index)
     if phase == PARSED:
-        m[me + at.PHASE] = phase = ITEM_LOCKED
         m[me + at.LOCK] = item_lock(m, client, index)
+    if phase in (PARSED, LOCKING_ITEM):
+        m[me + at.PHASE] = LOCKING_ITEM
         if not take_lock(m, me, m[me + at.LOCK]):
             return INFINITY_PS
-    if phase == ITEM_LOCKED:
         m[me + at.PHASE] = EXECUTED
         return work(m, me, now, execute_cold(m, mark))
     linking_ps = about(m, mark, at.FREE_PS)
     list_lock = (mark & at.MARK_CODE) + at.LIST_LOCK
-    if phase == EXECUTED and linking_ps > 0:
-        m[me + at.PHASE] = phase = LIST_LOCKED
+    if phase != LINKED and linking_ps > 0:
+        m[me + at.PHASE] = LOCKING_LIST
         if not take_lock(m, me, list_lock):
             return INFINITY_PS
-    if phase == LIST_LOCKED:
         m[at.FREED_VALUES] += 1
         m[me + at.PHASE] = LINKED
         return work(m, me, now, linking_ps)
@@ -180,7 +194,7 @@ def worker_step(m, calendar, thread, now):
     m[me + at.COUNT] = found
     polled = work(m, me, now, duration)
     # What there is to read is known: the first client is read in the same step.
-    if polled < m[at.UNTIL_PS]:
+    if polled < m[at.UNTIL_PS] and not m[at.CROWDED]:
         return serve_next(m, me, polled)
     m[me + at.PHASE] = POLLED
     return polled
@@ -197,6 +211,7 @@ def _compiled(sources):
         start(m, calendar)
         for thread in range(1, m[at.IO_THREADS]):
             m[thread_row(thread) + at.PHASE] = SLEEPING
+            schedule(calendar, thread, INFINITY_PS)  # it needs no core for that
         first_generator = m[at.IO_THREADS]
         first_source = first_generator + m[at.GENERATORS]
         events = 0
@@ -209,6 +224,9 @@ def _compiled(sources):
                 begin_window(m)
                 continue
             agent = agent_of(calendar, key)
+            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
+                key = peek(calendar)
+                continue
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent >= first_generator:
@@ -217,6 +235,10 @@ def _compiled(sources):
                 following = worker_step(m, calendar, agent, now)
             key = advance(calendar, agent, following)
             events += 1
+            if unlikely(m[at.CROWDED]):
+                after_step(m, calendar, agent, now)
+                key = peek(calendar)
+        finish_cores(m)
         end_window(m)
         m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]
         return events

@@ -137,10 +137,10 @@ class ForkJoin(IoThreads):
     def wait_for_threads(self) -> Activity:
         """Add up the counters again and again until no thread has anything left."""
         node, began_ps = self.node, self.node.now
-        node.threads[0].spins = True
+        node.threads[0].waits_for_threads = True
         while self.shares_left:
             yield node.main.spin()
-        node.threads[0].spins = False
+        node.threads[0].waits_for_threads = False
         if self.joined_ps > node.now:
             yield node.main.hold_until(self.joined_ps)
         node.counters["join_wait_ps"] += node.inside_window(began_ps, node.now)
@@ -160,5 +160,5 @@ class ForkJoin(IoThreads):
                     node.deliver_reply(client)
             self.shares_left -= 1
             self.joined_ps = node.now + node.times.handover_ps
-            if self.shares_left == 0 and node.threads[0].spins:
+            if self.shares_left == 0 and node.threads[0].waits_for_threads:
                 node.main.wake(self.joined_ps)

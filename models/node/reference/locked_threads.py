@@ -7,13 +7,16 @@ leaves the list of its size class and the new item enters it under that list's l
 leaves a mark on its item. Rules and constants: thread.c, items.c and doc/threads.txt of Memcached
 1.6.
 
-Assumed: who waits for a lock gets it in turn, and waiting costs no CPU time. Left out: a request of
-many commands is not interrupted after 20 of them (`-R`); the listener's work is the first worker's.
+Who waits for a lock sleeps. The one that has waited longest is woken when the lock is free; where
+it has to wait for a core as well, others may take the lock meanwhile (glibc's mutex). Assumed: the
+longest wait is over first, and waiting and waking cost no CPU time. Left out: a request of many
+commands is not interrupted after 20 of them (`-R`); the listener's work is the first worker's.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from dataclasses import dataclass, field
 
 from forecache.sim.simpy_kernel import Activity
 from forecache.sim.streams import draw4
@@ -23,26 +26,33 @@ from .node import Client, ReferenceNode
 
 LOCK_DRAWS = 5
 
-Lock = deque[int]
-"""The thread that holds it, and those that wait."""
+
+@dataclass
+class Lock:
+    """A lock and the threads that wait for it, in the order in which they came."""
+
+    held: bool = False
+    waiting: deque[int] = field(default_factory=deque)
+    woken: bool = False
+    """The first of them was woken and has not looked yet."""
 
 
 def start(node: ReferenceNode) -> None:
     """Start the worker threads."""
     engine = LockedThreads(node)
-    for number in range(node.setup.io_threads):
-        node.threads[number].agent.start(engine.worker(number))
+    node.main.start(engine.worker(0))
+    for number in range(1, node.setup.io_threads):
+        # It begins asleep, for which it needs no core.
+        node.env.process(engine.worker(number))
 
 
 class LockedThreads:
-    """The locks: who holds each, and who waits for it, in the order in which they came."""
+    """The locks of items, and of the lists of size classes."""
 
     def __init__(self, node: ReferenceNode) -> None:
         self.node = node
-        self.items: defaultdict[int, Lock] = defaultdict(deque)
-        self.lists: defaultdict[int, Lock] = defaultdict(deque)
-        # What waits for a lock is not woken by a request.
-        self.waiting = [node.new_agent(number) for number in range(node.setup.io_threads)]
+        self.items: defaultdict[int, Lock] = defaultdict(Lock)
+        self.lists: defaultdict[int, Lock] = defaultdict(Lock)
 
     def worker(self, number: int) -> Activity:
         """One thread's event loop."""
@@ -111,17 +121,25 @@ class LockedThreads:
         self.release(item)
 
     def take(self, number: int, lock: Lock) -> Activity:
-        """Wait until all who came before have released a lock."""
-        lock.append(number)
-        if len(lock) > 1:
+        """Hold a lock as soon as it is free."""
+        if lock.held:
             self.node.count("lock_waits")
-            yield self.waiting[number].sleep()
+            lock.waiting.append(number)
+            thread = self.node.threads[number]
+            thread.waits_for_threads = True
+            while lock.held:
+                yield thread.agent.sleep()
+                lock.woken = False
+            thread.waits_for_threads = False
+            lock.waiting.popleft()
+        lock.held = True
 
     def release(self, lock: Lock) -> None:
-        """The next thread goes on."""
-        lock.popleft()
-        if lock:
-            self.waiting[lock[0]].wake(self.node.now)
+        """The lock is free: wake who has waited longest."""
+        lock.held = False
+        if lock.waiting and not lock.woken:
+            lock.woken = True
+            self.node.threads[lock.waiting[0]].agent.wake(self.node.now)
 
     def item_lock(self, client: Client) -> int:
         """The item lock of a client's next command: that of a popular key, or any."""

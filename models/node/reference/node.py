@@ -81,8 +81,8 @@ class Thread:
     next_interruption: tuple[int, int]
     busy_ps: int = 0
     on_cpu_ps: int = 0
-    spins: bool = False
-    """It waits for other threads and looks all the time: what reaches its sockets wakes nobody."""
+    waits_for_threads: bool = False
+    """Spinning, or asleep until one wakes it: what reaches its sockets wakes nobody."""
     works_until_ps: int = 0
     away_ps: int = 0
     """Without a core in the present turn of the main thread, inside the measured window."""
@@ -312,7 +312,7 @@ class ReferenceNode:
     def owner_sleeps(self, client: Client) -> bool:
         """Whether a send to the client's socket has to wake the thread that watches it."""
         owner = self.threads[owner_of(self.setup, client.number)]
-        return self.nobody_woke(owner.agent) and not owner.spins
+        return self.nobody_woke(owner.agent) and not owner.waits_for_threads
 
     @staticmethod
     def nobody_woke(agent: Agent) -> bool:
