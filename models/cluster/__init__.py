@@ -1,0 +1,74 @@
+"""A cluster over minutes and hours: nodes under load while things happen to them.
+
+Two clocks meet here. The **load** advances in steps of `step_s`: in each, every node gets so many
+requests and serves as many as its main thread has time for. The **control plane** (autoscaler,
+resize, failover, deploy) is made of SimPy processes that wake between steps and change what the
+next step sees: who is up, how traffic is spread, how much time of a main thread is taken. SimPy's
+clock counts seconds.
+
+One request through a step
+--------------------------
+1. *Demand* (`demand.py`) says how many requests the users' clients begin in this step. A request is
+   what one worker asks of one node in one go: `commands` commands, one after the other.
+2. *Clients* (`clients.py`) are pods x workers. A request needs a free worker, else it is *turned
+   away*. `Nodes.traffic` says how requests spread over nodes; the draw is Poisson.
+3. A worker that has no connection to the node opens one first: it joins the node's *connection
+   queue* (`connections.py`: the listen backlog; accept and handshake cost main-thread time). The
+   others, and those whose connection was accepted, join the node's *request queue*.
+4. Both are FIFO *queues of cohorts* (`cohorts.py`): (step of arrival, attempt number, count).
+   They are served from the time the main thread has in this step: its length less what
+   background work occupies (`Nodes.occupy`, `Nodes.stall`). How long one request takes is the
+   node's *surface* (`surface.py`), from the node model.
+5. A request is *answered*, *timed out* (its client has gone after `timeout_s`; the node does its work
+   nevertheless) or *refused* (backlog full, maxclients, node down, connection broken). The last two
+   are attempted again after a backoff while attempts and the retry budget last, otherwise the
+   request has *failed*.
+6. What was answered has the latency that the surface has at this utilisation, plus the wait in
+   the queue. The *record* (`record.py`) keeps all that as time series.
+
+Counts are integers, and every run checks (`conservation.py`), per node:
+
+    attempts = answered + timed out + refused + waiting
+    offered + retries begun = attempts;   timed out + refused = failed + retries begun + backing off
+
+Modules
+-------
+`schema.py`        what a scenario of `kind: cluster` says
+`surface.py`       capacity and latency of one kind of node, from the node model, cached
+`cohorts.py`       the queueing block: compiled, integers, any number of queues side by side
+`nodes.py`         `Nodes`: one row per node (a primary, a replica, a Memcached node)
+`connections.py`   what an accept and a handshake take, and who does them
+`clients.py`       `Clients`: pods, workers, connections, retries; the autoscaler
+`demand.py`        how many requests begin in a step
+`flows.py`         one step of the load (1 to 6 above), as a SimPy process
+`record.py`        series, marks, facts, tables
+`cluster.py`       `Cluster`: all of these, and `run_cluster`
+`events/`          what happens at a time: a module each
+
+To add an event
+---------------
+A module in `events/` with a pydantic class `Event` (fields `event: Literal["name"]`, `at_s`, and its
+own) that has a method `happen(cluster)`, a generator of SimPy events, started at `at_s`; and its
+place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
+
+    cluster.env                               # the clock, in seconds: yield cluster.env.timeout(3.0)
+    cluster.nodes.add(kind, shard=4)          # -> number of a new node; traffic 0 at first
+    cluster.nodes.traffic[node] = 0.2         # share of the requests that go there (they add up to 1)
+    claim = cluster.nodes.occupy(node, 0.3)   # background work takes 30% of its main thread ...
+    claim.release()                           # ... until here
+    cluster.nodes.stall(node, 0.05)           # its main thread does nothing else for 50 ms
+    cluster.nodes.work_factor[node] = 1.2     # requests take longer there (redirections, copies)
+    cluster.nodes.set_down(node, silent=True) # silent: clients wait until they time out; else refused
+    cluster.nodes.set_up(node)
+    cluster.nodes.break_connections(node, 1.0)  # clients find out when they use them next
+    cluster.nodes.data_bytes[node]            # memory of the data there
+    cluster.nodes.spare_share(node)           # of its main thread, what the last step left
+    cluster.after_step(function)              # function(step: Step) after every step of the load
+    cluster.record.mark("shard 4 has its slots")
+    cluster.record.fact("resize finished", 281.0, "s", note="")
+    cluster.record.table(title, [("slots", ""), ("lasts", "s")], rows)
+    cluster.record.gauge("keys to move", "", "progress", lambda: float)   # sampled at each report
+
+A queue behind a cluster (a database that misses go to) is a `Queues` of its own, offered and served
+in a function given to `after_step`.
+"""
