@@ -19,10 +19,10 @@ One request through a step
    They are served from the time the main thread has in this step: its length less what
    background work occupies (`Nodes.occupy`, `Nodes.stall`). How long one request takes is the
    node's *surface* (`surface.py`), from the node model.
-5. A request is *answered*, *timed out* (its client has gone after `timeout_s`; the node does its work
-   nevertheless) or *refused* (backlog full, maxclients, node down, connection broken). The last two
-   are attempted again after a backoff while attempts and the retry budget last, otherwise the
-   request has *failed*.
+5. A request is *answered*, *timed out* (its client has gone after `timeout_s`; the node does its
+   work nevertheless) or *refused* (backlog full, maxclients, node down, connection broken). The
+   last two are attempted again after a backoff while attempts and the retry budget last, otherwise
+   the request has *failed*.
 6. What was answered has the latency that the surface has at this utilisation, plus the wait in
    the queue. The *record* (`record.py`) keeps all that as time series.
 
@@ -47,18 +47,18 @@ Modules
 
 To add an event
 ---------------
-A module in `events/` with a pydantic class `Event` (fields `event: Literal["name"]`, `at_s`, and its
-own) that has a method `happen(cluster)`, a generator of SimPy events, started at `at_s`; and its
+A module in `events/` with a pydantic class `Event` (fields `event: Literal["name"]`, `at_s`, and
+its own) that has a method `happen(cluster)`, a generator of SimPy events, started at `at_s`; its
 place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
 
-    cluster.env                               # the clock, in seconds: yield cluster.env.timeout(3.0)
+    cluster.env                               # the clock: yield cluster.env.timeout(3.0), seconds
     cluster.nodes.add(kind, shard=4)          # -> number of a new node; traffic 0 at first
-    cluster.nodes.traffic[node] = 0.2         # share of the requests that go there (they add up to 1)
+    cluster.nodes.traffic[node] = 0.2         # share of the requests that go there
     claim = cluster.nodes.occupy(node, 0.3)   # background work takes 30% of its main thread ...
     claim.release()                           # ... until here
     cluster.nodes.stall(node, 0.05)           # its main thread does nothing else for 50 ms
     cluster.nodes.work_factor[node] = 1.2     # requests take longer there (redirections, copies)
-    cluster.nodes.set_down(node, silent=True) # silent: clients wait until they time out; else refused
+    cluster.nodes.set_down(node, silent=True) # silent: no answer; else refused
     cluster.nodes.set_up(node)
     cluster.nodes.break_connections(node, 1.0)  # clients find out when they use them next
     cluster.nodes.data_bytes[node]            # memory of the data there
