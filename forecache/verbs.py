@@ -39,14 +39,16 @@ def simulate(
     Returns
     -------
     dict
-        `scenario`, `host`, `engine`, `points` (one per point of the sweep) and `provenance`.
+        `scenario`, `host`, `engine`, `points` (one per point of the sweep) and `provenance`. Of a
+        scenario that runs over time (`kind` other than node) `kind`, `scenario`, `points` (each
+        with `series`, `marks`, `facts` and `tables`) and `provenance`.
 
     Raises
     ------
     InputError
         When the scenario, or a profile it names, can't be read.
     """
-    from forecache.models.answers import simulate as run
+    from forecache.models.kinds import simulate as run
 
     return run(scenario, seed=seed, progress=progress)
 

@@ -127,6 +127,8 @@ class Slo(_Record):
 class Scenario(_Record):
     """One case: everything a simulation of one point needs to be told."""
 
+    kind: Literal["node"] = "node"
+    """What the scenario is about: one node in a steady state."""
     name: str | None = None
     """A name for people."""
     host: str | None

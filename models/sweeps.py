@@ -32,6 +32,9 @@ class Case(Generic[ScenarioT]):
 
 
 def _sweeps(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    if isinstance(data, list):
+        for place, value in enumerate(data):
+            yield from _sweeps(value, (*path, str(place)))
     if not isinstance(data, Mapping):
         return
     if set(data) == {"sweep"}:
@@ -44,6 +47,9 @@ def _sweeps(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 def _replaced(data: Any, path: tuple[str, ...], value: Any) -> Any:
     if not path:
         return value
+    if isinstance(data, list):
+        place = int(path[0])
+        return [*data[:place], _replaced(data[place], path[1:], value), *data[place + 1 :]]
     return {**data, path[0]: _replaced(data[path[0]], path[1:], value)}
 
 
@@ -57,8 +63,8 @@ def expand(data: Mapping[str, Any], *, file: str, schema: type[ScenarioT]) -> li
     file
         What to call it in error messages.
     schema
-        What every case is checked against. A swept field goes by its path; `workload.` is left
-        out of it.
+        What every case is checked against. A swept field goes by its path, `events.0.at_s` for one
+        in a list; `workload.` is left out of it.
 
     Raises
     ------
