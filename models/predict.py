@@ -138,7 +138,10 @@ class System:
         """The groups of threads that may have to share cores."""
         if self.engine.policy in OWN_CORES and scenario.io_threads > 1:
             return Sharing()
-        return sharing(scenario, self.host.speed().cores)
+        groups = sharing(scenario, self.host.speed().cores)
+        # Of threads that are all alike none is the main thread.
+        alike = self.engine.policy == "locked_threads"
+        return groups._replace(main_pinned=groups.main_pinned and not alike)
 
     def shares_cores(self, scenario: Scenario) -> bool:
         """Whether some threads have to share cores."""
@@ -394,6 +397,10 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
         warnings.append(
             f"outside the model: {server} server threads{beside} on {cores} cores; sharing of "
             f"cores is not simulated for {engine.id}, expect less"
+        )
+    if scenario.main_thread_pinned and engine.policy == "locked_threads":
+        warnings.append(
+            f"no thread of {engine.id} is the main thread: main_thread_pinned has no effect"
         )
     if scenario.io_threads > engine.max_io_threads:
         warnings.append(

@@ -153,8 +153,9 @@ class Scenario(_Record):
     """What is kept on disk: `none`, or an append-only file, snapshots, or both."""
     replicas: int = Field(default=0, ge=0, le=64)
     """Replicas that follow all writes."""
-    main_thread_pinned: bool = True
-    """A remark; the model has no scheduler that moves a main thread with a core of its own."""
+    main_thread_pinned: bool = False
+    """Whether one of the server's cores is the main thread's alone: it stays there, and all other
+    threads share the rest. Without effect where every thread has a core of its own."""
     other_busy_threads: int = Field(default=0, ge=0, le=256)
     """Threads of other programs that never pause, on the server's cores."""
     prefetch_batch: int | None = Field(default=None, ge=0, le=128)

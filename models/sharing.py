@@ -16,6 +16,8 @@ class Sharing(NamedTuple):
     """The load generator's threads run on the server's cores."""
     others: int = 0
     """Busy threads of other programs on the server's cores."""
+    main_pinned: bool = False
+    """One of the server's cores is the main thread's alone."""
 
 
 OWN_CORES_EACH = Sharing()
@@ -34,11 +36,12 @@ def sharing(scenario: Scenario, host_cores: int) -> Sharing:
     left = max(1, host_cores - scenario.interrupt_cores)
     server = min(scenario.cores or left, left)
     generators, others = scenario.load_generator.cores, scenario.other_busy_threads
+    pinned = scenario.main_thread_pinned
     if generators is not None or not scenario.same_host:
-        return Sharing(server, generators or 0, others=others)
+        return Sharing(server, generators or 0, others=others, main_pinned=pinned)
     if server < left:
-        return Sharing(server, left - server, others=others)
-    return Sharing(server, shared=True, others=others)
+        return Sharing(server, left - server, others=others, main_pinned=pinned)
+    return Sharing(server, shared=True, others=others, main_pinned=pinned)
 
 
 def check_cores(scenario: Scenario, host_cores: int) -> None:
@@ -49,7 +52,7 @@ def check_cores(scenario: Scenario, host_cores: int) -> None:
     Raises
     ------
     InputError
-        `irq_cores` or, on the server's host, the load generator's `cores`.
+        `irq_cores`, `main_thread_pinned` or, on the server's host, the load generator's `cores`.
     """
     interrupts, generators = scenario.irq_cores, scenario.load_generator.cores
     if interrupts >= host_cores:
@@ -58,6 +61,14 @@ def check_cores(scenario: Scenario, host_cores: int) -> None:
             "cores, of which the server needs one."
         )
     left = host_cores - scenario.interrupt_cores
+    groups = sharing(scenario, host_cores)
+    beside = scenario.io_threads - 1 + groups.others
+    beside += scenario.generator_threads if groups.shared else 0
+    if groups.main_pinned and groups.server_cores == 1 and beside:
+        raise InputError(
+            "field main_thread_pinned: found true; valid is false where the server has one core, "
+            "which other threads need as well."
+        )
     if scenario.same_host and generators is not None and generators > left:
         raise InputError(
             f"field load_generator.cores: found {generators}; valid is at most the {left} cores "
@@ -68,5 +79,9 @@ def check_cores(scenario: Scenario, host_cores: int) -> None:
 def shares_cores(scenario: Scenario, groups: Sharing) -> bool:
     """Whether more threads than cores are in one of the groups."""
     generators = scenario.generator_threads
-    server = scenario.io_threads + (generators if groups.shared else 0) + groups.others
+    server = scenario.io_threads + (generators if groups.shared else 0)
+    if groups.main_pinned and server == 1:
+        server = 0  # the main thread, to which nobody comes
+    else:
+        server += groups.others
     return 0 < groups.server_cores < server or 0 < groups.generator_cores < generators

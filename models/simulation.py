@@ -214,6 +214,7 @@ def node_setup(
         slice_ps=round(inputs.speed.time_slice_us * _PS_PER_US),
         tick_ps=round(inputs.speed.timer_tick_us * _PS_PER_US),
         other_threads=inputs.sharing.others,
+        main_pinned=int(inputs.sharing.main_pinned),
         hand_over_group=engine.hand_over_group,
         fsync_always=int(fsyncs_always(scenario)),
         replicas=scenario.replicas,

@@ -33,11 +33,12 @@ from .setup import (
     n_cores,
     owner_of,
     owners,
+    shared_range,
 )
 
 # Where each group begins: the one before it and so many names.
 _SETUP = 41
-_OFFSETS = _SETUP + 51
+_OFFSETS = _SETUP + 52
 _COUNTERS = _OFFSETS + 19
 _STATE = _COUNTERS + 33
 _CORES = _STATE + 31
@@ -71,6 +72,7 @@ _RINGS = _CORES + 5
     HAND_OVER_GROUP,
     SEGMENT_SIZE_BYTES, HEADER_BYTES, INTERRUPT_CORES,
     SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS, OTHER_THREADS,
+    MAIN_PINNED,
     FSYNC_ALWAYS, REPLICAS,
     ITEM_LOCKS, RANDOM_PIECES, TRACE_PERIOD_PS,
 ) = range(_SETUP, _OFFSETS)
@@ -409,8 +411,8 @@ def n_agents(setup: NodeSetup) -> int:
 
 def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
     """Write which cores each thread may run on; nobody has one yet."""
-    own = core_ranges(setup)
-    ranges = np.array([*own, *[own[0]] * setup.other_threads])
+    own, shared = core_ranges(setup), shared_range(setup)
+    ranges = np.array([*own, *[shared] * setup.other_threads])
     tasks = memory[memory[TASK_ROWS] :][: len(ranges) * TASK_WORDS].reshape(-1, TASK_WORDS)
     tasks[:, FIRST_CORE], tasks[:, LAST_CORE] = ranges.T
     spans = np.maximum(ranges[:, 1] - ranges[:, 0], 1)
@@ -421,7 +423,7 @@ def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
     for agent in range(setup.io_threads + setup.generators):
         memory[thread_at(agent) + WAITS] = SLEEPS
     # Other programs have been there before.
-    first, last = own[0]
+    first, last = shared
     threads = len(own)
     for other in range(setup.other_threads if last > first else 0):
         core = first + other % (last - first)

@@ -140,6 +140,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         slice_ps=1_500_000_000,
         tick_ps=4_000_000_000,
         other_threads=0,
+        main_pinned=0,
         fsync_always=0,
         replicas=0,
         item_locks=64,

@@ -246,6 +246,8 @@ class NodeSetup(NamedTuple):
     """Ends of slices are noticed at multiples of this; 0: at once."""
     other_threads: int
     """Threads of other programs on the server's cores that never block."""
+    main_pinned: int
+    """1: of the server's cores one is the main thread's, which stays there alone."""
     fsync_always: int
     """1: replies wait until the turn's writes are in the file."""
     replicas: int
@@ -285,22 +287,32 @@ def under_policy(policy: str, setup: NodeSetup) -> NodeSetup:
     )
 
 
+OWN_CORE = (0, 0)
+"""The range of a thread that has a core of its own."""
+
+
+def shared_range(setup: NodeSetup) -> tuple[int, int]:
+    """First core and last + 1 of those that threads of the server have to share; or `OWN_CORE`."""
+    rest = setup.io_threads - setup.main_pinned
+    rest += setup.generators if setup.shared_cores else 0
+    cores = setup.server_cores - setup.main_pinned
+    crowded = setup.server_cores > 0 and cores < rest + setup.other_threads
+    return (0, cores) if rest > 0 and crowded else OWN_CORE
+
+
 def core_ranges(setup: NodeSetup) -> list[tuple[int, int]]:
     """First core and last + 1 of those that each thread may run on.
 
-    Server threads come first, then those of the load generator. (0, 0) stands for a core of its
-    own, which all threads of a group have that has no more threads than cores.
+    Server threads come first, then those of the load generator. `OWN_CORE` stands for a core of its
+    own, which a pinned main thread has, and all threads of a group that has no more than cores.
     """
-    server = generators = (0, 0)
-    together = setup.io_threads + (setup.generators if setup.shared_cores else 0)
-    together += setup.other_threads
-    if 0 < setup.server_cores < together:
-        server = (0, setup.server_cores)
-    if setup.shared_cores:
-        generators = server
-    elif 0 < setup.generator_cores < setup.generators:
-        generators = (server[1], server[1] + setup.generator_cores)
-    return [server] * setup.io_threads + [generators] * setup.generators
+    server = generators = shared_range(setup)
+    main = OWN_CORE if setup.main_pinned else server
+    if not setup.shared_cores:
+        generators = OWN_CORE
+        if 0 < setup.generator_cores < setup.generators:
+            generators = (server[1], server[1] + setup.generator_cores)
+    return [main, *[server] * (setup.io_threads - 1), *[generators] * setup.generators]
 
 
 def n_cores(setup: NodeSetup) -> int:

@@ -23,7 +23,15 @@ from .compiled import (
 )
 from .conservation import check_conservation
 from .sample import sample_setup, sample_times
-from .setup import FIRST_OWNERS, NodeSetup, NodeTimes, core_ranges, under_policy
+from .setup import (
+    FIRST_OWNERS,
+    OWN_CORE,
+    NodeSetup,
+    NodeTimes,
+    core_ranges,
+    shared_range,
+    under_policy,
+)
 
 Run = Callable[[np.ndarray, np.ndarray, np.ndarray], int]
 
@@ -147,6 +155,8 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         raise ValueError(f"the window from {setup.warmup_ps} to {setup.end_ps} ps is empty")
     if 0 < setup.interruption_gap_ps <= times.interruption_ps.mean():
         raise ValueError("interruptions that last as long as the gaps between them leave no time")
+    if setup.main_pinned and setup.server_cores == 1:
+        raise ValueError("a main thread with the only core leaves none to the other threads")
     if setup.io_threads == 1:
         policy = "single_thread"
     setup = under_policy(policy, setup)
@@ -177,11 +187,13 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
     if policy in FIRST_OWNERS:
         on_cpu_ps = sum(server_ps)  # those with an epoll of their own sleep
     limits = _network_limits(node, counters)
-    ranges = core_ranges(setup)
-    cores = ranges[0][1] - ranges[0][0]
+    ranges, shared = core_ranges(setup), shared_range(setup)
+    cores = shared[1] - shared[0]
     if cores:
         on_cpu_ps = sum(node.on_core_ps(n) for n in range(setup.io_threads))
-    sharing_ps = sum(node.on_core_ps(n) for n, cs in enumerate(ranges) if cs == ranges[0])
+        if ranges[0] == OWN_CORE:
+            on_cpu_ps += server_ps[0] if policy in FIRST_OWNERS else node.thread(0, at.ON_CPU_PS)
+    sharing_ps = sum(node.on_core_ps(n) for n, cs in enumerate(ranges) if cs == shared)
     return NodeResult(
         policy=policy,
         window_s=window_ps / _PS_PER_S,

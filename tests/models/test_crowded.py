@@ -144,3 +144,37 @@ def test_another_program_takes_its_share_of_the_core() -> None:
     assert two.throughput_rps == pytest.approx(alone.throughput_rps / 3, rel=0.15)
     elsewhere = run("single_thread", io_threads=1, server_cores=2, other_threads=1)
     assert elsewhere.counters == alone.counters
+
+
+@pytest.mark.parametrize("policy", SPINNING)
+def test_pinning_changes_nothing_where_each_thread_has_a_core(policy: str) -> None:
+    enough = {"io_threads": 4, "server_cores": 4, "generator_cores": 4}
+    assert run(policy, **enough, main_pinned=1).counters == run(policy, **enough).counters
+
+
+def test_a_pinned_main_thread_never_waits_for_its_core() -> None:
+    """A single thread beside two busy programs on two cores: as fast as alone, or half of it."""
+    alone = run("single_thread", io_threads=1)
+    crowd = {"io_threads": 1, "server_cores": 2, "other_threads": 3}
+    pinned = run("single_thread", **crowd, main_pinned=1)
+    assert pinned.counters == alone.counters
+    assert pinned.core_utilisation == 0.0
+    assert run("single_thread", **crowd).throughput_rps == pytest.approx(
+        alone.throughput_rps / 2, rel=0.15
+    )
+
+
+@pytest.mark.parametrize("policy", SPINNING)
+def test_a_pinned_main_thread_waits_only_for_the_others(policy: str) -> None:
+    """Five threads on four cores: four spin on three, the main thread serves whoever has one."""
+    pinned = run(policy, io_threads=5, server_cores=4, main_pinned=1)
+    loose = run(policy, io_threads=5, server_cores=4)
+    assert pinned.core_utilisation == pytest.approx(1.0, abs=0.02)
+    assert pinned.main_thread_utilisation > 1.5 * loose.main_thread_utilisation
+    most = run(policy, io_threads=5, server_cores=5).throughput_rps
+    assert 1.2 * loose.throughput_rps < pinned.throughput_rps < most
+
+
+def test_a_main_thread_with_the_only_core_is_refused() -> None:
+    with pytest.raises(ValueError, match="leaves none"):
+        run("asynchronous", io_threads=2, server_cores=1, main_pinned=1)

@@ -79,6 +79,10 @@ def test_cores_set_apart_run_no_threads() -> None:
             {"load_generator": {"same_host": True, "cores": 17}},
             "field load_generator.cores: found 17; valid is at most the 16 cores",
         ),
+        (
+            {"main_thread_pinned": True, "cores": 1, "io_threads": {"sweep": [1, 2]}},
+            "field main_thread_pinned: found true; valid is false where the server has one core",
+        ),
     ],
 )
 def test_more_cores_than_the_host_has_are_refused(given: dict[str, Any], told: str) -> None:
@@ -87,6 +91,7 @@ def test_more_cores_than_the_host_has_are_refused(given: dict[str, Any], told: s
         load_cases({**fields, **given})
     assert told in str(error.value)
     assert len(load_cases({**fields, "irq_cores": {"sweep": [0, 15]}})) == 2
+    assert load_cases({**fields, "main_thread_pinned": True, "cores": 1, "io_threads": 1})
 
 
 def test_what_an_interrupt_takes_is_uncertain_only_where_it_counts() -> None:

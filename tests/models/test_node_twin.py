@@ -246,8 +246,10 @@ def test_both_executions_agree(policy: str) -> None:
 def some_shared_cores(draw: st.DrawFn, policy: str) -> NodeSetup:
     """Counts and rules with cores that threads share, for slices up to longer than a run."""
     setup = draw(some_setup(policy))
+    pinned = draw(st.sampled_from([0, 0, 1]))
     return setup._replace(
-        server_cores=draw(st.integers(1, max(1, setup.io_threads - 1))),
+        server_cores=draw(st.integers(1, max(1, setup.io_threads - 1 - pinned))) + pinned,
+        main_pinned=pinned,
         generator_cores=draw(st.integers(1, setup.generators)),
         shared_cores=draw(st.integers(0, 1)),
         slice_ps=draw(st.sampled_from([1_000_000, 5_000_000, 60_000_000, 10**9])),

@@ -313,6 +313,11 @@ def test_with_one_thread_no_io_thread_limits_next() -> None:
             "they need 18 replies that wait at a time, and there are 17 clients",
         ),
         ({"engine": "redis", "engine_version": "7.0", "io_threads": 129}, "at most 128 threads"),
+        ({"main_thread_pinned": True, "io_threads": 20, "cores": 4}, "at most 16 threads"),
+        (
+            {"engine": "memcached", "engine_version": "1.6", "main_thread_pinned": True},
+            "main_thread_pinned has no effect",
+        ),
     ],
 )
 def test_warnings_name_what_the_model_leaves_out(fields: dict[str, Any], told: str | None) -> None:

@@ -22,7 +22,7 @@ import simpy
 
 from forecache.sim.simpy_kernel import Activity, Agent, hold
 
-from ..setup import SLICES_PER_BALANCE, core_ranges, n_cores
+from ..setup import OWN_CORE, SLICES_PER_BALANCE, core_ranges, n_cores, shared_range
 
 if TYPE_CHECKING:
     from .node import ReferenceNode
@@ -214,16 +214,15 @@ class Cores:
 
     def new_agent(self, number: int, own: type[OwnT], shared: type[SharedT]) -> OwnT | SharedT:
         """What acts for a thread: `own` if it has a core of its own, else `shared`."""
-        first, last = self.ranges[number]
-        if first == last:
+        if self.ranges[number] == OWN_CORE:
             return own(self.node.env, number)
-        agent = shared(self, number, first, last)
+        agent = shared(self, number, *self.ranges[number])
         self.agents.append(agent)
         return agent
 
     def add_others(self) -> None:
         """Threads of other programs have been there before."""
-        first, last = self.ranges[0]
+        first, last = shared_range(self.node.setup)
         for other in range(self.node.setup.other_threads if last > first else 0):
             agent = OtherThread(self, len(self.ranges) + other, first, last)
             agent.core = first + other % (last - first)
