@@ -135,6 +135,10 @@ class Agent:
         """When the sleeper goes on, in picoseconds; None if nobody has woken it."""
         return self._wake_ps
 
+    def sleeps_beyond(self, time_ps: int) -> bool:
+        """Whether the agent sleeps and nobody wakes it by a time in picoseconds."""
+        return self.asleep and (self._wake_ps is None or self._wake_ps > time_ps)
+
     def wake(self, at_ps: int) -> None:
         """Let the sleeping agent go on at a time, which replaces an earlier call's.
 

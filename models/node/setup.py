@@ -270,7 +270,7 @@ FIRST_OWNERS = {"multiplexed": 1, "owning_threads": 1, "locked_threads": 0}
 """Policies of which every thread, from this one on, watches the sockets of its own clients."""
 
 
-OWN_CORES = frozenset({"multiplexed", "owning_threads"})
+OWN_CORES = frozenset({"multiplexed"})
 """Policies of which every thread still has a core of its own, whatever the setup says."""
 
 

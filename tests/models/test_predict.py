@@ -282,10 +282,6 @@ def test_with_one_thread_no_io_thread_limits_next() -> None:
     ("fields", "told"),
     [
         ({}, None),
-        (
-            {"engine": "redis", "engine_version": "8.0", "io_threads": 5, "cores": 4},
-            "5 server threads on 4 cores",
-        ),
         ({"io_threads": 5, "cores": 4}, None),
         ({"cores": 99}, "the scenario has 99 cores, the host 16"),
         ({"io_threads": 16}, None),

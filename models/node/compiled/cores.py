@@ -7,7 +7,7 @@ Where every thread has a core of its own, nothing of this happens.
 
 from numba import njit
 
-from forecache.sim.calendar import INFINITY_PS, event_time, schedule
+from forecache.sim.calendar import INFINITY_PS, event_time, planned, schedule
 
 from .. import layout as at
 from ..setup import SLICES_PER_BALANCE
@@ -39,6 +39,14 @@ def is_other(m, task):
 def waits_for_core(m, task):
     """Whether a thread could go on but others have its cores."""
     return m[at.CROWDED] and m[task_row(m, task) + at.STATE] == at.WAITS_FOR_CORE
+
+
+@inlined
+def nobody_wakes(m, calendar, sleeper, by_ps):
+    """Whether a thread that sleeps is not woken by a time, nor was and only waits for a core."""
+    if unlikely(m[at.CROWDED]) and m[task_row(m, sleeper) + at.DUE]:
+        return False
+    return planned(calendar, sleeper) > by_ps
 
 
 @njit(**COMPILED_ONLY)

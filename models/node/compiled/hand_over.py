@@ -3,9 +3,10 @@
 What a peer's write to the eventfd costs depends on whether the reader really sleeps.
 """
 
-from forecache.sim.calendar import planned, schedule
+from forecache.sim.calendar import schedule
 
 from .. import layout as at
+from .cores import nobody_wakes
 from .inline import inlined
 from .sockets import poll_sockets, polling, sleep_in_epoll, thread_row, work
 
@@ -45,7 +46,7 @@ def telling(m, calendar, peer, now):
     """Duration of a write to a peer's eventfd, which wakes it if nobody else has done so."""
     m[at.NOTIFICATIONS] += 1
     asleep = m[thread_row(peer) + at.PHASE] == WAKING
-    if asleep and planned(calendar, peer) > now + m[at.WAKE_LATENCY_PS]:
+    if asleep and nobody_wakes(m, calendar, peer, now + m[at.WAKE_LATENCY_PS]):
         return m[at.NOTIFY_PS] + m[at.WAKE_SEND_PS]
     return m[at.NOTIFY_PS]
 
@@ -54,7 +55,7 @@ def telling(m, calendar, peer, now):
 def tell(m, calendar, peer, now):
     """The write is done: a peer that sleeps runs as soon as it can."""
     row = thread_row(peer)
-    if m[row + at.PHASE] == WAKING:
+    runs_ps = now + m[at.WAKE_LATENCY_PS]
+    if m[row + at.PHASE] == WAKING and nobody_wakes(m, calendar, peer, runs_ps):
         m[row + at.ASLEEP] = 0
-        runs_ps = now + m[at.WAKE_LATENCY_PS]
-        schedule(calendar, peer, min(runs_ps, planned(calendar, peer)))
+        schedule(calendar, peer, runs_ps)

@@ -7,15 +7,16 @@ reference execution states them in the order in which the threads follow them.
 
 from numba import njit
 
-from forecache.sim.calendar import advance, agent_of, peek, time_of
+from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
 from forecache.sim.pointer import pointer
 from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, length, push
 
 from .. import layout as at
 from .connections import accept_alone
+from .cores import after_step, finish_cores, has_core
 from .generator import generator_step, source_step, start
 from .hand_over import DOZING, POLLED, WAKING, tell, telling, wait
-from .inline import inlined, sources_digest
+from .inline import inlined, sources_digest, unlikely
 from .log import flush_ps
 from .main_thread import KIND_BITS, READ_JOB, WRITE_JOB, begin_job
 from .sockets import end_write, execute_commands, keys_of, next_event, thread_row, work
@@ -364,6 +365,7 @@ def _compiled(sources):
         first_generator = m[at.IO_THREADS]
         for thread in range(1, first_generator):
             m[thread_row(thread) + at.PHASE] = WAKING
+            schedule(calendar, thread, INFINITY_PS)  # it needs no core for that
         first_source = first_generator + m[at.GENERATORS]
         events = 0
         key = peek(calendar)
@@ -375,6 +377,9 @@ def _compiled(sources):
                 begin_window(m)
                 continue
             agent = agent_of(calendar, key)
+            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
+                key = peek(calendar)
+                continue
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent >= first_generator:
@@ -385,6 +390,10 @@ def _compiled(sources):
                 following = main_step(m, calendar, now)
             key = advance(calendar, agent, following)
             events += 1
+            if unlikely(m[at.CROWDED]):
+                after_step(m, calendar, agent, now)
+                key = peek(calendar)
+        finish_cores(m)
         end_window(m)
         m[thread_row(MAIN) + at.ON_CPU_PS] = m[thread_row(MAIN) + at.BUSY_PS]
         return events

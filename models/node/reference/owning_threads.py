@@ -24,7 +24,8 @@ def start(node: ReferenceNode) -> None:
     engine = OwningThreads(node)
     node.main.start(engine.main_thread())
     for number in range(1, node.setup.io_threads):
-        node.threads[number].agent.start(engine.io_thread(number))
+        # It begins asleep, for which it needs no core.
+        node.env.process(engine.io_thread(number))
 
 
 class OwningThreads:
@@ -249,15 +250,13 @@ class OwningThreads:
         """Duration of a write to a peer's eventfd, which wakes it if nobody else has done so."""
         node, times = self.node, self.node.times
         node.count("notifications")
-        agent = node.threads[peer].agent
-        runs_ps = node.now + times.wake_latency_ps
-        if agent.asleep and (agent.wake_ps is None or agent.wake_ps > runs_ps):
+        if node.threads[peer].agent.sleeps_beyond(node.now + times.wake_latency_ps):
             return times.notify_ps + times.wake_send_ps
         return times.notify_ps
 
     def wake(self, peer: int) -> None:
         """The write is done: a peer that sleeps runs as soon as it can."""
         agent = self.node.threads[peer].agent
-        if agent.asleep:
-            runs_ps = self.node.now + self.node.times.wake_latency_ps
-            agent.wake(runs_ps if agent.wake_ps is None else min(runs_ps, agent.wake_ps))
+        runs_ps = self.node.now + self.node.times.wake_latency_ps
+        if agent.sleeps_beyond(runs_ps):
+            agent.wake(runs_ps)
