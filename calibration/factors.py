@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import least_squares
 
-from forecache.hwprofiles.schema import HostSpeed
 from forecache.models.engine import EngineWork
 from forecache.models.predict import System
 from forecache.models.scenario import Scenario
@@ -90,21 +89,9 @@ def _scaled_host(inputs: Inputs, factor: float) -> Inputs:
     """A host whose every time is longer by the factor."""
     return replace(
         inputs,
-        speed=_slower(inputs.speed, factor),
-        generator_speed=_slower(inputs.generator_speed, factor),
+        speed=inputs.speed.slower(factor),
+        generator_speed=inputs.generator_speed.slower(factor),
     )
-
-
-_TIMES = (
-    *("l1_ns", "l2_ns", "l3_ns", "dram_ns", "tlb_walk_ns", "core_to_core_ns", "syscall_ns"),
-    *("tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns", "epoll_wait_ns"),
-    *("epoll_event_ns", "copy_ns_per_byte", "wake_send_ns", "wake_latency_ns", "block_ns"),
-)
-
-
-def _slower(speed: HostSpeed, factor: float) -> HostSpeed:
-    times = {name: getattr(speed, name) * factor for name in _TIMES}
-    return replace(speed, clock_ghz=speed.clock_ghz / factor, **times)
 
 
 def _scaled(work: EngineWork, names: Sequence[str], factor: float) -> EngineWork:

@@ -5,7 +5,7 @@ Work is a property of an engine and lives elsewhere; a profile knows only the ho
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -319,6 +319,34 @@ class HostSpeed:
     context_switch_ns: float = 1500.0
     network_mtu_bytes: float = 1500.0
     network_flow_gbit_per_s: float = math.inf
+
+    def slower(self, factor: float) -> "HostSpeed":
+        """The same host with a processor, memory and kernel whose every time is longer.
+
+        A field counts as a time by the unit in its name, so that a new one is never forgotten. The
+        network, the lengths the scheduler was told, and what others do on the host stay.
+        """
+        times = {
+            field.name: getattr(self, field.name) * factor
+            for field in fields(self)
+            if _is_time(field.name) and field.name not in NOT_OF_THE_PROCESSOR
+        }
+        curves = {
+            name: tuple((x, ns * factor) for x, ns in getattr(self, name)) for name in _CURVES_OF_NS
+        }
+        return replace(self, clock_ghz=self.clock_ghz / factor, **times, **curves)  # type: ignore[arg-type]
+
+
+NOT_OF_THE_PROCESSOR = frozenset({"network_one_way_us", "time_slice_us", "timer_tick_us"})
+"""Times that are no shorter on a faster processor."""
+
+_CURVES_OF_NS = ("loaded_latency", "walk_curve")
+
+
+def _is_time(name: str) -> bool:
+    """Whether a field's unit is a time, also per byte; a rate per time is none."""
+    words = ["", *name.split("_")]
+    return any(word in ("ns", "us") and before != "per" for before, word in pairwise(words))
 
 
 _SCHEDULING = ("time_slice_us", "timer_tick_us", "context_switch_ns")

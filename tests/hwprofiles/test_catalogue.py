@@ -135,6 +135,38 @@ def test_a_walk_curve_and_neighbours_become_part_of_the_speed() -> None:
     assert parse(HostProfile, yaml.safe_load(changed.to_yaml()), file="x") == changed
 
 
+# What a slower processor leaves as it is: sizes, counts, prices, bandwidths, the network, how long
+# the scheduler was told to let a thread run, and what others do on the host.
+NO_TIMES = {
+    *("host_id", "cores", "threads_per_core", "busy_sibling_speed", "user_ipc", "parallel_misses"),
+    *("l1_bytes", "l2_bytes", "l3_bytes", "tlb_reach_bytes", "memory_gib", "price_usd_per_hour"),
+    *("dram_bandwidth_gb_per_s", "l3_fills_per_us", "interruptions"),
+    *("network_gbit_per_s", "network_flow_gbit_per_s", "network_packets_per_s"),
+    *("network_one_way_us", "network_mtu_bytes", "time_slice_us", "timer_tick_us"),
+}
+
+
+def test_a_slower_host_takes_longer_for_everything_that_is_a_time() -> None:
+    host = load_host("graviton4-c8g.4xlarge")  # with a curve of loaded latency
+    walks = Curve(
+        kind="measured", source="aws", x_unit="B", y_unit="ns", points=[(1e8, 9), (1e9, 40)]
+    )
+    before = host.model_copy(update={"walk_curve": walks}).speed()
+    assert before.loaded_latency
+    assert before.walk_curve
+    was, now = asdict(before), asdict(before.slower(1.5))
+    for name in was.keys() - NO_TIMES:
+        if name == "clock_ghz":
+            assert now[name] == pytest.approx(was[name] / 1.5)
+        elif isinstance(was[name], tuple):
+            assert now[name] == tuple((x, pytest.approx(1.5 * ns)) for x, ns in was[name])
+        else:
+            assert now[name] == pytest.approx(1.5 * was[name]), name
+            assert was[name] > 0, name
+    for name in NO_TIMES:
+        assert now[name] == was[name], name
+
+
 def test_instances_have_the_cores_memory_network_and_price_of_their_size() -> None:
     host = load_host("graviton3-c7g.4xlarge")
     speed = host.speed()
