@@ -213,7 +213,8 @@ def limits_of_enough_threads(
 def _predict(
     systems: list[tuple[Case[Scenario], System]], *, seed: int, progress: Progress | None
 ) -> tuple[list[Prediction], list[dict[str, Any]]]:
-    warm_up_compiler(progress or (lambda _line: None))
+    policies = {"single_thread", *(system.engine.policy for _, system in systems)}
+    warm_up_compiler(progress or (lambda _line: None), policies)
     predictions = predict_cases(systems, seed=seed, progress=progress)
     limits = limits_of_enough_threads(predictions, seed=seed)
     return predictions, [point_of(p, known) for p, known in zip(predictions, limits, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,6 +61,9 @@ COUNTERS = {
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
 
 _ANNOUNCE_AFTER_S = 1.0
+
+_COMPILE_S = 5
+"""What a policy takes, to the second: 33 s of CPU time for seven (benchmarks/results.json)."""
 _PS_PER_US = 1e6
 _PS_PER_S = 1e12
 
@@ -237,27 +240,36 @@ def _network_limits(node: at.Node, counters: dict[str, int]) -> dict[str, float]
     return {name: float(used / window_ps) for name, used in used_ps.items()}
 
 
-def warm_up_compiler(progress: Callable[[str], None]) -> None:
-    """Compile every policy, or load what an earlier run left on disk.
+def warm_up_compiler(
+    progress: Callable[[str], None], policies: Iterable[str] = tuple(POLICIES)
+) -> None:
+    """Compile policies, or load what an earlier run left on disk.
 
     Parameters
     ----------
     progress : callable
         Given one line if it takes longer than loading does, and none otherwise.
+    policies : iterable of str
+        Names in `POLICIES`; all of them unless said.
     """
+    wanted = sorted(set(policies))
+    seconds = _COMPILE_S * len(wanted)
     # Only time tells whether Numba compiles or loads, so a timer speaks.
     timer = threading.Timer(
         _ANNOUNCE_AFTER_S,
         progress,
-        ("compiling the node model: once, about 10 seconds; later runs load it from disk",),
+        (
+            f"compiling the node model ({', '.join(wanted)}): once, about {seconds} seconds; "
+            "later runs load it from disk",
+        ),
     )
     timer.daemon = True
     timer.start()
     try:
-        for policy, run in POLICIES.items():
+        for policy in wanted:
             io_threads = 1 if policy == "single_thread" else 2
             setup = under_policy(policy, sample_setup(io_threads=io_threads))
             node = at.new_node(sample_times(), setup)
-            run(node.memory, node.histogram, node.calendar)
+            POLICIES[policy](node.memory, node.histogram, node.calendar)
     finally:
         timer.cancel()
