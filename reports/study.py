@@ -154,11 +154,15 @@ def _name(scenario: ScenarioSource) -> str:
 def _here(
     systems: list[tuple[Case[Scenario], System]], host: HostProfile, engine: EngineProfile
 ) -> list[tuple[Case[Scenario], System]]:
-    """The scenario's workload on this host, at every number of threads its cores allow."""
+    """The scenario's workload on this host, at every number of threads its cores allow.
+
+    Which cores are set apart for what is said of the scenario's host, which may have many more.
+    """
     case, system = systems[0]
-    scenario = _with_engine(case, engine).scenario.model_copy(
-        update={"host": host.id, "cores": None, "io_threads": 1}
-    )
+    scenario = _with_engine(case, engine).scenario
+    load = scenario.load_generator.model_copy(update={"cores": None})
+    here_only = {"host": host.id, "cores": None, "irq_cores": 0, "load_generator": load}
+    scenario = scenario.model_copy(update={**here_only, "io_threads": 1})
     here = System(host, engine, system.generator)
     return thread_candidates(Case(given={}, scenario=scenario), here)
 
