@@ -31,7 +31,7 @@ SHELL_LINES = 3.0
 """Lines that the main thread waits for when it frees a block that an I/O thread allocated: it goes
 back to the other thread's slabs, under a lock and with books that I/O threads write (assumed, 1 to
 4; sized by the 143 ns a SET between the 1.53 million SETs a second that valkey PR 3760 reports with
-this and the 1.96 without)."""
+this and the 1.96 without, so that figure is no check of the model)."""
 
 REFERENCE_BYTES = 48
 """What a reply that refers to its value takes in the reply buffer: two headers and the pointer

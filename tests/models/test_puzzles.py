@@ -1,10 +1,16 @@
-"""Behaviour that users of Redis and Valkey asked about; nothing in the model was made for it."""
+"""Behaviour that users of Redis and Valkey asked about; nothing in the model was made for it.
 
+A miss is pinned as what it is: tests of it hold docs/models.md to what the model really says.
+"""
+
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import forecache
+from forecache.models.answers import load_cases
+from forecache.models.simulation import run
 
 MILLION = 10**6
 
@@ -66,11 +72,35 @@ TWO_HUNDRED_CLIENTS: dict[str, Any] = {
 }
 
 
-def test_four_threads_that_only_write_are_far_from_four_times_as_fast() -> None:
-    """Measured: 15% more on an unnamed host. What docs/models.md says of it is from this."""
+def gain_of_four_threads(host: str) -> float:
+    found = points_of({**TWO_HUNDRED_CLIENTS, "host": host, "io_threads": {"sweep": [1, 4]}})
+    return rps(found[4]) / rps(found[1]) - 1.0
+
+
+@pytest.mark.parametrize("host", ["graviton3-c7g.4xlarge", "graviton4", "icelake-8375c"])
+def test_four_threads_that_only_write_gain_five_times_what_was_measured(host: str) -> None:
+    """A miss: 15% more on an unnamed host, where the model says 74 to 77% on any."""
+    assert gain_of_four_threads(host) == pytest.approx(0.755, abs=0.04)
+
+
+def test_clients_far_away_gain_what_was_measured() -> None:
+    """With 0.3 ms each way 200 clients hardly need a second thread; nobody says they were."""
+    cases = load_cases({**TWO_HUNDRED_CLIENTS, "io_threads": {"sweep": [1, 4]}})
+    alone, four = (
+        run(
+            replace(inputs, speed=replace(inputs.speed, network_one_way_us=300.0)),
+            requests=40_000,
+            seed=1,
+        ).throughput_rps
+        for inputs in (system.inputs(case.scenario) for case, system in cases)
+    )
+    assert four / alone - 1.0 == pytest.approx(0.17, abs=0.03)
+
+
+def test_four_threads_that_only_write_leave_most_to_the_main_thread() -> None:
+    """Why the model, too, has less than four times as much."""
     found = points_of({**TWO_HUNDRED_CLIENTS, "io_threads": {"sweep": [1, 4]}})
     gain = rps(found[4]) / rps(found[1]) - 1.0
-    assert 0.05 < gain < 1.0
     # Reads, parsing and execution stay where they were, and take most of what is left.
     spent = {(row["stage"], row["thread"]): row["us_per_request"] for row in found[4]["stages"]}
     for stage in ("read", "parse", "execute"):

@@ -135,7 +135,11 @@ def test_reading_the_length_of_values_costs_what_their_wait_does() -> None:
 def test_valkey_9_1_0_loses_a_fifth_of_its_sets(
     value_bytes: int, least: float, most: float
 ) -> None:
-    """Valkey issue 3750: with I/O threads, where values have a string of their own."""
+    """Valkey issue 3750: with I/O threads, where values have a string of their own.
+
+    Consistency, no prediction, for values of 512 bytes: `SHELL_LINES` was sized by the loss that
+    PR 3760 reports. That small values lose nothing follows from the rule.
+    """
     case = scenario(9, "set", value_bytes)
     mended, broken = (simulated(version, case).throughput_rps for version in ("9.1.2", "9.1.0"))
     assert least <= 1.0 - broken / mended <= most
