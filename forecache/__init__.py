@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .verbs import (
         calibrate,
         catalog,
+        cost,
         explain,
         observe,
         profile,
@@ -34,6 +35,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "catalog",
+    "cost",
     "explain",
     "observe",
     "profile",

@@ -111,6 +111,29 @@ def explain(
     return run(scenario, timeline=timeline, seed=seed, progress=progress)
 
 
+def cost(scenario: Scenario) -> dict[str, Any]:
+    """Say what a cache costs a month, serverless and as nodes.
+
+    Parameters
+    ----------
+    scenario
+        Path of a scenario of `kind: cost`, or a mapping of the same shape.
+
+    Returns
+    -------
+    dict
+        `kind`, `scenario`, `prices` and `points`: each with `serverless`, `nodes`, `break_even`.
+
+    Raises
+    ------
+    InputError
+        When the scenario is not valid, or the price table lacks a price.
+    """
+    from forecache.models.cost.answer import cost as run
+
+    return run(scenario)
+
+
 def validate(
     dataset: str | Path,
     *,

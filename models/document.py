@@ -11,19 +11,19 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from .scenario import Scenario
+from .kinds import NODE, schemas
 from .sweeps import MOST_POINTS
 
 _HEAD = f"""\
 # Fields of a scenario
 
-Written by `make docs` from the schemas in `models/scenario.py`, `models/workload.py` and
-`models/arrivals.py`; a test holds the two equal.
+Written by `make docs` from the schemas in `models/`; a test holds the two equal.
 
 A scenario is a YAML file ([one](../README.md#one-scenario), [examples](../examples)). Any number or
 word in it may be replaced by `{{sweep: [...]}}`; several sweeps make their product, up to
 {MOST_POINTS:,} points. Fields that aren't listed are refused; a default of – means that nothing is
-set. [models.md](models.md) says what follows from each field.
+set. What a file is about is its `kind`: one node without it. [models.md](models.md) says what
+follows from the fields of a node, [fleet.md](fleet.md) from those of the other kinds.
 """
 
 Place = tuple[type[BaseModel], list[str]]
@@ -44,27 +44,27 @@ def page() -> str:
 
 
 def _places() -> list[Place]:
-    """Every schema of a scenario with where it stands, in the order of the fields."""
-    paths: dict[type[BaseModel], list[str]] = {Scenario: []}
-    order: list[type[BaseModel]] = [Scenario]
+    """Every schema of a scenario with where it stands, kind by kind in the order of the fields."""
+    paths: dict[type[BaseModel], list[str]] = {}
 
-    def visit(schema: type[BaseModel], path: str) -> None:
+    def visit(schema: type[BaseModel], kind: str, path: str) -> None:
         for name, field in schema.model_fields.items():
             for inner in _schemas(field.annotation):
                 where = f"{path}.{name}" if path else name
-                if inner not in paths:
-                    order.append(inner)
-                    paths[inner] = []
-                    visit(inner, where)
-                paths[inner].append(where)
+                new = inner not in paths
+                paths.setdefault(inner, []).append(kind + where)
+                if new:
+                    visit(inner, kind, where)
 
-    visit(Scenario, "")
-    return [(schema, paths[schema]) for schema in order]
+    for name, schema in schemas().items():
+        paths[schema] = [f"The whole file of kind {name}"]
+        visit(schema, "" if name == NODE else f"{name}: ", "")
+    return list(paths.items())
 
 
 def _titles(places: Sequence[Place]) -> dict[type[BaseModel], str]:
     """What sections are called; schemas that the same field may hold also by their own names."""
-    titles = {schema: ", ".join(paths) or "The whole file" for schema, paths in places}
+    titles = {schema: ", ".join(paths) for schema, paths in places}
     return {
         schema: f"{title}: {_words(schema)}" if list(titles.values()).count(title) > 1 else title
         for schema, title in titles.items()

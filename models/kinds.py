@@ -17,7 +17,9 @@ from forecache.sim.errors import InputError
 
 from . import answers
 from .answers import ScenarioSource, provenance
+from .cost.schema import CostScenario
 from .predict import Progress
+from .scenario import Scenario
 from .series import Run
 from .sweeps import expand
 
@@ -39,6 +41,16 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 """By the word that stands in the file."""
 
+OTHER_VERBS: dict[str, tuple[type[BaseModel], str]] = {"cost": (CostScenario, "cost")}
+"""Kinds that nothing runs for: their schema and the verb that answers them."""
+
+
+def schemas() -> dict[str, type[BaseModel]]:
+    """The schema of every kind of scenario."""
+    found: dict[str, type[BaseModel]] = {NODE: Scenario}
+    found |= {name: kind.schema for name, kind in KINDS.items()}
+    return found | {name: schema for name, (schema, _) in OTHER_VERBS.items()}
+
 
 def kind_of(data: Mapping[str, Any], *, file: str) -> str:
     """The kind of a scenario.
@@ -46,9 +58,12 @@ def kind_of(data: Mapping[str, Any], *, file: str) -> str:
     Raises
     ------
     InputError
-        There is no such kind.
+        There is no such kind, or another verb is for it.
     """
     kind = data.get("kind", NODE)
+    if kind in OTHER_VERBS:
+        verb = OTHER_VERBS[kind][1]
+        raise InputError(f"{file}: field kind: found {kind!r}, which `forecache {verb}` is for.")
     if kind != NODE and kind not in KINDS:
         valid = ", ".join([NODE, *KINDS])
         raise InputError(f"{file}: field kind: found {kind!r}; valid is one of {valid}.")

@@ -2,6 +2,7 @@
 
 import click
 
+from .cost import cost
 from .engine import calibrate, observe, validate
 from .machine import catalog, profile
 from .prediction import explain, recommend, simulate
@@ -16,5 +17,6 @@ COMMANDS: list[click.Command] = [
     simulate,
     recommend,
     explain,
+    cost,
     catalog,
 ]

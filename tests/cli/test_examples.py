@@ -7,6 +7,7 @@ import pytest
 from forecache.commands import COMMANDS
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import read_yaml
+from forecache.models.kinds import NODE, schemas
 from forecache.models.scenario import Scenario
 from forecache.models.sweeps import expand
 
@@ -15,12 +16,14 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yam
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example(path: Path) -> None:
-    cases = expand(read_yaml(path), file=str(path), schema=Scenario)
-    assert len(cases) > 1
+    data = read_yaml(path)
+    cases = expand(data, file=str(path), schema=schemas()[data.get("kind", NODE)])
+    assert cases
     for case in cases:
-        assert case.scenario.host is not None
-        # More threads than cores would collapse, which no example should suggest.
-        assert case.scenario.io_threads <= load_host(case.scenario.host).speed().cores
+        if isinstance(case.scenario, Scenario):
+            assert case.scenario.host is not None
+            # More threads than cores would collapse, which no example should suggest.
+            assert case.scenario.io_threads <= load_host(case.scenario.host).speed().cores
     verbs = {str(command.name) for command in COMMANDS}
     hints = [line.split() for line in path.read_text().splitlines() if "#   forecache " in line]
     assert hints

@@ -79,6 +79,7 @@ def test_a_field_inside_a_list_may_be_swept() -> None:
     ("data", "message"),
     [
         ({"kind": "slope"}, "scenario: field kind: found 'slope'; valid is one of node, ramp."),
+        ({"kind": "cost"}, "scenario: field kind: found 'cost', which `forecache cost` is for"),
         ({"kind": "ramp", "slope": -1}, "scenario: field 'slope': found -1"),
         ({"kind": "ramp", "slope": 101}, "scenario: field slope: found too much"),
     ],

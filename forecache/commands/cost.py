@@ -1,0 +1,33 @@
+"""`cost`: what a cache costs."""
+
+from pathlib import Path
+
+import click
+
+from forecache import verbs
+from forecache.output import to_json
+
+from .options import json_option, scenario_argument, verb
+
+
+@verb(
+    "cost",
+    short="Say what a cache costs a month.",
+    example="forecache cost examples/cost.yaml",
+)
+@scenario_argument
+@json_option
+def cost(scenario: Path, as_json: bool) -> None:
+    """Say what a cache costs a month: serverless by use, or as nodes, and where they cost the same.
+
+    SCENARIO is of `kind: cost`. Prices are a dated table with sources; another one, a region’s or
+    your own, is a file of the same form.
+    """
+    result = verbs.cost(scenario)
+    if as_json:
+        click.echo(to_json(result))
+        return
+    from forecache.reports.terminal_cost import print_cost
+    from forecache.tables import console
+
+    print_cost(result, console())
