@@ -23,7 +23,11 @@ DEFAULT_SEED = 1
 
 
 def simulate(
-    scenario: Scenario, *, seed: int = DEFAULT_SEED, progress: Progress | None = None
+    scenario: Scenario,
+    *,
+    report: str | Path | None = None,
+    seed: int = DEFAULT_SEED,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Simulate every point of a scenario's sweep.
 
@@ -31,6 +35,8 @@ def simulate(
     ----------
     scenario
         Path of a scenario file, or a mapping of the same shape.
+    report
+        HTML file to write facts, tables and plots to, of a scenario that runs over time.
     seed
         Seed of all random streams; the same seed gives the same result.
     progress
@@ -46,11 +52,27 @@ def simulate(
     Raises
     ------
     InputError
-        When the scenario, or a profile it names, can't be read.
+        When the scenario, or a profile it names, can't be read; or `report` is asked of one that
+        doesn't run over time.
     """
+    from forecache.models.kinds import runs_over_time
     from forecache.models.kinds import simulate as run
 
-    return run(scenario, seed=seed, progress=progress)
+    if report is None:
+        return run(scenario, seed=seed, progress=progress)
+    if not runs_over_time(scenario):
+        from forecache.sim.errors import InputError
+
+        raise InputError(
+            f"--report {report}: this scenario does not run over time (it has no `kind`); "
+            "forecache study writes a page about one"
+        )
+    from forecache.hwprofiles.files import write_text_atomic
+    from forecache.reports.html import render_series_html
+
+    result = run(scenario, seed=seed, progress=progress)
+    write_text_atomic(Path(report), render_series_html(result))
+    return result
 
 
 def recommend(

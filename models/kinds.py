@@ -70,6 +70,25 @@ def kind_of(data: Mapping[str, Any], *, file: str) -> str:
     return str(kind)
 
 
+def runs_over_time(source: ScenarioSource) -> bool:
+    """Whether a scenario answers with series over time; False for a node in a steady state.
+
+    Raises
+    ------
+    InputError
+        The file can't be read, or its kind is unknown.
+    """
+    file, data = _read(source)
+    return kind_of(data, file=file) != NODE
+
+
+def _read(source: ScenarioSource) -> tuple[str, dict[str, Any]]:
+    """What to call a scenario in messages, and its fields."""
+    if isinstance(source, Mapping):
+        return "scenario", dict(source)
+    return str(source), read_yaml(source)
+
+
 def simulate(
     source: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
 ) -> dict[str, Any]:
@@ -87,8 +106,7 @@ def simulate(
     InputError
         The file or a field of it is not valid.
     """
-    file = "scenario" if isinstance(source, Mapping) else str(source)
-    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    file, data = _read(source)
     name = kind_of(data, file=file)
     if name == NODE:
         return answers.simulate(source, seed=seed, progress=progress)

@@ -25,7 +25,7 @@ class Series:
     name: str
     """Such as `answered`."""
     unit: str
-    """Such as `1/s`, `ms`, `bytes`; empty for a count or a share."""
+    """Such as `1/s`, `ms`, `bytes`; `share` for a fraction, empty for a count."""
     panel: str
     """Which plot it belongs to, with others of the same unit: `throughput`, `latency`, say."""
     values: NDArray[np.float64]

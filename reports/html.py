@@ -1,6 +1,7 @@
-"""The report as one self-contained HTML file: no script, no request, figures inline.
+"""The reports, each as one self-contained HTML file: no script, no request, figures inline.
 
-`view.py` turns a study into plain strings and figures; the template lays them out. Jinja2 escapes
+`view.py` turns a study into plain strings and figures, `series_view.py` a result over time; a
+template lays them out. Jinja2 escapes
 every string; only the figures, which this package draws, pass through as markup.
 """
 
@@ -8,9 +9,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, select_autoescape
+from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from .series_view import series_view
 from .shapes import Json
 from .view import study_view
 
@@ -18,6 +20,7 @@ from .view import study_view
 @cache
 def _environment() -> Environment:
     environment = Environment(
+        loader=FunctionLoader(_template_text),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -44,7 +47,21 @@ def render_html(study: Json) -> str:
     str
         The page, with style and figures inside it. It needs no script and loads nothing.
     """
-    context: dict[str, Any] = dict(study_view(study))
+    return _page("report.html.jinja", study_view(study))
+
+
+def render_series_html(result: Json) -> str:
+    """Return a result over time as a complete HTML page, as `render_html` does a study.
+
+    Parameters
+    ----------
+    result
+        What `forecache simulate` returns for a scenario over time; `runs.py` gives its shape.
+    """
+    return _page("series.html.jinja", series_view(result))
+
+
+def _page(template: str, view: dict[str, Any]) -> str:
     # Our own style sheet, not user text; escaping would break its quotes.
-    context["css"] = Markup(_template_text("report.css"))
-    return _environment().from_string(_template_text("report.html.jinja")).render(context)
+    css = Markup(_template_text("report.css"))
+    return _environment().get_template(template).render(**view, css=css)

@@ -1,14 +1,12 @@
 """The points of a sweep in a terminal: a row each, or a block each where a row doesn't fit."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from .console import plain_table, print_warnings, varying_keys
+from .columns import Column, column_table, row_block, widths
+from .console import print_warnings, varying_keys
 from .formats import UNKNOWN, interval, milliseconds, percent, plain, rate_with_margin
 from .shapes import (
     Json,
@@ -33,26 +31,6 @@ _MEANINGS = {
 _DISPENSABLE = ("load", "p50", "I/O", "work", "main")
 
 
-@dataclass(frozen=True)
-class _Column:
-    """One column of the table; its name, and its cells if it `wraps`, may take several lines."""
-
-    name: str
-    cells: list[str]
-    wraps: bool = False
-    to_the_right: bool = True
-
-    @property
-    def widest(self) -> int:
-        return max(map(cell_len, (self.name, *self.cells)))
-
-    @property
-    def least(self) -> int:
-        """The width below which a word would be cut."""
-        whole = [word for text in self.cells for word in text.split()] if self.wraps else self.cells
-        return max(map(cell_len, (*self.name.split(), *whole)), default=0)
-
-
 def print_points(result: Json, console: Console) -> None:
     """Print the points that `forecache simulate` predicted, one row each.
 
@@ -64,26 +42,26 @@ def print_points(result: Json, console: Console) -> None:
     for count in range(len(_DISPENSABLE) + 1):
         shown = [column for column in columns if column.name not in _DISPENSABLE[:count]]
         for gap in (2, 1):
-            widths = _widths(shown, console.width, gap=gap)
-            if widths:
-                console.print(_table(shown, widths, gap=gap))
+            fitting = widths(shown, console.width, gap=gap)
+            if fitting:
+                console.print(column_table(shown, fitting, gap=gap))
                 _print_legend(shown, console)
                 print_warnings(all_warnings({"points": points}), console)
                 return
     for index in range(len(points)):
         if index:
             console.print()
-        console.print(_block(columns, index))
+        console.print(row_block(columns, index))
     print_warnings(all_warnings({"points": points}), console)
 
 
-def _columns(points: list[Json]) -> list[_Column]:
+def _columns(points: list[Json]) -> list[Column]:
     """All columns: what is swept by the last part of its name where that tells it."""
     keys = varying_keys(points)
     ends = [key.rpartition(".")[2] for key in keys]
 
-    def of(name: str, cells: Iterable[str], **how: bool) -> _Column:
-        return _Column(name, list(cells), **how)
+    def of(name: str, cells: Iterable[str], **how: bool) -> Column:
+        return Column(name, list(cells), **how)
 
     def latency(point: Json, key: str) -> str:
         found = interval(point, key)
@@ -119,41 +97,7 @@ def _columns(points: list[Json]) -> list[_Column]:
     ]
 
 
-def _widths(columns: list[_Column], available: int, *, gap: int) -> list[int]:
-    """Return how wide each column is, in order; empty where a word would have to be cut."""
-    widths = [column.least for column in columns]
-    spare = available - sum(widths) - gap * (len(columns) - 1)
-    if spare < 0:
-        return []
-    for index, column in enumerate(columns):
-        more = min(spare, column.widest - widths[index])
-        widths[index] += more
-        spare -= more
-    return widths
-
-
-def _table(columns: list[_Column], widths: list[int], *, gap: int) -> Table:
-    table = plain_table()
-    table.padding = (0, gap, 0, 0)
-    for column, width in zip(columns, widths, strict=True):
-        table.add_column(
-            column.name, justify="right" if column.to_the_right else "left", width=width
-        )
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*map(Text, cells))
-    return table
-
-
-def _block(columns: list[_Column], index: int) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    for column in columns:
-        table.add_row(Text(column.name), Text(column.cells[index]))
-    return table
-
-
-def _print_legend(columns: list[_Column], console: Console) -> None:
+def _print_legend(columns: list[Column], console: Console) -> None:
     names = [column.name for column in columns if column.name in _MEANINGS]
     if not names or not columns[0].cells:
         return

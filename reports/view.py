@@ -61,7 +61,7 @@ def study_view(study: Json) -> dict[str, Any]:
         "warnings": texts(study, "warnings"),
         "calibration": calibration_view(calibration, drawer) if calibration else None,
         "host": host_view(host, drawer) if host else None,
-        "provenance": _flat(mapping(study, "provenance")),
+        "provenance": provenance_rows(mapping(study, "provenance")),
         "unknown": UNKNOWN,
     }
 
@@ -263,12 +263,13 @@ def _scenario(scenario: Json, prefix: str = "") -> list[tuple[str, str]]:
     return found
 
 
-def _flat(source: Json, prefix: str = "") -> list[tuple[str, str]]:
+def provenance_rows(source: Json, prefix: str = "") -> list[tuple[str, str]]:
+    """Nested names and values as labelled texts, one row each."""
     found: list[tuple[str, str]] = []
     for key, value in source.items():
         label = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, Mapping):
-            found.extend(_flat(value, f"{label} "))
+            found.extend(provenance_rows(value, f"{label} "))
         elif str(key).endswith("_s") and number(source, str(key)) is not None:
             found.append((label.removesuffix(" s"), f"{plain(value)} s"))
         else:

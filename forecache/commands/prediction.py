@@ -16,24 +16,43 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
     example="forecache simulate examples/quickstart.yaml",
 )
 @scenario_argument
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also write an HTML page with plots against time, of a scenario that runs over time.",
+)
 @seed_option
 @json_option
 @quiet_option
-def simulate(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
+def simulate(scenario: Path, report: Path | None, seed: int, as_json: bool, quiet: bool) -> None:
     """Predict throughput, latency and utilisation of a scenario.
 
     One result for every point of the sweep: any field of SCENARIO may be `{sweep: [1, 2, 4]}`, and
     with several swept fields every combination is simulated. Nothing is started or measured.
+
+    A SCENARIO whose `kind` is not a node runs over time: it answers with facts, tables and a line
+    per quantity, its least, mean and greatest value and a sparkline.
     """
+    if report is not None:
+        check_file_target(report, option="--report")
     with progress_of(quiet) as progress:
-        result = verbs.simulate(scenario, seed=seed, progress=progress)
+        result = verbs.simulate(scenario, report=report, seed=seed, progress=progress)
+    if report is not None:
+        click.echo(f"wrote {report}", err=True)
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal import print_points, print_subtitle
     from forecache.tables import console
 
     out = console()
+    if "kind" in result:
+        from forecache.reports.terminal_series import print_series
+
+        print_series(result, out)
+        return
+    from forecache.reports.terminal import print_points, print_subtitle
+
     print_subtitle(result, out)
     print_points(result, out)
 

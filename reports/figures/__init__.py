@@ -11,18 +11,22 @@ from .canvas import HALF_PX, NARROW_PX, WIDE_PX
 from .capacity import scaling, utilisation
 from .host import memory_latency
 from .latency import latency_by_load, latency_knee_rps
+from .over_time import PLOT_PX, over_time, right_margin_px
 from .stages import stages
 from .svg import inline_svg, save_png, save_svg
 
 __all__ = [
     "HALF_PX",
     "NARROW_PX",
+    "PLOT_PX",
     "WIDE_PX",
     "accuracy",
     "inline_svg",
     "latency_by_load",
     "latency_knee_rps",
     "memory_latency",
+    "over_time",
+    "right_margin_px",
     "save_png",
     "save_svg",
     "scaling",

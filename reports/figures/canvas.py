@@ -19,6 +19,8 @@ HALF_PX = 548
 NARROW_PX = 358
 
 TEXT_PX = 12.0
+# An axis spans at most this ratio linearly; beyond it a logarithmic one is readable.
+_LINEAR_RATIO = 12.0
 _PX_PER_INCH = 72.0
 
 # Okabe and Ito's colour-blind-safe set, darkened where it carries text on white.
@@ -206,6 +208,39 @@ def spread_apart(wanted: Sequence[float], gap: float, low: float, high: float) -
         placed[i] = min(placed[i], ceiling)
         ceiling = placed[i] - gap
     return placed
+
+
+def value_axis(axes: Axes, low: float, high: float) -> None:
+    """Scale the vertical axis from zero, or as logarithms where the values span too much.
+
+    Parameters
+    ----------
+    low, high
+        The least and the greatest value to show, both positive.
+    """
+    if high / low > _LINEAR_RATIO:
+        axes.set_yscale("log")
+        bottom, top = low / 1.25, high * 1.4
+        axes.set_ylim(bottom, top)
+        ticks = log_ticks(bottom, top)
+    else:
+        ticks = round_ticks(high * 1.05)
+        axes.set_ylim(0, ticks[-1])
+    fixed_ticks(axes, "y", ticks, lambda value: f"{value:g}")
+
+
+def label_ends(axes: Axes, ends: Sequence[tuple[str, float, str]], span_px: float) -> None:
+    """Name lines (name, last value, colour) at their right end, where they leave the axes."""
+    fractions = []
+    for _, end, _ in ends:
+        place = float(axes.transAxes.inverted().transform(axes.transData.transform((0, end)))[1])
+        fractions.append(min(max(place, 0.02), 0.98))
+    placed = spread_apart(fractions, (TEXT_PX + 3) / span_px, 0.02, 0.98)
+    for (name, _, colour), place in zip(ends, placed, strict=True):
+        axes.annotate(
+            name, (1, place), xycoords="axes fraction", xytext=(5, 0),
+            textcoords="offset points", va="center", color=colour, weight="bold",
+        )  # fmt: skip
 
 
 def shade_ranges(axes: Axes, xs: Sequence[float], flagged: Sequence[bool]) -> bool:

@@ -15,25 +15,21 @@ from .canvas import (
     MUTED,
     PAPER,
     SHADE,
-    TEXT_PX,
     fixed_ticks,
     header,
     horizontal_grid,
     house_style,
-    log_ticks,
+    label_ends,
     new_figure,
     round_ticks,
     shade_ranges,
-    spread_apart,
     text_width_px,
+    value_axis,
 )
 
 # The knee of a latency curve, as drawn: where p99 reaches this multiple of its value at the
 # lightest load of the curve.
 KNEE_MULTIPLE = 2.0
-
-# A latency axis spans at most this ratio linearly; beyond it a logarithmic one is readable.
-_LINEAR_RATIO = 12.0
 
 _SERIES = (("p50_ms", "p50", MUTED), ("p99_ms", "p99", MAIN))
 
@@ -101,13 +97,17 @@ def latency_by_load(target: Json, *, width_px: float = HALF_PX) -> Figure | None
             lambda value: f"{value:g}",
         )  # fmt: skip
         axes.set_xlabel(f"offered load, {unit.symbol.strip()[:-2]} requests/s", labelpad=2)
-        _latency_axis(axes, low_ms / unit_ms.divisor, high_ms / unit_ms.divisor)
+        value_axis(axes, low_ms / unit_ms.divisor, high_ms / unit_ms.divisor)
         horizontal_grid(axes)
         outside = shade_ranges(axes, xs, [is_outside(p) for _, p in curve])
         overload_x = _mark_overload(axes, [x / unit.divisor for x in overloaded], xs)
         for colour, points in lines.values():
             _series(axes, points, colour, unit.divisor, unit_ms.divisor)
-        _label_ends(axes, lines, unit_ms, height_px - 86)
+        ends = [
+            (name, points[-1][1].value / unit_ms.divisor, colour)
+            for name, (colour, points) in lines.items()
+        ]
+        label_ends(axes, ends, height_px - 86)
         _mark_goal(axes, goal_ms, unit_ms)
         _mark_knee(axes, latency_knee_rps(target), unit.divisor, overload_x)
         note = "band: 95% interval" + (" · grey: outside the calibrated range" if outside else "")
@@ -128,18 +128,6 @@ def _latency_range(
     low = min(e.value if e.low is None or e.low <= 0 else e.low for _, e in steady)
     high = max(e.value if e.high is None else e.high for _, e in steady)
     return low, high
-
-
-def _latency_axis(axes: Axes, low: float, high: float) -> None:
-    if high / low > _LINEAR_RATIO:
-        axes.set_yscale("log")
-        bottom, top = low / 1.25, high * 1.4
-        axes.set_ylim(bottom, top)
-        ticks = log_ticks(bottom, top)
-    else:
-        ticks = round_ticks(high * 1.05)
-        axes.set_ylim(0, ticks[-1])
-    fixed_ticks(axes, "y", ticks, lambda value: f"{value:g}")
 
 
 def _mark_overload(axes: Axes, overloaded: list[float], xs: list[float]) -> float | None:
@@ -172,27 +160,6 @@ def _series(
         xs, ys, color=colour, marker="o", markersize=4, markeredgecolor=PAPER,
         markeredgewidth=0.8, zorder=3,
     )  # fmt: skip
-
-
-def _label_ends(
-    axes: Axes,
-    lines: dict[str, tuple[str, list[tuple[float, Interval]]]],
-    unit: Unit,
-    span_px: float,
-) -> None:
-    """Name each line at its right end, at the height where it leaves the axes."""
-    names = list(lines)
-    fractions = []
-    for name in names:
-        end = lines[name][1][-1][1].value / unit.divisor
-        place = float(axes.transAxes.inverted().transform(axes.transData.transform((0, end)))[1])
-        fractions.append(min(max(place, 0.02), 0.98))
-    placed = spread_apart(fractions, (TEXT_PX + 3) / span_px, 0.02, 0.98)
-    for name, place in zip(names, placed, strict=True):
-        axes.annotate(
-            name, (1, place), xycoords="axes fraction", xytext=(5, 0),
-            textcoords="offset points", va="center", color=lines[name][0], weight="bold",
-        )  # fmt: skip
 
 
 def _mark_goal(axes: Axes, goal_ms: float | None, unit: Unit) -> None:

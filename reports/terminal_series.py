@@ -1,0 +1,223 @@
+"""Results over time in a terminal: facts, tables, a line per value with a sparkline, events."""
+
+import numpy as np
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .columns import Column, print_columns
+from .console import print_warnings
+from .formats import UNKNOWN
+from .quantities import quantity
+from .runs import (
+    Floats,
+    Line,
+    Moment,
+    cell_texts,
+    comparison,
+    fact_text,
+    kind_word,
+    moment_times,
+    moments_of,
+    panels_of,
+    point_title,
+    times_of,
+    title_of,
+)
+from .shapes import Json, rows, texts
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_WIDEST_NAME = 22
+_NARROWEST_SPARK = 12
+_MOST_ROWS = 40
+_MOST_MOMENTS = 15
+
+
+def print_series(result: Json, console: Console) -> None:
+    """Print what `forecache simulate` returns for a scenario over time; `runs.py` gives its shape.
+
+    Of several points first what differs between them.
+    """
+    console.print(
+        Text(" · ".join(dict.fromkeys((title_of(result), kind_word(result)))), style="bold")
+    )
+    points = rows(result, "points")
+    compared = comparison(points)
+    if compared:
+        columns = [
+            Column(name, [row[index] for row in compared.rows], wraps=True)
+            for index, name in enumerate(compared.columns)
+        ]
+        console.print()
+        print_columns(columns, console, lead=compared.leading)
+        if compared.common:
+            console.print()
+            console.print(Text("The same at all of them", style="bold"))
+            _print_facts(compared.common, console)
+    for point in points:
+        console.print()
+        heading = point_title(point)
+        if compared and heading:
+            console.print(Text(heading, style="bold"))
+        if not compared:
+            _print_facts(rows(point, "facts"), console)
+        _print_point(point, console)
+
+
+def _print_point(point: Json, console: Console) -> None:
+    for table in rows(point, "tables"):
+        _print_table(table, console)
+    moments = moments_of(point)
+    _print_lines(point, moments, console)
+    _print_moments(moments, console)
+    print_warnings(texts(point, "warnings"), console)
+
+
+def _print_facts(facts: list[Json], console: Console) -> None:
+    if not facts:
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", overflow="fold", max_width=max(24, console.width // 3))
+    table.add_column(overflow="fold", justify="right")
+    table.add_column(overflow="fold", style="dim")
+    for fact in facts:
+        table.add_row(
+            Text(str(fact.get("name") or "")),
+            Text(fact_text(fact)),
+            Text(str(fact.get("note") or "")),
+        )
+    console.print(table)
+
+
+def _print_table(table: Json, console: Console) -> None:
+    names = [str(column.get("name") or "") for column in rows(table, "columns")]
+    values = table.get("rows") or []
+    cells = cell_texts(table)
+    console.print()
+    if table.get("title"):
+        console.print(Text(str(table["title"]), style="bold"))
+    columns = [
+        Column(
+            name,
+            [row[index] for row in cells[:_MOST_ROWS]],
+            wraps=True,
+            to_the_right=not any(isinstance(row[index], str) for row in values),
+        )
+        for index, name in enumerate(names)
+    ]
+    if columns:
+        print_columns(columns, console)
+    if len(cells) > _MOST_ROWS:
+        console.print(Text(f"and {len(cells) - _MOST_ROWS} more rows; --json has all", style="dim"))
+
+
+def _print_lines(point: Json, moments: list[Moment], console: Console) -> None:
+    """Print a row for every value over time: its least, mean and greatest, and a sparkline."""
+    times_s = times_of(point)
+    lines = [(panel, line) for panel in panels_of(point) for line in panel.lines]
+    if not lines:
+        return
+    cells = [[quantity(float(value), line.unit) for value in _summary(line)] for _, line in lines]
+    name_width = min(_WIDEST_NAME, max(cell_len(line.name) for _, line in lines))
+    widths = [max(5, *(cell_len(row[i]) for row in cells)) for i in range(3)]
+    spark_width = console.width - name_width - sum(widths) - 2 * 4
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("", overflow="fold", width=name_width)
+    for name, width in zip(("min", "mean", "max"), widths, strict=True):
+        table.add_column(name, justify="right", width=width, no_wrap=True)
+    shown = spark_width >= _NARROWEST_SPARK
+    if shown:
+        table.add_column(_span(times_s, spark_width), no_wrap=True, width=spark_width)
+        pointers = _pointers(times_s, moments, spark_width)
+        if pointers:
+            table.add_row("", "", "", "", Text(pointers, style="dim"))
+    previous = ""
+    for (panel, line), row in zip(lines, cells, strict=True):
+        if panel.name not in (previous, line.name):
+            table.add_row(Text(panel.name, style="dim"))
+        previous = panel.name
+        table.add_row(
+            Text(line.name),
+            *map(Text, row),
+            *([Text(sparkline(times_s, line.values, spark_width))] if shown else []),
+        )
+    console.print()
+    console.print(table)
+
+
+def _summary(line: Line) -> tuple[float, float, float]:
+    if not line.finite.size:
+        return (float("nan"),) * 3
+    return float(line.finite.min()), float(line.finite.mean()), float(line.finite.max())
+
+
+def _cells_of(times_s: Floats, at_s: Floats, width: int) -> np.ndarray:
+    span_s = times_s[-1] - times_s[0]
+    if span_s <= 0:
+        return np.zeros(at_s.size, dtype=np.int64)
+    return np.minimum((at_s - times_s[0]) / span_s * width, width - 1).astype(np.int64)
+
+
+def sparkline(times_s: Floats, values: Floats, width: int) -> str:
+    """Draw values over time with `width` characters from zero to their greatest.
+
+    A character is the mean of its stretch of time, or the last value before it where none falls
+    into it; a space where there is no value.
+    """
+    finite = np.isfinite(values)
+    highest = float(values[finite].max()) if finite.any() else 0.0
+    cells = _cells_of(times_s, times_s, width)
+    drawn = []
+    latest = float("nan")
+    for cell in range(width):
+        inside = values[cells == cell]
+        if inside.size:
+            known = inside[np.isfinite(inside)]
+            mean = float(known.mean()) if known.size else float("nan")
+            latest = float(inside[-1])
+        else:
+            mean = latest
+        if not np.isfinite(mean):
+            drawn.append(" ")
+        else:
+            share = mean / highest if highest > 0 else 0.0
+            drawn.append(_BLOCKS[min(7, max(0, int(share * 8)))])
+    return "".join(drawn)
+
+
+def _span(times_s: Floats, width: int) -> str:
+    start, end = quantity(float(times_s[0]), "s"), quantity(float(times_s[-1]), "s")
+    gap = width - cell_len(start) - cell_len(end)
+    return start + " " * gap + end if gap > 0 else end
+
+
+def _pointers(times_s: Floats, moments: list[Moment], width: int) -> str:
+    """Numbers of moments above the place of the sparklines where they happened."""
+    inside = [m for m in moments if times_s[0] <= m.time_s <= times_s[-1]]
+    places = _cells_of(times_s, np.array([m.time_s for m in inside]), width)
+    drawn = [" "] * width
+    free = 0
+    for moment, place in zip(inside, places.tolist(), strict=True):
+        text = str(moment.number)
+        start = min(place, width - len(text))
+        if start >= free:
+            drawn[start : start + len(text)] = text
+            free = start + len(text) + 1
+    return "".join(drawn).rstrip()
+
+
+def _print_moments(moments: list[Moment], console: Console) -> None:
+    if not moments:
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="dim")
+    table.add_column(justify="right")
+    table.add_column(overflow="fold")
+    for moment, time in list(zip(moments, moment_times(moments), strict=True))[:_MOST_MOMENTS]:
+        table.add_row(str(moment.number), Text(time), Text(moment.what or UNKNOWN))
+    console.print()
+    console.print(table)
+    more = len(moments) - _MOST_MOMENTS
+    if more > 0:
+        console.print(Text(f"and {more} more events; --json and --report have all", style="dim"))
