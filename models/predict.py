@@ -26,7 +26,6 @@ from .commands import check_commands, check_trace, command_kinds
 from .engine import EngineProfile
 from .generator import GeneratorProfile
 from .node.setup import DRAWS as NODE_DRAWS
-from .node.setup import OWN_CORES
 from .node.simulate import NodeResult
 from .persistence import check_persistence
 from .scenario import Scenario
@@ -136,8 +135,6 @@ class System:
 
     def sharing(self, scenario: Scenario) -> Sharing:
         """The groups of threads that may have to share cores."""
-        if self.engine.policy in OWN_CORES and scenario.io_threads > 1:
-            return Sharing()
         groups = sharing(scenario, self.host.speed().cores)
         # Of threads that are all alike none is the main thread.
         alike = self.engine.policy == "locked_threads"
@@ -391,13 +388,6 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
             f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} count"
         )
     server = min(scenario.io_threads, engine.max_io_threads)
-    others = scenario.other_busy_threads
-    if engine.policy in OWN_CORES and server > 1 and server + others > cores:
-        beside = f" and {others} others" if others else ""
-        warnings.append(
-            f"outside the model: {server} server threads{beside} on {cores} cores; sharing of "
-            f"cores is not simulated for {engine.id}, expect less"
-        )
     if scenario.main_thread_pinned and engine.policy == "locked_threads":
         warnings.append(
             f"no thread of {engine.id} is the main thread: main_thread_pinned has no effect"

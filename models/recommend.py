@@ -65,8 +65,7 @@ def choose(predictions: Sequence[Prediction], points: Sequence[dict[str, Any]]) 
     predictions = [predictions[i] for i in order]
     points = [points[i] for i in order]
     everything = list(range(len(points)))
-    fewest = min(_outside(point) for point in points)
-    inside = [i for i in everything if _outside(points[i]) == fewest]
+    inside = [i for i in everything if not _ignored(points[i])] or everything
     # A setting that requests pile up at meets nothing, whatever its throughput.
     steady = [i for i in inside if points[i]["verdict"] != "OVERLOADED"]
     meets = [i for i in steady or inside if _meets(predictions[i])]
@@ -115,9 +114,9 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _outside(point: dict[str, Any]) -> int:
-    """In how many respects a point is outside the model."""
-    return sum("outside" in warning or "are ignored" in warning for warning in point["warnings"])
+def _ignored(point: dict[str, Any]) -> str:
+    """The warning that the engine runs fewer threads than a point has, or nothing."""
+    return next((warning for warning in point["warnings"] if "are ignored" in warning), "")
 
 
 def _slo_excess(prediction: Prediction) -> float:
@@ -180,8 +179,8 @@ def _why_not(
 ) -> str:
     fewer = theirs.case.scenario.io_threads < mine.case.scenario.io_threads
     threads = abs(theirs.case.scenario.io_threads - mine.case.scenario.io_threads)
-    if _outside(point) > _outside(mine_point):
-        return str(next(w for w in point["warnings"] if "outside" in w or "ignored" in w))
+    if _ignored(point) and not _ignored(mine_point):
+        return _ignored(point)
     if point["verdict"] == "OVERLOADED":
         return "can't keep up with the offered load"
     if not _meets(theirs) and _meets(mine):
@@ -215,6 +214,8 @@ def _why_not(
         return "loses throughput: threads wait for each other's locks"
     if loss > 0.01:
         return f"loses throughput: {threads} more thread{'s' * (threads > 1)} to hand work to"
+    if point["core_utilisation"] > 0:
+        return "more threads than cores, for no throughput worth having"
     return f"{threads} more core{'s' * (threads > 1)} busy for no throughput worth having"
 
 

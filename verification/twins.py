@@ -63,7 +63,7 @@ def _on_shared_cores() -> list[Finding]:
             f"{policy}, shared cores: scenarios that agree",
             lambda policy=policy: twins.switches_of_random_scenarios(policy, SCENARIOS),
         )
-        for policy in twins.SHARING
+        for policy in POLICIES
     ]
 
 

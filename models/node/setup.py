@@ -270,14 +270,8 @@ FIRST_OWNERS = {"multiplexed": 1, "owning_threads": 1, "locked_threads": 0}
 """Policies of which every thread, from this one on, watches the sockets of its own clients."""
 
 
-OWN_CORES = frozenset({"multiplexed"})
-"""Policies of which every thread still has a core of its own, whatever the setup says."""
-
-
 def under_policy(policy: str, setup: NodeSetup) -> NodeSetup:
     """The setup with sockets watched by the threads that do so under a policy."""
-    if policy in OWN_CORES:
-        setup = setup._replace(server_cores=0, generator_cores=0)
     first = FIRST_OWNERS.get(policy)
     if first is None or setup.io_threads == 1:
         return setup._replace(first_owner=0, owners=1)

@@ -10,7 +10,7 @@ from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.predict import predict_cases
 
 SPINNING = ("asynchronous", "fork_join", "shared_queues")
-SLEEPING = ("locked_threads", "owning_threads")
+SLEEPING = ("locked_threads", "multiplexed", "owning_threads")
 """Policies whose threads spin without work, or sleep at once."""
 
 _END_PS = 60 * 10**9

@@ -12,7 +12,7 @@ from forecache.models.node import layout as at
 from forecache.models.node.conservation import check_conservation
 from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.node.setup import JITTER_ONE, OWN_CORES, QUANTILES, NodeSetup, under_policy
+from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup, under_policy
 from forecache.models.node.simulate import COUNTERS
 
 # Enough to notice a slip; `make verification` compares two hundred of each policy.
@@ -258,9 +258,6 @@ def some_shared_cores(draw: st.DrawFn, policy: str) -> NodeSetup:
     )
 
 
-SHARING = sorted(set(POLICIES) - OWN_CORES)
-
-
 def switches_of_random_scenarios(policy: str, examples: int) -> list[int]:
     """Switches between threads in so many scenarios with fewer cores, in which both agree."""
     switches = []
@@ -282,7 +279,7 @@ def switches_of_random_scenarios(policy: str, examples: int) -> list[int]:
     return switches
 
 
-@pytest.mark.parametrize("policy", SHARING)
+@pytest.mark.parametrize("policy", POLICIES)
 def test_both_executions_agree_on_threads_that_share_cores(policy: str) -> None:
     switches = switches_of_random_scenarios(policy, EXAMPLES // 2)
     # Where nobody waits for a core there is nothing to agree on.

@@ -79,6 +79,7 @@ def made_up(
                 "verdict": "STABLE",
                 "active_threads": threads,
                 "io_thread_utilisation": [],
+                "core_utilisation": 0.0,
                 "warnings": [],
                 **(points or {}).get(threads, {}),
             }
@@ -161,23 +162,26 @@ def test_regret_comes_from_differences_under_the_same_draws() -> None:
     assert unsure["low"] < 0 < unsure["high"]
 
 
-def test_settings_outside_the_model_are_not_recommended() -> None:
-    warned = {"warnings": ["outside the model: 12 server threads on 8 cores"]}
-    answer = made_up({4: 1e6, 12: 2e6}, points={12: warned})
-    assert answer["setting"] == {"io_threads": 4}
-    assert "12 server threads" in why_not(answer)[12]
+MORE_THAN_IT_RUNS = {"warnings": ["it runs at most 8 threads here; more are ignored"]}
 
 
-def test_where_all_are_outside_the_least_so_is_recommended() -> None:
-    crowded = "outside the model: server and load generator have too many threads"
-    points = {
-        4: {"warnings": [crowded]},
-        12: {"warnings": [crowded, "outside the model: 12 server threads on 8 cores"]},
-    }
-    answer = made_up({1: 0.5e6, 4: 1e6, 12: 2e6}, points={**points, 1: {"warnings": [crowded]}})
+def test_threads_that_the_engine_ignores_are_not_recommended() -> None:
+    answer = made_up({4: 1e6, 12: 2e6}, points={12: MORE_THAN_IT_RUNS})
     assert answer["setting"] == {"io_threads": 4}
+    assert "at most 8 threads" in why_not(answer)[12]
+
+
+def test_where_all_have_such_threads_the_fewest_are_recommended() -> None:
+    answer = made_up({12: 2e6, 16: 2e6}, points=dict.fromkeys((12, 16), MORE_THAN_IT_RUNS))
+    assert answer["setting"] == {"io_threads": 12}
     # What holds for both is no reason against one.
-    assert "outside" not in why_not(answer)[1]
+    assert "ignored" not in why_not(answer)[16]
+
+
+def test_more_threads_than_cores_keep_no_more_cores_busy() -> None:
+    answer = made_up({4: 1e6, 8: 1e6, 12: 1e6}, points={12: {"core_utilisation": 0.4}})
+    assert why_not(answer)[8] == "4 more cores busy for no throughput worth having"
+    assert why_not(answer)[12] == "more threads than cores, for no throughput worth having"
 
 
 def test_a_setting_that_cannot_keep_up_is_not_recommended() -> None:

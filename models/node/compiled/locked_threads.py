@@ -29,7 +29,7 @@ from .sockets import (
     thread_row,
     work,
 )
-from .window import begin_window, end_window
+from .window import begin_window, end_window, in_one_go
 
 LOCK_DRAWS = 5
 _DRAW_SHIFT = 22  # leaves ten bits of a word: the slots of the table of locks
@@ -194,7 +194,7 @@ def worker_step(m, calendar, thread, now):
     m[me + at.COUNT] = found
     polled = work(m, me, now, duration)
     # What there is to read is known: the first client is read in the same step.
-    if polled < m[at.UNTIL_PS] and not m[at.CROWDED]:
+    if in_one_go(m, polled):
         return serve_next(m, me, polled)
     m[me + at.PHASE] = POLLED
     return polled

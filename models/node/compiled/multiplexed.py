@@ -1,7 +1,8 @@
 """Policy: enhanced I/O multiplexing (ElastiCache for Redis 7.0, 7.1).
 
 The reference execution states the rules. What a thread does by itself between two moments at which
-others can see it (reading a turn's clients, executing a batch) is simulated in one go.
+others can see it (reading a turn's clients, executing a batch) is simulated in one go, unless it
+may lose its core meanwhile.
 """
 
 from numba import njit
@@ -11,7 +12,6 @@ from forecache.sim.calendar import (
     advance,
     agent_of,
     peek,
-    planned,
     schedule,
     time_of,
 )
@@ -28,6 +28,7 @@ from forecache.sim.stamped_rings import (
 
 from .. import layout as at
 from .connections import accept_alone, take_connections
+from .cores import after_step, finish_cores, has_core, nobody_wakes
 from .generator import generator_step, source_step, start
 from .inline import inlined, sources_digest, unlikely
 from .log import flush_ps
@@ -48,7 +49,7 @@ from .sockets import (
     values_to_free,
     work,
 )
-from .window import begin_window, end_window
+from .window import begin_window, end_window, in_one_go
 
 # Phases of the main thread: the step that ends when its time comes.
 TURN = 0  # a turn begins
@@ -83,7 +84,7 @@ def sleeps(m, calendar, thread, until_ps):
     phase = m[thread_row(thread) + at.PHASE]
     # A main thread is never new.
     asleep = phase == SLEEPING or (phase == NEW and thread > 0)
-    return asleep and planned(calendar, thread) > until_ps
+    return asleep and nobody_wakes(m, calendar, thread, until_ps)
 
 
 @inlined
@@ -123,7 +124,7 @@ def accept(m, now):
 
 @inlined
 def begin_group(m, channel, now):
-    """Take clients to be executed together and look their keys up; returns when that ends."""
+    """Take clients to be executed together; returns when their keys are looked up, or -1."""
     me = thread_row(0)
     limit = max(1, m[at.PREFETCH_BATCH])
     size = 0
@@ -137,7 +138,7 @@ def begin_group(m, channel, now):
     m[me + at.FETCHED] = 0
     keys = min(keys, limit)
     if keys < 2:
-        return now
+        return -1
     m[me + at.FETCHED] = keys
     m[at.PREFETCH_BATCHES] += 1
     m[at.PREFETCHED_KEYS] += keys
@@ -169,15 +170,19 @@ def execute_next(m, channel, replies, now):
 
 @inlined
 def serve(m, now):
-    """Execute the present channel's batch as far as the window goes; returns until when."""
+    """Execute the present channel's batch as far as it goes in one go; returns until when."""
     me = thread_row(0)
     thread = thread_row(m[me + at.INDEX])
     reached = now
-    while m[me + at.COUNT] > 0 and (reached == now or reached < m[at.UNTIL_PS]):
+    while m[me + at.COUNT] > 0:
+        following = -1
         if m[me + at.AMOUNT] == 0:
-            reached = begin_group(m, thread + at.TO_MAIN, reached)
-        else:
-            reached = execute_next(m, thread + at.TO_MAIN, thread + at.FROM_MAIN, reached)
+            following = begin_group(m, thread + at.TO_MAIN, reached)
+        if following < 0:
+            following = execute_next(m, thread + at.TO_MAIN, thread + at.FROM_MAIN, reached)
+        reached = following
+        if not in_one_go(m, reached):
+            break
     return reached
 
 
@@ -224,9 +229,8 @@ def main_step(m, calendar, now):
     me = thread_row(0)
     phase = m[me + at.PHASE]
     if phase == SERVING:
-        reached = serve(m, now)
-        if m[me + at.COUNT] > 0 or reached > now:
-            return reached
+        if m[me + at.COUNT] > 0:
+            return serve(m, now)
         if sleeps(m, calendar, m[me + at.INDEX], now + m[at.WAKE_LATENCY_PS]):
             m[me + at.PHASE] = RINGING
             m[at.PAID_WAKES] += 1
@@ -239,8 +243,10 @@ def main_step(m, calendar, now):
         if first == INFINITY_PS:
             m[me + at.PHASE] = SLEEPING
             m[me + at.ASLEEP] = 1
+            m[me + at.WAITS] = at.SLEEPS
             return INFINITY_PS
         m[me + at.PHASE] = TURN
+        m[me + at.WAITS] = at.SPINS
         return max(now, first)
     elif phase == SLEEPING:
         m[me + at.PHASE] = TURN
@@ -288,10 +294,12 @@ def read_next(m, me, now):
 
 @inlined
 def read_all(m, me, now):
-    """Read what the poll has reported as far as the window goes; returns until when."""
+    """Read what the poll has reported as far as it goes in one go; returns until when."""
     reached = now
-    while m[me + at.COUNT] > 0 and (reached == now or reached < m[at.UNTIL_PS]):
+    while m[me + at.COUNT] > 0:
         reached = read_next(m, me, reached)
+        if not in_one_go(m, reached):
+            break
     return reached
 
 
@@ -307,6 +315,7 @@ def look(m, me, now):
             m[me + at.PHASE] = DOZING
             return work(m, me, now, m[at.DOZE_PS])
         if length(m, me + at.FROM_MAIN) > 0 and first_stamp(m, me + at.FROM_MAIN) < INFINITY_PS:
+            m[me + at.WAITS] = at.SPINS
             return first_stamp(m, me + at.FROM_MAIN)
         m[me + at.PHASE] = SLEEPING
         return sleep_in_epoll(m, me)
@@ -319,7 +328,7 @@ def look(m, me, now):
     m[me + at.AMOUNT] = answered
     m[me + at.PHASE] = POLLED
     polled = work(m, me, now, duration)
-    return read_all(m, me, polled) if polled < m[at.UNTIL_PS] else polled
+    return read_all(m, me, polled) if in_one_go(m, polled) else polled
 
 
 @inlined
@@ -329,9 +338,8 @@ def io_step(m, calendar, thread, now):
     phase = m[me + at.PHASE]
     if phase in (POLLED, RINGING, WRITING):
         if phase == POLLED:
-            reached = read_all(m, me, now)
-            if m[me + at.COUNT] > 0 or reached > now:
-                return reached
+            if m[me + at.COUNT] > 0:
+                return read_all(m, me, now)
             if m[me + at.BATCHED] > 0 and sleeps(m, calendar, 0, now + m[at.WAKE_LATENCY_PS]):
                 m[me + at.PHASE] = RINGING
                 m[at.PAID_WAKES] += 1
@@ -362,6 +370,8 @@ def _compiled(sources):
         calendar = pointer(agents)
         m[at.SOURCES_DIGEST] = sources
         start(m, calendar)
+        for thread in range(1, m[at.IO_THREADS]):
+            schedule(calendar, thread, INFINITY_PS)  # asleep, for which it needs no core
         first_generator = m[at.IO_THREADS]
         first_source = first_generator + m[at.GENERATORS]
         events = 0
@@ -374,6 +384,9 @@ def _compiled(sources):
                 begin_window(m)
                 continue
             agent = agent_of(calendar, key)
+            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
+                key = peek(calendar)
+                continue
             if agent >= first_source:
                 following = source_step(m, calendar, agent, now)
             elif agent >= first_generator:
@@ -384,6 +397,10 @@ def _compiled(sources):
                 following = main_step(m, calendar, now)
             key = advance(calendar, agent, following)
             events += 1
+            if unlikely(m[at.CROWDED]):
+                after_step(m, calendar, agent, now)
+                key = peek(calendar)
+        finish_cores(m)
         end_window(m)
         m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]
         return events

@@ -29,6 +29,16 @@ def left_to_do(m, agent, now):
 
 
 @inlined
+def in_one_go(m, ends_ps):
+    """Whether a thread begins its next step, after one that ends then, without an event between.
+
+    It may where others see nothing of it meanwhile, unless it could lose its core or the window
+    begins or ends.
+    """
+    return ends_ps < m[at.UNTIL_PS] and not m[at.CROWDED]
+
+
+@inlined
 def begin_window(m):
     """The warm-up is over: count from here on, of work under way what is left of it."""
     for counter in range(at.FIRST_COUNTER + 1, at.LAST_COUNTER):

@@ -27,7 +27,8 @@ def start(node: ReferenceNode) -> None:
     engine = Multiplexed(node)
     node.main.start(engine.main_thread())
     for number in range(1, node.setup.io_threads):
-        node.threads[number].agent.start(engine.io_thread(number))
+        # It begins asleep, for which it needs no core.
+        node.env.process(engine.io_thread(number))
 
 
 class Multiplexed:
@@ -205,8 +206,7 @@ class Multiplexed:
 
     def sleeps(self, agent: Agent) -> bool:
         """Whether a thread sleeps and nothing has begun to wake it."""
-        begun_ps = self.node.now + self.node.times.wake_latency_ps
-        return agent.asleep and (agent.wake_ps is None or agent.wake_ps > begun_ps)
+        return agent.sleeps_beyond(self.node.now + self.node.times.wake_latency_ps)
 
     def hand_over(self, batch: list[Client], channel: Channel, reader: Agent) -> None:
         """Put a batch into a channel; its reader, if it sleeps, runs as soon as it can."""
@@ -214,5 +214,5 @@ class Multiplexed:
         seen_ps = node.now + times.handover_ps
         channel.extend((seen_ps, client) for client in batch)
         runs_ps = max(seen_ps, node.now + times.wake_latency_ps)
-        if reader.asleep and (reader.wake_ps is None or reader.wake_ps > runs_ps):
+        if reader.sleeps_beyond(runs_ps):
             reader.wake(runs_ps)
