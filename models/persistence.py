@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,26 @@ PAGES_PER_WRITE = 3.0
 (assumed, 1.5 to 5: the allocator's books are among few pages)."""
 
 PAGE_BYTES = 4096
+
+
+class DiskCosts(NamedTuple):
+    """What the constants above say, or a draw of them."""
+
+    file_write_ns: float = FILE_WRITE_NS
+    fork_ms_per_gib: float = FORK_MS_PER_GIB
+    copy_on_write_ns: float = COPY_ON_WRITE_NS
+    pages_per_write: float = PAGES_PER_WRITE
+
+
+ASSUMED_DISK = DiskCosts()
+
+DISK_RANGES = {
+    "file_write_ns": (700.0, FILE_WRITE_NS, 4000.0),
+    "fork_ms_per_gib": (9.0, FORK_MS_PER_GIB, 24.0),
+    "copy_on_write_ns": (600.0, COPY_ON_WRITE_NS, 3000.0),
+    "pages_per_write": (1.5, PAGES_PER_WRITE, 5.0),
+}
+"""(low, value, high) by the field of `DiskCosts`."""
 
 _PS_PER_NS = 1000
 _KEEPS_REPLIES = frozenset({"single_thread", "fork_join", "asynchronous", "shared_queues"})
@@ -97,6 +118,7 @@ def with_log(
     engine: EngineProfile,
     work: EngineWork,
     speed: HostSpeed,
+    disk: DiskCosts = ASSUMED_DISK,
 ) -> NodeTimes:
     """Times with what an append-only file and replicas add.
 
@@ -114,7 +136,7 @@ def with_log(
     copies = (aof is not None) + (replicas if by_main else 0)
     flush_ns = 0.0
     if kept is not None and aof is not None:
-        flush_ns += work.kernel_scale * speed.syscall_ns + FILE_WRITE_NS
+        flush_ns += work.kernel_scale * speed.syscall_ns + disk.file_write_ns
         if aof == "always":
             assert kept.fsync_ms is not None
             flush_ns += 1e6 * kept.fsync_ms
@@ -136,17 +158,24 @@ def with_log(
     )
 
 
-def fork_stall(scenario: Scenario, data_bytes: float) -> Stall | None:
+def fork_stall(
+    scenario: Scenario, data_bytes: float, disk: DiskCosts = ASSUMED_DISK
+) -> Stall | None:
     """The fork that begins a snapshot: nothing is served meanwhile."""
     kept = persistence_of(scenario)
     if kept is None or kept.snapshot is None:
         return None
     gib = data_bytes / 2**30
-    return Stall(max(1e-3, FORK_MS_PER_GIB * gib), every_s=kept.snapshot.every_s)
+    return Stall(max(1e-3, disk.fork_ms_per_gib * gib), every_s=kept.snapshot.every_s)
 
 
 def copied_pages_per_write(
-    data_bytes: float, *, writes_per_s: float, child_s: float, every_s: float
+    data_bytes: float,
+    *,
+    writes_per_s: float,
+    child_s: float,
+    every_s: float,
+    pages_per_write: float = PAGES_PER_WRITE,
 ) -> float:
     """Mean pages copied per write, over the whole time from one snapshot to the next.
 
@@ -156,7 +185,7 @@ def copied_pages_per_write(
     if writes_per_s <= 0.0 or data_bytes <= 0.0:
         return 0.0
     pages = data_bytes / PAGE_BYTES
-    copied = -pages * math.expm1(-writes_per_s * PAGES_PER_WRITE * child_s / pages)
+    copied = -pages * math.expm1(-writes_per_s * pages_per_write * child_s / pages)
     return copied / (writes_per_s * every_s)
 
 
@@ -167,6 +196,7 @@ def with_copies_on_write(
     *,
     data_bytes: float,
     rate_rps: float,
+    disk: DiskCosts = ASSUMED_DISK,
 ) -> NodeTimes:
     """Times with the faults of writes while a snapshot is made, averaged over all time."""
     kept = persistence_of(scenario)
@@ -180,6 +210,7 @@ def with_copies_on_write(
         writes_per_s=writes_per_s,
         child_s=snapshot.child_s,
         every_s=snapshot.every_s,
+        pages_per_write=disk.pages_per_write,
     )
-    added_ps = np.rint(items * pages * COPY_ON_WRITE_NS * _PS_PER_NS).astype(np.int64)
+    added_ps = np.rint(items * pages * disk.copy_on_write_ns * _PS_PER_NS).astype(np.int64)
     return times._replace(execute_by_code_ps=times.execute_by_code_ps + added_ps)

@@ -27,7 +27,13 @@ from .engine import EngineProfile
 from .generator import GeneratorProfile
 from .node.setup import DRAWS as NODE_DRAWS
 from .node.simulate import NodeResult
-from .persistence import check_persistence
+from .persistence import (
+    ASSUMED_DISK,
+    DISK_RANGES,
+    DiskCosts,
+    check_persistence,
+    persistence_of,
+)
 from .scenario import Scenario
 from .sharing import Sharing, shares_cores, sharing
 from .simulation import Inputs, Pilot, pilot_run, run, window
@@ -75,6 +81,7 @@ _TLS_DRAWS = 443  # a stream of its own
 _IRQ_DRAWS = 445
 _CORE_DRAWS = 446
 _COMMAND_DRAWS = 444
+_DISK_DRAWS = 447
 WORKERS = "worker threads"
 """The station of threads that are all alike, in place of main thread and I/O threads."""
 STATIONS = ("main thread", "I/O threads", "load generator", "network", "interrupts", "cores")
@@ -96,6 +103,7 @@ class System:
         check_commands(scenario, self.engine.commands, engine=self.engine.id)
         check_persistence(scenario, self.engine)
         check_trace(scenario)
+        disk = ASSUMED_DISK
         if draw is None:
             speed = self.host.speed(found)
             work = self.engine.engine_work()
@@ -114,6 +122,9 @@ class System:
                 apart = np.random.default_rng([seed, draw, _CORE_DRAWS])
                 drawn_here = draw_scheduling(self.host, apart)
                 found, drawn = {**found, **drawn_here}, {**drawn, **drawn_here}
+            if persistence_of(scenario) is not None:
+                apart = np.random.default_rng([seed, draw, _DISK_DRAWS])
+                disk = DiskCosts(**draw_ranges(DISK_RANGES, apart))
             speed = self.host.speed(found if self.observed_here else drawn)
             drawn_work = draw_engine(self.engine, random, observed_here=self.observed_here)
             # The same for commands.
@@ -131,7 +142,9 @@ class System:
             speed = replace(speed, cores=scenario.cores)
         spins = self.generator.spins_when_due
         blocks = self.generator.connections == "in_blocks"
-        return Inputs(scenario, self.engine, work, speed, generator, speed, spins, blocks, groups)
+        return Inputs(
+            scenario, self.engine, work, speed, generator, speed, spins, blocks, groups, disk
+        )
 
     def sharing(self, scenario: Scenario) -> Sharing:
         """The groups of threads that may have to share cores."""

@@ -18,7 +18,14 @@ from .interruptions import interruption_gap_ps
 from .locks import item_locks
 from .node.setup import NodeSetup, NodeTimes, under_policy
 from .node.simulate import NodeResult, simulate_node
-from .persistence import fork_stall, fsyncs_always, with_copies_on_write, with_log
+from .persistence import (
+    ASSUMED_DISK,
+    DiskCosts,
+    fork_stall,
+    fsyncs_always,
+    with_copies_on_write,
+    with_log,
+)
 from .scenario import Scenario
 from .sharing import OWN_CORES_EACH, Sharing, shares_cores
 from .stages import (
@@ -94,6 +101,7 @@ class Inputs:
     generator_spins: bool = False
     clients_in_blocks: bool = False
     sharing: Sharing = OWN_CORES_EACH
+    disk: DiskCosts = ASSUMED_DISK
 
     def memory_load(self) -> MemoryLoad:
         """What requests take from memory."""
@@ -120,7 +128,7 @@ class Inputs:
             generators=self.scenario.generator_threads,
             codes=traced_codes(kinds),
         )
-        plain = with_log(plain, kinds, self.scenario, self.engine, self.work, self.speed)
+        plain = with_log(plain, kinds, self.scenario, self.engine, self.work, self.speed, self.disk)
         stalls = stalls_of(self)
         if not stalls:
             return plain
@@ -129,7 +137,12 @@ class Inputs:
         held_bytes = data_bytes(self.scenario, self.engine, self.work)
         return with_stalls(
             with_copies_on_write(
-                plain, kinds, self.scenario, data_bytes=held_bytes, rate_rps=rate_rps
+                plain,
+                kinds,
+                self.scenario,
+                data_bytes=held_bytes,
+                rate_rps=rate_rps,
+                disk=self.disk,
             ),
             [(s.share_at(rate_rps, saturated=saturated), s.duration_ms) for s in stalls],
         )
@@ -140,7 +153,7 @@ def stalls_of(inputs: Inputs) -> list[Stall]:
     slow = inputs.scenario.workload.slow_command
     found = [] if slow is None else [Stall(slow.duration_ms, slow.every_s, slow.share)]
     held_bytes = data_bytes(inputs.scenario, inputs.engine, inputs.work)
-    fork = fork_stall(inputs.scenario, held_bytes)
+    fork = fork_stall(inputs.scenario, held_bytes, inputs.disk)
     return found if fork is None else [*found, fork]
 
 

@@ -1,6 +1,7 @@
 """Append-only file, replicas and snapshots: what they cost, and who waits for them."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,16 @@ from forecache.models.node import layout as at
 from forecache.models.node.sample import SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, under_policy
 from forecache.models.persistence import (
+    DISK_RANGES,
     FORK_MS_PER_GIB,
+    DiskCosts,
     check_persistence,
     copied_pages_per_write,
     fork_stall,
 )
+from forecache.models.predict import System
 from forecache.models.scenario import Scenario
-from forecache.models.simulation import Inputs, run
+from forecache.models.simulation import Inputs, run, stalls_of
 from forecache.models.sweeps import expand
 from forecache.sim.errors import InputError
 
@@ -187,3 +191,33 @@ def test_what_is_not_modelled_is_refused() -> None:
     with pytest.raises(InputError, match=r"'persistence\.aof': found 'everysec'; valid with"):
         check_persistence(scenario({"aof": "everysec"}), uncounted)
     check_persistence(scenario({"snapshot": {"every_s": 60, "child_s": 10}}), uncounted)
+
+
+def test_what_is_assumed_of_the_disk_is_drawn_and_nothing_else_moves_with_it() -> None:
+    system = System(
+        load_host("graviton3-c7g.4xlarge"),
+        load_engine("valkey-8.0"),
+        load_generator("memtier-benchmark"),
+    )
+    kept = scenario({"aof": "everysec", "snapshot": {"every_s": 60, "child_s": 10}})
+    assert system.inputs(kept).disk == DiskCosts()
+    drawn = [system.inputs(kept, draw=draw) for draw in range(200)]
+    for name, (low, value, high) in DISK_RANGES.items():
+        found = np.array([getattr(each.disk, name) for each in drawn])
+        assert np.median(found) == pytest.approx(value, rel=0.15)
+        assert 0.89 <= np.mean((found > low) & (found < high)) <= 0.99
+    # The same host and engine as without a file.
+    plain = system.inputs(scenario(), draw=3)
+    assert plain.disk == DiskCosts()
+    assert (plain.speed, plain.work) == (drawn[3].speed, drawn[3].work)
+
+
+def test_a_dearer_disk_costs_more_of_each_kind() -> None:
+    kept = inputs(scenario({"aof": "everysec", "snapshot": {"every_s": 60, "child_s": 10}}))
+    dear = replace(kept, disk=DiskCosts(4000.0, 24.0, 3000.0, 5.0))
+    [fork], [longer] = stalls_of(kept), stalls_of(dear)
+    assert longer.duration_ms == pytest.approx(24.0 / FORK_MS_PER_GIB * fork.duration_ms)
+    before, after = kept.times(), dear.times()
+    assert after.flush_ps - before.flush_ps == 2_500_000
+    assert after.execute_by_code_ps[1] > before.execute_by_code_ps[1]
+    assert after.execute_by_code_ps[0] == before.execute_by_code_ps[0]
