@@ -133,6 +133,31 @@ def explain(
     return run(scenario, timeline=timeline, seed=seed, progress=progress)
 
 
+def memory(scenario: Scenario) -> dict[str, Any]:
+    """Say what the data of a scenario weighs, and how many keys fit.
+
+    Parameters
+    ----------
+    scenario
+        Path of a scenario of `kind: memory`, or of one of a node, whose keys and values are taken;
+        or a mapping of the same shape.
+
+    Returns
+    -------
+    dict
+        `kind`, `points` and `provenance`. Each point has used memory in all states, `populations`
+        with bytes per key by part, what the node holds `beside` data, resident memory, and `fits`.
+
+    Raises
+    ------
+    InputError
+        When the scenario is not valid, or the memory of its engine isn't known.
+    """
+    from forecache.models.footprint.answers import memory as run
+
+    return run(scenario)
+
+
 def cost(scenario: Scenario) -> dict[str, Any]:
     """Say what a cache costs a month, serverless and as nodes.
 

@@ -18,6 +18,7 @@ from forecache.sim.errors import InputError
 from . import answers
 from .answers import ScenarioSource, provenance
 from .cost.schema import CostScenario
+from .footprint.schema import MemoryScenario
 from .predict import Progress
 from .scenario import Scenario
 from .series import Run
@@ -41,7 +42,10 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 """By the word that stands in the file."""
 
-OTHER_VERBS: dict[str, tuple[type[BaseModel], str]] = {"cost": (CostScenario, "cost")}
+OTHER_VERBS: dict[str, tuple[type[BaseModel], str]] = {
+    "memory": (MemoryScenario, "memory"),
+    "cost": (CostScenario, "cost"),
+}
 """Kinds that nothing runs for: their schema and the verb that answers them."""
 
 

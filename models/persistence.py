@@ -6,7 +6,6 @@ Rules: aof.c (`feedAppendOnlyFile`, `flushAppendOnlyFile`), replication.c (`feed
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from forecache.sim.errors import InputError
 
 from .commands import LOG, WRITES, CommandKind, log_instructions
 from .engine import EngineProfile, EngineWork
+from .footprint.resident import PAGES_PER_WRITE, copied_pages
 from .node.setup import NodeTimes
 from .scenario import Persistence, Scenario
 from .stalls import Stall
@@ -32,12 +32,6 @@ physical one (Redis documentation, "Diagnosing latency issues"); 89 ms for 5 GB 
 
 COPY_ON_WRITE_NS = 1200.0
 """First write to a page while a child lives: a fault and 4 KiB copied (assumed, 600 to 3,000)."""
-
-PAGES_PER_WRITE = 3.0
-"""Pages that the replacement of a value writes to: its entry, the old value's and the new one's
-(assumed, 1.5 to 5: the allocator's books are among few pages)."""
-
-PAGE_BYTES = 4096
 
 
 class DiskCosts(NamedTuple):
@@ -177,15 +171,15 @@ def copied_pages_per_write(
     every_s: float,
     pages_per_write: float = PAGES_PER_WRITE,
 ) -> float:
-    """Mean pages copied per write, over the whole time from one snapshot to the next.
-
-    Of P pages, P (1 - exp(-w t / P)) are written at least once by w random writes a second in t
-    seconds; only the first write to each copies it, and only while the child lives.
-    """
-    if writes_per_s <= 0.0 or data_bytes <= 0.0:
+    """Mean pages copied per write, over the whole time from one snapshot to the next."""
+    if writes_per_s <= 0.0:
         return 0.0
-    pages = data_bytes / PAGE_BYTES
-    copied = -pages * math.expm1(-writes_per_s * pages_per_write * child_s / pages)
+    copied = copied_pages(
+        data_bytes,
+        writes_per_s=writes_per_s,
+        child_s=child_s,
+        pages_per_write=pages_per_write,
+    )
     return copied / (writes_per_s * every_s)
 
 

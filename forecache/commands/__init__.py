@@ -5,6 +5,7 @@ import click
 from .cost import cost
 from .engine import calibrate, observe, validate
 from .machine import catalog, profile
+from .memory import memory
 from .prediction import explain, recommend, simulate
 from .study import study
 
@@ -17,6 +18,7 @@ COMMANDS: list[click.Command] = [
     simulate,
     recommend,
     explain,
+    memory,
     cost,
     catalog,
 ]

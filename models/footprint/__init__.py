@@ -1,0 +1,69 @@
+"""What data weighs: `used_memory` of Redis and Valkey by version, type, size, time to live.
+
+The model adds up what the engine allocates, block by block, in the allocator's size classes; it
+simulates nothing and takes tens of microseconds.
+
+    from forecache.models.footprint import Strings, used_memory_bytes
+
+    data = [Strings(type="string", keys=1_000_000, key_bytes=16, value_bytes=100, ttl=0.5)]
+    used_memory_bytes("valkey", data, engine_version="8.1")
+
+For more than one number: `weigh(node, data)` gives a `Weight` (parts, states of the tables),
+`key_weight(node, population)` one key's share, `keys_that_fit(scenario)` turns the model round, and
+`memory(source)` is the answer of `forecache memory`. A `Node` is a generation, an allocator and the
+slots it serves in cluster mode; `Mixture` weighs any number of keys in the same proportions, of
+which only the tables are worked out again.
+
+| module           | what it knows                                                            |
+|------------------|--------------------------------------------------------------------------|
+| `allocator.py`   | size classes of jemalloc, as bundled and as distributions build it; libc |
+| `strings.py`     | dynamic strings, entries of listpacks and ziplists, arrays of numbers    |
+| `tables.py`      | buckets of dict and hashtable, a table for each slot, both while moving  |
+| `generations.py` | what each version does: a row of rules and constants                     |
+| `keys.py`        | blocks of a key and a string value                                       |
+| `collections.py` | sets, hashes, sorted sets, lists: packed while small, or not             |
+| `baseline.py`    | what a node holds beside data                                            |
+| `weigh.py`       | the sum                                                                  |
+| `resident.py`    | resident memory, and while a child lives                                 |
+| `fitting.py`     | how many keys fit                                                        |
+| `schema.py`      | the scenario; `answers.py`: the answer                                   |
+
+The cache model (`models/layouts.py`, `models/collections_layout.py`) takes its sizes from here too.
+"""
+
+from .allocator import Allocator, size_class
+from .fitting import Fitting, Mixture, keys_that_fit
+from .generations import Generation, generation
+from .schema import (
+    Hashes,
+    Lists,
+    MemoryScenario,
+    Population,
+    Sets,
+    SortedSets,
+    Strings,
+)
+from .weigh import Node, Weight, key_weight, node_of, used_memory_bytes, weigh
+
+__all__ = [
+    "Allocator",
+    "Fitting",
+    "Generation",
+    "Hashes",
+    "Lists",
+    "MemoryScenario",
+    "Mixture",
+    "Node",
+    "Population",
+    "Sets",
+    "SortedSets",
+    "Strings",
+    "Weight",
+    "generation",
+    "key_weight",
+    "keys_that_fit",
+    "node_of",
+    "size_class",
+    "used_memory_bytes",
+    "weigh",
+]

@@ -1,0 +1,161 @@
+"""What data weighs, in a terminal: used and resident memory, what fits, each population by part."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .console import add_setting_column, plain_table, varying_keys
+from .formats import UNKNOWN, byte_size, plain
+from .shapes import Json, mapping, number, rows
+
+_PARTS = ("table", "entry", "key", "object", "value", "expires")
+_BESIDE = {
+    "startup": "the server itself",
+    "cluster": "cluster state",
+    "clients": "connections",
+    "commands": "statistics of commands",
+    "replication": "replication",
+}
+_LIMITS = {"maxmemory": "maxmemory", "memory": "the machine's memory"}
+_LEGEND = (
+    "Bytes per key; table: its share of the table of keys, value: with its collection's own table, "
+    "expires: entry and share of the table of times to live."
+)
+
+
+def print_memory(result: Json, console: Console) -> None:
+    """Print what `forecache memory` found: a line per point where there are several, then the
+    first, or only, point by part."""
+    points = rows(result, "points")
+    if len(points) > 1:
+        _print_sweep(points, console)
+        console.print()
+        given = mapping(points[0], "given")
+        if given:
+            words = ", ".join(f"{key} {plain(value)}" for key, value in given.items())
+            console.print(Text(f"With {words}", style="bold"))
+    if points:
+        _print_point(points[0], console)
+
+
+def _print_sweep(points: list[Json], console: Console) -> None:
+    table = plain_table()
+    keys = varying_keys(points)
+    for key in keys:
+        add_setting_column(table, key)
+    for name in ("used", "resident", "forking", "keys that fit"):
+        table.add_column(name, justify="right")
+    for point in points:
+        fits = mapping(point, "fits")
+        cells = [plain(mapping(point, "given").get(key)) for key in keys]
+        cells += [
+            byte_size(number(mapping(point, "used_memory_bytes"), "value")),
+            byte_size(number(point, "resident_bytes")),
+            byte_size(number(mapping(point, "forked_bytes"), "value")),
+            _keys(number(fits, "keys")),
+        ]
+        table.add_row(*(Text(cell) for cell in cells))
+    console.print(table)
+
+
+def _print_point(point: Json, console: Console) -> None:
+    engine, node = mapping(point, "engine"), mapping(point, "node")
+    where = f"{engine.get('name')} {engine.get('version')}, {engine.get('allocator')}"
+    if node.get("cluster"):
+        where += f", {plain(node.get('slots'))} slots"
+        shards = number(node, "shards") or 1
+        where += f", one of {shards:.0f} shards" if shards > 1 else ""
+    console.print(Text(where, style="dim"))
+    _print_facts(point, console)
+    console.print()
+    _print_populations(rows(point, "populations"), console)
+    console.print(Text(_LEGEND, style="dim"))
+
+
+def _print_facts(point: Json, console: Console) -> None:
+    used, forked = mapping(point, "used_memory_bytes"), mapping(point, "forked_bytes")
+    beside = mapping(point, "beside")
+    lines = [
+        ("Used memory", f"{byte_size(number(used, 'value'))} ({_range(used)})"),
+        ("  of that", ", ".join(
+            f"{words} {byte_size(size)}"
+            for name, words in _BESIDE.items()
+            if (size := number(beside, name))
+        )),
+        ("While tables move", byte_size(number(point, "rehashing_bytes"))),
+        ("Resident", byte_size(number(point, "resident_bytes"))),
+        ("While a child lives", _forked(forked)),
+        ("Keys", _keys(number(point, "keys"))),
+    ]  # fmt: skip
+    fits = mapping(point, "fits")
+    if fits:
+        limit = _LIMITS.get(str(fits.get("limit")), str(fits.get("limit")))
+        within = byte_size(number(fits, "limit_bytes"))
+        doubling = mapping(fits, "next_doubling")
+        lines += [
+            (
+                "Keys that fit",
+                f"{_keys(number(fits, 'keys'))} in {within}, {limit}; "
+                f"{_keys(number(fits, 'keys_while_rehashing'))} if tables are to move",
+            ),
+            (
+                "Tables double",
+                f"at {_keys(number(doubling, 'keys'))} keys: "
+                f"+{byte_size(number(doubling, 'adds_bytes'))}, and "
+                f"{byte_size(number(doubling, 'while_moving_bytes'))} while they move",
+            ),
+        ]
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    for name, text in lines:
+        table.add_row(Text(name), Text(text))
+    console.print(table)
+
+
+def _forked(forked: Json) -> str:
+    value = number(forked, "value")
+    bounds = f"{byte_size(number(forked, 'low'))} if nothing is written meanwhile, "
+    bounds += f"{byte_size(number(forked, 'high'))} if everything is"
+    return bounds if value is None else f"{byte_size(value)}; {bounds}"
+
+
+def _range(estimate: Json) -> str:
+    return f"{byte_size(number(estimate, 'low'))} to {byte_size(number(estimate, 'high'))}"
+
+
+def _print_populations(populations: list[Json], console: Console) -> None:
+    table = plain_table()
+    table.padding = (0, 1, 0, 0)
+    table.add_column("keys", justify="right", no_wrap=True)
+    table.add_column("of", no_wrap=True)
+    for part in _PARTS:
+        table.add_column(part, justify="right", no_wrap=True)
+    table.add_column("bytes/key", justify="right", no_wrap=True)
+    for population in populations:
+        parts = mapping(population, "parts")
+        table.add_row(
+            Text(_keys(number(population, "keys"))),
+            Text(str(population.get("type")).replace("_", " ")),
+            *(Text(_bytes(number(parts, part))) for part in _PARTS),
+            Text(_bytes(number(population, "bytes_per_key")), style="bold"),
+        )
+    console.print(table)
+
+
+def _bytes(size: float | None) -> str:
+    if size is None:
+        return UNKNOWN
+    if size == 0:
+        return "0"
+    return f"{size:.1f}" if size < 100 and size != round(size) else f"{size:,.0f}"
+
+
+def _keys(count: float | None) -> str:
+    """`18.0 M`; small counts in full."""
+    if count is None:
+        return UNKNOWN
+    for unit, symbol in ((1e9, " G"), (1e6, " M"), (1e4, "")):
+        if count >= unit and symbol:
+            return f"{count / unit:.3g}{symbol}"
+    return f"{count:,.0f}"
