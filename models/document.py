@@ -162,6 +162,8 @@ def _default(field: FieldInfo) -> str:
         return "–"
     if isinstance(value, BaseModel):
         return "its defaults"
+    if isinstance(value, list):
+        return ", ".join(f"`{item}`" for item in value) or "none"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{value}`" if isinstance(value, str) else f"{_number(value)}"

@@ -19,6 +19,8 @@ from . import answers
 from .answers import ScenarioSource, provenance
 from .cost.schema import CostScenario
 from .footprint.schema import MemoryScenario
+from .overcommit.run import run_overcommit
+from .overcommit.schema import OvercommitScenario
 from .predict import Progress
 from .scenario import Scenario
 from .series import Run
@@ -39,7 +41,7 @@ class Kind:
     InputError for what the schema can't see."""
 
 
-KINDS: dict[str, Kind] = {}
+KINDS: dict[str, Kind] = {"overcommit": Kind(OvercommitScenario, run_overcommit)}
 """By the word that stands in the file."""
 
 OTHER_VERBS: dict[str, tuple[type[BaseModel], str]] = {
