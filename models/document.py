@@ -158,7 +158,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.default
-    if value is None:
+    if value is None or value == []:
         return "–"
     if isinstance(value, BaseModel):
         return "its defaults"

@@ -17,6 +17,8 @@ from forecache.sim.errors import InputError
 
 from . import answers
 from .answers import ScenarioSource, provenance
+from .cluster.cluster import run_cluster
+from .cluster.schema import ClusterScenario
 from .cost.schema import CostScenario
 from .footprint.schema import MemoryScenario
 from .overcommit.run import run_overcommit
@@ -41,7 +43,10 @@ class Kind:
     InputError for what the schema can't see."""
 
 
-KINDS: dict[str, Kind] = {"overcommit": Kind(OvercommitScenario, run_overcommit)}
+KINDS: dict[str, Kind] = {
+    "cluster": Kind(ClusterScenario, run_cluster),
+    "overcommit": Kind(OvercommitScenario, run_overcommit),
+}
 """By the word that stands in the file."""
 
 OTHER_VERBS: dict[str, tuple[type[BaseModel], str]] = {
