@@ -142,7 +142,7 @@ class EngineProcess:
     cores
         Cores the server may use; None leaves it where we are.
     config
-        More configuration, by name.
+        More configuration, by name; None leaves out an option that an old engine doesn't know.
     wrapper
         Command that runs the server, such as valgrind with its options. It must become the server's
         process, and may slow it down: the server then gets more time to start and to stop.
@@ -160,7 +160,7 @@ class EngineProcess:
         io_threads: int = 1,
         port: int | None = None,
         cores: Collection[int] | None = None,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, str | None] | None = None,
         wrapper: Sequence[str] = (),
     ) -> None:
         self.binary = binary
@@ -302,7 +302,8 @@ class EngineProcess:
             "logfile": "",
             "io-threads": str(self.io_threads),
         } | self._config
-        arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
+        given = {name: value for name, value in options.items() if value is not None}
+        arguments = [word for name, value in given.items() for word in (f"--{name}", value)]
         # The log goes to a file, so that a chatty server never blocks on a full pipe.
         with (self._folder / "log").open("wb") as log:
             try:

@@ -28,10 +28,12 @@ def test_the_hosts_and_families_are_there() -> None:
         "graviton3",
         "graviton4",
         "icelake-8375c",
+        "ivybridge-e5-2670v2",
         "raspberry-pi-cm4",
         "sapphire-rapids",
+        "xeon-m1",
     }
-    assert set(families()) == {"c7g", "m7g", "r7g", "c8g", "r6g", "m6i", "m7i", "r7i"}
+    assert set(families()) == {"c7g", "m7g", "r7g", "c8g", "r6g", "m6i", "m7i", "r7i", "r3", "m1"}
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.id)

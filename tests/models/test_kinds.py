@@ -40,7 +40,7 @@ def run_ramp(scenario: Ramp, seed: int, progress: kinds.Progress) -> Run:
 
 @pytest.fixture(autouse=True)
 def ramp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "KINDS", {"ramp": Kind(Ramp, run_ramp)})
+    monkeypatch.setitem(kinds.KINDS, "ramp", Kind(Ramp, run_ramp))
 
 
 def test_every_point_of_a_sweep_is_run_and_told() -> None:
@@ -78,7 +78,7 @@ def test_a_field_inside_a_list_may_be_swept() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"kind": "slope"}, "scenario: field kind: found 'slope'; valid is one of node, ramp."),
+        ({"kind": "slope"}, "scenario: field kind: found 'slope'; valid is one of node, "),
         ({"kind": "cost"}, "scenario: field kind: found 'cost', which `forecache cost` is for"),
         ({"kind": "ramp", "slope": -1}, "scenario: field 'slope': found -1"),
         ({"kind": "ramp", "slope": 101}, "scenario: field slope: found too much"),
