@@ -356,6 +356,11 @@ def _print_limits(point: Mapping[str, Any], out: Console) -> None:
         out.print(escape(f"Network: {', '.join(shares)}"))
     if point.get("interrupt_utilisation"):
         out.print(f"Interrupt cores: {percentage(point['interrupt_utilisation'])}")
+    if point.get("quota_utilisation"):
+        out.print(
+            f"CPU quota: {percentage(point['quota_utilisation'])}, with threads stopped in "
+            f"{percentage(point['throttled_periods'])} of its periods"
+        )
     memory = point.get("memory_bandwidth")
     if memory:
         out.print(

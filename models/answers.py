@@ -165,6 +165,8 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "network_limits": prediction.network_limits,
         "interrupt_utilisation": prediction.utilisation["interrupts"],
         "core_utilisation": prediction.utilisation["cores"],
+        "quota_utilisation": prediction.utilisation["CPU quota"],
+        "throttled_periods": prediction.throttled_periods,
         "memory_bandwidth": prediction.memory_bandwidth,
         "server_cpu_us_per_request": float(np.mean([r.server_cpu_us_per_request for r in results])),
         "active_threads": prediction.active_threads,

@@ -158,10 +158,12 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.default
-    if value is None:
+    if value is None or value == []:
         return "–"
     if isinstance(value, BaseModel):
         return "its defaults"
+    if isinstance(value, list):
+        return ", ".join(f"`{item}`" for item in value) or "none"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{value}`" if isinstance(value, str) else f"{_number(value)}"

@@ -33,10 +33,13 @@ from .node.reference.trace import (
 )
 from .node.setup import NodeSetup, NodeTimes, under_policy
 from .predict import Prediction
-from .simulation import Inputs, node_setup, starting_ps
+from .simulation import Inputs, node_setup, starting_ps, whole_periods
 
 SAMPLE = 2000
 """Requests of a sample; whole round trips of all clients, if those are more."""
+
+_LARGEST_SAMPLE = 100_000
+"""Where a sample has to cover a period of a CPU quota."""
 
 _WARM_UP_ROUND_TRIPS = 3
 _MOST_OUTSTANDING = 50_000
@@ -257,7 +260,8 @@ def journey_setup(
     Returns
     -------
     NodeSetup or None
-        None where so many requests are on the way that the sample would take minutes.
+        None where so many requests are on the way, or come in a period of a CPU quota, that the
+        sample would take minutes.
     """
     workload = inputs.scenario.workload
     outstanding = workload.clients * workload.pipeline
@@ -270,10 +274,15 @@ def journey_setup(
         measured = outstanding * max(1, round(SAMPLE / outstanding))
     request_ps = _PS_PER_S / rate_rps
     warmup_ps = starting_ps(inputs) + round(warm_up * request_ps)
+    measured_ps = round(measured * request_ps)
+    if inputs.sharing.quota_cores:
+        warmup_ps, measured_ps = (whole_periods(inputs, ps) for ps in (warmup_ps, measured_ps))
+        if warmup_ps + measured_ps > _LARGEST_SAMPLE * request_ps:
+            return None
     setup = node_setup(
         inputs,
         warmup_ps=warmup_ps,
-        end_ps=warmup_ps + (window_ps or round(measured * request_ps)),
+        end_ps=warmup_ps + (window_ps or measured_ps),
         seed=seed,
         replication=0,
     )

@@ -17,10 +17,14 @@ from forecache.sim.errors import InputError
 
 from . import answers
 from .answers import ScenarioSource, provenance
+from .cluster.cluster import run_cluster
+from .cluster.schema import ClusterScenario
 from .cost.schema import CostScenario
 from .footprint.schema import MemoryScenario
 from .large_commands.scenario import LargeCommands
 from .large_commands.simulate import simulate_large_commands
+from .overcommit.run import run_overcommit
+from .overcommit.schema import OvercommitScenario
 from .predict import Progress
 from .scenario import Scenario
 from .series import Run
@@ -42,6 +46,8 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
+    "cluster": Kind(ClusterScenario, run_cluster),
+    "overcommit": Kind(OvercommitScenario, run_overcommit),
     "large_commands": Kind(LargeCommands, simulate_large_commands),
 }
 """By the word that stands in the file."""

@@ -84,7 +84,10 @@ _COMMAND_DRAWS = 444
 _DISK_DRAWS = 447
 WORKERS = "worker threads"
 """The station of threads that are all alike, in place of main thread and I/O threads."""
-STATIONS = ("main thread", "I/O threads", "load generator", "network", "interrupts", "cores")
+STATIONS = (
+    *("main thread", "I/O threads", "load generator", "network", "interrupts", "cores"),
+    "CPU quota",
+)
 
 
 @dataclass(frozen=True)
@@ -278,6 +281,7 @@ class Prediction:
             "network": np.mean([r.network_utilisation for r in results]),
             "interrupts": np.mean([r.interrupt_utilisation for r in results]),
             "cores": np.mean([r.core_utilisation for r in results]),
+            "CPU quota": np.mean([r.quota_utilisation for r in results]),
         }
         if self.threads_alike:
             workers = max(values.pop("main thread"), values.pop("I/O threads"))
@@ -328,6 +332,14 @@ class Prediction:
         """How far each limit of the network is used; see `NodeResult`."""
         limits = [metrics.result.network_limits for metrics in self.nominal]
         return {name: float(np.mean([each[name] for each in limits])) for name in limits[0]}
+
+    @property
+    def throttled_periods(self) -> float:
+        """Share of the periods of a CPU quota in which some thread was stopped; 0 without one."""
+        counted = [r.result.counters["throttled_periods"] for r in self.nominal]
+        seconds = sum(metrics.result.window_s for metrics in self.nominal)
+        periods = seconds * 1000.0 / self.case.scenario.cpu_quota_period_ms
+        return min(1.0, sum(counted) / periods)
 
     @property
     def bottleneck(self) -> str:

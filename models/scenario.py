@@ -22,6 +22,9 @@ from forecache.hwprofiles.files import FieldError
 
 from .workload import Workload
 
+LEAST_QUOTA_MS = 1.0
+"""Of CPU time per period, which the kernel refuses to go below (min_cfs_quota_period)."""
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -156,6 +159,11 @@ class Scenario(_Record):
     main_thread_pinned: bool = False
     """Whether one of the server's cores is the main thread's alone: it stays there, and all other
     threads share the rest. Without effect where every thread has a core of its own."""
+    cpu_quota_cores: float | None = Field(default=None, gt=0, le=1024)
+    """CPU time that all threads of the server together may take, as a number of cores: 1.5 is
+    `cpu.max` 150000 100000 of its control group, or a container's CPU limit of 1500m."""
+    cpu_quota_period_ms: float = Field(default=100.0, ge=1, le=1000)
+    """After so long the quota begins anew: the second number of `cpu.max`."""
     other_busy_threads: int = Field(default=0, ge=0, le=256)
     """Threads of other programs that never pause, on the server's cores."""
     prefetch_batch: int | None = Field(default=None, ge=0, le=128)
@@ -193,6 +201,18 @@ class Scenario(_Record):
         if not isinstance(tls, bool | Mapping | Tls | None):
             raise ValueError("true or false without quotes, or a mapping with certificate")
         return ({} if tls else None) if isinstance(tls, bool) else tls
+
+    @model_validator(mode="after")
+    def _enough_quota(self) -> Scenario:
+        least = LEAST_QUOTA_MS / self.cpu_quota_period_ms
+        if self.cpu_quota_cores is not None and self.cpu_quota_cores < least:
+            raise FieldError(
+                "cpu_quota_cores",
+                found=self.cpu_quota_cores,
+                valid=f"at least {least:g}, which is the kernel's least: {LEAST_QUOTA_MS:g} ms in "
+                f"a period of {self.cpu_quota_period_ms:g} ms",
+            )
+        return self
 
     @model_validator(mode="after")
     def _encrypted(self) -> Scenario:

@@ -18,6 +18,8 @@ class Sharing(NamedTuple):
     """Busy threads of other programs on the server's cores."""
     main_pinned: bool = False
     """One of the server's cores is the main thread's alone."""
+    quota_cores: float = 0.0
+    """CPU time that the server's threads may take, in cores; 0: as much as they want."""
 
 
 OWN_CORES_EACH = Sharing()
@@ -37,11 +39,14 @@ def sharing(scenario: Scenario, host_cores: int) -> Sharing:
     server = min(scenario.cores or left, left)
     generators, others = scenario.load_generator.cores, scenario.other_busy_threads
     pinned = scenario.main_thread_pinned
+    quota = scenario.cpu_quota_cores or 0.0
+    if quota >= min(server, scenario.io_threads):
+        quota = 0.0  # more than they can take
     if generators is not None or not scenario.same_host:
-        return Sharing(server, generators or 0, others=others, main_pinned=pinned)
+        return Sharing(server, generators or 0, False, others, pinned, quota)
     if server < left:
-        return Sharing(server, left - server, others=others, main_pinned=pinned)
-    return Sharing(server, shared=True, others=others, main_pinned=pinned)
+        return Sharing(server, left - server, False, others, pinned, quota)
+    return Sharing(server, 0, True, others, pinned, quota)
 
 
 def check_cores(scenario: Scenario, host_cores: int) -> None:

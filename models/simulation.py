@@ -83,6 +83,14 @@ _MOST_REQUESTS = 4_000_000
 """A window is lengthened until it holds at least so many stalls, and one for so many requests it
 was to have, but not beyond so many requests."""
 
+_QUOTA_SLICE_PS = 5 * _PS_PER_MS
+"""What a core takes of a CPU quota at a time: the kernel's default of
+kernel.sched_cfs_bandwidth_slice_us."""
+
+_PERIODS = 10
+"""Periods of a CPU quota that a window holds at least; it holds whole ones, and so does what comes
+before it."""
+
 _SLICES = 100
 _ROUND_TRIPS = 50
 """Round trips of every client a closed-loop window holds at least."""
@@ -179,6 +187,7 @@ def node_setup(
     if (rate_rps := workload.mean_rate_rps) is not None:
         interarrival_ps = round(_PS_PER_S * generators / rate_rps)
     events = scenario.events_per_io_thread
+    period_ps = round(scenario.cpu_quota_period_ms * _PS_PER_MS)
     spin_ns = _SPIN_CHECKS * _SPIN_CHECK_CYCLES / inputs.speed.clock_ghz
     setup = NodeSetup(
         io_threads=scenario.io_threads,
@@ -228,6 +237,9 @@ def node_setup(
         tick_ps=round(inputs.speed.timer_tick_us * _PS_PER_US),
         other_threads=inputs.sharing.others,
         main_pinned=int(inputs.sharing.main_pinned),
+        quota_ps=round(inputs.sharing.quota_cores * period_ps),
+        quota_period_ps=period_ps,
+        quota_slice_ps=_QUOTA_SLICE_PS,
         hand_over_group=engine.hand_over_group,
         fsync_always=int(fsyncs_always(scenario)),
         replicas=scenario.replicas,
@@ -283,6 +295,19 @@ def slices_ps(inputs: Inputs) -> int:
     return round(_SLICES * slice_us * _PS_PER_US)
 
 
+def whole_periods(inputs: Inputs, time_ps: int) -> int:
+    """A time rounded up to whole periods of a CPU quota, where there is one."""
+    if inputs.sharing.quota_cores == 0:
+        return time_ps
+    period_ps = round(inputs.scenario.cpu_quota_period_ms * _PS_PER_MS)
+    return -(-time_ps // period_ps) * period_ps
+
+
+def periods_ps(inputs: Inputs) -> int:
+    """How long the periods of a CPU quota take that a window holds at least."""
+    return _PERIODS * whole_periods(inputs, 1) if inputs.sharing.quota_cores else 0
+
+
 def longest_ps(inputs: Inputs) -> int:
     """The longest run: an hour, or what the calendar's horizon leaves of it."""
     workload = inputs.scenario.workload
@@ -317,6 +342,7 @@ def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
         2 * max(settling_ps(inputs), starting_ps(inputs), cycle_ps(inputs)) + 20 * _PS_PER_MS,
     )
     end_ps = max(end_ps, min(longest_ps(inputs), slices_ps(inputs) // 2))
+    end_ps = 2 * whole_periods(inputs, -(-end_ps // 2))
     while True:
         setup = node_setup(inputs, warmup_ps=end_ps // 2, end_ps=end_ps, seed=seed, replication=0)
         result = simulate_node(inputs.engine.policy, times, setup)
@@ -361,8 +387,9 @@ def window(
         measured_ps = workload.varying.measured_ps(measured_ps, most_ps=most_ps)
         round_trips_ps = measured_ps // 4
     half_ps = longest_ps(inputs) // 2
-    measured_ps = min(measured_ps, half_ps)
+    measured_ps = whole_periods(inputs, min(max(measured_ps, periods_ps(inputs)), half_ps))
     warmup_ps = min(settle + max(round_trips_ps, measured_ps // 5), half_ps)
+    warmup_ps = whole_periods(inputs, warmup_ps)
     return warmup_ps, warmup_ps + measured_ps
 
 

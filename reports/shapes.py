@@ -10,7 +10,8 @@ A study is the JSON-able dict that `forecache study` builds:
 - a point: `given`, `throughput_rps`, `mean_ms`, `p50_ms`, `p90_ms`, `p99_ms`, `p999_ms` (each an
   estimate), `main_thread_utilisation`, `io_thread_utilisation` (a list),
   `load_generator_utilisation`, `network_limits` (share of each in use, by name),
-  `interrupt_utilisation`, `memory_bandwidth` (`gb_per_s`, `utilisation`, `latency_factor`),
+  `interrupt_utilisation`, `core_utilisation`, `quota_utilisation`, `throttled_periods`,
+  `memory_bandwidth` (`gb_per_s`, `utilisation`, `latency_factor`),
   `server_cpu_us_per_request`, `bottleneck`, `next_bottleneck`,
   `verdict`, `warnings`, `stages` (`stage`, `thread`, `us_per_request`), `uncertainty`
 - an estimate: `value`, `low`, `high`, the bounds of the 95% interval

@@ -26,6 +26,7 @@ _LIMITS = {
     "network": "the network limits",
     "interrupts": "the interrupt cores limit",
     "cores": "the cores limit, which threads have to share",
+    "cpu quota": "the CPU quota limits",
     "none": "nothing is saturated",
 }
 

@@ -67,7 +67,19 @@ def _on_shared_cores() -> list[Finding]:
     ]
 
 
+def _under_quotas() -> list[Finding]:
+    twins = _twin_test()
+    return [
+        _agreeing(
+            f"{policy}, CPU quota: scenarios that agree",
+            lambda policy=policy: twins.throttles_of_random_scenarios(policy, SCENARIOS),
+        )
+        for policy in POLICIES
+    ]
+
+
 CHECKS = [
     Check("twins", "both executions complete the same requests at the same times", _on_own_cores),
     Check("twins-shared-cores", "also where threads share cores", _on_shared_cores),
+    Check("twins-quota", "also where a CPU quota stops them", _under_quotas),
 ]

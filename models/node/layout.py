@@ -38,11 +38,11 @@ from .setup import (
 
 # Where each group begins: the one before it and so many names.
 _SETUP = 41
-_OFFSETS = _SETUP + 52
+_OFFSETS = _SETUP + 55
 _COUNTERS = _OFFSETS + 19
-_STATE = _COUNTERS + 33
+_STATE = _COUNTERS + 35
 _CORES = _STATE + 31
-_RINGS = _CORES + 5
+_RINGS = _CORES + 8
 
 # fmt: off
 (
@@ -72,7 +72,7 @@ _RINGS = _CORES + 5
     HAND_OVER_GROUP,
     SEGMENT_SIZE_BYTES, HEADER_BYTES, INTERRUPT_CORES,
     SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS, OTHER_THREADS,
-    MAIN_PINNED,
+    MAIN_PINNED, QUOTA_PS, QUOTA_PERIOD_PS, QUOTA_SLICE_PS,
     FSYNC_ALWAYS, REPLICAS,
     ITEM_LOCKS, RANDOM_PIECES, TRACE_PERIOD_PS,
 ) = range(_SETUP, _OFFSETS)
@@ -103,6 +103,8 @@ _RINGS = _CORES + 5
     SWITCHES,  # threads that took a core over
     FLUSHES,
     LOCK_WAITS,  # times that a lock was found taken
+    THROTTLES,  # cores that a quota left no time
+    THROTTLED_PERIODS,  # that end while a core is throttled
     ACTIVE_THREAD_PS,
 ) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
@@ -133,6 +135,9 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
     TASKS_OF_CORES,  # threads that may want one, those of other programs last
     TASK_ROWS, CORE_ROWS,  # offsets
     FIRST_CORE_AGENT,
+    CORES,
+    POOL_PS,  # what is left of the quota in this period
+    TICKETS,  # so many times a core was throttled
 ) = range(_CORES, _RINGS)
 
 # Rings (see `forecache.sim.stamped_rings`).
@@ -148,7 +153,7 @@ SHARED_JOBS, DONE_READS, DONE_WRITES, RESPONSES = range(_RINGS, _RINGS + 4 * RIN
     TRACED,  # requests of a trace
     TRACE_TABLE,  # offset of their times and, behind them, of their code rows
 ) = range(_RINGS + 4 * RING_WORDS, _RINGS + 4 * RING_WORDS + 7)
-HEADER_WORDS = 208
+HEADER_WORDS = 216
 
 # Tables of a fixed size.
 JITTER = HEADER_WORDS
@@ -257,6 +262,8 @@ HAS_NO_WORK = 0
 """Blocked."""
 ON_CORE = 1
 WAITS_FOR_CORE = 2
+THROTTLED = 3
+"""Waits for the next period at a core that a quota has left no time."""
 
 # Fields of a core's row.
 (
@@ -264,8 +271,10 @@ WAITS_FOR_CORE = 2
     GRANTED_PS,  # since when its slice counts
     SLICES,  # for which it has been shared
     TIMED,  # 1: the end of the slice is in the calendar
-) = range(4)
-CORE_WORDS = 4
+    LOCAL_PS,  # what it has taken of the quota and not used
+    THROTTLED_AS,  # a number that rises from one throttled core to the next; 0: it isn't throttled
+) = range(6)
+CORE_WORDS = 8
 
 # Fields of the row of a source of requests.
 (
@@ -405,8 +414,9 @@ def n_sources(setup: NodeSetup) -> int:
 
 
 def n_agents(setup: NodeSetup) -> int:
-    """Everybody with a next event: threads, sources, cores that threads share."""
-    return setup.io_threads + setup.generators + n_sources(setup) + n_cores(setup)
+    """Everybody with a next event: threads, sources, cores that threads share, the quota."""
+    agents = setup.io_threads + setup.generators + n_sources(setup) + n_cores(setup)
+    return agents + (n_cores(setup) + 1 if setup.quota_ps > 0 else 0)
 
 
 def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
@@ -433,7 +443,9 @@ def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
         if row[STATE] == ON_CORE:
             memory[memory[CORE_ROWS] + core * CORE_WORDS + OCCUPANT] = threads + other
     memory[TASKS_OF_CORES] = len(ranges)
-    memory[FIRST_CORE_AGENT] = n_agents(setup) - cores
+    memory[FIRST_CORE_AGENT] = setup.io_threads + setup.generators + n_sources(setup)
+    memory[CORES] = cores
+    memory[POOL_PS] = setup.quota_ps
 
 
 def _rings(setup: NodeSetup, outstanding: int) -> list[tuple[int, int, int]]:

@@ -29,6 +29,11 @@ takes several times as long, so that a run of a second would hold few of the way
 can share cores; this way it holds many."""
 
 
+KEPT_BUDGET_PS = 10**9
+"""Of a CPU quota, what a core keeps when it has no thread left that needs it (kernel/sched/fair.c,
+min_cfs_rq_runtime)."""
+
+
 class NodeTimes(NamedTuple):
     """How long each step takes, in picoseconds; arrays are int64.
 
@@ -248,6 +253,11 @@ class NodeSetup(NamedTuple):
     """Threads of other programs on the server's cores that never block."""
     main_pinned: int
     """1: of the server's cores one is the main thread's, which stays there alone."""
+    quota_ps: int
+    """CPU time that all server threads together may take per period; 0: as much as they want."""
+    quota_period_ps: int
+    quota_slice_ps: int
+    """What a core takes of it at a time."""
     fsync_always: int
     """1: replies wait until the turn's writes are in the file."""
     replicas: int
@@ -299,6 +309,7 @@ def core_ranges(setup: NodeSetup) -> list[tuple[int, int]]:
 
     Server threads come first, then those of the load generator. `OWN_CORE` stands for a core of its
     own, which a pinned main thread has, and all threads of a group that has no more than cores.
+    Under a quota these cores of server threads have numbers as well: it is kept by core.
     """
     server = generators = shared_range(setup)
     main = OWN_CORE if setup.main_pinned else server
@@ -306,11 +317,17 @@ def core_ranges(setup: NodeSetup) -> list[tuple[int, int]]:
         generators = OWN_CORE
         if 0 < setup.generator_cores < setup.generators:
             generators = (server[1], server[1] + setup.generator_cores)
-    return [main, *[server] * (setup.io_threads - 1), *[generators] * setup.generators]
+    ranges = [main, *[server] * (setup.io_threads - 1), *[generators] * setup.generators]
+    following = max(last for _, last in ranges)
+    for thread in range(setup.io_threads if setup.quota_ps > 0 else 0):
+        if ranges[thread] == OWN_CORE:
+            ranges[thread] = (following, following + 1)
+            following += 1
+    return ranges
 
 
 def n_cores(setup: NodeSetup) -> int:
-    """Cores that threads share."""
+    """Cores that threads share, or on which their time is counted."""
     return max(last for _, last in core_ranges(setup))
 
 

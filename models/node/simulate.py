@@ -55,7 +55,7 @@ COUNTERS = {
         *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
         *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "NOTIFICATIONS", "LIST_MOVES", "ACTIVE_THREAD_PS"),
         *("PACKETS_OUT", "PACKETS_IN", "INLINE_ARGUMENTS"),
-        *("INTERRUPT_PS", "SWITCHES", "FLUSHES", "LOCK_WAITS"),
+        *("INTERRUPT_PS", "SWITCHES", "FLUSHES", "LOCK_WAITS", "THROTTLES", "THROTTLED_PERIODS"),
     )
 }
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
@@ -113,6 +113,8 @@ class NodeResult:
         Mean over the server's interrupt cores; 0 without them.
     core_utilisation : float
         Mean over the cores that the server's threads have to share; 0 if each has its own.
+    quota_utilisation : float
+        CPU time of the server, of what its quota allows; 0 without one.
     """
 
     policy: str
@@ -134,6 +136,7 @@ class NodeResult:
     network_limits: dict[str, float] = field(default_factory=dict)
     interrupt_utilisation: float = 0.0
     core_utilisation: float = 0.0
+    quota_utilisation: float = 0.0
 
 
 def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult:
@@ -158,6 +161,8 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         raise ValueError(f"the window from {setup.warmup_ps} to {setup.end_ps} ps is empty")
     if 0 < setup.interruption_gap_ps <= times.interruption_ps.mean():
         raise ValueError("interruptions that last as long as the gaps between them leave no time")
+    if setup.quota_ps > 0 and min(setup.quota_period_ps, setup.quota_slice_ps) <= 0:
+        raise ValueError("a quota needs a period and a slice above 0")
     if setup.main_pinned and setup.server_cores == 1:
         raise ValueError("a main thread with the only core leaves none to the other threads")
     if setup.io_threads == 1:
@@ -192,10 +197,11 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
     limits = _network_limits(node, counters)
     ranges, shared = core_ranges(setup), shared_range(setup)
     cores = shared[1] - shared[0]
-    if cores:
+    if cores or setup.quota_ps:
         on_cpu_ps = sum(node.on_core_ps(n) for n in range(setup.io_threads))
         if ranges[0] == OWN_CORE:
             on_cpu_ps += server_ps[0] if policy in FIRST_OWNERS else node.thread(0, at.ON_CPU_PS)
+    quota = setup.quota_period_ps / setup.quota_ps if setup.quota_ps else 0.0
     sharing_ps = sum(node.on_core_ps(n) for n, cs in enumerate(ranges) if cs == shared)
     return NodeResult(
         policy=policy,
@@ -218,6 +224,7 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
         network_limits=limits,
         interrupt_utilisation=counters["interrupt_ps"] / window_ps / max(1, setup.interrupt_cores),
         core_utilisation=sharing_ps / window_ps / cores if cores else 0.0,
+        quota_utilisation=on_cpu_ps * quota / window_ps,
     )
 
 

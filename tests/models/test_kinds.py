@@ -40,7 +40,7 @@ def run_ramp(scenario: Ramp, seed: int, progress: kinds.Progress) -> Run:
 
 @pytest.fixture(autouse=True)
 def ramp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(kinds.KINDS, "ramp", Kind(Ramp, run_ramp))
+    monkeypatch.setattr(kinds, "KINDS", {"ramp": Kind(Ramp, run_ramp)})
 
 
 def test_every_point_of_a_sweep_is_run_and_told() -> None:

@@ -258,6 +258,20 @@ def some_shared_cores(draw: st.DrawFn, policy: str) -> NodeSetup:
     )
 
 
+@st.composite
+def some_quota(draw: st.DrawFn, setup: NodeSetup) -> NodeSetup:
+    """A quota of CPU time, periods from a tenth of a run up, on cores of their own or shared."""
+    shared = draw(st.booleans())
+    period_ps = draw(st.sampled_from([30_000_000, 10**8, 4 * 10**8]))
+    return setup._replace(
+        server_cores=setup.server_cores if shared else 0,
+        quota_ps=max(1, int(period_ps * draw(st.sampled_from([0.01, 0.3, 0.9, 2.5])))),
+        quota_period_ps=period_ps,
+        quota_slice_ps=draw(st.sampled_from([1_000_000, 5_000_000, 50_000_000])),
+        tick_ps=draw(st.sampled_from([0, 3_000_000, 40_000_000])),
+    )
+
+
 def switches_of_random_scenarios(policy: str, examples: int) -> list[int]:
     """Switches between threads in so many scenarios with fewer cores, in which both agree."""
     switches = []
@@ -284,6 +298,34 @@ def test_both_executions_agree_on_threads_that_share_cores(policy: str) -> None:
     switches = switches_of_random_scenarios(policy, EXAMPLES // 2)
     # Where nobody waits for a core there is nothing to agree on.
     assert sum(number > 10 for number in switches) >= len(switches) / 5
+
+
+def throttles_of_random_scenarios(policy: str, examples: int) -> list[int]:
+    """Cores throttled in so many scenarios with a quota of CPU time, in which both agree."""
+    throttles = []
+
+    @settings(max_examples=examples, phases=PHASES)
+    @given(
+        changes=some_times(),
+        setup=some_shared_cores(policy).flatmap(some_quota),
+        gap_ps=st.sampled_from([0, 0, 2 * 10**8]),
+        switch_ps=st.sampled_from([0, 1, 2_000_000]),
+    )
+    def agree(changes: dict[str, Any], setup: NodeSetup, gap_ps: int, switch_ps: int) -> None:
+        setup = setup._replace(interruption_gap_ps=gap_ps)
+        changes = {**changes, "switch_ps": switch_ps, "interruption_ps": interruptions(30_000_000)}
+        node = compared(policy, changes, setup)
+        throttles.append(node.counter(at.THROTTLES))
+
+    agree()
+    return throttles
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_both_executions_agree_on_threads_that_a_quota_stops(policy: str) -> None:
+    throttles = throttles_of_random_scenarios(policy, EXAMPLES // 2)
+    # Where nobody is stopped there is nothing to agree on.
+    assert sum(number > 1 for number in throttles) >= len(throttles) / 5
 
 
 # What exploration once found.

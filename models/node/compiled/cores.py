@@ -7,38 +7,26 @@ Where every thread has a core of its own, nothing of this happens.
 
 from numba import njit
 
-from forecache.sim.calendar import INFINITY_PS, event_time, planned, schedule
+from forecache.sim.calendar import INFINITY_PS, planned, schedule
 
 from .. import layout as at
 from ..setup import SLICES_PER_BALANCE
+from .core_rows import core_row, task_row
+from .halts import freeze, is_other, progress_until, thaw
 from .inline import COMPILED_ONLY, inlined, unlikely
-from .main_thread import LOOPED, skip_turns
+from .quota import (
+    allows,
+    begin_budget,
+    cancel_budget,
+    give_back,
+    longest_throttled,
+    plan_period,
+    refill,
+    spend,
+    throttles,
+)
 from .sockets import thread_row
 from .window import inside_window
-
-
-@inlined
-def task_row(m, task):
-    """Where a task's row begins."""
-    return m[at.TASK_ROWS] + task * at.TASK_WORDS
-
-
-@inlined
-def core_row(m, core):
-    """Where a core's row begins."""
-    return m[at.CORE_ROWS] + core * at.CORE_WORDS
-
-
-@inlined
-def is_other(m, task):
-    """Whether a number is none of the node's own threads."""
-    return task >= m[at.IO_THREADS] + m[at.GENERATORS]
-
-
-@inlined
-def waits_for_core(m, task):
-    """Whether a thread could go on but others have its cores."""
-    return m[at.CROWDED] and m[task_row(m, task) + at.STATE] == at.WAITS_FOR_CORE
 
 
 @inlined
@@ -85,10 +73,20 @@ def furthest_behind(m, core, anywhere):
         row = task_row(m, task)
         if m[row + at.STATE] == at.WAITS_FOR_CORE and m[row + at.VIRTUAL_PS] < least_ps:
             here = m[row + at.HOME] == core
-            if here or (anywhere and m[row + at.FIRST_CORE] <= core < m[row + at.LAST_CORE]):
+            allowed = m[row + at.FIRST_CORE] <= core < m[row + at.LAST_CORE]
+            if here or (anywhere and allowed and not throttles(m, task, core)):
                 best = task
                 least_ps = m[row + at.VIRTUAL_PS]
     return best
+
+
+@njit(**COMPILED_ONLY)
+def following_on(m, core, anywhere):
+    """Who of those that wait at a core, or anywhere, is to have it if a quota allows it, or -1."""
+    while True:
+        task = furthest_behind(m, core, anywhere)
+        if task < 0 or allows(m, task, core):
+            return task
 
 
 @inlined
@@ -97,6 +95,7 @@ def charge(m, row, now):
     since_ps = m[row + at.ON_SINCE_PS]
     m[row + at.VIRTUAL_PS] += now - since_ps
     m[row + at.ON_CORE_PS] += inside_window(m, since_ps, now)
+    spend(m, row, now - since_ps)
     m[row + at.ON_SINCE_PS] = now
 
 
@@ -124,7 +123,8 @@ def enqueue(m, calendar, task, core, now):
     least_ps = INFINITY_PS
     for other in range(m[at.TASKS_OF_CORES]):
         row = task_row(m, other)
-        on_it = m[row + at.STATE] != at.HAS_NO_WORK and m[row + at.HOME] == core
+        state = m[row + at.STATE]
+        on_it = (state == at.ON_CORE or state == at.WAITS_FOR_CORE) and m[row + at.HOME] == core
         if on_it and other != task:
             least_ps = min(least_ps, virtual_ps(m, row, now))
     row = task_row(m, task)
@@ -147,70 +147,11 @@ def grant(m, calendar, core, task, now):
     m[row + at.GOES_ON_PS] = now
     m[row + at.HOME] = core
     m[row + at.STATE] = at.ON_CORE
+    begin_budget(m, calendar, task, core, now)
     if waiting(m, core) > 0:
         set_timer(m, calendar, core, now)
     else:
         cancel_timer(m, calendar, core)
-
-
-@inlined
-def progress_until(m, task, now):
-    """Until when a task that has a core, or lost it at the latest, has gone on."""
-    row = task_row(m, task)
-    if m[row + at.STATE] == at.WAITS_FOR_CORE:
-        now = m[row + at.ON_SINCE_PS]
-    return max(now, m[row + at.GOES_ON_PS])
-
-
-@inlined
-def freeze(m, calendar, task, now):
-    """A thread loses its core."""
-    if is_other(m, task):
-        return
-    thread = thread_row(task)
-    row = task_row(m, task)
-    waits = m[thread + at.WAITS]
-    now = progress_until(m, task, now)
-    if waits == at.COMPUTES:
-        m[row + at.LEFT_PS] = event_time(calendar, task) - now
-        schedule(calendar, task, INFINITY_PS)
-    elif waits == at.SPINS_IN_TURNS:
-        m[row + at.LEFT_PS] = now - skip_turns(m, m[thread + at.TURN_PS], now)
-        schedule(calendar, task, INFINITY_PS)
-
-
-@inlined
-def thaw_turns(m, thread, left_ps, at_ps):
-    """A thread spins on in its turns from a time on; returns its next event."""
-    period = m[thread + at.TURN_PS]
-    since = at_ps - left_ps
-    until = m[thread + at.TURNS_UNTIL_PS]
-    m[thread + at.SINCE_PS] = since
-    if until == INFINITY_PS:
-        return until
-    if since + period >= until:
-        m[thread + at.PHASE] = LOOPED
-        m[thread + at.WAITS] = at.COMPUTES
-        return since + period
-    return since + (until - since - 1) // period * period
-
-
-@inlined
-def thaw(m, calendar, task, at_ps):
-    """A thread has a core and goes on at a time."""
-    if is_other(m, task):
-        return
-    thread = thread_row(task)
-    row = task_row(m, task)
-    waits = m[thread + at.WAITS]
-    following = at_ps
-    if waits == at.COMPUTES:
-        following = at_ps + m[row + at.LEFT_PS]
-    elif waits == at.SPINS_IN_TURNS:
-        following = thaw_turns(m, thread, m[row + at.LEFT_PS], at_ps)
-    elif waits == at.SPINS and not m[row + at.DUE] and not m[thread + at.ASLEEP]:
-        following = max(at_ps, event_time(calendar, task))
-    schedule(calendar, task, following)
 
 
 @njit(**COMPILED_ONLY)
@@ -240,11 +181,47 @@ def pass_on(m, calendar, task, left, now):
     choice = -1
     for step in range(1, last - first):
         core = first + (m[row + at.HOME] - first + step) % (last - first)
+        if throttles(m, task, core):
+            continue
         if m[core_row(m, core) + at.OCCUPANT] >= 0 and runnable(m, core) < least:
             least = runnable(m, core)
             choice = core
     if choice >= 0:
         enqueue(m, calendar, task, choice, now)
+
+
+@inlined
+def vacate(m, calendar, core):
+    """Nobody has a core."""
+    m[core_row(m, core) + at.OCCUPANT] = -1
+    cancel_timer(m, calendar, core)
+    cancel_budget(m, calendar, core)
+
+
+@inlined
+def take_away(m, calendar, task, state, now):
+    """A thread that was charged loses its core though it could go on."""
+    row = task_row(m, task)
+    freeze(m, calendar, task, now)
+    m[row + at.STATE] = state
+    vacate(m, calendar, m[row + at.HOME])
+
+
+@njit(**COMPILED_ONLY)
+def fill(m, calendar, core, now):
+    """A core that nobody has goes to one that waits there, or else anywhere it can be."""
+    following = following_on(m, core, False)
+    if following < 0:
+        following = following_on(m, core, True)
+    if following >= 0:
+        resume(m, calendar, core, following, now)
+
+
+@inlined
+def stop(m, calendar, task, core, now):
+    """The quota is used up: a thread loses its core, which goes to one without a quota."""
+    take_away(m, calendar, task, at.THROTTLED, now)
+    fill(m, calendar, core, now)
 
 
 @njit(**COMPILED_ONLY)
@@ -253,19 +230,22 @@ def expire(m, calendar, core, now):
     cancel_timer(m, calendar, core)
     here = core_row(m, core)
     task = m[here + at.OCCUPANT]
-    left = waiting(m, core)
-    if task < 0 or left == 0:
+    if task < 0 or waiting(m, core) == 0:
         return
     row = task_row(m, task)
     charge(m, row, now)
-    following = furthest_behind(m, core, False)
+    if not allows(m, task, core):
+        stop(m, calendar, task, core, now)
+        return
+    following = following_on(m, core, False)
+    if following < 0:
+        return
     if m[task_row(m, following) + at.VIRTUAL_PS] > m[row + at.VIRTUAL_PS]:
         m[here + at.GRANTED_PS] = now
         set_timer(m, calendar, core, now)
         return
-    freeze(m, calendar, task, now)
-    m[row + at.STATE] = at.WAITS_FOR_CORE
-    m[here + at.OCCUPANT] = -1
+    left = waiting(m, core)
+    take_away(m, calendar, task, at.WAITS_FOR_CORE, now)
     m[here + at.SLICES] += 1
     if m[here + at.SLICES] >= SLICES_PER_BALANCE:
         m[here + at.SLICES] = 0
@@ -273,23 +253,94 @@ def expire(m, calendar, core, now):
     resume(m, calendar, core, following, now)
 
 
+@njit(**COMPILED_ONLY)
+def end_budget(m, calendar, core, now):
+    """What a core had is used up, or should be: the thread that runs there goes on if it may."""
+    task = m[core_row(m, core) + at.OCCUPANT]
+    cancel_budget(m, calendar, core)
+    charge(m, task_row(m, task), now)
+    if allows(m, task, core):
+        begin_budget(m, calendar, task, core, now)
+    else:
+        stop(m, calendar, task, core, now)
+
+
+@njit(**COMPILED_ONLY)
+def unthrottle(m, calendar, core, now):
+    """Threads that a quota stopped at a core may run again."""
+    for task in range(m[at.IO_THREADS]):
+        row = task_row(m, task)
+        if m[row + at.STATE] == at.THROTTLED and m[row + at.HOME] == core:
+            if runnable(m, core) > 0:
+                enqueue(m, calendar, task, core, now)
+            else:
+                m[row + at.STATE] = at.WAITS_FOR_CORE
+    if m[core_row(m, core) + at.OCCUPANT] < 0:
+        fill(m, calendar, core, now)
+    elif now >= m[core_row(m, core) + at.GRANTED_PS] + m[at.SLICE_PS]:
+        expire(m, calendar, core, now)
+
+
+@njit(**COMPILED_ONLY)
+def new_period(m, calendar, now):
+    """The pool holds the quota again, and throttled cores go on."""
+    m[at.POOL_PS] = m[at.QUOTA_PS]
+    last = m[at.TICKETS]
+    core = longest_throttled(m, 0)
+    m[at.THROTTLED_PERIODS] += core >= 0
+    while core >= 0:
+        ticket = m[core_row(m, core) + at.THROTTLED_AS]
+        if ticket > last:
+            break
+        if refill(m, core):
+            m[core_row(m, core) + at.THROTTLED_AS] = 0
+            unthrottle(m, calendar, core, now)
+        core = longest_throttled(m, ticket)
+    plan_period(m, calendar, now)
+
+
 @inlined
+def core_step(m, calendar, number, now):
+    """What happens to cores: a slice ends, what one has of a quota is used up, a period begins."""
+    cores = m[at.CORES]
+    if number < cores:
+        expire(m, calendar, number, now)
+    elif number < 2 * cores:
+        end_budget(m, calendar, number - cores, now)
+    else:
+        new_period(m, calendar, now)
+
+
+@inlined
+def refused(m, task, core, idle):
+    """Whether a quota has a thread that wakes wait at a core for the next period."""
+    if throttles(m, task, core) or (idle and not allows(m, task, core)):
+        row = task_row(m, task)
+        m[row + at.HOME] = core
+        m[row + at.STATE] = at.THROTTLED
+        return True
+    return False
+
+
+@njit(**COMPILED_ONLY)
 def admit(m, calendar, task, now):
     """A blocked thread wakes: 1 if it has a core at once, else it waits for one."""
     row = task_row(m, task)
-    home = m[row + at.HOME]
-    if m[core_row(m, home) + at.OCCUPANT] < 0:
-        grant(m, calendar, home, task, now)
-        return True
-    core = home
-    least = runnable(m, home)
+    core = m[row + at.HOME]
+    idle = m[core_row(m, core) + at.OCCUPANT] < 0
+    least = runnable(m, core)
     for other in range(m[row + at.FIRST_CORE], m[row + at.LAST_CORE]):
-        if m[core_row(m, other) + at.OCCUPANT] < 0:
-            grant(m, calendar, other, task, now)
-            return True
-        if runnable(m, other) < least:
+        if idle:
+            break
+        idle = m[core_row(m, other) + at.OCCUPANT] < 0
+        if idle or runnable(m, other) < least:
             core = other
             least = runnable(m, other)
+    if refused(m, task, core, idle):
+        return False
+    if idle:
+        grant(m, calendar, core, task, now)
+        return True
     enqueue(m, calendar, task, core, now)
     if now >= m[core_row(m, core) + at.GRANTED_PS] + m[at.SLICE_PS]:
         expire(m, calendar, core, now)
@@ -303,7 +354,7 @@ def has_core(m, calendar, agent, now):
     If not, the event has been dealt with: a slice ended, or a thread has to wait for a core.
     """
     if agent >= m[at.FIRST_CORE_AGENT]:
-        expire(m, calendar, agent - m[at.FIRST_CORE_AGENT], now)
+        core_step(m, calendar, agent - m[at.FIRST_CORE_AGENT], now)
         return False
     if is_other(m, agent):
         return True  # a source
@@ -312,7 +363,7 @@ def has_core(m, calendar, agent, now):
         return True
     if m[row + at.STATE] != at.ON_CORE:
         schedule(calendar, agent, INFINITY_PS)
-        if m[row + at.STATE] == at.WAITS_FOR_CORE or not admit(m, calendar, agent, now):
+        if m[row + at.STATE] >= at.WAITS_FOR_CORE or not admit(m, calendar, agent, now):
             m[row + at.DUE] = 1
             return False
     m[row + at.DUE] = 0
@@ -332,53 +383,9 @@ def after_step(m, calendar, agent, now):
     core = m[row + at.HOME]
     charge(m, row, now)
     m[row + at.STATE] = at.HAS_NO_WORK
-    m[core_row(m, core) + at.OCCUPANT] = -1
-    cancel_timer(m, calendar, core)
-    following = furthest_behind(m, core, False)
-    if following < 0:
-        following = furthest_behind(m, core, True)
-    if following >= 0:
-        resume(m, calendar, core, following, now)
-
-
-@inlined
-def spun_into_turn(m, period, now):
-    """How far the main thread, spinning in equal turns, is in the present one."""
-    if unlikely(waits_for_core(m, 0)):
-        return m[task_row(m, 0) + at.LEFT_PS]
-    if unlikely(m[at.CROWDED]):
-        now = progress_until(m, 0, now)
-    return now - skip_turns(m, period, now)
-
-
-@inlined
-def stop_spinning(m, calendar, after_ps, now):
-    """The main thread, spinning in turns, finds something after so much more of its time."""
-    m[thread_row(0) + at.WAITS] = at.COMPUTES
-    if unlikely(waits_for_core(m, 0)):
-        m[task_row(m, 0) + at.LEFT_PS] = after_ps
-    else:
-        if unlikely(m[at.CROWDED]):
-            now = progress_until(m, 0, now)
-        schedule(calendar, 0, now + after_ps)
-
-
-@inlined
-def spin_in_turns(m, period, until_ps):
-    """The main thread begins to spin in equal turns, of which none ends at `until_ps` or later."""
-    me = thread_row(0)
-    m[me + at.WAITS] = at.SPINS_IN_TURNS
-    m[me + at.TURN_PS] = period
-    m[me + at.TURNS_UNTIL_PS] = until_ps
-
-
-@inlined
-def finish_turns(m, period):
-    """The run ends while the main thread spins in equal turns."""
-    last_ps = m[at.END_PS] - 1
-    # What it did before it lost its core is accounted for.
-    if not waits_for_core(m, 0) and m[task_row(m, 0) + at.GOES_ON_PS] <= last_ps:
-        skip_turns(m, period, last_ps)
+    vacate(m, calendar, core)
+    give_back(m, agent, core)
+    fill(m, calendar, core, now)
 
 
 @inlined

@@ -21,6 +21,7 @@ from .arrivals import begin_piece, given_code, next_arrival, source_row
 from .connections import plan_first_connection
 from .inline import inlined, unlikely
 from .interruptions import plan_first_interruption, step_end
+from .quota import plan_period
 from .sockets import (
     about,
     account_work,
@@ -353,6 +354,8 @@ def start(m, calendar):
     """Give every agent its first event: clients send as their thread starts or a source says."""
     m[at.UNTIL_PS] = m[at.WARMUP_PS]
     plan_first_connection(m)
+    if m[at.QUOTA_PS] > 0:
+        plan_period(m, calendar, 0)
     schedule(calendar, 0, 0)
     for agent in range(m[at.IO_THREADS] + m[at.GENERATORS]):
         plan_first_interruption(m, thread_row(agent))

@@ -7,7 +7,7 @@ from forecache.sim.calendar import schedule
 from forecache.sim.stamped_rings import is_full, length, push
 
 from .. import layout as at
-from .cores import waits_for_core
+from .halts import waits_for_core
 from .inline import inlined
 from .main_thread import (
     ARGUMENTS_JOB,

@@ -12,16 +12,9 @@ from forecache.sim.pointer import pointer
 from forecache.sim.stamped_rings import first_stamp, first_value, length, pop, put, take
 
 from .. import layout as at
-from .cores import (
-    after_step,
-    finish_cores,
-    finish_turns,
-    has_core,
-    spin_in_turns,
-    spun_into_turn,
-    stop_spinning,
-)
+from .cores import after_step, finish_cores, has_core
 from .generator import generator_step, source_step, start
+from .halts import finish_turns, spin_in_turns, spun_into_turn, stop_spinning
 from .inline import inlined, sources_digest, unlikely
 from .interruptions import step_end
 from .log import flush_ps

@@ -22,7 +22,7 @@ def left_to_do(m, agent, now):
     if unlikely(m[at.CROWDED]):
         # It stands still without a core, and until it goes on with one.
         task = m[at.TASK_ROWS] + agent * at.TASK_WORDS
-        if m[task + at.STATE] == at.WAITS_FOR_CORE:
+        if m[task + at.STATE] >= at.WAITS_FOR_CORE:
             since_ps = m[task + at.ON_SINCE_PS]
         since_ps = max(since_ps, m[task + at.GOES_ON_PS])
     return max(0, m[thread_row(agent) + at.BUSY_UNTIL_PS] - since_ps)

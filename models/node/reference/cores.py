@@ -23,6 +23,7 @@ import simpy
 from forecache.sim.simpy_kernel import Activity, Agent, hold
 
 from ..setup import OWN_CORE, SLICES_PER_BALANCE, core_ranges, n_cores, shared_range
+from .quota import Quota
 
 if TYPE_CHECKING:
     from .node import ReferenceNode
@@ -34,6 +35,8 @@ class State(Enum):
     ON_CORE = auto()
     WAITING = auto()
     """It could run and has no core."""
+    THROTTLED = auto()
+    """It could run, but its core must not run it before the quota's next period."""
     BLOCKED = auto()
 
 
@@ -132,8 +135,8 @@ class CoreAgent(Agent):
 
     @property
     def waits_for_core(self) -> bool:
-        """Whether it could go on but others have its cores."""
-        return self.state is State.WAITING
+        """Whether it could go on but others have its cores, or its quota is used up."""
+        return self.state in (State.WAITING, State.THROTTLED)
 
     @property
     def progress_until_ps(self) -> int:
@@ -170,7 +173,7 @@ class CoreAgent(Agent):
 
     def _fire(self, event: simpy.Event) -> None:
         self._timer = None
-        if self.state is State.WAITING:
+        if self.waits_for_core:
             self._due = True
             return
         if self.state is State.BLOCKED and not self.cores.admit(self):
@@ -211,6 +214,7 @@ class Cores:
         setup = node.setup
         # After everybody else.
         self.first_core_agent = len(self.ranges) + max(setup.clients, setup.generators)
+        self.quota = Quota(self)
 
     def new_agent(self, number: int, own: type[OwnT], shared: type[SharedT]) -> OwnT | SharedT:
         """What acts for a thread: `own` if it has a core of its own, else `shared`."""
@@ -245,10 +249,14 @@ class Cores:
         """A blocked thread wakes: True if it has a core at once, else it waits for one."""
         choice = [agent.core, *range(agent.first, agent.last)]
         idle = [core for core in choice if self.occupants[core] is None]
+        core = idle[0] if idle else min(choice, key=self.runnable)
+        if self.quota.throttles(agent, core) or (idle and not self.quota.allows(agent, core)):
+            agent.core = core
+            agent.state = State.THROTTLED
+            return False
         if idle:
-            self.grant(idle[0], agent)
+            self.grant(core, agent)
             return True
-        core = min(choice, key=self.runnable)
         self.enqueue(agent, core)
         if self.node.now >= self.granted_ps[core] + self.node.setup.slice_ps:
             self.expire(core)
@@ -271,6 +279,7 @@ class Cores:
         agent.core = core
         agent.state = State.ON_CORE
         self._cancel_timer(core)
+        self.quota.begin(agent, core)
         if self.waiting(core):
             self._set_timer(core)
 
@@ -285,33 +294,58 @@ class Cores:
         agent.thaw(goes_on_ps)
 
     def release(self, agent: CoreAgent) -> None:
-        """A thread blocks: its core goes to one that waits there, or else anywhere it can be."""
+        """A thread blocks: its core goes to another one."""
         core = agent.core
-        self._charge(agent)
+        self.charge(agent)
         agent.state = State.BLOCKED
-        self.occupants[core] = None
-        self._cancel_timer(core)
-        others = [a for a in self.agents if a.state is State.WAITING and a.first <= core < a.last]
-        candidates = self.waiting(core) or others
-        if candidates:
-            self.resume(core, _next(candidates))
+        self._vacate(core)
+        self.quota.give_back(agent, core)
+        self._fill(core)
+
+    def stop(self, agent: CoreAgent) -> None:
+        """The quota is used up: a thread loses its core, which goes to one without a quota."""
+        core = agent.core
+        self._take_away(agent, State.THROTTLED)
+        self._fill(core)
+
+    def throttle_waiting(self, core: int) -> None:
+        """The quota is used up: threads that wait at a core wait for the next period."""
+        for agent in self.waiting(core):
+            if self.quota.limits(agent):
+                agent.state = State.THROTTLED
+
+    def unthrottle(self, core: int) -> None:
+        """Threads that a quota stopped at a core may run again."""
+        for agent in self.agents:
+            if agent.state is State.THROTTLED and agent.core == core:
+                if self.runnable(core):
+                    self.enqueue(agent, core)
+                else:
+                    agent.state = State.WAITING
+        if self.occupants[core] is None:
+            self._fill(core)
+        elif self.node.now >= self.granted_ps[core] + self.node.setup.slice_ps:
+            self.expire(core)
 
     def expire(self, core: int) -> None:
         """A slice is used up: the thread that is furthest behind goes on."""
-        agent, waiting = self.occupants[core], self.waiting(core)
+        agent = self.occupants[core]
         self._cancel_timer(core)
-        if agent is None or not waiting:
+        if agent is None or not self.waiting(core):
             return
-        self._charge(agent)
-        following = _next(waiting)
+        self.charge(agent)
+        if not self.quota.allows(agent, core):
+            self.stop(agent)
+            return
+        following = self._following(core)
+        if following is None:
+            return
         if following.virtual_ps > agent.virtual_ps:
             self.granted_ps[core] = self.node.now
             self._set_timer(core)
             return
-        self.node.frozen(agent.number, agent.progress_until_ps)
-        agent.freeze()
-        agent.state = State.WAITING
-        self.occupants[core] = None
+        waiting = self.waiting(core)
+        self._take_away(agent, State.WAITING)
         self.slices[core] += 1
         if self.slices[core] >= SLICES_PER_BALANCE:
             self.slices[core] = 0
@@ -322,17 +356,58 @@ class Cores:
         """The run ends: charge whoever has a core."""
         for agent in self.occupants:
             if agent is not None:
-                self._charge(agent)
+                self.charge(agent)
 
     def _pass_on(self, agent: CoreAgent, left: int) -> None:
         """Let a thread wait at the core with the fewest threads, if `left` here aren't fewer."""
         span = agent.last - agent.first
         others = [agent.first + (agent.core - agent.first + n) % span for n in range(1, span)]
-        others = [core for core in others if self.occupants[core] is not None]
+        others = [
+            core
+            for core in others
+            if self.occupants[core] is not None and not self.quota.throttles(agent, core)
+        ]
         if others:
             core = min(others, key=self.runnable)
             if self.runnable(core) <= left:
                 self.enqueue(agent, core)
+
+    def _vacate(self, core: int) -> None:
+        """Nobody has a core."""
+        self.occupants[core] = None
+        self._cancel_timer(core)
+        self.quota.cancel(core)
+
+    def _take_away(self, agent: CoreAgent, state: State) -> None:
+        """A thread that was charged loses its core though it could go on."""
+        self.node.frozen(agent.number, agent.progress_until_ps)
+        agent.freeze()
+        agent.state = state
+        self._vacate(agent.core)
+
+    def _fill(self, core: int) -> None:
+        """A core that nobody has goes to one that waits there, or else anywhere it can be."""
+        following = self._following(core) or self._following(core, elsewhere=True)
+        if following is not None:
+            self.resume(core, following)
+
+    def _following(self, core: int, *, elsewhere: bool = False) -> CoreAgent | None:
+        """Who of those that wait at a core, or elsewhere, is to have it, if a quota allows it."""
+        while True:
+            candidates = self.waiting(core)
+            if elsewhere:
+                candidates = [
+                    agent
+                    for agent in self.agents
+                    if agent.state is State.WAITING
+                    and agent.first <= core < agent.last
+                    and not self.quota.throttles(agent, core)
+                ]
+            if not candidates:
+                return None
+            following = _next(candidates)
+            if self.quota.allows(following, core):
+                return following
 
     def _on(self, core: int) -> Iterable[CoreAgent]:
         occupant = self.occupants[core]
@@ -342,10 +417,11 @@ class Cores:
         running = agent.state is State.ON_CORE
         return agent.virtual_ps + (self.node.now - agent.since_ps if running else 0)
 
-    def _charge(self, agent: CoreAgent) -> None:
+    def charge(self, agent: CoreAgent) -> None:
         """Account for the time since a thread got its core."""
         agent.virtual_ps += self.node.now - agent.since_ps
         agent.on_core_ps += self.node.inside_window(agent.since_ps, self.node.now)
+        self.quota.spend(agent, agent.core, self.node.now - agent.since_ps)
         agent.since_ps = self.node.now
 
     def _set_timer(self, core: int) -> None:

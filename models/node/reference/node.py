@@ -100,6 +100,7 @@ class ReferenceNode:
         self.cores = Cores(self)
         self.threads = [self.new_thread(number) for number in range(threads)]
         self.cores.add_others()
+        self.cores.quota.start()
         self.request_wires: list[deque[tuple[int, Client, int]]] = [
             deque() for _ in range(setup.io_threads)
         ]

@@ -1,0 +1,147 @@
+"""Who asks: pods of workers, how often they try again, and the autoscaler that adds pods."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .events.base import Happening
+from .flows import TOKEN
+from .nodes import CLOSED, OPEN
+from .schema import Autoscaler
+from .schema import Clients as Described
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+
+class Clients:
+    """The pods, and the rules their workers follow.
+
+    Attributes
+    ----------
+    pods
+        Pods that take requests.
+    starting
+        Pods on their way.
+    """
+
+    def __init__(self, described: Described, *, step_s: float) -> None:
+        self.described = described
+        self.step_s = step_s
+        self.pods = described.pods
+        self.starting = 0
+        self.cpu_s = 0.0
+        """CPU time that pods have spent on users' requests since the autoscaler looked last."""
+
+    @property
+    def workers(self) -> int:
+        """Workers of all pods that take requests."""
+        return self.pods * self.described.workers_per_pod
+
+    @property
+    def wanted_connections(self) -> int:
+        """Persistent connections to each node that all workers use."""
+        return round(self.workers * self.described.connections_per_worker)
+
+    @property
+    def timeout_steps(self) -> int:
+        """Steps after which a request's client has gone; see `cohorts`."""
+        return steps_of(self.described.timeout_s, self.step_s)
+
+    @property
+    def connect_timeout_steps(self) -> int:
+        """The same for a connection."""
+        return steps_of(self.described.connect_timeout_s, self.step_s)
+
+    def rules(self) -> np.ndarray:
+        """What `flows.advance` wants to know, in the order of its `rules`."""
+        budget = self.described.retry_budget
+        return np.array(
+            [
+                self.timeout_steps,
+                self.connect_timeout_steps,
+                self.described.connections == "persistent",
+                False,
+                0 if budget is None else round(budget.per_success * TOKEN),
+                0 if budget is None else round(budget.most * TOKEN),
+                self.connect_timeout_steps,
+            ],
+            np.int64,
+        )
+
+    def backoff_steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """(attempts,) steps until the attempt after each may begin, and in how many it may."""
+        backoff = self.described.backoff
+        first, span = [], []
+        for attempt in range(self.described.retries + 1):
+            delay_s = min(backoff.cap_s, backoff.base_s * 2.0**attempt)
+            steps = max(1, round(delay_s / self.step_s))
+            first.append(1 if backoff.jitter == "full" else steps)
+            span.append(steps if backoff.jitter == "full" else 1)
+        return np.array(first, np.int64), np.array(span, np.int64)
+
+    def close_some(self, state: np.ndarray, *, share: float) -> None:
+        """So large a share of the connections to each node is closed, with the pods that had it."""
+        closed = np.rint(share * state[:, OPEN]).astype(np.int64)
+        state[:, OPEN] -= closed
+        state[:, CLOSED] += closed
+
+
+def steps_of(timeout_s: float, step_s: float) -> int:
+    """Steps of a time-out. What joins in a step does so in its middle, on average."""
+    return max(1, math.floor(timeout_s / step_s + 0.5))
+
+
+def autoscale(cluster: Cluster, rule: Autoscaler) -> Happening:
+    """The horizontal autoscaler: looks every `sync_s`, starts pods and removes some."""
+    clients = cluster.clients
+    wanted: deque[tuple[float, int]] = deque()
+    while True:
+        began_s = cluster.env.now
+        yield cluster.env.timeout(rule.sync_s)
+        now_s = cluster.env.now
+        pods = clients.pods + clients.starting
+        used = clients.cpu_s / (now_s - began_s)
+        clients.cpu_s = 0.0
+        desired = desired_pods(pods, used, rule)
+        wanted.append((now_s, desired))
+        while wanted[0][0] <= now_s - rule.scale_down_s:
+            wanted.popleft()
+        desired = max(count for _, count in wanted) if desired < pods else desired
+        if desired > pods:
+            clients.starting += desired - pods
+            cluster.env.process(_start(cluster, desired - pods, rule.startup_s))
+        elif desired < clients.pods:
+            share = 1.0 - desired / clients.pods
+            clients.close_some(cluster.nodes.state, share=share)
+            clients.pods = desired
+
+
+def desired_pods(pods: int, used: float, rule: Autoscaler) -> int:
+    """How many pods the autoscaler wants.
+
+    Kubernetes: ceil(pods * use / target) unless use / target is within the tolerance of 1, at most
+    twice as many or four more than there are at a look.
+
+    Parameters
+    ----------
+    used
+        CPU of all pods in use, in pods.
+    """
+    ratio = used / (pods * rule.cpu_target) if pods else math.inf
+    if abs(ratio - 1.0) <= rule.tolerance:
+        return pods
+    # Rounded first: 800.0000000001 pods are 800.
+    desired = math.ceil(round(used / rule.cpu_target, 6))
+    desired = min(desired, max(2 * pods, pods + 4))
+    return max(rule.min_pods, min(rule.max_pods, desired))
+
+
+def _start(cluster: Cluster, pods: int, startup_s: float) -> Happening:
+    yield cluster.env.timeout(startup_s)
+    cluster.clients.starting -= pods
+    cluster.clients.pods += pods

@@ -1,0 +1,240 @@
+"""The load's clock: prepares each step, has it done, and looks at what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from forecache.sim.simpy_kernel import hold
+
+from . import flows
+from .cohorts import WAIT_CELLS
+from .conservation import check_conservation
+from .demand import expected_requests
+from .events.base import Happening
+from .nodes import ANSWERED, BACKING_OFF, BUDGET_PS, BUSY_PS, CONNECT_PS, DOWN, OPEN, UP
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+_PS_PER_S = 1e12
+_LAST = 1000
+"""Priority of the load among things that happen at one time: it sees what they did."""
+
+_UNLIMITED = 2**62
+_HALVINGS = 20
+_LEAST_BUSY_S = 1e-6
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step of the load did.
+
+    Attributes
+    ----------
+    number, start_s, length_s
+        Which one, and when.
+    offered, answered
+        (nodes,) requests that began and that were answered in it.
+    commands_each
+        (nodes,) commands of a request at each node.
+    utilisation
+        (nodes,) what was asked of each node against what it could do, at most 1.
+    """
+
+    number: int
+    start_s: float
+    length_s: float
+    offered: np.ndarray
+    answered: np.ndarray
+    commands_each: np.ndarray
+    utilisation: np.ndarray
+
+
+class Load:
+    """Requests, step by step."""
+
+    def __init__(self, cluster: Cluster, *, seed: int) -> None:
+        scenario = cluster.scenario
+        self._cluster = cluster
+        self._seed = seed
+        self.step_s = scenario.step
+        self.steps = max(1, round(scenario.duration_s / self.step_s))
+        self.number = 0
+        self.after_step: list[Callable[[Step], None]] = []
+        self._expected, self._drawn = expected_requests(
+            scenario.demand, steps=self.steps, step_s=self.step_s, seed=seed
+        )
+        clients = cluster.clients
+        self._rules = clients.rules()
+        self._retries = clients.backoff_steps()
+        retry_from, retry_span = self._retries
+        horizon = int((retry_from + retry_span).max()) + clients.connect_timeout_steps + 2
+        self.future = np.zeros((horizon, 0, len(retry_from)), np.int64)
+        self.latency = np.zeros((0, flows.UTILISATION_CELLS, WAIT_CELLS), np.int64)
+        self.connect_waits = np.zeros(WAIT_CELLS, np.int64)
+        self._traffic = np.zeros(0)
+        self._visits = self._commands = np.zeros(0)
+        self._opened_before = np.zeros(0, np.int64)
+
+    def begin(self) -> None:
+        """What is so before the first step: persistent connections, full retry budgets."""
+        cluster = self._cluster
+        self._fit()
+        described = cluster.scenario.clients
+        if described.connections == "persistent" and described.initially_connected:
+            limits = [cluster.nodes.kinds[kind].maxclients for kind in cluster.nodes.kind]
+            wanted = np.where(cluster.nodes.traffic > 0, cluster.clients.wanted_connections, 0)
+            cluster.nodes.state[:, OPEN] = np.minimum(wanted, limits)
+        self._opened_before = cluster.nodes.connections.copy()
+
+    def process(self) -> Happening:
+        """The SimPy process: one step after the other until the end."""
+        env, record = self._cluster.env, self._cluster.record
+        # What happens at time 0 comes before the first step.
+        yield hold(env, _LAST, 0)
+        every = max(1, round(record.report_s / self.step_s))
+        while self.number < self.steps:
+            self.advance()
+            self.number += 1
+            ends_s = self.number * self.step_s
+            yield hold(env, _LAST, ends_s - env.now)  # type: ignore[arg-type]
+            if self.number % every == 0 or self.number == self.steps:
+                steps = (self.number - 1) % every + 1
+                record.report(steps * self.step_s)
+                self.check()
+
+    def _fit(self) -> None:
+        """Make room for nodes that were added."""
+        nodes = self._cluster.nodes
+        count = nodes.count
+        if self.future.shape[1] < count:
+            horizon, known, attempts = self.future.shape
+            more = np.zeros((horizon, count - known, attempts), np.int64)
+            self.future = np.concatenate([self.future, more], axis=1)
+            budget = self._rules[flows.MOST_TOKENS]
+            nodes.state[known:, flows.TOKENS] = budget
+            self._opened_before = np.append(
+                self._opened_before, np.zeros(count - len(self._opened_before), np.int64)
+            )
+        if len(self.latency) < len(nodes.kinds):
+            more = np.zeros(
+                (len(nodes.kinds) - len(self.latency), *self.latency.shape[1:]), np.int64
+            )
+            self.latency = np.concatenate([self.latency, more])
+        if not np.array_equal(self._traffic, nodes.traffic):
+            self._traffic = nodes.traffic.copy()
+            # A users' request of many commands asks each node once, for its share of them.
+            commands = self._cluster.scenario.clients.commands_per_request
+            share = np.clip(self._traffic, 0.0, 1.0)
+            self._visits = 1.0 - (1.0 - share) ** commands
+            self._commands = np.where(
+                share > 0, commands * share / np.maximum(self._visits, 1e-300), 1.0
+            )
+
+    def advance(self) -> None:
+        """One step."""
+        cluster = self._cluster
+        nodes, clients = cluster.nodes, cluster.clients
+        self._fit()
+        begun = float(self._expected[self.number])
+        offered = np.zeros(nodes.count, np.int64)
+        flows.draw_arrivals(self._seed, self.number, begun * self._visits, self._drawn, offered)
+        given = self._given(offered)
+        self._admit(given)
+        offered = given[:, flows.NEW]
+        utilisation = np.zeros(nodes.count)
+        before = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]]
+        for queue in (nodes.connect_queue, nodes.request_queue):
+            queue.make_room(2 * self.future.shape[2] + 1)
+        flows.advance(
+            *(self._seed, self.number, self.step_s, nodes.state, given),
+            (nodes.connect_queue.cohorts, nodes.connect_queue.marks),
+            (nodes.request_queue.cohorts, nodes.request_queue.marks),
+            *(self.future, self._rules, self._retries),
+            (self.latency, self.connect_waits, utilisation),
+        )
+        nodes.forgets[:] = 0
+        passed = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]] - before
+        step_ps = self.step_s * _PS_PER_S
+        nodes.last_spare = np.clip((passed[:, 1] - passed[:, 2] - passed[:, 3]) / step_ps, 0.0, 1.0)
+        visits = float(self._visits.sum())
+        autoscaler = cluster.scenario.clients.autoscaler
+        if autoscaler is not None and visits > 0:
+            clients.cpu_s += float(offered.sum()) / visits * autoscaler.cpu_s_per_request
+        cluster.record.step(self._commands)
+        if self.after_step:
+            done = Step(
+                *(self.number, self.number * self.step_s, self.step_s),
+                *(offered, passed[:, 0], self._commands, utilisation),
+            )
+            for function in self.after_step:
+                function(done)
+
+    def _admit(self, given: np.ndarray) -> None:
+        """Turn requests away for which there is no free worker; changes `given`.
+
+        A worker is not free while its request waits or backs off. So many requests may begin that
+        at the end of the step no more wait than there are workers; and no more than all workers
+        could make if nothing ever waited.
+        """
+        nodes, clients = self._cluster.nodes, self._cluster.clients
+        described = self._cluster.scenario.clients
+        offered = given[:, flows.NEW].copy()
+        waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
+        free = clients.workers - int(nodes.state[:, BACKING_OFF].sum())
+        busy_s = described.request_ms / 1000.0
+        busy_s += described.commands_per_request * self._cluster.quickest_s
+        most = max(0, free - int(waiting.sum())) * self.step_s / max(busy_s, _LEAST_BUSY_S)
+        share = min(1.0, most * float(self._visits.sum()) / max(1, int(offered.sum())))
+        each_ps = given[:, flows.COST_PS].copy()
+        if described.connections == "per_request":
+            each_ps += given[:, flows.CONNECT_COST_PS]
+        can = np.minimum(given[:, flows.BUDGET] / each_ps, given[:, flows.ELSEWHERE])
+        can[nodes.state[:, DOWN] != UP] = 0.0
+
+        def stuck(share: float) -> float:
+            return float(np.maximum(0.0, waiting + share * offered - can).sum())
+
+        if stuck(share) > free:
+            low = 0.0
+            for _ in range(_HALVINGS):
+                middle = (low + share) / 2.0
+                low, share = (middle, share) if stuck(middle) <= free else (low, middle)
+            share = low
+        if share < 1.0:
+            given[:, flows.NEW] = np.floor(share * offered)
+            self._cluster.record.turned_away += float(
+                (offered - given[:, flows.NEW]) @ self._commands
+            )
+
+    def _given(self, offered: np.ndarray) -> np.ndarray:
+        """(nodes, GIVEN) what `flows.advance` wants to know of each node."""
+        cluster, nodes = self._cluster, self._cluster.nodes
+        given = np.zeros((nodes.count, flows.GIVEN), np.int64)
+        kinds = cluster.kind_table()
+        each = kinds[nodes.kind]
+        work = self._commands * nodes.work_factor
+        given[:, flows.NEW] = offered
+        given[:, flows.COST_PS] = np.maximum(1.0, each[:, 0] * work)
+        step_ps = self.step_s * _PS_PER_S
+        given[:, flows.BUDGET] = step_ps * (1.0 - np.clip(nodes.occupied, 0.0, 1.0))
+        given[:, flows.ELSEWHERE] = self.step_s * each[:, 1] / work
+        given[:, flows.CONNECT_COST_PS] = each[:, 2]
+        given[:, flows.REJECT_COST_PS] = each[:, 3]
+        given[:, flows.PER_CYCLE] = each[:, 4]
+        given[:, flows.HELPERS] = np.minimum(self.step_s * each[:, 5], _UNLIMITED)
+        given[:, flows.MAXCLIENTS] = each[:, 6]
+        given[:, flows.BACKLOG] = each[:, 7]
+        wanted = cluster.clients.wanted_connections
+        given[:, flows.WANTED] = np.where(nodes.traffic > 0, wanted, 0)
+        given[:, flows.KIND] = nodes.kind
+        given[:, flows.FORGETS] = nodes.forgets
+        return given
+
+    def check(self) -> None:
+        """Conservation, at each report; raises RuntimeError."""
+        check_conservation(self._cluster.nodes, self.future, self._opened_before)

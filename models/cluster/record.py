@@ -1,0 +1,247 @@
+"""What a run of a cluster leaves: series at each report, marks, facts, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..series import Cell, Fact, Mark, Run, Series, Table
+from .cohorts import cell_waits_s
+from .flows import UTILISATION_CELLS
+from .nodes import (
+    ANSWERED,
+    BUDGET_PS,
+    BUSY_PS,
+    CONNECT_PS,
+    CONNECTED,
+    FAILED,
+    OFFERED,
+    OPEN,
+    REFUSED,
+    RETRIES,
+    TIMED_OUT,
+    WASTED,
+)
+from .surface import QUANTILES, Surface
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+_RATES = {
+    "offered": (OFFERED, "throughput"),
+    "answered": (ANSWERED, "throughput"),
+    "failed": (FAILED, "errors"),
+    "timed out": (TIMED_OUT, "errors"),
+    "refused": (REFUSED, "errors"),
+    "tried again": (RETRIES, "errors"),
+    "served for nobody": (WASTED, "errors"),
+}
+"""Series in commands a second, with their counters and panels."""
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """Something that is looked at at each report."""
+
+    name: str
+    unit: str
+    panel: str
+    read: Callable[[], float]
+
+
+class Record:
+    """Collects what happens in a run; `run` makes a `Run` of it."""
+
+    def __init__(self, cluster: Cluster, *, report_s: float) -> None:
+        self._cluster = cluster
+        self.report_s = report_s
+        self.times_s: list[float] = []
+        self._values: dict[tuple[str, str, str], list[float]] = {}
+        self._gauges: list[Gauge] = []
+        self._marks: list[Mark] = []
+        self._facts: list[Fact] = []
+        self._tables: list[Table] = []
+        self.warnings: list[str] = []
+        self.turned_away = 0.0
+        """Commands of users' requests that found no free worker, since the last report."""
+        self._commands = np.zeros(len(_RATES))
+        self._totals = np.zeros(len(_RATES))
+        self._before = np.zeros((0, len(_RATES)), np.int64)
+        self._last = cluster.nodes.state.copy()
+        self._waits_s = cell_waits_s()
+        self._latencies: dict[int, np.ndarray] = {}
+        self._all_latency = np.zeros(0)
+        self.first_failure_s: float | None = None
+        self.last_failure_s: float | None = None
+
+    def mark(self, what: str) -> None:
+        """Something happens now."""
+        self._marks.append(Mark(float(self._cluster.env.now), what))
+
+    def fact(self, name: str, value: Cell, unit: str = "", note: str = "") -> None:
+        """An answer in one line; a value of None means that it never happened."""
+        self._facts.append(Fact(name, value, unit, note))
+
+    def table(
+        self, title: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Cell]]
+    ) -> None:
+        """Answers in rows; `columns` are names and units."""
+        self._tables.append(Table(title, columns, rows))
+
+    def gauge(self, name: str, unit: str, panel: str, read: Callable[[], float]) -> None:
+        """A series of what `read` returns at each report."""
+        self._gauges.append(Gauge(name, unit, panel, read))
+
+    def step(self, commands_each: np.ndarray) -> None:
+        """Add what a step of the load did.
+
+        Parameters
+        ----------
+        commands_each
+            (nodes,) commands of a request at each node.
+        """
+        columns = [counter for counter, _ in _RATES.values()]
+        now = self._cluster.nodes.state[:, columns]
+        if len(self._before) < len(now):
+            more = np.zeros((len(now) - len(self._before), now.shape[1]), np.int64)
+            self._before = np.concatenate([self._before, more])
+        self._commands += commands_each @ (now - self._before)
+        self._before = now
+
+    def report(self, interval_s: float) -> None:
+        """Close an interval and begin the next."""
+        cluster = self._cluster
+        nodes, load = cluster.nodes, cluster.load
+        self.times_s.append(float(cluster.env.now))
+        for (name, (_, panel)), commands in zip(_RATES.items(), self._commands, strict=True):
+            asked = commands + (self.turned_away if name == "offered" else 0.0)
+            self._add(name, "1/s", panel, float(asked) / interval_s)
+        self._add("turned away", "1/s", "errors", self.turned_away / interval_s)
+        failed = self._commands[list(_RATES).index("failed")] + self.turned_away
+        if failed > 0:
+            if self.first_failure_s is None:
+                self.first_failure_s = self.times_s[-1]
+            self.last_failure_s = self.times_s[-1]
+        self._totals += self._commands
+        self._commands[:] = 0.0
+        self.turned_away = 0.0
+        p50, p99 = self._quantiles(load.latency)
+        self._add("p50", "ms", "latency", p50)
+        self._add("p99", "ms", "latency", p99)
+        load.latency[:] = 0
+        last = np.zeros_like(nodes.state)
+        last[: len(self._last)] = self._last
+        passed = nodes.state - last
+        self._last = nodes.state.copy()
+        self._add("connections, most on a node", "", "connections", float(nodes.connections.max()))
+        self._add(
+            "new connections",
+            "1/s",
+            "new connections",
+            float(passed[:, CONNECTED].sum()) / interval_s,
+        )
+        step_ps = round(interval_s * 1e12)
+        busy = (
+            step_ps - passed[:, BUDGET_PS] + passed[:, BUSY_PS] + passed[:, CONNECT_PS]
+        ) / step_ps
+        used = nodes.traffic > 0
+        mean = float(busy[used].mean()) if used.any() else 0.0
+        self._add("main thread, mean", "", "utilisation", mean)
+        self._add("main thread, busiest", "", "utilisation", float(busy.max()))
+        memory = nodes.data_bytes + cluster.connection_bytes * nodes.state[:, OPEN]
+        self._add("memory, most on a node", "bytes", "memory", float(memory.max()))
+        if cluster.scenario.clients.autoscaler is not None:
+            self._add("pods", "", "pods", float(cluster.clients.pods))
+        for gauge in self._gauges:
+            self._add(gauge.name, gauge.unit, gauge.panel, float(gauge.read()))
+
+    def _add(self, name: str, unit: str, panel: str, value: float) -> None:
+        values = self._values.setdefault((name, unit, panel), [])
+        # A series that begins later has gaps before.
+        values += [np.nan] * (len(self.times_s) - 1 - len(values))
+        values.append(value)
+
+    def _quantiles(self, counts: np.ndarray) -> tuple[float, float]:
+        """p50 and p99 in ms of what was answered; NaN where nothing was."""
+        if not counts.any():
+            return np.nan, np.nan
+        kinds, cells, waits = np.nonzero(counts)
+        weights = np.diff(QUANTILES)
+        latency = np.stack(
+            [
+                self._latency_of(int(kind))[cell] + 1000.0 * self._waits_s[wait]
+                for kind, cell, wait in zip(kinds, cells, waits, strict=True)
+            ]
+        )
+        weight = counts[kinds, cells, waits][:, None] * weights
+        found = weighted_quantiles(latency.ravel(), weight.ravel(), (0.5, 0.99))
+        return found[0], found[1]
+
+    def _latency_of(self, kind: int) -> np.ndarray:
+        """(UTILISATION_CELLS, intervals of QUANTILES) latency without a queue, in ms."""
+        if kind not in self._latencies:
+            surface = self._cluster.nodes.kinds[kind].surface
+            self._latencies[kind] = latencies_ms(surface)
+        return self._latencies[kind]
+
+    def run(self) -> Run:
+        """Everything that was recorded."""
+        times = np.array(self.times_s)
+        columns = []
+        for (name, unit, panel), values in self._values.items():
+            padded = values + [np.nan] * (len(times) - len(values))
+            columns.append(Series(name, unit, panel, np.array(padded, float)))
+        return Run(
+            times_s=times,
+            series=columns,
+            facts=[*self._summary(), *self._facts],
+            marks=sorted(self._marks, key=lambda mark: mark.time_s),
+            tables=self._tables,
+            warnings=self.warnings,
+        )
+
+    def _summary(self) -> list[Fact]:
+        """What every run answers."""
+        totals = dict(zip(_RATES, self._totals, strict=True))
+        turned_away = self._values[("turned away", "1/s", "errors")]
+        lost = totals["failed"] + self.report_s * float(np.sum(turned_away))
+        asked = totals["offered"] + lost - totals["failed"]
+        connections = self._values[("connections, most on a node", "", "connections")]
+        opened = self._values[("new connections", "1/s", "new connections")]
+        facts = [
+            Fact("answered", round(totals["answered"]), "commands"),
+            Fact("failed", round(lost), "commands", _share(lost, asked)),
+            Fact("most connections on a node", round(max(connections))),
+            Fact("most new connections", max(opened), "1/s"),
+        ]
+        if self.first_failure_s is None:
+            return facts
+        return [
+            *facts,
+            Fact("first failure", self.first_failure_s, "s"),
+            Fact("last failure", self.last_failure_s, "s"),
+        ]
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.2%} of what was asked" if whole > 0 else ""
+
+
+def latencies_ms(surface: Surface) -> np.ndarray:
+    """(UTILISATION_CELLS, intervals of QUANTILES) latency in the middle of each interval."""
+    middles = (np.array(QUANTILES[1:]) + np.array(QUANTILES[:-1])) / 2.0
+    loads = np.linspace(0.0, 1.0, UTILISATION_CELLS)
+    return np.array([[surface.latency(load, q) for q in middles] for load in loads])
+
+
+def weighted_quantiles(
+    values: np.ndarray, weights: np.ndarray, quantiles: Sequence[float]
+) -> list[float]:
+    """Quantiles of values that count so often."""
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    found = np.searchsorted(total, np.array(quantiles) * total[-1])
+    return [float(values[order[min(i, len(order) - 1)]]) for i in found]

@@ -1,0 +1,213 @@
+"""The fleet manager: places machines, looks at heat, moves machines, cleans up behind failures."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from forecache.sim.generators import generator
+
+from .fleet import NOWHERE, Fleet
+from .policies import Candidates, HostPolicy, Residents, VictimPolicy
+from .precopy import Dirtying, Limits, Migration, migrate
+from .schema import HostFailure
+
+Process = Generator[simpy.Event, Any, None]
+
+_PLACEMENT, _DESTINATION, _VICTIM, _LIFETIME = range(30, 34)
+"""Purposes of draws."""
+
+_GB = 1e9
+_BYTES_PER_GBIT = 1.25e8
+
+
+class Manager:
+    """What happens to machines between steps.
+
+    Attributes
+    ----------
+    migrations : list of Migration
+        All that ended, those that were given up included.
+    killed, restarted, unplaced : int
+        Machines that were killed for want of memory, that started again behind a failure, and that
+        no host had room for.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        fleet: Fleet,
+        *,
+        placement: HostPolicy,
+        destination: HostPolicy,
+        victim: VictimPolicy,
+        seed: int,
+    ) -> None:
+        self._env, self._fleet, self._seed = env, fleet, seed
+        self._placement, self._destination, self._victim = placement, destination, victim
+        scenario = fleet.scenario
+        self._limits = Limits(
+            blackout_s=scenario.migration.blackout_ms / 1e3,
+            resume_s=scenario.migration.resume_ms / 1e3,
+            timeout_s=scenario.migration.timeout_s,
+        )
+        self._streams = np.zeros(len(fleet.up), dtype=np.int64)
+        self._leaving = np.zeros(len(fleet.up), dtype=np.int64)
+        self._view_gb = fleet.host_gb()
+        self._view_s = -np.inf
+        self._moves = 0
+        self.migrations: list[Migration] = []
+        self.under_way = 0
+        self.killed = self.restarted = self.unplaced = 0
+
+    def _view(self) -> NDArray[np.float64]:
+        """Memory taken on each host, as old as the view may be."""
+        age_s = self._env.now - self._view_s
+        # Within one moment the view stays: what was promised in it counts.
+        if age_s > 0 and age_s >= self._fleet.scenario.heat.view_age_s:
+            self._view_gb, self._view_s = self._fleet.host_gb(), self._env.now
+        return self._view_gb
+
+    def place(self, machine: int, *, expected_gb: float, running: bool = False) -> None:
+        """Start a machine on a host with room for what it is expected to want.
+
+        Parameters
+        ----------
+        running
+            Whether it has that much at once, as what runs when a simulation begins.
+        """
+        draws = generator(self._seed, _PLACEMENT, machine)
+        host = self._choose(self._placement, expected_gb, draws, without=NOWHERE)
+        if host == NOWHERE:
+            self.unplaced += 1
+            return
+        self._fleet.start(machine, host, taken_gb=expected_gb if running else 0.0)
+        self._view_gb[host] += expected_gb
+
+    def _choose(
+        self, policy: HostPolicy, need_gb: float, draws: np.random.Generator, *, without: int
+    ) -> int:
+        """A host that the policy likes: below its fill, else below where it would be hot."""
+        fleet, heat = self._fleet, self._fleet.scenario.heat
+        view_gb = self._view()
+        for limit in (fleet.scenario.policies.fill_until, heat.move_above):
+            room = fleet.up & (view_gb + need_gb <= limit * fleet.memory_gb)
+            if without >= 0:
+                room[without] = False
+                room &= self._streams < fleet.scenario.migration.at_once
+            hosts = np.flatnonzero(room)
+            if len(hosts):
+                shares = view_gb[hosts] / fleet.memory_gb
+                return int(hosts[policy(Candidates(hosts, shares), draws)])
+        return NOWHERE
+
+    def look(self) -> Process:
+        """Every so often, let each hot host give a machine away."""
+        fleet, heat = self._fleet, self._fleet.scenario.heat
+        while True:
+            yield self._env.timeout(heat.look_every_s)
+            self._exhausted()
+            above_gb = fleet.host_gb() - heat.move_above * fleet.memory_gb
+            hot = np.flatnonzero((above_gb > 0) & (self._leaving == 0))
+            for host in hot[np.argsort(-above_gb[hot], kind="stable")]:
+                self._cool(int(host), float(above_gb[host]))
+
+    def _cool(self, host: int, above_gb: float) -> None:
+        fleet = self._fleet
+        at_once = fleet.scenario.migration.at_once
+        if self._streams[host] >= at_once:
+            return
+        residents = np.flatnonzero(
+            (fleet.host == host) & (fleet.copy_to == NOWHERE) & (fleet.taken_gb > 0)
+        )
+        if not len(residents):
+            return
+        self._moves += 1
+        taken_gb = fleet.taken_gb[residents]
+        rest = Residents(residents, taken_gb, taken_gb, above_gb)
+        chosen = self._victim(rest, generator(self._seed, _VICTIM, self._moves))
+        machine = int(residents[chosen])
+        draws = generator(self._seed, _DESTINATION, self._moves)
+        need_gb = float(fleet.taken_gb[machine])
+        target = self._choose(self._destination, need_gb, draws, without=host)
+        if target == NOWHERE or fleet.host_gb()[target] + need_gb > fleet.memory_gb:
+            return  # The view may be older than what is there.
+        fleet.copy_to[machine] = target
+        self._view_gb[target] += need_gb
+        self._streams[[host, target]] += 1
+        self._leaving[host] += 1
+        self._env.process(self._move(machine, host, target))
+
+    def _move(self, machine: int, host: int, target: int) -> Process:
+        """One live migration, at the bandwidth it has when it begins."""
+        fleet, migration = self._fleet, self._fleet.scenario.migration
+        self.under_way += 1
+        network = fleet.scenario.hosts.network_gbit_per_s
+        share = network / max(self._streams[host], self._streams[target])
+        gbit_per_s = min(migration.gbit_per_s or network, share)
+        machines = fleet.scenario.machines
+        memory_bytes = float(fleet.taken_gb[machine]) * _GB
+        outcome = migrate(
+            memory_bytes,
+            Dirtying(
+                bytes_per_s=machines.written_share_per_s * memory_bytes,
+                working_set_bytes=machines.writable_share * memory_bytes,
+            ),
+            bandwidth_bytes_per_s=gbit_per_s * _BYTES_PER_GBIT,
+            limits=self._limits,
+        )
+        yield self._env.timeout(outcome.duration_s)
+        self._streams[[host, target]] -= 1
+        self._leaving[host] -= 1
+        self.under_way -= 1
+        if fleet.copy_to[machine] != target:
+            return  # Its host failed meanwhile, or it was deleted or killed.
+        fleet.copy_to[machine] = NOWHERE
+        if outcome.converged:
+            fleet.host[machine] = target
+        self.migrations.append(outcome)
+
+    def _exhausted(self) -> None:
+        """Help machines that are short for longer than is acceptable."""
+        fleet, scenario = self._fleet, self._fleet.scenario
+        if scenario.exhausted == "wait":
+            return
+        waited = np.flatnonzero(self._env.now - fleet.short_since_s > scenario.patience_s)
+        for machine in map(int, waited):
+            if scenario.exhausted == "swap":
+                fleet.swap(machine)
+            else:
+                need_gb = float(fleet.taken_gb[machine] + fleet.short_gb[machine])
+                fleet.stop(machine)
+                self.killed += 1
+                self.place(machine, expected_gb=need_gb)
+
+    def fail(self, failure: HostFailure, *, first: int) -> Process:
+        """Hosts that fail from `first` on; their machines start again elsewhere, empty."""
+        yield self._env.timeout(failure.at_s)
+        fleet = self._fleet
+        gone = np.arange(first, first + failure.hosts)
+        fleet.up[gone] = False
+        lost = np.flatnonzero(np.isin(fleet.host, gone))
+        # A copy on a host that failed is worth nothing; the machine goes on where it is.
+        fleet.copy_to[np.isin(fleet.copy_to, gone)] = NOWHERE
+        needs_gb = fleet.taken_gb[lost].copy()
+        for machine in lost:
+            fleet.stop(int(machine))
+        for machine, need_gb in zip(lost, needs_gb, strict=True):
+            self.restarted += 1
+            self.place(int(machine), expected_gb=float(need_gb))
+
+    def arrive(self, machine: int, at_s: float, *, expected_gb: float) -> Process:
+        """A new machine."""
+        yield self._env.timeout(at_s)
+        self.place(machine, expected_gb=expected_gb)
+
+    def live(self, machine: int, until_s: float) -> Process:
+        """A machine that is deleted at a time."""
+        yield self._env.timeout(until_s)
+        self._fleet.stop(machine)

@@ -1,0 +1,244 @@
+"""Runs of a cluster: conservation, closed forms of overload and retries, what events do."""
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from forecache.hwprofiles.files import parse
+from forecache.models.cluster import cluster as cluster_module
+from forecache.models.cluster.cluster import Cluster
+from forecache.models.cluster.connections import ConnectionWork
+from forecache.models.cluster.nodes import (
+    ANSWERED,
+    ATTEMPTS,
+    FAILED,
+    OFFERED,
+    REFUSED,
+    TIMED_OUT,
+    TOO_MANY,
+    WASTED,
+    NodeKind,
+)
+from forecache.models.cluster.schema import ClusterScenario
+from forecache.models.cluster.surface import QUANTILES, Surface
+
+MADE = Surface(
+    capacity_rps=1000.0,
+    main_ps=1e9,
+    loads=(0.02, 0.98),
+    latency_ms=((1.0,) * len(QUANTILES),) * 2,
+    mean_ms=(1.0, 1.0),
+    error=0.0,
+)
+"""A node that takes a millisecond for a command."""
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Nodes of 1,000 commands a second that need no node model; connections take 2 ms."""
+
+    def node_kind(scenario, **_):
+        nodes = scenario.cluster
+        connection = ConnectionWork(2 * 10**9, 0, 10**8, 0, nodes.accepts_per_cycle or 10)
+        kind = NodeKind("made", MADE, connection, nodes.maxclients, nodes.tcp_backlog)
+        return kind, 1e6, 1000.0
+
+    monkeypatch.setattr(cluster_module, "node_kind", node_kind)
+
+
+def scenario(duration_s=60.0, rate_rps=500.0, cluster=None, clients=None, **more):
+    data = {
+        "kind": "cluster",
+        "duration_s": duration_s,
+        "cluster": {"host": "made", "engine": "valkey", "maxclients": 10**6} | (cluster or {}),
+        "clients": {"pods": 100, "workers_per_pod": 100} | (clients or {}),
+        "demand": {"rate_rps": rate_rps},
+    }
+    return parse(ClusterScenario, data | more, file="test")
+
+
+def ran(asked, seed=1):
+    cluster = Cluster(asked, seed=seed)
+    return cluster, cluster.run()
+
+
+def series(run, name):
+    [found] = [s for s in run.series if s.name == name]
+    return found.values
+
+
+@pytest.mark.usefixtures("made")
+def test_what_a_node_can_do_is_answered():
+    cluster, run = ran(scenario())
+    assert series(run, "answered") == pytest.approx(series(run, "offered"))
+    assert cluster.nodes.state[0, ANSWERED] == pytest.approx(500 * 60, rel=0.02)
+    assert series(run, "main thread, mean").mean() == pytest.approx(0.5, rel=0.02)
+    assert np.nanmax(series(run, "p99")) == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("made")
+def test_an_overload_is_answered_at_capacity():
+    patient = {"timeout_s": 3600, "connect_timeout_s": 3600, "pods": 10**4}
+    cluster, _ = ran(scenario(rate_rps=1500, clients=patient, step_s=0.5))
+    assert cluster.nodes.state[0, ANSWERED] == pytest.approx(1000 * 60, abs=2)
+    assert cluster.nodes.request_queue.waiting[0] == pytest.approx(500 * 60, rel=0.05)
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_retries_of_a_node_that_is_down_multiply_the_attempts(retries):
+    down = {"at_s": 0, "event": "node_moves", "node": 0, "down_s": 3600}
+    clients = {"retries": retries, "backoff": {"base_s": 0.5, "cap_s": 0.5}, "pods": 10**4}
+    cluster, _ = ran(scenario(rate_rps=200, clients=clients, events=[down]))
+    state = cluster.nodes.state[0]
+    assert state[ANSWERED] == 0
+    # All but those of the last seconds have been tried 1 + N times.
+    assert state[ATTEMPTS] / state[OFFERED] == pytest.approx(1 + retries, rel=0.05)
+    assert state[FAILED] == pytest.approx(state[OFFERED], rel=0.06)
+
+
+@pytest.mark.usefixtures("made")
+def test_backoff_does_not_help_in_a_long_overload():
+    def goodput(base_s):
+        clients = {
+            "retries": 3,
+            "pods": 10**4,
+            "backoff": {"base_s": base_s, "cap_s": 10 * base_s},
+        }
+        cluster, _ = ran(scenario(duration_s=300, rate_rps=1500, clients=clients))
+        return cluster.nodes.state[0, ANSWERED]
+
+    # Clients that time out are served all the same: hardly anything is answered in time.
+    assert goodput(0.1) < 0.1 * 1000 * 300
+    assert goodput(2.0) < 0.1 * 1000 * 300
+
+
+@pytest.mark.usefixtures("made")
+def test_a_retry_budget_bounds_the_attempts():
+    down = {"at_s": 0, "event": "node_moves", "node": 0, "down_s": 3600}
+    clients = {"retries": 3, "retry_budget": {"most": 50}, "pods": 10**4}
+    cluster, _ = ran(scenario(rate_rps=200, clients=clients, events=[down]))
+    state = cluster.nodes.state[0]
+    assert state[ATTEMPTS] - state[OFFERED] == 50
+
+
+@pytest.mark.usefixtures("made")
+def test_time_outs_leave_work_for_nobody():
+    clients = {"retries": 0, "pods": 10**4, "timeout_s": 0.5, "connect_timeout_s": 0.5}
+    cluster, _ = ran(scenario(rate_rps=1500, clients=clients))
+    state = cluster.nodes.state[0]
+    assert state[WASTED] > state[ANSWERED]
+    assert state[TIMED_OUT] > 0
+
+
+@pytest.mark.usefixtures("made")
+def test_connections_beyond_maxclients_are_refused():
+    few = {"maxclients": 300}
+    clients = {"pods": 10, "workers_per_pod": 40, "initially_connected": False}
+    cluster, run = ran(scenario(cluster=few, clients=clients))
+    assert series(run, "connections, most on a node").max() == 300
+    assert cluster.nodes.state[0, TOO_MANY] > 0
+    enough, _ = ran(scenario(cluster={"maxclients": 400}, clients=clients))
+    assert enough.nodes.state[0, TOO_MANY] == 0
+    assert enough.nodes.state[0, FAILED] == 0
+    assert enough.nodes.connections[0] == 400
+
+
+@pytest.mark.usefixtures("made")
+def test_connections_per_request_take_the_main_thread():
+    # A request takes 1 ms and its connection 2 ms: a third of the capacity is left.
+    clients = {"connections": "per_request", "retries": 0}
+    cluster, _ = ran(scenario(rate_rps=300, clients=clients))
+    assert cluster.nodes.state[0, FAILED] == 0
+    cluster, run = ran(scenario(rate_rps=500, clients=clients))
+    assert cluster.nodes.state[0, FAILED] > 0
+    assert np.median(series(run, "answered")) < 1000 / 3 + 10
+
+
+@pytest.mark.usefixtures("made")
+def test_workers_open_persistent_connections_when_they_need_them():
+    clients = {"pods": 1, "workers_per_pod": 200, "initially_connected": False}
+    _, run = ran(scenario(rate_rps=100, clients=clients, duration_s=10, report_s=1.0))
+    # After t seconds a worker has had no request with probability exp(-100 t / 200).
+    expected = 200 * (1 - np.exp(-0.5 * run.times_s))
+    assert series(run, "connections, most on a node") == pytest.approx(expected, rel=0.12)
+
+
+@pytest.mark.usefixtures("made")
+def test_connections_to_where_a_node_was_fail_once():
+    moved = {"at_s": 10, "event": "node_moves", "node": 0}
+    clients = {"pods": 1, "workers_per_pod": 50, "retries": 1}
+    cluster, _ = ran(scenario(rate_rps=200, clients=clients, events=[moved]))
+    assert cluster.nodes.state[0, REFUSED] == 50
+    assert cluster.nodes.state[0, FAILED] == 0
+    assert cluster.nodes.connections[0] == 50
+    without, _ = ran(scenario(rate_rps=200, clients={**clients, "retries": 0}, events=[moved]))
+    assert without.nodes.state[0, FAILED] == 50
+
+
+@pytest.mark.usefixtures("made")
+def test_background_work_takes_capacity_and_gives_it_back():
+    taken = {"at_s": 20, "event": "background", "share": 0.8, "lasts_s": 10}
+    _, run = ran(scenario(events=[taken], clients={"pods": 10**4, "timeout_s": 60}, report_s=1.0))
+    during = (run.times_s > 22) & (run.times_s <= 30)
+    assert series(run, "answered")[during] == pytest.approx(200, rel=0.02)
+    # What waited is served at capacity: 3,000 requests at what 500 a second leave of 1,000.
+    assert series(run, "answered")[(run.times_s > 31) & (run.times_s < 35)].min() > 950
+    assert series(run, "answered")[run.times_s > 40] == pytest.approx(500, rel=0.2)
+
+
+@pytest.mark.usefixtures("made")
+def test_the_same_seed_gives_the_same_run_and_a_change_leaves_other_draws():
+    one, _ = ran(scenario(cluster={"shards": 3}))
+    two, _ = ran(scenario(cluster={"shards": 3}))
+    assert (one.nodes.state == two.nodes.state).all()
+    slower, _ = ran(scenario(cluster={"shards": 3, "maxclients": 20_000}))
+    assert (slower.nodes.state[:, OFFERED] == one.nodes.state[:, OFFERED]).all()
+
+
+@settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
+@given(st.data())
+def test_no_request_is_lost_whatever_happens(data):
+    draw = data.draw
+    events = [
+        {
+            "at_s": draw(st.floats(0, 19)),
+            "event": "node_moves",
+            "node": draw(st.integers(0, 2)),
+            "down_s": draw(st.sampled_from([0.0, 0.3, 4.0])),
+            "silent": draw(st.booleans()),
+        }
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    if draw(st.booleans()):
+        stall = {"at_s": draw(st.floats(0, 19)), "event": "background"}
+        events.append({**stall, "stall_s": draw(st.sampled_from([0.2, 3.0]))})
+    clients = {
+        "pods": draw(st.sampled_from([1, 5, 50])),
+        "workers_per_pod": draw(st.sampled_from([3, 100])),
+        "connections": draw(st.sampled_from(["persistent", "per_request"])),
+        "retries": draw(st.integers(0, 3)),
+        "timeout_s": draw(st.sampled_from([0.2, 1.0])),
+        "connect_timeout_s": draw(st.sampled_from([0.3, 2.0])),
+        "commands_per_request": draw(st.sampled_from([1, 7])),
+        "retry_budget": draw(st.sampled_from([None, {"most": 30}])),
+        "initially_connected": draw(st.booleans()),
+    }
+    nodes = {
+        "shards": 3,
+        "maxclients": draw(st.sampled_from([20, 10_000])),
+        "tcp_backlog": draw(st.sampled_from([5, 511])),
+    }
+    rate_rps = draw(st.sampled_from([20.0, 900.0, 5000.0]))
+    with pytest.MonkeyPatch.context() as patch:
+        connection = ConnectionWork(2 * 10**9, 0, 10**8, 0, 10)
+        kind = NodeKind("made", MADE, connection, nodes["maxclients"], nodes["tcp_backlog"])
+        patch.setattr(cluster_module, "node_kind", lambda *_, **__: (kind, 1e6, 1e3))
+        # `run` raises where a count is off.
+        asked = scenario(20, rate_rps, cluster=nodes, clients=clients, events=events)
+        cluster, _ = ran(asked, seed=draw(st.integers(1, 1000)))
+    wanted = cluster.clients.wanted_connections
+    if clients["connections"] == "persistent":
+        assert (cluster.nodes.connections <= wanted).all()
+    assert (cluster.nodes.connections <= nodes["maxclients"]).all()

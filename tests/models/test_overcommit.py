@@ -1,0 +1,322 @@
+"""Machines on hosts that promise more memory than they have."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecache.models.overcommit.demand import SyntheticDemand, TracedDemand
+from forecache.models.overcommit.fleet import Fleet
+from forecache.models.overcommit.policies import (
+    HOST_POLICIES,
+    Candidates,
+    HostPolicy,
+    best_of,
+    emptiest_host,
+    fullest_host,
+    random_host,
+)
+from forecache.models.overcommit.precopy import Dirtying, Limits, migrate
+from forecache.models.overcommit.run import run_overcommit
+from forecache.models.overcommit.schema import Demand, FlashCrowd, OvercommitScenario
+from forecache.models.series import Run
+from forecache.sim.errors import InputError
+from forecache.sim.generators import generator
+
+
+def scenario(**changes: Any) -> OvercommitScenario:
+    """Twenty machines on four hosts for two hours, with something to do."""
+    data: dict[str, Any] = {
+        "kind": "overcommit",
+        "duration_s": 7_200,
+        "hosts": {"count": 4, "memory_gb": 64},
+        "machines": {"count": 20},
+        "demand": {"mean_gb": 6, "bursts": {"per_day": 24}},
+    }
+    return OvercommitScenario.model_validate(data | changes)
+
+
+def facts(run: Run) -> dict[str, Any]:
+    return {fact.name: fact.value for fact in run.facts}
+
+
+# --- one live migration ---------------------------------------------------------------------------
+
+
+@given(
+    memory=st.floats(1e8, 1e12),
+    ratio=st.floats(0.01, 0.9),
+    bandwidth=st.floats(1e7, 1e10),
+)
+def test_rounds_of_a_migration_shrink_geometrically(
+    memory: float, ratio: float, bandwidth: float
+) -> None:
+    # A working set that is never written twice: the closed form M (1 - r^(n+1)) / (B (1 - r)).
+    dirtying = Dirtying(ratio * bandwidth, working_set_bytes=1e9 * memory)
+    limits = Limits(blackout_s=0.05, resume_s=0.0, timeout_s=math.inf)
+    found = migrate(memory, dirtying, bandwidth_bytes_per_s=bandwidth, limits=limits)
+    assert found.converged
+    rounds = found.rounds - 1
+    total = memory / bandwidth * (1 - ratio ** (rounds + 1)) / (1 - ratio)
+    assert found.duration_s == pytest.approx(total, rel=1e-6)
+    assert found.blackout_s == pytest.approx(memory * ratio**rounds / bandwidth, rel=1e-6)
+    assert found.blackout_s <= limits.blackout_s
+    assert found.sent_bytes == pytest.approx(found.duration_s * bandwidth)
+
+
+def test_a_machine_that_writes_faster_than_the_network_never_gets_there() -> None:
+    dirtying = Dirtying(2e9, working_set_bytes=1e12)
+    limits = Limits(timeout_s=120.0)
+    found = migrate(20e9, dirtying, bandwidth_bytes_per_s=1e9, limits=limits)
+    assert not found.converged
+    assert found.duration_s == 120.0
+    # But one that writes the same few pages again and again does.
+    few = Dirtying(2e9, working_set_bytes=0.2e9)
+    assert migrate(20e9, few, bandwidth_bytes_per_s=1e9, limits=limits).converged
+
+
+def test_an_idle_machine_is_sent_once() -> None:
+    found = migrate(
+        56e9, Dirtying(0.0, 0.0), bandwidth_bytes_per_s=21.2e9 / 8, limits=Limits(resume_s=0.0)
+    )
+    assert found.duration_s == pytest.approx(56 * 8 / 21.2)
+    assert found.blackout_s == 0.0
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def test_growth_is_a_burst_and_then_a_steady_rate() -> None:
+    machines = {"count": 1, "growth": {"gb_per_s": 0.1, "burst_gb": 5}}
+    fleet = Fleet(scenario(machines=machines), machines=1)
+    fleet.start(0, 0)
+    taken = []
+    for step in range(1, 31):
+        fleet.advance(10.0 * step, 10.0, np.array([20.0]))
+        taken.append(float(fleet.taken_gb[0]))
+    # 5 GB at once, then one in ten seconds, until it has what it wants.
+    assert taken[:4] == [5.0, 6.0, 7.0, 8.0]
+    assert taken[14] == 19.0
+    assert taken[-1] == 20.0
+    assert fleet.scale_ups == 1
+
+
+def test_unused_memory_comes_back_after_a_while_and_not_all_of_it() -> None:
+    back = {"mechanism": "hotplug", "delay_s": 25, "gb_per_s": 0.2, "share": 0.5}
+    fleet = Fleet(scenario(machines={"count": 1, "give_back": back}), machines=1)
+    fleet.start(0, 0, taken_gb=20.0)
+    taken = []
+    for step in range(1, 8):
+        fleet.advance(10.0 * step, 10.0, np.array([4.0]))
+        taken.append(round(float(fleet.taken_gb[0]), 9))
+    # Nothing for 25 s, half a step's worth, then 2 GB a step, never below what is wanted.
+    assert taken[:5] == [20.0, 20.0, 19.0, 17.0, 15.0]
+    assert min(taken) > 4.0
+
+
+def test_a_full_host_refuses_and_says_so() -> None:
+    fleet = Fleet(scenario(), machines=2)
+    for machine in (0, 1):
+        fleet.start(machine, 0, taken_gb=25.0)
+    fleet.advance(10.0, 10.0, np.array([33.0, 33.0]))
+    assert fleet.host_gb()[0] == pytest.approx(0.9 * 64)
+    assert fleet.short_gb.sum() == pytest.approx(16 - (0.9 * 64 - 50))
+    assert fleet.refused_scale_ups == fleet.scale_ups == 2
+    fleet.swap(0)
+    assert fleet.swapped_gb[0] > 0
+    fleet.advance(20.0, 10.0, np.array([2.0, 2.0]))
+    assert not fleet.swapped_gb.any()
+
+
+@settings(max_examples=15)
+@given(
+    mean_gb=st.floats(2, 16),
+    exhausted=st.sampled_from(["wait", "swap", "kill"]),
+    placement=st.sampled_from(sorted(HOST_POLICIES)),
+    victim=st.sampled_from(["largest", "smallest_that_cools", "cheapest", "random"]),
+    view_age_s=st.sampled_from([0, 60]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_no_host_ever_has_more_than_its_memory(
+    mean_gb: float, exhausted: str, placement: str, victim: str, view_age_s: float, seed: int
+) -> None:
+    run = run_overcommit(
+        scenario(
+            machines={"count": 20, "arrivals_per_hour": 10, "lifetime_h": 2},
+            demand={"mean_gb": mean_gb, "bursts": {"per_day": 24}},
+            exhausted=exhausted,
+            heat={"view_age_s": view_age_s},
+            policies={"placement": placement, "destination": placement, "victim": victim},
+            failures=[{"at_s": 3_000}],
+            crowds=[{"at_s": 1_000, "lasts_s": 900, "share": 0.5, "factor": 4}],
+        ),
+        seed,
+    )
+    series = {(s.panel, s.name): s.values for s in run.series}
+    # The laws are checked within the run (`Fleet.check`); here, that they could be broken at all.
+    assert series["share of a host taken", "fullest host"].max() <= 1.0
+    assert (series["memory", "taken"] > 0).all()
+    if exhausted != "kill":
+        assert facts(run)["killed"] == 0
+    if exhausted != "swap":
+        assert facts(run)["time with memory on disk"] == 0
+
+
+def test_machines_of_a_host_that_fails_start_again_elsewhere() -> None:
+    slow = {"count": 20, "growth": {"gb_per_s": 0.001, "burst_gb": 1}}
+    failure = {"at_s": 3_600, "hosts": 1}
+    run = run_overcommit(scenario(failures=[failure], machines=slow, demand={"mean_gb": 3}))
+    assert 0 < facts(run)["started again behind a failure"] <= 20
+    assert facts(run)["machines that no host had room for"] == 0
+    taken = next(s.values for s in run.series if s.name == "taken")
+    times_s = run.times_s
+    before = taken[times_s < 3_600][-1]
+    assert taken[times_s >= 3_600][0] < before
+
+
+def test_two_policies_meet_the_same_demand() -> None:
+    runs = [
+        run_overcommit(scenario(policies={"placement": name}), 5)
+        for name in ("random", "unbalanced")
+    ]
+    wanted = [next(s.values for s in run.series if s.name == "wanted") for run in runs]
+    assert (wanted[0] == wanted[1]).all()
+    again = run_overcommit(scenario(policies={"placement": "unbalanced"}), 5)
+    assert again.as_dict() == runs[1].as_dict()
+
+
+def test_a_policy_of_ones_own() -> None:
+    def first_host(candidates: Candidates, _draws: np.random.Generator) -> int:
+        return int(np.argmin(candidates.hosts))
+
+    run = run_overcommit(scenario(demand={"mean_gb": 1.5}), placement=first_host)
+    shares = [row[1] for row in run.tables[0].rows]
+    assert shares[0] > 0.3
+    assert shares[-1] == 0.0
+
+
+# --- demand ---------------------------------------------------------------------------------------
+
+
+def test_demand_has_the_mean_and_the_season_it_is_said_to_have() -> None:
+    demand = Demand(mean_gb=8, daily_swing=0.5, peak_spread_h=0, bursts={"per_day": 0})
+    made = SyntheticDemand(demand, [], machines=20_000, duration_s=86_400, seed=3)
+    totals = [made.at(3_600.0 * hour).mean() for hour in range(24)]
+    assert np.mean(totals) == pytest.approx(8, rel=0.03)
+    assert max(totals) / min(totals) == pytest.approx(1.5 / 0.5, rel=0.05)
+    assert int(np.argmax(totals)) in (0, 23, 1)
+
+
+def test_tenants_in_common_make_the_sum_vary_more() -> None:
+    def swing(tenants: int | None, in_common: float) -> float:
+        demand = Demand(
+            daily_swing=0, noise=0.5, tenants=tenants, in_common=in_common, bursts={"per_day": 0}
+        )
+        made = SyntheticDemand(demand, [], machines=1_000, duration_s=86_400, seed=3)
+        return float(np.std([made.at(600.0 * k).sum() for k in range(144)]))
+
+    assert swing(10, 1.0) > 2 * swing(None, 0.0)
+
+
+def test_a_flash_crowd_comes_and_goes() -> None:
+    crowd = FlashCrowd(at_s=1_000, lasts_s=500, share=0.5, factor=3)
+    plain = SyntheticDemand(Demand(), [], machines=1_000, duration_s=3_600, seed=3)
+    crowded = SyntheticDemand(Demand(), [crowd], machines=1_000, duration_s=3_600, seed=3)
+    ratio = [crowded.at(t) / plain.at(t) for t in (900.0, 1_000.0, 1_499.0, 1_500.0)]
+    assert (ratio[0] == 1).all()
+    assert (ratio[3] == 1).all()
+    assert np.mean(np.isclose(ratio[1], 3)) == pytest.approx(0.5, abs=0.05)
+    assert np.allclose(ratio[1], ratio[2])
+
+
+def test_a_trace_is_repeated_with_shifts(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("time_s,tenant,memory_gb\n0,a,1\n0,b,10\n120,a,2\n240,a,3\n240,b,10\n")
+    demand = TracedDemand(str(file), machines=200, seed=1)
+    seen = np.stack([demand.at(60.0 * minute) for minute in range(5)])
+    assert set(np.unique(seen)) == {1.0, 2.0, 3.0, 10.0}
+    # Each machine keeps its tenant; shifted ones meet the steps at other times.
+    b = (seen == 10).all(axis=0)
+    assert ((seen == 10).any(axis=0) == b).all()
+    assert 60 < b.sum() < 140
+    assert len({tuple(column) for column in seen.T[~b]}) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("time,tenant,memory_gb\n", "line 1"),
+        ("time_s,tenant,memory_gb\n", "no rows"),
+        ("time_s,tenant,memory_gb\n0,a,1\n0,a,2\n", "line 3.*times that rise"),
+        ("time_s,tenant,memory_gb\n0,a,nan\n", "line 2"),
+        ("time_s,tenant,memory_gb\n0,a\n", "line 2"),
+    ],
+)
+def test_a_damaged_trace_is_told(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        TracedDemand(str(file), machines=1, seed=1)
+
+
+# --- load spread: published simulations -----------------------------------------------------------
+
+
+def _fullest(policy: HostPolicy, *, balls: int, bins: int, runs: int) -> float:
+    highest = []
+    for run in range(runs):
+        draws = generator(run, 99)
+        load = np.zeros(bins)
+        for _ in range(balls):
+            load[policy(Candidates(np.arange(bins), load), draws)] += 1
+        highest.append(load.max())
+    return float(np.mean(highest))
+
+
+@pytest.mark.parametrize(("balls", "expected"), [(100, 4.2), (1_000, 18.8)])
+def test_balls_into_bins(balls: int, expected: float) -> None:
+    # M. Brooker, "Balls into bins in distributed systems" (2018): mean of the fullest of 100.
+    runs = 200 if balls == 100 else 40
+    assert _fullest(random_host, balls=balls, bins=100, runs=runs) == pytest.approx(
+        expected, rel=0.05
+    )
+    two = _fullest(best_of(2), balls=balls, bins=100, runs=20)
+    assert two < 0.75 * expected
+    assert _fullest(emptiest_host, balls=balls, bins=100, runs=1) == balls / 100
+    assert _fullest(fullest_host, balls=balls, bins=100, runs=1) == balls
+
+
+def _mean_load(policy: HostPolicy, *, view_age_s: float) -> float:
+    """Ten servers, an arrival a second, a departure of each in eight; the load is seen late."""
+    draws = generator(7, 98)
+    load, view, viewed_s, now_s, total = np.zeros(10), np.zeros(10), -math.inf, 0.0, 0.0
+    for _ in range(12_000):
+        step_s = draws.exponential(1 / (1.0 + 10 / 8))
+        total += load.sum() * step_s
+        now_s += step_s
+        if draws.random() < 1.0 / (1.0 + 10 / 8):
+            if now_s - viewed_s >= view_age_s:
+                view, viewed_s = load.copy(), now_s
+            load[policy(Candidates(np.arange(10), view), draws)] += 1
+        else:
+            server = draws.integers(10)
+            load[server] = max(0, load[server] - 1)
+    return total / now_s
+
+
+def test_the_more_stale_the_view_the_fewer_hosts_should_be_compared() -> None:
+    # M. Brooker, "The power of two random choices" (2012): all of them with a fresh view, two or
+    # three when it is 10 to 70 s old, none at all beyond.
+    policies = {"all": emptiest_host, "three": best_of(3), "two": best_of(2), "any": random_host}
+
+    def best(view_age_s: float) -> str:
+        loads = {name: _mean_load(p, view_age_s=view_age_s) for name, p in policies.items()}
+        return min(loads, key=lambda name: loads[name])
+
+    assert best(0.0) == "all"
+    assert best(20.0) in ("two", "three")
+    assert best(300.0) == "any"
