@@ -11,6 +11,7 @@ from forecache.hwprofiles.files import write_text_atomic
 
 from .calibrate import CPU, LATENCIES, LIGHT_CPU, THROUGHPUT
 from .design import LADDER_PIPELINE, LADDER_VALUE_BYTES
+from .memcached_page import memcached_section
 from .published_page import published_page, published_table
 
 
@@ -45,6 +46,8 @@ def page(out: Path) -> str:
     ]
     for path in sorted(out.glob("live-*.json")):
         parts += ["", *_live_section(json.loads(path.read_text(encoding="utf-8")))]
+    memcached = memcached_section(out)
+    parts += ["", *memcached] if memcached else []
     parts += [
         "",
         "## Against published measurements",

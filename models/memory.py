@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 from forecache.hwprofiles.schema import HostSpeed
 
 from .node.setup import QUANTILES
-from .workload import HotSetPopularity, Workload, Zipf
+from .workload import HotSetPopularity, Popularity, Workload, Zipf
 
 LINE_BYTES = 64
 COPIED_AT_ONCE = 8
@@ -184,13 +184,25 @@ class MemoryTimes:
 
 def popularity_bins(workload: Workload) -> list[tuple[float, float]]:
     """(keys, share of requests) of groups of keys that are about equally popular."""
-    popularity = workload.popularity
-    keys = float(workload.keys)
+    return rank_classes(workload.keys, workload.popularity, most=_POPULARITY_BINS)
+
+
+def rank_classes(count: int, popularity: Popularity, *, most: int) -> list[tuple[float, float]]:
+    """(keys, share of requests) of groups of keys that are about equally popular.
+
+    Parameters
+    ----------
+    count
+        Keys of all groups.
+    most
+        Groups of Zipf's law, each of which ends at the same multiple of the rank it begins with.
+    """
+    keys = float(count)
     if isinstance(popularity, HotSetPopularity):
         hot = popularity.hot_set
         return [(keys * hot.keys, hot.requests), (keys * (1 - hot.keys), 1 - hot.requests)]
-    if isinstance(popularity, Zipf) and workload.keys > 1:
-        edges = np.unique(np.geomspace(1, keys + 1, _POPULARITY_BINS + 1).astype(np.int64))
+    if isinstance(popularity, Zipf) and count > 1:
+        edges = np.unique(np.geomspace(1, keys + 1, most + 1).astype(np.int64))
         s = popularity.zipf
 
         def mass(low: int, high: int) -> float:

@@ -1,0 +1,46 @@
+"""How many keys a Memcached node has memory for.
+
+Memcached 1.6 cuts pages of 1 MiB into chunks of one size each and puts an item into the smallest
+chunk that takes it: a header of 48 bytes, 8 for its version (CAS), the key with a final zero, the
+value with a line end (`slabs.c`, `items.c`; `settings.factor` 1.25, `chunk_size` 48). Held against
+`curr_items` of memcached 1.6.18 with `-m 4`, 8 and 16 and values of 500, 100 and 1000 bytes: equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+PAGE_BYTES = 2**20
+LARGEST_CHUNK_BYTES = PAGE_BYTES // 2
+_SMALLEST_CHUNK_BYTES = 96
+_GROWTH = 1.25
+_ALIGNMENT = 8
+_HEADER_BYTES = 48 + 8
+
+
+def chunk_bytes(key_bytes: int, value_bytes: int) -> int:
+    """Memory that one item takes; items beyond the largest chunk take several of these."""
+    need = _HEADER_BYTES + key_bytes + 1 + value_bytes + 2
+    size = _SMALLEST_CHUNK_BYTES
+    while size < need and size < LARGEST_CHUNK_BYTES:
+        grown = int(size * _GROWTH)
+        size = min(LARGEST_CHUNK_BYTES, -(-grown // _ALIGNMENT) * _ALIGNMENT)
+    return size * -(-need // size)
+
+
+def keys_that_fit(
+    memory_bytes: float, *, key_bytes: int, sizes: Sequence[tuple[int, float]]
+) -> float:
+    """Keys a node has memory for.
+
+    Memcached evicts within one size of chunks; here the least recently used of all goes.
+
+    Parameters
+    ----------
+    sizes
+        (bytes, share) of values; shares add up to one.
+    """
+    pages = memory_bytes // PAGE_BYTES
+    return pages / sum(
+        share / max(1, PAGE_BYTES // chunk_bytes(key_bytes, size)) for size, share in sizes
+    )
