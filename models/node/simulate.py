@@ -21,6 +21,7 @@ from .compiled import (
     shared_queues,
     single_thread,
 )
+from .compiled.run import run_of
 from .conservation import check_conservation
 from .sample import sample_setup, sample_times
 from .setup import (
@@ -36,13 +37,13 @@ from .setup import (
 Run = Callable[[np.ndarray, np.ndarray, np.ndarray], int]
 
 POLICIES: dict[str, Run] = {
-    "single_thread": single_thread.run,
-    "asynchronous": asynchronous.run,
-    "shared_queues": shared_queues.run,
-    "fork_join": fork_join.run,
-    "multiplexed": multiplexed.run,
-    "owning_threads": owning_threads.run,
-    "locked_threads": locked_threads.run,
+    "single_thread": run_of(single_thread),
+    "asynchronous": run_of(asynchronous),
+    "shared_queues": run_of(shared_queues),
+    "fork_join": run_of(fork_join),
+    "multiplexed": run_of(multiplexed),
+    "owning_threads": run_of(owning_threads),
+    "locked_threads": run_of(locked_threads),
 }
 """Compiled execution of each threading policy."""
 

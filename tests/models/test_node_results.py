@@ -1,5 +1,7 @@
 """What `simulate_node` promises: results that add up, repeat, and compare."""
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -101,6 +103,19 @@ def test_the_code_that_ran_is_of_these_sources(policy: str) -> None:
     node = at.new_node(sample_times(), sample_setup(io_threads=io_threads))
     POLICIES[policy](node.memory, node.histogram, node.calendar)
     assert node.memory[at.SOURCES_DIGEST] == sources_digest()
+
+
+@pytest.mark.parametrize("policy", ["single_thread", "multiplexed"])
+def test_another_process_loads_what_this_one_compiled(policy: str) -> None:
+    warm_up_compiler(lambda _line: None, [policy])
+    load = (
+        "from forecache.models.node import POLICIES, warm_up_compiler\n"
+        f"warm_up_compiler(print, [{policy!r}])\n"
+        f"stats = POLICIES[{policy!r}].stats\n"
+        "print(stats.cache_hits.total(), stats.cache_misses.total())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", load], check=True, capture_output=True, text=True)
+    assert done.stdout == "1 0\n"
 
 
 def marks(policy: str, io_threads: int) -> np.ndarray:

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.node import NodeResult, simulate_node
+from forecache.models.node import POLICIES, NodeResult, simulate_node
 from forecache.models.node import layout as at
-from forecache.models.node.compiled import owning_threads
 from forecache.models.node.sample import SET, sample_setup, sample_times
 from forecache.models.node.setup import (
     DRAWS,
@@ -32,7 +31,7 @@ def simulate(setup: NodeSetup, **changes: Any) -> NodeResult:
 
 def run(times: NodeTimes, setup: NodeSetup) -> at.Node:
     node = at.new_node(times, under_policy("owning_threads", setup))
-    owning_threads.run(node.memory, node.histogram, node.calendar)
+    POLICIES["owning_threads"](node.memory, node.histogram, node.calendar)
     return node
 
 

@@ -4,15 +4,10 @@ Rules and constants: networking.c of Redis 6.2.0 and 7.0.0 and of Valkey 7.2.5; 
 execution states them in the order in which the main thread follows them.
 """
 
-from numba import njit
-
-from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
-from forecache.sim.pointer import pointer
+from forecache.sim.calendar import INFINITY_PS, schedule
 
 from .. import layout as at
-from .cores import after_step, finish_cores, has_core
-from .generator import generator_step, source_step, start
-from .inline import inlined, sources_digest, unlikely
+from .inline import inlined, unlikely
 from .interruptions import step_end
 from .log import flush_ps
 from .main_thread import (
@@ -43,7 +38,7 @@ from .main_thread import (
     take_pending_write,
 )
 from .sockets import begin_write, end_write, next_event, thread_row, work
-from .window import begin_window, end_window, inside_window
+from .window import inside_window
 
 CLIENTS_PER_THREAD = 2
 
@@ -304,49 +299,18 @@ def io_step(m, calendar, thread, now):
     return work(m, me, now, m[at.POP_PS] + begin_serving(m, client))
 
 
-def _compiled(sources):
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def run(memory, counts, agents):
-        """Simulate until `END_PS`; the results are in the memory. Returns the number of events."""
-        m = pointer(memory)
-        histogram = pointer(counts)
-        calendar = pointer(agents)
-        m[at.SOURCES_DIGEST] = sources
-        start(m, calendar)
-        first_generator = m[at.IO_THREADS]
-        first_source = first_generator + m[at.GENERATORS]
-        events = 0
-        key = peek(calendar)
-        while True:
-            now = time_of(calendar, key)
-            if now >= m[at.UNTIL_PS]:
-                if m[at.UNTIL_PS] == m[at.END_PS]:
-                    break
-                begin_window(m)
-                continue
-            agent = agent_of(calendar, key)
-            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
-                key = peek(calendar)
-                continue
-            if agent >= first_source:
-                following = source_step(m, calendar, agent, now)
-            elif agent >= first_generator:
-                following = generator_step(m, histogram, calendar, agent, now)
-            elif agent > 0:
-                following = io_step(m, calendar, agent, now)
-            else:
-                following = main_step(m, calendar, now)
-            key = advance(calendar, agent, following)
-            events += 1
-            if unlikely(m[at.CROWDED]):
-                after_step(m, calendar, agent, now)
-                key = peek(calendar)
-        finish_cores(m)
-        account_active(m, m[at.END_PS])
-        end_window(m)
-        return events
-
-    return run
+@inlined
+def begin(m, calendar):
+    """All threads begin as `start` leaves them."""
 
 
-run = _compiled(sources_digest())
+@inlined
+def server_step(m, calendar, agent, now):
+    """Advance a thread whose present step ends now; returns when the next one ends."""
+    return io_step(m, calendar, agent, now) if agent > 0 else main_step(m, calendar, now)
+
+
+@inlined
+def finish(m):
+    """Account for what was still going on."""
+    account_active(m, m[at.END_PS])

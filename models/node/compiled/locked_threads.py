@@ -3,17 +3,12 @@
 The reference execution states the rules.
 """
 
-from numba import njit
-
-from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
-from forecache.sim.pointer import pointer
+from forecache.sim.calendar import INFINITY_PS, schedule
 from forecache.sim.streams import draw4
 
 from .. import layout as at
 from .connections import accept_alone
-from .cores import after_step, finish_cores, has_core
-from .generator import generator_step, source_step, start
-from .inline import inlined, sources_digest, unlikely
+from .inline import inlined, unlikely
 from .sockets import (
     about,
     begin_write,
@@ -29,7 +24,7 @@ from .sockets import (
     thread_row,
     work,
 )
-from .window import begin_window, end_window, in_one_go
+from .window import in_one_go
 
 LOCK_DRAWS = 5
 _DRAW_SHIFT = 22  # leaves ten bits of a word: the slots of the table of locks
@@ -156,7 +151,7 @@ def serve_next(m, me, now):
 
 
 @inlined
-def worker_step(m, calendar, thread, now):
+def server_step(m, calendar, thread, now):
     """Advance a thread whose present step ends now; returns when the next one ends."""
     me = thread_row(thread)
     phase = m[me + at.PHASE]
@@ -200,50 +195,15 @@ def worker_step(m, calendar, thread, now):
     return polled
 
 
-def _compiled(sources):
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def run(memory, counts, agents):
-        """Simulate until `END_PS`; the results are in the memory. Returns the number of events."""
-        m = pointer(memory)
-        histogram = pointer(counts)
-        calendar = pointer(agents)
-        m[at.SOURCES_DIGEST] = sources
-        start(m, calendar)
-        for thread in range(1, m[at.IO_THREADS]):
-            m[thread_row(thread) + at.PHASE] = SLEEPING
-            schedule(calendar, thread, INFINITY_PS)  # it needs no core for that
-        first_generator = m[at.IO_THREADS]
-        first_source = first_generator + m[at.GENERATORS]
-        events = 0
-        key = peek(calendar)
-        while True:
-            now = time_of(calendar, key)
-            if now >= m[at.UNTIL_PS]:
-                if m[at.UNTIL_PS] == m[at.END_PS]:
-                    break
-                begin_window(m)
-                continue
-            agent = agent_of(calendar, key)
-            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
-                key = peek(calendar)
-                continue
-            if agent >= first_source:
-                following = source_step(m, calendar, agent, now)
-            elif agent >= first_generator:
-                following = generator_step(m, histogram, calendar, agent, now)
-            else:
-                following = worker_step(m, calendar, agent, now)
-            key = advance(calendar, agent, following)
-            events += 1
-            if unlikely(m[at.CROWDED]):
-                after_step(m, calendar, agent, now)
-                key = peek(calendar)
-        finish_cores(m)
-        end_window(m)
-        m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]
-        return events
-
-    return run
+@inlined
+def begin(m, calendar):
+    """Threads but the first begin asleep, for which they need no core."""
+    for thread in range(1, m[at.IO_THREADS]):
+        m[thread_row(thread) + at.PHASE] = SLEEPING
+        schedule(calendar, thread, INFINITY_PS)
 
 
-run = _compiled(sources_digest())
+@inlined
+def finish(m):
+    """No thread spins."""
+    m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]

@@ -5,17 +5,7 @@ others can see it (reading a turn's clients, executing a batch) is simulated in 
 may lose its core meanwhile.
 """
 
-from numba import njit
-
-from forecache.sim.calendar import (
-    INFINITY_PS,
-    advance,
-    agent_of,
-    peek,
-    schedule,
-    time_of,
-)
-from forecache.sim.pointer import pointer
+from forecache.sim.calendar import INFINITY_PS, schedule
 from forecache.sim.stamped_rings import (
     POPPED,
     PUSHED,
@@ -28,9 +18,8 @@ from forecache.sim.stamped_rings import (
 
 from .. import layout as at
 from .connections import accept_alone, take_connections
-from .cores import after_step, finish_cores, has_core, nobody_wakes
-from .generator import generator_step, source_step, start
-from .inline import inlined, sources_digest, unlikely
+from .cores import nobody_wakes
+from .inline import inlined, unlikely
 from .log import flush_ps
 from .sockets import (
     about,
@@ -49,7 +38,7 @@ from .sockets import (
     values_to_free,
     work,
 )
-from .window import begin_window, end_window, in_one_go
+from .window import in_one_go
 
 # Phases of the main thread: the step that ends when its time comes.
 TURN = 0  # a turn begins
@@ -361,51 +350,20 @@ def io_step(m, calendar, thread, now):
     return look(m, me, now)
 
 
-def _compiled(sources):
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def run(memory, counts, agents):
-        """Simulate until `END_PS`; the results are in the memory. Returns the number of events."""
-        m = pointer(memory)
-        histogram = pointer(counts)
-        calendar = pointer(agents)
-        m[at.SOURCES_DIGEST] = sources
-        start(m, calendar)
-        for thread in range(1, m[at.IO_THREADS]):
-            schedule(calendar, thread, INFINITY_PS)  # asleep, for which it needs no core
-        first_generator = m[at.IO_THREADS]
-        first_source = first_generator + m[at.GENERATORS]
-        events = 0
-        key = peek(calendar)
-        while True:
-            now = time_of(calendar, key)
-            if now >= m[at.UNTIL_PS]:
-                if m[at.UNTIL_PS] == m[at.END_PS]:
-                    break
-                begin_window(m)
-                continue
-            agent = agent_of(calendar, key)
-            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
-                key = peek(calendar)
-                continue
-            if agent >= first_source:
-                following = source_step(m, calendar, agent, now)
-            elif agent >= first_generator:
-                following = generator_step(m, histogram, calendar, agent, now)
-            elif agent > 0:
-                following = io_step(m, calendar, agent, now)
-            else:
-                following = main_step(m, calendar, now)
-            key = advance(calendar, agent, following)
-            events += 1
-            if unlikely(m[at.CROWDED]):
-                after_step(m, calendar, agent, now)
-                key = peek(calendar)
-        finish_cores(m)
-        end_window(m)
-        m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]
-        return events
-
-    return run
+@inlined
+def begin(m, calendar):
+    """I/O threads begin asleep, for which they need no core."""
+    for thread in range(1, m[at.IO_THREADS]):
+        schedule(calendar, thread, INFINITY_PS)
 
 
-run = _compiled(sources_digest())
+@inlined
+def server_step(m, calendar, agent, now):
+    """Advance a thread whose present step ends now; returns when the next one ends."""
+    return io_step(m, calendar, agent, now) if agent > 0 else main_step(m, calendar, now)
+
+
+@inlined
+def finish(m):
+    """The main thread never spins."""
+    m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]

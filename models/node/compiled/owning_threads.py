@@ -5,22 +5,16 @@ thread and come back. Rules and constants: iothread.c and memory_prefetch.c of R
 reference execution states them in the order in which the threads follow them.
 """
 
-from numba import njit
-
-from forecache.sim.calendar import INFINITY_PS, advance, agent_of, peek, schedule, time_of
-from forecache.sim.pointer import pointer
+from forecache.sim.calendar import INFINITY_PS, schedule
 from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, length, push
 
 from .. import layout as at
 from .connections import accept_alone
-from .cores import after_step, finish_cores, has_core
-from .generator import generator_step, source_step, start
 from .hand_over import DOZING, POLLED, WAKING, tell, telling, wait
-from .inline import inlined, sources_digest, unlikely
+from .inline import inlined
 from .log import flush_ps
 from .main_thread import KIND_BITS, READ_JOB, WRITE_JOB, begin_job
 from .sockets import end_write, execute_commands, keys_of, next_event, thread_row, work
-from .window import begin_window, end_window
 
 MAIN = 0
 
@@ -352,53 +346,22 @@ def io_step(m, calendar, agent, now):
     return event_step(m, me, now)
 
 
-def _compiled(sources):
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def run(memory, counts, agents):
-        """Simulate until `END_PS`; the results are in the memory. Returns the number of events."""
-        m = pointer(memory)
-        histogram = pointer(counts)
-        calendar = pointer(agents)
-        m[at.SOURCES_DIGEST] = sources
-        start(m, calendar)
-        m[thread_row(MAIN) + at.PHASE] = POLLED
-        first_generator = m[at.IO_THREADS]
-        for thread in range(1, first_generator):
-            m[thread_row(thread) + at.PHASE] = WAKING
-            schedule(calendar, thread, INFINITY_PS)  # it needs no core for that
-        first_source = first_generator + m[at.GENERATORS]
-        events = 0
-        key = peek(calendar)
-        while True:
-            now = time_of(calendar, key)
-            if now >= m[at.UNTIL_PS]:
-                if m[at.UNTIL_PS] == m[at.END_PS]:
-                    break
-                begin_window(m)
-                continue
-            agent = agent_of(calendar, key)
-            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
-                key = peek(calendar)
-                continue
-            if agent >= first_source:
-                following = source_step(m, calendar, agent, now)
-            elif agent >= first_generator:
-                following = generator_step(m, histogram, calendar, agent, now)
-            elif agent > MAIN:
-                following = io_step(m, calendar, agent, now)
-            else:
-                following = main_step(m, calendar, now)
-            key = advance(calendar, agent, following)
-            events += 1
-            if unlikely(m[at.CROWDED]):
-                after_step(m, calendar, agent, now)
-                key = peek(calendar)
-        finish_cores(m)
-        end_window(m)
-        m[thread_row(MAIN) + at.ON_CPU_PS] = m[thread_row(MAIN) + at.BUSY_PS]
-        return events
-
-    return run
+@inlined
+def begin(m, calendar):
+    """I/O threads begin asleep, for which they need no core."""
+    m[thread_row(MAIN) + at.PHASE] = POLLED
+    for thread in range(1, m[at.IO_THREADS]):
+        m[thread_row(thread) + at.PHASE] = WAKING
+        schedule(calendar, thread, INFINITY_PS)
 
 
-run = _compiled(sources_digest())
+@inlined
+def server_step(m, calendar, agent, now):
+    """Advance a thread whose present step ends now; returns when the next one ends."""
+    return io_step(m, calendar, agent, now) if agent > 0 else main_step(m, calendar, now)
+
+
+@inlined
+def finish(m):
+    """The main thread never spins."""
+    m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]

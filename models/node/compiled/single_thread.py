@@ -1,15 +1,9 @@
 """Policy: a single thread. One event loop reads, executes and writes for all clients."""
 
-from numba import njit
-
-from forecache.sim.calendar import advance, agent_of, peek, time_of
-from forecache.sim.pointer import pointer
-
 from .. import layout as at
 from .connections import accept_alone
-from .cores import after_step, finish_cores, has_core
-from .generator import NOTHING, generator_step, source_step, start
-from .inline import inlined, sources_digest, unlikely
+from .generator import NOTHING
+from .inline import inlined, unlikely
 from .log import flush_ps
 from .sockets import (
     begin_write,
@@ -23,7 +17,6 @@ from .sockets import (
     thread_row,
     work,
 )
-from .window import begin_window, end_window
 
 # Phases of the main thread: the step that ends when its time comes.
 TURNING = 0
@@ -108,46 +101,18 @@ def main_step(m, calendar, now):
     return work(m, me, now, duration)
 
 
-def _compiled(sources):
-    @njit(cache=True, nogil=True, error_model="numpy")
-    def run(memory, counts, agents):
-        """Simulate until `END_PS`; the results are in the memory. Returns the number of events."""
-        m = pointer(memory)
-        histogram = pointer(counts)
-        calendar = pointer(agents)
-        m[at.SOURCES_DIGEST] = sources
-        start(m, calendar)
-        first_source = m[at.IO_THREADS] + m[at.GENERATORS]
-        events = 0
-        key = peek(calendar)
-        while True:
-            now = time_of(calendar, key)
-            if now >= m[at.UNTIL_PS]:
-                if m[at.UNTIL_PS] == m[at.END_PS]:
-                    break
-                begin_window(m)
-                continue
-            agent = agent_of(calendar, key)
-            if unlikely(m[at.CROWDED]) and not has_core(m, calendar, agent, now):
-                key = peek(calendar)
-                continue
-            if agent >= first_source:
-                following = source_step(m, calendar, agent, now)
-            elif agent > 0:
-                following = generator_step(m, histogram, calendar, agent, now)
-            else:
-                following = main_step(m, calendar, now)
-            key = advance(calendar, agent, following)
-            events += 1
-            if unlikely(m[at.CROWDED]):
-                after_step(m, calendar, agent, now)
-                key = peek(calendar)
-        finish_cores(m)
-        end_window(m)
-        m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]
-        return events
-
-    return run
+@inlined
+def begin(m, calendar):
+    """All threads begin as `start` leaves them."""
 
 
-run = _compiled(sources_digest())
+@inlined
+def server_step(m, calendar, _agent, now):
+    """Advance the only thread whose present step ends now; returns when the next one ends."""
+    return main_step(m, calendar, now)
+
+
+@inlined
+def finish(m):
+    """The main thread never spins."""
+    m[thread_row(0) + at.ON_CPU_PS] = m[thread_row(0) + at.BUSY_PS]
