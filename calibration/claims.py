@@ -24,12 +24,13 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.models.answers import load_cases
 from forecache.models.layouts import structures
 from forecache.models.memory import waits_of
+from forecache.models.pace import user_rate
 from forecache.models.predict import DRAWS, REQUESTS, Prediction, System, predict_cases
 from forecache.models.recommend import ratio_margin
 from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs
-from forecache.models.stages import user_rate, workload_caches
 from forecache.models.sweeps import Case
+from forecache.models.workload_caches import workload_caches
 
 from .claims_page import page
 

@@ -11,13 +11,10 @@ from typing import Any
 
 from forecache.hwprofiles.schema import HostSpeed
 from forecache.models.commands import command_kinds
+from forecache.models.contents import prefetch_batch
 from forecache.models.engine import EngineProfile
-from forecache.models.stages import (
-    command_waits,
-    prefetch_batch,
-    user_rate,
-    workload_caches,
-)
+from forecache.models.pace import user_rate
+from forecache.models.workload_caches import command_waits, workload_caches
 
 from .fit import Calibration
 from .instructions import GROUPS

@@ -14,16 +14,13 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from forecache.hwprofiles.schema import HostSpeed
+from forecache.models.command_times import copied_value_bytes
 from forecache.models.commands import CommandKind, command_kinds
+from forecache.models.contents import prefetch_batch
 from forecache.models.engine import EngineProfile
+from forecache.models.pace import user_rate
 from forecache.models.scenario import Scenario
-from forecache.models.stages import (
-    command_waits,
-    copied_value_bytes,
-    prefetch_batch,
-    user_rate,
-    workload_caches,
-)
+from forecache.models.workload_caches import command_waits, workload_caches
 
 from .points import Given, ObservedPoint
 from .scenarios import scenario_of

@@ -12,8 +12,8 @@ from .node.setup import NodeTimes
 from .node.simulate import NodeResult
 from .predict import Prediction
 from .simulation import Inputs
-from .stages import segment_bytes
 from .stalls import code_shares
+from .wire import segment_bytes
 
 _PS_PER_US = 1e6
 _PS_PER_S = 1e12

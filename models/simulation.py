@@ -11,6 +11,7 @@ from forecache.sim.calendar import horizon_ps
 from .arrivals import with_arrivals
 from .bandwidth import MemoryLoad
 from .commands import command_kinds, traced_codes
+from .contents import data_bytes, prefetch_batch
 from .engine import EngineProfile, EngineWork
 from .forking import do_reads
 from .generator import GeneratorWork
@@ -28,18 +29,11 @@ from .persistence import (
 )
 from .scenario import Scenario
 from .sharing import OWN_CORES_EACH, Sharing, shares_cores
-from .stages import (
-    ETHERNET_HEADER_BYTES,
-    IP_TCP_HEADER_BYTES,
-    data_bytes,
-    node_times,
-    prefetch_batch,
-    read_limit_bytes,
-    scenario_memory_load,
-    segment_bytes,
-)
+from .stages import node_times
 from .stalls import Stall, with_stalls
 from .tls import connection_gap_ps
+from .wire import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, read_limit_bytes, segment_bytes
+from .workload_caches import scenario_memory_load
 
 _PS_PER_S = 10**12
 _PS_PER_MS = 10**9

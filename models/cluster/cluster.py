@@ -10,9 +10,9 @@ import simpy
 
 from forecache.sim.errors import InputError
 
+from ..contents import data_bytes
 from ..predict import Progress
 from ..series import Run
-from ..stages import data_bytes
 from .clients import Clients, autoscale
 from .connections import connection_bytes, connection_work
 from .events.base import Event, Happening

@@ -23,9 +23,7 @@ from forecache.models.generator import load_generator
 from forecache.models.node.simulate import NodeResult
 from forecache.models.predict import System
 from forecache.models.simulation import run
-from forecache.models.stages import (
-    segment_bytes,
-)
+from forecache.models.wire import segment_bytes
 
 PRIOR = engine_with_priors("valkey", "9.1")
 

@@ -13,8 +13,8 @@ from forecache.models.predict import System, warnings_of
 from forecache.models.recommend import benchmark_command
 from forecache.models.scenario import Scenario, Tls
 from forecache.models.simulation import run
-from forecache.models.stages import segment_bytes
 from forecache.models.sweeps import expand
+from forecache.models.wire import segment_bytes
 from forecache.sim.errors import InputError
 
 HOST = load_host("graviton3-c7g.16xlarge")

@@ -9,10 +9,11 @@ from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import load_generator
 from forecache.models.node.setup import NodeTimes
 from forecache.models.node.simulate import NodeResult
+from forecache.models.pace import user_rate
 from forecache.models.predict import System
 from forecache.models.scenario import Scenario
 from forecache.models.simulation import run
-from forecache.models.stages import node_times, user_rate
+from forecache.models.stages import node_times
 from forecache.models.sweeps import expand
 from forecache.models.values import value_path
 

@@ -8,18 +8,15 @@ import pytest
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostSpeed
 from forecache.models.commands import CommandKind, command_kinds
+from forecache.models.contents import command_structures
 from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import load_generator
 from forecache.models.memory import LINE_BYTES, Waits
 from forecache.models.node.setup import NodeTimes
 from forecache.models.scenario import Scenario
-from forecache.models.stages import (
-    command_structures,
-    command_waits,
-    node_times,
-    workload_caches,
-)
+from forecache.models.stages import node_times
 from forecache.models.sweeps import expand
+from forecache.models.workload_caches import command_waits, workload_caches
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
 ENGINE = load_engine("valkey-8.1")
