@@ -26,7 +26,7 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
 
-.PHONY: accuracy accuracy-page calibration crowded help study test lint format types pytest verification benchmark docs clean \
+.PHONY: accuracy accuracy-page calibration crowded quotas help study test lint format types pytest verification benchmark docs clean \
 	clean-cache
 
 help:
@@ -37,6 +37,7 @@ help:
 	@echo "make calibration   fit the shipped engine profiles again, from calibration/bundles/"
 	@echo "make accuracy      observe engines here, predict them and published data; docs/accuracy.md"
 	@echo "make crowded       measure engines whose threads share two cores here, and predict them"
+	@echo "make quotas        measure engines under CPU quotas here (as root), and predict them"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
 	@echo "make docs          write the generated pages of docs/ again"
 	@echo "make clean-cache   remove what Numba compiled, after a change to compiled code"
@@ -71,6 +72,10 @@ accuracy: $(VENV)/.ready
 	$(MAKE) accuracy-page
 
 # More threads than cores: measures three engines here in two minutes and predicts them.
+quotas: $(VENV)/.ready
+	$(BIN)/python -m forecache.calibration.quotas --engine redis-server
+	$(BIN)/python -m forecache.calibration.quotas --engine valkey-server --io-threads 2
+
 crowded: $(VENV)/.ready
 	$(BIN)/python -m forecache.calibration.crowded --out crowded
 
