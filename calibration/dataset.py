@@ -160,6 +160,8 @@ def load_dataset(name: str | Path) -> tuple[Dataset, list[MeasuredCase]]:
 def why_not_predicted(dataset: Dataset) -> str | None:
     """Why no model predicts a dataset yet, in one clause; None if the node model does."""
     for point in dataset.points:
+        if set(point.observed) == {"duration_s"}:
+            return f"no load of one node, but `forecache validate {dataset.id}` predicts it"
         if not set(_TO_PREDICTED) & set(point.observed):
             return f"no model predicts {', '.join(sorted(point.observed))} yet"
     scenarios = [{**dataset.scenario, **point.given} for point in dataset.points]

@@ -197,6 +197,10 @@ class EngineProcess:
             raise EngineError(f"{self.binary.name} is not running.")
         return self._process.pid
 
+    def config(self, name: str) -> str:
+        """A setting it was asked to start with."""
+        return str(self._config[name])
+
     @property
     def control_address(self) -> Address:
         """The Unix socket, which is always open."""
@@ -212,7 +216,7 @@ class EngineProcess:
         """Start the server and wait until it answers PING."""
         attempts = 1 if self._asked_port else _PORT_ATTEMPTS
         for attempt in range(attempts):
-            self.port = self._asked_port or _free_port()
+            self.port = self._asked_port or free_port()
             if self._asked_port:
                 _require_free(self._asked_port)
             self._launch()
@@ -362,7 +366,8 @@ def _short_temporary_folder() -> Path:
     return folder
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on now."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]

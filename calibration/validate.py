@@ -29,10 +29,11 @@ from forecache.sim.errors import InputError
 from forecache.sim.statistics import student_t
 
 from .counters import counter_checks, server_work
-from .dataset import MeasuredCase, load_dataset
+from .dataset import MeasuredCase, load_dataset, read_dataset
 from .factors import FIT_REQUESTS, Posterior, factors_for, fit_posterior
 from .provenance import provenance_of
 from .series import curves_of
+from .slot_migration import is_migration, validate_migrations
 
 Progress = Callable[[str], None]
 
@@ -55,7 +56,8 @@ def validate(
 ) -> dict[str, Any]:
     """Predict every point of a dataset; only calibration points are fitted.
 
-    They are its own and those of the datasets it names as of the same machine.
+    They are its own and those of the datasets it names as of the same machine. Durations of slot
+    migrations have a model of their own (`slot_migration.py`).
 
     Parameters
     ----------
@@ -78,6 +80,9 @@ def validate(
     InputError
         The dataset or a profile can't be read.
     """
+    asked, file = read_dataset(path)
+    if is_migration(asked):
+        return validate_migrations(asked, file)
     dataset, cases = load_dataset(path)
     systems = [system_of(case.scenario, host=host, engine=engine, path=path) for case in cases]
     paired = list(zip(cases, systems, strict=True))
