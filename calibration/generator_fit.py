@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from forecache.hwprofiles.quantity import Quantity, Source
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.commands import command_kinds
 from forecache.models.generator import GeneratorProfile
 

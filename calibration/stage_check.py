@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.commands import command_kinds
 from forecache.models.contents import prefetch_batch
 from forecache.models.engine import EngineProfile

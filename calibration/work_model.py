@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.command_times import copied_value_bytes
 from forecache.models.commands import CommandKind, command_kinds
 from forecache.models.contents import prefetch_batch

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 
 from .commands import (
     ARGUMENT,

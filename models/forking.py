@@ -6,7 +6,7 @@ so that a turn which the main thread serves alone has none of them.
 
 from __future__ import annotations
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 
 from .contention import written_in_turn_ns
 from .engine import EngineProfile, EngineWork

@@ -13,7 +13,7 @@ need to know what the kernel books, so they are left in.
 
 import numpy as np
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 
 from .node.setup import QUANTILES

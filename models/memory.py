@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.optimize import brentq
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 
 from .node.setup import QUANTILES
 from .workload import HotSetPopularity, Popularity, Workload, Zipf

@@ -6,7 +6,7 @@ come, which depends on how long they take.
 
 from __future__ import annotations
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 
 from .commands import command_kinds, execute_instructions
 from .contention import written_in_turn_ns

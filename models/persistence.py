@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 
 from .commands import LOG, WRITES, CommandKind, log_instructions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.calendar import horizon_ps
 
 from .arrivals import with_arrivals

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from forecache.hwprofiles import HostProfile, load_host
-from forecache.hwprofiles.schema import Cache
+from forecache.hwprofiles.parts import Cache
 from forecache.sim.errors import EngineError, InputError
 
 from ..points import Given

@@ -14,8 +14,9 @@ from typing import Literal, cast
 
 import numpy as np
 
+from ..parts import Cache, Captured, Dram, Kernel, Network, Tlb, Tls, Topology
 from ..quantity import Curve, Quantity, Source
-from ..schema import Cache, Captured, Dram, HostProfile, Kernel, Network, Tlb, Tls, Topology
+from ..schema import HostProfile
 from .collect import Collected, collect
 from .machine import CacheFacts, Machine, busy_cpu_seconds, inspect_machine
 from .memory import LINE_BYTES

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 
 from ..memory import LINE_BYTES, beyond, characteristic_requests, hit_shares, page_walk_ns
 from .touches import Touch

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 
 from ..engine import EngineProfile, load_engine

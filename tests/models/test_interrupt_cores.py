@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.schema import ASSUMED_SOFTIRQ_NS
+from forecache.hwprofiles.assumed import ASSUMED_SOFTIRQ_NS
 from forecache.models.answers import load_cases, thread_candidates
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.command_times import copied_value_bytes
 from forecache.models.commands import CommandKind, command_kinds
 from forecache.models.contents import prefetch_batch

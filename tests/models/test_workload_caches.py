@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.schema import HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.commands import CommandKind, command_kinds
 from forecache.models.contents import command_structures
 from forecache.models.engine import EngineProfile, load_engine

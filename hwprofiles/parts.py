@@ -1,0 +1,152 @@
+"""Parts of a host profile: cores, caches, memory, kernel, network, TLS."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from .quantity import Curve, Quantity
+
+
+class Group(BaseModel):
+    """Leaves that belong together."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Topology(Group):
+    """Cores of one host or instance.
+
+    `cores` are physical. With two threads per core the operating system sees twice as many CPUs,
+    and a CPU whose sibling is busy runs at `busy_sibling_speed` of its full speed.
+    """
+
+    cores: Quantity
+    threads_per_core: Quantity
+    sockets: Quantity
+    busy_sibling_speed: Quantity | None = None
+
+
+class Cache(Group):
+    """One level: `latency_ns` is load-to-use by dependent loads that hit it."""
+
+    name: Literal["L1", "L2", "L3"]
+    size_bytes: Quantity
+    latency_ns: Quantity
+    line_bytes: Quantity
+    shared_by_cores: Quantity
+
+
+class Dram(Group):
+    """Main memory: idle latency without page walks, and latency against bandwidth in use."""
+
+    latency_ns: Quantity
+    peak_bandwidth_gb_per_s: Quantity
+    loaded_latency: Curve | None = None
+
+
+class Tlb(Group):
+    """Address translation: `walk_ns` is what a random access beyond `l2_entries` pages pays."""
+
+    l2_entries: Quantity
+    page_bytes: Quantity
+    walk_ns: Quantity
+
+
+class Kernel(Group):
+    """CPU time of system calls on small messages, and what sleeping costs.
+
+    Attributes
+    ----------
+    syscall_ns
+        The cheapest system call.
+    tcp_recv_ns, tcp_send_ns, unix_recv_ns, unix_send_ns
+        One call on an established local connection whose peer is awake. Over loopback TCP the
+        sender runs the receive path inline, so send includes it.
+    epoll_wait_ns, epoll_event_ns
+        One non-blocking `epoll_wait`, and each event it returns: k events cost
+        `epoll_wait_ns + k * epoll_event_ns`.
+    copy_ns_per_byte
+        Per byte that `send` or `recv` copies beyond a small message.
+    wake_send_ns
+        Extra CPU time of a sender whose receiver sleeps in `epoll_wait` on another core.
+    wake_latency_ns
+        From the start of that send until the sleeper's `epoll_wait` has returned.
+    block_ns
+        Extra CPU time of the sleeper for blocking and being scheduled again.
+    softirq_ns
+        What an interrupt takes to bring one packet from the network interface to its socket, part
+        of `tcp_send_ns` over loopback; `ASSUMED_SOFTIRQ_NS` where nothing is said.
+    time_slice_us, timer_tick_us, context_switch_ns
+        What threads that share cores go by: how long one keeps its core while others wait (as in
+        `/sys/kernel/debug/sched/base_slice_ns`), how often the kernel looks (CONFIG_HZ), and how
+        long it takes until another thread goes on; `assumed_scheduling` where nothing is said.
+    """
+
+    syscall_ns: Quantity
+    tcp_recv_ns: Quantity
+    tcp_send_ns: Quantity
+    unix_recv_ns: Quantity
+    unix_send_ns: Quantity
+    epoll_wait_ns: Quantity
+    epoll_event_ns: Quantity
+    copy_ns_per_byte: Quantity
+    wake_send_ns: Quantity
+    wake_latency_ns: Quantity
+    block_ns: Quantity
+    softirq_ns: Quantity | None = None
+    time_slice_us: Quantity | None = None
+    timer_tick_us: Quantity | None = None
+    context_switch_ns: Quantity | None = None
+
+
+class Network(Group):
+    """Between this host and a neighbour.
+
+    Attributes
+    ----------
+    bandwidth_gbit_per_s
+        Of each direction: the sustained baseline where an instance may exceed it for a while.
+    one_way_us
+        From one host to the other, besides what bytes and packets take.
+    packets_per_s
+        Of both directions together, as cloud providers count them.
+    mtu_bytes
+        The largest IP packet; 1500 where nothing is said.
+    flow_gbit_per_s
+        What one connection gets of each direction; no limit of its own where nothing is said.
+    """
+
+    bandwidth_gbit_per_s: Quantity
+    one_way_us: Quantity
+    packets_per_s: Quantity
+    mtu_bytes: Quantity | None = None
+    flow_gbit_per_s: Quantity | None = None
+
+
+class Tls(Group):
+    """What encryption costs one side of a connection, in CPU time.
+
+    Attributes
+    ----------
+    record_ns
+        Per record beyond its bytes: the library's call, its header, the cipher's start and tag.
+    ns_per_byte
+        Encrypting or decrypting, with the default cipher (AES-256-GCM).
+    ecdsa_handshake_us, rsa_handshake_us
+        The server's part of a full TLS 1.3 handshake, with a P-256 or an RSA-2048 key.
+    """
+
+    record_ns: Quantity
+    ns_per_byte: Quantity
+    ecdsa_handshake_us: Quantity
+    rsa_handshake_us: Quantity
+
+
+class Captured(Group):
+    """When and on what a profile was captured."""
+
+    date: str
+    cpu_model: str
+    kernel: str
+    tool: str
+    elapsed_s: float

@@ -1,0 +1,95 @@
+"""A host as plain numbers."""
+
+import math
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+
+
+@dataclass(frozen=True)
+class HostSpeed:
+    """A host as plain numbers, ready for compiled code; units are in the names.
+
+    `loaded_latency` has (GB/s in use, ns) pairs of main memory, where a source has them.
+    `walk_curve` has (bytes, ns) pairs of the page walk of a random access by size of the region,
+    where a capture measured it. `interruptions` has (us, interruptions a second and core that last
+    at least so long) pairs; none where nothing was measured. `cores` counts the CPUs the operating
+    system can run threads on, which is twice the physical cores where there are two threads per
+    core. Unknown prices are nan.
+    """
+
+    host_id: str
+    cores: int
+    clock_ghz: float
+    user_ipc: float
+    l1_bytes: float
+    l1_ns: float
+    l2_bytes: float
+    l2_ns: float
+    l3_bytes: float
+    l3_ns: float
+    dram_ns: float
+    tlb_reach_bytes: float
+    tlb_walk_ns: float
+    parallel_misses: float
+    core_to_core_ns: float
+    dram_bandwidth_gb_per_s: float
+    syscall_ns: float
+    tcp_recv_ns: float
+    tcp_send_ns: float
+    unix_recv_ns: float
+    unix_send_ns: float
+    epoll_wait_ns: float
+    epoll_event_ns: float
+    copy_ns_per_byte: float
+    wake_send_ns: float
+    wake_latency_ns: float
+    block_ns: float
+    network_gbit_per_s: float
+    network_one_way_us: float
+    network_packets_per_s: float
+    price_usd_per_hour: float
+    memory_gib: float
+    l3_fills_per_us: float = 0.0
+    loaded_latency: tuple[tuple[float, float], ...] = ()
+    walk_curve: tuple[tuple[float, float], ...] = ()
+    interruptions: tuple[tuple[float, float], ...] = ()
+    threads_per_core: int = 1
+    busy_sibling_speed: float = 1.0
+    tls_record_ns: float = 0.0
+    tls_ns_per_byte: float = 0.0
+    tls_ecdsa_handshake_us: float = 0.0
+    tls_rsa_handshake_us: float = 0.0
+    softirq_ns: float = 900.0
+    time_slice_us: float = 2800.0
+    timer_tick_us: float = 4000.0
+    context_switch_ns: float = 1500.0
+    network_mtu_bytes: float = 1500.0
+    network_flow_gbit_per_s: float = math.inf
+
+    def slower(self, factor: float) -> "HostSpeed":
+        """The same host with a processor, memory and kernel whose every time is longer.
+
+        A field counts as a time by the unit in its name, so that a new one is never forgotten. The
+        network, the lengths the scheduler was told, and what others do on the host stay.
+        """
+        times = {
+            field.name: getattr(self, field.name) * factor
+            for field in fields(self)
+            if _is_time(field.name) and field.name not in NOT_OF_THE_PROCESSOR
+        }
+        curves = {
+            name: tuple((x, ns * factor) for x, ns in getattr(self, name)) for name in _CURVES_OF_NS
+        }
+        return replace(self, clock_ghz=self.clock_ghz / factor, **times, **curves)  # type: ignore[arg-type]
+
+
+NOT_OF_THE_PROCESSOR = frozenset({"network_one_way_us", "time_slice_us", "timer_tick_us"})
+"""Times that are no shorter on a faster processor."""
+
+_CURVES_OF_NS = ("loaded_latency", "walk_curve")
+
+
+def _is_time(name: str) -> bool:
+    """Whether a field's unit is a time, also per byte; a rate per time is none."""
+    words = ["", *name.split("_")]
+    return any(word in ("ns", "us") and before != "per" for before, word in pairwise(words))
