@@ -409,3 +409,23 @@ def test_they_agree_when_the_main_thread_loses_its_core_at_the_last_moment() -> 
     )
     node = compared("shared_queues", {}, setup)
     assert node.counter(at.SWITCHES) >= 9
+
+
+def test_they_agree_on_jobs_for_a_thread_that_never_had_a_core_yet() -> None:
+    setup = sample_setup(
+        io_threads=6,
+        clients=38,
+        generators=5,
+        pipeline=4,
+        same_host=1,
+        prefetch_batch=1,
+        whole_pipeline=1,
+        initial_active=6,
+        end_ps=10**8,
+        seed=532_479,
+        server_cores=2,
+        main_pinned=1,
+        slice_ps=10**7,
+        tick_ps=0,
+    )
+    assert compared("shared_queues", {}, setup).counter(at.SWITCHES) >= 5

@@ -350,6 +350,13 @@ def source_step(m, calendar, agent, now):
 
 
 @inlined
+def begin_asleep(m, calendar, thread):
+    """A thread sleeps when the run begins; it needs no core for that."""
+    m[thread_row(thread) + at.ASLEEP] = 1
+    schedule(calendar, thread, INFINITY_PS)
+
+
+@inlined
 def start(m, calendar):
     """Give every agent its first event: clients send as their thread starts or a source says."""
     m[at.UNTIL_PS] = m[at.WARMUP_PS]
@@ -360,10 +367,11 @@ def start(m, calendar):
     for agent in range(m[at.IO_THREADS] + m[at.GENERATORS]):
         plan_first_interruption(m, thread_row(agent))
     for agent in range(1, m[at.IO_THREADS]):
-        # Every I/O thread waits for a job.
-        m[thread_row(agent) + at.ASLEEP] = 1
         if m[at.CROWDED]:
+            # It may have to wait for a core before it finds that there is nothing to do.
             schedule(calendar, agent, 0)
+        else:
+            m[thread_row(agent) + at.ASLEEP] = 1
     first = m[at.IO_THREADS]
     for generator in range(m[at.GENERATORS]):
         if m[at.OPEN_LOOP]:

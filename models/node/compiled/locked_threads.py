@@ -8,6 +8,7 @@ from forecache.sim.streams import draw4
 
 from .. import layout as at
 from .connections import accept_alone
+from .generator import begin_asleep
 from .inline import inlined, unlikely
 from .sockets import (
     about,
@@ -197,10 +198,10 @@ def server_step(m, calendar, thread, now):
 
 @inlined
 def begin(m, calendar):
-    """Threads but the first begin asleep, for which they need no core."""
+    """Threads but the first begin asleep."""
     for thread in range(1, m[at.IO_THREADS]):
         m[thread_row(thread) + at.PHASE] = SLEEPING
-        schedule(calendar, thread, INFINITY_PS)
+        begin_asleep(m, calendar, thread)
 
 
 @inlined

@@ -19,6 +19,7 @@ from forecache.sim.stamped_rings import (
 from .. import layout as at
 from .connections import accept_alone, take_connections
 from .cores import nobody_wakes
+from .generator import begin_asleep
 from .inline import inlined, unlikely
 from .log import flush_ps
 from .sockets import (
@@ -352,9 +353,9 @@ def io_step(m, calendar, thread, now):
 
 @inlined
 def begin(m, calendar):
-    """I/O threads begin asleep, for which they need no core."""
+    """I/O threads begin asleep."""
     for thread in range(1, m[at.IO_THREADS]):
-        schedule(calendar, thread, INFINITY_PS)
+        begin_asleep(m, calendar, thread)
 
 
 @inlined

@@ -5,11 +5,11 @@ thread and come back. Rules and constants: iothread.c and memory_prefetch.c of R
 reference execution states them in the order in which the threads follow them.
 """
 
-from forecache.sim.calendar import INFINITY_PS, schedule
 from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, length, push
 
 from .. import layout as at
 from .connections import accept_alone
+from .generator import begin_asleep
 from .hand_over import DOZING, POLLED, WAKING, tell, telling, wait
 from .inline import inlined
 from .log import flush_ps
@@ -348,11 +348,11 @@ def io_step(m, calendar, agent, now):
 
 @inlined
 def begin(m, calendar):
-    """I/O threads begin asleep, for which they need no core."""
+    """I/O threads begin asleep."""
     m[thread_row(MAIN) + at.PHASE] = POLLED
     for thread in range(1, m[at.IO_THREADS]):
         m[thread_row(thread) + at.PHASE] = WAKING
-        schedule(calendar, thread, INFINITY_PS)
+        begin_asleep(m, calendar, thread)
 
 
 @inlined
