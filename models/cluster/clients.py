@@ -99,7 +99,7 @@ def steps_of(timeout_s: float, step_s: float) -> int:
 def autoscale(cluster: Cluster, rule: Autoscaler) -> Happening:
     """The horizontal autoscaler: looks every `sync_s`, starts pods and removes some."""
     clients = cluster.clients
-    wanted: deque[tuple[float, int]] = deque()
+    wanted = deque([(float(cluster.env.now), clients.pods)])
     while True:
         began_s = cluster.env.now
         yield cluster.env.timeout(rule.sync_s)

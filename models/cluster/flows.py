@@ -127,9 +127,16 @@ def _arrive(node, step, state, given, connect_queue, queue, future, rules, units
         due[:] = 0
         return
     connect_cohorts, connect_marks = connect_queue
+    cohorts, marks = queue
     # An attempt that failed has lost its connection.
+    room = given[node, WANTED] - row[OPEN] - row[STALE] - connect_marks[node, WAITING]
     for attempt in range(1, len(due)):
-        join(connect_cohorts, connect_marks, node, step, attempt, due[attempt])
+        connecting = due[attempt]
+        if rules[PERSISTENT]:
+            connecting = min(connecting, max(0, room))
+            room -= connecting
+        join(connect_cohorts, connect_marks, node, step, attempt, connecting)
+        join(cohorts, marks, node, step, attempt, due[attempt] - connecting)
         due[attempt] = 0
     direct = 0
     if rules[PERSISTENT]:
@@ -148,7 +155,6 @@ def _arrive(node, step, state, given, connect_queue, queue, future, rules, units
         direct = new - connecting
         new = connecting
     join(connect_cohorts, connect_marks, node, step, 0, new)
-    cohorts, marks = queue
     join(cohorts, marks, node, step, 0, direct)
 
 

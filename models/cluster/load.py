@@ -79,6 +79,8 @@ class Load:
         self._traffic = np.zeros(0)
         self._visits = self._commands = np.zeros(0)
         self._opened_before = np.zeros(0, np.int64)
+        self._given_for: tuple[object, ...] = ()
+        self._fixed = np.zeros((0, flows.GIVEN), np.int64)
 
     def begin(self) -> None:
         """What is so before the first step: persistent connections, full retry budgets."""
@@ -149,7 +151,7 @@ class Load:
         utilisation = np.zeros(nodes.count)
         before = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]]
         for queue in (nodes.connect_queue, nodes.request_queue):
-            queue.make_room(2 * self.future.shape[2] + 1)
+            queue.make_room(3 * self.future.shape[2])
         flows.advance(
             *(self._seed, self.number, self.step_s, nodes.state, given),
             (nodes.connect_queue.cohorts, nodes.connect_queue.marks),
@@ -214,11 +216,21 @@ class Load:
     def _given(self, offered: np.ndarray) -> np.ndarray:
         """(nodes, GIVEN) what `flows.advance` wants to know of each node."""
         cluster, nodes = self._cluster, self._cluster.nodes
-        given = np.zeros((nodes.count, flows.GIVEN), np.int64)
-        kinds = cluster.kind_table()
-        each = kinds[nodes.kind]
-        work = self._commands * nodes.work_factor
+        wanted = cluster.clients.wanted_connections
+        changing = (nodes.occupied, nodes.work_factor, self._traffic)
+        if (known := (wanted, *(values.tobytes() for values in changing))) != self._given_for:
+            self._given_for, self._fixed = known, self._slow_part(wanted)
+        given = self._fixed.copy()
         given[:, flows.NEW] = offered
+        given[:, flows.FORGETS] = nodes.forgets
+        return given
+
+    def _slow_part(self, wanted: int) -> np.ndarray:
+        """What is given as long as the control plane changes nothing."""
+        nodes = self._cluster.nodes
+        given = np.zeros((nodes.count, flows.GIVEN), np.int64)
+        each = self._cluster.kind_table()[nodes.kind]
+        work = self._commands * nodes.work_factor
         given[:, flows.COST_PS] = np.maximum(1.0, each[:, 0] * work)
         step_ps = self.step_s * _PS_PER_S
         given[:, flows.BUDGET] = step_ps * (1.0 - np.clip(nodes.occupied, 0.0, 1.0))
@@ -229,10 +241,8 @@ class Load:
         given[:, flows.HELPERS] = np.minimum(self.step_s * each[:, 5], _UNLIMITED)
         given[:, flows.MAXCLIENTS] = each[:, 6]
         given[:, flows.BACKLOG] = each[:, 7]
-        wanted = cluster.clients.wanted_connections
-        given[:, flows.WANTED] = np.where(nodes.traffic > 0, wanted, 0)
+        given[:, flows.WANTED] = np.where(self._traffic > 0, wanted, 0)
         given[:, flows.KIND] = nodes.kind
-        given[:, flows.FORGETS] = nodes.forgets
         return given
 
     def check(self) -> None:

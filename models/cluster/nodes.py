@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from forecache.sim.errors import InputError
+
 from .cohorts import Queues
 from .connections import ConnectionWork
 from .surface import Surface
@@ -134,6 +136,20 @@ class Nodes:
         self.connect_queue.add()
         self.request_queue.add()
         return self.count - 1
+
+    def check(self, node: int) -> int:
+        """The number of a node that there is.
+
+        Raises
+        ------
+        InputError
+            There is no such node.
+        """
+        if not 0 <= node < self.count:
+            raise InputError(
+                f"field events: found node {node}; valid is a node from 0 to {self.count - 1}."
+            )
+        return node
 
     def occupy(self, node: int, share: float) -> Claim:
         """Background work takes a share of a node's main thread until the claim is released."""

@@ -41,6 +41,8 @@ _RATES = {
 }
 """Series in commands a second, with their counters and panels."""
 
+_LEFT_OUT_IF_NOTHING = ("timed out", "refused", "tried again", "served for nobody", "turned away")
+
 
 @dataclass(frozen=True)
 class Gauge:
@@ -192,6 +194,8 @@ class Record:
         times = np.array(self.times_s)
         columns = []
         for (name, unit, panel), values in self._values.items():
+            if name in _LEFT_OUT_IF_NOTHING and not np.any(values):
+                continue
             padded = values + [np.nan] * (len(times) - len(values))
             columns.append(Series(name, unit, panel, np.array(padded, float)))
         return Run(
@@ -215,6 +219,7 @@ class Record:
             Fact("answered", round(totals["answered"]), "commands"),
             Fact("failed", round(lost), "commands", _share(lost, asked)),
             Fact("most connections on a node", round(max(connections))),
+            Fact("connections in the end", round(connections[-1]), "", "on the node with most"),
             Fact("most new connections", max(opened), "1/s"),
         ]
         if self.first_failure_s is None:

@@ -5,19 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from forecache.hwprofiles.files import FieldError
 
 from ..arrivals import Arrivals, Bursts, RatePiece, read_trace
 from ..scenario import Tls
 from ..workload import Hashes, Mix, Popularity, SortedSets, ValueSizes
-from .events import KINDS, Event
+from .events import KINDS, Event, name_of
+
+
+def _kind_of(event: object) -> str | None:
+    """Which kind of event is meant, so that a mistake is told about that kind only."""
+    if isinstance(event, Mapping):
+        return event.get("event")
+    return name_of(event) if isinstance(event, Event) else None
+
 
 if TYPE_CHECKING:
     AnyEvent = Event
 else:
-    AnyEvent = Annotated[Union[KINDS], Field(discriminator="event")]  # noqa: UP007
+    AnyEvent = Annotated[
+        Union[tuple(Annotated[kind, Tag(name_of(kind))] for kind in KINDS)],  # noqa: UP007
+        Discriminator(
+            _kind_of,
+            custom_error_type="event",
+            custom_error_message="a mapping whose event is one of "
+            + ", ".join(map(name_of, KINDS)),
+        ),
+    ]
 
 MOST_STEPS = 5_000_000
 """Steps of the load in one run."""

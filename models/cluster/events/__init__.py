@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from .background import Background
 from .base import Event, Happening
 from .node_moves import NodeMoves
@@ -9,4 +11,12 @@ from .node_moves import NodeMoves
 KINDS: tuple[type[Event], ...] = (Background, NodeMoves)
 """Every kind of event a scenario may have."""
 
-__all__ = ["KINDS", "Event", "Happening"]
+
+def name_of(kind: type[Event] | Event) -> str:
+    """What a scenario calls a kind of event, or an event's kind."""
+    owner = kind if isinstance(kind, type) else type(kind)
+    (name,) = get_args(owner.model_fields["event"].annotation)
+    return str(name)
+
+
+__all__ = ["KINDS", "Event", "Happening", "name_of"]

@@ -30,7 +30,7 @@ class NodeMoves(Event):
 
     def happen(self, cluster: Cluster) -> Happening:
         """Go down, come back, and leave connections behind."""
-        cluster.record.mark(f"node {self.node} moves")
+        cluster.record.mark(f"node {cluster.nodes.check(self.node)} moves")
         if self.down_s > 0:
             cluster.nodes.set_down(self.node, silent=self.silent)
         yield cluster.env.timeout(self.down_s)
