@@ -69,6 +69,7 @@ accuracy: $(VENV)/.ready
 	$(MAKE) calibration
 	$(BIN)/python -m forecache.calibration.accuracy published
 	$(BIN)/python -m forecache.calibration.claims
+	$(BIN)/python -m forecache.calibration.footprint_check
 	$(MAKE) accuracy-page
 
 # More threads than cores: measures three engines here in two minutes and predicts them.

@@ -12,6 +12,7 @@ from forecache.hwprofiles.files import write_text_atomic
 from .calibrate import CPU, LATENCIES, LIGHT_CPU, THROUGHPUT
 from .design import LADDER_PIPELINE, LADDER_VALUE_BYTES
 from .memcached_page import memcached_section
+from .memory_page import memory_section
 from .published_page import published_page, published_table
 
 
@@ -48,6 +49,8 @@ def page(out: Path) -> str:
         parts += ["", *_live_section(json.loads(path.read_text(encoding="utf-8")))]
     memcached = memcached_section(out)
     parts += ["", *memcached] if memcached else []
+    memory = memory_section(out)
+    parts += ["", *memory] if memory else []
     parts += [
         "",
         "## Against published measurements",

@@ -157,10 +157,15 @@ def load_dataset(name: str | Path) -> tuple[Dataset, list[MeasuredCase]]:
     return dataset, cases
 
 
+def is_of_memory(dataset: Dataset) -> bool:
+    """Whether the footprint model predicts a dataset, and not the node model."""
+    return dataset.scenario.get("kind") == "memory"
+
+
 def why_not_predicted(dataset: Dataset) -> str | None:
     """Why no model predicts a dataset yet, in one clause; None if the node model does."""
     for point in dataset.points:
-        if set(point.observed) == {"duration_s"}:
+        if set(point.observed) == {"duration_s"} or is_of_memory(dataset):
             return f"no load of one node, but `forecache validate {dataset.id}` predicts it"
         if not set(_TO_PREDICTED) & set(point.observed):
             return f"no model predicts {', '.join(sorted(point.observed))} yet"

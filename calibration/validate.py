@@ -29,8 +29,9 @@ from forecache.sim.errors import InputError
 from forecache.sim.statistics import student_t
 
 from .counters import counter_checks, server_work
-from .dataset import MeasuredCase, load_dataset, read_dataset
+from .dataset import MeasuredCase, is_of_memory, load_dataset, read_dataset
 from .factors import FIT_REQUESTS, Posterior, factors_for, fit_posterior
+from .memory_dataset import validate_memory
 from .provenance import provenance_of
 from .series import curves_of
 from .slot_migration import is_migration, validate_migrations
@@ -79,10 +80,16 @@ def validate(
     ------
     InputError
         The dataset or a profile can't be read.
+
+    Of a dataset of memory the result has the shape that `memory_dataset.validate_memory` says.
     """
     asked, file = read_dataset(path)
     if is_migration(asked):
         return validate_migrations(asked, file)
+    if is_of_memory(asked):
+        if host is not None or engine is not None:
+            raise InputError(f"{file}: found a host or an engine; valid with memory is neither.")
+        return validate_memory(asked, file)
     dataset, cases = load_dataset(path)
     systems = [system_of(case.scenario, host=host, engine=engine, path=path) for case in cases]
     paired = list(zip(cases, systems, strict=True))

@@ -10,7 +10,21 @@ from __future__ import annotations
 import math
 
 from .commands import CommandKind
-from .layouts import hash_table_load, sds_bytes, size_class, structures
+from .footprint.allocator import size_class
+from .footprint.keys import ENTRY_BYTES
+from .footprint.strings import (
+    listpack_bytes,
+    listpack_entry_bytes,
+    listpack_integer_bytes,
+    sds_bytes,
+)
+from .footprint.tables import (
+    BUCKET_BYTES,
+    POINTER_BYTES,
+    buckets_of,
+    hash_table_load,
+)
+from .layouts import structures
 from .memory import LINE_BYTES, Structure
 
 _SKIP_LIST_SHARE = 0.25
@@ -20,11 +34,8 @@ _NODES_A_LEVEL = 3.0
 """Nodes a descent meets on each level and on no level above: 1/p - 1 (W. Pugh, Skip Lists, CACM
 33(6), 1990: 1/p comparisons a level, one of which is with a node met before)."""
 
-_LISTPACK_SCORE_BYTES = 5
-"""A score of up to 24 bits in a listpack, its length included."""
-
-_LISTPACK_ENTRY_BYTES = 2
-"""Length in front of a short string in a listpack, and behind it."""
+_SCORE_DIGITS = 6
+"""Of a score, a whole number (assumed)."""
 
 _NODE_BYTES = 48
 """A skip-list node of 1.33 levels on average, without its member."""
@@ -56,11 +67,13 @@ def collection_structures(
 
 def _listpack(kind: CommandKind) -> Structure:
     """All of it lies in a row. A search goes through half, a seek starts at the nearer end."""
-    name_bytes = kind.item_bytes + _LISTPACK_ENTRY_BYTES
-    other_bytes = kind.value_bytes + _LISTPACK_ENTRY_BYTES
-    if kind.data_type == "sorted_set":
-        other_bytes = _LISTPACK_SCORE_BYTES
-    total_bytes = 7 + kind.size * (name_bytes + other_bytes)
+    name_bytes = listpack_entry_bytes(kind.item_bytes)
+    other_bytes = (
+        listpack_integer_bytes(_SCORE_DIGITS)
+        if kind.data_type == "sorted_set"
+        else listpack_entry_bytes(kind.value_bytes)
+    )
+    total_bytes = listpack_bytes(kind.size * (name_bytes + other_bytes))
     share = {"zrange": min(1.0, 0.25 + kind.items / kind.size), "zadd": 1.0, "hgetall": 1.0}
     touched = share.get(kind.command, 0.5) * total_bytes / LINE_BYTES
     return Structure(
@@ -76,15 +89,15 @@ def _members(kind: CommandKind, layout: str, touches: float, *, name: str) -> li
     """A table of the collection's own: buckets and entries with the names inside or beside."""
     item = size_class(sds_bytes(kind.item_bytes))
     if layout in ("dict", "dict_embedded_key"):
-        buckets = 2 ** math.ceil(math.log2(max(4, kind.size)))
-        rows = [
-            ("bucket", 8 * buckets, 1.0),
-            ("entry", 24 * kind.size, 1.0 + kind.size / buckets / 2),
+        buckets = buckets_of("dict", kind.size)
+        rows: list[tuple[str, float, float]] = [
+            ("bucket", POINTER_BYTES * buckets, 1.0),
+            ("entry", ENTRY_BYTES * kind.size, 1.0 + kind.size / buckets / 2),
             ("name", item * kind.size, 1.0),
         ]
     else:
         rows = [
-            ("bucket", LINE_BYTES * kind.size / hash_table_load(kind.size), 1.0),
+            ("bucket", BUCKET_BYTES * kind.size / hash_table_load(kind.size), 1.0),
             ("entry", size_class(8 + sds_bytes(kind.item_bytes)) * kind.size, 1.0),
         ]
     return [

@@ -12,15 +12,9 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
+from .footprint.collections import PACKED_ENTRIES, PACKED_ITEM_BYTES
 from .scenario import Scenario
 from .workload import Workload
-
-LISTPACK_ENTRIES = {"sorted_set": 128, "hash": 512}
-"""Members and fields up to which a sorted set and a hash lie in one listpack
-(zset-max-listpack-entries, hash-max-listpack-entries)."""
-
-LISTPACK_ITEM_BYTES = 64
-"""Longest member, field or value that a listpack takes (…-max-listpack-value)."""
 
 DataType = Literal["string", "sorted_set", "hash"]
 DATA_TYPES: tuple[DataType, ...] = ("string", "sorted_set", "hash")
@@ -102,8 +96,8 @@ class CommandKind:
         longest = self.item_bytes
         if self.data_type == "hash":
             longest = max(longest, self.value_bytes)
-        small = self.size <= LISTPACK_ENTRIES[self.data_type]
-        return small and longest <= LISTPACK_ITEM_BYTES
+        small = self.size <= PACKED_ENTRIES[self.data_type]
+        return small and longest <= PACKED_ITEM_BYTES
 
     @property
     def arguments(self) -> int:

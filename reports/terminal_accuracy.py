@@ -203,6 +203,8 @@ def _metrics(points: list[Json]) -> list[str]:
 
 def _metric_name(metric: str) -> str:
     names = {"throughput_rps": "throughput", "mean_ms": "mean latency"}
+    if metric.endswith("_bytes"):
+        return metric.removesuffix("_bytes").replace("_", " ") + ", bytes"
     return names.get(metric, metric.removesuffix("_ms"))
 
 
@@ -210,20 +212,25 @@ def _print_validated_metric(points: list[Json], metric: str, console: Console) -
     keys = varying_keys(points)
     console.print()
     console.print(Text(_metric_name(metric), style="bold"))
-    show = milliseconds if metric.endswith("_ms") else rate if metric.endswith("_rps") else plain
+    shown = {"ms": milliseconds, "rps": rate, "bytes": _bytes}
+    show = shown.get(metric.rsplit("_", 1)[-1], plain)
+    # Of memory nothing is ever fitted, and there are only states in between.
+    fittable = not metric.endswith("_bytes")
     table = plain_table()
     for key in keys:
         add_setting_column(table, key)
-    table.add_column("role", no_wrap=True)
+    if fittable:
+        table.add_column("role", no_wrap=True)
     table.add_column("observed", justify="right", no_wrap=True)
-    table.add_column("predicted (95%)", justify="right", no_wrap=True)
+    heading = "predicted (95%)" if fittable else "predicted"
+    table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("error", justify="right", no_wrap=True)
     table.add_column("band", overflow="fold")
     for point in points:
         predicted = interval(mapping(point, "predicted"), metric)
         table.add_row(
             *(Text(plain(mapping(point, "given").get(key))) for key in keys),
-            Text(role_name(point.get("role") or "")),
+            *([Text(role_name(point.get("role") or ""))] if fittable else []),
             show(_observed(point, metric)),
             _show_interval(predicted, metric),
             percent(number(mapping(point, "relative_error"), metric), signed=True),
@@ -242,4 +249,10 @@ def _show_interval(estimate: Interval | None, metric: str) -> str:
         return rate_with_bounds(estimate)
     if metric.endswith("_ms"):
         return time_with_bounds(estimate)
+    if metric.endswith("_bytes"):
+        return _bytes(estimate.value if estimate else None)
     return plain(estimate.value) if estimate else UNKNOWN
+
+
+def _bytes(size_bytes: float | None) -> str:
+    return UNKNOWN if size_bytes is None else f"{size_bytes:,.0f}"

@@ -25,13 +25,11 @@ _CHUNK_HEADER_BYTES, _CHUNK_ALIGN_BYTES, _SMALLEST_CHUNK_BYTES = 8, 16, 32
 
 
 def size_class(size_bytes: int, allocator: Allocator = "jemalloc") -> int:
-    """Bytes the allocator hands out for a request; 0 for none.
+    """Bytes the allocator hands out for a request.
 
     jemalloc's classes are multiples of its quantum up to eight of them, then four per doubling.
     glibc's large blocks beyond 128 KiB come in whole pages, which is left out: at most a page each.
     """
-    if size_bytes <= 0:
-        return 0
     if allocator == "libc":
         chunk = -(-(size_bytes + _CHUNK_HEADER_BYTES) // _CHUNK_ALIGN_BYTES) * _CHUNK_ALIGN_BYTES
         return max(_SMALLEST_CHUNK_BYTES, chunk) - _CHUNK_HEADER_BYTES

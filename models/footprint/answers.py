@@ -15,6 +15,7 @@ from forecache.models.sweeps import Case, expand
 from forecache.models.workload import Workload
 from forecache.sim.errors import InputError
 
+from .baseline import process_bytes
 from .fitting import keys_that_fit
 from .keys import Blocks
 from .resident import resident
@@ -153,6 +154,7 @@ def _point(scenario: MemoryScenario) -> dict[str, Any]:
     held = resident(
         weight.used_bytes,
         fragmentation=scenario.fragmentation,
+        process_bytes=process_bytes(node.allocator),
         writes_per_s=None if forking is None else forking.writes_per_s,
         child_s=None if forking is None else forking.child_s,
     )

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .allocator import Allocator
 from .generations import Generation
 
-PROCESS_BYTES = 11.0e6
-"""Resident memory beyond used memory of a server without data: code, libraries, the allocator's
-own (measured: 11.1 MB with jemalloc, 5.5 MB with glibc)."""
+_PROCESS_BYTES, _PROCESS_WITH_LIBC_BYTES = 11.1e6, 5.5e6
+"""Resident memory beyond used memory of a server without data (measured)."""
 
 REPLY_BUFFER_BYTES = 16 * 1024
 """A connection's reply buffer while it is full; it shrinks to 1 KiB when idle (server.h)."""
@@ -76,6 +76,11 @@ def _fixed(g: Generation) -> _Fixed:
     if g.engine == "valkey" and g.slots == "tables":
         return _BY_SLOT
     return _BY_ENTRIES
+
+
+def process_bytes(allocator: Allocator) -> float:
+    """Resident memory beyond used memory: code, libraries, what the allocator keeps for itself."""
+    return _PROCESS_WITH_LIBC_BYTES if allocator == "libc" else _PROCESS_BYTES
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
 
+from .baseline import process_bytes
 from .resident import resident
 from .schema import MemoryScenario
 from .tables import buckets_of, most_entries
@@ -88,6 +89,7 @@ class Mixture:
         return resident(
             used_bytes,
             fragmentation=self.scenario.fragmentation,
+            process_bytes=process_bytes(self.node.allocator),
             writes_per_s=None if forking is None else forking.writes_per_s,
             child_s=None if forking is None else forking.child_s,
         ).most

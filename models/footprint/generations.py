@@ -213,6 +213,11 @@ _MANAGED_VERSIONS = {"7.1": "7.0"}
 """ElastiCache for Redis 7.1 comes from Redis 7.0."""
 
 
+def is_managed(engine: str) -> bool:
+    """Whether an engine is a service's own, whose additions aren't known."""
+    return engine in _MANAGED
+
+
 def engines() -> list[str]:
     """Names of engines that have a footprint."""
     return sorted({each.engine for each in GENERATIONS} | set(_MANAGED))

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .baseline import PROCESS_BYTES
-
 PAGE_BYTES = 4096
 
 PAGES_PER_WRITE = 3.0
@@ -54,6 +52,7 @@ def resident(
     used_bytes: float,
     *,
     fragmentation: float,
+    process_bytes: float,
     writes_per_s: float | None = None,
     child_s: float | None = None,
 ) -> Resident:
@@ -63,13 +62,15 @@ def resident(
     ----------
     fragmentation
         Resident for used memory.
+    process_bytes
+        What is resident beside (`baseline.process_bytes`).
     writes_per_s
         Keys written a second while a child lives; None where nothing forks.
     child_s
         How long it lives; None for as long as it takes to go through the data.
     """
     data_bytes = used_bytes * fragmentation
-    own = data_bytes + PROCESS_BYTES
+    own = data_bytes + process_bytes
     tables = own / PAGE_BYTES * _PAGE_TABLE_ENTRY_BYTES
     forked = None
     if writes_per_s is not None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..layouts import sds_bytes, size_class
+from ..footprint.allocator import size_class
+from ..footprint.strings import sds_bytes
 from .work import Layout, buckets_of, moved_entries
 
 _BUCKET_SLOTS = 7

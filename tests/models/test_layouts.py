@@ -5,14 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.layouts import (
-    LAYOUTS,
-    child_share,
-    hash_table_load,
-    sds_bytes,
-    size_class,
-    structures,
-)
+from forecache.models.footprint.allocator import size_class
+from forecache.models.footprint.strings import sds_bytes
+from forecache.models.footprint.tables import hash_table_load
+from forecache.models.layouts import LAYOUTS, child_share, structures
 from forecache.models.memory import LINE_BYTES
 
 # Bytes per key without buckets, for 16-byte keys: Redis 7.2, Valkey 8.0, 8.1 and 9.1. From the
