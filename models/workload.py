@@ -392,17 +392,21 @@ class Workload(_Record):
     @property
     def sizes(self) -> list[tuple[int, float]]:
         """Value sizes in bytes with weights that add up to one; a uniform range as 16 sizes."""
-        value = self.value_bytes
-        if isinstance(value, int):
-            return [(value, 1.0)]
-        if isinstance(value, UniformSizes):
-            count = min(16, value.high - value.low + 1)
-            width = (value.high - value.low + 1) / count
-            return [(int(value.low + (i + 0.5) * width), 1.0 / count) for i in range(count)]
-        total = sum(value.weights)
-        return [(v, w / total) for v, w in zip(value.values, value.weights, strict=True)]
+        return sizes_of(self.value_bytes)
 
     @property
     def mean_value_bytes(self) -> float:
         """Mean size of a value."""
         return sum(size * weight for size, weight in self.sizes)
+
+
+def sizes_of(value: ValueSizes) -> list[tuple[int, float]]:
+    """Sizes in bytes with weights that add up to one; a uniform range as 16 sizes."""
+    if isinstance(value, int):
+        return [(value, 1.0)]
+    if isinstance(value, UniformSizes):
+        count = min(16, value.high - value.low + 1)
+        width = (value.high - value.low + 1) / count
+        return [(int(value.low + (i + 0.5) * width), 1.0 / count) for i in range(count)]
+    total = sum(value.weights)
+    return [(v, w / total) for v, w in zip(value.values, value.weights, strict=True)]

@@ -25,8 +25,19 @@ from .shapes import Json, mapping, number, rows, setting_name, setting_text
 
 Floats = NDArray[np.float64]
 
+_ORDER = {
+    name: place
+    for place, name in enumerate(
+        ("throughput", "errors", "latency", "hit rate", "progress", "database", "connections")
+    )
+}
+"""What is looked at first."""
 
-@dataclass(frozen=True)
+_CLOCK_FROM_S = 7200.0
+"""Times of longer runs are told in hours and minutes."""
+
+
+@dataclass(frozen=True, eq=False)
 class Line:
     """One value over time; NaN where there is none."""
 
@@ -84,7 +95,7 @@ def times_of(point: Json) -> Floats:
 
 
 def panels_of(point: Json) -> list[Panel]:
-    """A point's series by panel, in the order in which they first appear.
+    """A point's series by panel: the well-known ones first, others as they first appear.
 
     Series of one panel in different units become several panels of that name. Shares of a panel
     that holds nothing else have the unit `share`.
@@ -99,7 +110,19 @@ def panels_of(point: Json) -> list[Panel]:
         values = _floats(column.get("values"))
         if values.size == count and count:
             found.setdefault((panel or name, unit), []).append(Line(name, unit, values))
-    return [Panel(name, unit, tuple(lines)) for (name, unit), lines in found.items()]
+    panels = [Panel(name, unit, tuple(lines)) for (name, unit), lines in found.items()]
+    return sorted(panels, key=lambda panel: _ORDER.get(panel.name, len(_ORDER)))
+
+
+def without_idle(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
+    """Panels without the lines that are zero all the time, and the names of those."""
+    kept, idle = [], []
+    for panel in panels:
+        busy = [line for line in panel.lines if not line.finite.size or line.finite.any()]
+        idle += [line.name for line in panel.lines if line not in busy]
+        if busy:
+            kept.append(Panel(panel.name, panel.unit, tuple(busy)))
+    return kept, idle
 
 
 def moments_of(point: Json) -> list[Moment]:
@@ -119,6 +142,9 @@ def moment_times(moments: Sequence[Moment]) -> list[str]:
     """When each moment was, all in the unit of the last, with decimals where they tell more."""
     if not moments:
         return []
+    if moments[-1].time_s >= _CLOCK_FROM_S:
+        minutes = [round(moment.time_s / 60) for moment in moments]
+        return [f"{minute // 60}:{minute % 60:02d} h" for minute in minutes]
     unit = quantity_unit("s", moments[-1].time_s)
     scaled = [moment.time_s / unit.divisor for moment in moments]
     whole = all(abs(value - round(value)) < 0.005 for value in scaled)

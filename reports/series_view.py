@@ -19,6 +19,7 @@ from .runs import (
     point_title,
     times_of,
     title_of,
+    without_idle,
 )
 from .shapes import Json, mapping, rows, texts
 from .view import provenance_rows
@@ -31,14 +32,18 @@ def series_view(result: Json) -> dict[str, Any]:
     """Return the template's context for a result over time; `runs.py` gives its shape."""
     drawer = Drawer()
     points = rows(result, "points")
-    panels = [panels_of(point) for point in points]
+    split = [without_idle(panels_of(point)) for point in points]
+    panels = [found for found, _ in split]
     compared = comparison(points)
     return {
         "title": title_of(result),
         "kind": kind_word(result),
         "compared": compared,
         "common": _facts(compared.common) if compared else [],
-        "points": [_point(point, index, panels, drawer) for index, point in enumerate(points)],
+        "points": [
+            {**_point(point, index, panels, drawer), "idle": ", ".join(split[index][1])}
+            for index, point in enumerate(points)
+        ],
         "provenance": provenance_rows(mapping(result, "provenance")),
     }
 

@@ -24,6 +24,7 @@ from .runs import (
     point_title,
     times_of,
     title_of,
+    without_idle,
 )
 from .shapes import Json, rows, texts
 
@@ -115,7 +116,11 @@ def _print_table(table: Json, console: Console) -> None:
 def _print_lines(point: Json, moments: list[Moment], console: Console) -> None:
     """Print a row for every value over time: its least, mean and greatest, and a sparkline."""
     times_s = times_of(point)
-    lines = [(panel, line) for panel in panels_of(point) for line in panel.lines]
+    panels, idle = without_idle(panels_of(point))
+    lines = [(panel, line) for panel in panels for line in panel.lines]
+    if idle:
+        console.print()
+        console.print(Text(f"always 0: {', '.join(idle)}", style="dim"))
     if not lines:
         return
     cells = [[quantity(float(value), line.unit) for value in _summary(line)] for _, line in lines]

@@ -34,6 +34,8 @@ class Clients:
         self.step_s = step_s
         self.pods = described.pods
         self.starting = 0
+        self.held = 0
+        """Workers that wait for something else than a node, such as a database."""
         self.cpu_s = 0.0
         """CPU time that pods have spent on users' requests since the autoscaler looked last."""
 

@@ -13,6 +13,7 @@ from forecache.sim.errors import InputError
 from ..contents import data_bytes
 from ..predict import Progress
 from ..series import Run
+from .cache import Cache
 from .clients import Clients, autoscale
 from .connections import connection_bytes, connection_work
 from .events.base import Event, Happening
@@ -33,8 +34,8 @@ class Cluster:
     ----------
     env
         SimPy's clock, in seconds.
-    nodes, clients, load, record
-        See their modules.
+    nodes, clients, load, record, cache
+        See their modules; `cache` is None unless the nodes are one.
     scenario
         What was asked for.
     """
@@ -64,6 +65,7 @@ class Cluster:
                 self.nodes.data_bytes[node] = self.shard_bytes
         self.record = Record(self, report_s=report_s(scenario))
         self.load = Load(self, seed=seed)
+        self.cache = None if scenario.cache is None else Cache(self, scenario.cache)
         self._table = np.zeros((0, 8))
 
     @property
@@ -90,6 +92,8 @@ class Cluster:
             self.env.process(autoscale(self, self.scenario.clients.autoscaler))
         finished = self.env.process(self.load.process())
         self.env.run(until=finished)
+        if self.cache is not None:
+            self.cache.finish()
         return self.record.run()
 
 

@@ -15,7 +15,17 @@ from .cohorts import WAIT_CELLS
 from .conservation import check_conservation
 from .demand import expected_requests
 from .events.base import Happening
-from .nodes import ANSWERED, BACKING_OFF, BUDGET_PS, BUSY_PS, CONNECT_PS, DOWN, OPEN, UP
+from .nodes import (
+    ANSWERED,
+    BACKING_OFF,
+    BUDGET_PS,
+    BUSY_PS,
+    CONNECT_PS,
+    DOWN,
+    OPEN,
+    REFUSES,
+    SILENT,
+)
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -81,6 +91,11 @@ class Load:
         self._opened_before = np.zeros(0, np.int64)
         self._given_for: tuple[object, ...] = ()
         self._fixed = np.zeros((0, flows.GIVEN), np.int64)
+
+    @property
+    def mean_rps(self) -> float:
+        """Users' requests a second that are expected over the whole run."""
+        return float(self._expected.mean()) / self.step_s
 
     def begin(self) -> None:
         """What is so before the first step: persistent connections, full retry budgets."""
@@ -187,7 +202,7 @@ class Load:
         described = self._cluster.scenario.clients
         offered = given[:, flows.NEW].copy()
         waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
-        free = clients.workers - int(nodes.state[:, BACKING_OFF].sum())
+        free = clients.workers - clients.held - int(nodes.state[:, BACKING_OFF].sum())
         busy_s = described.request_ms / 1000.0
         busy_s += described.commands_per_request * self._cluster.quickest_s
         most = max(0, free - int(waiting.sum())) * self.step_s / max(busy_s, _LEAST_BUSY_S)
@@ -196,7 +211,9 @@ class Load:
         if described.connections == "per_request":
             each_ps += given[:, flows.CONNECT_COST_PS]
         can = np.minimum(given[:, flows.BUDGET] / each_ps, given[:, flows.ELSEWHERE])
-        can[nodes.state[:, DOWN] != UP] = 0.0
+        # Who is refused has a worker free again at once.
+        can[nodes.state[:, DOWN] == SILENT] = 0.0
+        can[nodes.state[:, DOWN] == REFUSES] = np.inf
 
         def stuck(share: float) -> float:
             return float(np.maximum(0.0, waiting + share * offered - can).sum())
@@ -247,4 +264,6 @@ class Load:
 
     def check(self) -> None:
         """Conservation, at each report; raises RuntimeError."""
+        # Nodes may have been added since the last step.
+        self._fit()
         check_conservation(self._cluster.nodes, self.future, self._opened_before)

@@ -114,6 +114,8 @@ class Nodes:
         self.last_spare = np.zeros(0)
         self.forgets = np.zeros(0, np.int64)
         """(nodes,) 1 where the next step refuses whoever waits."""
+        self.came_back: list[int] = []
+        """Nodes that were down and serve again, for whoever wants to know; takes them out."""
 
     @property
     def count(self) -> int:
@@ -182,6 +184,7 @@ class Nodes:
         self.state[node, DOWN] = UP
         self.state[node, STALL_PS] = 0
         self.forgets[node] = 1
+        self.came_back.append(node)
 
     def is_up(self, node: int) -> bool:
         """Whether it serves."""

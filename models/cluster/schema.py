@@ -18,9 +18,11 @@ from pydantic import (
 from forecache.hwprofiles.files import FieldError
 
 from ..arrivals import Arrivals, Bursts, RatePiece, read_trace
+from ..lookaside.schema import Lookaside
 from ..scenario import Tls
 from ..workload import Hashes, Mix, Popularity, SortedSets, ValueSizes
 from .events import KINDS, Event, name_of
+from .events.node_list import NodeList
 
 
 def _kind_of(event: object) -> str | None:
@@ -242,6 +244,8 @@ class ClusterScenario(_Record):
     """The nodes."""
     data: Data = Data()
     """What they hold."""
+    cache: Lookaside | None = None
+    """The nodes are a cache beside a database, Memcached's usual place; no cache without it."""
     clients: Clients = Clients()
     """Who asks."""
     demand: Demand
@@ -275,9 +279,31 @@ class ClusterScenario(_Record):
             raise FieldError(
                 "cluster.shards", found=self.cluster.shards, valid=f"at most {MOST_NODES} nodes"
             )
+        self._check_cache()
         for event in self.events:
             if event.at_s >= self.duration_s:
                 raise FieldError(
                     "events", found=event.at_s, valid="times (at_s) before the end (duration_s)"
                 )
         return self
+
+    def _check_cache(self) -> None:
+        if self.cache is None:
+            if any(isinstance(event, NodeList) for event in self.events):
+                raise FieldError("events", found="node_list", valid="with `cache` only")
+            return
+        if self.cluster.replicas:
+            raise FieldError(
+                "cluster.replicas", found=self.cluster.replicas, valid="0 with `cache`"
+            )
+        asked = {name: each.share for name, each in self.demand.mix.commands.items() if each.share}
+        if asked.keys() != {"get"}:
+            raise FieldError(
+                "demand.mix",
+                found=asked,
+                valid="{get: 1} with `cache`, whose clients store what they missed",
+            )
+        if self.cache.memory_mib is not None and self.cluster.engine != "memcached":
+            raise FieldError(
+                "cache.memory_mib", found=self.cache.memory_mib, valid="with engine memcached only"
+            )

@@ -25,6 +25,8 @@ AGES_TO_EVICTION = 32
 
 MOST_AGES = 96
 
+_NEVER_S = 1e18
+
 
 class Contents:
     """What the nodes hold, as expected numbers of keys.
@@ -78,7 +80,10 @@ class Contents:
         first = self.weights([1.0] + [0.0] * (lists - 1))
         self._times_s = self._characteristic_s(requests_per_s)
         finite = self._times_s[np.isfinite(self._times_s) & (self._times_s > 0)]
-        if finite.size:
+        if (self.by_node(self.keys.sum(axis=1)) <= self.capacity).all():
+            # Nothing is ever evicted, so that nobody asks how old a key is.
+            self.bin_s, ages = _NEVER_S, 2
+        elif finite.size:
             self.bin_s = float(finite.min()) / AGES_TO_EVICTION
             ages = min(MOST_AGES, math.ceil(1.5 * float(finite.max()) / self.bin_s) + 2)
         else:

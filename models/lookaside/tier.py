@@ -12,6 +12,8 @@ from .database import Cohort, Database
 
 Floats = NDArray[np.float64]
 
+_NOTHING = 1e-10
+
 
 @dataclass(frozen=True)
 class TierStep:
@@ -105,7 +107,9 @@ class Tier:
         scale = np.divide(by_node, usual, out=np.zeros_like(usual), where=usual > 0)
         per_key = contents.asked * (weights * scale[contents.node])[:, None]
         requests = contents.keys * per_key
-        absent = np.maximum(0.0, contents.keys - contents.present - self.pending)
+        absent = contents.keys - contents.present - self.pending
+        # What rounding leaves of a cell that is full is nothing.
+        absent[absent < _NOTHING * contents.keys] = 0.0
         # A key's first request of the step finds it absent, the others find it if it was quick.
         first = absent * -np.expm1(-per_key)
         later = np.maximum(0.0, absent * per_key - first)

@@ -138,7 +138,7 @@ def test_an_empty_cache_fills_as_uniform_requests_come(keys: int, rate_rps: floa
     assert sum(step.misses.sum() for step in steps) == pytest.approx(present, rel=1e-6)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.floats(0.05, 0.9), st.floats(0.6, 1.3))
 def test_steady_state_is_ches_and_stays(share: float, zipf: float) -> None:
     keys = 20_000
@@ -233,7 +233,7 @@ def test_coalescing_asks_less_of_the_database() -> None:
         made.check()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_every_request_is_a_hit_or_answered_or_an_error_or_waits(data: st.DataObject) -> None:
     lists = [list(range(data.draw(counts))) for _ in range(2)]

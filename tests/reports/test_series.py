@@ -146,6 +146,7 @@ def test_times_of_moments_share_a_unit() -> None:
     assert moment_times(moments(60.0, 215.0)) == ["60 s", "215 s"]
     assert moment_times(moments(60.0, 215.25)) == ["60.0 s", "215.2 s"]
     assert moment_times(moments(60.0, 3600.0)) == ["1 min", "60 min"]
+    assert moment_times(moments(600.0, 11_340.0)) == ["0:10 h", "3:09 h"]
     assert moment_times([]) == []
 
 
@@ -155,10 +156,22 @@ def test_series_of_one_panel_in_other_units_are_drawn_apart() -> None:
     panels = [(p.name, p.unit, [line.name for line in p.lines]) for p in panels_of(found)]
     assert panels[:2] == [
         ("throughput", "1/s", ["offered", "answered"]),
-        ("latency", "ms", ["p50", "p99"]),
+        ("throughput", "", ["connections"]),
     ]
-    assert ("throughput", "", ["connections"]) in panels
-    assert ("progress", "share", ["slots moved"]) in panels
+    assert panels[2:] == [
+        ("errors", "1/s", ["timeouts"]),
+        ("latency", "ms", ["p50", "p99"]),
+        ("progress", "share", ["slots moved"]),
+    ]
+
+
+def test_lines_that_are_zero_all_the_time_are_named_only() -> None:
+    found = point({})
+    found["series"]["columns"][4]["values"] = [0.0] * 600
+    assert "always 0: timeouts" in printed(result(found))
+    html = render_series_html(result(found))
+    assert "Always 0: timeouts" in html
+    assert "Errors" not in html
 
 
 def test_page_is_whole_loads_nothing_and_tells_what_the_plots_show() -> None:
