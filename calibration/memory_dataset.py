@@ -33,9 +33,9 @@ def validate_memory(dataset: Dataset, file: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        dataset; points (index, given, role, band: whether the engine is a managed one, observed,
-        predicted with the range of its states, relative_error); summary of held-out points
-        (median_ape, max_ape, n, `by_band`); fitted, counters, knee and warnings, all empty.
+        dataset; points (index, given, role, engine, band: whether the engine is a managed one,
+        observed, predicted with the range of its states, relative_error); summary of held-out
+        points (median_ape, max_ape, n, `by_band`); fitted, counters, knee and warnings, all empty.
 
     Raises
     ------
@@ -62,6 +62,7 @@ def validate_memory(dataset: Dataset, file: str) -> dict[str, Any]:
                 "index": index,
                 "given": point.given,
                 "role": point.role,
+                "engine": scenario.engine,
                 "band": MANAGED if is_managed(scenario.engine) else OPEN,
                 "observed": {QUANTITY: measured},
                 "predicted": {
@@ -75,7 +76,12 @@ def validate_memory(dataset: Dataset, file: str) -> dict[str, Any]:
             }
         )
     return {
-        "dataset": {"id": dataset.id, "title": dataset.title, "file": Path(file).name},
+        "dataset": {
+            "id": dataset.id,
+            "title": dataset.title,
+            "file": Path(file).name,
+            "notes": [source.note for source in dataset.sources if source.note],
+        },
         "fitted": [],
         "provenance": {
             "calibration_points": [],

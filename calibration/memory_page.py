@@ -71,22 +71,32 @@ def _population(row: Mapping[str, Any]) -> str:
 
 
 def _published(results: list[Mapping[str, Any]]) -> list[str]:
-    lines = []
+    lines = [
+        "Published totals; nothing of the model is fitted to them. A managed engine is taken for"
+        " the open one it comes from: what it adds to each key isn't public, and its gap stands as"
+        " it is. *Moving* is what the model says while a table that was just doubled moves.",
+        "",
+        "| dataset | engine | what | measured MB | predicted MB | error | moving MB |",
+        "|---|---|---|--:|--:|--:|--:|",
+    ]
     for result in results:
-        lines += [
-            f"{result['dataset']['title']} (`{result['dataset']['id']}`), published; nothing is"
-            " fitted. A managed engine is taken for the open one it comes from: what it adds to"
-            " each key isn't public, and its gap stands as it is.",
-            "",
-            "| engine | version | keys | value, B | measured MB | predicted MB | error |",
-            "|---|---|--:|--:|--:|--:|--:|",
-        ]
         for point in result["points"]:
-            given = point["given"]
-            lines.append(
-                f"| {given['engine']} | {given['engine_version']} | {given['keys']:,} "
-                f"| {given['value_bytes']} | {point['observed'][QUANTITY] / 1e6:,.1f} "
-                f"| {point['predicted'][QUANTITY]['value'] / 1e6:,.1f} "
-                f"| {point['relative_error'][QUANTITY]:+.1%} |"
+            given, predicted = point["given"], point["predicted"][QUANTITY]
+            what = ", ".join(
+                f"{name.replace('_', ' ')} {value:,}"
+                for name, value in given.items()
+                if name not in ("engine", "engine_version")
             )
+            engine = f"{point['engine']} {given['engine_version']}"
+            lines.append(
+                f"| `{result['dataset']['id']}` | {engine} | {what} "
+                f"| {point['observed'][QUANTITY] / 1e6:,.1f} | {predicted['value'] / 1e6:,.1f} "
+                f"| {point['relative_error'][QUANTITY]:+.1%} | {predicted['high'] / 1e6:,.1f} |"
+            )
+    lines += ["", "What the sources say, and don't:", ""]
+    lines += [
+        f"- `{result['dataset']['id']}`: {note}."
+        for result in results
+        for note in result["dataset"]["notes"]
+    ]
     return lines

@@ -77,6 +77,17 @@ def test_published_totals_are_predicted_and_managed_engines_stand_apart() -> Non
     assert by_band["managed"]["max_ape"] > 0.03
 
 
+def test_sorted_sets_of_fifty_million_members_are_predicted() -> None:
+    """Within a hundredth, in one of two states: the source's table had just doubled once."""
+    points = verbs.validate("memory-sorted-sets")["points"]
+    assert len(points) == 6
+    for point in points:
+        measured, model = (point[side]["used_memory_bytes"] for side in ("observed", "predicted"))
+        moved, moving = (abs(model[state] / measured - 1) for state in ("value", "high"))
+        assert min(moved, moving) < 0.01, point["given"]
+    assert sum(abs(p["relative_error"]["used_memory_bytes"]) < 0.01 for p in points) == 5
+
+
 SMALL: dict[str, Any] = {
     "id": "mine",
     "title": "mine",
