@@ -32,13 +32,6 @@ ACCEPTS = {"tcp": 10, "tls": 1}
 ACCEPTS_BEFORE = 1000
 """MAX_ACCEPTS_PER_CALL of earlier ones."""
 
-SMALL_BYTES, LARGE_BYTES = 2_300.0, 18_000.0
-"""Memory of an idle connection: from Redis 7.0 on its reply buffer shrinks from 16 KiB to 1 KiB
-(clientsCron). 900 connections idle for 12 s took 2,258 bytes each of Redis 7.0.15 and 2,394 of
-Valkey 8.0.1, which had been 38,100 and 17,800 right after a command; the larger one is assumed
-(17,000 to 40,000)."""
-
-_SMALL_WHEN_IDLE = {"redis": (7, 0), "valkey": (7, 2)}
 _LIMITED_FROM = {"redis": (7, 4), "valkey": (8, 0)}
 _PS_PER_NS = 1000
 _PS_PER_US = 10**6
@@ -116,12 +109,6 @@ def connection_work(
         helpers=scenario.io_threads - 1,
         per_cycle=per_cycle or _accepts(scenario, engine),
     )
-
-
-def connection_bytes(engine: EngineProfile) -> float:
-    """Memory of an idle connection."""
-    first = _SMALL_WHEN_IDLE.get(engine.engine)
-    return SMALL_BYTES if first is not None and _version(engine) >= first else LARGE_BYTES
 
 
 def _version(engine: EngineProfile) -> tuple[int, ...]:

@@ -51,6 +51,10 @@ class NodeKind:
         What new connections take.
     maxclients, tcp_backlog
         As the engine's settings.
+    server_bytes
+        Memory of a node without data and clients.
+    warnings
+        Why its surface may be off.
     """
 
     name: str
@@ -58,6 +62,8 @@ class NodeKind:
     connection: ConnectionWork
     maxclients: int
     tcp_backlog: int
+    server_bytes: float = 0.0
+    warnings: tuple[str, ...] = ()
 
 
 class Claim:

@@ -153,7 +153,8 @@ class Record:
         mean = float(busy[used].mean()) if used.any() else 0.0
         self._add("main thread, mean", "", "utilisation", mean)
         self._add("main thread, busiest", "", "utilisation", float(busy.max()))
-        memory = nodes.data_bytes + cluster.connection_bytes * nodes.state[:, OPEN]
+        server = np.array([kind.server_bytes for kind in nodes.kinds])[nodes.kind]
+        memory = server + nodes.data_bytes + cluster.connection_bytes * nodes.state[:, OPEN]
         self._add("memory, most on a node", "bytes", "memory", float(memory.max()))
         if cluster.scenario.clients.autoscaler is not None:
             self._add("pods", "", "pods", float(cluster.clients.pods))

@@ -12,6 +12,7 @@ from forecache.models.cluster.connections import ConnectionWork
 from forecache.models.cluster.nodes import (
     ANSWERED,
     ATTEMPTS,
+    CONNECTED,
     FAILED,
     OFFERED,
     REFUSED,
@@ -175,6 +176,19 @@ def test_connections_to_where_a_node_was_fail_once():
     assert cluster.nodes.connections[0] == 50
     without, _ = ran(scenario(rate_rps=200, clients={**clients, "retries": 0}, events=[moved]))
     assert without.nodes.state[0, FAILED] == 50
+
+
+@pytest.mark.usefixtures("made")
+def test_a_deploy_opens_every_connection_anew_and_nothing_fails():
+    deploy = {"at_s": 10, "event": "deploy", "lasts_s": 60, "surge": 0.2}
+    clients = {"pods": 10, "workers_per_pod": 100}
+    cluster, run = ran(scenario(duration_s=120, clients=clients, events=[deploy]))
+    assert cluster.nodes.state[0, FAILED] == 0
+    assert cluster.clients.pods == 10
+    # Every pod is replaced once, and a fifth of them are there twice.
+    assert cluster.nodes.state[0, CONNECTED] == pytest.approx(1000, rel=0.05)
+    assert 1000 < series(run, "connections, most on a node").max() <= 1200
+    assert series(run, "connections, most on a node")[-1] == 1000
 
 
 @pytest.mark.usefixtures("made")

@@ -6,12 +6,20 @@ from typing import get_args
 
 from .background import Background
 from .base import Event, Happening
+from .deploy import Deploy
 from .maintenance import Maintenance
 from .node_dies import NodeDies
 from .node_list import NodeList
 from .node_moves import NodeMoves
 
-KINDS: tuple[type[Event], ...] = (Background, Maintenance, NodeDies, NodeList, NodeMoves)
+KINDS: tuple[type[Event], ...] = (
+    Background,
+    Deploy,
+    Maintenance,
+    NodeDies,
+    NodeList,
+    NodeMoves,
+)
 """Every kind of event a scenario may have."""
 
 
