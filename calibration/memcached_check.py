@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from forecache.hwprofiles.files import write_text_atomic
+from forecache.models.lines import rank_classes
 from forecache.models.lookaside.contents import Contents
 from forecache.models.lookaside.database import Database, DatabaseSettings
 from forecache.models.lookaside.hashing import (
@@ -40,7 +41,6 @@ from forecache.models.lookaside.hashing import (
 )
 from forecache.models.lookaside.slabs import keys_that_fit
 from forecache.models.lookaside.tier import Tier
-from forecache.models.memory import rank_classes
 from forecache.models.workload import Zipf
 from forecache.sim.errors import EngineError
 

@@ -25,7 +25,7 @@ from .footprint.tables import (
     hash_table_load,
 )
 from .layouts import structures
-from .memory import LINE_BYTES, Structure
+from .lines import LINE_BYTES, Structure
 
 _SKIP_LIST_SHARE = 0.25
 """ZSKIPLIST_P: share of the nodes of one level that reach the next."""

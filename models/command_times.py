@@ -18,7 +18,8 @@ from .commands import (
 )
 from .contents import prefetch_batch
 from .engine import EngineProfile, EngineWork
-from .memory import LINE_BYTES, memory_times
+from .lines import LINE_BYTES
+from .memory import memory_times
 from .pace import user_rate
 from .scenario import Scenario
 from .values import (

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from .caches import Population
 from .collections_layout import collection_structures
 from .commands import DATA_TYPES, CommandKind, command_kinds, keys_of_type
 from .engine import EngineProfile, EngineWork
 from .layouts import structures
-from .memory import LINE_BYTES, Population, Structure
+from .lines import LINE_BYTES, Structure
 from .scenario import Scenario
 from .workload import Workload
 

@@ -10,7 +10,7 @@ from forecache.hwprofiles.speed import HostSpeed
 
 from .contention import written_in_turn_ns
 from .engine import EngineProfile, EngineWork
-from .memory import LINE_BYTES
+from .lines import LINE_BYTES
 from .node.setup import NodeTimes
 from .scenario import Scenario
 

@@ -31,7 +31,7 @@ from .footprint.tables import (
     buckets_of,
     hash_table_load,
 )
-from .memory import LINE_BYTES, Structure
+from .lines import LINE_BYTES, Structure
 
 LAYOUTS = ("dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value")
 """Redis to 7.4 and Valkey 7.2; Valkey 8.0; Valkey 8.1 and 9.0; Valkey 9.1."""

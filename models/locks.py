@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .memory import popularity_bins
+from .lines import popularity_bins
 from .node.setup import DRAWS
 from .workload import Workload, Zipf
 

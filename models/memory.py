@@ -1,10 +1,8 @@
-"""What waiting for memory costs: which lines a command touches, where they are, what overlaps.
+"""What waiting for memory costs: where the lines of a command are, what overlaps.
 
 A look-up walks from line to line, each address known only from the line before. Where a line is
-found follows from how often it is touched against everything else that wants the same cache (Che's
-approximation: H. Che, Y. Tung, Z. Wang, "Hierarchical web caching systems", IEEE JSAC 20(7),
-2002). Looked up one at a time, the waits add up; looked up together, the waits of independent keys
-overlap up to the misses a core sustains.
+found follows from how often it is touched (`caches.py`). Looked up one at a time, the waits add up;
+looked up together, the waits of independent keys overlap up to the misses a core sustains.
 """
 
 from __future__ import annotations
@@ -12,138 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import brentq
 
 from forecache.hwprofiles.speed import HostSpeed
 
+from .caches import CacheTimes, beyond, line_classes, page_walk_ns
+from .lines import LINE_BYTES, Structure, popularity_bins
 from .node.setup import QUANTILES
-from .workload import HotSetPopularity, Popularity, Workload, Zipf
-
-LINE_BYTES = 64
-COPIED_AT_ONCE = 8
-STREAMED_AT_ONCE = 64
-"""How lines of one value that follow its first are fetched: the first holds the string header,
-and the copy's loads of the next ones go out together once it is there; from then on the prefetcher
-has seen the stream and runs ahead (assumed from single-core streaming: 64 bytes in 2 to 3 ns
-against a first access of 100 to 160)."""
-
-_POPULARITY_BINS = 24
-_SUMMED_RANKS = 1000
-"""Ranks up to which Zipf's law is summed rank by rank; beyond it an integral is as good."""
+from .workload import Workload
 
 _SAMPLES = 4096
 _MOST_DRAWN = 64
 """Touches of one structure that are drawn one by one."""
-
-
-@dataclass(frozen=True)
-class Structure:
-    """A kind of line that commands touch.
-
-    Attributes
-    ----------
-    lines_per_key
-        How many lines the structure has for each key; 0 for another touch of the lines of the
-        structure before it.
-    touches
-        How many of its lines one command waits for, one after the other.
-    followers
-        Lines that follow the first one at adjacent addresses, read or written with it.
-    prefetched
-        Whether a batched look-up fetches its first line ahead.
-    written
-        Whether its lines are written: nothing waits for long runs of stores.
-    """
-
-    name: str
-    lines_per_key: float
-    touches: float
-    followers: float = 0.0
-    prefetched: bool = True
-    written: bool = False
-
-    @property
-    def head_waits(self) -> float:
-        """Waits for a line that the first lines after the first are worth: they come together."""
-        return min(self.followers, 1.0)
-
-    @property
-    def tail_waits(self) -> float:
-        """The same of the lines beyond, which the prefetcher brings."""
-        beyond_head = max(0.0, self.followers - COPIED_AT_ONCE)
-        return 0.0 if self.written else beyond_head / STREAMED_AT_ONCE
-
-
-@dataclass(frozen=True)
-class LineClasses:
-    """The lines of one structure, by popularity.
-
-    Attributes
-    ----------
-    lines : (bins,)
-        Lines whose most popular key lies in each bin.
-    each : (bins,)
-        How often a request touches one of them.
-    own : (bins,)
-        Share of a bin's keys that lie on such a line, and not on that of a more popular key.
-    """
-
-    lines: np.ndarray
-    each: np.ndarray
-    own: np.ndarray
-
-    def hit_shares(self, requests: float) -> np.ndarray:
-        """(bins,) share of a bin's touches that a cache holds."""
-        hits = hit_shares(self.each, requests)
-        # A key on the line of a more popular one is found as often as that.
-        before = np.cumsum(self.lines) - self.lines
-        hotter = np.cumsum(self.lines * hits) - self.lines * hits
-        shared = np.divide(hotter, before, out=hits.copy(), where=before > 0)
-        return np.asarray(self.own * hits + (1.0 - self.own) * shared)
-
-
-def line_classes(structure: Structure, bins: Sequence[tuple[float, float]]) -> LineClasses:
-    """The lines of a structure, when keys of any popularity may share one.
-
-    Several small entries lie on a line, and which of them do is chance: the popular keys are spread
-    over as many lines, and lend their popularity to what lies beside them.
-    """
-    keys, shares = np.array(bins).T
-    touches = structure.touches * (1.0 + structure.followers)
-    together = max(1.0, 1.0 / structure.lines_per_key)
-    if together == 1.0:
-        lines = keys * structure.lines_per_key
-        return LineClasses(lines, touches * shares / lines, np.ones(len(keys)))
-    # Of each bin and those less popular.
-    rest_keys = np.cumsum(keys[::-1])[::-1]
-    rest_shares = np.cumsum(shares[::-1])[::-1]
-    rest = rest_keys / rest_keys[0]
-    # A line has a key of the rest in each of its places with that probability; what is touched of
-    # such lines is what the rest is asked for per place.
-    untaken = rest**together
-    lines = rest_keys[0] / together * -np.diff(untaken, append=0.0)
-    asked = -np.diff(untaken / rest * rest_shares, append=0.0)
-    return LineClasses(lines, touches * asked / lines, untaken / rest)
-
-
-@dataclass(frozen=True)
-class CacheTimes:
-    """How long a line that nobody touches stays in a cache: Che's characteristic time, in requests.
-
-    Attributes
-    ----------
-    l2_requests, l3_requests
-        Of the second and the last level; infinite where everything fits.
-    data_bytes
-        What all keys take in memory, as far as a look-up walks through it.
-    """
-
-    l2_requests: float
-    l3_requests: float
-    data_bytes: float
 
 
 @dataclass(frozen=True)
@@ -180,203 +59,6 @@ class MemoryTimes:
             stall_ns=keys * mean + math.sqrt(keys) * (self.stall_ns - mean),
             prefetched_stall_ns=keys * self.prefetched_stall_ns,
         )
-
-
-def popularity_bins(workload: Workload) -> list[tuple[float, float]]:
-    """(keys, share of requests) of groups of keys that are about equally popular."""
-    return rank_classes(workload.keys, workload.popularity, most=_POPULARITY_BINS)
-
-
-def rank_classes(count: int, popularity: Popularity, *, most: int) -> list[tuple[float, float]]:
-    """(keys, share of requests) of groups of keys that are about equally popular.
-
-    Parameters
-    ----------
-    count
-        Keys of all groups.
-    most
-        Groups of Zipf's law, each of which ends at the same multiple of the rank it begins with.
-    """
-    keys = float(count)
-    if isinstance(popularity, HotSetPopularity):
-        hot = popularity.hot_set
-        return [(keys * hot.keys, hot.requests), (keys * (1 - hot.keys), 1 - hot.requests)]
-    if isinstance(popularity, Zipf) and count > 1:
-        edges = np.unique(np.geomspace(1, keys + 1, most + 1).astype(np.int64))
-        s = popularity.zipf
-
-        def mass(low: int, high: int) -> float:
-            # The sum over ranks low to high - 1; the midpoint integral is good for high ranks.
-            if low < _SUMMED_RANKS:
-                middle = min(high, _SUMMED_RANKS)
-                head = float(np.sum(np.arange(low, middle, dtype=float) ** -s))
-                return head + (mass(middle, high) if high > middle else 0.0)
-            if abs(s - 1.0) < 1e-9:
-                return math.log((high - 0.5) / (low - 0.5))
-            return ((high - 0.5) ** (1 - s) - (low - 0.5) ** (1 - s)) / (1 - s)
-
-        weights = [mass(a, b) for a, b in pairwise(edges)]
-        total = sum(weights)
-        return [
-            (float(b - a), weight / total)
-            for (a, b), weight in zip(pairwise(edges), weights, strict=True)
-        ]
-    return [(keys, 1.0)]
-
-
-def characteristic_requests(
-    lines: np.ndarray,
-    rates: np.ndarray,
-    capacity_lines: float,
-    *,
-    fills_per_request: float = 0.0,
-) -> float:
-    """Requests after which a line that was not touched again has left a cache (Che et al. 2002).
-
-    It is the time in which as many different lines are touched as the cache holds; the cache evicts
-    the least recently used line.
-
-    Parameters
-    ----------
-    lines : (n,)
-        Number of lines in each class of equally popular lines.
-    rates : (n,)
-        Touches of the whole class per request.
-    capacity_lines
-        Lines the cache holds.
-    fills_per_request
-        Lines that others bring in meanwhile and never touch again, per request of ours.
-
-    Returns
-    -------
-    float
-        Infinite if all lines that are ever touched fit and nobody else brings any, 0 for a cache of
-        no lines.
-    """
-    touched = (lines > 0) & (rates > 0)
-    lines, each = lines[touched], rates[touched] / lines[touched]
-    if lines.sum() <= capacity_lines and fills_per_request <= 0:
-        return math.inf
-    if capacity_lines <= 0:
-        return 0.0
-
-    def excess(log_time: float) -> float:
-        time = math.exp(log_time)
-        ours = float((lines * -np.expm1(-each * time)).sum())
-        return ours + fills_per_request * time - capacity_lines
-
-    low, high = -20.0, 20.0
-    while excess(low) > 0:
-        low -= 10.0
-    while excess(high) < 0:
-        high += 10.0
-    return math.exp(brentq(excess, low, high, xtol=1e-6))
-
-
-def hit_shares(each: np.ndarray, requests: float) -> np.ndarray:
-    """Share of touches that a cache holds, of lines touched `each` times per request.
-
-    Parameters
-    ----------
-    requests
-        The cache's characteristic time.
-    """
-    if math.isinf(requests):
-        return np.ones_like(each)
-    return np.asarray(-np.expm1(-each * requests))
-
-
-@dataclass(frozen=True)
-class Population:
-    """Keys that are alike, and what lies in memory for each of them.
-
-    Attributes
-    ----------
-    workload
-        How many keys, and how popular which of them are.
-    share
-        Of these keys, that have these structures.
-    per_request
-        How many of the keys a request asks for.
-    """
-
-    workload: Workload
-    structures: Sequence[Structure]
-    share: float = 1.0
-    per_request: float = 1.0
-
-
-def cache_times(
-    population: Sequence[Population],
-    speed: HostSpeed,
-    *,
-    others: Sequence[tuple[float, float]],
-    fills_per_request: float = 0.0,
-) -> CacheTimes:
-    """How long the caches of a host hold a line under a workload.
-
-    Parameters
-    ----------
-    population
-        Of keys of every type and every size of value.
-    others
-        (lines, touches per request) of what competes with the data for the caches: code,
-        connections, buffers.
-    fills_per_request
-        Lines that other cores bring into the last level per request.
-    """
-    rows = []
-    for keys in population:
-        bins = popularity_bins(keys.workload)
-        for s in keys.structures:
-            if s.lines_per_key > 0:
-                classes = line_classes(s, bins)
-                found = keys.share * classes.lines
-                rows += list(zip(found, keys.per_request * found * classes.each, strict=True))
-    lines, rates = np.array([*rows, *others]).T
-    return CacheTimes(
-        l2_requests=characteristic_requests(lines, rates, speed.l2_bytes / LINE_BYTES),
-        l3_requests=characteristic_requests(
-            lines, rates, speed.l3_bytes / LINE_BYTES, fills_per_request=fills_per_request
-        ),
-        data_bytes=float(lines[: len(rows)].sum()) * LINE_BYTES,
-    )
-
-
-def page_walk_ns(speed: HostSpeed, region_bytes: float) -> float:
-    """What finding the page costs on a random access to a region of that size.
-
-    The larger the region, the more of its page tables lie outside the caches; a captured host has
-    the curve, of others one number is known.
-    """
-    if not speed.walk_curve:
-        return speed.tlb_walk_ns
-    sizes, walks = zip(*speed.walk_curve, strict=True)
-    return float(np.interp(math.log(max(region_bytes, 1.0)), np.log(sizes), walks))
-
-
-def buffer_dram_lines(lines: float, touches: float, caches: CacheTimes) -> float:
-    """Lines of a buffer that a copy brings from DRAM and sends back there; see below."""
-    each = np.array([touches / max(lines, touches, 1e-9)])
-    return 2.0 * touches * float(1.0 - hit_shares(each, caches.l3_requests)[0])
-
-
-def buffer_wait_ns(lines: float, touches: float, speed: HostSpeed, caches: CacheTimes) -> float:
-    """Wait per line of a buffer that a copy goes through in order.
-
-    Parameters
-    ----------
-    lines
-        Of the buffer, or of all buffers that are used in turn.
-    touches
-        How many of them a request touches.
-    """
-    each = np.array([touches / max(lines, touches, 1e-9)])
-    in_l2 = float(hit_shares(each, caches.l2_requests)[0])
-    in_l3 = max(in_l2, float(hit_shares(each, caches.l3_requests)[0]))
-    near_ns = max(0.0, speed.l3_ns - speed.l2_ns)
-    far_ns = max(near_ns, speed.dram_ns - speed.l2_ns)
-    return (near_ns * (in_l3 - in_l2) + far_ns * (1.0 - in_l3)) / COPIED_AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -532,11 +214,6 @@ def memory_times(
         prefetch_ns=prefetch,
         last_touch_ns=float(waits.line_ns[-1]),
     )
-
-
-def beyond(reach_bytes: float, data_bytes: float) -> float:
-    """Share of random touches of data that lie outside what is reached."""
-    return max(0.0, 1.0 - reach_bytes / max(data_bytes, 1.0))
 
 
 def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:

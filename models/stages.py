@@ -20,8 +20,8 @@ from .engine import EngineProfile, EngineWork
 from .forking import forked_times
 from .generator import GeneratorWork
 from .interruptions import interruption_table_ps
+from .lines import LINE_BYTES
 from .locks import item_locks, lock_table
-from .memory import LINE_BYTES
 from .node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .pace import shared_line_ns, user_rate
 from .scenario import Scenario

@@ -12,8 +12,9 @@ from forecache.hwprofiles.speed import HostSpeed
 
 from .engine import EngineProfile, EngineWork
 from .layouts import structures
+from .lines import Structure
 from .locks import LIST_LINES
-from .memory import Structure, Waits
+from .memory import Waits
 from .scenario import Scenario
 
 RELEASE_SHARE = 0.5

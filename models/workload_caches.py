@@ -8,18 +8,12 @@ from dataclasses import dataclass, replace
 from forecache.hwprofiles.speed import HostSpeed
 
 from .bandwidth import MemoryLoad, loaded_curve, memory_load
+from .caches import CacheTimes, buffer_dram_lines, buffer_wait_ns, cache_times
 from .commands import CommandKind, command_kinds
 from .contents import command_structures, keyspace, populations, prefetch_batch
 from .engine import EngineProfile, EngineWork
-from .memory import (
-    LINE_BYTES,
-    CacheTimes,
-    Waits,
-    buffer_dram_lines,
-    buffer_wait_ns,
-    cache_times,
-    waits_of,
-)
+from .lines import LINE_BYTES
+from .memory import Waits, waits_of
 from .pace import main_pace_ns
 from .scenario import Scenario
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
+from ..lines import rank_classes
 from ..lookaside.contents import Contents
 from ..lookaside.database import Database
 from ..lookaside.hashing import groups_of, share_moved
 from ..lookaside.schema import Lookaside
 from ..lookaside.slabs import chunk_bytes, keys_that_fit
 from ..lookaside.tier import Tier
-from ..memory import rank_classes
 from ..workload import sizes_of
 from .events.node_list import NodeList
 from .nodes import FAILED, Claim

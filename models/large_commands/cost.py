@@ -17,7 +17,8 @@ import numpy as np
 
 from forecache.hwprofiles.speed import HostSpeed
 
-from ..memory import LINE_BYTES, beyond, characteristic_requests, hit_shares, page_walk_ns
+from ..caches import beyond, characteristic_requests, hit_shares, page_walk_ns
+from ..lines import LINE_BYTES
 from .touches import Touch
 
 PAGE_BYTES = 4096

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory import characteristic_requests
+from ..caches import characteristic_requests
 from .hashing import Groups
 
 Floats = NDArray[np.float64]

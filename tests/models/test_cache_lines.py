@@ -8,13 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.memory import (
-    Structure,
-    characteristic_requests,
-    hit_shares,
-    line_classes,
-    popularity_bins,
-)
+from forecache.models.caches import characteristic_requests, hit_shares, line_classes
+from forecache.models.lines import Structure, popularity_bins
 from forecache.models.workload import HotSet, HotSetPopularity, Workload, Zipf
 
 SKEWED = Zipf(zipf=0.99)

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forecache.models.caches import characteristic_requests, hit_shares
+from forecache.models.lines import rank_classes
 from forecache.models.lookaside.contents import Contents
 from forecache.models.lookaside.database import Database, DatabaseSettings
 from forecache.models.lookaside.hashing import (
@@ -24,7 +26,6 @@ from forecache.models.lookaside.hashing import (
 )
 from forecache.models.lookaside.slabs import chunk_bytes, keys_that_fit
 from forecache.models.lookaside.tier import Tier, TierStep
-from forecache.models.memory import characteristic_requests, hit_shares, rank_classes
 from forecache.models.workload import Zipf
 
 NAMES = [f"10.0.0.{i + 1}:11211" for i in range(24)]

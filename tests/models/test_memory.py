@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models.memory import (
-    COPIED_AT_ONCE,
-    LINE_BYTES,
-    STREAMED_AT_ONCE,
+from forecache.models.caches import (
     CacheTimes,
-    MemoryTimes,
     Population,
-    Structure,
     buffer_wait_ns,
     cache_times,
     line_classes,
-    memory_times,
     page_walk_ns,
-    popularity_bins,
-    waits_of,
 )
+from forecache.models.lines import (
+    COPIED_AT_ONCE,
+    LINE_BYTES,
+    STREAMED_AT_ONCE,
+    Structure,
+    popularity_bins,
+)
+from forecache.models.memory import MemoryTimes, memory_times, waits_of
 from forecache.models.workload import HotSet, HotSetPopularity, Workload, Zipf
 
 SPEED = load_host("graviton3").speed()

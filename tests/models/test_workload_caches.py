@@ -11,7 +11,8 @@ from forecache.models.commands import CommandKind, command_kinds
 from forecache.models.contents import command_structures
 from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import load_generator
-from forecache.models.memory import LINE_BYTES, Waits
+from forecache.models.lines import LINE_BYTES
+from forecache.models.memory import Waits
 from forecache.models.node.setup import NodeTimes
 from forecache.models.scenario import Scenario
 from forecache.models.stages import node_times
