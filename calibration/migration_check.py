@@ -3,8 +3,9 @@
 `python -m forecache.calibration.migration_check` moves slots key by key between two Redis, and
 atomically between two Valkey, of several sizes, with and without load. The calibration trials give
 CPU time per call, key and byte, and the length of a round trip; nothing else is fitted. It writes
-`docs/accuracy/migration/trials.json`, prints tables; `--profiles FOLDER` writes the profiles of
-`models/cluster/migration_work/` from that file. About two minutes on two cores.
+`docs/accuracy/migration/trials.json` and prints tables. From that file `--page docs/fleet.md`
+writes those of the page and `--profiles FOLDER` the profiles of `models/cluster/migration_work/`.
+About two minutes on two cores.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from forecache.models.cluster.migration import (
     key_by_key,
 )
 from forecache.models.cluster.migration_work import MigrationWork
-from forecache.sim.errors import ForecacheError
+from forecache.sim.errors import ForecacheError, InputError
 
 from .engine_process import engine_version, find_engine
 from .loadgen import compile_load_generator
@@ -319,6 +320,24 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     return text
 
 
+BEGIN, END = "<!-- migration:begin -->", "<!-- migration:end -->"
+
+
+def with_tables(page: str, found: Mapping[str, Any]) -> str:
+    """A page with what was measured between its two markers.
+
+    Raises
+    ------
+    InputError
+        It has none.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise InputError(f"page: no {BEGIN} and {END} in it")
+    return "\n".join([before + BEGIN, *lines(found)]) + END + after
+
+
 def profile(name: str, each: Mapping[str, Any]) -> str:
     """The file of `models/cluster/migration_work/` that says what the calibration trials showed."""
     how = "CLUSTER MIGRATESLOTS" if name.endswith("atomic") else "key by key"
@@ -354,7 +373,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("docs/accuracy/migration/trials.json"))
     parser.add_argument("--only", choices=PLANS, action="append")
     parser.add_argument("--profiles", type=Path, help="folder for profiles from what `--out` holds")
+    parser.add_argument("--page", type=Path, help="page whose tables to write from the same file")
     given = parser.parse_args(arguments)
+    if given.page:
+        found = json.loads(given.out.read_text())
+        write_text_atomic(given.page, with_tables(given.page.read_text(), found))
+        return 0
     if given.profiles:
         for name, each in json.loads(given.out.read_text()).items():
             write_text_atomic(given.profiles / f"{name}.yaml", profile(name, each))

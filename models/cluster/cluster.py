@@ -21,6 +21,7 @@ from .memory import node_memory
 from .nodes import NodeKind, Nodes
 from .record import Record
 from .schema import ClusterNodes, ClusterScenario
+from .slot_map import SlotMap
 from .surface import surface_of
 
 REPORTS = 300
@@ -38,6 +39,8 @@ class Cluster:
         See their modules; `cache` is None unless the nodes are one.
     scenario
         What was asked for.
+    slot_map
+        Who has which slot, once an event has asked for it (`SlotMap.of`).
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Cluster:
         self.record = Record(self, report_s=report_s(scenario))
         self.load = Load(self, seed=seed)
         self.cache = None if scenario.cache is None else Cache(self, scenario.cache)
+        self.slot_map: SlotMap | None = None
         self._table = np.zeros((0, 8))
 
     @property

@@ -7,10 +7,13 @@ from typing import get_args
 from .background import Background
 from .base import Event, Happening
 from .deploy import Deploy
+from .fail import Fail
+from .hot_key import HotKey, ReplicaReads
 from .maintenance import Maintenance
 from .node_dies import NodeDies
 from .node_list import NodeList
 from .node_moves import NodeMoves
+from .resize import Resize
 
 KINDS: tuple[type[Event], ...] = (
     Background,
@@ -19,6 +22,10 @@ KINDS: tuple[type[Event], ...] = (
     NodeDies,
     NodeList,
     NodeMoves,
+    Resize,
+    Fail,
+    HotKey,
+    ReplicaReads,
 )
 """Every kind of event a scenario may have."""
 

@@ -1,0 +1,197 @@
+"""Shards of a cluster over time: resizing, failing, hot keys; where keys and requests go."""
+
+import numpy as np
+import pytest
+
+from forecache.hwprofiles.files import parse
+from forecache.models.cluster import cluster as cluster_module
+from forecache.models.cluster.cluster import Cluster
+from forecache.models.cluster.connections import ConnectionWork
+from forecache.models.cluster.nodes import FAILED, NodeKind
+from forecache.models.cluster.schema import ClusterScenario
+from forecache.models.cluster.slot_map import SlotMap
+from forecache.models.cluster.slots import SLOTS
+from forecache.models.cluster.surface import QUANTILES, Surface
+from forecache.models.kinds import simulate
+from forecache.sim.errors import InputError
+
+MADE = Surface(
+    capacity_rps=100_000.0,
+    main_ps=1e7,
+    loads=(0.02, 0.98),
+    latency_ms=((0.1,) * len(QUANTILES),) * 2,
+    mean_ms=(0.1, 0.1),
+    error=0.0,
+)
+"""A node that takes 10 µs for a command."""
+
+
+@pytest.fixture(autouse=True)
+def made(monkeypatch):
+    """Nodes of 100,000 commands a second that need no node model."""
+
+    def node_kind(scenario, **_):
+        nodes = scenario.cluster
+        connection = ConnectionWork(50 * 10**6, 0, 10**7, 0, 10)
+        kind = NodeKind("made", MADE, connection, nodes.maxclients, nodes.tcp_backlog)
+        return kind, 4e9, 1000.0
+
+    monkeypatch.setattr(cluster_module, "node_kind", node_kind)
+
+
+def scenario(
+    events, *, shards=3, replicas=1, rate_rps=20_000, duration_s=400, data=None, **clients
+):
+    return {
+        "kind": "cluster",
+        "duration_s": duration_s,
+        "step_s": 0.5,
+        "cluster": {
+            "host": "m7i.large", "engine": "redis", "engine_version": "7.2", "shards": shards,
+            "replicas": replicas, "maxclients": 64_000,
+        },
+        "data": {"keys": 3_000_000, "value_bytes": 1024} | (data or {}),
+        "clients": {"pods": 40, "workers_per_pod": 25} | clients,
+        "demand": {"rate_rps": rate_rps, "mix": {"get": 0.75, "set": 0.25}},
+        "events": events,
+    }  # fmt: skip
+
+
+def ran(asked):
+    cluster = Cluster(parse(ClusterScenario, asked, file="test"), seed=1)
+    return cluster, cluster.run(), SlotMap.of(cluster)
+
+
+def fact(run, name):
+    [found] = [each for each in run.facts if each.name == name]
+    return found
+
+
+@pytest.mark.parametrize("method", ["atomic", "key_by_key"])
+@pytest.mark.parametrize(("before", "after"), [(3, 5), (5, 3), (2, 2)])
+def test_after_a_resize_slots_keys_and_requests_are_spread_evenly(method, before, after):
+    event = {"event": "resize", "at_s": 5, "shards": after, "method": method}
+    cluster, run, slots = ran(scenario([event], shards=before))
+    counts = np.bincount(slots.owners, minlength=max(before, after))
+    assert counts.sum() == SLOTS
+    assert np.all(counts[after:] == 0)
+    assert counts[:after].max() - counts[:after].min() <= 1
+    assert slots.keys.sum() == pytest.approx(3_000_000)
+    assert cluster.nodes.traffic.sum() == pytest.approx(1.0)
+    used = cluster.nodes.traffic[cluster.nodes.traffic > 0]
+    assert len(used) == after
+    assert used == pytest.approx(1 / after, rel=0.05)
+    moved = fact(run, f"resize to {after} shards")
+    share = abs(after - before) / max(after, before)
+    assert moved.note == f"{int(moved.note.split()[0])} slots moved"
+    assert int(moved.note.split()[0]) == pytest.approx(share * SLOTS, abs=5)
+    assert moved.value > 0
+
+
+def test_key_by_key_takes_longer_and_stands_still():
+    def lasts(method):
+        event = {"event": "resize", "at_s": 5, "shards": 4, "method": method}
+        return ran(scenario([event]))[1]
+
+    slow, fast = lasts("key_by_key"), lasts("atomic")
+    assert fact(slow, "resize to 4 shards").value > 3 * fact(fast, "resize to 4 shards").value
+    assert fact(slow, "longest standstill of a source").value > 0
+
+
+def managed(pods, rate_rps, before, after, duration_s):
+    event = {
+        "event": "resize", "at_s": 60, "shards": after, "method": "atomic", "provision_s": 60,
+        "stream_mbyte_per_s": 14, "slots_per_job": 1100, "clients_follow_s": 300,
+    }  # fmt: skip
+    asked = scenario(
+        [event], shards=before, rate_rps=rate_rps, duration_s=duration_s, pods=pods,
+        commands_per_request=10, timeout_s=4, connect_timeout_s=4,
+        data={"keys": 4_400_000, "value_bytes": 4096},
+    )  # fmt: skip
+    _, run, _ = ran(asked | {"step_s": 1.0})
+    return run
+
+
+@pytest.mark.parametrize(
+    ("pods", "rate_rps", "before", "after"),
+    [(4, 1, 3, 5), (4, 1, 5, 3), (134, 1500, 3, 5), (80, 1500, 5, 3)],
+)
+def test_a_managed_cluster_is_resized_in_five_minutes_up_to_a_moderate_load(
+    pods, rate_rps, before, after
+):
+    """Without clients, and with 10,000 connections and 15,000 commands a second."""
+    run = managed(pods, rate_rps, before, after, 500)
+    assert 120 < fact(run, f"resize to {after} shards").value < 300
+
+
+def test_it_never_finishes_under_a_high_load():
+    """32,000 connections and 50,000 commands a second: not within two hours."""
+    run = managed(427, 5000, 3, 5, 7400)
+    found = fact(run, "resize to 5 shards")
+    assert found.value is None
+    assert "gave up after 7200 s" in found.note
+
+
+def test_a_shard_is_back_once_its_replica_is_primary():
+    event = {"event": "fail", "at_s": 10, "primaries": 1}
+    cluster, run, slots = ran(scenario([event], shards=6, duration_s=90))
+    after_s = fact(run, "last shard with a primary again").value
+    assert 15 < after_s < 28
+    assert slots.primary[0] == 6
+    assert cluster.nodes.traffic[0] == 0
+    [failed] = [s for s in run.series if s.name == "failed"]
+    assert failed.values[run.times_s < 10].sum() == 0
+    assert failed.values[(run.times_s > 12) & (run.times_s < 10 + after_s)].sum() > 0
+    assert failed.values[run.times_s > 15 + after_s].sum() == 0
+    assert cluster.nodes.state[:, FAILED].sum() > 0
+
+
+def test_without_a_majority_or_a_replica_a_shard_stays_down():
+    half = {"event": "fail", "at_s": 10, "primaries": 3}
+    _, run, _ = ran(scenario([half], shards=6, duration_s=60))
+    assert fact(run, "shards without a primary for ever").value == 3
+    one = {"event": "fail", "at_s": 10, "primaries": 1}
+    _, run, slots = ran(scenario([one], shards=6, replicas=0, duration_s=60))
+    assert fact(run, "last shard with a primary again").value is None
+    assert np.sum(slots.owners < 0) == pytest.approx(SLOTS / 6, abs=1)
+
+
+def test_more_failures_than_primaries_are_refused():
+    with pytest.raises(InputError, match=r"primaries: found 7; valid is at most the 6"):
+        ran(scenario([{"event": "fail", "at_s": 1, "primaries": 7}], shards=6))
+
+
+def test_a_hot_key_fills_its_shard_and_replicas_relieve_it():
+    hot = {"event": "hot_key", "at_s": 5, "share": 0.5}
+    reads = {"event": "replica_reads", "at_s": 5, "share": 0.5}
+
+    def run(shards, events):
+        asked = scenario(events, shards=shards, rate_rps=300_000, duration_s=30, pods=4000)
+        cluster, found, _ = ran(asked)
+        answered, offered = (
+            next(s.values for s in found.series if s.name == name)[found.times_s > 10].mean()
+            for name in ("answered", "offered")
+        )
+        assert cluster.nodes.traffic.sum() == pytest.approx(1.0)
+        return float(cluster.nodes.traffic.max()), answered / offered
+
+    for shards in (4, 12):
+        most, answered = run(shards, [hot])
+        assert most == pytest.approx(0.5 + 0.5 / shards, rel=0.03)
+        assert answered < 0.9  # 150,000 and more a second for a node of 100,000
+    most, relieved = run(12, [hot, reads])
+    assert most == pytest.approx(0.25 + 0.25 / 12, rel=0.03)
+    assert relieved > answered
+
+
+def test_a_hot_key_cools():
+    hot = {"event": "hot_key", "at_s": 5, "share": 0.5, "lasts_s": 5}
+    cluster, _, slots = ran(scenario([hot], duration_s=20))
+    assert cluster.nodes.traffic[:3] == pytest.approx(1 / 3, rel=0.05)
+    assert slots.shares.sum() == pytest.approx(1.0)
+
+
+def test_a_scenario_with_a_wrong_event_names_its_field():
+    asked = scenario([{"event": "resize", "at_s": 5, "shards": 0}])
+    with pytest.raises(InputError, match=r"shards"):
+        simulate(asked)
