@@ -1,11 +1,13 @@
 """One live migration by pre-copy.
 
-All memory is sent while the machine runs, then in rounds what it wrote meanwhile, until the rest
-fits into the allowed blackout; then the machine stops, the rest follows, and it resumes elsewhere.
-A machine that writes faster than the network sends never gets there.
+All memory is sent while the machine runs, then in rounds what it wrote meanwhile. As soon as what
+is left to send, pages of this round and pages written in it, fits into the allowed blackout, the
+machine stops, the rest follows, and it resumes elsewhere. A machine that writes faster than the
+network sends never gets there.
 
 Source of the rounds: C. Clark et al., "Live Migration of Virtual Machines", NSDI'05. With a dirty
-rate D below the bandwidth B and nothing written twice, round i sends M (D/B)^i.
+rate D below the bandwidth B and nothing written twice, round i sends M (D/B)^i. That the rest is
+looked at all the time and not between rounds only is QEMU's way (downtime-limit).
 """
 
 from __future__ import annotations
@@ -93,20 +95,49 @@ def migrate(
     """
     if bandwidth_bytes_per_s <= 0:
         raise ValueError("a bandwidth above zero")
-    elapsed_s = sent_bytes = 0.0
-    rest_bytes = memory_bytes
+    rate = bandwidth_bytes_per_s
+    elapsed_s = 0.0
+    start_bytes = memory_bytes
     for number in range(1, MOST_ROUNDS + 1):
-        round_s = rest_bytes / bandwidth_bytes_per_s
+        round_s = start_bytes / rate
+        written_bytes = dirtying.in_time(round_s)
+        enough_bytes = limits.blackout_s * rate
+        ends = written_bytes <= enough_bytes
+        if ends:
+            round_s = _first_time(start_bytes, dirtying, rate=rate, enough_bytes=enough_bytes)
         if elapsed_s + round_s > limits.timeout_s:
-            sent_bytes += (limits.timeout_s - elapsed_s) * bandwidth_bytes_per_s
-            return Migration(limits.timeout_s, math.nan, sent_bytes, number, converged=False)
-        elapsed_s += round_s
-        sent_bytes += rest_bytes
-        rest_bytes = dirtying.in_time(round_s)
-        blackout_s = rest_bytes / bandwidth_bytes_per_s
-        if blackout_s <= limits.blackout_s:
-            blackout_s += limits.resume_s
             return Migration(
-                elapsed_s + blackout_s, blackout_s, sent_bytes + rest_bytes, number + 1, True
+                limits.timeout_s, math.nan, limits.timeout_s * rate, number, converged=False
             )
-    return Migration(elapsed_s, math.nan, sent_bytes, MOST_ROUNDS, converged=False)
+        elapsed_s += round_s
+        if ends:
+            rest_bytes = start_bytes - rate * round_s + dirtying.in_time(round_s)
+            blackout_s = rest_bytes / rate
+            return Migration(
+                elapsed_s + blackout_s + limits.resume_s,
+                blackout_s + limits.resume_s,
+                (elapsed_s + blackout_s) * rate,
+                number,
+                converged=True,
+            )
+        start_bytes = written_bytes
+    return Migration(elapsed_s, math.nan, elapsed_s * rate, MOST_ROUNDS, converged=False)
+
+
+def _first_time(
+    start_bytes: float, dirtying: Dirtying, *, rate: float, enough_bytes: float
+) -> float:
+    """When in a round the rest is small enough; at its end it is.
+
+    The rest may rise before it falls, so that it passes the limit once.
+    """
+    if start_bytes <= enough_bytes:
+        return 0.0
+    low, high = 0.0, start_bytes / rate
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if start_bytes - rate * middle + dirtying.in_time(middle) > enough_bytes:
+            low = middle
+        else:
+            high = middle
+    return high
