@@ -70,6 +70,7 @@ accuracy: $(VENV)/.ready
 	$(BIN)/python -m forecache.calibration.accuracy published
 	$(BIN)/python -m forecache.calibration.claims
 	$(BIN)/python -m forecache.calibration.footprint_check
+	if command -v memcached; then $(BIN)/python -m forecache.calibration.memcached_check; fi
 	$(MAKE) accuracy-page
 
 # More threads than cores: measures three engines here in two minutes and predicts them.

@@ -42,6 +42,7 @@ Modules
 `demand.py`        how many requests begin in a step
 `flows.py`         one step of the load (1 to 6 above), as a SimPy process
 `record.py`        series, marks, facts, tables
+`cache.py`         nodes that are a cache: what they hold, the database behind (`models/lookaside`)
 `cluster.py`       `Cluster`: all of these, and `run_cluster`
 `events/`          what happens at a time: a module each
 
