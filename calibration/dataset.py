@@ -165,7 +165,8 @@ def is_of_memory(dataset: Dataset) -> bool:
 def why_not_predicted(dataset: Dataset) -> str | None:
     """Why no model predicts a dataset yet, in one clause; None if the node model does."""
     for point in dataset.points:
-        if set(point.observed) == {"duration_s"} or is_of_memory(dataset):
+        own = set(point.observed) in ({"duration_s"}, {"lasts_s"})
+        if own or is_of_memory(dataset):
             return f"no load of one node, but `forecache validate {dataset.id}` predicts it"
         if not set(_TO_PREDICTED) & set(point.observed):
             return f"no model predicts {', '.join(sorted(point.observed))} yet"

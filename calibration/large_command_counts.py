@@ -248,7 +248,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "relatives": {"valkey": ["7.2", "8.0"]},
         "layout": "dict",
         "lazy_free": True,
-        "growth": "in_place",
+        "growth": "size_classes",
     },
     "valkey-9.1.2": {
         "id": "valkey-9.1",
@@ -257,7 +257,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "layout": "hashtable",
         "lazy_free": True,
         "lazy_free_default": True,
-        "growth": "in_place",
+        "growth": "size_classes",
     },
 }
 """What files of `models/large_commands/engines` say beside counts. Layouts and what frees in the

@@ -34,6 +34,7 @@ from .factors import FIT_REQUESTS, Posterior, factors_for, fit_posterior
 from .memory_dataset import validate_memory
 from .provenance import provenance_of
 from .series import curves_of
+from .set_operations import is_large_commands, validate_large_commands
 from .slot_migration import is_migration, validate_migrations
 
 Progress = Callable[[str], None]
@@ -58,7 +59,8 @@ def validate(
     """Predict every point of a dataset; only calibration points are fitted.
 
     They are its own and those of the datasets it names as of the same machine. Durations of slot
-    migrations have a model of their own (`slot_migration.py`).
+    migrations and of large commands have models of their own (`slot_migration.py`,
+    `set_operations.py`).
 
     Parameters
     ----------
@@ -90,6 +92,8 @@ def validate(
         if host is not None or engine is not None:
             raise InputError(f"{file}: found a host or an engine; valid with memory is neither.")
         return validate_memory(asked, file)
+    if is_large_commands(asked):
+        return validate_large_commands(asked, file)
     dataset, cases = load_dataset(path)
     systems = [system_of(case.scenario, host=host, engine=engine, path=path) for case in cases]
     paired = list(zip(cases, systems, strict=True))

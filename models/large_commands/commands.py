@@ -22,8 +22,7 @@ from .work import LargeWork
 SET_COMMANDS = ("smembers", "sinter", "sunion", "sdiff")
 
 _READ_BYTES = 16 * 1024
-_ACK_BYTES = 4.0
-""":1 and a line's end."""
+_OVERSIZE_BYTES = 8 << 20
 _ASYNC_NS = 50_000.0
 """FLUSHDB ASYNC on the main thread: two empty tables and a job for a background thread (assumed, 10
 to 200 us)."""
@@ -179,7 +178,7 @@ def set_command(place: Place, command: str, sets: Sets, *, fresh: bool = True) -
     main = main_thread(
         instructions,
         touches,
-        members=max(1, sets.visited),
+        members=sets.steps(command),
         new_bytes=new_bytes if fresh else 0.0,
         speed=place.server,
     )
@@ -240,9 +239,12 @@ def large_get(place: Place, *, value_bytes: int, copies: bool, fresh: bool = Tru
         Whether the value is copied into a reply buffer; Redis to 3.2 and Valkey from 9.0 on send it
         from where it lies.
     """
-    host = place.server.host
-    copying = value_bytes * host.copy_ns_per_byte if copies else 0.0
-    paging = place.server.pages_ns(value_bytes) if copies and fresh else 0.0
+    server = place.server
+    copying = server.streamed_ns(value_bytes) + value_bytes * server.host.copy_ns_per_byte
+    copying *= copies
+    # jemalloc gives back what is freed at once from this size on (opt.oversize_threshold).
+    fresh = fresh or value_bytes >= _OVERSIZE_BYTES
+    paging = server.pages_ns(value_bytes) if copies and fresh else 0.0
     main = MainThread(computing_ns=copying, paging_ns=paging)
     return _reply(place, "get", main, elements=1, element_bytes=value_bytes)
 

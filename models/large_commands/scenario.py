@@ -86,8 +86,9 @@ class Command(_Group):
 class Server(_Group):
     """What the profiles of host and engine leave open."""
 
-    touch_scale: float = Field(default=1.0, gt=0, le=10)
-    """Waits for memory against those the host's numbers say."""
+    touch_scale: float | None = Field(default=None, gt=0, le=10)
+    """Waits for memory against those the host's numbers say; what the engine's profile says of GETs
+    and SETs where nothing is said, and 1 for engines without one."""
     first_touch_ns: float = Field(default=700.0, gt=0, le=100_000)
     """The first touch of a page (assumed, 250 to 2,500)."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,8 +59,18 @@ class Timed:
         return self.start_s + self.lasting.lasts_ns / 1e9
 
 
-def place_of(scenario: LargeCommands) -> tuple[Place, Chosen]:
+def place_of(
+    scenario: LargeCommands,
+    *,
+    values: Mapping[str, float] | None = None,
+    client_values: Mapping[str, float] | None = None,
+) -> tuple[Place, Chosen]:
     """Engine, hosts, link and client of a scenario.
+
+    Parameters
+    ----------
+    values, client_values
+        Speeds of the server's or the client's host to use instead, by `HostSpeed` field.
 
     Raises
     ------
@@ -66,9 +78,9 @@ def place_of(scenario: LargeCommands) -> tuple[Place, Chosen]:
         A host, an engine version or a client's version nobody knows.
     """
     chosen = load_work(scenario.engine, scenario.engine_version)
-    host = load_host(scenario.host).speed()
+    host = load_host(scenario.host).speed(values)
     given = scenario.client
-    far = host if given.host is None else load_host(given.host).speed()
+    far = host if given.host is None else load_host(given.host).speed(client_values)
     client_work = chosen.work.client
     if given.version is not None:
         engine, _, version = given.version.partition(" ")
@@ -79,19 +91,24 @@ def place_of(scenario: LargeCommands) -> tuple[Place, Chosen]:
         element_ns=given.element_ns or 0.0,
         byte_ns=given.byte_ns,
     )
-    server = Speed(
-        host,
-        touch_scale=scenario.server.touch_scale,
-        first_touch_ns=scenario.server.first_touch_ns,
-    )
     profile = _profile(scenario)
-    scale = 1.0 if profile is None else profile.engine_work().kernel_scale
+    known = None if profile is None else profile.engine_work()
+    touch_scale = scenario.server.touch_scale
+    if touch_scale is None:
+        touch_scale = 1.0 if known is None else known.touch_scale
+    server = Speed(host, touch_scale=touch_scale, first_touch_ns=scenario.server.first_touch_ns)
+    scale = 1.0 if known is None else known.kernel_scale
     return Place(chosen.work, server, _link(scenario, host, far), client, scale), chosen
 
 
 def _profile(scenario: LargeCommands) -> EngineProfile | None:
+    return _shipped_profile(scenario.engine, scenario.engine_version)
+
+
+@lru_cache(maxsize=8)
+def _shipped_profile(engine: str, version: str) -> EngineProfile | None:
     try:
-        return load_engine(scenario.engine, scenario.engine_version)
+        return load_engine(engine, version)
     except InputError:
         return None  # older than any profile of small commands
 

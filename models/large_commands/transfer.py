@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..footprint.allocator import size_class
 from .cost import PAGE_BYTES, Speed, calls
-from .work import ClientWork
+from .work import ClientWork, Growth
 
 TURN_BYTES = 64 * 1024
 """NET_MAX_WRITES_PER_EVENT: what one client gets in one turn (server.h)."""
@@ -32,6 +33,9 @@ PARSE_SHARE = 0.35
 
 _ELEMENT_BYTES = 64 + 8
 """A reply object and the pointer to it, in malloc's sizes; its text comes on top."""
+
+_GROWTH_BYTES = 1 << 20
+"""SDS_MAX_PREALLOC (sds.h)."""
 
 _CHUNK_BYTES = 4 << 20
 """A chunk of jemalloc 3 (opt.lg_chunk = 22)."""
@@ -94,6 +98,9 @@ class Client:
         work = self.work.reply
         instructions = elements * (work.member.best + work.byte.best * element_bytes)
         kept = elements * (_ELEMENT_BYTES + element_bytes + 16.0)
+        if element_bytes > _READ_BYTES:
+            # The reader's buffer has to hold all of an element before it is one.
+            reading += elements * self.grow_ns(element_bytes)
         parsing = self.speed.instructions_ns(PARSE_SHARE * instructions)
         return reading + parsing + self.speed.pages_ns(kept)
 
@@ -106,17 +113,16 @@ class Client:
         instructions = elements * (work.member.best + work.byte.best * element_bytes)
         formatting = self.speed.instructions_ns((1.0 - PARSE_SHARE) * instructions)
         # Into the page cache.
-        writing = text * self.speed.host.copy_ns_per_byte + self.speed.pages_ns(text)
-        return formatting + writing + self.grow_ns(text)
+        writing = text * self.speed.host.copy_ns_per_byte
+        growing = self.grow_ns(text) if elements > 1 else 2.0 * self.speed.pages_ns(text)
+        return formatting + writing + growing
 
     def grow_ns(self, text_bytes: float) -> float:
         """Making room for a text that grows to so many bytes."""
         if self.work is None:
             return 0.0
-        if self.work.growth == "in_place":
-            return self.speed.pages_ns(text_bytes)
-        pages = copied_bytes(text_bytes) / PAGE_BYTES
-        return pages * self.speed.moved_page_ns
+        pages = copied_bytes(text_bytes, self.work.growth) / PAGE_BYTES
+        return pages * self.speed.moved_page_ns + self.speed.pages_ns(text_bytes)
 
     def send_ns(self, commands: float, command_bytes: float) -> float:
         """Reading a bulk load from a file and sending it, and counting the replies."""
@@ -131,13 +137,20 @@ class Client:
         return sending + self.speed.instructions_ns(instructions)
 
 
-def copied_bytes(text_bytes: float) -> float:
-    """Bytes moved while a text grows chunk by chunk and is copied whole each time.
+def copied_bytes(text_bytes: float, growth: Growth) -> float:
+    """Bytes moved while a text grows by a MiB at a time and is copied to each larger place.
 
-    Of k chunks, 1 + 2 + ... + (k - 1).
+    In whole chunks those are 1 + 2 + ... + (k - 1) chunks, the square of the text; in size classes,
+    four a doubling, about five times the text.
     """
-    chunks = calls(text_bytes, _CHUNK_BYTES)
-    return _CHUNK_BYTES * chunks * (chunks - 1) / 2.0
+    if growth == "whole_copies":
+        chunks = calls(text_bytes, _CHUNK_BYTES)
+        return _CHUNK_BYTES * chunks * (chunks - 1) / 2.0
+    moved, place = 0.0, float(_GROWTH_BYTES)
+    while place < text_bytes:
+        moved += place
+        place = float(size_class(int(place) + _GROWTH_BYTES))
+    return moved
 
 
 @dataclass(frozen=True)
@@ -171,7 +184,9 @@ def write_ns(total_bytes: float, speed: Speed, *, kernel_scale: float = 1.0) -> 
     turns = calls(total_bytes, TURN_BYTES)
     segments = calls(total_bytes, _SEGMENT_BYTES)
     kernel = segments * host.tcp_send_ns + turns * (host.epoll_wait_ns + host.epoll_event_ns)
-    return kernel_scale * kernel + total_bytes * host.copy_ns_per_byte
+    # Reply buffers beyond the second level's size have left it by the time they are sent.
+    cold = speed.streamed_ns(max(0.0, total_bytes - host.l2_bytes))
+    return kernel_scale * kernel + total_bytes * host.copy_ns_per_byte + cold
 
 
 def read_ns(total_bytes: float, speed: Speed, *, kernel_scale: float = 1.0) -> float:

@@ -22,6 +22,8 @@ Layout = Literal["objects", "dict", "hashtable"]
 """How members lie in memory: Redis to 3.2 (entry, object, string), Redis 4 to 7.4 and Valkey to 8.0
 (entry, string), Valkey 8.1 on (a bucket of seven, string)."""
 
+Growth = Literal["whole_copies", "size_classes"]
+
 COUNTED = (
     *("import_inline", "import_protocol", "smembers", "sinter_same", "sinter_equal"),
     *("sinter_disjoint", "sunion_same", "sunion_equal", "sunion_disjoint", "sdiff_same"),
@@ -54,10 +56,9 @@ class ClientWork(_Record):
 
     reply: Counted
     pipe: Counted
-    growth: Literal["whole_copies", "in_place"]
-    """How the text it prints grows: its string gets a MiB at a time, which jemalloc before 4.0 can
-    only do by copying all of it, once per chunk of 4 MiB (huge_ralloc); later ones mostly extend
-    it in place."""
+    growth: Growth
+    """How the text it prints grows: its string gets a MiB at a time, for which jemalloc before 4.0
+    copies all of it once per chunk of 4 MiB (huge_ralloc), and later ones once per size class."""
 
 
 class LargeWork(_Record):
