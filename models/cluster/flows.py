@@ -16,6 +16,7 @@ from forecache.sim.streams import draw4, to_unit
 from .cohorts import LEFT, WAITING, expire, join, serve, withdraw
 from .nodes import (
     ABANDONED,
+    ACCEPT_CREDIT_PS,
     ANSWERED,
     ATTEMPTS,
     BACKING_OFF,
@@ -160,28 +161,33 @@ def _arrive(node, step, state, given, connect_queue, queue, future, rules, units
 
 @njit(cache=True, nogil=True)
 def _accept(node, step, step_s, state, given, connect_queue, queue, budget, accepted, waits, lost):  # type: ignore[no-untyped-def]
-    """Accept connections; their requests join the other queue. Returns the time that took."""
+    """Accept connections; their requests join the other queue. Returns the time left for these."""
     row, asked = state[node], given[node]
     cohorts, marks = connect_queue
     queue_cohorts, queue_marks = queue
     waiting = marks[node, WAITING] + marks[node, LEFT]
+    credit, row[ACCEPT_CREDIT_PS] = row[ACCEPT_CREDIT_PS], 0
     if waiting == 0:
-        return 0
+        return budget
     cost = asked[CONNECT_COST_PS]
-    before = queue_marks[node, WAITING] + queue_marks[node, LEFT]
-    requests_ps = (before + waiting) * asked[COST_PS]
-    if waiting * cost + requests_ps > budget:
+    ready_ps = (queue_marks[node, WAITING] + queue_marks[node, LEFT]) * asked[COST_PS]
+    accepting = budget
+    if waiting * (cost + asked[COST_PS]) + ready_ps > budget:
         # Every turn of the event loop accepts a few and serves all requests that lie ready.
-        turn = asked[PER_CYCLE] * cost + max(1, min(before, row[OPEN])) * asked[COST_PS]
-        fair = asked[PER_CYCLE] * (budget / turn)
-        most = max(int(fair), (budget - before * asked[COST_PS]) // cost)
-        most = min(most, budget // cost)
-    else:
-        most = waiting
-    most = max(0, min(most, asked[HELPERS]))
+        few = asked[PER_CYCLE] * cost
+        fair = int(budget * (few / (few + max(ready_ps, asked[COST_PS]))))
+        accepting = max(fair, budget - ready_ps)
+    able = (accepting + credit) // cost
+    most = min(able, waiting, asked[HELPERS])
     accepted[:] = 0
     served = serve(cohorts, marks, node, step, step_s, most, accepted, waits)
     spent = served * cost
+    if most == able and able < waiting:
+        # Time too short for a connection counts in the next step.
+        row[ACCEPT_CREDIT_PS] = accepting + credit - spent
+        left = budget - accepting
+    else:
+        left = budget - max(0, spent - credit)
     room = max(0, asked[MAXCLIENTS] - row[OPEN])
     for attempt in range(len(accepted)):
         let_in = min(room, accepted[attempt])
@@ -190,12 +196,14 @@ def _accept(node, step, step_s, state, given, connect_queue, queue, budget, acce
         lost[attempt] += turned_away
         row[TOO_MANY] += turned_away
         spent -= turned_away * (cost - asked[REJECT_COST_PS])
+        left += turned_away * (cost - asked[REJECT_COST_PS])
         row[OPEN] += let_in
         row[CONNECTED] += let_in
         join(queue_cohorts, queue_marks, node, step, attempt, let_in)
         served -= accepted[attempt]
     row[ABANDONED] += served
-    return spent
+    row[CONNECT_PS] += spent
+    return min(left, budget)
 
 
 @njit(cache=True, nogil=True)
@@ -306,13 +314,11 @@ def advance(  # type: ignore[no-untyped-def]
         load = 1.0 if can <= 0 else min(1.0, work / can)
         utilisation[node] = load if serving and work > 0 else 0.0
         if serving:
-            spent = _accept(
+            left = row[CREDIT_PS] + _accept(
                 *(node, step, step_s, state, given, connect_queue, queue, budget),
                 *(answered, connect_waits, lost),
             )
-            row[CONNECT_PS] += spent
-            left = budget - spent + row[CREDIT_PS]
-            most = min(max(0, left) // asked[COST_PS], asked[ELSEWHERE])
+            most = min(left // asked[COST_PS], asked[ELSEWHERE])
             answered[:] = 0
             cell = int(load * (UTILISATION_CELLS - 1))
             served = serve(

@@ -14,24 +14,25 @@ from .surface import Surface
 
 _PS_PER_S = 10**12
 
-OPEN, STALE, DOWN, STALL_PS, CREDIT_PS, TOKENS, BACKING_OFF = range(7)
+OPEN, STALE, DOWN, STALL_PS, CREDIT_PS, ACCEPT_CREDIT_PS, TOKENS, BACKING_OFF = range(8)
 """Columns of `Nodes.state` that say what is so now: connections, those that no longer lead
 anywhere, whether the node is up, time that a standstill still takes, time left over that is too
-short for a request, retry tokens in thousandths, requests that wait for their next attempt."""
+short for a request or for a connection, retry tokens in thousandths, requests that wait for their
+next attempt."""
 
-OFFERED, ATTEMPTS, ANSWERED, TIMED_OUT, REFUSED, RETRIES, FAILED, WASTED = range(7, 15)
+OFFERED, ATTEMPTS, ANSWERED, TIMED_OUT, REFUSED, RETRIES, FAILED, WASTED = range(8, 16)
 """Columns that count from the start: requests, attempts and what became of them (`FAILED`: requests
 given up; `WASTED`: served for nobody)."""
 
-CONNECTED, CLOSED, BACKLOG_FULL, TOO_MANY, BROKEN, ABANDONED = range(15, 21)
+CONNECTED, CLOSED, BACKLOG_FULL, TOO_MANY, BROKEN, ABANDONED = range(16, 22)
 """The same: connections opened and closed; attempts that found the backlog full, maxclients
 reached, their connection broken, or that were accepted when the client had gone."""
 
-BUSY_PS, CONNECT_PS, BUDGET_PS = range(21, 24)
+BUSY_PS, CONNECT_PS, BUDGET_PS = range(22, 25)
 """Time of the main thread from the start: on requests, on connections, and what background work
 left for both."""
 
-COLUMNS = 24
+COLUMNS = 25
 
 UP, REFUSES, SILENT = range(3)
 """Values of `DOWN`."""

@@ -86,6 +86,10 @@ def test_a_storm_lasts_where_a_turn_accepts_a_thousand_connections() -> None:
     times = np.array(many_2["series"]["time_s"])
     assert series(many_2, "answered")[times > 75].mean() < 0.05 * 20_000
     assert series(many_2, "main thread, busiest")[times > 75].min() > 0.99
+    # Neither does a finer step let it end.
+    finer = points("connection-storm.yaml", duration_s=120, step_s=0.1)[2]
+    times = np.array(finer["series"]["time_s"])
+    assert series(finer, "answered")[times > 75].mean() < 0.05 * 20_000
     # Clients are closed loops: the longer they wait, the fewer handshakes.
     assert 70 < fact(many_60, "last failure") < 150
     assert series(many_60, "answered")[-20:].min() > 19_000
