@@ -195,7 +195,8 @@ def validate(
     Parameters
     ----------
     dataset
-        Name of a dataset of the catalogue, or path of a file.
+        Name of a dataset of the catalogue, path of a file, or `seeds` for the claims of the
+        articles the project began with.
     host, engine
         Catalogue name or path of a profile that replaces the dataset's own; None keeps that.
     progress
@@ -204,16 +205,30 @@ def validate(
     Returns
     -------
     dict
-        `points` (given, role, observed, predicted, relative error) and `summary` per metric.
+        `points` (given, role, observed, predicted, relative error) and `summary` per metric; of
+        `seeds` `rows`, `summary` and `articles`.
 
     Raises
     ------
     InputError
         When the dataset or a profile can't be read.
     """
+    if str(dataset) == "seeds":
+        return _validate_seeds(host, engine, progress)
     from forecache.calibration.validate import validate as run
 
     return run(dataset, host=host, engine=engine, progress=progress)
+
+
+def _validate_seeds(
+    host: str | Path | None, engine: str | Path | None, progress: Progress | None
+) -> dict[str, Any]:
+    from forecache.calibration.seeds.table import validate_seeds
+    from forecache.sim.errors import InputError
+
+    if host is not None or engine is not None:
+        raise InputError("found --host or --engine with seeds, each of which names its own.")
+    return validate_seeds(progress or (lambda _line: None))
 
 
 def profile(*, progress: Progress | None = None) -> "HostProfile":

@@ -180,6 +180,7 @@ def validate(
     """Predict every point of a dataset of measurements, and say how far off.
 
     DATASET is a file, or the name of a dataset that comes along: `forecache catalog` lists them.
+    `seeds` are the claims of the articles the project began with: a table instead of points.
 
     Only points with `role: calibration` are fitted, by a few factors on speed and work; all are
     predicted, and errors are summed up over the others.
@@ -189,7 +190,13 @@ def validate(
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal import print_validation
     from forecache.tables import console
+
+    if result.get("kind") == "seeds":
+        from forecache.reports.terminal_seeds import print_seeds
+
+        print_seeds(result, console())
+        return
+    from forecache.reports.terminal import print_validation
 
     print_validation(result, console())

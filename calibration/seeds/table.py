@@ -1,0 +1,193 @@
+"""The claims, and what became of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from forecache.hwprofiles.files import parse, read_yaml
+from forecache.hwprofiles.formula import evaluate
+
+from .predictors import COMMANDS, PREDICTORS, Predictors
+
+FILE = Path(__file__).with_name("claims.yaml")
+
+NEAR = 0.15
+"""A prediction outside the claimed range is met within so much of it."""
+
+Verdict = Literal["holds", "misses", "exact", "wrong", "an input", "context", "not predicted yet"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Claimed(_Record):
+    """A value or a range; a range may be open at one end."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str
+
+    @model_validator(mode="after")
+    def _something(self) -> Claimed:
+        if (self.value is None) == (self.low is None and self.high is None):
+            raise ValueError("a value, or low, high or both")
+        return self
+
+    def error(self, predicted: float) -> float:
+        """Relative distance of a prediction from the value or the range, signed; 0 within it."""
+        low = self.low if self.value is None else self.value
+        high = self.high if self.value is None else self.value
+        if low is not None and predicted < low:
+            return (predicted - low) / abs(low) if low else -math.inf
+        if high is not None and predicted > high:
+            return (predicted - high) / abs(high) if high else math.inf
+        return 0.0
+
+
+class Article(_Record):
+    """Where claims come from."""
+
+    title: str
+    url: str | None = None
+    note: str | None = None
+
+
+class Claim(_Record):
+    """One number of one claim, or a statement without a number."""
+
+    id: str = Field(pattern=r"^A\d{3}$")
+    article: str
+    part: str | None = None
+    role: Literal["arithmetic", "calibration", "prediction", "context"]
+    statement: str
+    claimed: Claimed | None = None
+    formula: str | None = None
+    inputs: dict[str, float] = {}
+    within: float | None = Field(default=None, ge=0)
+    predictor: str | None = None
+    waits_for: str | None = None
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Claim:
+        arithmetic = self.role == "arithmetic"
+        if arithmetic != (self.formula is not None and self.within is not None):
+            raise ValueError("formula and within with role arithmetic, and only there")
+        prediction = self.role == "prediction"
+        if prediction != ((self.predictor is None) != (self.waits_for is None)):
+            raise ValueError("predictor or waits_for with role prediction, and only there")
+        if self.role != "context" and self.claimed is None:
+            raise ValueError("what is claimed, but with role context")
+        if self.predictor is not None and self.predictor not in PREDICTORS:
+            raise ValueError(f"a predictor, not {self.predictor!r}")
+        return self
+
+
+class Claims(_Record):
+    """The whole file."""
+
+    articles: dict[str, Article]
+    claims: list[Claim]
+
+    @model_validator(mode="after")
+    def _known(self) -> Claims:
+        names = [(claim.id, claim.part) for claim in self.claims]
+        if len(set(names)) != len(names):
+            raise ValueError("each id and part once")
+        if unknown := {claim.article for claim in self.claims} - self.articles.keys():
+            raise ValueError(f"articles listed in this file, not {', '.join(sorted(unknown))}")
+        return self
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim and what became of it.
+
+    Attributes
+    ----------
+    predicted
+        In the claim's unit; None where nothing is predicted.
+    error
+        Relative to the value or to the nearer end of the range; 0 within it.
+    command
+        What shows how the prediction comes about.
+    """
+
+    claim: Claim
+    predicted: float | None
+    error: float | None
+    verdict: Verdict
+    command: str
+
+
+@lru_cache(maxsize=1)
+def load_claims() -> Claims:
+    """The claims that come along."""
+    return parse(Claims, read_yaml(FILE), file=str(FILE))
+
+
+def judge(claims: Claims, progress: Callable[[str], None] = lambda _line: None) -> list[Row]:
+    """Recompute and predict every row."""
+    predictors = Predictors(progress)
+    return [_row(claim, predictors) for claim in claims.claims]
+
+
+def _row(claim: Claim, predictors: Predictors) -> Row:
+    if claim.role == "arithmetic":
+        assert claim.formula is not None  # the schema saw to these
+        assert claim.claimed is not None
+        assert claim.claimed.value is not None
+        assert claim.within is not None
+        found = evaluate(claim.formula, claim.inputs)
+        exact = abs(found - claim.claimed.value) <= claim.within * (1 + 1e-9)
+        error = claim.claimed.error(found)
+        return Row(claim, found, error, "exact" if exact else "wrong", claim.formula)
+    if claim.role == "prediction" and claim.predictor is not None:
+        assert claim.claimed is not None
+        found = predictors(claim.predictor)
+        error = claim.claimed.error(found)
+        verdict: Verdict = "holds" if abs(error) <= NEAR else "misses"
+        return Row(claim, found, error, verdict, COMMANDS[claim.predictor])
+    words: Mapping[str, Verdict] = {"calibration": "an input", "context": "context"}
+    return Row(claim, None, None, words.get(claim.role, "not predicted yet"), "")
+
+
+def validate_seeds(progress: Callable[[str], None] = lambda _line: None) -> dict[str, Any]:
+    """Every claim as plain data.
+
+    Returns
+    -------
+    dict
+        `rows`: each with the claim's fields, `predicted`, `error`, `verdict` and `command`;
+        `summary`: how many of each role have each verdict; `articles`.
+    """
+    claims = load_claims()
+    rows = judge(claims, progress)
+    summary: dict[str, dict[str, int]] = {}
+    for row in rows:
+        counts = summary.setdefault(row.claim.role, {})
+        counts[row.verdict] = counts.get(row.verdict, 0) + 1
+    return {
+        "kind": "seeds",
+        "articles": {name: article.model_dump() for name, article in claims.articles.items()},
+        "rows": [
+            row.claim.model_dump(exclude_none=True)
+            | {
+                "predicted": row.predicted,
+                "error": row.error,
+                "verdict": row.verdict,
+                "command": row.command,
+            }
+            for row in rows
+        ],
+        "summary": summary,
+    }

@@ -1,0 +1,108 @@
+"""The table of claims: what is exact, what is judged how, what may not be an input."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from forecache.calibration.seeds.page import page
+from forecache.calibration.seeds.predictors import Predictors
+from forecache.calibration.seeds.table import (
+    Claim,
+    Claimed,
+    Claims,
+    judge,
+    load_claims,
+)
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+QUICK = ("bill_", "ecpu_", "footprint_", "slot_table", "distinct")
+"""Predictors that take no simulation."""
+
+
+def quick_rows() -> Claims:
+    claims = load_claims()
+    chosen = [c for c in claims.claims if not c.predictor or c.predictor.startswith(QUICK)]
+    return Claims(articles=claims.articles, claims=chosen)
+
+
+def test_all_arithmetic_is_exact() -> None:
+    rows = judge(quick_rows())
+    arithmetic = [row for row in rows if row.claim.role == "arithmetic"]
+    assert len(arithmetic) > 20
+    assert {row.verdict for row in arithmetic} == {"exact"}
+
+
+def test_bills_and_units_hold_and_the_managed_engines_memory_is_shown_with_its_gap() -> None:
+    rows = {(row.claim.id, row.claim.part): row for row in judge(quick_rows())}
+    for name in (("A079", "total"), ("A080", "nodes"), ("A081", "break-even"), ("A073", "ecpu")):
+        assert rows[name].verdict == "holds"
+        assert abs(rows[name].error or 0) < 0.02
+    saving = rows["A009", "saving"]
+    assert saving.verdict == "misses"
+    assert saving.predicted == pytest.approx(11.7, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "predicted", "error"),
+    [
+        (Claimed(value=10, unit=""), 11, 0.1),
+        (Claimed(value=10, unit=""), 9, -0.1),
+        (Claimed(value=-50, unit=""), -60, -0.2),
+        (Claimed(low=10, high=20, unit=""), 15, 0),
+        (Claimed(low=10, high=20, unit=""), 22, 0.1),
+        (Claimed(low=10, high=20, unit=""), 9, -0.1),
+        (Claimed(low=10, unit=""), 1e9, 0),
+        (Claimed(value=0, unit=""), 0, 0),
+        (Claimed(value=0, unit=""), 1, math.inf),
+    ],
+)
+def test_the_distance_from_a_value_or_a_range(
+    claimed: Claimed, predicted: float, error: float
+) -> None:
+    assert claimed.error(predicted) == pytest.approx(error)
+
+
+def test_a_wrong_sum_and_a_missed_prediction_are_called_so() -> None:
+    claims = load_claims()
+    claimed = Claimed(value=5, unit="")
+    wrong = Claim(
+        id="A900",
+        article="valkey-8",
+        role="arithmetic",
+        statement="",
+        claimed=claimed,
+        formula="a + b",
+        inputs={"a": 2, "b": 2},
+        within=0.5,
+    )
+    missed = Claim(
+        id="A901",
+        article="valkey-8",
+        role="prediction",
+        statement="",
+        claimed=claimed,
+        predictor="ecpu_of_34",
+    )
+    rows = judge(Claims(articles=claims.articles, claims=[wrong, missed]))
+    assert [row.verdict for row in rows] == ["wrong", "misses"]
+
+
+def test_every_claim_of_the_articles_is_there() -> None:
+    found = {claim.id for claim in load_claims().claims}
+    ranges = ((1, 13), (20, 27), (30, 49), (60, 83), (90, 104))
+    assert found == {f"A{n:03}" for low, high in ranges for n in range(low, high + 1)}
+
+
+def test_a_prediction_is_made_once() -> None:
+    made = Predictors()
+    assert made("bill_total") is made("bill_total")
+
+
+def test_the_page_is_what_the_artefact_says() -> None:
+    result = json.loads((DOCS / "accuracy" / "seeds.json").read_text())
+    assert (DOCS / "seeds.md").read_text() == page(result)
+    names = [(row["id"], row.get("part")) for row in result["rows"]]
+    assert names == [(claim.id, claim.part) for claim in load_claims().claims]
