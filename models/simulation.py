@@ -85,6 +85,9 @@ _PERIODS = 10
 """Periods of a CPU quota that a window holds at least; it holds whole ones, and so does what comes
 before it."""
 
+_CACHE_HOT_PS = 500 * _PS_PER_US
+"""Linux's `sysctl_sched_migration_cost` (kernel/sched/fair.c)."""
+
 _SLICES = 100
 _ROUND_TRIPS = 50
 """Round trips of every client a closed-loop window holds at least."""
@@ -229,6 +232,7 @@ def node_setup(
         shared_cores=int(inputs.sharing.shared),
         slice_ps=round(inputs.speed.time_slice_us * _PS_PER_US),
         tick_ps=round(inputs.speed.timer_tick_us * _PS_PER_US),
+        cache_hot_ps=_CACHE_HOT_PS,
         other_threads=inputs.sharing.others,
         main_pinned=int(inputs.sharing.main_pinned),
         quota_ps=round(inputs.sharing.quota_cores * period_ps),

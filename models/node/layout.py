@@ -38,7 +38,7 @@ from .setup import (
 
 # Where each group begins: the one before it and so many names.
 _SETUP = 41
-_OFFSETS = _SETUP + 55
+_OFFSETS = _SETUP + 56
 _COUNTERS = _OFFSETS + 19
 _STATE = _COUNTERS + 35
 _CORES = _STATE + 31
@@ -71,7 +71,8 @@ _RINGS = _CORES + 8
     CLIENTS_IN_BLOCKS, GENERATOR_START_PS,
     HAND_OVER_GROUP,
     SEGMENT_SIZE_BYTES, HEADER_BYTES, INTERRUPT_CORES,
-    SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS, OTHER_THREADS,
+    SERVER_CORES, GENERATOR_CORES, SHARED_CORES, SLICE_PS, TICK_PS, CACHE_HOT_PS,
+    OTHER_THREADS,
     MAIN_PINNED, QUOTA_PS, QUOTA_PERIOD_PS, QUOTA_SLICE_PS,
     FSYNC_ALWAYS, REPLICAS,
     ITEM_LOCKS, RANDOM_PIECES, TRACE_PERIOD_PS,
@@ -255,7 +256,8 @@ SLEEPS = 3
     LEFT_PS,  # of what it computes; spinning in turns: how far it is in a turn
     DUE,  # 1: its event happened while it waited for a core
     ON_CORE_PS,  # inside the measured window
-) = range(10)
+    HOT_UNTIL_PS,  # until then a core that falls idle leaves it where it waits
+) = range(11)
 TASK_WORDS = 16
 
 HAS_NO_WORK = 0

@@ -139,6 +139,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         shared_cores=0,
         slice_ps=1_500_000_000,
         tick_ps=4_000_000_000,
+        cache_hot_ps=500_000_000,
         other_threads=0,
         main_pinned=0,
         quota_ps=0,

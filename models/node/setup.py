@@ -249,6 +249,8 @@ class NodeSetup(NamedTuple):
     """How long a thread keeps its core while others wait for it."""
     tick_ps: int
     """Ends of slices are noticed at multiples of this; 0: at once."""
+    cache_hot_ps: int
+    """A thread that waits for the core on which it ran so recently is left there by idle cores."""
     other_threads: int
     """Threads of other programs on the server's cores that never block."""
     main_pinned: int

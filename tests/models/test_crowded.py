@@ -66,7 +66,7 @@ def test_threads_that_sleep_without_work_lose_little(policy: str) -> None:
     busy = apart.main_thread_utilisation + sum(apart.io_thread_utilisation)
     for cores in (1, 2):
         crowded = run(policy, io_threads=4, server_cores=cores)
-        assert crowded.core_utilisation > 0.98
+        assert crowded.core_utilisation > 0.95
         worth_rps = cores * apart.throughput_rps / busy
         assert 0.8 * worth_rps < crowded.throughput_rps < 1.05 * worth_rps
 
@@ -92,6 +92,24 @@ def test_a_single_thread_shares_its_core_fairly_with_a_busy_generator() -> None:
     sharing = run("single_thread", io_threads=1, server_cores=1, shared_cores=1, same_host=1)
     assert 0.2 * alone.throughput_rps < sharing.throughput_rps < 0.9 * alone.throughput_rps
     assert sharing.core_utilisation > 0.95
+
+
+def test_two_threads_and_a_generator_on_two_cores_lose_more_than_half() -> None:
+    """As measured (docs/accuracy/crowded): 41% is left of what one thread serves.
+
+    A core that falls idle leaves a thread waiting where it just ran, behind one that spins.
+    """
+    data = {
+        "host": "docs/accuracy/crowded/host.yaml",
+        "engine": "valkey",
+        "engine_version": "8.0",
+        "io_threads": {"sweep": [1, 2]},
+        "workload": {"clients": 50, "command": "get", "keys": 100_000, "value_bytes": 64},
+        "load_generator": {"tool": "forecache", "threads": 1, "same_host": True},
+    }
+    one, two = predict_cases(load_cases(data), draws=0, replications=2)
+    left = two.mean("throughput_rps") / one.mean("throughput_rps")
+    assert 0.3 < left < 0.5
 
 
 def test_a_four_core_board_gains_with_two_threads_and_loses_with_five() -> None:

@@ -254,6 +254,7 @@ def some_shared_cores(draw: st.DrawFn, policy: str) -> NodeSetup:
         shared_cores=draw(st.integers(0, 1)),
         slice_ps=draw(st.sampled_from([1_000_000, 5_000_000, 60_000_000, 10**9])),
         tick_ps=draw(st.sampled_from([0, 3_000_000, 100_000_000])),
+        cache_hot_ps=draw(st.sampled_from([0, 2_000_000, 500_000_000])),
         other_threads=draw(st.sampled_from([0, 0, 1, 3])),
     )
 

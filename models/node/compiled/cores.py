@@ -62,10 +62,10 @@ def virtual_ps(m, row, now):
 
 
 @njit(**COMPILED_ONLY)
-def furthest_behind(m, core, anywhere):
+def furthest_behind(m, core, anywhere, now):
     """The waiting thread with the least virtual runtime, or -1.
 
-    At the core, or anywhere if it may run on the core.
+    At the core, or anywhere if it may run on the core and didn't just run on its own.
     """
     best = -1
     least_ps = INFINITY_PS
@@ -74,6 +74,7 @@ def furthest_behind(m, core, anywhere):
         if m[row + at.STATE] == at.WAITS_FOR_CORE and m[row + at.VIRTUAL_PS] < least_ps:
             here = m[row + at.HOME] == core
             allowed = m[row + at.FIRST_CORE] <= core < m[row + at.LAST_CORE]
+            allowed = allowed and now >= m[row + at.HOT_UNTIL_PS]
             if here or (anywhere and allowed and not throttles(m, task, core)):
                 best = task
                 least_ps = m[row + at.VIRTUAL_PS]
@@ -81,10 +82,10 @@ def furthest_behind(m, core, anywhere):
 
 
 @njit(**COMPILED_ONLY)
-def following_on(m, core, anywhere):
+def following_on(m, core, anywhere, now):
     """Who of those that wait at a core, or anywhere, is to have it if a quota allows it, or -1."""
     while True:
-        task = furthest_behind(m, core, anywhere)
+        task = furthest_behind(m, core, anywhere, now)
         if task < 0 or allows(m, task, core):
             return task
 
@@ -97,6 +98,7 @@ def charge(m, row, now):
     m[row + at.ON_CORE_PS] += inside_window(m, since_ps, now)
     spend(m, row, now - since_ps)
     m[row + at.ON_SINCE_PS] = now
+    m[row + at.HOT_UNTIL_PS] = now + m[at.CACHE_HOT_PS]
 
 
 @inlined
@@ -130,6 +132,8 @@ def enqueue(m, calendar, task, core, now):
     row = task_row(m, task)
     if m[row + at.HOME] == core:
         least_ps = max(least_ps, m[row + at.VIRTUAL_PS])
+    else:
+        m[row + at.HOT_UNTIL_PS] = 0
     m[row + at.VIRTUAL_PS] = least_ps
     m[row + at.HOME] = core
     m[row + at.STATE] = at.WAITS_FOR_CORE
@@ -210,9 +214,9 @@ def take_away(m, calendar, task, state, now):
 @njit(**COMPILED_ONLY)
 def fill(m, calendar, core, now):
     """A core that nobody has goes to one that waits there, or else anywhere it can be."""
-    following = following_on(m, core, False)
+    following = following_on(m, core, False, now)
     if following < 0:
-        following = following_on(m, core, True)
+        following = following_on(m, core, True, now)
     if following >= 0:
         resume(m, calendar, core, following, now)
 
@@ -237,7 +241,7 @@ def expire(m, calendar, core, now):
     if not allows(m, task, core):
         stop(m, calendar, task, core, now)
         return
-    following = following_on(m, core, False)
+    following = following_on(m, core, False, now)
     if following < 0:
         return
     if m[task_row(m, following) + at.VIRTUAL_PS] > m[row + at.VIRTUAL_PS]:

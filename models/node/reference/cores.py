@@ -6,7 +6,8 @@ core, its last one first, or else queues at the core with the fewest threads. Wh
 keeps it until it blocks or, somebody waiting, until its slice is used up (RUN_TO_PARITY): then the
 waiting thread with the least virtual runtime goes on. The end of a slice is noticed at the next
 timer tick, or when a thread is woken to that core. A core that falls idle takes a waiting thread
-from another one. One that has been shared for `SLICES_PER_BALANCE` slices passes a thread on.
+from another one, but not one that ran there within `cache_hot_ps` (`task_hot`). A core that has
+been shared for `SLICES_PER_BALANCE` slices passes a thread on.
 
 A thread spins or computes on its core; what it computes when it loses the core is left to be done
 when it gets one again. Taking over from another thread takes the time of a context switch first.
@@ -65,6 +66,8 @@ class CoreAgent(Agent):
         """When it went on after it got its core."""
         self.on_core_ps = 0
         """Inside the measured window."""
+        self.hot_until_ps = 0
+        """Until then a core that falls idle leaves it where it waits."""
         self._left_ps = 0
         self._due = False
         self._timer: simpy.Event | None = None
@@ -267,6 +270,8 @@ class Cores:
         least_ps = min(self._virtual_ps(other) for other in self._on(core))
         same = agent.core == core
         agent.virtual_ps = max(agent.virtual_ps, least_ps) if same else least_ps
+        if not same:
+            agent.hot_until_ps = 0
         agent.core = core
         agent.state = State.WAITING
         if self.timers[core] is None:
@@ -401,6 +406,7 @@ class Cores:
                     for agent in self.agents
                     if agent.state is State.WAITING
                     and agent.first <= core < agent.last
+                    and self.node.now >= agent.hot_until_ps
                     and not self.quota.throttles(agent, core)
                 ]
             if not candidates:
@@ -423,6 +429,7 @@ class Cores:
         agent.on_core_ps += self.node.inside_window(agent.since_ps, self.node.now)
         self.quota.spend(agent, agent.core, self.node.now - agent.since_ps)
         agent.since_ps = self.node.now
+        agent.hot_until_ps = self.node.now + self.node.setup.cache_hot_ps
 
     def _set_timer(self, core: int) -> None:
         ends_ps = self.granted_ps[core] + self.node.setup.slice_ps
