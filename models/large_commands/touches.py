@@ -25,10 +25,10 @@ _MATCHING_TAG = 1 / 256
 """Valkey's buckets hold a byte of every entry's hash, which differs but for this share."""
 
 COPIED_SHARE, HASHED_SHARE = 0.6, 0.25
-"""What the second line of a string, and any beyond, adds to the wait for its first one: a core runs
-ahead and asks for it while the first is on its way; less so where the string is copied, for which
-its length has to be there, than where it is hashed. Assumed, 0.1 to 1; from where CPU time goes in
-SMEMBERS and SINTER of 100,000 members on Redis 7.0 and Valkey 9.1."""
+"""What the lines of a string after its first, which come together (as in `lines.Structure`), add to
+the wait for that: a core runs ahead and asks for them while it is on its way; less so where the
+string is copied, for which its length has to be there, than where it is hashed. Assumed, 0.1 to 1;
+from where CPU time goes in SMEMBERS and SINTER of 100,000 members on Redis 7.0 and Valkey 9.1."""
 
 _PAGE_BYTES = 4096
 _BOOKS_BYTES_PER_PAGE = 56
@@ -145,7 +145,7 @@ class _Counter:
             "strings": string_bytes(layout, member_bytes),
         }
         self._members = members
-        self._more = following_lines(member_bytes + (9 if layout == "objects" else 4))
+        self._more = min(1.0, following_lines(member_bytes + (9 if layout == "objects" else 4)))
         self._rows: list[Touch] = []
 
     def add(self, name: str, count: float, *, together: float = 1.0, more: float = 0.0) -> None:

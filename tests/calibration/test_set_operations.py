@@ -73,10 +73,11 @@ def test_the_page_shows_what_was_kept() -> None:
     number = {"measured": 10.0, "predicted": 13.0, "error": 0.3}
     row = {"command": "KEYS", "main_thread_ms": number, "lasts_ms": {**number, "error": 0.1}}
     text = section(
-        {"points": [point], "fitted": fitted}, {"engines": {"redis 7.0.15": {"rows": [row]}}}
+        {"points": [point], "fitted": fitted},
+        [{"engine": "redis 7.0.15", "members": 1000, "member_bytes": 64, "rows": [row]}],
     )
     assert "| SUNION A B | 408 s | 400.00 s | -2% |" in text
-    assert "1 of 2 numbers are within 20%" in text
+    assert "| redis 7.0.15 | 1,000 × 64 B | 2 | 1 | 20% | 30% |" in text
     assert "<!-- large-commands:begin -->" in Path(PAGE).read_text(encoding="utf-8")
 
 
