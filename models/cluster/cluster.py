@@ -102,7 +102,7 @@ class Cluster:
             self.record.fact(
                 "a node can do",
                 round(kind.surface.capacity_rps),
-                "commands/s",
+                "1/s",
                 f"{kind.name}; its p50 and p99 are interpolated within {kind.surface.error:.0%}",
             )
             self.record.warnings += kind.warnings

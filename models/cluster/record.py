@@ -133,7 +133,11 @@ class Record:
         p50, p99 = self._quantiles(load.latency)
         self._add("p50", "ms", "latency", p50)
         self._add("p99", "ms", "latency", p99)
+        if load.connect_waits.any():
+            [waited] = weighted_quantiles(1000.0 * self._waits_s, load.connect_waits, (0.99,))
+            self._add("p99 until accepted", "ms", "latency", waited)
         load.latency[:] = 0
+        load.connect_waits[:] = 0
         last = np.zeros_like(nodes.state)
         last[: len(self._last)] = self._last
         passed = nodes.state - last
@@ -217,8 +221,8 @@ class Record:
         connections = self._values[("connections, most on a node", "", "connections")]
         opened = self._values[("new connections", "1/s", "new connections")]
         facts = [
-            Fact("answered", round(totals["answered"]), "commands"),
-            Fact("failed", round(lost), "commands", _share(lost, asked)),
+            Fact("answered", round(totals["answered"]), "", "commands"),
+            Fact("failed", round(lost), "", _share(lost, asked)),
             Fact("most connections on a node", round(max(connections))),
             Fact("connections in the end", round(connections[-1]), "", "on the node with most"),
             Fact("most new connections", max(opened), "1/s"),
@@ -233,7 +237,7 @@ class Record:
 
 
 def _share(part: float, whole: float) -> str:
-    return f"{part / whole:.2%} of what was asked" if whole > 0 else ""
+    return f"commands, {part / whole:.2%} of what was asked" if whole > 0 else ""
 
 
 def latencies_ms(surface: Surface) -> np.ndarray:

@@ -256,3 +256,14 @@ def test_no_request_is_lost_whatever_happens(data):
     if clients["connections"] == "persistent":
         assert (cluster.nodes.connections <= wanted).all()
     assert (cluster.nodes.connections <= nodes["maxclients"]).all()
+
+
+@pytest.mark.usefixtures("made")
+def test_who_waits_to_be_accepted_waits_for_those_before():
+    # 1,000 workers come at once: 2 ms each before any request, 511 of them fit the backlog.
+    clients = {"pods": 10, "workers_per_pod": 100, "initially_connected": False}
+    many = {"accepts_per_cycle": 10_000}
+    _, run = ran(
+        scenario(rate_rps=5000, duration_s=10, cluster=many, clients=clients, report_s=0.25)
+    )
+    assert np.nanmax(series(run, "p99 until accepted")) == pytest.approx(511 * 2, rel=0.2)
