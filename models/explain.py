@@ -30,118 +30,7 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
         return []
     if inputs is None:
         inputs = prediction.system.inputs(prediction.case.scenario)
-    times, engine = inputs.times(), inputs.engine
-    scenario = inputs.scenario
-    threaded = scenario.io_threads > 1
-    shares = code_shares(times)
-
-    def per_request(counter: str) -> float:
-        return result.counters[counter] / result.completions
-
-    def mean(table: np.ndarray) -> float:
-        return float(np.dot(shares, table))
-
-    inline_reads = per_request("inline_reads")
-    reads = per_request("reads")
-    writes = per_request("writes")
-    offloaded_reads = max(0.0, reads - inline_reads)
-    offloaded_writes = max(0.0, writes - per_request("inline_writes"))
-    reader = "I/O" if offloaded_reads > 0.5 * reads else "main"
-    writer = "I/O" if offloaded_writes > 0.5 * writes else "main"
-    # Where a reader takes the first command only, the main thread parses the others.
-    parser = reader if scenario.workload.pipeline == 1 or engine.whole_pipeline else "main"
-    if threaded and engine.policy == "multiplexed":
-        parser = reader if engine.whole_pipeline else "main"
-    calls = segments = 1
-    if writes > 0:
-        reply_bytes = mean(times.reply_bytes_by_code) / writes
-        limit, segment = engine.write_limit_bytes, segment_bytes(scenario, engine)
-        calls = max(1, math.ceil(reply_bytes / limit))
-        last_bytes = reply_bytes - (calls - 1) * limit
-        segments = (calls - 1) * math.ceil(limit / segment) + max(
-            1, math.ceil(last_bytes / segment)
-        )
-    # A call that finds nothing looks again before it sleeps, and when it has been woken.
-    loops, blocks = per_request("loops"), per_request("blocks")
-    forked = threaded and engine.policy == "fork_join"
-    if forked:
-        dozes, polls = max(0.0, per_request("polls") - loops), max(0.0, loops - blocks)
-    elif threaded:
-        dozes, polls = blocks, max(0.0, per_request("polls") - 2.0 * blocks)
-    else:
-        dozes, polls = max(0.0, per_request("polls") - loops - blocks), loops
-    polling = polls * times.poll_ps + reads * times.poll_event_ps
-    copied_kib = mean(times.request_bytes_by_code) / 1024, mean(times.reply_bytes_by_code) / 1024
-    looking = _prefetching_ps(result, times.prefetch_by_keys_ps)
-    inline_writes = per_request("inline_writes") / max(writes, 1e-9)
-
-    def by(thread: str, inline: float, stage: str, time_ps: float) -> list[tuple[str, str, float]]:
-        """A step's row; two where the main thread has a share of it as fork-join has it."""
-        if not forked:
-            return [(stage, thread, time_ps)]
-        return [(stage, "main", inline * time_ps), (stage, "I/O", (1.0 - inline) * time_ps)]
-
-    reading_ps = reads * (times.read_event_ps + times.recv_ps)
-    reading_ps += copied_kib[0] * times.copy_ps_per_kib
-    inline = inline_reads / max(reads, 1e-9)
-    # Of a pipeline, fork-join threads parse the first command.
-    parsed_inline = 1.0 - (1.0 - inline) * min(1.0, reads)
-    rows = [
-        *by(reader, inline, "read", reading_ps),
-        *by(parser, parsed_inline, "parse", mean(times.parse_by_code_ps)),
-        ("look up ahead", "main", looking),
-        ("execute", "main", mean(times.execute_by_code_ps)),
-        ("wait for memory", "main", prediction.memory_wait_ns * 1000.0),
-        *by(
-            writer,
-            inline_writes,
-            "write",
-            writes * (calls * times.write_event_ps + segments * times.send_ps)
-            + copied_kib[1] * times.copy_ps_per_kib,
-        ),
-        ("wake the receiver", writer, per_request("paid_wakes") * times.wake_send_ps),
-        ("sleep and wake up", "main", dozes * times.doze_ps + blocks * times.block_ps),
-    ]
-    handshakes, by_main = per_request("handshakes"), per_request("inline_handshakes")
-    rows += [
-        ("accept", "main", handshakes * times.accept_ps + by_main * times.handshake_ps),
-        ("handshake", "I/O", (handshakes - by_main) * times.handshake_ps),
-    ]
-    if forked:
-        rows += _forked_rows(result, times, do_reads=do_reads(scenario, engine))
-        rows.append(("event loop", "main", loops * times.loop_ps + polling))
-    elif threaded:
-        jobs = offloaded_reads + offloaded_writes
-        handed = jobs * times.push_ps
-        taken_over = jobs * times.pop_ps
-        if engine.policy == "owning_threads":
-            handed = writes * (times.push_ps + times.collect_ps)
-            # Each list is joined by one side and taken by the other; either tells half of the time.
-            moved = per_request("list_moves") * times.done_ps
-            moved += per_request("notifications") * (times.notify_ps + times.notice_ps) / 2
-            handed += moved
-            taken_over += moved
-        elif engine.policy != "multiplexed":
-            handed += offloaded_writes * times.done_ps
-        if engine.policy == "shared_queues":
-            handed += jobs * times.collect_ps
-        freed, freed_by_main = per_request("freed_values"), per_request("inline_frees")
-        handed += (freed - freed_by_main) * times.free_push_ps
-        freeing_ps = mean(times.free_by_code_ps) / max(1e-9, mean(times.free_by_code_ps > 0))
-        arguments_by_main = per_request("inline_arguments")
-        handed += (1.0 - arguments_by_main) * times.free_push_ps * (times.free_arguments_ps > 0)
-        rows += [
-            ("free arguments", "I/O", (1.0 - arguments_by_main) * times.free_arguments_ps),
-            ("free arguments", "main", arguments_by_main * times.free_arguments_ps),
-            ("read the value to send", writer, mean(times.write_by_code_ps)),
-            ("free replaced values", "I/O", (freed - freed_by_main) * freeing_ps),
-            ("free replaced values", "main", freed_by_main * freeing_ps),
-            ("hand over", "main", handed),
-            ("take over", "I/O", taken_over),
-            ("poll", reader, polling),
-        ]
-    else:
-        rows.append(("event loop", "main", loops * times.loop_ps + polling))
+    rows = _Steps(result, inputs).rows(memory_wait_ns=prediction.memory_wait_ns)
     if prediction.threads_alike:
         rows = [(stage, "worker", time_ps) for stage, _, time_ps in rows]
     return [
@@ -151,9 +40,152 @@ def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[d
     ]
 
 
-def _forked_rows(
-    result: NodeResult, times: NodeTimes, *, do_reads: bool
-) -> list[tuple[str, str, float]]:
+Row = tuple[str, str, float]
+"""A step, the thread that takes it, and ps per request."""
+
+
+class _Steps:
+    """How often a request has each step of a run, who takes it, and how long that is."""
+
+    def __init__(self, result: NodeResult, inputs: Inputs) -> None:
+        self.result, self.inputs = result, inputs
+        self.times = inputs.times()
+        self.shares = code_shares(self.times)
+        scenario, engine = inputs.scenario, inputs.engine
+        self.threaded = scenario.io_threads > 1
+        self.forked = self.threaded and engine.policy == "fork_join"
+        self.reads = self.per_request("reads")
+        self.writes = self.per_request("writes")
+        self.inline_reads = self.per_request("inline_reads")
+        self.offloaded_reads = max(0.0, self.reads - self.inline_reads)
+        self.offloaded_writes = max(0.0, self.writes - self.per_request("inline_writes"))
+        self.reader = "I/O" if self.offloaded_reads > 0.5 * self.reads else "main"
+        self.writer = "I/O" if self.offloaded_writes > 0.5 * self.writes else "main"
+        # Where a reader takes the first command only, the main thread parses the others.
+        whole = scenario.workload.pipeline == 1 or engine.whole_pipeline
+        if self.threaded and engine.policy == "multiplexed":
+            whole = engine.whole_pipeline
+        self.parser = self.reader if whole else "main"
+        copied = self.times.request_bytes_by_code, self.times.reply_bytes_by_code
+        self.read_kib, self.written_kib = (self.mean(table) / 1024 for table in copied)
+
+    def per_request(self, counter: str) -> float:
+        return self.result.counters[counter] / self.result.completions
+
+    def mean(self, table: np.ndarray) -> float:
+        """Of a table by command code."""
+        return float(np.dot(self.shares, table))
+
+    def by(self, thread: str, inline: float, stage: str, time_ps: float) -> list[Row]:
+        """A step's row; two where the main thread has a share of it as fork-join has it."""
+        if not self.forked:
+            return [(stage, thread, time_ps)]
+        return [(stage, "main", inline * time_ps), (stage, "I/O", (1.0 - inline) * time_ps)]
+
+    def rows(self, *, memory_wait_ns: float) -> list[Row]:
+        """All steps."""
+        times = self.times
+        dozes, polls, blocks = self._naps_and_polls()
+        polling = polls * times.poll_ps + self.reads * times.poll_event_ps
+        looping = self.per_request("loops") * times.loop_ps + polling
+        handshakes, by_main = self.per_request("handshakes"), self.per_request("inline_handshakes")
+        waking = self.per_request("paid_wakes") * times.wake_send_ps
+        rows = [
+            *self._reading(),
+            ("look up ahead", "main", _prefetching_ps(self.result, times.prefetch_by_keys_ps)),
+            ("execute", "main", self.mean(times.execute_by_code_ps)),
+            ("wait for memory", "main", memory_wait_ns * 1000.0),
+            *self._writing(),
+            ("wake the receiver", self.writer, waking),
+            ("sleep and wake up", "main", dozes * times.doze_ps + blocks * times.block_ps),
+            ("accept", "main", handshakes * times.accept_ps + by_main * times.handshake_ps),
+            ("handshake", "I/O", (handshakes - by_main) * times.handshake_ps),
+        ]
+        if self.forked:
+            reads_too = do_reads(self.inputs.scenario, self.inputs.engine)
+            rows += _forked_rows(self.result, times, do_reads=reads_too)
+        elif self.threaded:
+            return [*rows, *self._handing_over(), ("poll", self.reader, polling)]
+        return [*rows, ("event loop", "main", looping)]
+
+    def _naps_and_polls(self) -> tuple[float, float, float]:
+        """Looks before it sleeps, polls that find something, and sleeps of the main thread.
+
+        A call that finds nothing looks again before it sleeps, and when it has been woken.
+        """
+        loops, blocks, polls = (self.per_request(n) for n in ("loops", "blocks", "polls"))
+        if self.forked:
+            return max(0.0, polls - loops), max(0.0, loops - blocks), blocks
+        if self.threaded:
+            return blocks, max(0.0, polls - 2.0 * blocks), blocks
+        return max(0.0, polls - loops - blocks), loops, blocks
+
+    def _reading(self) -> list[Row]:
+        times = self.times
+        reading_ps = self.reads * (times.read_event_ps + times.recv_ps)
+        reading_ps += self.read_kib * times.copy_ps_per_kib
+        inline = self.inline_reads / max(self.reads, 1e-9)
+        # Of a pipeline, fork-join threads parse the first command.
+        parsed_inline = 1.0 - (1.0 - inline) * min(1.0, self.reads)
+        return [
+            *self.by(self.reader, inline, "read", reading_ps),
+            *self.by(self.parser, parsed_inline, "parse", self.mean(times.parse_by_code_ps)),
+        ]
+
+    def _writing(self) -> list[Row]:
+        times, writes = self.times, self.writes
+        calls, segments = self._calls_and_segments()
+        writing_ps = writes * (calls * times.write_event_ps + segments * times.send_ps)
+        writing_ps += self.written_kib * times.copy_ps_per_kib
+        inline = self.per_request("inline_writes") / max(writes, 1e-9)
+        return self.by(self.writer, inline, "write", writing_ps)
+
+    def _calls_and_segments(self) -> tuple[int, int]:
+        """Of the write of a client's replies."""
+        if self.writes <= 0:
+            return 1, 1
+        engine = self.inputs.engine
+        reply_bytes = self.mean(self.times.reply_bytes_by_code) / self.writes
+        limit, segment = engine.write_limit_bytes, segment_bytes(self.inputs.scenario, engine)
+        calls = max(1, math.ceil(reply_bytes / limit))
+        last_bytes = reply_bytes - (calls - 1) * limit
+        last = max(1, math.ceil(last_bytes / segment))
+        return calls, (calls - 1) * math.ceil(limit / segment) + last
+
+    def _handing_over(self) -> list[Row]:
+        """Jobs and lists that go from thread to thread, and what I/O threads do with them."""
+        times, policy = self.times, self.inputs.engine.policy
+        jobs = self.offloaded_reads + self.offloaded_writes
+        handed, taken_over = jobs * times.push_ps, jobs * times.pop_ps
+        if policy == "owning_threads":
+            handed = self.writes * (times.push_ps + times.collect_ps)
+            # Each list is joined by one side and taken by the other; either tells half of the time.
+            moved = self.per_request("list_moves") * times.done_ps
+            moved += self.per_request("notifications") * (times.notify_ps + times.notice_ps) / 2
+            handed += moved
+            taken_over += moved
+        elif policy != "multiplexed":
+            handed += self.offloaded_writes * times.done_ps
+        if policy == "shared_queues":
+            handed += jobs * times.collect_ps
+        freed, freed_by_main = self.per_request("freed_values"), self.per_request("inline_frees")
+        handed += (freed - freed_by_main) * times.free_push_ps
+        freeing_ps = self.mean(times.free_by_code_ps)
+        freeing_ps /= max(1e-9, self.mean(times.free_by_code_ps > 0))
+        by_main = self.per_request("inline_arguments")
+        handed += (1.0 - by_main) * times.free_push_ps * (times.free_arguments_ps > 0)
+        return [
+            ("free arguments", "I/O", (1.0 - by_main) * times.free_arguments_ps),
+            ("free arguments", "main", by_main * times.free_arguments_ps),
+            ("read the value to send", self.writer, self.mean(times.write_by_code_ps)),
+            ("free replaced values", "I/O", (freed - freed_by_main) * freeing_ps),
+            ("free replaced values", "main", freed_by_main * freeing_ps),
+            ("hand over", "main", handed),
+            ("take over", "I/O", taken_over),
+        ]
+
+
+def _forked_rows(result: NodeResult, times: NodeTimes, *, do_reads: bool) -> list[Row]:
     """What sharing clients out costs, and how long the main thread waits for the slowest."""
     counters, completions = result.counters, result.completions
     offloaded = counters["writes"] - counters["inline_writes"]
