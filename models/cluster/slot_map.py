@@ -56,6 +56,11 @@ class SlotMap:
             cluster.slot_map = cls(cluster)
         return cluster.slot_map
 
+    @property
+    def shards(self) -> list[int]:
+        """Those that have a primary, in order."""
+        return sorted(shard for shard, node in self.primary.items() if node is not None)
+
     def replicas(self, shard: int) -> list[int]:
         """Nodes of a shard that are up and not its primary."""
         nodes = self._cluster.nodes

@@ -195,3 +195,36 @@ def test_a_scenario_with_a_wrong_event_names_its_field():
     asked = scenario([{"event": "resize", "at_s": 5, "shards": 0}])
     with pytest.raises(InputError, match=r"shards"):
         simulate(asked)
+
+
+def test_moving_the_hottest_slots_takes_load_from_a_shard():
+    hot = {"event": "hot_key", "at_s": 1, "share": 0.3}
+    cluster, _, slots = ran(scenario([hot], duration_s=20))
+    source = int(slots.owners[int(np.argmax(slots.shares))])
+    target = (source + 1) % 3
+    event = {
+        "event": "migrate", "at_s": 5, "source": source, "target": target, "slots": 1,
+        "hottest": True,
+    }  # fmt: skip
+    cluster, run, slots = ran(scenario([hot, event], duration_s=60))
+    assert slots.owners[int(np.argmax(slots.shares))] == target
+    assert np.sum(slots.owners == target) == pytest.approx(SLOTS / 3 + 1, abs=1)
+    assert cluster.nodes.traffic[target] == pytest.approx(0.3 + 0.7 / 3, rel=0.03)
+    assert fact(run, f"1 slots to shard {target}").value > 0
+
+
+@pytest.mark.parametrize(("source", "target"), [(1, 1), (0, 9)])
+def test_slots_go_between_two_shards_that_there_are(source, target):
+    event = {"event": "migrate", "at_s": 5, "source": source, "target": target, "slots": 1}
+    with pytest.raises(InputError, match="target"):
+        ran(scenario([event]))
+
+
+def test_a_cluster_may_shrink_and_grow_again():
+    events = [
+        {"event": "resize", "at_s": 5, "shards": 2, "method": "atomic"},
+        {"event": "resize", "at_s": 150, "shards": 4, "method": "atomic"},
+    ]
+    cluster, _, slots = ran(scenario(events))
+    assert np.bincount(slots.owners, minlength=5).tolist() == [4096, 4096, 0, 4096, 4096]
+    assert cluster.nodes.traffic.sum() == pytest.approx(1.0)

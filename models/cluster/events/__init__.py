@@ -10,6 +10,7 @@ from .deploy import Deploy
 from .fail import Fail
 from .hot_key import HotKey, ReplicaReads
 from .maintenance import Maintenance
+from .migrate import Migrate
 from .node_dies import NodeDies
 from .node_list import NodeList
 from .node_moves import NodeMoves
@@ -23,6 +24,7 @@ KINDS: tuple[type[Event], ...] = (
     NodeList,
     NodeMoves,
     Resize,
+    Migrate,
     Fail,
     HotKey,
     ReplicaReads,

@@ -36,7 +36,7 @@ class Fail(Event):
     def happen(self, cluster: Cluster) -> Happening:
         """Fail, be noticed, be replaced."""
         slots = SlotMap.of(cluster)
-        shards = [shard for shard, node in slots.primary.items() if node is not None]
+        shards = slots.shards
         if self.primaries > len(shards):
             raise InputError(
                 f"field events.primaries: found {self.primaries}; valid is at most the "

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-import simpy
 from pydantic import Field
 
-from forecache.hwprofiles import load_host
-
-from ..migration import Link, NodeLoad, atomic, key_by_key
-from ..migration_work import MigrationWork, load_migration_profile
 from ..slot_map import SlotMap
-from ..slots import Move, rebalance
-from .base import Event, Happening
+from ..slots import rebalance
+from .base import Happening
+from .moving import Mover, Moving
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
 
-_LOOK_S = 5.0
-"""How often a move looks anew at the load of its nodes; a resize begins with a look."""
 
-_RETRY_S = 10.0
-"""Before a job that failed begins again (assumed)."""
-
-
-class Resize(Event):
+class Resize(Moving):
     """The cluster gets another number of shards.
 
     New shards own nothing at first; then slots move, the fewest that make all alike. Sources work
@@ -40,255 +27,37 @@ class Resize(Event):
     """Its name."""
     shards: int = Field(ge=1, le=2000)
     """How many there shall be."""
-    method: Literal["key_by_key", "atomic"] = "atomic"
-    """MIGRATE by an operator, or CLUSTER MIGRATESLOTS."""
     provision_s: float = Field(default=0.0, ge=0, le=86_400)
     """Until new nodes are there."""
-    pipeline: int = Field(default=10, ge=1, le=10_000)
-    """Keys of one MIGRATE."""
-    rtt_us: float = Field(default=300.0, gt=0, le=1e6)
-    """Round trip between nodes, and between them and the operator."""
-    network_gbit_per_s: float = Field(default=10.0, gt=0, le=1000)
-    """Of one connection between two nodes."""
-    stream_mbyte_per_s: float | None = Field(default=None, gt=0, le=1e6)
-    """Limit of an atomic move's stream, where a service slows it to spare clients."""
-    slots_per_job: int | None = Field(default=None, ge=1, le=16_384)
-    """Slots of one atomic job; without it all that go from one shard to another."""
-    buffer_mbyte: float = Field(default=256.0, gt=0, le=1e6)
-    """Changes that a source may hold for its target (`client-output-buffer-limit replica`)."""
-    clients_follow_s: float = Field(default=0.0, ge=0, le=86_400)
-    """Mean time until a client knows the new map; until then its commands are redirected."""
-    give_up_s: float = Field(default=7200.0, gt=0, le=7 * 86_400)
-    """After so long the resize has failed."""
-    cores: float = Field(default=2.0, ge=1, le=1024)
-    """Cores of a node: the forked child has one of its own where there are two."""
 
     def happen(self, cluster: Cluster) -> Happening:
         """Add nodes, move slots, take nodes away."""
-        yield from _Resizing(self, cluster).process()
+        slots, mover = SlotMap.of(cluster), Mover(self, cluster)
+        before = slots.shards
+        cluster.record.mark(f"from {len(before)} to {self.shards} shards")
+        yield from mover.look()
+        if self.shards > len(before):
+            yield cluster.env.timeout(self.provision_s)
+            _add(cluster, slots, self.shards - len(before))
+        shards = slots.shards[: self.shards]
+        yield from mover.move(rebalance(slots.owners, shards), f"resize to {self.shards} shards")
+        for shard in slots.shards[self.shards :] if mover.done else []:
+            _remove(cluster, slots, shard)
 
 
-class _Resizing:
-    def __init__(self, asked: Resize, cluster: Cluster) -> None:
-        self.asked, self.cluster = asked, cluster
-        self.slots = SlotMap.of(cluster)
-        name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
-        self.work: MigrationWork = load_migration_profile(name).on(_rate_per_ns(cluster))
-        self.link = Link(
-            operator_rtt_s=asked.rtt_us * 1e-6,
-            node_rtt_s=asked.rtt_us * 1e-6,
-            bytes_per_s=asked.network_gbit_per_s * 1e9 / 8,
-        )
-        self.begun_s = self.deadline_s = 0.0
-        self.moved = self.restarts = 0
-        self.unknown = 0.0
-        """Share of the slots that changed hands and that the mean client has not noticed."""
-        self.longest_block_s = 0.0
-        self._asked_per_s = np.zeros(0)
-
-    def process(self) -> Happening:
-        """The resize from its beginning to its end."""
-        cluster, env, asked = self.cluster, self.cluster.env, self.asked
-        self.begun_s = env.now
-        self.deadline_s = env.now + asked.give_up_s
-        before = [shard for shard, node in self.slots.primary.items() if node is not None]
-        cluster.record.mark(f"from {len(before)} to {asked.shards} shards")
-        cluster.after_step(self._follow)
-        yield env.timeout(_LOOK_S)
-        if asked.shards > len(before):
-            yield env.timeout(asked.provision_s)
-            self._add(asked.shards - len(before))
-        shards = sorted(self.slots.primary)[: asked.shards]
-        moves = self._jobs(rebalance(self.slots.owners, shards))
-        total = sum(len(move.slots) for move in moves)
-        cluster.record.gauge(
-            f"slots moved to {asked.shards} shards", "slots", "progress", lambda: float(self.moved)
-        )
-        if asked.method == "key_by_key":
-            yield env.process(self._one_by_one(moves))
-        else:
-            sources = dict.fromkeys(move.source for move in moves)
-            yield env.all_of([
-                env.process(self._one_by_one([m for m in moves if m.source == source]))
-                for source in sources
-            ])  # fmt: skip
-        done = self.moved == total
-        for shard in [s for s in self.slots.primary if s not in shards] if done else []:
-            self._remove(shard)
-        cluster.record.mark("slots are where they belong" if done else "the resize has failed")
-        took = env.now - self.begun_s if done else None
-        cluster.record.fact(
-            f"resize to {asked.shards} shards", took, "s",
-            f"{total} slots moved" if done else f"gave up after {asked.give_up_s:g} s with "
-            f"{self.moved} of {total} slots moved and {self.restarts} restarts",
-        )  # fmt: skip
-        if done and asked.clients_follow_s > 0:
-            cluster.record.fact(
-                "19 of 20 clients know the new map", took + 3 * asked.clients_follow_s
-                if took is not None else None, "s", "three mean times later",
-            )  # fmt: skip
-        if self.longest_block_s > 0:
-            cluster.record.fact(
-                "longest standstill of a source", 1e3 * self.longest_block_s, "ms", "one MIGRATE"
-            )
-
-    def _jobs(self, moves: list[Move]) -> list[Move]:
-        """The moves, no larger than a job."""
-        most = self.asked.slots_per_job
-        if most is None or self.asked.method == "key_by_key":
-            return moves
-        return [
-            Move(move.source, move.target, move.slots[first : first + most])
-            for move in moves
-            for first in range(0, len(move.slots), most)
-        ]
-
-    def _add(self, count: int) -> None:
-        cluster = self.cluster
-        first = max(self.slots.primary) + 1
-        for shard in range(first, first + count):
-            self.slots.primary[shard] = cluster.nodes.add(cluster.kind, shard=shard)
-            for _ in range(cluster.scenario.cluster.replicas):
-                cluster.nodes.add(cluster.kind, shard=shard)
-        cluster.record.mark(f"{count} new shards are there, without slots")
-
-    def _remove(self, shard: int) -> None:
-        nodes = self.cluster.nodes
-        for node in range(nodes.count):
-            if nodes.shard[node] == shard:
-                nodes.traffic[node] = 0.0
-                nodes.set_down(node, silent=False)
-        self.slots.primary[shard] = None
-
-    def _one_by_one(self, moves: list[Move]) -> Generator[simpy.Event, Any, None]:
-        for move in moves:
-            if self.asked.method == "key_by_key":
-                yield from self._move_keys(move)
-            else:
-                yield from self._move_job(move)
-            if self.cluster.env.now >= self.deadline_s:
-                return
-
-    def _load(self, node: int) -> NodeLoad:
-        """What clients ask of a node, over the last seconds."""
-        rate = float(self._asked_per_s[node]) if node < len(self._asked_per_s) else 0.0
-        one_s = self.cluster.kind.surface.main_ps * 1e-12
-        return NodeLoad(
-            busy=min(1.0, rate * one_s),
-            waiting_s=float(self.cluster.nodes.connections[node]) * one_s,
-            writes_per_s=rate * self._set_share(),
-            write_bytes=self._key_bytes(),
-        )
-
-    def _set_share(self) -> float:
-        return self.cluster.scenario.demand.mix.set
-
-    def _key_bytes(self) -> float:
-        sizes = self.cluster.scenario.data.value_bytes
-        return float(sizes) if isinstance(sizes, int) else 512.0
-
-    def _hand_over(self, move: Move, count: int, done: int) -> None:
-        part = list(move.slots[done : done + count])
-        self.slots.owners[part] = move.target
-        self.moved += len(part)
-        self.unknown += float(self.slots.shares[part].sum())
-        self.slots.spread()
-
-    def _move_keys(self, move: Move) -> Generator[simpy.Event, Any, None]:
-        cluster, env = self.cluster, self.cluster.env
-        source, target = self._nodes(move)
-        claims = [cluster.nodes.occupy(source, 0.0), cluster.nodes.occupy(target, 0.0)]
-        done = 0.0
-        primaries = sum(node is not None for node in self.slots.primary.values())
-        while done < len(move.slots) and env.now < self.deadline_s:
-            keys = round(float(self.slots.keys[list(move.slots)].mean()))
-            slot = key_by_key(
-                self.work, keys=keys, value_bytes=self._key_bytes(), link=self.link,
-                primaries=primaries, pipeline=self.asked.pipeline,
-                source=self._load(source),
-                target=self._load(target),
-            )  # fmt: skip
-            self.longest_block_s = max(self.longest_block_s, slot.longest_block_s)
-            claims[0].change(min(1.0, slot.source_blocked_s / slot.slot_s))
-            claims[1].change(min(1.0, slot.target_blocked_s / slot.slot_s))
-            lasts_s = min(_LOOK_S, (len(move.slots) - done) * slot.slot_s)
-            yield env.timeout(lasts_s)
-            now = min(float(len(move.slots)), done + lasts_s / slot.slot_s + 1e-9)
-            self._hand_over(move, math.floor(now) - math.floor(done), math.floor(done))
-            done = now
-        for claim in claims:
-            claim.release()
-
-    def _move_job(self, move: Move) -> Generator[simpy.Event, Any, None]:
-        cluster, env = self.cluster, self.cluster.env
-        source, target = self._nodes(move)
-        limit = self.asked.stream_mbyte_per_s
-        bytes_per_s = min(self.link.bytes_per_s, limit * 1e6 if limit else math.inf)
-        while env.now < self.deadline_s:
-            source_load = self._load(source)
-            owned = self.slots.owners == move.source
-            share = float(
-                self.slots.shares[list(move.slots)].sum() / self.slots.shares[owned].sum()
-            )
-            job = atomic(
-                self.work, keys=float(self.slots.keys[list(move.slots)].sum()),
-                value_bytes=self._key_bytes(), moving_share=share,
-                data_bytes=float(cluster.nodes.data_bytes[source]),
-                link=Link(
-                    operator_rtt_s=self.link.operator_rtt_s, node_rtt_s=self.link.node_rtt_s,
-                    bytes_per_s=bytes_per_s,
-                ),
-                source=source_load, target=self._load(target), cores=self.asked.cores,
-                buffer_limit_bytes=self.asked.buffer_mbyte * 1024 * 1024,
-            )  # fmt: skip
-            cluster.nodes.stall(source, job.fork_s)
-            claims = [
-                cluster.nodes.occupy(source, min(1.0, job.source_share)),
-                cluster.nodes.occupy(target, min(1.0, job.target_share)),
-            ]
-            if job.outcome == "moved":
-                yield env.timeout(job.duration_s - job.pause_s)
-                cluster.nodes.stall(source, job.pause_s)
-                yield env.timeout(job.pause_s)
-                self._hand_over(move, len(move.slots), 0)
-            else:
-                # Until the buffer is full, or changes outrun what leaves: then from the beginning.
-                change = source_load.writes_per_s * share * source_load.write_bytes
-                full_s = self.asked.buffer_mbyte * 1024 * 1024 / max(change, 1.0)
-                lasts_s = min(job.fork_s + job.snapshot_s, full_s)
-                yield env.timeout(min(max(lasts_s, 0.1), max(0.1, self.deadline_s - env.now)))
-                self.restarts += 1
-                if self.restarts <= 3:
-                    cluster.record.mark(f"move from shard {move.source}: {job.outcome}")
-            for claim in claims:
-                claim.release()
-            if job.outcome == "moved":
-                return
-            yield env.timeout(_RETRY_S)
-
-    def _nodes(self, move: Move) -> tuple[int, int]:
-        source, target = self.slots.primary[move.source], self.slots.primary[move.target]
-        assert source is not None
-        assert target is not None
-        return source, target
-
-    def _follow(self, step: Any) -> None:
-        """Note the load. Clients learn the new map; until then MOVED comes before each answer."""
-        now = step.offered * step.commands_each / step.length_s
-        before = np.concatenate([self._asked_per_s, now[len(self._asked_per_s) :]])
-        self._asked_per_s = before + (now - before) * min(1.0, step.length_s / _LOOK_S)
-        if self.unknown <= 0.0:
-            return
-        nodes, follow = self.cluster.nodes, self.asked.clients_follow_s
-        self.unknown *= math.exp(-step.length_s / follow) if follow > 0 else 0.0
-        active = nodes.traffic > 0
-        nodes.work_factor[active] = 1.0 + self.unknown
-        if self.unknown < 1e-4:
-            self.unknown = 0.0
-            nodes.work_factor[active] = 1.0
+def _add(cluster: Cluster, slots: SlotMap, count: int) -> None:
+    first = max(slots.primary) + 1
+    for shard in range(first, first + count):
+        slots.primary[shard] = cluster.nodes.add(cluster.kind, shard=shard)
+        for _ in range(cluster.scenario.cluster.replicas):
+            cluster.nodes.add(cluster.kind, shard=shard)
+    cluster.record.mark(f"{count} new shards are there, without slots")
 
 
-def _rate_per_ns(cluster: Cluster) -> float:
-    """Instructions a nanosecond of the nodes' host."""
-    host = load_host(cluster.scenario.cluster.host)
-    return float((host.user_ipc.value or 0.0) * (host.clock_ghz.value or 0.0))
+def _remove(cluster: Cluster, slots: SlotMap, shard: int) -> None:
+    nodes = cluster.nodes
+    for node in range(nodes.count):
+        if nodes.shard[node] == shard:
+            nodes.traffic[node] = 0.0
+            nodes.set_down(node, silent=False)
+    slots.primary[shard] = None
