@@ -30,6 +30,7 @@ Counts are integers, and every run checks (`conservation.py`), per node:
 
     attempts = answered + timed out + refused + waiting
     offered + retries begun = attempts;   timed out + refused = failed + retries begun + backing off
+    connections at first + opened = open + closed
 
 Modules
 -------
@@ -40,7 +41,10 @@ Modules
 `connections.py`   what an accept and a handshake take, and who does them
 `clients.py`       `Clients`: pods, workers, connections, retries; the autoscaler
 `demand.py`        how many requests begin in a step
-`flows.py`         one step of the load (1 to 6 above), as a SimPy process
+`flows.py`         one step of the load at every node (2 to 5 above), compiled
+`load.py`          its clock, a SimPy process: prepares each step and looks at what came of it
+`conservation.py`  what must hold of all counts
+`memory.py`        what data and connections weigh
 `record.py`        series, marks, facts, tables
 `cache.py`         nodes that are a cache: what they hold, the database behind (`models/lookaside`)
 `cluster.py`       `Cluster`: all of these, and `run_cluster`
@@ -54,6 +58,7 @@ place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
 
     cluster.env                               # the clock: yield cluster.env.timeout(3.0), seconds
     cluster.nodes.add(kind, shard=4)          # -> number of a new node; traffic 0 at first
+    cluster.nodes.check(self.node)            # raises InputError unless there is such a node
     cluster.nodes.traffic[node] = 0.2         # share of the requests that go there
     claim = cluster.nodes.occupy(node, 0.3)   # background work takes 30% of its main thread ...
     claim.release()                           # ... until here
