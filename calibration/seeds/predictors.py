@@ -15,6 +15,9 @@ from forecache.models.footprint import Sets, Strings, used_memory_bytes
 from forecache.models.predict import predict_cases
 
 from ..claims import ENGINE, study
+from ..large_commands_page import DATASET as SET_OPERATIONS
+from ..set_operations import QUANTITY
+from ..validate import validate
 
 PREDICTORS: dict[str, Callable[[Predictors], float]] = {}
 
@@ -81,6 +84,14 @@ class Predictors:
         """The bill of the article's example."""
         [point] = cost(_MONTH)["points"]
         return dict(point)
+
+    @cached_property
+    def set_operations(self) -> dict[str, float]:
+        """Seconds that each large command lasts, by the fields that tell it apart."""
+        return {
+            str(sorted(point["given"].items())): point["predicted"][QUANTITY]["value"]
+            for point in validate(SET_OPERATIONS)["points"]
+        }
 
 
 # --- what data weighs -----------------------------------------------------------------------------
@@ -273,3 +284,42 @@ def _bill_on_demand(_: Predictors) -> float:
 @_predictor(_COST)
 def _bill_break_even(made: Predictors) -> float:
     return float(made.month["break_even"]["ecpu_per_s"] / 1e3)
+
+
+# --- large commands -------------------------------------------------------------------------------
+
+_LARGE = f"forecache validate {SET_OPERATIONS}"
+
+
+def _lasts(made: Predictors, **given: object) -> float:
+    return made.set_operations[str(sorted(given.items()))]
+
+
+@_predictor(_LARGE)
+def _bulk_import(made: Predictors) -> float:
+    return _lasts(made, command="import", form="inline")
+
+
+@_predictor(_LARGE)
+def _sinter_different(made: Predictors) -> float:
+    return _lasts(made, command="sinter", overlap=0)
+
+
+@_predictor(_LARGE)
+def _sunion_equal(made: Predictors) -> float:
+    return _lasts(made, command="sunion", same_key=True)
+
+
+@_predictor(_LARGE)
+def _sunion_different(made: Predictors) -> float:
+    return _lasts(made, command="sunion", overlap=0)
+
+
+@_predictor(_LARGE)
+def _sdiff_different(made: Predictors) -> float:
+    return _lasts(made, command="sdiff", overlap=0)
+
+
+@_predictor(_LARGE)
+def _flushdb(made: Predictors) -> float:
+    return _lasts(made, command="flushdb")
