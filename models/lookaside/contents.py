@@ -26,6 +26,7 @@ AGES_TO_EVICTION = 32
 MOST_AGES = 96
 
 _NEVER_S = 1e18
+_SHORTEST_S = 1e-9
 
 
 class Contents:
@@ -84,7 +85,7 @@ class Contents:
             # Nothing is ever evicted, so that nobody asks how old a key is.
             self.bin_s, ages = _NEVER_S, 2
         elif finite.size:
-            self.bin_s = float(finite.min()) / AGES_TO_EVICTION
+            self.bin_s = max(_SHORTEST_S, float(finite.min()) / AGES_TO_EVICTION)
             ages = min(MOST_AGES, math.ceil(1.5 * float(finite.max()) / self.bin_s) + 2)
         else:
             self.bin_s, ages = duration_s / AGES_TO_EVICTION, AGES_TO_EVICTION + 2
@@ -148,11 +149,16 @@ class Contents:
     def pass_time(self, seconds: float) -> None:
         """Everything that isn't touched gets older."""
         self._bin_age_s += seconds
-        while self._bin_age_s >= self.bin_s:
-            self._bin_age_s -= self.bin_s
-            self.held[:, :, -1] += self.held[:, :, -2]
-            self.held[:, :, 1:-1] = self.held[:, :, :-2].copy()
-            self.held[:, :, 0] = 0.0
+        passed = math.floor(self._bin_age_s / self.bin_s)
+        if passed == 0:
+            return
+        self._bin_age_s = max(0.0, self._bin_age_s - passed * self.bin_s)
+        last = self.held.shape[2] - 1
+        passed = min(passed, last)
+        aged = np.zeros_like(self.held)
+        aged[:, :, passed:last] = self.held[:, :, : last - passed]
+        aged[:, :, last] = self.held[:, :, last - passed :].sum(axis=2)
+        self.held = aged
 
     def by_node(self, of_slots: Floats) -> Floats:
         """(nodes,) sums over the slots of each node."""
