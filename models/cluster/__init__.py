@@ -48,6 +48,9 @@ Modules
 `record.py`        series, marks, facts, tables
 `cache.py`         nodes that are a cache: what they hold, the database behind (`models/lookaside`)
 `cluster.py`       `Cluster`: all of these, and `run_cluster`
+`slots.py`         keys, slots and shards, and the fewest moves; `slot_map.py` those of a run
+`migration.py`     how long slots take to move, key by key or atomically
+`failover.py`      how long shards stay without a primary
 `events/`          what happens at a time: a module each
 
 To add an event

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from forecache.sim.errors import InputError
+
 from ..workload import Zipf
 from .slots import SLOTS, even_owners, keys_per_slot, shard_shares, slot_shares
 
@@ -51,7 +53,19 @@ class SlotMap:
 
     @classmethod
     def of(cls, cluster: Cluster) -> SlotMap:
-        """The cluster's own, made when the first event asks for it."""
+        """The cluster's own, made when the first event asks for it.
+
+        Raises
+        ------
+        InputError
+            Its engine knows no slots.
+        """
+        engine = cluster.scenario.cluster.engine
+        if engine == "memcached":
+            raise InputError(
+                f"field cluster.engine: found {engine!r}, which has no slots; valid with this "
+                "event is Redis or Valkey."
+            )
         if cluster.slot_map is None:
             cluster.slot_map = cls(cluster)
         return cluster.slot_map

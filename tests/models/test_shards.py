@@ -12,6 +12,7 @@ from forecache.models.cluster.schema import ClusterScenario
 from forecache.models.cluster.slot_map import SlotMap
 from forecache.models.cluster.slots import SLOTS
 from forecache.models.cluster.surface import QUANTILES, Surface
+from forecache.models.footprint import Strings, used_memory_bytes
 from forecache.models.kinds import simulate
 from forecache.sim.errors import InputError
 
@@ -132,6 +133,16 @@ def test_it_never_finishes_under_a_high_load():
     assert "gave up after 7200 s" in found.note
 
 
+@pytest.mark.parametrize(
+    ("shards", "value_bytes", "fits"), [(3, 10_000, False), (6, 10_000, True), (3, 3_333, True)]
+)
+def test_twice_the_shards_or_a_third_of_the_bytes_make_data_fit(shards, value_bytes, fits):
+    """redis-highmem-medium has 10.4 GB for data; 4 million values of 10 kB are an example."""
+    data = [Strings(type="string", keys=4_000_000 // shards, key_bytes=24, value_bytes=value_bytes)]
+    used = used_memory_bytes("redis", data, engine_version="7.2", slots=SLOTS // shards)
+    assert (used < 10.4e9) == fits
+
+
 def test_a_shard_is_back_once_its_replica_is_primary():
     event = {"event": "fail", "at_s": 10, "primaries": 1}
     cluster, run, slots = ran(scenario([event], shards=6, duration_s=90))
@@ -189,6 +200,13 @@ def test_a_hot_key_cools():
     cluster, _, slots = ran(scenario([hot], duration_s=20))
     assert cluster.nodes.traffic[:3] == pytest.approx(1 / 3, rel=0.05)
     assert slots.shares.sum() == pytest.approx(1.0)
+
+
+def test_memcached_has_no_slots():
+    asked = scenario([{"event": "fail", "at_s": 5}], replicas=0, duration_s=20)
+    asked["cluster"] |= {"engine": "memcached", "engine_version": "1.6"}
+    with pytest.raises(InputError, match=r"cluster.engine: found 'memcached', which has no slots"):
+        ran(asked)
 
 
 def test_a_scenario_with_a_wrong_event_names_its_field():
