@@ -28,9 +28,11 @@ def expected_requests(
         return np.full(steps, demand.rate_rps * step_s), True
     varying = demand.varying
     if varying.trace is not None:
-        due_s = varying.trace.due_ps / 1e12
-        period_s = varying.trace.period_ps / 1e12
-        begun = np.searchsorted(due_s, ends_s % period_s) + len(due_s) * (ends_s // period_s)
+        due_ps = varying.trace.due_ps
+        cycles, within_ps = np.divmod(
+            np.rint(ends_s * 1e12).astype(np.int64), varying.trace.period_ps
+        )
+        begun = np.searchsorted(due_ps, within_ps) + len(due_ps) * cycles
         return np.diff(begun.astype(float)), False
     durations, rates = _pieces(varying, until_s=float(ends_s[-1]), seed=seed)
     times = np.concatenate([[0.0], np.cumsum(durations)])

@@ -14,8 +14,7 @@ from ..footprint.baseline import baseline
 from ..footprint.generations import generation
 from ..footprint.weigh import Node, weigh
 from ..scenario import Scenario
-
-SLOTS = 16_384
+from .slots import SLOTS
 
 OTHER_CONNECTION_BYTES = 18_000.0
 """Memory of a connection to an engine whose footprint isn't known (assumed, 2,000 to 40,000)."""

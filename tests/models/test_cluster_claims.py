@@ -93,7 +93,7 @@ def test_a_storm_lasts_where_a_turn_accepts_a_thousand_connections() -> None:
     times = np.array(finer["series"]["time_s"])
     assert series(finer, "answered")[times > 75].mean() < 0.05 * 20_000
     # Clients are closed loops: the longer they wait, the fewer handshakes.
-    assert 70 < fact(many_60, "last failure") < 150
+    assert 70 < fact(many_60, "last failure") < 125
     assert series(many_60, "answered")[-20:].min() > 19_000
 
 
