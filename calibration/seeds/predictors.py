@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,11 +13,10 @@ from forecache.models.answers import load_cases
 from forecache.models.cost.answer import cost
 from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_transfer
 from forecache.models.footprint import Sets, Strings, used_memory_bytes
+from forecache.models.kinds import simulate
 from forecache.models.predict import predict_cases
 
 from ..claims import ENGINE, study
-from ..large_commands_page import DATASET as SET_OPERATIONS
-from ..set_operations import QUANTITY
 from ..validate import validate
 
 PREDICTORS: dict[str, Callable[[Predictors], float]] = {}
@@ -56,12 +56,21 @@ def _predictor(command: str) -> Callable[[Made], Made]:
     return enter
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a run answered: facts by name, values of series by name."""
+
+    facts: Mapping[str, Any]
+    series: Mapping[str, Sequence[float | None]]
+
+
 class Predictors:
     """Makes predictions, and what several of them share, once each."""
 
     def __init__(self, progress: Callable[[str], None] = lambda _line: None) -> None:
         self._progress = progress
         self._made: dict[str, float] = {}
+        self._runs: dict[str, Found] = {}
 
     def __call__(self, name: str) -> float:
         """The prediction of that name, in the unit of its claim."""
@@ -86,12 +95,28 @@ class Predictors:
         return dict(point)
 
     @cached_property
-    def set_operations(self) -> dict[str, float]:
-        """Seconds that each large command lasts, by the fields that tell it apart."""
-        return {
-            str(sorted(point["given"].items())): point["predicted"][QUANTITY]["value"]
-            for point in validate(SET_OPERATIONS)["points"]
-        }
+    def set_operations(self) -> dict[tuple[str, str], float]:
+        """Seconds by command and the sets it has: `equal`, `different`, or all data."""
+        self._progress("predicting set operations on ten million members")
+        found = {}
+        for point in validate("redis-2.8-set-operations")["points"]:
+            given = point["given"]
+            same = "equal" if given.get("same_key") else "different" if "overlap" in given else ""
+            found[given["command"], same] = float(point["predicted"]["lasts_s"]["value"])
+        return found
+
+    def run(self, scenario: Mapping[str, Any], **changes: Any) -> Found:
+        """Facts and series of one cluster scenario with some fields replaced, made once."""
+        data = {**scenario, **changes}
+        key = repr(data)
+        if key not in self._runs:
+            self._progress(f"simulating {data['name']}")
+            [point] = simulate(data)["points"]
+            self._runs[key] = Found(
+                {fact["name"]: fact["value"] for fact in point["facts"]},
+                {column["name"]: column["values"] for column in point["series"]["columns"]},
+            )
+        return self._runs[key]
 
 
 # --- what data weighs -----------------------------------------------------------------------------
@@ -288,38 +313,176 @@ def _bill_break_even(made: Predictors) -> float:
 
 # --- large commands -------------------------------------------------------------------------------
 
-_LARGE = f"forecache validate {SET_OPERATIONS}"
+_SETS = "forecache validate redis-2.8-set-operations"
 
 
-def _lasts(made: Predictors, **given: object) -> float:
-    return made.set_operations[str(sorted(given.items()))]
-
-
-@_predictor(_LARGE)
+@_predictor(_SETS)
 def _bulk_import(made: Predictors) -> float:
-    return _lasts(made, command="import", form="inline")
+    return made.set_operations["import", ""]
 
 
-@_predictor(_LARGE)
+@_predictor(_SETS)
 def _sinter_different(made: Predictors) -> float:
-    return _lasts(made, command="sinter", overlap=0)
+    return made.set_operations["sinter", "different"]
 
 
-@_predictor(_LARGE)
+@_predictor(_SETS)
 def _sunion_equal(made: Predictors) -> float:
-    return _lasts(made, command="sunion", same_key=True)
+    return made.set_operations["sunion", "equal"]
 
 
-@_predictor(_LARGE)
+@_predictor(_SETS)
 def _sunion_different(made: Predictors) -> float:
-    return _lasts(made, command="sunion", overlap=0)
+    return made.set_operations["sunion", "different"]
 
 
-@_predictor(_LARGE)
+@_predictor(_SETS)
 def _sdiff_different(made: Predictors) -> float:
-    return _lasts(made, command="sdiff", overlap=0)
+    return made.set_operations["sdiff", "different"]
 
 
-@_predictor(_LARGE)
+@_predictor(_SETS)
 def _flushdb(made: Predictors) -> float:
-    return _lasts(made, command="flushdb")
+    return made.set_operations["flushdb", ""]
+
+
+# --- clusters -------------------------------------------------------------------------------------
+
+_CONNECTIONS: dict[str, Any] = {
+    "kind": "cluster",
+    "name": "connections of 25,000 workers",
+    "duration_s": 60,
+    "cluster": {
+        "host": "m7i.large",
+        "engine": "redis",
+        "engine_version": "7.2",
+        "shards": 3,
+        "replicas": 1,
+        "maxclients": 64_000,
+        "tls": {"certificate": "rsa-2048"},
+    },
+    "data": {"keys": 3_000_000, "key_bytes": 32, "value_bytes": 1000},
+    "clients": {
+        "pods": 1000,
+        "workers_per_pod": 25,
+        "connections_per_worker": 1.2,
+        "commands_per_request": 14,
+        "request_ms": 100,
+    },
+    "demand": {"rate_rps": 5000},
+}
+"""The talk's load test; 1.2 connections and 14 commands follow from it (A040)."""
+
+_AUTOSCALED: dict[str, Any] = {
+    "kind": "cluster",
+    "name": "pods at a CPU target of 50%",
+    "duration_s": 900,
+    "cluster": _CONNECTIONS["cluster"] | {"tls": False, "replicas": 0},
+    "clients": {
+        "pods": 500,
+        "workers_per_pod": 25,
+        "commands_per_request": 14,
+        "request_ms": 100,
+        "autoscaler": {"cpu_target": 0.5, "cpu_s_per_request": 0.05},
+    },
+    "demand": {"rate_rps": 4000},
+}
+"""5 requests/s of a pod at a target of 25% (A043) are 50 ms of CPU time each."""
+
+_RESIZED: dict[str, Any] = {
+    "kind": "cluster",
+    "name": "a resize under load",
+    "duration_s": 7_500,
+    "cluster": {
+        "host": "m7i.large",
+        "engine": "redis",
+        "engine_version": "7.2",
+        "shards": 3,
+        "replicas": 1,
+        "maxclients": 32_000,
+    },
+    "data": {"keys": 4_400_000, "value_bytes": 4096},
+    "clients": {
+        "pods": 427,
+        "workers_per_pod": 25,
+        "commands_per_request": 10,
+        "timeout_s": 4,
+        "connect_timeout_s": 4,
+    },
+    "demand": {"rate_rps": 5000, "mix": {"get": 0.75, "set": 0.25}},
+    "events": [
+        {
+            "event": "resize",
+            "at_s": 60,
+            "shards": 5,
+            "method": "atomic",
+            "provision_s": 60,
+            "stream_mbyte_per_s": 14,
+            "slots_per_job": 1100,
+            "clients_follow_s": 300,
+            "give_up_s": 7200,
+        }
+    ],
+}
+"""`examples/resize-high-load.yaml`, whose comments say what was chosen by what."""
+
+_GAVE_UP_MIN = 120.0
+
+
+def _failed(made: Predictors, connections: str) -> float:
+    clients = _CONNECTIONS["clients"] | {"connections": connections}
+    return float(made.run(_CONNECTIONS, clients=clients).facts["failed"])
+
+
+@_predictor("forecache simulate examples/connections.yaml")
+def _per_request_failed(made: Predictors) -> float:
+    return _failed(made, "per_request")
+
+
+@_predictor("forecache simulate examples/connections.yaml")
+def _persistent_failed(made: Predictors) -> float:
+    return _failed(made, "persistent")
+
+
+@_predictor("forecache simulate examples/autoscaler.yaml")
+def _pods_at_half(made: Predictors) -> float:
+    return float(made.run(_AUTOSCALED).series["pods"][-1] or 0.0)
+
+
+@_predictor("forecache simulate examples/autoscaler.yaml")
+def _connections_at_half(made: Predictors) -> float:
+    return float(made.run(_AUTOSCALED).facts["connections in the end"])
+
+
+def _resize_min(made: Predictors, *, shards: tuple[int, int], pods: int, rate_rps: float) -> float:
+    """Minutes of a resize; those after which it was given up if it was."""
+    begin, end = shards
+    found = made.run(
+        _RESIZED,
+        name=f"{begin} to {end} shards at {rate_rps:g} requests/s",
+        duration_s=7_500 if rate_rps > 2_000 else 1_500,
+        cluster=_RESIZED["cluster"] | {"shards": begin},
+        clients=_RESIZED["clients"] | {"pods": pods},
+        demand=_RESIZED["demand"] | {"rate_rps": rate_rps},
+        events=[_RESIZED["events"][0] | {"shards": end}],
+    )
+    lasted_s = found.facts[f"resize to {end} shards"]
+    return _GAVE_UP_MIN if lasted_s is None else float(lasted_s) / 60.0
+
+
+_RESIZE = "forecache simulate examples/resize-high-load.yaml"
+
+
+@_predictor(_RESIZE)
+def _resize_in(made: Predictors) -> float:
+    return _resize_min(made, shards=(5, 3), pods=1, rate_rps=1.0)
+
+
+@_predictor(_RESIZE)
+def _resize_moderate(made: Predictors) -> float:
+    return _resize_min(made, shards=(3, 5), pods=134, rate_rps=1_500.0)
+
+
+@_predictor(_RESIZE)
+def _resize_high(made: Predictors) -> float:
+    return _resize_min(made, shards=(3, 5), pods=427, rate_rps=5_000.0)

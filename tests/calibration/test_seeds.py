@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forecache.calibration.dataset import read_dataset
 from forecache.calibration.seeds.page import page
 from forecache.calibration.seeds.predictors import Predictors
 from forecache.calibration.seeds.table import (
@@ -106,3 +107,13 @@ def test_the_page_is_what_the_artefact_says() -> None:
     assert (DOCS / "seeds.md").read_text() == page(result)
     names = [(row["id"], row.get("part")) for row in result["rows"]]
     assert names == [(claim.id, claim.part) for claim in load_claims().claims]
+
+
+def test_what_a_dataset_fits_is_no_prediction() -> None:
+    claims = load_claims().claims
+    inputs = {c.claimed.value for c in claims if c.role == "calibration" and c.claimed}
+    predicted = {c.claimed.value for c in claims if c.role == "prediction" and c.claimed}
+    dataset, _ = read_dataset("redis-2.8-set-operations")
+    for point in dataset.points:
+        found = set(point.observed.values())
+        assert found <= (inputs if point.role == "calibration" else predicted)
