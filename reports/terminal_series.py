@@ -47,7 +47,7 @@ def print_series(result: Json, console: Console) -> None:
     compared = comparison(points)
     if compared:
         columns = [
-            Column(name, [row[index] for row in compared.rows], wraps=True)
+            Column(name, [row[index] for row in compared.rows])
             for index, name in enumerate(compared.columns)
         ]
         console.print()
@@ -95,6 +95,7 @@ def _print_table(table: Json, console: Console) -> None:
     names = [str(column.get("name") or "") for column in rows(table, "columns")]
     values = table.get("rows") or []
     cells = cell_texts(table)
+    worded = {i for row in values for i, value in enumerate(row) if isinstance(value, str)}
     console.print()
     if table.get("title"):
         console.print(Text(str(table["title"]), style="bold"))
@@ -102,8 +103,9 @@ def _print_table(table: Json, console: Console) -> None:
         Column(
             name,
             [row[index] for row in cells[:_MOST_ROWS]],
-            wraps=True,
-            to_the_right=not any(isinstance(row[index], str) for row in values),
+            # A number stays beside its unit.
+            wraps=index in worded,
+            to_the_right=index not in worded,
         )
         for index, name in enumerate(names)
     ]

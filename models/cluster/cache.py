@@ -292,7 +292,7 @@ class Cache:
             ("refused", "refused by the database"),
         ):
             share = totals[name] / asked if asked > 0 else 0.0
-            record.fact(fact, round(totals[name]), "commands", f"{share:.2%} of all")
+            record.fact(fact, round(totals[name]), "", f"commands, {share:.2%} of all")
         if self.upsets:
             record.table(
                 "Changes and what they cost",
