@@ -211,9 +211,9 @@ class Load:
         if described.connections == "per_request":
             each_ps += given[:, flows.CONNECT_COST_PS]
         can = np.minimum(given[:, flows.BUDGET] / each_ps, given[:, flows.ELSEWHERE])
-        # Who is refused has a worker free again at once.
         can[nodes.state[:, DOWN] == SILENT] = 0.0
-        can[nodes.state[:, DOWN] == REFUSES] = np.inf
+        # Who is refused backs off, or has a worker free again at once where nobody tries again.
+        can[nodes.state[:, DOWN] == REFUSES] = 0.0 if described.retries else np.inf
 
         def stuck(share: float) -> float:
             return float(np.maximum(0.0, waiting + share * offered - can).sum())
