@@ -17,6 +17,7 @@ from forecache.hwprofiles.files import read_yaml
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InfeasibleError, InputError
 
+from .caveats import warnings_of
 from .commands import check_bytes_on_the_way, check_commands
 from .engine import EngineProfile, load_engine
 from .explain import stages_of
@@ -25,14 +26,7 @@ from .journeys import journey_of
 from .next_measurement import next_measurement
 from .node.simulate import warm_up_compiler
 from .persistence import check_persistence
-from .predict import (
-    WORKERS,
-    Prediction,
-    Progress,
-    System,
-    predict_cases,
-    warnings_of,
-)
+from .predict import WORKERS, Prediction, Progress, System, predict_cases
 from .recommend import choose, recommendation_of
 from .scenario import Scenario
 from .sharing import check_cores, sharing

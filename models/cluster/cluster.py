@@ -10,7 +10,8 @@ import simpy
 
 from forecache.sim.errors import InputError
 
-from ..predict import Progress, warnings_of
+from ..caveats import warnings_of
+from ..predict import Progress
 from ..series import Run
 from .cache import Cache
 from .clients import Clients, autoscale

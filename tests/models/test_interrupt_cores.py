@@ -9,9 +9,10 @@ import pytest
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.assumed import ASSUMED_SOFTIRQ_NS
 from forecache.models.answers import load_cases, thread_candidates
+from forecache.models.caveats import warnings_of
 from forecache.models.engine import load_engine
 from forecache.models.generator import load_generator
-from forecache.models.predict import System, predict_cases, warnings_of
+from forecache.models.predict import System, predict_cases
 from forecache.models.scenario import Scenario
 from forecache.models.sharing import sharing
 from forecache.models.simulation import node_setup

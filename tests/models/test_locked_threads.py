@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from forecache.models.answers import load_cases, point_of
+from forecache.models.caveats import warnings_of
 from forecache.models.explain import stages_of
 from forecache.models.journeys import journey_of
 from forecache.models.locks import item_locks, lock_table
@@ -14,7 +15,7 @@ from forecache.models.node import simulate_node
 from forecache.models.node.sample import GET, SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult
-from forecache.models.predict import Prediction, predict_cases, warnings_of
+from forecache.models.predict import Prediction, predict_cases
 from forecache.models.recommend import choose, recommendation_of
 from forecache.models.workload import HotSetPopularity, Workload, Zipf
 from forecache.sim.errors import InputError

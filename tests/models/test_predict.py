@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from forecache.models.answers import load_cases
+from forecache.models.caveats import warnings_of
 from forecache.models.predict import (
     SERVER_CPU,
     UNCHECKED_DISCREPANCY,
     Prediction,
     System,
     predict_cases,
-    warnings_of,
 )
 from tests.models.made_profiles import observed_on, unobserved
 

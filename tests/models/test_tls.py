@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
+from forecache.models.caveats import warnings_of
 from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import load_generator
 from forecache.models.node.simulate import NodeResult
-from forecache.models.predict import System, warnings_of
+from forecache.models.predict import System
 from forecache.models.recommend import benchmark_command
 from forecache.models.scenario import Scenario, Tls
 from forecache.models.simulation import run

@@ -1,0 +1,82 @@
+"""Why a prediction may be off: what the model doesn't cover of a scenario and a system."""
+
+from __future__ import annotations
+
+from .commands import command_kinds
+from .node.setup import DRAWS as NODE_DRAWS
+from .predict import System
+from .scenario import Scenario
+from .sharing import sharing
+from .tls import only_the_main_thread
+
+
+def warnings_of(scenario: Scenario, system: System) -> list[str]:
+    """Why a prediction may be off: what the model doesn't cover."""
+    warnings = []
+    speed, engine = system.host.speed(), system.engine
+    if engine.reuse is not None:
+        warnings.append(
+            f"the work of {engine.id} was not observed: that of {engine.reuse.origin} is reused"
+        )
+    elif engine.observed is None:
+        warnings.append(f"the work of {engine.id} was not observed: all of it is assumed")
+    if engine.policy == "multiplexed":
+        warnings.append(
+            f"how the threads of {engine.id} share work is assumed: Amazon publishes what they do, "
+            "not how"
+        )
+    cores = sharing(scenario, speed.cores).server_cores
+    if scenario.irq_cores and scenario.same_host:
+        warnings.append("server and load generator share a host: irq_cores have nothing to do")
+    if scenario.cores is not None and scenario.cores > cores:
+        beside = " beside interrupt cores" if scenario.interrupt_cores else ""
+        warnings.append(
+            f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} count"
+        )
+    server = min(scenario.io_threads, engine.max_io_threads)
+    if scenario.main_thread_pinned and engine.policy == "locked_threads":
+        warnings.append(
+            f"no thread of {engine.id} is the main thread: main_thread_pinned has no effect"
+        )
+    if scenario.io_threads > engine.max_io_threads:
+        warnings.append(
+            f"{engine.id} runs at most {engine.max_io_threads} threads here; more are ignored"
+        )
+    if only_the_main_thread(scenario, engine):
+        warnings.append(f"{engine.id} serves TLS on its main thread: I/O threads stay idle")
+    if scenario.prefetch_batch is not None and engine.prefetch_batch == 0:
+        warnings.append(f"{engine.id} fetches nothing ahead: prefetch_batch has no effect")
+    if scenario.events_per_io_thread is not None and engine.policy != "asynchronous":
+        warnings.append(f"{engine.id} has no events_per_io_thread: it has no effect")
+    if engine.policy == "fork_join":
+        replies = 2 * server
+        if server > 1 and scenario.workload.clients < replies:
+            warnings.append(
+                f"io-threads {server} are never used: they need {replies} replies that wait at a "
+                f"time, and there are {scenario.workload.clients} clients"
+            )
+    elif scenario.io_threads_do_reads is not None:
+        warnings.append(
+            "io_threads_do_reads is a setting of fork-join threads (Redis 6 to 7.4, Valkey 7.2): "
+            "it has no effect here"
+        )
+    workload = scenario.workload
+    slow = workload.slow_command
+    if slow is not None and slow.every_s is not None and slow.every_s > 60.0:
+        warnings.append(
+            "slow commands come less than once a minute: a run sees few of them, and the tail is "
+            "as uncertain as that"
+        )
+    rare = [kind for kind in command_kinds(scenario) if kind.share < 0.5 / NODE_DRAWS]
+    if rare:
+        warnings.append(
+            f"{rare[0].command} of {rare[0].value_bytes} bytes is too rare to be simulated: shares "
+            f"below 1 in {2 * NODE_DRAWS} are left out"
+        )
+    memory = speed.memory_gib
+    needed = workload.keys * (workload.mean_value_bytes + workload.key_bytes + 80) / 2**30
+    if memory > 0 and needed > 0.9 * memory:
+        warnings.append(
+            f"the data need about {needed:.0f} GiB, the host has {memory:.0f} GiB: it would not fit"
+        )
+    return warnings
