@@ -430,3 +430,19 @@ def test_they_agree_on_jobs_for_a_thread_that_never_had_a_core_yet() -> None:
         tick_ps=0,
     )
     assert compared("shared_queues", {}, setup).counter(at.SWITCHES) >= 5
+
+
+def test_they_agree_on_shares_for_a_thread_that_never_had_a_core_yet() -> None:
+    setup = sample_setup(
+        io_threads=3,
+        clients=46,
+        generators=5,
+        same_host=1,
+        io_threads_do_reads=1,
+        server_cores=2,
+        main_pinned=1,
+        slice_ps=5_000_000,
+        tick_ps=0,
+        other_threads=1,
+    )
+    assert compared("fork_join", {"switch_ps": 20_000_000}, setup).counter(at.SWITCHES) >= 4

@@ -100,8 +100,10 @@ def hand_out(m, calendar, now):
         row = thread_row(thread)
         m[row + at.INDEX] = thread
         m[row + at.COUNT] = 1  # it has a share
-        m[row + at.ASLEEP] = 0
-        schedule(calendar, thread, max(now + m[at.HANDOVER_PS], m[row + at.AVAILABLE_PS]))
+        if m[row + at.ASLEEP]:
+            m[row + at.ASLEEP] = 0
+            schedule(calendar, thread, max(now + m[at.HANDOVER_PS], m[row + at.AVAILABLE_PS]))
+        # Else it has never had a core yet, and looks when it gets one.
     m[at.SHARES_LEFT] = threads - 1
 
 
