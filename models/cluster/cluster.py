@@ -49,6 +49,7 @@ class Cluster:
     ) -> None:
         self.scenario = scenario
         self.seed = seed
+        self._progress = progress or (lambda _line: None)
         self.env = simpy.Environment()
         self.clients = Clients(scenario.clients, step_s=scenario.step)
         self.nodes = Nodes(
@@ -90,7 +91,7 @@ class Cluster:
 
     def run(self) -> Run:
         """Simulate, and return what was recorded."""
-        self.load.begin()
+        self.load.begin(self._progress)
         for event in self.scenario.events:
             self.env.process(_at(self, event))
         if self.scenario.clients.autoscaler is not None:

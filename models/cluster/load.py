@@ -10,6 +10,7 @@ import numpy as np
 
 from forecache.sim.simpy_kernel import hold
 
+from ..node.simulate import announced_if_slow
 from . import flows
 from .cohorts import WAIT_CELLS
 from .conservation import check_conservation
@@ -97,10 +98,18 @@ class Load:
         """Users' requests a second that are expected over the whole run."""
         return float(self._expected.mean()) / self.step_s
 
-    def begin(self) -> None:
-        """What is so before the first step: persistent connections, full retry budgets."""
+    def begin(self, progress: Callable[[str], None]) -> None:
+        """What is so before the first step: persistent connections, full retry budgets.
+
+        `progress` is told if the load has to be compiled.
+        """
         cluster = self._cluster
         self._fit()
+        with announced_if_slow(progress, "the load of a cluster", seconds=10):
+            # No node: nothing happens, but it is compiled.
+            nobody = np.zeros(0, np.int64)
+            flows.draw_arrivals(self._seed, 0, np.zeros(0), self._drawn, nobody)
+            self._flow(np.zeros((0, flows.GIVEN), np.int64), np.zeros(0))
         described = cluster.scenario.clients
         if described.connections == "persistent" and described.initially_connected:
             limits = [cluster.nodes.kinds[kind].maxclients for kind in cluster.nodes.kind]
@@ -167,13 +176,7 @@ class Load:
         before = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]]
         for queue in (nodes.connect_queue, nodes.request_queue):
             queue.make_room(3 * self.future.shape[2])
-        flows.advance(
-            *(self._seed, self.number, self.step_s, nodes.state, given),
-            (nodes.connect_queue.cohorts, nodes.connect_queue.marks),
-            (nodes.request_queue.cohorts, nodes.request_queue.marks),
-            *(self.future, self._rules, self._retries),
-            (self.latency, self.connect_waits, utilisation),
-        )
+        self._flow(given, utilisation)
         nodes.forgets[:] = 0
         passed = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]] - before
         step_ps = self.step_s * _PS_PER_S
@@ -229,6 +232,17 @@ class Load:
             self._cluster.record.turned_away += float(
                 (offered - given[:, flows.NEW]) @ self._commands
             )
+
+    def _flow(self, given: np.ndarray, utilisation: np.ndarray) -> None:
+        """The compiled part of a step, for as many nodes as `given` has rows."""
+        nodes = self._cluster.nodes
+        flows.advance(
+            *(self._seed, self.number, self.step_s, nodes.state[: len(given)], given),
+            (nodes.connect_queue.cohorts, nodes.connect_queue.marks),
+            (nodes.request_queue.cohorts, nodes.request_queue.marks),
+            *(self.future, self._rules, self._retries),
+            (self.latency, self.connect_waits, utilisation),
+        )
 
     def _given(self, offered: np.ndarray) -> np.ndarray:
         """(nodes, GIVEN) what `flows.advance` wants to know of each node."""

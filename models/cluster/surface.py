@@ -25,6 +25,7 @@ from forecache.hwprofiles.files import write_text_atomic
 from forecache.sim.errors import InputError
 
 from ..answers import load_cases
+from ..node.simulate import warm_up_compiler
 from ..predict import Prediction, Progress, System, predict_cases
 from ..scenario import Scenario
 from ..sweeps import Case
@@ -135,6 +136,8 @@ def surface_of(
         if kept is None:
             if progress is not None:
                 progress(f"simulating a node of {system.engine.id} on {system.host.id}")
+            policy = system.engine.policy if case.scenario.io_threads > 1 else "single_thread"
+            warm_up_compiler(progress or (lambda _line: None), [policy])
             kept = simulated(case, system, seed=seed)
             _write(key, kept)
         _SURFACES[key] = kept

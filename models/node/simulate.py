@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -262,22 +263,34 @@ def warm_up_compiler(
     """
     wanted = sorted(set(policies))
     seconds = _COMPILE_S * len(wanted)
-    # Only time tells whether Numba compiles or loads, so a timer speaks.
-    timer = threading.Timer(
-        _ANNOUNCE_AFTER_S,
-        progress,
-        (
-            f"compiling the node model ({', '.join(wanted)}): once, about {seconds} seconds; "
-            "later runs load it from disk",
-        ),
-    )
-    timer.daemon = True
-    timer.start()
-    try:
+    with announced_if_slow(progress, f"the node model ({', '.join(wanted)})", seconds=seconds):
         for policy in wanted:
             io_threads = 1 if policy == "single_thread" else 2
             setup = under_policy(policy, sample_setup(io_threads=io_threads))
             node = at.new_node(sample_times(), setup)
             POLICIES[policy](node.memory, node.histogram, node.calendar)
+
+
+@contextmanager
+def announced_if_slow(
+    progress: Callable[[str], None], what: str, *, seconds: int
+) -> Iterator[None]:
+    """Say that something is compiled, if it takes longer than loading it does.
+
+    Parameters
+    ----------
+    seconds
+        How long it may take.
+    """
+    # Only time tells whether Numba compiles or loads, so a timer speaks.
+    timer = threading.Timer(
+        _ANNOUNCE_AFTER_S,
+        progress,
+        (f"compiling {what}: once, about {seconds} seconds; later runs load it from disk",),
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
     finally:
         timer.cancel()
