@@ -216,13 +216,14 @@ class Record:
         """What every run answers."""
         totals = dict(zip(_RATES, self._totals, strict=True))
         turned_away = self._values[("turned away", "1/s", "errors")]
-        lost = totals["failed"] + self.report_s * float(np.sum(turned_away))
+        away = self.report_s * float(np.sum(turned_away))
+        lost = totals["failed"] + away
         asked = totals["offered"] + lost - totals["failed"]
         connections = self._values[("connections, most on a node", "", "connections")]
         opened = self._values[("new connections", "1/s", "new connections")]
         facts = [
             Fact("answered", round(totals["answered"]), "", "commands"),
-            Fact("failed", round(lost), "", _share(lost, asked)),
+            Fact("failed", round(lost), "", _share(lost, asked, turned_away=away)),
             Fact("most connections on a node", round(max(connections))),
             Fact("connections in the end", round(connections[-1]), "", "on the node with most"),
             Fact("most new connections", max(opened), "1/s"),
@@ -236,8 +237,11 @@ class Record:
         ]
 
 
-def _share(part: float, whole: float) -> str:
-    return f"commands, {part / whole:.2%} of what was asked" if whole > 0 else ""
+def _share(lost: float, asked: float, *, turned_away: float) -> str:
+    if asked <= 0:
+        return ""
+    words = f"commands, {lost / asked:.2%} of what was asked"
+    return f"{words}; {turned_away:,.0f} found no free worker" if turned_away else words
 
 
 def latencies_ms(surface: Surface) -> np.ndarray:
