@@ -5,24 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.node import POLICIES, simulate_node
 from forecache.models.node import layout as at
-from forecache.models.node.sample import SET, sample_setup, sample_times
-from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
-
-STEADY = {
-    "jitter": np.full(QUANTILES, JITTER_ONE),
-    "stall_ps": np.zeros((2, QUANTILES), np.int64),
-    "wire_ps_per_kib": 0,
-}
-ONLY_SETS = {"code_by_draw": np.full(DRAWS, SET, np.int64)}
-
-
-def run(policy: str, times: NodeTimes, setup: NodeSetup) -> at.Node:
-    node = at.new_node(times, setup)
-    POLICIES[policy](node.memory, node.histogram, node.calendar)
-    return node
-
+from forecache.models.node import simulate_node
+from forecache.models.node.sample import sample_setup, sample_times
+from forecache.models.node.setup import NodeSetup
+from tests.models.steady_node import ONLY_SETS, STEADY, run
 
 # --- asynchronous: threads by events per turn -----------------------------------------------------
 
@@ -294,111 +281,6 @@ def test_forked_readers_parse_the_first_command_and_the_main_thread_the_rest() -
     assert main_us == pytest.approx(62)
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
-def lone_client(command_bytes: int, pipeline: int, **changes: Any) -> dict[str, int]:
-    """Counters of one client of a single-threaded engine, whole batches only."""
-    times = sample_times(**STEADY, **ONLY_SETS, request_bytes_by_code=np.array([40, command_bytes]))
-    setup = sample_setup(clients=1, generators=1, pipeline=pipeline, end_ps=10**10, **changes)
-    return simulate_node("single_thread", times, setup).counters
-
-
-@pytest.mark.parametrize(
-    ("command_bytes", "pipeline", "reads"),
-    [
-        (580, 1, 1),
-        (580, 28, 1),  # 16,240 bytes: one read
-        (580, 29, 2),
-        (580, 64, 3),
-        (16_384, 1, 1),
-        (30_000, 1, 2),
-        (60_000, 1, 2),  # a big argument: once it is known, the rest comes in one read
-        (60_000, 2, 4),
-    ],
-)
-def test_reads_take_16_kib_and_big_arguments_to_their_end(
-    command_bytes: int, pipeline: int, reads: int
-) -> None:
-    counters = lone_client(command_bytes, pipeline)
-    batches = counters["completions"] / pipeline
-    assert batches > 50
-    assert counters["reads"] / batches == pytest.approx(reads, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("limit_bytes", "reads"), [(16_384, 3), (20_475, 2), (37_119, 2), (37_120, 1), (40_950, 1)]
-)
-def test_reads_take_what_their_limit_says(limit_bytes: int, reads: int) -> None:
-    counters = lone_client(580, 64, read_limit_bytes=limit_bytes)
-    batches = counters["completions"] / 64
-    assert batches > 50
-    assert counters["reads"] / batches == pytest.approx(reads, rel=0.02)
-
-
-def test_a_socket_that_was_not_emptied_is_reported_again() -> None:
-    """Level-triggered: no further data arrives, and yet the rest is read, a turn later."""
-    split, whole = lone_client(580, 64), lone_client(580, 28)
-    polls = [
-        counters["polls"] / counters["completions"] * n
-        for counters, n in ((split, 64), (whole, 28))
-    ]
-    # Each batch ends with a poll that finds nothing and a sleep.
-    assert polls[0] - polls[1] == pytest.approx(2, abs=0.1)
-    assert split["loops"] / (split["completions"] / 64) == pytest.approx(3, rel=0.02)
-
-
-def test_a_socket_whose_read_is_under_way_is_not_read_twice() -> None:
-    """The poll job reports the socket again; the main thread looks at it and leaves it."""
-    times = sample_times(**STEADY, recv_ps=50_000_000)
-    setup = sample_setup(
-        io_threads=2, clients=1, generators=1, events_per_io_thread=0, end_ps=10**10
-    )
-    counters = simulate_node("asynchronous", times, setup).counters
-    assert counters["polls"] > 3 * counters["completions"]
-    assert counters["reads"] <= counters["completions"] + 1
-
-
-# --- writing --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("reply_bytes", "calls", "segments"),
-    [
-        (5, 1, 1),
-        (65_483, 1, 1),
-        (65_484, 1, 2),
-        (66_000, 1, 2),
-        (81_920, 1, 2),
-        (81_921, 2, 3),  # 80 KiB in two segments, then a call of one byte
-        (150_000, 2, 4),
-        (163_841, 3, 5),
-    ],
-)
-def test_a_reply_goes_through_the_stack_segment_by_segment(
-    reply_bytes: int, calls: int, segments: int
-) -> None:
-    """Every call has its event, every segment of a call the cost of a send."""
-    sizes = np.array([40, reply_bytes])
-    setup = sample_setup(
-        clients=1,
-        generators=1,
-        end_ps=10**11,
-        write_limit_bytes=80 * 1024,
-        segment_bytes=65_483,
-    )
-
-    def busy_us(field: str, extra_ps: int) -> float:
-        plain = sample_times(**STEADY, **ONLY_SETS, reply_bytes_by_code=sizes)
-        times = plain._replace(**{field: getattr(plain, field) + extra_ps})
-        node = run("single_thread", times, setup)
-        return node.thread(0, at.BUSY_PS) / node.counter(at.COMPLETIONS) / 1e6
-
-    for field, often in (("send_ps", segments), ("write_event_ps", calls)):
-        longer_us = busy_us(field, 1_000_000) - busy_us(field, 0)
-        assert longer_us == pytest.approx(often, rel=0.02), field
-
-
 # --- shared queues: threads by sampled load -------------------------------------------------------
 
 PERIOD_PS = 10**9
@@ -458,83 +340,3 @@ def test_idle_threads_stop_after_a_while() -> None:
     assert simulate_node("shared_queues", sample_times(), quiet).final_active_threads == 1
     patient = quiet._replace(shrink_after_ps=10**12)
     assert simulate_node("shared_queues", sample_times(), patient).final_active_threads == 4
-
-
-# --- open loop ------------------------------------------------------------------------------------
-
-
-def test_latency_counts_from_when_a_request_fell_due() -> None:
-    """Above capacity the wait grows by the share of time that capacity lacks."""
-    times = sample_times(
-        **STEADY,
-        execute_by_code_ps=np.array([10_000_000, 10_000_000]),
-        # Two to a read, so that turns stay short.
-        request_bytes_by_code=np.array([8192, 8192]),
-    )
-    setup = sample_setup(
-        clients=20,
-        generators=4,
-        open_loop=1,
-        backlog_limit=4096,
-        mean_interarrival_ps=20_000_000,
-        end_ps=40 * 10**9,
-        series_ps=10**9,
-    )
-    result = simulate_node("single_thread", times, setup)
-    assert result.counters["overflows"] == 0
-    lacking = 1.0 - result.throughput_rps / 200_000
-    assert 0.5 < lacking < 0.65
-    mean_ps = result.series[:, 1] / result.series[:, 0]
-    middle_ps = (np.arange(40) + 0.5) * 10**9
-    np.testing.assert_allclose(mean_ps[10:], lacking * middle_ps[10:], rtol=0.05)
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_an_open_loop_completes_what_arrives(policy: str) -> None:
-    setup = sample_setup(
-        io_threads=1 if policy == "single_thread" else 4,
-        clients=100,
-        generators=5,
-        open_loop=1,
-        mean_interarrival_ps=5 * 10**7,
-        backlog_limit=64,
-        warmup_ps=10**9,
-        end_ps=10**11,
-    )
-    result = simulate_node(policy, sample_times(), setup)
-    assert result.throughput_rps == pytest.approx(100_000, rel=0.03)
-    assert result.counters["overflows"] == 0
-
-
-def test_think_time_holds_clients_back() -> None:
-    setup = sample_setup(clients=10, generators=2, think_ps=10**9, end_ps=10**11)
-    result = simulate_node("single_thread", sample_times(), setup)
-    cycle_s = 1e-3 + result.latency.mean * 1e-12
-    assert result.throughput_rps == pytest.approx(10 / cycle_s, rel=0.02)
-
-
-def test_clients_belong_to_threads_in_turn_or_in_blocks() -> None:
-    in_turn = sample_setup(clients=6, generators=4)
-    assert [in_turn.generator_of(client) for client in range(6)] == [0, 1, 2, 3, 0, 1]
-    in_blocks = sample_setup(clients=6, generators=4, clients_in_blocks=1)
-    assert [in_blocks.generator_of(client) for client in range(6)] == [0, 0, 1, 2, 2, 3]
-
-
-def test_clients_that_start_together_wake_their_generator_thread_together() -> None:
-    """Those of a thread that starts later stay in a row in the server's queues, and find the thread
-    awake that the first of them has woken."""
-    wakes = []
-    for start_ps in (0, 40_000_000):
-        setup = sample_setup(
-            io_threads=2,
-            clients=128,
-            generators=8,
-            same_host=1,
-            generator_start_ps=start_ps,
-            warmup_ps=10**9,
-            end_ps=6 * 10**9,
-        )
-        counters = simulate_node("asynchronous", sample_times(), setup).counters
-        wakes.append(counters["paid_wakes"] / counters["completions"])
-    at_once, one_after_the_other = wakes
-    assert one_after_the_other < at_once / 2

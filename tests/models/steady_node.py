@@ -1,0 +1,21 @@
+"""A node in which nothing is drawn at random but who asks when."""
+
+import numpy as np
+
+from forecache.models.node import POLICIES
+from forecache.models.node import layout as at
+from forecache.models.node.sample import SET
+from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
+
+STEADY = {
+    "jitter": np.full(QUANTILES, JITTER_ONE),
+    "stall_ps": np.zeros((2, QUANTILES), np.int64),
+    "wire_ps_per_kib": 0,
+}
+ONLY_SETS = {"code_by_draw": np.full(DRAWS, SET, np.int64)}
+
+
+def run(policy: str, times: NodeTimes, setup: NodeSetup) -> at.Node:
+    node = at.new_node(times, setup)
+    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    return node
