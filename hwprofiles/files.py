@@ -230,10 +230,30 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError)
         return f"unknown field '{field}'; {did_you_mean(str(path[-1]), known)}{more}"
     if kinds == {"missing"}:
         return f"the field '{field}' is missing{more}."
+    tagged = _tag_problem(path, problems[0]) if len(kinds) == 1 else None
+    if tagged is not None:
+        return f"{tagged}{more}"
     valid = " or ".join(dict.fromkeys(_valid_text(problem) for problem in problems))
     found = _short(problems[0]["input"])
     where = f"field '{field}'" if path else field
     return f"{where}: found {found}; valid is {valid}{more}."
+
+
+def _tag_problem(path: Sequence[str | int], problem: Mapping[str, Any]) -> str | None:
+    """The sentence where the field that tells the branch of a union is missing or unknown."""
+    context = problem.get("ctx") or {}
+    # Pydantic quotes the field's name; a function that tells branches apart has none.
+    name = str(context.get("discriminator"))
+    if not name.startswith("'"):
+        return None
+    field = format_path([*path, name.strip("'")])
+    if problem["type"] == "union_tag_not_found":
+        return f"the field '{field}' is missing."
+    if problem["type"] == "union_tag_invalid":
+        tags = [tag.strip("'") for tag in str(context["expected_tags"]).split(", ")]
+        tag = str(context["tag"])
+        return f"field '{field}': found {_short(tag)}; {did_you_mean(tag, tags)}"
+    return None
 
 
 def _path_in_data(
@@ -292,6 +312,10 @@ def _valid_text(problem: Mapping[str, Any]) -> str:
         return str(context.get("expected", problem["msg"]))
     if problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
         return "a mapping"
+    if problem["type"] in ("too_short", "too_long"):
+        bound = "at least" if problem["type"] == "too_short" else "at most"
+        limit = context.get("min_length", context.get("max_length"))
+        return f"{bound} {limit} item{'s' if limit != 1 else ''}"
     message = str(problem["msg"])
     for prefix in ("Input should be a valid ", "Input should be "):
         if message.startswith(prefix):

@@ -32,6 +32,7 @@ from .scenario import Scenario
 from .sharing import check_cores, sharing
 from .sweeps import Case, expand
 from .timeline import write_timeline
+from .verbs import NODE, check_kind
 from .workload import CONSTANT_RATE
 
 MEMCACHED_TOOL = "memtier-benchmark"
@@ -63,6 +64,7 @@ def load_cases(
     """
     file = "scenario" if isinstance(source, Mapping) else str(source)
     data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    check_kind(data, file=file, valid=[NODE])
     if host is not None:
         data["host"] = host.id
     if engine is not None:
@@ -75,7 +77,9 @@ def load_cases(
     for case in cases:
         scenario = case.scenario
         if host is None and scenario.host is None:
-            raise InputError(f"{file}: field host: found null; valid is a host's name or file.")
+            raise InputError(
+                f"{file}: field 'host': found nothing; valid is a host's name or file."
+            )
         name = scenario.host or ""
         try:
             if name not in hosts:

@@ -29,9 +29,7 @@ from .predict import Progress
 from .scenario import Scenario
 from .series import Run
 from .sweeps import expand
-
-NODE = "node"
-"""One node in a steady state."""
+from .verbs import NODE, check_kind
 
 
 @dataclass(frozen=True)
@@ -74,14 +72,7 @@ def kind_of(data: Mapping[str, Any], *, file: str) -> str:
     InputError
         There is no such kind, or another verb is for it.
     """
-    kind = data.get("kind", NODE)
-    if kind in OTHER_VERBS:
-        verb = OTHER_VERBS[kind][1]
-        raise InputError(f"{file}: field kind: found {kind!r}, which `forecache {verb}` is for.")
-    if kind != NODE and kind not in KINDS:
-        valid = ", ".join([NODE, *KINDS])
-        raise InputError(f"{file}: field kind: found {kind!r}; valid is one of {valid}.")
-    return str(kind)
+    return check_kind(data, file=file, valid=[NODE, *KINDS])
 
 
 def runs_over_time(source: ScenarioSource) -> bool:

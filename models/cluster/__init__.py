@@ -61,7 +61,7 @@ place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
 
     cluster.env                               # the clock: yield cluster.env.timeout(3.0), seconds
     cluster.nodes.add(kind, shard=4)          # -> number of a new node; traffic 0 at first
-    cluster.nodes.check(self.node)            # raises InputError unless there is such a node
+    cluster.nodes.check(self.node)            # raises FieldError unless there is such a node
     cluster.nodes.traffic[node] = 0.2         # share of the requests that go there
     claim = cluster.nodes.occupy(node, 0.3)   # background work takes 30% of its main thread ...
     claim.release()                           # ... until here

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import simpy
 
+from forecache.hwprofiles.files import FieldError
 from forecache.sim.errors import InputError
 
 from ..caveats import warnings_of
@@ -92,8 +93,8 @@ class Cluster:
     def run(self) -> Run:
         """Simulate, and return what was recorded."""
         self.load.begin(self._progress)
-        for event in self.scenario.events:
-            self.env.process(_at(self, event))
+        for index, event in enumerate(self.scenario.events):
+            self.env.process(_at(self, index, event))
         if self.scenario.clients.autoscaler is not None:
             self.env.process(autoscale(self, self.scenario.clients.autoscaler))
         finished = self.env.process(self.load.process())
@@ -111,9 +112,14 @@ class Cluster:
         return self.record.run()
 
 
-def _at(cluster: Cluster, event: Event) -> Happening:
+def _at(cluster: Cluster, index: int, event: Event) -> Happening:
     yield cluster.env.timeout(event.at_s)
-    yield from event.happen(cluster)
+    try:
+        yield from event.happen(cluster)
+    except FieldError as error:
+        raise InputError(
+            f"field 'events[{index}].{error.field}': found {error.found}; valid is {error.valid}."
+        ) from None
 
 
 def _numbers(kind: NodeKind) -> list[float]:

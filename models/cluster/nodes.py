@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forecache.sim.errors import InputError
+from forecache.hwprofiles.files import FieldError
 
 from .cohorts import Queues
 from .connections import ConnectionWork
@@ -146,18 +146,21 @@ class Nodes:
         self.request_queue.add()
         return self.count - 1
 
-    def check(self, node: int) -> int:
+    def check(self, node: int, *, field: str = "node") -> int:
         """The number of a node that there is.
+
+        Parameters
+        ----------
+        field
+            Which of an event's fields says it.
 
         Raises
         ------
-        InputError
+        FieldError
             There is no such node.
         """
         if not 0 <= node < self.count:
-            raise InputError(
-                f"field events: found node {node}; valid is a node from 0 to {self.count - 1}."
-            )
+            raise FieldError(field, found=node, valid=f"a node from 0 to {self.count - 1}")
         return node
 
     def occupy(self, node: int, share: float) -> Claim:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Union
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Discriminator,
     Field,
-    Tag,
     field_validator,
     model_validator,
 )
@@ -21,29 +19,14 @@ from ..arrivals import Arrivals, Bursts, RatePiece, read_trace
 from ..lookaside.schema import Lookaside
 from ..scenario import Tls
 from ..workload import Hashes, Mix, Popularity, SortedSets, ValueSizes
-from .events import KINDS, Event, name_of
+from .events import KINDS, Event
 from .events.node_list import NodeList
-
-
-def _kind_of(event: object) -> str | None:
-    """Which kind of event is meant, so that a mistake is told about that kind only."""
-    if isinstance(event, Mapping):
-        return event.get("event")
-    return name_of(event) if isinstance(event, Event) else None
-
 
 if TYPE_CHECKING:
     AnyEvent = Event
 else:
-    AnyEvent = Annotated[
-        Union[tuple(Annotated[kind, Tag(name_of(kind))] for kind in KINDS)],  # noqa: UP007
-        Discriminator(
-            _kind_of,
-            custom_error_type="event",
-            custom_error_message="a mapping whose event is one of "
-            + ", ".join(map(name_of, KINDS)),
-        ),
-    ]
+    # A mistake is told about the kind of event that is meant, and no other.
+    AnyEvent = Annotated[Union[KINDS], Field(discriminator="event")]  # noqa: UP007
 
 MOST_STEPS = 5_000_000
 """Steps of the load in one run."""
@@ -280,17 +263,22 @@ class ClusterScenario(_Record):
                 "cluster.shards", found=self.cluster.shards, valid=f"at most {MOST_NODES} nodes"
             )
         self._check_cache()
-        for event in self.events:
+        for index, event in enumerate(self.events):
             if event.at_s >= self.duration_s:
                 raise FieldError(
-                    "events", found=event.at_s, valid="times (at_s) before the end (duration_s)"
+                    f"events[{index}].at_s",
+                    found=event.at_s,
+                    valid=f"a time before the end (duration_s: {self.duration_s:g})",
                 )
         return self
 
     def _check_cache(self) -> None:
         if self.cache is None:
-            if any(isinstance(event, NodeList) for event in self.events):
-                raise FieldError("events", found="node_list", valid="with `cache` only")
+            for index, event in enumerate(self.events):
+                if isinstance(event, NodeList):
+                    raise FieldError(
+                        f"events[{index}].event", found="node_list", valid="with `cache` only"
+                    )
             return
         if self.cluster.replicas:
             raise FieldError(

@@ -11,6 +11,7 @@ from forecache.hwprofiles.files import read_yaml
 from forecache.sim.errors import InputError
 
 from ..sweeps import Case, expand
+from ..verbs import check_kind
 from .bill import Bill, break_even_load, ecpu_per_s, node_bill, serverless_bill
 from .prices import PriceTable, load_prices
 from .schema import CostScenario
@@ -40,6 +41,7 @@ def cost(scenario: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     """
     file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
     data = dict(scenario) if isinstance(scenario, Mapping) else read_yaml(scenario)
+    check_kind(data, file=file, valid=["cost"])
     cases = expand(data, file=file, schema=CostScenario)
     try:
         points = [_point(case, load_prices(case.scenario.prices)) for case in cases]

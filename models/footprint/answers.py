@@ -12,6 +12,7 @@ from forecache.hwprofiles.files import read_yaml
 from forecache.models.engine import load_engine
 from forecache.models.scenario import Persistence, Scenario
 from forecache.models.sweeps import Case, expand
+from forecache.models.verbs import NODE, check_kind
 from forecache.models.workload import Workload
 from forecache.sim.errors import InputError
 
@@ -69,11 +70,8 @@ def memory(source: ScenarioSource) -> dict[str, Any]:
 
 
 def _cases(data: dict[str, Any], *, file: str) -> list[Case[MemoryScenario]]:
-    kind = data.get("kind", "node")
-    if kind == MEMORY:
+    if check_kind(data, file=file, valid=[MEMORY, NODE]) == MEMORY:
         return expand(data, file=file, schema=MemoryScenario)
-    if kind != "node":
-        raise InputError(f"{file}: field kind: found {kind!r}; valid here is memory or node.")
     cases: list[Case[MemoryScenario]] = []
     for case in expand(data, file=file, schema=Scenario):
         try:

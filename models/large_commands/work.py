@@ -161,16 +161,21 @@ def load_work(engine: str, version: str) -> Chosen:
         names = work.relatives.get(engine, []) + (work.versions if work.engine == engine else [])
         if any(fits(name) for name in names):
             return Chosen(work, counted=False)
-    valid = sorted(
-        f"{name} {version}"
-        for work in all_work().values()
-        for name, versions in {
-            work.engine: [work.version, *work.versions],
-            **work.relatives,
-        }.items()
-        for version in versions
-    )
+    known: dict[str, set[str]] = {}
+    for work in all_work().values():
+        known.setdefault(work.engine, set()).update([work.version, *work.versions])
+        for name, versions in work.relatives.items():
+            known.setdefault(name, set()).update(versions)
+    others = "; nobody counted the work of large commands on others."
+    if engine not in known:
+        raise InputError(
+            f"field 'engine': found {engine!r}; valid is one of {', '.join(sorted(known))}{others}"
+        )
+    valid = ", ".join(sorted(known[engine], key=_as_numbers))
     raise InputError(
-        f"field 'engine_version': found {engine} {version}; valid is one of {', '.join(valid)}: "
-        "nobody counted the work of large commands on others."
+        f"field 'engine_version': found {version!r}; valid for {engine} is one of {valid}{others}"
     )
+
+
+def _as_numbers(version: str) -> list[int]:
+    return [int(part) if part.isdigit() else 0 for part in version.split(".")]

@@ -2,7 +2,7 @@
 
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
 import yaml
@@ -199,3 +199,41 @@ def test_write_failure_is_an_input_error_and_keeps_the_old_file(tmp_path: Path) 
 def test_did_you_mean_prefers_close_names() -> None:
     assert did_you_mean("Gravitn3", ["graviton3", "icelake"]) == "did you mean 'graviton3'?"
     assert did_you_mean("zzz", ["b", "a"]) == "valid are a, b."
+
+
+class Cat(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    animal: Literal["cat"]
+    lives: list[int] = Field(default=[9], min_length=1, max_length=2)
+
+
+class Dog(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    animal: Literal["dog"]
+
+
+class Home(BaseModel):
+    pets: list[Annotated[Cat | Dog, Field(discriminator="animal")]]
+
+
+@pytest.mark.parametrize(
+    ("pet", "message"),
+    [
+        ({"animal": "dgo"}, "field 'pets[1].animal': found 'dgo'; did you mean 'dog'?"),
+        ({"animal": "x"}, "field 'pets[1].animal': found 'x'; valid are cat, dog."),
+        ({}, "the field 'pets[1].animal' is missing."),
+        (7, "field 'pets[1]': found 7; valid is a mapping."),
+        (
+            {"animal": "cat", "lives": []},
+            "field 'pets[1].lives': found []; valid is at least 1 item.",
+        ),
+        (
+            {"animal": "cat", "lives": [1, 2, 3]},
+            "field 'pets[1].lives': found [1, 2, 3]; valid is at most 2 items.",
+        ),
+    ],
+)
+def test_alternatives_and_lists_are_told_in_plain_words(pet: object, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(Home, {"pets": [{"animal": "dog"}, pet]}, file="h.yaml")
+    assert str(caught.value) == f"h.yaml: {message}"

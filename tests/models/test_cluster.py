@@ -23,6 +23,7 @@ from forecache.models.cluster.nodes import (
 )
 from forecache.models.cluster.schema import ClusterScenario
 from forecache.models.cluster.surface import QUANTILES, Surface
+from forecache.sim.errors import InputError
 
 MADE = Surface(
     capacity_rps=1000.0,
@@ -189,6 +190,27 @@ def test_a_deploy_opens_every_connection_anew_and_nothing_fails():
     assert cluster.nodes.state[0, CONNECTED] == pytest.approx(1000, rel=0.05)
     assert 1000 < series(run, "connections, most on a node").max() <= 1200
     assert series(run, "connections, most on a node")[-1] == 1000
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (
+            {"event": "node_dies", "node": 7},
+            "field 'events[1].node': found 7; valid is a node from",
+        ),
+        ({"event": "fail", "primaries": 9}, "field 'events[1].primaries': found 9; valid is at mo"),
+        ({"event": "background", "lasts_s": 1, "share": 0.5, "nodes": [4]}, "'events[1].nodes': f"),
+        ({"event": "fail", "at_s": 60.0}, "field 'events[1].at_s': found 60.0; valid is a time be"),
+        ({"event": "fial"}, "field 'events[1].event': found 'fial'; did you mean 'fail'?"),
+    ],
+)
+def test_a_mistake_names_the_event_and_its_field(event, message):
+    first = {"event": "hot_key", "at_s": 0.0, "share": 0.1}
+    with pytest.raises(InputError) as caught:
+        ran(scenario(events=[first, {"at_s": 1.0, **event}]))
+    assert message in str(caught.value)
 
 
 @pytest.mark.usefixtures("made")

@@ -1,15 +1,22 @@
 """Scenarios that run over time: how a file finds its kind, and what comes back."""
 
-from typing import Literal
+import re
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from forecache.models import kinds
+from forecache.models.answers import explain, recommend
+from forecache.models.cost.answer import cost
 from forecache.models.kinds import Kind, simulate
 from forecache.models.series import Fact, Mark, Run, Series, Table
+from forecache.models.verbs import VERBS
 from forecache.sim.errors import InputError
+
+SHIPPED = set(kinds.KINDS)
 
 
 class Ramp(BaseModel):
@@ -78,15 +85,40 @@ def test_a_field_inside_a_list_may_be_swept() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"kind": "slope"}, "scenario: field kind: found 'slope'; valid is one of node, "),
-        ({"kind": "cost"}, "scenario: field kind: found 'cost', which `forecache cost` is for"),
+        ({"kind": "slope"}, "scenario: field 'kind': found 'slope'; valid is node, cluster, "),
+        ({"kind": "cost"}, "scenario: field 'kind': found 'cost'; valid here is node "),
         ({"kind": "ramp", "slope": -1}, "scenario: field 'slope': found -1"),
         ({"kind": "ramp", "slope": 101}, "scenario: field slope: found too much"),
     ],
 )
 def test_a_mistake_is_told_with_file_and_field(data: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match="^" + message.replace(".", r"\.")):
+    with pytest.raises(InputError, match="^" + re.escape(message)):
         simulate(data)
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind", "message"),
+    [
+        (recommend, "cluster", "valid here is node (or no kind); `forecache simulate` is for"),
+        (explain, "memory", "valid here is node (or no kind); `forecache memory` is for memory."),
+        (cost, "memory", "valid here is cost; `forecache memory` is for memory."),
+        (cost, "costs", "did you mean 'cost'? Valid is node, cluster, overcommit, large_commands"),
+        (recommend, ["node"], "valid is node, "),
+        (recommend, {"sweep": ["node"]}, "valid is node, "),
+    ],
+)
+def test_another_verbs_kind_is_told_before_its_fields(
+    verb: Callable[..., Any], kind: object, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        verb({"kind": kind, "duration_s": 60})
+    assert str(caught.value).startswith(f"scenario: field 'kind': found {kind!r}; ")
+    assert message in str(caught.value)
+
+
+def test_every_kind_names_its_verb() -> None:
+    assert VERBS.keys() == kinds.schemas().keys() - {"ramp"} | SHIPPED
+    assert {name: verb for name, (_, verb) in kinds.OTHER_VERBS.items()}.items() <= VERBS.items()
 
 
 def test_a_run_refuses_values_that_belong_to_no_time() -> None:

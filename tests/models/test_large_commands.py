@@ -309,3 +309,20 @@ def test_what_can_not_be_is_refused_by_name(fields: dict[str, object], message: 
 def test_a_version_that_nobody_counted_is_answered_with_a_warning() -> None:
     answer = forecache.simulate(changed(engine_version="8.1", load=None))
     assert "counted" in " ".join(answer["points"][0]["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "message"),
+    [
+        ("memcached", "1.6", "field 'engine': found 'memcached'; valid is one of redis, valkey;"),
+        ("redis", "3.6", "field 'engine_version': found '3.6'; valid for redis is one of 2.8, "),
+    ],
+)
+def test_versions_that_nobody_counted_get_those_that_are_known_once_each(
+    engine: str, version: str, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        load_work(engine, version)
+    assert str(caught.value).startswith(message)
+    listed = str(caught.value).partition("one of ")[2].partition(";")[0].split(", ")
+    assert len(listed) == len(set(listed))

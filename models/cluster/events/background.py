@@ -43,7 +43,7 @@ class Background(Event):
         numbers = range(cluster.nodes.count) if self.nodes is None else self.nodes
         cluster.record.mark(self.what)
         claims = []
-        for node in map(cluster.nodes.check, numbers):
+        for node in [cluster.nodes.check(node, field="nodes") for node in numbers]:
             if self.stall_s > 0:
                 cluster.nodes.stall(node, self.stall_s)
             if self.share > 0:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from forecache.sim.errors import InputError
+from forecache.hwprofiles.files import FieldError
 
 from ..failover import FailoverRules, fail_over
 from ..slot_map import SlotMap
@@ -38,9 +38,10 @@ class Fail(Event):
         slots = SlotMap.of(cluster)
         shards = slots.shards
         if self.primaries > len(shards):
-            raise InputError(
-                f"field events.primaries: found {self.primaries}; valid is at most the "
-                f"{len(shards)} primaries that there are."
+            raise FieldError(
+                "primaries",
+                found=self.primaries,
+                valid=f"at most the {len(shards)} primaries that there are",
             )
         failed = shards[: self.primaries]
         for shard in failed:

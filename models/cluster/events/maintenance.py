@@ -40,7 +40,7 @@ class Maintenance(Event):
         rest_s = (self.window_s - self.down_s * len(nodes)) / max(1, len(nodes) - 1)
         for turn, node in enumerate(nodes):
             yield cluster.env.timeout(max(0.0, rest_s) if turn else 0.0)
-            cluster.record.mark(f"node {cluster.nodes.check(node)} restarts")
+            cluster.record.mark(f"node {cluster.nodes.check(node, field='nodes')} restarts")
             cluster.nodes.set_down(node, silent=self.silent)
             yield cluster.env.timeout(self.down_s)
             cluster.nodes.set_up(node)

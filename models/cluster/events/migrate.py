@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
-from forecache.sim.errors import InputError
 
 from ..slot_map import SlotMap
 from ..slots import Move
@@ -45,9 +44,7 @@ class Migrate(Moving):
         for name in ("source", "target"):
             if slots.primary.get(getattr(self, name)) is None:
                 known = ", ".join(str(shard) for shard in slots.shards)
-                raise InputError(
-                    f"field events.{name}: found {getattr(self, name)}; valid is one of {known}."
-                )
+                raise FieldError(name, found=getattr(self, name), valid=f"one of {known}")
         own = np.flatnonzero(slots.owners == self.source)
         if self.hottest:
             own = own[np.argsort(-slots.shares[own], kind="stable")]
