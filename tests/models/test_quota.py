@@ -94,11 +94,12 @@ def test_a_thread_that_sleeps_saves_its_quota_and_spinning_ones_burn_it() -> Non
 @pytest.mark.parametrize("policy", [*SPINNING, *SLEEPING])
 def test_threads_take_no_more_than_the_quota(policy: str) -> None:
     """On four cores of their own, and sharing two with each other and another program."""
-    for place in ({}, {"server_cores": 2, "other_threads": 1}):
+    # Where they share, threads that sleep wait behind the other program for whole slices.
+    for place, least in (({}, 0.5), ({"server_cores": 2, "other_threads": 1}, 0.05)):
         limited = run(policy, io_threads=4, quota_ps=PERIOD_PS * 3 // 2, **place)
         # Besides, what each core had or owed at the ends of the window: a slice and a tick.
         most = 1.0 + 4 * 9 / (5 * 150)
-        assert 0.5 < limited.quota_utilisation < most
+        assert least < limited.quota_utilisation < most
 
 
 def test_another_program_has_what_a_quota_leaves_of_a_core() -> None:
