@@ -1,6 +1,6 @@
 """Ten thousand machines on five hundred hosts over a simulated day: CPU seconds and peak memory.
 
-    python benchmarks/overcommit.py
+python benchmarks/overcommit.py
 """
 
 import resource

@@ -176,14 +176,18 @@ def validate_large_commands(dataset: Dataset, file: str) -> dict[str, Any]:
     for number, point in enumerate(dataset.points):
         value = nominal[number].lasts_ns / 1e9
         values = [value, *(each[number] for each in others)]
-        points.append({
-            "index": number, "given": point.given, "role": point.role,
-            "observed": {QUANTITY: observed[number]},
-            "predicted": {QUANTITY: {"value": value, "low": min(values), "high": max(values)}},
-            "relative_error": {QUANTITY: value / observed[number] - 1.0},
-            "bound_by": nominal[number].binds,
-            "parts_s": parts_s(nominal[number]),
-        })  # fmt: skip
+        points.append(
+            {
+                "index": number,
+                "given": point.given,
+                "role": point.role,
+                "observed": {QUANTITY: observed[number]},
+                "predicted": {QUANTITY: {"value": value, "low": min(values), "high": max(values)}},
+                "relative_error": {QUANTITY: value / observed[number] - 1.0},
+                "bound_by": nominal[number].binds,
+                "parts_s": parts_s(nominal[number]),
+            }
+        )
     held_out = [p for p in points if p["role"] == "validation"]
     errors = [abs(p["relative_error"][QUANTITY]) for p in held_out]
     inside = [
@@ -198,21 +202,35 @@ def validate_large_commands(dataset: Dataset, file: str) -> dict[str, Any]:
     }
     return {
         "dataset": {"id": dataset.id, "title": dataset.title, "file": file},
-        "host": {}, "engine": {},
+        "host": {},
+        "engine": {},
         "fitted": [
             {
-                "name": name, "factor": value, "low": value, "high": value, "from_prior": 0.0,
-                "points": rows, "note": notes[name],
+                "name": name,
+                "factor": value,
+                "low": value,
+                "high": value,
+                "from_prior": 0.0,
+                "points": rows,
+                "note": notes[name],
             }
             for name, value in fitted.items()
         ],
-        "provenance": {}, "warnings": [], "counters": [], "knee": {},
+        "provenance": {},
+        "warnings": [],
+        "counters": [],
+        "knee": {},
         "points": points,
-        "summary": {QUANTITY: {
-            "median_ape": float(np.median(errors)), "max_ape": max(errors),
-            "coverage": float(np.mean(inside)), "n": len(errors), "by_band": {},
-        }},
-    }  # fmt: skip
+        "summary": {
+            QUANTITY: {
+                "median_ape": float(np.median(errors)),
+                "max_ape": max(errors),
+                "coverage": float(np.mean(inside)),
+                "n": len(errors),
+                "by_band": {},
+            }
+        },
+    }
 
 
 def parts_s(what: Lasting) -> dict[str, float]:
