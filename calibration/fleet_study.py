@@ -18,8 +18,8 @@ import numpy as np
 
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.overcommit.precopy import Dirtying, Limits, migrate
-from forecache.models.overcommit.run import run_overcommit
-from forecache.models.overcommit.schema import OvercommitScenario
+from forecache.models.overcommit.run import PER_MACHINE_DAY, run_overcommit
+from forecache.models.overcommit.schema import DAY_S, OvercommitScenario
 from forecache.sim.statistics import mean_interval, paired_difference
 
 SEEDS = tuple(range(1, 9))
@@ -107,7 +107,12 @@ def _merged(data: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any
 
 def _facts(data: Mapping[str, Any], seed: int) -> dict[str, float]:
     run = run_overcommit(OvercommitScenario.model_validate(data), seed)
-    facts = {f.name: float(f.value) for f in run.facts if isinstance(f.value, int | float)}
+    facts = {
+        # The study tells shares of time.
+        f.name: float(f.value) / (DAY_S if f.unit == PER_MACHINE_DAY else 1.0)
+        for f in run.facts
+        if isinstance(f.value, int | float)
+    }
     series = {(s.panel, s.name): s.values for s in run.series}
     shares = series["share of a host taken", "mean of hosts"]
     empty = series["hosts", "nearly empty"]

@@ -16,7 +16,7 @@ from .fleet import Fleet
 from .manager import Manager, Process
 from .policies import HOST_POLICIES, VICTIM_POLICIES, HostPolicy, VictimPolicy
 from .precopy import Migration
-from .schema import OvercommitScenario
+from .schema import DAY_S, OvercommitScenario
 
 _ARRIVALS, _LIFETIMES = 40, 41
 """Purposes of draws."""
@@ -192,6 +192,9 @@ def _sample(time_s: float, fleet: Fleet, manager: Manager, wanted_gb: Floats, se
     )
 
 
+PER_MACHINE_DAY = "s per machine-day"
+"""Unit of times of machines, of all the time that machines ran."""
+
 _SERIES = (
     ("wanted_gb", "wanted", "GB", "memory"),
     ("taken_gb", "taken", "GB", "memory"),
@@ -212,6 +215,7 @@ def _as_run(fleet: Fleet, manager: Manager, seen: _Seen, marks: list[Mark]) -> R
     given_up = len(manager.migrations) - len(done)
     ups = max(1, fleet.scale_ups)
     lived_s = max(seen.lived_s, 1e-9)
+    a_day = DAY_S / lived_s
     promised = fleet.nominal_gb * int(np.count_nonzero(fleet.host >= 0))
     physical = fleet.memory_gb * int(np.count_nonzero(fleet.up))
     facts = [
@@ -223,12 +227,22 @@ def _as_run(fleet: Fleet, manager: Manager, seen: _Seen, marks: list[Mark]) -> R
         *_blackouts(done),
         Fact(
             "time standing still",
-            sum(m.blackout_s for m in done) / lived_s,
-            "",
-            "share of all machines' time",
+            sum(m.blackout_s for m in done) * a_day,
+            PER_MACHINE_DAY,
+            "blackouts of live migrations",
         ),
-        Fact("time short of memory", seen.short_s / lived_s, "", "likewise"),
-        Fact("time with memory on disk", seen.swapped_s / lived_s, "", "likewise"),
+        Fact(
+            "time short of memory",
+            seen.short_s * a_day,
+            PER_MACHINE_DAY,
+            "a machine wants more than its host gives",
+        ),
+        Fact(
+            "time with memory on disk",
+            seen.swapped_s * a_day,
+            PER_MACHINE_DAY,
+            "part of what a machine wants is swapped",
+        ),
         Fact("killed", manager.killed),
         Fact("started again behind a failure", manager.restarted),
         Fact("machines that no host had room for", manager.unplaced),

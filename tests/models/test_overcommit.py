@@ -327,3 +327,11 @@ def test_the_more_stale_the_view_the_fewer_hosts_should_be_compared() -> None:
     assert best(0.0) == "all"
     assert best(20.0) in ("two", "three")
     assert best(300.0) == "any"
+
+
+def test_times_of_machines_are_seconds_of_a_machines_day() -> None:
+    # Machines that want more than there is are short of memory for hours of a day.
+    crowded = scenario(demand={"mean_gb": 16, "bursts": {"per_day": 24}}, exhausted="wait")
+    told = {f.name: f for f in run_overcommit(crowded).facts if f.unit == "s per machine-day"}
+    assert 3_600 < told["time short of memory"].value <= 86_400  # type: ignore[operator]
+    assert len({fact.note for fact in told.values()} - {""}) == len(told) == 3
