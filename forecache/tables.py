@@ -1,10 +1,11 @@
 """Tables on standard output for what is catalogued, captured or observed."""
 
 import os
+import re
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, cast
 
 from rich import box
 from rich.console import Console
@@ -30,7 +31,23 @@ def console(*, pipe_columns: int = _PIPE_COLUMNS) -> Console:
         Width where there is no terminal.
     """
     sized = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console(width=None if sized else pipe_columns, highlight=False)
+    file = None if sys.stdout.isatty() else cast(IO[str], _Trimmed(sys.stdout))
+    return Console(file=file, width=None if sized else pipe_columns, highlight=False)
+
+
+class _Trimmed:
+    """A stream whose lines end without the spaces that fill up a table; a terminal hides them."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write whole lines, which rich always does."""
+        self._stream.write(re.sub(r" +$", "", text, flags=re.MULTILINE))
+        return len(text)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
 
 
 def table(title: str, *headings: str) -> Table:

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .console import add_setting_column, plain_table, varying_keys
-from .formats import UNKNOWN, byte_size, plain
+from .formats import UNKNOWN, byte_size, count, plain
 from .shapes import Json, mapping, number, rows
 
 _PARTS = ("table", "entry", "key", "object", "value", "expires")
@@ -148,14 +148,14 @@ def _bytes(size: float | None) -> str:
         return UNKNOWN
     if size == 0:
         return "0"
-    return f"{size:.1f}" if size < 100 and size != round(size) else f"{size:,.0f}"
+    return f"{size:.1f}" if size < 100 and size != round(size) else count(round(size))
 
 
-def _keys(count: float | None) -> str:
+def _keys(keys: float | None) -> str:
     """`18.0 M`; small counts in full."""
-    if count is None:
+    if keys is None:
         return UNKNOWN
     for unit, symbol in ((1e9, " G"), (1e6, " M"), (1e4, "")):
-        if count >= unit and symbol:
-            return f"{count / unit:.3g}{symbol}"
-    return f"{count:,.0f}"
+        if keys >= unit and symbol:
+            return f"{keys / unit:.3g}{symbol}"
+    return count(round(keys))

@@ -29,6 +29,15 @@ def test_every_result_is_strict_json(value: Any) -> None:
     assert json.loads(to_json(value), parse_constant=refuse) == plain(value)
 
 
+def test_lines_of_a_file_end_without_spaces(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["memory", str(checkout / "examples" / "memory.yaml")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("Used memory" in line for line in lines)
+    assert not [line for line in lines if line.endswith(" ")]
+
+
 def test_numbers_of_numpy_and_unknown_ones() -> None:
     result = {"a": np.float64(1.5), "b": np.arange(3), "c": math.nan, "d": (np.int64(2), math.inf)}
     assert json.loads(to_json(result)) == {"a": 1.5, "b": [0, 1, 2], "c": None, "d": [2, None]}
