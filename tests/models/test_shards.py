@@ -168,7 +168,7 @@ def test_without_a_majority_or_a_replica_a_shard_stays_down():
 
 
 def test_more_failures_than_primaries_are_refused():
-    with pytest.raises(InputError, match=r"primaries: found 7; valid is at most the 6"):
+    with pytest.raises(InputError, match=r"primaries': found 7; valid is at most the 6"):
         ran(scenario([{"event": "fail", "at_s": 1, "primaries": 7}], shards=6))
 
 
