@@ -10,8 +10,9 @@ One request through a step
 --------------------------
 1. *Demand* (`demand.py`) says how many requests the users' clients begin in this step. A request is
    what one worker asks of one node in one go: `commands` commands, one after the other.
-2. *Clients* (`clients.py`) are pods x workers. A request needs a free worker, else it is *turned
-   away*. `Nodes.traffic` says how requests spread over nodes; the draw is Poisson.
+2. *Clients* (`clients.py`) are pods x workers. `Nodes.traffic` says how requests spread over nodes;
+   the draw is Poisson. A request needs a free worker, else it is *turned away*: `Load._admit` lets
+   so many begin as the workers can make that do not wait all through the step.
 3. A worker that has no connection to the node opens one first: it joins the node's *connection
    queue* (`connections.py`: the listen backlog; accept and handshake cost main-thread time). The
    others, and those whose connection was accepted, join the node's *request queue*.
@@ -41,15 +42,18 @@ Modules
 `connections.py`   what an accept and a handshake take, and who does them
 `clients.py`       `Clients`: pods, workers, connections, retries; the autoscaler
 `demand.py`        how many requests begin in a step
-`flows.py`         one step of the load at every node (2 to 5 above), compiled
-`load.py`          its clock, a SimPy process: prepares each step and looks at what came of it
+`flows.py`         one step of the load at every node (3 to 5 above): the Numba kernel
+`load.py`          its clock, the SimPy process `Load.process`: draws and admits what begins in a
+                   step (1 and 2), has it done, and looks at what came of it
 `conservation.py`  what must hold of all counts
 `memory.py`        what data and connections weigh
 `record.py`        series, marks, facts, tables
 `cache.py`         nodes that are a cache: what they hold, the database behind (`models/lookaside`)
 `cluster.py`       `Cluster`: all of these, and `run_cluster`
-`slots.py`         keys, slots and shards, and the fewest moves; `slot_map.py` those of a run
+`slots.py`         keys, slots and shards, and the fewest moves
+`slot_map.py`      `SlotMap`: those of a run, and the traffic that follows from them
 `migration.py`     how long slots take to move, key by key or atomically
+`migration_work.py`  what a move costs the main threads of source and target
 `failover.py`      how long shards stay without a primary
 `events/`          what happens at a time: a module each
 
@@ -72,11 +76,24 @@ place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
     cluster.nodes.break_connections(node, 1.0)  # clients find out when they use them next
     cluster.nodes.data_bytes[node]            # memory of the data there
     cluster.nodes.spare_share(node)           # of its main thread, what the last step left
+    cluster.load.demand_factor = 1.5          # so many times the scenario's demand begins from now
+    cluster.clients.pods += 10                # and .workers, .wanted_connections, .timeout_steps
+    cluster.clients.held                      # workers that wait for something else than a node
+    cluster.clients.close_some(state, share=0.1)   # connections in `state = cluster.nodes.state`
+    slots = SlotMap.of(cluster)               # owners, shares; slots.spread() after a change
+    cluster.scenario, cluster.seed            # what was asked for; of whatever is random
     cluster.after_step(function)              # function(step: Step) after every step of the load
     cluster.record.mark("shard 4 has its slots")
     cluster.record.fact("resize finished", 281.0, "s", note="")
     cluster.record.table(title, [("slots", ""), ("lasts", "s")], rows)
     cluster.record.gauge("keys to move", "", "progress", lambda: float)   # sampled at each report
+
+A field that does not fit the others raises `FieldError(field, found=..., valid=...)`
+(`forecache.hwprofiles.files`): in a pydantic validator of `Event`, or in `happen` where only the
+run can tell, as `nodes.check` does; its message names the event's place in the file.
+
+A test goes to `tests/models/test_cluster.py` (nodes made up, no node model), `test_shards.py`
+(slots) or `test_cluster_cache.py`; it runs a `Cluster` and looks at its `Run` and `nodes.state`.
 
 A queue behind a cluster (a database that misses go to) is a `Queues` of its own, offered and served
 in a function given to `after_step`.
