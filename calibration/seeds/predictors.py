@@ -431,7 +431,8 @@ _GAVE_UP_MIN = 120.0
 
 def _failed(made: Predictors, connections: str) -> float:
     clients = _CONNECTIONS["clients"] | {"connections": connections}
-    return float(made.run(_CONNECTIONS, clients=clients).facts["failed"])
+    facts = made.run(_CONNECTIONS, clients=clients).facts
+    return float(facts["failed"]) + float(facts["turned away: no free worker"])
 
 
 @_predictor("forecache simulate examples/connections.yaml")

@@ -70,6 +70,8 @@ class Cluster:
                 node = self.nodes.add(self.kind, shard=shard)
                 self.nodes.data_bytes[node] = self.shard_bytes
         self.record = Record(self, report_s=report_s(scenario))
+        if scenario.backoff_rounded is not None:
+            self.record.warnings.append(scenario.backoff_rounded)
         self.load = Load(self, seed=seed)
         self.cache = None if scenario.cache is None else Cache(self, scenario.cache)
         self.slot_map: SlotMap | None = None

@@ -75,6 +75,8 @@ class Load:
         self.step_s = scenario.step
         self.steps = max(1, round(scenario.duration_s / self.step_s))
         self.number = 0
+        self.demand_factor = 1.0
+        """Of the scenario's demand, how much begins: events may change it."""
         self.after_step: list[Callable[[Step], None]] = []
         self._expected, self._drawn = expected_requests(
             scenario.demand, steps=self.steps, step_s=self.step_s, seed=seed
@@ -166,7 +168,7 @@ class Load:
         cluster = self._cluster
         nodes, clients = cluster.nodes, cluster.clients
         self._fit()
-        begun = float(self._expected[self.number])
+        begun = self.demand_factor * float(self._expected[self.number])
         offered = np.zeros(nodes.count, np.int64)
         flows.draw_arrivals(self._seed, self.number, begun * self._visits, self._drawn, offered)
         given = self._given(offered)
@@ -198,8 +200,8 @@ class Load:
         """Turn requests away for which there is no free worker; changes `given`.
 
         A worker is not free while its request waits or backs off. So many requests may begin that
-        at the end of the step no more wait than there are workers; and no more than all workers
-        could make if nothing ever waited.
+        at the end of the step no more wait than there are workers; and no more than those workers
+        could make whose requests do not wait all through the step, if nothing else ever waited.
         """
         nodes, clients = self._cluster.nodes, self._cluster.clients
         described = self._cluster.scenario.clients
@@ -208,15 +210,14 @@ class Load:
         free = clients.workers - clients.held - int(nodes.state[:, BACKING_OFF].sum())
         busy_s = described.request_ms / 1000.0
         busy_s += described.commands_per_request * self._cluster.quickest_s
-        most = max(0, free - int(waiting.sum())) * self.step_s / max(busy_s, _LEAST_BUSY_S)
-        share = min(1.0, most * float(self._visits.sum()) / max(1, int(offered.sum())))
-        each_ps = given[:, flows.COST_PS].copy()
-        if described.connections == "per_request":
-            each_ps += given[:, flows.CONNECT_COST_PS]
-        can = np.minimum(given[:, flows.BUDGET] / each_ps, given[:, flows.ELSEWHERE])
+        can = self._can(given)
         can[nodes.state[:, DOWN] == SILENT] = 0.0
         # Who is refused backs off, or has a worker free again at once where nobody tries again.
         can[nodes.state[:, DOWN] == REFUSES] = 0.0 if described.retries else np.inf
+        # A worker whose request is served within the step is free again for the next.
+        held = float(np.maximum(0.0, waiting - can).sum())
+        most = max(0.0, free - held) * self.step_s / max(busy_s, _LEAST_BUSY_S)
+        share = min(1.0, most * float(self._visits.sum()) / max(1, int(offered.sum())))
 
         def stuck(share: float) -> float:
             return float(np.maximum(0.0, waiting + share * offered - can).sum())
@@ -232,6 +233,20 @@ class Load:
             self._cluster.record.turned_away += float(
                 (offered - given[:, flows.NEW]) @ self._commands
             )
+
+    def _can(self, given: np.ndarray) -> np.ndarray:
+        """(nodes,) requests that each node can serve in a step, those first that wait."""
+        nodes = self._cluster.nodes
+        cost_ps, left_ps = given[:, flows.COST_PS], given[:, flows.BUDGET].astype(float)
+        connecting_ps = cost_ps + given[:, flows.CONNECT_COST_PS]
+        ready = np.minimum(nodes.request_queue.waiting, left_ps / cost_ps)
+        left_ps -= ready * cost_ps
+        connecting = np.minimum(nodes.connect_queue.waiting, left_ps / connecting_ps)
+        connecting = np.minimum(connecting, given[:, flows.HELPERS])
+        left_ps -= connecting * connecting_ps
+        persistent = self._cluster.scenario.clients.connections == "persistent"
+        more = left_ps / (cost_ps if persistent else connecting_ps)
+        return np.minimum(ready + connecting + more, given[:, flows.ELSEWHERE])
 
     def _flow(self, given: np.ndarray, utilisation: np.ndarray) -> None:
         """The compiled part of a step, for as many nodes as `given` has rows."""

@@ -69,6 +69,7 @@ class Record:
         self.warnings: list[str] = []
         self.turned_away = 0.0
         """Commands of users' requests that found no free worker, since the last report."""
+        self._turned_away_in_all = 0.0
         self._commands = np.zeros(len(_RATES))
         self._totals = np.zeros(len(_RATES))
         self._before = np.zeros((0, len(_RATES)), np.int64)
@@ -76,8 +77,8 @@ class Record:
         self._waits_s = cell_waits_s()
         self._latencies: dict[int, np.ndarray] = {}
         self._all_latency = np.zeros(0)
-        self.first_failure_s: float | None = None
-        self.last_failure_s: float | None = None
+        self._seen_s: dict[str, tuple[float, float]] = {}
+        """By what happened: the reports that first and last saw it."""
 
     def mark(self, what: str) -> None:
         """Something happens now."""
@@ -122,12 +123,10 @@ class Record:
             asked = commands + (self.turned_away if name == "offered" else 0.0)
             self._add(name, "1/s", panel, float(asked) / interval_s)
         self._add("turned away", "1/s", "errors", self.turned_away / interval_s)
-        failed = self._commands[list(_RATES).index("failed")] + self.turned_away
-        if failed > 0:
-            if self.first_failure_s is None:
-                self.first_failure_s = self.times_s[-1]
-            self.last_failure_s = self.times_s[-1]
+        self._see("failure", self._commands[list(_RATES).index("failed")])
+        self._see("turned away", self.turned_away)
         self._totals += self._commands
+        self._turned_away_in_all += self.turned_away
         self._commands[:] = 0.0
         self.turned_away = 0.0
         p50, p99 = self._quantiles(load.latency)
@@ -164,6 +163,11 @@ class Record:
             self._add("pods", "", "pods", float(cluster.clients.pods))
         for gauge in self._gauges:
             self._add(gauge.name, gauge.unit, gauge.panel, float(gauge.read()))
+
+    def _see(self, what: str, commands: float) -> None:
+        if commands > 0:
+            now_s = self.times_s[-1]
+            self._seen_s[what] = (self._seen_s.get(what, (now_s, now_s))[0], now_s)
 
     def _add(self, name: str, unit: str, panel: str, value: float) -> None:
         values = self._values.setdefault((name, unit, panel), [])
@@ -215,33 +219,25 @@ class Record:
     def _summary(self) -> list[Fact]:
         """What every run answers."""
         totals = dict(zip(_RATES, self._totals, strict=True))
-        turned_away = self._values[("turned away", "1/s", "errors")]
-        away = self.report_s * float(np.sum(turned_away))
-        lost = totals["failed"] + away
-        asked = totals["offered"] + lost - totals["failed"]
+        failed, away = totals["failed"], self._turned_away_in_all
+        asked = totals["offered"] + away
         connections = self._values[("connections, most on a node", "", "connections")]
         opened = self._values[("new connections", "1/s", "new connections")]
         facts = [
             Fact("answered", round(totals["answered"]), "", "commands"),
-            Fact("failed", round(lost), "", _share(lost, asked, turned_away=away)),
+            Fact("failed", round(failed), "", _share(failed, asked)),
+            Fact("turned away: no free worker", round(away), "", _share(away, asked)),
             Fact("most connections on a node", round(max(connections))),
             Fact("connections in the end", round(connections[-1]), "", "on the node with most"),
             Fact("most new connections", max(opened), "1/s"),
         ]
-        if self.first_failure_s is None:
-            return facts
-        return [
-            *facts,
-            Fact("first failure", self.first_failure_s, "s"),
-            Fact("last failure", self.last_failure_s, "s"),
-        ]
+        for what, (first_s, last_s) in self._seen_s.items():
+            facts += [Fact(f"first {what}", first_s, "s"), Fact(f"last {what}", last_s, "s")]
+        return facts
 
 
-def _share(lost: float, asked: float, *, turned_away: float) -> str:
-    if asked <= 0:
-        return ""
-    words = f"commands, {lost / asked:.2%} of what was asked"
-    return f"{words}; {turned_away:,.0f} found no free worker" if turned_away else words
+def _share(some: float, asked: float) -> str:
+    return f"commands, {some / asked:.2%} of what was asked" if asked > 0 else ""
 
 
 def latencies_ms(surface: Surface) -> np.ndarray:

@@ -31,6 +31,12 @@ else:
 MOST_STEPS = 5_000_000
 """Steps of the load in one run."""
 
+MOST_STEPS_FOR_BACKOFF = 345_600
+"""The default step is not made shorter than this for the sake of backoffs: a day of 0.25 s."""
+
+FINEST_STEP_S = 0.01
+"""Nor than this."""
+
 MOST_NODES = 2_000
 
 
@@ -220,7 +226,8 @@ class ClusterScenario(_Record):
     duration_s: float = Field(gt=0, le=7 * 86_400)
     """Simulated time."""
     step_s: float | None = Field(default=None, ge=0.001, le=60)
-    """Step of the load; without it a quarter of the shorter timeout, and at most a second."""
+    """Step of the load; without it a quarter of the shorter timeout and half the first backoff,
+    the latter in no more than 345,600 steps (a day of quarter seconds); at most a second."""
     report_s: float | None = Field(default=None, gt=0, le=86_400)
     """Interval of the results; without it a 300th of the duration, and at least a step."""
     cluster: ClusterNodes
@@ -242,7 +249,22 @@ class ClusterScenario(_Record):
         if self.step_s is not None:
             return self.step_s
         shorter = min(self.clients.timeout_s, self.clients.connect_timeout_s)
-        return min(1.0, shorter / 4.0, self.duration_s)
+        step = min(1.0, shorter / 4.0, self.duration_s)
+        if self.clients.retries:
+            finest_s = max(FINEST_STEP_S, self.duration_s / MOST_STEPS_FOR_BACKOFF)
+            step = min(step, max(self.clients.backoff.base_s / 2.0, finest_s))
+        return step
+
+    @property
+    def backoff_rounded(self) -> str | None:
+        """A warning where the step is too long for the first backoff."""
+        base_s = self.clients.backoff.base_s
+        if not self.clients.retries or self.step <= base_s / 2.0:
+            return None
+        return (
+            f"A step of {self.step:g} s rounds a first backoff of {base_s:g} s up, so that a "
+            "worker that tries again is busy for too long; a step_s of half that backoff would not"
+        )
 
     @model_validator(mode="after")
     def _consistent(self) -> ClusterScenario:

@@ -28,6 +28,19 @@ def fact(point: dict[str, Any], name: str) -> Any:
     return {fact["name"]: fact["value"] for fact in point["facts"]}[name]
 
 
+TURNED_AWAY = "turned away: no free worker"
+
+
+def lost(point: dict[str, Any]) -> Any:
+    """Commands without an answer: clients count them alike."""
+    return fact(point, "failed") + fact(point, TURNED_AWAY)
+
+
+def last_lost_s(point: dict[str, Any]) -> float:
+    found = {fact["name"]: fact["value"] for fact in point["facts"]}
+    return max(found.get("last failure", 0.0), found.get("last turned away", 0.0))
+
+
 def series(point: dict[str, Any], name: str) -> np.ndarray:
     columns = {column["name"]: column["values"] for column in point["series"]["columns"]}
     return np.array(columns[name], float)
@@ -37,11 +50,11 @@ def test_persistent_connections_fail_never_and_those_per_request_with_tls() -> N
     # A038, A039. Nothing is fixed by them. A040 fixes 1.2 connections of a worker and 14 commands.
     found = {
         (str(p["given"]["cluster.tls"]), p["given"]["clients.connections"]): p
-        for p in points("connections.yaml", duration_s=15)
+        for p in points("connections.yaml", duration_s=15, report_s=1)
     }
     assert len(found) == 6
     for (tls, connections), point in found.items():
-        share = fact(point, "failed") / (fact(point, "answered") + fact(point, "failed"))
+        share = lost(point) / (fact(point, "answered") + lost(point))
         if connections == "persistent":
             assert share == 0.0
             assert fact(point, "most connections on a node") == 30_000
@@ -60,9 +73,9 @@ def test_more_workers_than_a_node_takes_connections_are_refused() -> None:
     # A041, A042: 500 pods of 25 workers and a fifth more, which A040 fixes, are 15,000.
     few, enough = points("maxclients.yaml", duration_s=10)
     assert fact(few, "most connections on a node") == 10_000
-    assert fact(few, "failed") > 0
+    assert lost(few) > 0
     assert fact(enough, "most connections on a node") == 15_000
-    assert fact(enough, "failed") == 0
+    assert lost(enough) == 0
 
 
 def test_twice_the_cpu_target_halves_pods_and_connections() -> None:
@@ -79,9 +92,9 @@ def test_twice_the_cpu_target_halves_pods_and_connections() -> None:
 
 
 def test_a_storm_lasts_where_a_turn_accepts_a_thousand_connections() -> None:
-    few_2, few_60, many_2, many_60 = points("connection-storm.yaml", duration_s=130, report_s=1)
+    few_2, few_60, many_2, many_60 = points("connection-storm.yaml", duration_s=160, report_s=1)
     for point in (few_2, few_60):
-        assert fact(point, "last failure") < 80
+        assert 65 < last_lost_s(point) < 80
     # The standstill ends at 65 s. Hardly anybody has been answered since.
     times = np.array(many_2["series"]["time_s"])
     assert series(many_2, "answered")[times > 75].mean() < 0.05 * 20_000
@@ -93,8 +106,8 @@ def test_a_storm_lasts_where_a_turn_accepts_a_thousand_connections() -> None:
     times = np.array(finer["series"]["time_s"])
     assert series(finer, "answered")[times > 75].mean() < 0.05 * 20_000
     # Clients are closed loops: the longer they wait, the fewer handshakes.
-    assert 70 < fact(many_60, "last failure") < 125
-    assert series(many_60, "answered")[-20:].min() > 19_000
+    assert 120 < last_lost_s(many_60) < 155
+    assert series(many_60, "answered")[-10:].min() > 19_000
 
 
 @pytest.mark.parametrize(
