@@ -140,13 +140,20 @@ def moments_of(point: Json) -> list[Moment]:
 
 def moment_times(moments: Sequence[Moment]) -> list[str]:
     """When each moment was, all in the unit of the last, with decimals where they tell more."""
-    if not moments:
-        return []
-    if moments[-1].time_s >= _CLOCK_FROM_S:
-        minutes = [round(moment.time_s / 60) for moment in moments]
+    return _clock([moment.time_s for moment in moments], last_s=last_of(moments))
+
+
+def last_of(moments: Sequence[Moment]) -> float:
+    """When the last moment was, in seconds; 0 without any. All times are told in its unit."""
+    return moments[-1].time_s if moments else 0.0
+
+
+def _clock(times_s: Sequence[float], *, last_s: float) -> list[str]:
+    if last_s >= _CLOCK_FROM_S:
+        minutes = [round(time_s / 60) for time_s in times_s]
         return [f"{minute // 60}:{minute % 60:02d} h" for minute in minutes]
-    unit = quantity_unit("s", moments[-1].time_s)
-    scaled = [moment.time_s / unit.divisor for moment in moments]
+    unit = quantity_unit("s", last_s)
+    scaled = [time_s / unit.divisor for time_s in times_s]
     whole = all(abs(value - round(value)) < 0.005 for value in scaled)
     decimals = 0 if whole else max(1, unit.decimals)
     return [f"{value:.{decimals}f}{unit.symbol}" for value in scaled]
@@ -157,13 +164,24 @@ def fact_text(fact: Json) -> str:
     return quantity(fact.get("value"), str(fact.get("unit") or ""))
 
 
-def cell_texts(table: Json) -> list[list[str]]:
-    """The cells of a table as text, row by row."""
-    units = [str(column.get("unit") or "") for column in rows(table, "columns")]
-    return [
+def cell_texts(table: Json, *, last_s: float) -> list[list[str]]:
+    """The cells of a table as text, row by row.
+
+    Times in a column `at` are told like moments of which the last is at `last_s`.
+    """
+    columns = rows(table, "columns")
+    units = [str(column.get("unit") or "") for column in columns]
+    found = [
         [quantity(value, unit) for value, unit in zip(row, units, strict=False)]
         for row in table.get("rows") or []
     ]
+    for index, column in enumerate(columns):
+        times_s = [row[index] for row in table.get("rows") or [] if index < len(row)]
+        if column.get("name") == "at" and units[index] == "s" and all(map(is_number, times_s)):
+            last = max([last_s, *times_s])
+            for cells, text in zip(found, _clock(times_s, last_s=last), strict=False):
+                cells[index] = text
+    return found
 
 
 def point_title(point: Json) -> str:

@@ -13,6 +13,7 @@ from .runs import (
     comparison,
     fact_text,
     kind_word,
+    last_of,
     moment_times,
     moments_of,
     panels_of,
@@ -57,7 +58,7 @@ def _point(
         "title": point_title(point),
         # Those of several points stand side by side.
         "facts": _facts(rows(point, "facts")) if len(panels) == 1 else [],
-        "tables": [_table(table) for table in rows(point, "tables")],
+        "tables": [_table(table, last_s=last_of(moments)) for table in rows(point, "tables")],
         "moments": [
             (moment.number, time, moment.what)
             for moment, time in zip(moments, moment_times(moments), strict=True)
@@ -79,9 +80,9 @@ def _facts(facts: Sequence[Json]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _table(table: Json) -> dict[str, Any]:
+def _table(table: Json, *, last_s: float) -> dict[str, Any]:
     columns = rows(table, "columns")
-    cells = cell_texts(table)
+    cells = cell_texts(table, last_s=last_s)
     values = table.get("rows") or []
     return {
         "title": str(table.get("title") or ""),

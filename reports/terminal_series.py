@@ -18,6 +18,7 @@ from .runs import (
     comparison,
     fact_text,
     kind_word,
+    last_of,
     moment_times,
     moments_of,
     panels_of,
@@ -67,9 +68,9 @@ def print_series(result: Json, console: Console) -> None:
 
 
 def _print_point(point: Json, console: Console) -> None:
-    for table in rows(point, "tables"):
-        _print_table(table, console)
     moments = moments_of(point)
+    for table in rows(point, "tables"):
+        _print_table(table, console, last_s=last_of(moments))
     _print_lines(point, moments, console)
     _print_moments(moments, console)
     print_warnings(texts(point, "warnings"), console)
@@ -91,10 +92,10 @@ def _print_facts(facts: list[Json], console: Console) -> None:
     console.print(table)
 
 
-def _print_table(table: Json, console: Console) -> None:
+def _print_table(table: Json, console: Console, *, last_s: float) -> None:
     names = [str(column.get("name") or "") for column in rows(table, "columns")]
     values = table.get("rows") or []
-    cells = cell_texts(table)
+    cells = cell_texts(table, last_s=last_s)
     worded = {i for row in values for i, value in enumerate(row) if isinstance(value, str)}
     console.print()
     if table.get("title"):

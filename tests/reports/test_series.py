@@ -18,7 +18,7 @@ from forecache.models import kinds
 from forecache.reports.figures.over_time import thinned_line, time_ticks
 from forecache.reports.html import render_series_html
 from forecache.reports.quantities import quantity
-from forecache.reports.runs import Moment, comparison, moment_times, panels_of
+from forecache.reports.runs import Moment, cell_texts, comparison, moment_times, panels_of
 from forecache.reports.terminal_series import print_series, sparkline
 from tests.reports.series_fixture import point, result, sweep
 from tests.reports.test_report_html import Page
@@ -262,3 +262,10 @@ def test_report_is_written_and_the_answer_printed(
     assert f"wrote {page}" in told.err
     assert "shard 4 stops answering" in told.out
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_times_in_a_table_are_told_like_those_of_what_happened() -> None:
+    columns = [{"name": "at", "unit": "s"}, {"name": "lasts", "unit": "s"}]
+    table = {"columns": columns, "rows": [[660.0, 660.0], [7000.0, 1.0]]}
+    assert cell_texts(table, last_s=7200.0) == [["0:11 h", "11.0 min"], ["1:57 h", "1.00 s"]]
+    assert cell_texts(table, last_s=0.0)[0][0] == "11.0 min"
