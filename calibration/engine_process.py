@@ -109,9 +109,13 @@ def engine_version(binary: Path) -> tuple[str, str]:
     """
     try:
         said = subprocess.run(
-            [binary, "--version"], capture_output=True, text=True, errors="replace",
-            timeout=_START_TIMEOUT_S, check=False,
-        ).stdout  # fmt: skip
+            [binary, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_START_TIMEOUT_S,
+            check=False,
+        ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{binary} --version: {error}.") from None
     found = re.match(r"(Redis|Valkey) server v=(\S+)", said)

@@ -170,9 +170,15 @@ def _through_origin(x: Sequence[float], y: Sequence[float], trials: Sequence[Mea
 def _atomic_job(trial: Trial, work: MigrationWork, link: Link, load: NodeLoad) -> Atomic:
     keys = trial.slots * trial.keys
     return atomic(
-        work, keys=keys, value_bytes=trial.value_bytes, moving_share=0.0,
-        data_bytes=keys * (trial.value_bytes + 80.0), link=link, source=load, cores=1.0,
-    )  # fmt: skip
+        work,
+        keys=keys,
+        value_bytes=trial.value_bytes,
+        moving_share=0.0,
+        data_bytes=keys * (trial.value_bytes + 80.0),
+        link=link,
+        source=load,
+        cores=1.0,
+    )
 
 
 def _link(rtt_s: float) -> Link:
@@ -181,9 +187,14 @@ def _link(rtt_s: float) -> Link:
 
 def _key_by_key(trial: Trial, work: MigrationWork, link: Link, load: NodeLoad) -> KeyByKey:
     return key_by_key(
-        work, keys=trial.keys, value_bytes=trial.value_bytes, link=link, primaries=2,
-        pipeline=trial.pipeline, source=load,
-    )  # fmt: skip
+        work,
+        keys=trial.keys,
+        value_bytes=trial.value_bytes,
+        link=link,
+        primaries=2,
+        pipeline=trial.pipeline,
+        source=load,
+    )
 
 
 def predict(
@@ -273,13 +284,22 @@ def run(names: Sequence[str], say: Any) -> dict[str, Any]:
         for role, measured in seen.items():
             for each in measured:
                 duration_s, left = predict(each, work, link, operator)
-                rows.append({
-                    "role": role, **asdict(each), "predicted_s": duration_s, "predicted_left": left,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "role": role,
+                        **asdict(each),
+                        "predicted_s": duration_s,
+                        "predicted_left": left,
+                    }
+                )
         found[name] = {
-            "engine": engine, "version": version, "work": asdict(work),
-            "operator": asdict(operator), "wake_us": link.node_rtt_s * 1e6, "trials": rows,
-        }  # fmt: skip
+            "engine": engine,
+            "version": version,
+            "work": asdict(work),
+            "operator": asdict(operator),
+            "wake_us": link.node_rtt_s * 1e6,
+            "trials": rows,
+        }
     return found
 
 
@@ -295,10 +315,11 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     text = []
     for name, each in found.items():
         text += [
-            f"{each['engine']} {each['version']} ({name}):", "",
+            f"{each['engine']} {each['version']} ({name}):",
+            "",
             "| trial | role | lasts, s | predicted | error | load keeps | predicted |",
             "|---|---|--:|--:|--:|--:|--:|",
-        ]  # fmt: skip
+        ]
         for row in each["trials"]:
             trial = row["trial"]
             what = f"{trial['slots']} slots × {trial['keys']} keys of {trial['value_bytes']} B"
@@ -347,24 +368,36 @@ def profile(name: str, each: Mapping[str, Any]) -> str:
             continue
         unit = "ms" if number.endswith("_ms") else "ns/B" if "per_byte" in number else "ns"
         work[number] = {
-            "value": float(f"{value:.4g}"), "unit": unit, "kind": "measured", "source": "trials",
-            "low": float(f"{value / 1.5:.4g}"), "high": float(f"{value * 1.5:.4g}"),
+            "value": float(f"{value:.4g}"),
+            "unit": unit,
+            "kind": "measured",
+            "source": "trials",
+            "low": float(f"{value / 1.5:.4g}"),
+            "high": float(f"{value * 1.5:.4g}"),
             "method": "CPU time of threads, non-negative least squares over the calibration trials",
-        }  # fmt: skip
-    return dump_yaml({
-        "id": name,
-        "title": f"Moving slots {how}, {each['engine']} {each['version']}",
-        "method": "atomic" if name.endswith("atomic") else "key_by_key",
-        "sources": {"trials": {
-            "title": "python -m forecache.calibration.migration_check",
-            "file": "docs/accuracy/migration/trials.json",
-        }},
-        "rate_per_ns": {
-            "value": 15.4, "unit": "1/ns", "kind": "assumed", "low": 9.0, "high": 18.4,
-            "method": "user_ipc that the bundle of Valkey 9.1 fitted × clock of that host",
-        },
-        "work": work,
-    })  # fmt: skip
+        }
+    return dump_yaml(
+        {
+            "id": name,
+            "title": f"Moving slots {how}, {each['engine']} {each['version']}",
+            "method": "atomic" if name.endswith("atomic") else "key_by_key",
+            "sources": {
+                "trials": {
+                    "title": "python -m forecache.calibration.migration_check",
+                    "file": "docs/accuracy/migration/trials.json",
+                }
+            },
+            "rate_per_ns": {
+                "value": 15.4,
+                "unit": "1/ns",
+                "kind": "assumed",
+                "low": 9.0,
+                "high": 18.4,
+                "method": "user_ipc that the bundle of Valkey 9.1 fitted × clock of that host",
+            },
+            "work": work,
+        }
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
