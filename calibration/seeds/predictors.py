@@ -26,7 +26,7 @@ COMMANDS: dict[str, str] = {}
 
 Made = Callable[["Predictors"], float]
 
-_MONTH: dict[str, Any] = {
+MONTH: dict[str, Any] = {
     "kind": "cost",
     "engine": "redis",
     "hours_per_month": 720,
@@ -91,7 +91,7 @@ class Predictors:
     @cached_property
     def month(self) -> dict[str, Any]:
         """The bill of the article's example."""
-        [point] = cost(_MONTH)["points"]
+        [point] = cost(MONTH)["points"]
         return dict(point)
 
     @cached_property
@@ -148,12 +148,22 @@ def _footprint_saving(made: Predictors) -> float:
 
 
 @_predictor(_WEIGHS)
-def _slot_table_saving(_: Predictors) -> float:
-    # Of 7.2's keys in cluster mode and alone, without what a node has anyway.
-    many, few = 6_000_000, 5_000_000  # both between two doublings of the table
-    cluster = _used("7.2", many) - _used("7.2", few)
-    alone = _used("7.2", many, cluster=False) - _used("7.2", few, cluster=False)
-    return (cluster - alone) / (many - few)
+def _saved_a_key(_: Predictors) -> float:
+    # Between two doublings of either table, without what a node has anyway.
+    many, few = 6_000_000, 5_000_000
+    old, new = (_used(version, many) - _used(version, few) for version in ("7.2", "8.0"))
+    return (old - new) / (many - few)
+
+
+@_predictor(_WEIGHS)
+def _saved_a_member(_: Predictors) -> float:
+    members = 1_000_000
+    data = [Sets(type="set", keys=10, key_bytes=16, members=members, member_bytes=16)]
+    old, new = (
+        used_memory_bytes("valkey", data, engine_version=version, slots=_SLOTS)
+        for version in ("7.2", "8.0")
+    )
+    return (old - new) / (10 * members)
 
 
 @_predictor(_WEIGHS)
@@ -270,11 +280,6 @@ def _ecpu_3200(_: Predictors) -> float:
 
 
 @_predictor(_COST)
-def _ecpu_of_34(_: Predictors) -> float:
-    return ecpu_of_get(3_400, hit_rate=1.0)
-
-
-@_predictor(_COST)
 def _bill_requests(made: Predictors) -> float:
     return float(made.month["serverless"]["lines"][0]["usd"])
 
@@ -301,8 +306,8 @@ def _bill_saving(made: Predictors) -> float:
 
 @_predictor(_COST)
 def _bill_on_demand(_: Predictors) -> float:
-    nodes = _MONTH["nodes"] | {"payment": "on_demand"}
-    [point] = cost(_MONTH | {"hours_per_month": 730, "nodes": nodes})["points"]
+    nodes = MONTH["nodes"] | {"payment": "on_demand"}
+    [point] = cost(MONTH | {"hours_per_month": 730, "nodes": nodes})["points"]
     return float(point["nodes"]["usd"])
 
 
@@ -316,34 +321,22 @@ def _bill_break_even(made: Predictors) -> float:
 _SETS = "forecache validate redis-2.8-set-operations"
 
 
-@_predictor(_SETS)
-def _bulk_import(made: Predictors) -> float:
-    return made.set_operations["import", ""]
+def _enter_set_operation(name: str, command: str, sets: str) -> None:
+    def seconds(made: Predictors) -> float:
+        return made.set_operations[command, sets]
+
+    PREDICTORS[name], COMMANDS[name] = seconds, _SETS
 
 
-@_predictor(_SETS)
-def _sinter_different(made: Predictors) -> float:
-    return made.set_operations["sinter", "different"]
-
-
-@_predictor(_SETS)
-def _sunion_equal(made: Predictors) -> float:
-    return made.set_operations["sunion", "equal"]
-
-
-@_predictor(_SETS)
-def _sunion_different(made: Predictors) -> float:
-    return made.set_operations["sunion", "different"]
-
-
-@_predictor(_SETS)
-def _sdiff_different(made: Predictors) -> float:
-    return made.set_operations["sdiff", "different"]
-
-
-@_predictor(_SETS)
-def _flushdb(made: Predictors) -> float:
-    return made.set_operations["flushdb", ""]
+for _name, _command, _sets in (
+    ("bulk_import", "import", ""),
+    ("sinter_different", "sinter", "different"),
+    ("sunion_equal", "sunion", "equal"),
+    ("sunion_different", "sunion", "different"),
+    ("sdiff_different", "sdiff", "different"),
+    ("flushdb", "flushdb", ""),
+):
+    _enter_set_operation(_name, _command, _sets)
 
 
 # --- clusters -------------------------------------------------------------------------------------
@@ -389,55 +382,17 @@ _AUTOSCALED: dict[str, Any] = {
 }
 """5 requests/s of a pod at a target of 25% (A043) are 50 ms of CPU time each."""
 
-_RESIZED: dict[str, Any] = {
-    "kind": "cluster",
-    "name": "a resize under load",
-    "duration_s": 7_500,
-    "cluster": {
-        "host": "m7i.large",
-        "engine": "redis",
-        "engine_version": "7.2",
-        "shards": 3,
-        "replicas": 1,
-        "maxclients": 32_000,
-    },
-    "data": {"keys": 4_400_000, "value_bytes": 4096},
-    "clients": {
-        "pods": 427,
-        "workers_per_pod": 25,
-        "commands_per_request": 10,
-        "timeout_s": 4,
-        "connect_timeout_s": 4,
-    },
-    "demand": {"rate_rps": 5000, "mix": {"get": 0.75, "set": 0.25}},
-    "events": [
-        {
-            "event": "resize",
-            "at_s": 60,
-            "shards": 5,
-            "method": "atomic",
-            "provision_s": 60,
-            "stream_mbyte_per_s": 14,
-            "slots_per_job": 1100,
-            "clients_follow_s": 300,
-            "give_up_s": 7200,
-        }
-    ],
-}
-"""`examples/resize-high-load.yaml`, whose comments say what was chosen by what."""
 
-_GAVE_UP_MIN = 120.0
-
-
-def _failed(made: Predictors, connections: str) -> float:
+def _failed(made: Predictors, connections: str, **changes: Any) -> float:
     clients = _CONNECTIONS["clients"] | {"connections": connections}
-    facts = made.run(_CONNECTIONS, clients=clients).facts
-    return float(facts["failed"]) + float(facts["turned away: no free worker"])
+    facts = made.run(_CONNECTIONS, clients=clients, **changes).facts
+    return float(facts["failed"] + facts.get("turned away: no free worker", 0))
 
 
 @_predictor("forecache simulate examples/connections.yaml")
 def _per_request_failed(made: Predictors) -> float:
-    return _failed(made, "per_request")
+    # Each users' request opens a connection to each of three shards: 1,000 a second.
+    return _failed(made, "per_request", demand={"rate_rps": 1_000 / 3})
 
 
 @_predictor("forecache simulate examples/connections.yaml")
@@ -453,37 +408,3 @@ def _pods_at_half(made: Predictors) -> float:
 @_predictor("forecache simulate examples/autoscaler.yaml")
 def _connections_at_half(made: Predictors) -> float:
     return float(made.run(_AUTOSCALED).facts["connections in the end"])
-
-
-def _resize_min(made: Predictors, *, shards: tuple[int, int], pods: int, rate_rps: float) -> float:
-    """Minutes of a resize; those after which it was given up if it was."""
-    begin, end = shards
-    found = made.run(
-        _RESIZED,
-        name=f"{begin} to {end} shards at {rate_rps:g} requests/s",
-        duration_s=7_500 if rate_rps > 2_000 else 1_500,
-        cluster=_RESIZED["cluster"] | {"shards": begin},
-        clients=_RESIZED["clients"] | {"pods": pods},
-        demand=_RESIZED["demand"] | {"rate_rps": rate_rps},
-        events=[_RESIZED["events"][0] | {"shards": end}],
-    )
-    lasted_s = found.facts[f"resize to {end} shards"]
-    return _GAVE_UP_MIN if lasted_s is None else float(lasted_s) / 60.0
-
-
-_RESIZE = "forecache simulate examples/resize-high-load.yaml"
-
-
-@_predictor(_RESIZE)
-def _resize_in(made: Predictors) -> float:
-    return _resize_min(made, shards=(5, 3), pods=1, rate_rps=1.0)
-
-
-@_predictor(_RESIZE)
-def _resize_moderate(made: Predictors) -> float:
-    return _resize_min(made, shards=(3, 5), pods=134, rate_rps=1_500.0)
-
-
-@_predictor(_RESIZE)
-def _resize_high(made: Predictors) -> float:
-    return _resize_min(made, shards=(3, 5), pods=427, rate_rps=5_000.0)

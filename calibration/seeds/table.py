@@ -80,11 +80,15 @@ class Claim(_Record):
     @model_validator(mode="after")
     def _consistent(self) -> Claim:
         arithmetic = self.role == "arithmetic"
-        if arithmetic != (self.formula is not None and self.within is not None):
-            raise ValueError("formula and within with role arithmetic, and only there")
+        if arithmetic != (self.within is not None):
+            raise ValueError("within with role arithmetic, and only there")
+        if arithmetic and (self.formula is None) == (self.predictor is None):
+            raise ValueError("formula or predictor with role arithmetic")
         prediction = self.role == "prediction"
-        if prediction != ((self.predictor is None) != (self.waits_for is None)):
-            raise ValueError("predictor or waits_for with role prediction, and only there")
+        if prediction and (self.predictor is None) == (self.waits_for is None):
+            raise ValueError("predictor or waits_for with role prediction")
+        if not (arithmetic or prediction) and (self.predictor or self.waits_for or self.formula):
+            raise ValueError("nothing to make a number by with this role")
         if self.role != "context" and self.claimed is None:
             raise ValueError("what is claimed, but with role context")
         if self.predictor is not None and self.predictor not in PREDICTORS:
@@ -143,14 +147,17 @@ def judge(claims: Claims, progress: Callable[[str], None] = lambda _line: None) 
 
 def _row(claim: Claim, predictors: Predictors) -> Row:
     if claim.role == "arithmetic":
-        assert claim.formula is not None  # the schema saw to these
-        assert claim.claimed is not None
+        assert claim.claimed is not None  # the schema saw to these
         assert claim.claimed.value is not None
         assert claim.within is not None
-        found = evaluate(claim.formula, claim.inputs)
+        if claim.predictor is not None:
+            found, shown = predictors(claim.predictor), COMMANDS[claim.predictor]
+        else:
+            assert claim.formula is not None
+            found, shown = evaluate(claim.formula, claim.inputs), claim.formula
         exact = abs(found - claim.claimed.value) <= claim.within * (1 + 1e-9)
         error = claim.claimed.error(found)
-        return Row(claim, found, error, "exact" if exact else "wrong", claim.formula)
+        return Row(claim, found, error, "exact" if exact else "wrong", shown)
     if claim.role == "prediction" and claim.predictor is not None:
         assert claim.claimed is not None
         found = predictors(claim.predictor)

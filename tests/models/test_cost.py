@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forecache.calibration.seeds.predictors import MONTH
 from forecache.models.cost.answer import cost
 from forecache.models.cost.bill import break_even_load, serverless_bill
 from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
@@ -16,23 +17,8 @@ from forecache.sim.errors import InputError
 
 TABLE = "elasticache-us-east-1"
 
-# Figures of an article on ElastiCache Serverless: a day's requests, 100 MB, four reserved nodes.
-ARTICLE: dict[str, Any] = {
-    "kind": "cost",
-    "engine": "redis",
-    "hours_per_month": 720,
-    "data_gb": 0.1,
-    "requests": [
-        {"command": "get", "per_day": 118_551_620, "value_bytes": 500},
-        {"command": "set", "per_day": 536_575_444, "value_bytes": 500},
-    ],
-    "nodes": {
-        "type": "cache.m6g.large",
-        "shards": 2,
-        "replicas": 1,
-        "payment": "reserved_1_year",
-    },
-}
+ARTICLE = MONTH
+"""An article's example: a day's requests, 100 MB, four reserved nodes."""
 
 
 def test_units_of_requests() -> None:
