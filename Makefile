@@ -45,7 +45,7 @@ help:
 
 study: $(VENV)/.ready
 	$(BIN)/forecache study $(SCENARIO) --out $(STUDY_OUT) $(STUDY_FLAGS)
-	@echo "The report is $(CURDIR)/$(STUDY_OUT)/report.html"
+	@echo "The report is $(abspath $(STUDY_OUT))/report.html"
 
 test: lint types pytest
 

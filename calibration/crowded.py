@@ -99,12 +99,19 @@ def scenario(engine: str, version: str, place: str, host: str) -> dict[str, Any]
         "cores": 2 if place == "shared" else 1,
         **do_reads,
         "io_threads": {"sweep": [1, 2]},
+        **own_load(clients=CLIENTS, keys=KEYS, value_bytes=VALUE_BYTES),
+    }
+
+
+def own_load(*, clients: int, keys: int, value_bytes: int) -> dict[str, Any]:
+    """GETs of one thread of forecache's own load generator on the server's host, as a scenario."""
+    return {
         "workload": {
-            "clients": CLIENTS,
+            "clients": clients,
             "command": "get",
-            "keys": KEYS,
+            "keys": keys,
             "key_bytes": 16,
-            "value_bytes": VALUE_BYTES,
+            "value_bytes": value_bytes,
         },
         "load_generator": {"tool": "forecache", "threads": 1, "same_host": True},
     }

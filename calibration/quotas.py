@@ -23,6 +23,7 @@ from forecache.models.answers import load_cases
 from forecache.models.predict import predict_cases
 from forecache.sim.errors import ForecacheError, InputError
 
+from .crowded import own_load
 from .engine_process import EngineProcess, engine_version, find_engine
 from .loadgen import compile_load_generator, run_load
 from .loadspec import LoadSpec
@@ -145,14 +146,7 @@ def scenario(
         "cores": io_threads,
         **({"cpu_quota_cores": quota_cores} if quota_cores else {}),
         "cpu_quota_period_ms": PERIOD_MS,
-        "workload": {
-            "clients": CLIENTS,
-            "command": "get",
-            "keys": KEYS,
-            "key_bytes": 16,
-            "value_bytes": VALUE_BYTES,
-        },
-        "load_generator": {"tool": "forecache", "threads": 1, "same_host": True},
+        **own_load(clients=CLIENTS, keys=KEYS, value_bytes=VALUE_BYTES),
     }
 
 

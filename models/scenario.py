@@ -10,16 +10,17 @@ from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
     Tag,
-    field_validator,
     model_validator,
 )
 
 from forecache.hwprofiles.files import FieldError
 
+from .fields import EngineVersion
 from .workload import Workload
 
 LEAST_QUOTA_MS = 1.0
@@ -41,6 +42,17 @@ class Tls(_Record):
     """Key of the server's certificate, which decides what a handshake takes."""
     new_connections_per_s: float = Field(default=0.0, ge=0, le=1e5)
     """Connections that come besides those of the load."""
+
+
+def _short(tls: object) -> object:
+    """`true` as the defaults, `false` as none."""
+    if not isinstance(tls, bool | Mapping | Tls | None):
+        raise ValueError("true or false without quotes, or a mapping with certificate")
+    return ({} if tls else None) if isinstance(tls, bool) else tls
+
+
+TlsChoice = Annotated[Tls | None, BeforeValidator(_short)]
+"""`true`, `false`, or what differs from the defaults."""
 
 
 class Snapshot(_Record):
@@ -140,11 +152,11 @@ class Scenario(_Record):
     engine: str
     """An engine of `forecache catalog`: valkey, redis, elasticache-redis, memcached, or a profile's
     id or file."""
-    engine_version: str | None = None
+    engine_version: EngineVersion | None = None
     """Its version, in quotes; the newest known without it."""
     transport: Literal["tcp", "unix_socket"] = "tcp"
     """How clients connect."""
-    tls: Tls | None = None
+    tls: TlsChoice = None
     """Encrypted connections: `true`, or what differs from the defaults; not with `unix_socket`."""
     io_threads: int = Field(default=1, ge=1, le=256)
     """Threads as the engine counts them, the main thread included (Memcached: `-t`)."""
@@ -195,13 +207,6 @@ class Scenario(_Record):
         """Whether the load generator shares the server's host, as over a Unix socket it must."""
         return self.load_generator.same_host or self.transport == "unix_socket"
 
-    @field_validator("tls", mode="before")
-    @classmethod
-    def _short(cls, tls: object) -> object:
-        if not isinstance(tls, bool | Mapping | Tls | None):
-            raise ValueError("true or false without quotes, or a mapping with certificate")
-        return ({} if tls else None) if isinstance(tls, bool) else tls
-
     @model_validator(mode="after")
     def _enough_quota(self) -> Scenario:
         least = LEAST_QUOTA_MS / self.cpu_quota_period_ms
@@ -219,10 +224,3 @@ class Scenario(_Record):
         if self.tls is not None and self.transport == "unix_socket":
             raise FieldError("transport", found=self.transport, valid="'tcp' with tls")
         return self
-
-    @field_validator("engine_version", mode="before")
-    @classmethod
-    def _quoted(cls, version: object) -> object:
-        if isinstance(version, int | float):
-            raise ValueError('a version in quotes, such as "8.1", which is not the number 8.10')
-        return version

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Union
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    field_validator,
     model_validator,
 )
 
 from forecache.hwprofiles.files import FieldError
 
 from ..arrivals import Arrivals, Bursts, RatePiece, read_trace
+from ..fields import EngineVersion
 from ..lookaside.schema import Lookaside
-from ..scenario import Tls
+from ..scenario import TlsChoice
 from ..workload import Hashes, Mix, Popularity, SortedSets, ValueSizes
 from .events import KINDS, Event
 from .events.node_list import NodeList
@@ -51,7 +50,7 @@ class ClusterNodes(_Record):
     """A host or instance of `forecache catalog`, or a profile's file."""
     engine: str
     """An engine of `forecache catalog`."""
-    engine_version: str | None = None
+    engine_version: EngineVersion | None = None
     """Its version, in quotes; the newest known without it."""
     io_threads: int = Field(default=1, ge=1, le=256)
     """Threads of a node as the engine counts them, the main thread included."""
@@ -59,7 +58,7 @@ class ClusterNodes(_Record):
     """Primaries; the data and the requests are spread over them."""
     replicas: int = Field(default=0, ge=0, le=5)
     """Replicas of each primary."""
-    tls: Tls | None = None
+    tls: TlsChoice = None
     """Encrypted connections: `true`, or what differs from the defaults."""
     maxclients: int = Field(default=10_000, ge=1, le=1_000_000)
     """Connections a node takes; more are refused."""
@@ -71,20 +70,6 @@ class ClusterNodes(_Record):
     new_connection_us: float | None = Field(default=None, gt=0, le=1e6)
     """Time of the main thread that a new connection takes, handshake included, where it was
     measured; without it from the engine's work and the host's speed."""
-
-    @field_validator("tls", mode="before")
-    @classmethod
-    def _short(cls, tls: object) -> object:
-        if not isinstance(tls, bool | Mapping | Tls | None):
-            raise ValueError("true or false without quotes, or a mapping with certificate")
-        return ({} if tls else None) if isinstance(tls, bool) else tls
-
-    @field_validator("engine_version", mode="before")
-    @classmethod
-    def _quoted(cls, version: object) -> object:
-        if isinstance(version, int | float):
-            raise ValueError('a version in quotes, such as "8.1", which is not the number 8.10')
-        return version
 
 
 class Data(_Record):

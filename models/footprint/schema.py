@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
+from forecache.models.fields import EngineVersion
 from forecache.models.workload import UniformSizes, ValueSizes
 
 from .allocator import Allocator
@@ -134,7 +135,7 @@ class MemoryScenario(_Record):
     """A name for people."""
     engine: str
     """redis, valkey, or a managed one, which is taken for the open one it comes from."""
-    engine_version: str | None = None
+    engine_version: EngineVersion | None = None
     """Its version, in quotes; the newest known without it."""
     allocator: Allocator | None = None
     """`jemalloc` as it comes with the engine, `system_jemalloc` as Debian's servers use, `libc`, or
@@ -170,13 +171,6 @@ class MemoryScenario(_Record):
         min_length=1, max_length=1000
     )
     """What is kept: keys that are alike, population by population."""
-
-    @field_validator("engine_version", mode="before")
-    @classmethod
-    def _quoted(cls, version: object) -> object:
-        if isinstance(version, int | float):
-            raise ValueError('a version in quotes, such as "8.1", which is not the number 8.10')
-        return version
 
     @model_validator(mode="after")
     def _in_a_cluster(self) -> MemoryScenario:

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 
+from ..fields import EngineVersion
+
 Name = Literal["smembers", "sinter", "sunion", "sdiff", "keys", "flushdb", "import", "get"]
 
 _OF_TWO_SETS = ("sinter", "sunion", "sdiff")
@@ -142,7 +144,7 @@ class LargeCommands(_Group):
     """The server's: a host, an instance, or the path of a profile."""
     engine: str = "valkey"
     """Redis or Valkey."""
-    engine_version: str
+    engine_version: EngineVersion
     """Redis 2.8 to 3.0 and 6.0 to 7.4, Valkey from 7.2 on."""
     server: Server = Server()
     """What profiles leave open."""
