@@ -34,7 +34,7 @@ from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.engine import load_engine
 from forecache.models.large_commands.commands import Lasting
 from forecache.models.large_commands.scenario import LargeCommands
-from forecache.models.large_commands.simulate import lasting_of, place_of
+from forecache.models.large_commands.timeline import lasting_of, place_of
 from forecache.sim.errors import EngineError
 
 from .engine_process import EngineProcess, engine_version, find_engine

@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 from forecache.hwprofiles.files import parse
 from forecache.models.large_commands.commands import Lasting
 from forecache.models.large_commands.scenario import LargeCommands
-from forecache.models.large_commands.simulate import lasting_of, place_of
+from forecache.models.large_commands.timeline import lasting_of, place_of
 from forecache.sim.errors import InputError
 
 from .dataset import Dataset
