@@ -241,8 +241,9 @@ def page(found: Mapping[str, Any]) -> str:
         "",
         "Amazon counted 2,923 in 16,440,024 scale-ups of its database fleet, 1.8 in 10,000 (R."
         " Barnhart and others, PVLDB 17(12), 2024). A fleet of the shape that its figure 4 shows,"
-        " for a day; what its machines want is assumed, so that the number itself is no prediction."
-        " What it depends on is.",
+        " for a day; what its machines want is assumed, and how high bursts are and how far hosts"
+        " are filled was settled with Amazon's number in view, so that the first row is no"
+        " prediction. What changes it is.",
         "",
         "| fleet | scale-ups | migrations in 10,000 | mean share taken | nearly empty hosts |",
         "|---|--:|--:|--:|--:|",
