@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from forecache.hwprofiles.files import write_text_atomic
-from forecache.models.overcommit.precopy import Dirtying, Limits, migrate
+from forecache.models.overcommit.dirtying import EvenWrites
+from forecache.models.overcommit.precopy import Limits, migrate
 from forecache.models.overcommit.run import PER_MACHINE_DAY, run_overcommit
 from forecache.models.overcommit.schema import DAY_S, OvercommitScenario
 from forecache.sim.statistics import mean_interval, paired_difference
@@ -125,7 +126,7 @@ def migrations() -> list[dict[str, Any]]:
     for row in PUBLISHED:
         rate = row["gbit_per_s"] * 1.25e8
         found = migrate(
-            row["memory_gb"] * 2**30, Dirtying(0, 0), bandwidth_bytes_per_s=rate, limits=_LIMITS
+            row["memory_gb"] * 2**30, EvenWrites(0, 0), bandwidth_bytes_per_s=rate, limits=_LIMITS
         )
         rows.append(
             row
@@ -144,7 +145,7 @@ def compressed() -> list[dict[str, Any]]:
     for channels, measured in COMPRESSED:
         found = migrate(
             _COMPRESSED_GB * 1e9,
-            Dirtying(0, 0),
+            EvenWrites(0, 0),
             bandwidth_bytes_per_s=channels * each,
             limits=_LIMITS,
         )

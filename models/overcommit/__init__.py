@@ -14,6 +14,7 @@ steps.
 `demand.py`     what machines want: seasons, noise, bursts, tenants in common, or a trace
 `fleet.py`      `Fleet`: who has what where; growth, give-back, exhaustion: one step
 `policies.py`   where a machine is placed, which one leaves a hot host, where it goes
+`dirtying.py`   pages that writes make dirty: evenly, or by key as the node model lays them out
 `precopy.py`    one live migration: rounds, blackout, or failure to converge
 `manager.py`    the fleet manager: looks at heat, starts migrations, places new machines
 `run.py`        a scenario as a `Run`

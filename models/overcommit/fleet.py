@@ -37,6 +37,8 @@ class Fleet:
     scale_ups, refused_scale_ups : int
         Times a machine began to want more than it had, and those whose host could not give it all
         without delay.
+    waits_s : list of (count,) float64
+        How long each refused scale-up waited for memory, those that are over.
     """
 
     def __init__(self, scenario: OvercommitScenario, *, machines: int) -> None:
@@ -52,6 +54,7 @@ class Fleet:
         self.up = np.ones(scenario.hosts.count, dtype=bool)
         self.scale_ups = 0
         self.refused_scale_ups = 0
+        self.waits_s: list[Floats] = []
         self._tokens_gb = np.full(machines, scenario.machines.growth.burst_gb)
         self._growing = np.zeros(machines, dtype=bool)
         self._refused = np.zeros(machines, dtype=bool)
@@ -119,6 +122,9 @@ class Fleet:
         short = self.short_gb > 1e-9
         self.refused_scale_ups += int(np.count_nonzero(short & ~self._refused))
         self._refused |= short
+        ends = ~short & np.isfinite(self.short_since_s)
+        if ends.any():
+            self.waits_s.append(time_s - step_s - self.short_since_s[ends])
         self.short_since_s = np.where(
             short, np.minimum(self.short_since_s, time_s - step_s), np.inf
         )
@@ -150,6 +156,12 @@ class Fleet:
         """Give a machine on disk what its host refuses."""
         self.swapped_gb[machine] += self.short_gb[machine]
         self.short_since_s[machine] = np.inf
+
+    def wait_s(self, quantile: float) -> float:
+        """A quantile of the wait for memory over all scale-ups; most don't wait."""
+        waits_s = np.sort(np.concatenate([np.zeros(0), *self.waits_s]))
+        beyond = self.scale_ups - int(np.ceil(quantile * self.scale_ups))
+        return float(waits_s[-1 - beyond]) if beyond < len(waits_s) else 0.0
 
     def check(self) -> None:
         """Hold the laws of accounting; a step that breaks one is a defect.

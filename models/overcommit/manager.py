@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from forecache.sim.generators import generator
 
+from .dirtying import Dirtying, EvenWrites, bytes_per_key, key_writes
 from .fleet import NOWHERE, Fleet
 from .policies import Candidates, HostPolicy, Residents, VictimPolicy
-from .precopy import Dirtying, Limits, Migration, migrate
-from .schema import HostFailure
+from .precopy import Limits, Migration, migrate
+from .schema import HostFailure, Machines
 
 Process = Generator[simpy.Event, Any, None]
 
@@ -23,6 +24,33 @@ _PLACEMENT, _DESTINATION, _VICTIM, _LIFETIME = range(30, 34)
 
 _GB = 1e9
 _BYTES_PER_GBIT = 1.25e8
+
+
+def dirtying_of(machines: Machines, memory_bytes: float) -> Dirtying:
+    """How a machine with so much memory writes it."""
+    asked = machines.requests
+    if asked is None:
+        return EvenWrites(
+            bytes_per_s=machines.written_share_per_s * memory_bytes,
+            working_set_bytes=machines.writable_share * memory_bytes,
+        )
+    # Tables double, so that a key's part of them depends on how many there are: once around is
+    # near enough.
+    keys = 1_000_000
+    for _ in range(2):
+        each = bytes_per_key(
+            asked.layout, keys=keys, key_bytes=asked.key_bytes, value_bytes=asked.value_bytes
+        )
+        keys = max(1, int(memory_bytes / each))
+    return key_writes(
+        layout=asked.layout,
+        keys=keys,
+        key_bytes=asked.key_bytes,
+        value_bytes=asked.value_bytes,
+        reads_per_s=asked.reads_per_s_per_gb * memory_bytes / _GB,
+        writes_per_s=asked.writes_per_s_per_gb * memory_bytes / _GB,
+        popularity=asked.popularity,
+    )
 
 
 class Manager:
@@ -54,6 +82,7 @@ class Manager:
             blackout_s=scenario.migration.blackout_ms / 1e3,
             resume_s=scenario.migration.resume_ms / 1e3,
             timeout_s=scenario.migration.timeout_s,
+            within_rounds=scenario.migration.stops == "within_a_round",
         )
         self._streams = np.zeros(len(fleet.up), dtype=np.int64)
         self._leaving = np.zeros(len(fleet.up), dtype=np.int64)
@@ -149,14 +178,10 @@ class Manager:
         network = fleet.scenario.hosts.network_gbit_per_s
         share = network / max(self._streams[host], self._streams[target])
         gbit_per_s = min(migration.gbit_per_s or network, share)
-        machines = fleet.scenario.machines
         memory_bytes = float(fleet.taken_gb[machine]) * _GB
         outcome = migrate(
             memory_bytes,
-            Dirtying(
-                bytes_per_s=machines.written_share_per_s * memory_bytes,
-                working_set_bytes=machines.writable_share * memory_bytes,
-            ),
+            dirtying_of(fleet.scenario.machines, memory_bytes),
             bandwidth_bytes_per_s=gbit_per_s * _BYTES_PER_GBIT,
             limits=self._limits,
         )

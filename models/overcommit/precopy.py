@@ -15,35 +15,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from .dirtying import PAGE_BYTES, Dirtying
+
 MOST_ROUNDS = 1_000
 """Rounds after which a migration that still shrinks is taken as one that doesn't."""
-
-
-@dataclass(frozen=True)
-class Dirtying:
-    """How a machine writes its memory.
-
-    Attributes
-    ----------
-    bytes_per_s
-        Bytes of pages written a second, a page as often as it is written.
-    working_set_bytes
-        Pages that writes go to, evenly: those written twice in a round are sent once.
-    """
-
-    bytes_per_s: float
-    working_set_bytes: float
-
-    def in_time(self, seconds: float) -> float:
-        """Bytes of different pages written in a while.
-
-        Of W bytes written at w bytes a second a page is still clean after t with probability
-        exp(-w t / W).
-        """
-        if self.bytes_per_s <= 0 or self.working_set_bytes <= 0:
-            return 0.0
-        written = self.bytes_per_s * seconds / self.working_set_bytes
-        return -self.working_set_bytes * math.expm1(-written)
 
 
 @dataclass(frozen=True)
@@ -58,22 +33,51 @@ class Limits:
         What stopping and resuming take besides.
     timeout_s
         After so long it is given up.
+    within_rounds
+        Whether the machine may stop in the middle of a round. If not, only what was written in a
+        round that is over can be left: memory that costs next to nothing to send, such as empty
+        pages at the end, has the same effect.
     """
 
     blackout_s: float = 0.3
     resume_s: float = 0.02
     timeout_s: float = 3_600.0
+    within_rounds: bool = True
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Rounds that take no more of the network than they need, as Xen does it (Clark et al.).
+
+    The first round is sent at `least`, each other one `above` what was written in the one before.
+    Once that is more than `most`, or no more than `few_bytes` are left, the machine stops and the
+    rest is sent with all the network has, however long that takes.
+    """
+
+    least_bytes_per_s: float
+    most_bytes_per_s: float
+    above_bytes_per_s: float
+    few_bytes: float = 256 * 1024
 
 
 @dataclass(frozen=True)
 class Migration:
-    """How a migration went: seconds, bytes and rounds; `blackout_s` is NaN if it was given up."""
+    """How a migration went: seconds, bytes and rounds; `blackout_s` is NaN if it was given up.
+
+    `dirtied_pages` counts pages that were written for the first time since they were sent: each
+    write is held up by the hypervisor.
+    """
 
     duration_s: float
     blackout_s: float
     sent_bytes: float
     rounds: int
     converged: bool
+    dirtied_pages: float = 0.0
+
+    def slowed_s(self, fault_s: float) -> float:
+        """Time that the machine's thread lost to writes that were held up, `fault_s` each."""
+        return self.dirtied_pages * fault_s
 
 
 def migrate(
@@ -96,32 +100,87 @@ def migrate(
     if bandwidth_bytes_per_s <= 0:
         raise ValueError("a bandwidth above zero")
     rate = bandwidth_bytes_per_s
-    elapsed_s = 0.0
+    elapsed_s = dirtied_bytes = 0.0
     start_bytes = memory_bytes
+    enough_bytes = limits.blackout_s * rate
     for number in range(1, MOST_ROUNDS + 1):
         round_s = start_bytes / rate
         written_bytes = dirtying.in_time(round_s)
-        enough_bytes = limits.blackout_s * rate
         ends = written_bytes <= enough_bytes
-        if ends:
+        if ends and limits.within_rounds:
             round_s = _first_time(start_bytes, dirtying, rate=rate, enough_bytes=enough_bytes)
+            written_bytes = dirtying.in_time(round_s)
         if elapsed_s + round_s > limits.timeout_s:
+            dirtied_bytes += dirtying.in_time(limits.timeout_s - elapsed_s)
             return Migration(
-                limits.timeout_s, math.nan, limits.timeout_s * rate, number, converged=False
+                limits.timeout_s,
+                math.nan,
+                limits.timeout_s * rate,
+                number,
+                converged=False,
+                dirtied_pages=dirtied_bytes / PAGE_BYTES,
             )
         elapsed_s += round_s
+        dirtied_bytes += written_bytes
         if ends:
-            rest_bytes = start_bytes - rate * round_s + dirtying.in_time(round_s)
-            blackout_s = rest_bytes / rate
+            blackout_s = (start_bytes - rate * round_s + written_bytes) / rate
             return Migration(
                 elapsed_s + blackout_s + limits.resume_s,
                 blackout_s + limits.resume_s,
                 (elapsed_s + blackout_s) * rate,
                 number,
                 converged=True,
+                dirtied_pages=dirtied_bytes / PAGE_BYTES,
             )
         start_bytes = written_bytes
-    return Migration(elapsed_s, math.nan, elapsed_s * rate, MOST_ROUNDS, converged=False)
+    return Migration(
+        elapsed_s,
+        math.nan,
+        elapsed_s * rate,
+        MOST_ROUNDS,
+        converged=False,
+        dirtied_pages=dirtied_bytes / PAGE_BYTES,
+    )
+
+
+def migrate_at_pace(
+    memory_bytes: float,
+    dirtying: Dirtying,
+    *,
+    pace: Pace,
+    bandwidth_bytes_per_s: float,
+    resume_s: float,
+) -> Migration:
+    """A migration at a pace that follows what is written.
+
+    Parameters
+    ----------
+    bandwidth_bytes_per_s
+        What the network gives to the rest, while the machine stands still.
+    """
+    rate = pace.least_bytes_per_s
+    rest_bytes = memory_bytes
+    elapsed_s = sent_bytes = dirtied_bytes = 0.0
+    rounds = 0
+    while rounds < MOST_ROUNDS:
+        rounds += 1
+        round_s = rest_bytes / rate
+        elapsed_s += round_s
+        sent_bytes += rest_bytes
+        rest_bytes = dirtying.in_time(round_s)
+        dirtied_bytes += rest_bytes
+        rate = max(pace.least_bytes_per_s, rest_bytes / round_s + pace.above_bytes_per_s)
+        if rest_bytes <= pace.few_bytes or rate > pace.most_bytes_per_s:
+            break
+    blackout_s = rest_bytes / bandwidth_bytes_per_s + resume_s
+    return Migration(
+        elapsed_s + blackout_s,
+        blackout_s,
+        sent_bytes + rest_bytes,
+        rounds,
+        converged=True,
+        dirtied_pages=dirtied_bytes / PAGE_BYTES,
+    )
 
 
 def _first_time(

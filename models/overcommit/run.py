@@ -216,6 +216,7 @@ def _as_run(fleet: Fleet, manager: Manager, seen: _Seen, marks: list[Mark]) -> R
     ups = max(1, fleet.scale_ups)
     lived_s = max(seen.lived_s, 1e-9)
     a_day = DAY_S / lived_s
+    fault_s = fleet.scenario.migration.write_fault_us / 1e6
     promised = fleet.nominal_gb * int(np.count_nonzero(fleet.host >= 0))
     physical = fleet.memory_gb * int(np.count_nonzero(fleet.up))
     facts = [
@@ -230,6 +231,18 @@ def _as_run(fleet: Fleet, manager: Manager, seen: _Seen, marks: list[Mark]) -> R
             sum(m.blackout_s for m in done) * a_day,
             PER_MACHINE_DAY,
             "blackouts of live migrations",
+        ),
+        Fact(
+            "time lost to writes held up",
+            sum(m.slowed_s(fault_s) for m in manager.migrations) * a_day,
+            PER_MACHINE_DAY,
+            "first writes to pages that a live migration had sent",
+        ),
+        Fact(
+            "wait for memory, 99.9% of scale-ups",
+            fleet.wait_s(0.999),
+            "s",
+            "most don't wait at all",
         ),
         Fact(
             "time short of memory",

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 
+from ..workload import Popularity
+
 DAY_S = 86_400.0
 
 
@@ -69,6 +71,29 @@ class GiveBack(_Record):
         )
 
 
+class Requests(_Record):
+    """What the engine on a machine is asked, for how fast it writes its memory.
+
+    A machine is full of keys. Rates are for each GB it has.
+    """
+
+    reads_per_s_per_gb: float = Field(ge=0)
+    """GETs; they write too, since an engine notes when a key was used last."""
+    writes_per_s_per_gb: float = Field(ge=0)
+    """SETs of keys that exist."""
+    key_bytes: int = Field(default=16, ge=1)
+    """Bytes of a key."""
+    value_bytes: int = Field(default=512, ge=1)
+    """Bytes of a value."""
+    popularity: Popularity = "uniform"
+    """Which keys they ask for."""
+    layout: Literal[
+        "dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value", "slabs"
+    ] = "hashtable_embedded_value"
+    """How the engine lays keys out: Redis to 7.4 and Valkey 7.2; Valkey 8.0; Valkey 8.1 and 9.0;
+    Valkey 9.1; Memcached."""
+
+
 class Machines(_Record):
     """The virtual machines."""
 
@@ -86,6 +111,8 @@ class Machines(_Record):
     """Share of its memory that one writes in a second, which a migration has to send again."""
     writable_share: float = Field(default=0.2, gt=0, le=1)
     """Share of its memory that those writes go to."""
+    requests: Requests | None = None
+    """What its engine is asked, in place of `written_share_per_s` and `writable_share`."""
     arrivals_per_hour: float = Field(default=0.0, ge=0)
     """New machines."""
     lifetime_h: float | None = Field(default=None, gt=0)
@@ -180,6 +207,12 @@ class LiveMigration(_Record):
     """After so long it is given up."""
     at_once: int = Field(default=2, ge=1)
     """Migrations that a host takes part in at a time."""
+    stops: Literal["within_a_round", "after_a_round"] = "within_a_round"
+    """When a machine may stop: as soon as the rest fits, or once all of a round was sent, so that
+    only what was written in it is left."""
+    write_fault_us: float = Field(default=2.0, ge=0, le=1_000)
+    """How long the first write to a page that was sent is held up (assumed, 1 to 5 µs: an exit to
+    the hypervisor that marks the page)."""
 
 
 class HostFailure(_Record):
