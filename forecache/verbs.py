@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from forecache.calibration.bundle import Bundle
     from forecache.hwprofiles.schema import HostProfile
 
@@ -27,6 +29,9 @@ def simulate(
     *,
     report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
+    seeds: int = 1,
+    jobs: int | None = None,
+    executor: "Executor | None" = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Simulate every point of a scenario's sweep.
@@ -39,6 +44,17 @@ def simulate(
         HTML file to write facts, tables and plots to, of a scenario that runs over time.
     seed
         Seed of all random streams; the same seed gives the same result.
+    seeds
+        Replications of a scenario that runs over time, with this many seeds from `seed` on: every
+        fact then has a 95% interval, and at each further point of a sweep the paired difference
+        to the first.
+    jobs
+        Simulations at a time, the result does not depend on it: forked processes for a scenario
+        that runs over time (one after the other in this process, if left out), threads for a node
+        (as many as there are cores, if left out).
+    executor
+        Where to run instead: any `concurrent.futures.Executor`, `get_executor()` of a
+        `dask.distributed.Client`, say. The result does not depend on it either.
     progress
         Called with one sentence for every step.
 
@@ -46,8 +62,8 @@ def simulate(
     -------
     dict
         `scenario`, `host`, `engine`, `points` (one per point of the sweep) and `provenance`. Of a
-        scenario that runs over time (`kind` other than node) `kind`, `scenario`, `points` (each
-        with `series`, `marks`, `facts` and `tables`) and `provenance`.
+        scenario that runs over time (`kind` other than node) `kind`, `scenario`, `seeds`, `points`
+        (each with `series`, `marks`, `facts` and `tables`) and `provenance`.
 
     Raises
     ------
@@ -58,8 +74,15 @@ def simulate(
     from forecache.models.kinds import runs_over_time
     from forecache.models.kinds import simulate as run
 
+    how: dict[str, Any] = {
+        "seed": seed,
+        "seeds": seeds,
+        "jobs": jobs,
+        "executor": executor,
+        "progress": progress,
+    }
     if report is None:
-        return run(scenario, seed=seed, progress=progress)
+        return run(scenario, **how)
     if not runs_over_time(scenario):
         from forecache.sim.errors import InputError
 
@@ -70,7 +93,7 @@ def simulate(
     from forecache.hwprofiles.files import write_text_atomic
     from forecache.reports.html import render_series_html
 
-    result = run(scenario, seed=seed, progress=progress)
+    result = run(scenario, **how)
     write_text_atomic(Path(report), render_series_html(result))
     return result
 

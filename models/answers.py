@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -178,7 +179,7 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
 
 
 def limits_of_enough_threads(
-    predictions: Sequence[Prediction], *, seed: int
+    predictions: Sequence[Prediction], *, seed: int, executor: Executor | None = None
 ) -> list[dict[str, Any] | None]:
     """For points that I/O threads limit, what would limit next if there were enough of them.
 
@@ -198,7 +199,12 @@ def limits_of_enough_threads(
         if key not in known:
             case = Case(given={}, scenario=ample)
             [best] = predict_cases(
-                [(case, prediction.system)], seed=seed, draws=0, replications=1, requests=20_000
+                [(case, prediction.system)],
+                seed=seed,
+                draws=0,
+                replications=1,
+                requests=20_000,
+                executor=executor,
             )
             busiest = max(best.utilisation, key=best.utilisation.__getitem__)
             known[key] = {"name": busiest, "at_rps": best.mean("throughput_rps")}
@@ -211,12 +217,16 @@ def limits_of_enough_threads(
 
 
 def _predict(
-    systems: list[tuple[Case[Scenario], System]], *, seed: int, progress: Progress | None
+    systems: list[tuple[Case[Scenario], System]],
+    *,
+    seed: int,
+    progress: Progress | None,
+    executor: Executor | None = None,
 ) -> tuple[list[Prediction], list[dict[str, Any]]]:
     policies = {"single_thread", *(system.engine.policy for _, system in systems)}
     warm_up_compiler(progress or (lambda _line: None), policies)
-    predictions = predict_cases(systems, seed=seed, progress=progress)
-    limits = limits_of_enough_threads(predictions, seed=seed)
+    predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
+    limits = limits_of_enough_threads(predictions, seed=seed, executor=executor)
     return predictions, [point_of(p, known) for p, known in zip(predictions, limits, strict=True)]
 
 
@@ -242,11 +252,18 @@ def _head(scenario: Scenario, system: System) -> dict[str, Any]:
 
 
 def simulate(
-    scenario: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
+    scenario: ScenarioSource,
+    *,
+    seed: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Simulate every point of a scenario's sweep; see `point_of` for a point."""
+    """Simulate every point of a scenario's sweep; see `point_of` for a point.
+
+    The result does not depend on the executor; left out, threads on all cores.
+    """
     systems = load_cases(scenario)
-    _, points = _predict(systems, seed=seed, progress=progress)
+    _, points = _predict(systems, seed=seed, progress=progress, executor=executor)
     head = _head(systems[0][0].scenario, systems[0][1])
     return {**head, "points": points, "provenance": provenance(seed=seed)}
 

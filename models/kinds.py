@@ -6,7 +6,8 @@ The other kinds run over minutes and hours and answer with a `Run` for each poin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 
 from forecache.hwprofiles.files import read_yaml
 from forecache.sim.errors import InputError
+from forecache.sim.processes import processes
 
 from . import answers
 from .answers import ScenarioSource, provenance
@@ -26,8 +28,8 @@ from .large_commands.simulate import simulate_large_commands
 from .overcommit.run import run_overcommit
 from .overcommit.schema import OvercommitScenario
 from .predict import Progress
+from .runs import RunFunction, check_seeds, run_points
 from .scenario import Scenario
-from .series import Run
 from .sweeps import expand
 from .verbs import NODE, check_kind
 
@@ -38,9 +40,9 @@ class Kind:
 
     schema: type[BaseModel]
     """Fields of its file; it has `name` and a `kind` of its own."""
-    run: Callable[[Any, int, Progress], Run]
+    run: RunFunction
     """Simulates one scenario of that schema with a seed and something to report steps to; raises
-    InputError for what the schema can't see."""
+    InputError for what the schema can't see. A function of a module, for executors of processes."""
 
 
 KINDS: dict[str, Kind] = {
@@ -95,44 +97,70 @@ def _read(source: ScenarioSource) -> tuple[str, dict[str, Any]]:
 
 
 def simulate(
-    source: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
+    source: ScenarioSource,
+    *,
+    seed: int = 1,
+    seeds: int = 1,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Simulate every point of a scenario of any kind.
+
+    The result does not depend on where it runs, on how many run at once, or on which ends first.
+
+    Parameters
+    ----------
+    seed
+        The first seed.
+    seeds
+        Replications of a scenario that runs over time, each with a seed of its own.
+    jobs
+        How many at a time without an executor: forked processes for runs over time, which follow
+        each other here if it is None; threads for a node, on all cores if it is None.
+    executor
+        Where to run.
 
     Returns
     -------
     dict
         For a node as `answers.simulate`. Otherwise `kind`, `scenario` (the fields of its first
-        point), `points` (each with `given`, what the sweep says, and `Run.as_dict`) and
-        `provenance`.
+        point), `seeds` (how many), `points` (as `runs.run_points`) and `provenance`.
 
     Raises
     ------
     InputError
-        The file or a field of it is not valid.
+        The file or a field of it is not valid, or replications are asked of a node.
     """
     file, data = _read(source)
     name = kind_of(data, file=file)
+    numbers = check_seeds(seed, seeds)
     if name == NODE:
-        return answers.simulate(source, seed=seed, progress=progress)
-    report = progress or (lambda _line: None)
-    points: list[dict[str, Any]] = []
+        if seeds > 1:
+            raise InputError(
+                f"{file}: found {seeds} seeds for a node in a steady state, whose intervals come "
+                "from replications of its own; valid is 1."
+            )
+        with ThreadPoolExecutor(jobs) as threads:
+            where = executor or threads
+            return answers.simulate(source, seed=seed, executor=where, progress=progress)
     cases = expand(data, file=file, schema=KINDS[name].schema)
-    for number, case in enumerate(cases, start=1):
-        if len(cases) > 1:
-            report(f"point {number} of {len(cases)}: {_words(case.given)}")
-        try:
-            run = KINDS[name].run(case.scenario, seed, report)
-        except InputError as error:
-            raise InputError(f"{file}: {error}") from None
-        points.append({"given": case.given, **run.as_dict()})
+    own = 1 if executor is not None else min(jobs or 1, seeds * len(cases))
+    try:
+        with processes(own) as pool:
+            points = run_points(
+                KINDS[name].run,
+                cases,
+                seeds=numbers,
+                executor=executor or pool,
+                report=progress or (lambda _line: None),
+            )
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
     return {
         "kind": name,
         "scenario": cases[0].scenario.model_dump(mode="json", exclude_none=True),
+        "seeds": seeds,
         "points": points,
         "provenance": provenance(seed=seed),
     }
-
-
-def _words(given: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in given.items())

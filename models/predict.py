@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -407,28 +408,32 @@ def predict_cases(
     executor
         Where to run; threads on all cores if left out (compiled runs release the GIL).
     """
-    own = ThreadPoolExecutor() if executor is None else None
-    pool: Executor = executor or own  # type: ignore[assignment]
-    try:
-        pilots = [pool.submit(_pilot, case.scenario, system, seed) for case, system in cases]
-        pending = []
-        for (case, system), found in zip(cases, pilots, strict=True):
-            scenario, pilot = case.scenario, found.result()
-            nominal = pool.submit(_nominal, scenario, system, seed, replications, requests, pilot)
-            drawn = [
-                pool.submit(_drawn, scenario, system, seed, draw, pilot) for draw in range(draws)
-            ]
-            pending.append((case, system, nominal, drawn))
-        predictions = []
-        for number, (case, system, nominal, drawn) in enumerate(pending, start=1):
-            results = [future.result() for future in drawn]
-            predictions.append(Prediction(case, system, nominal.result(), results))
-            if progress is not None:
-                progress(f"simulated {number} of {len(pending)} points")
-        return predictions
-    finally:
-        if own is not None:
-            own.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor() if executor is None else nullcontext(executor) as pool:
+        submitted: list[Future[Any]] = []
+
+        def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+            submitted.append(pool.submit(function, *arguments))
+            return submitted[-1]
+
+        try:
+            pilots = [submit(_pilot, case.scenario, system, seed) for case, system in cases]
+            pending = []
+            for (case, system), found in zip(cases, pilots, strict=True):
+                scenario, pilot = case.scenario, found.result()
+                nominal = submit(_nominal, scenario, system, seed, replications, requests, pilot)
+                drawn = [submit(_drawn, scenario, system, seed, n, pilot) for n in range(draws)]
+                pending.append((case, system, nominal, drawn))
+            predictions = []
+            for number, (case, system, nominal, drawn) in enumerate(pending, start=1):
+                results = [future.result() for future in drawn]
+                predictions.append(Prediction(case, system, nominal.result(), results))
+                if progress is not None:
+                    progress(f"simulated {number} of {len(pending)} points")
+            return predictions
+        finally:
+            # After an error or Ctrl-C nobody wants what has not begun.
+            for future in submitted:
+                future.cancel()
 
 
 def _pilot(scenario: Scenario, system: System, seed: int) -> Pilot:

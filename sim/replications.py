@@ -8,12 +8,13 @@ on the executor, on how many run at once, or on which ends first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 
+from .executors import in_order
 from .statistics import Estimate, mean_interval
 
 MIN_REPLICATIONS = 5
@@ -99,11 +100,7 @@ def run_replications(
         raise ValueError(f"at least one replication must be in flight, not {in_flight}")
     outputs: list[Outputs] = []
     checkpoint = minimum
-    results = (
-        map(simulate, range(maximum))
-        if executor is None
-        else _in_order(simulate, maximum, executor, in_flight)
-    )
+    results = in_order(simulate, range(maximum), executor=executor, in_flight=in_flight)
     precise = False
     for output in results:
         outputs.append(output)
@@ -115,8 +112,8 @@ def run_replications(
         if precise or len(outputs) == maximum:
             break
         checkpoint = min(maximum, math.ceil(len(outputs) * _GROWTH))
-    if hasattr(results, "close"):
-        results.close()
+    # Replications beyond the stopping point aren't needed.
+    results.close()
     samples = {
         name: np.array([output[name] for output in outputs], dtype=float) for name in outputs[0]
     }
@@ -133,27 +130,3 @@ def _is_precise(outputs: list[Outputs], precision: Mapping[str, float], confiden
         if not estimate.relative_half_width <= relative_half_width:
             return False
     return True
-
-
-def _in_order(
-    simulate: Simulate, maximum: int, executor: Executor, in_flight: int
-) -> Iterator[Outputs]:
-    """Outputs in the order of replication numbers, with a bounded number submitted."""
-    running: dict[Future[Outputs], int] = {}
-    ended: dict[int, Future[Outputs]] = {}
-    submitted = 0
-    wanted = 0
-    try:
-        while wanted < maximum:
-            while submitted < maximum and submitted < wanted + in_flight:
-                running[executor.submit(simulate, submitted)] = submitted
-                submitted += 1
-            while wanted not in ended:
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    ended[running.pop(future)] = future
-            yield ended.pop(wanted).result()
-            wanted += 1
-    finally:
-        # Those beyond the stopping point, or left over from an error, aren't needed.
-        for future in running:
-            future.cancel()

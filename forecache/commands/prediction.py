@@ -6,6 +6,7 @@ import click
 
 from forecache import verbs
 from forecache.output import check_file_target, to_json
+from forecache.sim.processes import usable_cores
 
 from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
 
@@ -13,7 +14,8 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
 @verb(
     "simulate",
     short="Predict throughput, latency and utilisation.",
-    example="forecache simulate examples/quickstart.yaml",
+    example="""forecache simulate examples/quickstart.yaml
+    forecache simulate examples/overcommit-policies.yaml --seeds 8""",
 )
 @scenario_argument
 @click.option(
@@ -23,21 +25,53 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
     help="Also write an HTML page with plots against time, of a scenario that runs over time.",
 )
 @seed_option
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Replications with this many seeds from --seed on, of a scenario that runs over time: "
+    "facts have 95% intervals, points of a sweep paired differences to the first.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Simulations at a time: processes for a scenario that runs over time, threads for a node. "
+    "The result is the same with any number; as many as there are cores when not given.",
+)
 @json_option
 @quiet_option
-def simulate(scenario: Path, report: Path | None, seed: int, as_json: bool, quiet: bool) -> None:
+def simulate(
+    scenario: Path,
+    report: Path | None,
+    seed: int,
+    seeds: int,
+    jobs: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Predict throughput, latency and utilisation of a scenario.
 
     One result for every point of the sweep: any field of SCENARIO may be `{sweep: [1, 2, 4]}`, and
     with several swept fields every combination is simulated. Nothing is started or measured.
 
     A SCENARIO whose `kind` is not a node runs over time: it answers with facts, tables and a line
-    per quantity, its least, mean and greatest value and a sparkline.
+    per quantity, its least, mean and greatest value and a sparkline. Of several points, what
+    differs between them comes first.
     """
     if report is not None:
         check_file_target(report, option="--report")
     with progress_of(quiet) as progress:
-        result = verbs.simulate(scenario, report=report, seed=seed, progress=progress)
+        result = verbs.simulate(
+            scenario,
+            report=report,
+            seed=seed,
+            seeds=seeds,
+            jobs=jobs or usable_cores(),
+            progress=progress,
+        )
     if report is not None:
         click.echo(f"wrote {report}", err=True)
     if as_json:

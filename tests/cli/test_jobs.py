@@ -1,0 +1,84 @@
+"""Sweeps and replications in several processes from the command line."""
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forecache import cli
+from forecache.hwprofiles.files import write_text_atomic
+
+FLEET = """\
+kind: overcommit
+duration_s: 1200
+step_s: {step}
+hosts: {{count: 2, memory_gb: 64}}
+machines: {{count: 30, unit_gb: 1}}
+demand: {demand}
+policies: {{placement: {{sweep: [random, unbalanced]}}}}
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    path = tmp_path / "fleet.yaml"
+    write_text_atomic(path, FLEET.format(step=10, demand="{mean_gb: 2}"))
+    return path
+
+
+def test_the_number_of_jobs_changes_nothing(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = []
+    for jobs in ("1", "2"):
+        assert cli.main(["simulate", str(fleet), "--seeds", "3", "--jobs", jobs, "-q"]) == 0
+        printed.append(capsys.readouterr())
+    assert printed[0].out == printed[1].out
+    assert (printed[0].err, printed[1].err) == ("", "")
+
+
+def test_a_mistake_found_in_a_process_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fleet.yaml"
+    write_text_atomic(path, FLEET.format(step=10, demand="{trace: no-such.csv}"))
+    told = []
+    for jobs in ("1", "2"):
+        assert cli.main(["simulate", str(path), "--jobs", jobs, "-q"]) == 2
+        told.append(capsys.readouterr().err)
+    assert told[0] == told[1]
+    assert told[0].count("\n") == 1
+    assert told[0].startswith(f"forecache: error: {path}: ")
+    assert "no-such.csv" in told[0]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_all_processes_in_one_line(
+    number: signal.Signals, fleet: Path, checkout: Path
+) -> None:
+    write_text_atomic(fleet, FLEET.format(step=2, demand="{mean_gb: 2}"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "forecache", "simulate", fleet, "--seeds", "300", "--jobs", "2"],
+        cwd=checkout,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stderr is not None
+    assert "simulated 1 of 600" in process.stderr.readline()
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=30)
+    word = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}[number]
+    assert out == ""
+    assert [line for line in err.splitlines() if " simulated " not in line] == [
+        f"forecache: {word}"
+    ]
+    assert process.returncode == 128 + number
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)

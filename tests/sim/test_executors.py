@@ -1,0 +1,158 @@
+"""Calls through any executor: results in order, errors as in a loop, nothing left behind."""
+
+import multiprocessing
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache.sim.errors import ForecacheError, InputError
+from forecache.sim.executors import in_order
+from forecache.sim.processes import processes
+
+
+class Shuffled(Executor):
+    """Calls nothing until a result is asked for, then what is waiting, in a random order."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._waiting: list[Callable[[], None]] = []
+        self.called: list[Any] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = _Awaited(self._call_all)
+
+        def call() -> None:
+            if future.set_running_or_notify_cancel():
+                self.called.append(args)
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except Exception as error:
+                    future.set_exception(error)
+
+        self._waiting.append(call)
+        return future
+
+    def _call_all(self) -> None:
+        self._random.shuffle(self._waiting)
+        while self._waiting:
+            self._waiting.pop()()
+
+
+class _Awaited(Future[Any]):
+    def __init__(self, before: Callable[[], None]) -> None:
+        super().__init__()
+        self._before = before
+
+    def result(self, timeout: float | None = None) -> Any:
+        self._before()
+        return super().result(timeout)
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def refuse_odd(number: int) -> int:
+    if number % 2:
+        raise InputError(f"found {number}")
+    return number
+
+
+@given(
+    arguments=st.lists(st.integers(0, 100), max_size=20),
+    in_flight=st.none() | st.integers(1, 25),
+    seed=st.integers(0, 2**32),
+)
+def test_results_come_in_the_order_of_arguments(
+    arguments: list[int], in_flight: int | None, seed: int
+) -> None:
+    found = in_order(square, arguments, executor=Shuffled(seed), in_flight=in_flight)
+    assert list(found) == [square(number) for number in arguments]
+
+
+@given(arguments=st.lists(st.integers(0, 9), min_size=1), seed=st.integers(0, 2**32))
+def test_the_error_is_the_one_a_loop_meets_first(arguments: list[int], seed: int) -> None:
+    def outcome(executor: Executor | None) -> object:
+        try:
+            return list(in_order(refuse_odd, arguments, executor=executor))
+        except InputError as error:
+            return str(error)
+
+    assert outcome(Shuffled(seed)) == outcome(None)
+
+
+def test_what_has_not_begun_is_cancelled() -> None:
+    begun: list[int] = []
+    gate = threading.Event()
+
+    def call(number: int) -> int:
+        begun.append(number)
+        if number:
+            gate.wait(10)
+        return number
+
+    with ThreadPoolExecutor(1) as pool:
+        results = in_order(call, range(50), executor=pool)
+        assert next(results) == 0
+        results.close()
+        gate.set()
+    assert len(begun) <= 2
+
+
+def pid_of(number: int) -> int:
+    time.sleep(0.01)
+    return os.getpid() if number >= 0 else 0
+
+
+def kill_itself(number: int) -> int:
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_processes_of_its_own_end_with_the_block() -> None:
+    with processes(2) as pool:
+        assert pool is not None
+        pids = set(in_order(pid_of, range(8), executor=pool))
+    assert os.getpid() not in pids
+    assert not multiprocessing.active_children()
+    with processes(1) as none:
+        assert none is None
+
+
+def test_an_error_does_not_wait_for_what_runs() -> None:
+    def interrupted() -> None:
+        with processes(2) as pool:
+            assert pool is not None
+            futures = [pool.submit(time.sleep, 60) for _ in range(4)]
+            while not futures[0].running():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    began_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert time.monotonic() - began_s < 10
+    assert not multiprocessing.active_children()
+
+
+def test_a_process_that_dies_is_told_in_words() -> None:
+    with (
+        pytest.raises(ForecacheError, match="one of 2 processes ended by itself"),
+        processes(2) as pool,
+    ):
+        list(in_order(kill_itself, range(3), executor=pool))
+
+
+def test_errors_of_a_user_pass_between_processes() -> None:
+    with ProcessPoolExecutor(1) as pool, pytest.raises(InputError, match=r"^found 3$"):
+        list(in_order(refuse_odd, [2, 3, 4, 5], executor=pool))
