@@ -65,10 +65,11 @@ def random_host(candidates: Candidates, draws: np.random.Generator) -> int:
 
 
 def best_of(k: int) -> HostPolicy:
-    """The emptiest of k that are drawn, with replacement."""
+    """The emptiest of k different ones that are drawn."""
 
     def choose(candidates: Candidates, draws: np.random.Generator) -> int:
-        drawn = draws.integers(len(candidates.hosts), size=k)
+        hosts = len(candidates.hosts)
+        drawn = draws.choice(hosts, size=min(k, hosts), replace=False)
         return int(drawn[np.argmin(candidates.taken_share[drawn])])
 
     return choose

@@ -203,6 +203,24 @@ def test_a_retry_budget_bounds_the_attempts():
 
 
 @pytest.mark.usefixtures("made")
+def test_a_token_bucket_keeps_the_attempts_near_a_tenth_more():
+    # M. Brooker, "Fixing retries with token buckets and circuit breakers" (2022): a tenth of a token
+    # for each success, one for each retry.
+    impatient = {"retries": 3, "pods": 10**4, "timeout_s": 0.5, "connect_timeout_s": 0.5}
+
+    def attempts(more):
+        cluster, _ = ran(scenario(rate_rps=1100, clients=impatient | more))
+        state = cluster.nodes.state[0]
+        return state[ATTEMPTS], state[OFFERED], state[ANSWERED]
+
+    tried, offered, answered = attempts({"retry_budget": {"per_success": 0.1, "most": 10}})
+    assert tried - offered <= 10 + 0.1 * answered
+    assert tried <= 1.1 * offered + 10
+    tried, offered, _ = attempts({})
+    assert tried > 1.5 * offered
+
+
+@pytest.mark.usefixtures("made")
 def test_time_outs_leave_work_for_nobody():
     clients = {"retries": 0, "pods": 10**4, "timeout_s": 0.5, "connect_timeout_s": 0.5}
     cluster, _ = ran(scenario(rate_rps=1500, clients=clients))

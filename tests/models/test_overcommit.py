@@ -15,18 +15,12 @@ from forecache.models.overcommit.fleet import Fleet
 from forecache.models.overcommit.policies import (
     HOST_POLICIES,
     Candidates,
-    HostPolicy,
-    best_of,
-    emptiest_host,
-    fullest_host,
-    random_host,
 )
 from forecache.models.overcommit.precopy import Limits, migrate
 from forecache.models.overcommit.run import run_overcommit
 from forecache.models.overcommit.schema import Demand, FlashCrowd, OvercommitScenario
 from forecache.models.series import Run
 from forecache.sim.errors import InputError
-from forecache.sim.generators import generator
 
 
 def scenario(**changes: Any) -> OvercommitScenario:
@@ -269,65 +263,6 @@ def test_a_damaged_trace_is_told(tmp_path: Path, text: str, message: str) -> Non
     file.write_text(text)
     with pytest.raises(InputError, match=message):
         TracedDemand(str(file), machines=1, seed=1)
-
-
-# --- load spread: published simulations -----------------------------------------------------------
-
-
-def _fullest(policy: HostPolicy, *, balls: int, bins: int, runs: int) -> float:
-    highest = []
-    for run in range(runs):
-        draws = generator(run, 99)
-        load = np.zeros(bins)
-        for _ in range(balls):
-            load[policy(Candidates(np.arange(bins), load), draws)] += 1
-        highest.append(load.max())
-    return float(np.mean(highest))
-
-
-@pytest.mark.parametrize(("balls", "expected"), [(100, 4.2), (1_000, 18.8)])
-def test_balls_into_bins(balls: int, expected: float) -> None:
-    # M. Brooker, "Balls into bins in distributed systems" (2018): mean of the fullest of 100.
-    runs = 200 if balls == 100 else 40
-    assert _fullest(random_host, balls=balls, bins=100, runs=runs) == pytest.approx(
-        expected, rel=0.05
-    )
-    two = _fullest(best_of(2), balls=balls, bins=100, runs=20)
-    assert two < 0.75 * expected
-    assert _fullest(emptiest_host, balls=balls, bins=100, runs=1) == balls / 100
-    assert _fullest(fullest_host, balls=balls, bins=100, runs=1) == balls
-
-
-def _mean_load(policy: HostPolicy, *, view_age_s: float) -> float:
-    """Ten servers, an arrival a second, a departure of each in eight; the load is seen late."""
-    draws = generator(7, 98)
-    load, view, viewed_s, now_s, total = np.zeros(10), np.zeros(10), -math.inf, 0.0, 0.0
-    for _ in range(12_000):
-        step_s = draws.exponential(1 / (1.0 + 10 / 8))
-        total += load.sum() * step_s
-        now_s += step_s
-        if draws.random() < 1.0 / (1.0 + 10 / 8):
-            if now_s - viewed_s >= view_age_s:
-                view, viewed_s = load.copy(), now_s
-            load[policy(Candidates(np.arange(10), view), draws)] += 1
-        else:
-            server = draws.integers(10)
-            load[server] = max(0, load[server] - 1)
-    return total / now_s
-
-
-def test_the_more_stale_the_view_the_fewer_hosts_should_be_compared() -> None:
-    # M. Brooker, "The power of two random choices" (2012): all of them with a fresh view, two or
-    # three when it is 10 to 70 s old, none at all beyond.
-    policies = {"all": emptiest_host, "three": best_of(3), "two": best_of(2), "any": random_host}
-
-    def best(view_age_s: float) -> str:
-        loads = {name: _mean_load(p, view_age_s=view_age_s) for name, p in policies.items()}
-        return min(loads, key=lambda name: loads[name])
-
-    assert best(0.0) == "all"
-    assert best(20.0) in ("two", "three")
-    assert best(300.0) == "any"
 
 
 def test_times_of_machines_are_seconds_of_a_machines_day() -> None:
