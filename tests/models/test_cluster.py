@@ -204,8 +204,8 @@ def test_a_retry_budget_bounds_the_attempts():
 
 @pytest.mark.usefixtures("made")
 def test_a_token_bucket_keeps_the_attempts_near_a_tenth_more():
-    # M. Brooker, "Fixing retries with token buckets and circuit breakers" (2022): a tenth of a token
-    # for each success, one for each retry.
+    # M. Brooker, "Fixing retries with token buckets and circuit breakers" (2022): a tenth of a
+    # token for each success, one for each retry.
     impatient = {"retries": 3, "pods": 10**4, "timeout_s": 0.5, "connect_timeout_s": 0.5}
 
     def attempts(more):
