@@ -221,10 +221,11 @@ def plain(value: object) -> str:
 
 
 def dollars(value_usd: float | None) -> str:
-    """Format US dollars with three digits, `$0.0042`."""
+    """Format US dollars: cents from one dollar on, none from 10,000 on, below three digits."""
     if not is_number(value_usd):
         return UNKNOWN
-    if value_usd == 0 or abs(value_usd) >= 1:
-        return f"${value_usd:,.2f}"
-    digits = 2 - math.floor(math.log10(abs(value_usd)))
-    return f"${value_usd:.{digits}f}"
+    size = abs(value_usd)
+    digits = 0 if size >= 9999.995 else 2 if size >= 1 or size == 0 else None
+    if digits is None:
+        digits = 2 - math.floor(math.log10(size))
+    return f"{'−' if value_usd < 0 else ''}${size:,.{digits}f}"

@@ -1,7 +1,8 @@
 """Values whose unit is only known by its name, as results over time declare them.
 
-`1/s`, `ms`, `s`, `us`, `ns`, `bytes`, `bytes/s`, `share` (a fraction, shown in percent), `usd`; any
-other unit is written as it stands behind a number.
+`1/s`, `1/min` and other rates, `ms`, `s`, `us`, `ns`, `bytes`, `bytes/s`, `share` (a fraction,
+shown in percent), `USD`, `USD/h` and other prices; any other unit, such as `ECPU/min`, is written
+as it stands behind a number.
 """
 
 import math
@@ -20,7 +21,7 @@ from .formats import (
 # Panels whose values without a unit are shares of a whole.
 SHARE_PANELS = ("utilisation", "progress")
 
-_SCALED = ("1/s", "ms", "us", "ns", "s", "bytes", "bytes/s", "share", "%")
+_SCALED = ("ms", "us", "ns", "s", "bytes", "bytes/s", "share", "%")
 
 
 def quantity_unit(unit: str, size: float | None) -> Unit:
@@ -34,8 +35,9 @@ def quantity_unit(unit: str, size: float | None) -> Unit:
         The greatest of them; None where there is none.
     """
     value = abs(size) if is_number(size) else 0.0
-    if unit == "1/s":
-        return rate_unit(value)
+    if unit.startswith("1/"):
+        chosen = rate_unit(value)
+        return Unit(chosen.divisor, chosen.decimals, chosen.symbol.replace("/s", unit[1:]))
     if unit == "ms":
         return time_unit(value) if value else Unit(1.0, 0, " ms")
     if unit == "us":
@@ -92,15 +94,20 @@ def _plain_unit(value: float, symbol: str) -> Unit:
 
 def is_count(unit: str) -> bool:
     """Whether values of this unit are things counted, which are written without a prefix."""
-    return unit not in _SCALED and unit != "usd"
+    return unit not in _SCALED and not unit.startswith("1/") and not is_price(unit)
+
+
+def is_price(unit: str) -> bool:
+    """Whether values of this unit are US dollars, for something or not."""
+    return unit == "USD" or unit.startswith("USD/")
 
 
 def quantity(value: object, unit: str) -> str:
     """Format one value with its unit, `1.18 M/s`, `281 s`, `40%`; text stays as it is."""
     if isinstance(value, str | bool) or not is_number(value):
         return plain(value)
-    if unit == "usd":
-        return dollars(value)
+    if is_price(unit):
+        return dollars(value) + unit.removeprefix("USD")
     if is_count(unit) and 1e3 <= abs(value) < 1e7:
         return f"{count(round(value))} {unit}".rstrip()
     chosen = quantity_unit(unit, value)

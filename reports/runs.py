@@ -8,6 +8,7 @@ Such a result has `kind`, `scenario` (its fields), `points` and `provenance`; a 
 - `facts`: `name`, `value` (null: there is none, as the note says), `unit`, `note`
 - `tables`: `title`, `columns` (`name`, `unit`), `rows`
 - `warnings`
+- `ticks` and `stacks`, which `stacks.py` reads
 
 `forecache.models.series` makes them. A part that is missing or null yields an empty one here.
 """
@@ -146,6 +147,11 @@ def moment_times(moments: Sequence[Moment]) -> list[str]:
 def last_of(moments: Sequence[Moment]) -> float:
     """When the last moment was, in seconds; 0 without any. All times are told in its unit."""
     return moments[-1].time_s if moments else 0.0
+
+
+def clock_times(times_s: Sequence[float]) -> list[str]:
+    """Times in ascending order, all in the unit of the last."""
+    return _clock(times_s, last_s=times_s[-1]) if times_s else []
 
 
 def _clock(times_s: Sequence[float], *, last_s: float) -> list[str]:

@@ -5,11 +5,13 @@ from typing import Any
 
 from . import figures
 from .drawing import Drawer, FigureView
+from .formats import count
 from .quantities import quantity
 from .runs import (
     Moment,
     Panel,
     cell_texts,
+    clock_times,
     comparison,
     fact_text,
     kind_word,
@@ -23,6 +25,7 @@ from .runs import (
     without_idle,
 )
 from .shapes import Json, mapping, rows, texts
+from .stacks import Stack, Ticks, chosen_text, notes_of, stacks_of, table_of, ticks_of
 from .view import provenance_rows
 
 # Greatest values further apart would leave the smaller lines of a common axis on its ground.
@@ -35,6 +38,7 @@ def series_view(result: Json) -> dict[str, Any]:
     points = rows(result, "points")
     split = [without_idle(panels_of(point)) for point in points]
     panels = [found for found, _ in split]
+    stacks = [stacks_of(point) for point in points]
     compared = comparison(points)
     return {
         "title": title_of(result),
@@ -42,7 +46,11 @@ def series_view(result: Json) -> dict[str, Any]:
         "compared": compared,
         "common": _facts(compared.common) if compared else [],
         "points": [
-            {**_point(point, index, panels, drawer), "idle": ", ".join(split[index][1])}
+            {
+                **_point(point, index, panels, drawer),
+                "stacks": _stack_views(stacks[index], stacks, drawer),
+                "idle": ", ".join(split[index][1]),
+            }
             for index, point in enumerate(points)
         ],
         "provenance": provenance_rows(mapping(result, "provenance")),
@@ -53,6 +61,7 @@ def _point(
     point: Json, index: int, panels: Sequence[Sequence[Panel]], drawer: Drawer
 ) -> dict[str, Any]:
     moments = moments_of(point)
+    ticks = ticks_of(point, times_of(point))
     return {
         "anchor": f"point-{index + 1}",
         "title": point_title(point),
@@ -66,8 +75,9 @@ def _point(
         "figures": [
             drawn
             for panel in panels[index]
-            if (drawn := _figure(panel, point, moments, panels, drawer)) is not None
+            if (drawn := _figure(panel, point, moments, ticks, panels, drawer)) is not None
         ],
+        "ticks": [_ticks_sentence(row) for row in ticks],
         "warnings": texts(point, "warnings"),
     }
 
@@ -101,6 +111,7 @@ def _figure(
     panel: Panel,
     point: Json,
     moments: Sequence[Moment],
+    ticks: Sequence[Ticks],
     panels: Sequence[Sequence[Panel]],
     drawer: Drawer,
 ) -> FigureView | None:
@@ -120,7 +131,9 @@ def _figure(
         for line in other.lines
         if (line.finite > 0).any()
     ]
-    margin_px = figures.right_margin_px([p for found in panels for p in found])
+    margin_px = figures.right_margin_px(
+        [p for found in panels for p in found], [row.name for row in ticks]
+    )
     return drawer.draw(
         lambda width: figures.over_time(
             panel,
@@ -129,12 +142,75 @@ def _figure(
             highest=highest,
             lowest_positive=min(positive, default=0.0),
             margin_px=margin_px,
+            ticks=ticks,
             width_px=width,
         ),
         title="",
         caption="",
         label=_spoken(panel, moments),
         width_px=figures.PLOT_PX,
+    )
+
+
+def _ticks_sentence(ticks: Ticks) -> str:
+    return f"Ticks below the plots: {ticks.name}, {count(ticks.counts.sum())} in all"
+
+
+def _stack_views(
+    stacks: Sequence[Stack], all_stacks: Sequence[Sequence[Stack]], drawer: Drawer
+) -> list[dict[str, Any]]:
+    """Figure, notes and table of each stack of a point; vertical axes are alike at all points."""
+    units = {stack.unit for found in all_stacks for stack in found}
+    highest = {
+        unit: max(s.highest for found in all_stacks for s in found if s.unit == unit)
+        for unit in units
+    }
+    times = clock_times([stack.time_s for stack in stacks])
+    return [
+        _stack_view(stack, time, highest[stack.unit], drawer)
+        for stack, time in zip(stacks, times, strict=True)
+    ]
+
+
+def _stack_view(stack: Stack, time: str, highest: float, drawer: Drawer) -> dict[str, Any]:
+    margin_px = figures.right_margin_px([], figures.limit_names(stack))
+    columns, cells = table_of(stack)
+    title = f"{time}, {stack.title}"
+    return {
+        "figure": drawer.draw(
+            lambda width: figures.stacked(
+                stack,
+                highest=highest,
+                margin_px=margin_px if width == figures.PLOT_PX else 14.0,
+                width_px=width,
+            ),
+            title=title,
+            caption="",
+            label=_spoken_stack(stack, title),
+            width_px=figures.PLOT_PX,
+        ),
+        "about": chosen_text(stack),
+        "notes": notes_of(stack),
+        "table": {
+            "title": "",
+            "columns": [(name, index > 0) for index, name in enumerate(columns)],
+            "rows": cells,
+        },
+    }
+
+
+def _spoken_stack(stack: Stack, title: str) -> str:
+    totals = stack.totals
+    limits = "; ".join(f"{name} {quantity(value, stack.unit)}" for name, value in stack.limits)
+    flagged = [stack.said(index) for index in stack.flagged]
+    return "; ".join(
+        [
+            f"{title}: {chosen_text(stack)} side by side",
+            f"from {quantity(float(totals[0]), stack.unit)} "
+            f"to {quantity(float(totals[-1]), stack.unit)}",
+            *([limits] if limits else []),
+            *flagged[:5],
+        ]
     )
 
 

@@ -28,8 +28,9 @@ from .runs import (
     without_idle,
 )
 from .shapes import Json, rows, texts
+from .stacks import Ticks, stacks_of, ticks_of
+from .terminal_stacks import block, print_stacks
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDEST_NAME = 22
 _NARROWEST_SPARK = 12
 _MOST_ROWS = 40
@@ -72,6 +73,7 @@ def _print_point(point: Json, console: Console) -> None:
     for table in rows(point, "tables"):
         _print_table(table, console, last_s=last_of(moments))
     _print_lines(point, moments, console)
+    print_stacks(stacks_of(point), console)
     _print_moments(moments, console)
     print_warnings(texts(point, "warnings"), console)
 
@@ -121,13 +123,15 @@ def _print_lines(point: Json, moments: list[Moment], console: Console) -> None:
     times_s = times_of(point)
     panels, idle = without_idle(panels_of(point))
     lines = [(panel, line) for panel in panels for line in panel.lines]
+    often = ticks_of(point, times_s)
     if idle:
         console.print()
         console.print(Text(f"always 0: {', '.join(idle)}", style="dim"))
     if not lines:
         return
     cells = [[quantity(float(value), line.unit) for value in _summary(line)] for _, line in lines]
-    name_width = min(_WIDEST_NAME, max(cell_len(line.name) for _, line in lines))
+    names = [line.name for _, line in lines] + [f"{row.name}, in all" for row in often]
+    name_width = min(_WIDEST_NAME, max(map(cell_len, names)))
     widths = [max(5, *(cell_len(row[i]) for row in cells)) for i in range(3)]
     spark_width = console.width - name_width - sum(widths) - 2 * 4
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -150,8 +154,18 @@ def _print_lines(point: Json, moments: list[Moment], console: Console) -> None:
             *map(Text, row),
             *([Text(sparkline(times_s, line.values, spark_width))] if shown else []),
         )
+    for ticks in often:
+        drawn = [Text(_rug(times_s, ticks, spark_width))] if shown else []
+        in_all = quantity(float(ticks.counts.sum()), "")
+        table.add_row(Text(f"{ticks.name}, {in_all} in all"), "", "", "", *drawn)
     console.print()
     console.print(table)
+
+
+def _rug(times_s: Floats, ticks: Ticks, width: int) -> str:
+    """Draw how often something happened in each stretch of time; a space where it didn't."""
+    sums = np.bincount(_cells_of(times_s, times_s, width), weights=ticks.counts, minlength=width)
+    return "".join(block(each / sums.max()) if each else " " for each in sums.tolist())
 
 
 def _summary(line: Line) -> tuple[float, float, float]:
@@ -190,7 +204,7 @@ def sparkline(times_s: Floats, values: Floats, width: int) -> str:
             drawn.append(" ")
         else:
             share = mean / highest if highest > 0 else 0.0
-            drawn.append(_BLOCKS[min(7, max(0, int(share * 8)))])
+            drawn.append(block(share))
     return "".join(drawn)
 
 

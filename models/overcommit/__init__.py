@@ -18,6 +18,8 @@ steps.
 `precopy.py`    one live migration: rounds, blackout, or failure to converge
 `manager.py`    the fleet manager: looks at heat, starts migrations, places new machines
 `run.py`        a scenario as a `Run`
+`snapshots.py`  hosts as stacked bars at a few times, with who moves
+`cost.py`       what the hosts cost, against hosts that have all they promise
 
 Common random numbers: what is drawn is addressed by machine and time, never by order, so that two
 policies meet the same demand.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,18 @@ def dirtying_of(machines: Machines, memory_bytes: float) -> Dirtying:
     )
 
 
+@dataclass(frozen=True)
+class Move:
+    """Which machine a migration was about, from where to where, and whether it got there."""
+
+    machine: int
+    source: int
+    target: int
+    began_s: float
+    ended_s: float
+    moved: bool
+
+
 class Manager:
     """What happens to machines between steps.
 
@@ -60,6 +73,10 @@ class Manager:
     ----------
     migrations : list of Migration
         All that ended, those that were given up included.
+    moves : list of Move
+        The same in the same order: who went where.
+    begun : int
+        Migrations that began.
     killed, restarted, unplaced : int
         Machines that were killed for want of memory, that started again behind a failure, and that
         no host had room for.
@@ -90,7 +107,8 @@ class Manager:
         self._view_s = -np.inf
         self._moves = 0
         self.migrations: list[Migration] = []
-        self.under_way = 0
+        self.moves: list[Move] = []
+        self.under_way = self.begun = 0
         self.killed = self.restarted = self.unplaced = 0
 
     def _view(self) -> NDArray[np.float64]:
@@ -175,6 +193,7 @@ class Manager:
         """One live migration, at the bandwidth it has when it begins."""
         fleet, migration = self._fleet, self._fleet.scenario.migration
         self.under_way += 1
+        self.begun += 1
         network = fleet.scenario.hosts.network_gbit_per_s
         share = network / max(self._streams[host], self._streams[target])
         gbit_per_s = min(migration.gbit_per_s or network, share)
@@ -185,6 +204,7 @@ class Manager:
             bandwidth_bytes_per_s=gbit_per_s * _BYTES_PER_GBIT,
             limits=self._limits,
         )
+        began_s = float(self._env.now)
         yield self._env.timeout(outcome.duration_s)
         self._streams[[host, target]] -= 1
         self._leaving[host] -= 1
@@ -195,6 +215,8 @@ class Manager:
         if outcome.converged:
             fleet.host[machine] = target
         self.migrations.append(outcome)
+        ended_s, moved = float(self._env.now), outcome.converged
+        self.moves.append(Move(machine, host, target, began_s, ended_s, moved))
 
     def _exhausted(self) -> None:
         """Help machines that are short for longer than is acceptable."""

@@ -10,13 +10,15 @@ import simpy
 
 from forecache.sim.generators import generator
 
-from ..series import Fact, Mark, Run, Series, Table
+from ..series import Fact, Mark, Run, Series, Ticks
+from .cost import cost_of
 from .demand import Floats, SyntheticDemand, TracedDemand, Wants
 from .fleet import Fleet
 from .manager import Manager, Process
 from .policies import HOST_POLICIES, VICTIM_POLICIES, HostPolicy, VictimPolicy
 from .precopy import Migration
 from .schema import DAY_S, OvercommitScenario
+from .snapshots import Snapshots
 
 _ARRIVALS, _LIFETIMES = 40, 41
 """Purposes of draws."""
@@ -34,8 +36,6 @@ class _Seen:
 
     times_s: list[float] = field(default_factory=list)
     columns: dict[str, list[float]] = field(default_factory=dict)
-    busiest: tuple[float, Floats] = (0.0, np.zeros(0))
-    """Memory taken on each host, in shares, when most was taken on one; and when."""
     short_s: float = 0.0
     swapped_s: float = 0.0
     lived_s: float = 0.0
@@ -110,10 +110,11 @@ def run_overcommit(
     ]
     env.process(manager.look())
     seen = _Seen()
-    env.process(_steps(env, fleet, manager, wants, seen, progress))
+    shots = Snapshots(fleet, manager)
+    env.process(_steps(env, fleet, manager, wants, seen, shots, progress))
     env.run(until=scenario.duration_s + scenario.step_s / 2)
     marks.sort(key=lambda mark: mark.time_s)
-    return _as_run(fleet, manager, seen, marks)
+    return _as_run(fleet, manager, seen, shots, marks)
 
 
 def _wants(scenario: OvercommitScenario, *, machines: int, seed: int) -> Wants:
@@ -148,6 +149,7 @@ def _steps(
     manager: Manager,
     wants: Wants,
     seen: _Seen,
+    shots: Snapshots,
     progress: Callable[[str], None],
 ) -> Process:
     """The clock of the memory."""
@@ -160,6 +162,7 @@ def _steps(
         yield env.timeout(step_s)
         wanted_gb = wants.at(env.now)
         fleet.advance(env.now, step_s, wanted_gb)
+        shots.look(env.now)
         here = fleet.host >= 0
         seen.lived_s += step_s * int(np.count_nonzero(here))
         seen.short_s += step_s * int(np.count_nonzero(fleet.short_gb > 0))
@@ -174,8 +177,6 @@ def _steps(
 
 def _sample(time_s: float, fleet: Fleet, manager: Manager, wanted_gb: Floats, seen: _Seen) -> None:
     shares = fleet.host_gb()[fleet.up] / fleet.memory_gb
-    if not len(seen.busiest[1]) or shares.max() > seen.busiest[1].max():
-        seen.busiest = (time_s, shares)
     seen.times_s.append(time_s)
     seen.note(
         wanted_gb=float(np.minimum(wanted_gb, fleet.nominal_gb).sum()),
@@ -189,6 +190,7 @@ def _sample(time_s: float, fleet: Fleet, manager: Manager, wanted_gb: Floats, se
         nearly_empty=float(np.count_nonzero(shares < _NEARLY_EMPTY)),
         under_way=float(manager.under_way),
         migrations=float(len(manager.migrations)),
+        machines=float(np.count_nonzero(fleet.host >= 0)),
     )
 
 
@@ -200,9 +202,9 @@ _SERIES = (
     ("taken_gb", "taken", "GB", "memory"),
     ("swapped_gb", "on disk", "GB", "memory refused"),
     ("short_gb", "refused", "GB", "memory refused"),
-    ("mean", "mean of hosts", "", "share of a host taken"),
-    ("p95", "95% of hosts below", "", "share of a host taken"),
-    ("fullest", "fullest host", "", "share of a host taken"),
+    ("mean", "mean of hosts", "share", "share of a host taken"),
+    ("p95", "95% of hosts below", "share", "share of a host taken"),
+    ("fullest", "fullest host", "share", "share of a host taken"),
     ("hot", "hot", "", "hosts"),
     ("nearly_empty", "nearly empty", "", "hosts"),
     ("under_way", "under way", "", "migrations at a time"),
@@ -210,7 +212,17 @@ _SERIES = (
 )
 
 
-def _as_run(fleet: Fleet, manager: Manager, seen: _Seen, marks: list[Mark]) -> Run:
+def _as_run(
+    fleet: Fleet, manager: Manager, seen: _Seen, shots: Snapshots, marks: list[Mark]
+) -> Run:
+    times_s = np.array(seen.times_s)
+    columns = {name: np.array(values) for name, values in seen.columns.items()}
+    cost_facts, cost_series, tables = cost_of(
+        fleet.scenario,
+        times_s=times_s,
+        machines=columns["machines"],
+        wanted_gb=columns["wanted_gb"],
+    )
     done = [m for m in manager.migrations if m.converged]
     given_up = len(manager.migrations) - len(done)
     ups = max(1, fleet.scale_ups)
@@ -221,6 +233,13 @@ def _as_run(fleet: Fleet, manager: Manager, seen: _Seen, marks: list[Mark]) -> R
     physical = fleet.memory_gb * int(np.count_nonzero(fleet.up))
     facts = [
         Fact("promised for each byte there is", promised / physical, "", "at the end"),
+        *cost_facts,
+        Fact(
+            "fullest host",
+            shots.fullest_share,
+            "share",
+            f"of its memory, {shots.fullest_s / 3600:.1f} h in",
+        ),
         Fact("scale-ups", fleet.scale_ups, "", "a machine begins to want more units than it has"),
         Fact("refused at first", fleet.refused_scale_ups, "", "for want of room on the host"),
         Fact("live migrations", len(done), "", f"{given_up} more were given up"),
@@ -260,34 +279,28 @@ def _as_run(fleet: Fleet, manager: Manager, seen: _Seen, marks: list[Mark]) -> R
         Fact("started again behind a failure", manager.restarted),
         Fact("machines that no host had room for", manager.unplaced),
     ]
-    time_s, shares = seen.busiest
-    order = np.sort(shares)[::-1]
-    table = Table(
-        f"hosts {time_s / 3600:.1f} h in, when one was fullest",
-        [("hosts", ""), ("share of memory taken", "")],
-        [
-            [f"{name} tenth", float(part.mean())]
-            for name, part in zip(
-                ("fullest", *(f"{n}." for n in range(2, 10)), "emptiest"),
-                np.array_split(order, 10),
-                strict=True,
-            )
-            if len(part)
-        ],
-    )
     warnings = []
     if manager.unplaced:
         warnings.append(f"{manager.unplaced} machines found no host with room")
     if seen.short_s > 0.001 * lived_s:
         warnings.append("machines are short of memory for more than a thousandth of their time")
     return Run(
-        np.array(seen.times_s),
-        [Series(t, u, p, np.array(seen.columns[key])) for key, t, u, p in _SERIES],
+        times_s,
+        [*(Series(t, u, p, columns[key]) for key, t, u, p in _SERIES), *cost_series],
         facts=facts,
         marks=marks,
-        tables=[table],
+        tables=tables,
         warnings=warnings,
+        ticks=[_migrations(manager, times_s)],
+        stacks=shots.stacks(end_s=float(times_s[-1])),
     )
+
+
+def _migrations(manager: Manager, times_s: Floats) -> Ticks:
+    """How many ended between one sample and the next, those that were given up included."""
+    ended_s = np.sort([move.ended_s for move in manager.moves])
+    so_far = np.searchsorted(ended_s, times_s, side="right")
+    return Ticks("live migrations", np.diff(so_far, prepend=0))
 
 
 def _blackouts(done: list[Migration]) -> list[Fact]:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.instances import list_instances
 
 from ..workload import Popularity
 
@@ -237,6 +238,27 @@ class FlashCrowd(_Record):
     """Times their other demand."""
 
 
+class FleetCost(_Record):
+    """What a host costs an hour: like an instance rented on demand, or a price of your own."""
+
+    instance: str | None = None
+    """An instance of `forecache catalog` with at least a host's memory, whose price one pays."""
+    usd_per_host_hour: float | None = Field(default=None, gt=0, le=1e6)
+    """Another price; this or `instance`."""
+    source: str | None = Field(default=None, min_length=1)
+    """Where that price is from; with `usd_per_host_hour`, and only there."""
+
+    @model_validator(mode="after")
+    def _one_price(self) -> FleetCost:
+        if (self.instance is None) == (self.usd_per_host_hour is None):
+            valid = "either instance or usd_per_host_hour"
+            raise FieldError("instance", found=self.instance, valid=valid)
+        if (self.source is None) != (self.usd_per_host_hour is None):
+            valid = "where the price is from with usd_per_host_hour, and only there"
+            raise FieldError("source", found=self.source, valid=valid)
+        return self
+
+
 class OvercommitScenario(_Record):
     """Machines that use less than they are promised, on hosts that have less than they promise."""
 
@@ -269,6 +291,8 @@ class OvercommitScenario(_Record):
     """Hosts that fail."""
     crowds: list[FlashCrowd] = []
     """Flash crowds."""
+    cost: FleetCost | None = None
+    """What hosts cost; without it only how many are saved is told."""
 
     @model_validator(mode="after")
     def _whole(self) -> OvercommitScenario:
@@ -277,4 +301,16 @@ class OvercommitScenario(_Record):
             raise FieldError("step_s", found=self.step_s, valid=valid)
         if sum(failure.hosts for failure in self.failures) >= self.hosts.count:
             raise FieldError("failures", found=len(self.failures), valid="a host that doesn't fail")
+        if self.cost is not None and self.cost.instance is not None:
+            self._check_instance(self.cost.instance)
         return self
+
+    def _check_instance(self, name: str) -> None:
+        memory_gb = {row.name: row.memory_gib * 2**30 / 1e9 for row in list_instances()}
+        if name not in memory_gb:
+            valid = "an instance that `forecache catalog` lists"
+            raise FieldError("cost.instance", found=name, valid=valid)
+        if memory_gb[name] < self.hosts.memory_gb:
+            valid = f"an instance with at least hosts.memory_gb ({self.hosts.memory_gb:g} GB)"
+            found = f"{name}, which has {memory_gb[name]:.0f} GB"
+            raise FieldError("cost.instance", found=found, valid=valid)

@@ -12,6 +12,7 @@ from .capacity import scaling, utilisation
 from .host import memory_latency
 from .latency import latency_by_load, latency_knee_rps
 from .over_time import PLOT_PX, over_time, right_margin_px
+from .stacked import limit_names, stacked
 from .stages import stages
 from .svg import inline_svg, save_png, save_svg
 
@@ -24,12 +25,14 @@ __all__ = [
     "inline_svg",
     "latency_by_load",
     "latency_knee_rps",
+    "limit_names",
     "memory_latency",
     "over_time",
     "right_margin_px",
     "save_png",
     "save_svg",
     "scaling",
+    "stacked",
     "stages",
     "utilisation",
 ]

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from ..formats import Unit, count
 from ..quantities import is_count, quantity_unit
 from ..runs import Floats, Line, Moment, Panel
+from ..stacks import Ticks
 from .canvas import (
     ACCENT,
     GENERATOR,
@@ -39,6 +40,7 @@ _MOST_LABEL_PX = 190.0
 _NARROWEST_LABELLED_PX = 480.0
 _MARK_GAP_PX = 18.0
 _LEFT_PX = 56
+_RUG_PX = 14.0
 
 _TIME_STEPS_S = (
     *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30),
@@ -82,9 +84,10 @@ def thinned_line(times_s: Floats, values: Floats, most: int) -> tuple[Floats, Fl
     return times_s[kept], values[kept]
 
 
-def right_margin_px(panels: Sequence[Panel]) -> float:
-    """The margin for the names of lines, the same for all plots below each other."""
-    widest = max((text_width_px(line.name) for p in panels for line in p.lines), default=0.0)
+def right_margin_px(panels: Sequence[Panel], others: Sequence[str] = ()) -> float:
+    """The margin for the names of lines, and others, the same for all plots below each other."""
+    names = [line.name for panel in panels for line in panel.lines]
+    widest = max(map(text_width_px, (*names, *others)), default=0.0)
     return widest + 14 if widest <= _MOST_LABEL_PX else 14.0
 
 
@@ -96,9 +99,12 @@ def over_time(
     highest: float,
     lowest_positive: float,
     margin_px: float,
+    ticks: Sequence[Ticks] = (),
     width_px: float = PLOT_PX,
 ) -> Figure | None:
     """Draw the lines of one panel over time; dashed verticals with numbers are the moments.
+
+    What happens often is a row of ticks below the plot, the taller the more often.
 
     Parameters
     ----------
@@ -121,16 +127,20 @@ def over_time(
     beside = width_px >= _NARROWEST_LABELLED_PX and margin_px > 14
     names = [] if beside else _name_rows(lines, width_px)
     top = 34.0 + 16 * len(names)
+    bottom = 40 + _RUG_PX * len(ticks)
     with house_style():
         figure, axes = new_figure(
             width_px,
-            _PLOT_HEIGHT_PX + top + 40,
+            _PLOT_HEIGHT_PX + top + bottom,
             left=_LEFT_PX,
             right=margin_px if beside else 14,
             top=top,
-            bottom=40,
+            bottom=bottom,
         )
         axes.set_xlim(float(times_s[0]), float(times_s[-1]))
+        for row, found in enumerate(ticks):
+            _rug(axes, times_s, found, row, beside=beside)
+        axes.tick_params(axis="x", pad=3.5 + _RUG_PX * len(ticks))
         _time_axis(axes, width_px)
         logarithmic = _value_axis(axes, panel, highest, lowest_positive, unit.divisor)
         horizontal_grid(axes)
@@ -142,14 +152,31 @@ def over_time(
             )
         if beside:
             label_ends(axes, ends, _PLOT_HEIGHT_PX)
-        for row, found in enumerate(names):
-            for name, x_px, index in found:
+        for row, line_names in enumerate(names):
+            for name, x_px, index in line_names:
                 _write(figure, name, x_px, 29 + 16 * row, _colour(index))
         shown = ", ".join(
             word for word in (unit.symbol.strip(), "log scale" if logarithmic else "") if word
         )
         header(figure, f"{panel.title}, {shown}" if shown else panel.title)
     return figure
+
+
+def _rug(axes: Axes, times_s: Floats, ticks: Ticks, row: int, *, beside: bool) -> None:
+    """Draw one row of ticks below the axis, named at its right end where there is room."""
+    there = ticks.counts > 0
+    lowest = -(_RUG_PX * (row + 1) - 1) / _PLOT_HEIGHT_PX
+    share = ticks.counts[there] / ticks.counts.max()
+    height = (_RUG_PX - 4) / _PLOT_HEIGHT_PX * (0.5 + 0.5 * share)
+    axes.vlines(
+        times_s[there], lowest, lowest + height, color=ACCENT, linewidth=1.0, clip_on=False,
+        transform=axes.get_xaxis_transform(), zorder=3,
+    )  # fmt: skip
+    if beside:
+        axes.annotate(
+            ticks.name, (1, lowest), xycoords="axes fraction", xytext=(5, 0),
+            textcoords="offset points", va="center", color=ACCENT, annotation_clip=False,
+        )  # fmt: skip
 
 
 def _colour(index: int) -> str:

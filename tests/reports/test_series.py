@@ -50,6 +50,16 @@ def printed(found: Json, width: int = 80) -> str:
         (float("nan"), "s", "–"),
         ("main thread", "", "main thread"),
         (True, "", "yes"),
+        (147e6, "1/min", "147 M/min"),
+        (12.5, "1/h", "12 /h"),
+        (147e6, "ECPU/min", "147 M ECPU/min"),
+        (30_000.0, "ECPU/s", "30\N{NARROW NO-BREAK SPACE}000 ECPU/s"),
+        (336e6, "ECPU", "336 M ECPU"),
+        (1.7136, "USD/h", "$1.71/h"),
+        (0.0175, "USD/GB/h", "$0.0175/GB/h"),
+        (2_501_856.0, "USD/month", "$2,501,856/month"),
+        (-141.2, "USD", "−$141.20"),
+        (0.0, "USD", "$0.00"),
     ],
 )
 def test_a_value_is_written_in_its_unit(value: object, unit: str, text: str) -> None:
@@ -58,7 +68,7 @@ def test_a_value_is_written_in_its_unit(value: object, unit: str, text: str) -> 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=1e-9, max_value=1e15))
 def test_a_positive_value_is_never_written_as_nothing(value: float) -> None:
-    for unit in ("1/s", "ms", "s", "bytes", "share", "keys"):
+    for unit in ("1/s", "1/min", "ms", "s", "bytes", "share", "keys", "USD/h"):
         digits = re.sub(r"e[-−+]\d+", "", quantity(value, unit))
         assert re.search("[1-9]", digits), (unit, value)
 
