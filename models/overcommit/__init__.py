@@ -12,6 +12,7 @@ steps.
 
 `schema.py`     what a scenario of `kind: overcommit` says
 `demand.py`     what machines want: seasons, noise, bursts, tenants in common, or a trace
+`traces.py`     recorded demand, in layouts of public cluster traces
 `fleet.py`      `Fleet`: who has what where; growth, give-back, exhaustion: one step
 `policies.py`   where a machine is placed, which one leaves a hot host, where it goes
 `dirtying.py`   pages that writes make dirty: evenly, or by key as the node model lays them out

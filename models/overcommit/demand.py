@@ -6,19 +6,16 @@ fleet does with it.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forecache.hwprofiles.files import read_text
-from forecache.sim.errors import InputError
 from forecache.sim.generators import generator
 
 from .schema import DAY_S, Demand, FlashCrowd
+from .traces import Trace
 
 Floats = NDArray[np.float64]
 
@@ -28,18 +25,16 @@ _MEANS, _PEAKS, _NOISE_TENANT, _NOISE_MACHINE, _BURSTS, _CROWDS, _TRACE = range(
 _NOISE_STEP_S = 300.0
 """Random changes are drawn so often, and go straight between draws."""
 
-_GRID_S = 60.0
-"""A trace is held at such steps."""
-
-_MOST_TRACED = 5_000_000
-"""Cells of a trace: tenants times steps."""
-
 
 class Wants(Protocol):
     """A demand."""
 
     def at(self, time_s: float) -> Floats:
         """GB that each machine wants; asked for times that don't fall."""
+        ...
+
+    def requests_per_s(self, machine: int, time_s: float) -> float | None:
+        """What a machine is asked then; None if that is left to the scenario."""
         ...
 
 
@@ -121,6 +116,9 @@ class SyntheticDemand:
                 wanted = np.where(reached, wanted * crowd.factor, wanted)
         return wanted
 
+    def requests_per_s(self, machine: int, time_s: float) -> None:
+        """Left to the scenario."""
+
 
 def _burst_edges(
     demand: Demand, *, machines: int, duration_s: float, seed: int
@@ -142,65 +140,30 @@ class TracedDemand:
 
     Parameters
     ----------
-    path
-        A CSV file with the columns time_s, tenant, memory_gb in its first line; a tenant's memory
-        stays until its next row, and the trace begins again at its end.
-
-    Raises
-    ------
-    InputError
-        The file or one of its lines is not valid.
+    trace
+        What tenants had; it begins again at its end.
+    machines
+        How many.
+    seed
+        Of the draws.
     """
 
-    def __init__(self, path: str, *, machines: int, seed: int) -> None:
-        self._table = read_trace(path)
-        tenants, steps = self._table.shape
+    def __init__(self, trace: Trace, *, machines: int, seed: int) -> None:
+        self._trace = trace
+        tenants, self._steps = trace.memory_gb.shape
         draws = generator(seed, _TRACE)
         self._row = draws.integers(tenants, size=machines)
-        self._shift = draws.integers(steps, size=machines)
+        self._shift = draws.integers(self._steps, size=machines)
 
     def at(self, time_s: float) -> Floats:
         """GB that each machine wants now."""
-        place = (int(time_s / _GRID_S) + self._shift) % self._table.shape[1]
-        found: Floats = self._table[self._row, place]
+        place = (int(time_s / self._trace.step_s) + self._shift) % self._steps
+        found: Floats = self._trace.memory_gb[self._row, place]
         return found
 
-
-def read_trace(path: str) -> Floats:
-    """GB by tenant and minute; see `TracedDemand`."""
-    rows = csv.reader(io.StringIO(read_text(path)))
-    heading = ["time_s", "tenant", "memory_gb"]
-    if next(rows, None) != heading:
-        raise InputError(f"{path}, line 1: valid are the columns {', '.join(heading)}.")
-    tenants: dict[str, list[tuple[float, float]]] = {}
-    for line, row in enumerate(rows, start=2):
-        try:
-            time_s, tenant, memory_gb = float(row[0]), row[1], float(row[2])
-            if len(row) != 3 or not 0 <= time_s < math.inf or not 0 <= memory_gb < math.inf:
-                raise ValueError
-        except (ValueError, IndexError):
-            raise InputError(
-                f"{path}, line {line}: found {','.join(row)[:60]!r}; valid is a time in seconds, a "
-                "tenant and its memory in GB."
-            ) from None
-        points = tenants.setdefault(tenant, [])
-        if points and time_s <= points[-1][0]:
-            raise InputError(
-                f"{path}, line {line}: found time {time_s:g} of {tenant!r} after "
-                f"{points[-1][0]:g}; valid are times that rise."
-            )
-        points.append((time_s, memory_gb))
-    if not tenants:
-        raise InputError(f"{path}: found no rows; valid is at least one.")
-    steps = int(max(points[-1][0] for points in tenants.values()) / _GRID_S) + 1
-    if steps * len(tenants) > _MOST_TRACED:
-        raise InputError(
-            f"{path}: found {len(tenants)} tenants and {steps} minutes; valid are {_MOST_TRACED} "
-            "cells."
-        )
-    grid_s = _GRID_S * np.arange(steps)
-    table = np.empty((len(tenants), steps))
-    for row_of, points in zip(table, tenants.values(), strict=True):
-        times_s, memory = np.array(points).T
-        row_of[:] = memory[np.clip(np.searchsorted(times_s, grid_s, "right") - 1, 0, None)]
-    return table
+    def requests_per_s(self, machine: int, time_s: float) -> float | None:
+        """What a machine is asked now; None if the trace doesn't say."""
+        if self._trace.requests_per_s is None:
+            return None
+        place = (int(time_s / self._trace.step_s) + self._shift[machine]) % self._steps
+        return float(self._trace.requests_per_s[self._row[machine], place])

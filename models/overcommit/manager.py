@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from forecache.sim.generators import generator
 
+from .demand import Wants
 from .dirtying import Dirtying, EvenWrites, bytes_per_key, key_writes
 from .fleet import NOWHERE, Fleet
 from .policies import Candidates, HostPolicy, Residents, VictimPolicy
@@ -27,8 +28,16 @@ _GB = 1e9
 _BYTES_PER_GBIT = 1.25e8
 
 
-def dirtying_of(machines: Machines, memory_bytes: float) -> Dirtying:
-    """How a machine with so much memory writes it."""
+def dirtying_of(
+    machines: Machines, memory_bytes: float, requests_per_s: float | None = None
+) -> Dirtying:
+    """How a machine with so much memory writes it.
+
+    Parameters
+    ----------
+    requests_per_s
+        What it is asked in all, if that is known; without it the rates of the scenario count.
+    """
     asked = machines.requests
     if asked is None:
         return EvenWrites(
@@ -43,13 +52,17 @@ def dirtying_of(machines: Machines, memory_bytes: float) -> Dirtying:
             asked.layout, keys=keys, key_bytes=asked.key_bytes, value_bytes=asked.value_bytes
         )
         keys = max(1, int(memory_bytes / each))
+    reads, writes = asked.reads_per_s_per_gb, asked.writes_per_s_per_gb
+    factor = memory_bytes / _GB
+    if requests_per_s is not None and reads + writes > 0:
+        factor = requests_per_s / (reads + writes)
     return key_writes(
         layout=asked.layout,
         keys=keys,
         key_bytes=asked.key_bytes,
         value_bytes=asked.value_bytes,
-        reads_per_s=asked.reads_per_s_per_gb * memory_bytes / _GB,
-        writes_per_s=asked.writes_per_s_per_gb * memory_bytes / _GB,
+        reads_per_s=reads * factor,
+        writes_per_s=writes * factor,
         popularity=asked.popularity,
     )
 
@@ -86,13 +99,14 @@ class Manager:
         self,
         env: simpy.Environment,
         fleet: Fleet,
+        wants: Wants,
         *,
         placement: HostPolicy,
         destination: HostPolicy,
         victim: VictimPolicy,
         seed: int,
     ) -> None:
-        self._env, self._fleet, self._seed = env, fleet, seed
+        self._env, self._fleet, self._wants, self._seed = env, fleet, wants, seed
         self._placement, self._destination, self._victim = placement, destination, victim
         scenario = fleet.scenario
         self._limits = Limits(
@@ -200,7 +214,11 @@ class Manager:
         memory_bytes = float(fleet.taken_gb[machine]) * _GB
         outcome = migrate(
             memory_bytes,
-            dirtying_of(fleet.scenario.machines, memory_bytes),
+            dirtying_of(
+                fleet.scenario.machines,
+                memory_bytes,
+                self._wants.requests_per_s(machine, self._env.now),
+            ),
             bandwidth_bytes_per_s=gbit_per_s * _BYTES_PER_GBIT,
             limits=self._limits,
         )

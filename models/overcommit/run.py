@@ -19,6 +19,7 @@ from .policies import HOST_POLICIES, VICTIM_POLICIES, HostPolicy, VictimPolicy
 from .precopy import Migration
 from .schema import DAY_S, OvercommitScenario
 from .snapshots import Snapshots
+from .traces import read_trace
 
 _ARRIVALS, _LIFETIMES = 40, 41
 """Purposes of draws."""
@@ -82,6 +83,7 @@ def run_overcommit(
     manager = Manager(
         env,
         fleet,
+        wants,
         placement=placement or HOST_POLICIES[policies.placement],
         destination=destination or HOST_POLICIES[policies.destination],
         victim=victim or VICTIM_POLICIES[policies.victim],
@@ -118,8 +120,15 @@ def run_overcommit(
 
 
 def _wants(scenario: OvercommitScenario, *, machines: int, seed: int) -> Wants:
-    if scenario.demand.trace is not None:
-        return TracedDemand(scenario.demand.trace, machines=machines, seed=seed)
+    demand = scenario.demand
+    if demand.trace is not None:
+        trace = read_trace(
+            demand.trace,
+            demand.trace_layout,
+            table=demand.trace_table,
+            machine_gb=demand.trace_machine_gb or scenario.hosts.memory_gb,
+        )
+        return TracedDemand(trace, machines=machines, seed=seed)
     return SyntheticDemand(
         scenario.demand,
         scenario.crowds,

@@ -13,6 +13,9 @@ from ..workload import Popularity
 
 DAY_S = 86_400.0
 
+TraceLayout = Literal["csv", "google_2011", "azure_vms", "azure_packing"]
+"""Layouts of recorded demand; see `traces.py`."""
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -156,8 +159,18 @@ class Demand(_Record):
     bursts: Bursts = Bursts()
     """Bursts of single machines."""
     trace: str | None = None
-    """A CSV file with the columns time_s, tenant, memory_gb instead: machines draw a tenant and a
-    shift in time from it."""
+    """A file with recorded demand instead; each machine draws a tenant and a shift in time from it.
+    With `trace_layout: csv` its columns are time_s, tenant, memory_gb and, if there are any,
+    requests_per_s, which then take the place of the rates in `machines.requests`."""
+    trace_layout: TraceLayout = "csv"
+    """How it is laid out: as above; `google_2011`: task_usage of Google's cluster trace, version 2;
+    `azure_vms`: readings of Azure's VM traces of 2017 and 2019, where CPU stands for memory;
+    `azure_packing`: the SQLite file of Azure Traces for Packing 2020."""
+    trace_table: str | None = None
+    """The table of machines that belongs to readings of `azure_vms`."""
+    trace_machine_gb: float | None = Field(default=None, gt=0)
+    """Memory of a machine that the trace takes as 1 (`google_2011`, `azure_packing`); a host's
+    without it."""
 
 
 class Heat(_Record):

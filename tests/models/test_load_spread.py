@@ -18,6 +18,7 @@ from forecache.models.overcommit.policies import (
     random_host,
 )
 from forecache.models.overcommit.schema import Demand, OvercommitScenario
+from forecache.models.overcommit.traces import read_trace
 from forecache.sim.generators import generator
 
 
@@ -144,7 +145,7 @@ def test_the_more_tenants_share_a_host_the_flatter_it_is(tmp_path: Path, shape: 
     trace = _trace(tmp_path / "trace.csv", drawn)
     found = {
         machines: _peak_over_mean(
-            TracedDemand(trace, machines=machines, seed=5), machines, minutes=minutes
+            TracedDemand(read_trace(trace), machines=machines, seed=5), machines, minutes=minutes
         )
         for machines in (1, 10, 100)
     }

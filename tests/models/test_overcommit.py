@@ -1,7 +1,6 @@
 """Machines on hosts that promise more memory than they have."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.overcommit.demand import SyntheticDemand, TracedDemand
+from forecache.models.overcommit.demand import SyntheticDemand
 from forecache.models.overcommit.dirtying import EvenWrites
 from forecache.models.overcommit.fleet import Fleet
 from forecache.models.overcommit.policies import (
@@ -20,7 +19,6 @@ from forecache.models.overcommit.precopy import Limits, migrate
 from forecache.models.overcommit.run import run_overcommit
 from forecache.models.overcommit.schema import Demand, FlashCrowd, OvercommitScenario
 from forecache.models.series import Run
-from forecache.sim.errors import InputError
 
 
 def scenario(**changes: Any) -> OvercommitScenario:
@@ -233,36 +231,6 @@ def test_a_flash_crowd_comes_and_goes() -> None:
     assert (ratio[3] == 1).all()
     assert np.mean(np.isclose(ratio[1], 3)) == pytest.approx(0.5, abs=0.05)
     assert np.allclose(ratio[1], ratio[2])
-
-
-def test_a_trace_is_repeated_with_shifts(tmp_path: Path) -> None:
-    file = tmp_path / "trace.csv"
-    file.write_text("time_s,tenant,memory_gb\n0,a,1\n0,b,10\n120,a,2\n240,a,3\n240,b,10\n")
-    demand = TracedDemand(str(file), machines=200, seed=1)
-    seen = np.stack([demand.at(60.0 * minute) for minute in range(5)])
-    assert set(np.unique(seen)) == {1.0, 2.0, 3.0, 10.0}
-    # Each machine keeps its tenant; shifted ones meet the steps at other times.
-    b = (seen == 10).all(axis=0)
-    assert ((seen == 10).any(axis=0) == b).all()
-    assert 60 < b.sum() < 140
-    assert len({tuple(column) for column in seen.T[~b]}) == 5
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("time,tenant,memory_gb\n", "line 1"),
-        ("time_s,tenant,memory_gb\n", "no rows"),
-        ("time_s,tenant,memory_gb\n0,a,1\n0,a,2\n", "line 3.*times that rise"),
-        ("time_s,tenant,memory_gb\n0,a,nan\n", "line 2"),
-        ("time_s,tenant,memory_gb\n0,a\n", "line 2"),
-    ],
-)
-def test_a_damaged_trace_is_told(tmp_path: Path, text: str, message: str) -> None:
-    file = tmp_path / "trace.csv"
-    file.write_text(text)
-    with pytest.raises(InputError, match=message):
-        TracedDemand(str(file), machines=1, seed=1)
 
 
 def test_times_of_machines_are_seconds_of_a_machines_day() -> None:
