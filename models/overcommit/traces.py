@@ -157,9 +157,9 @@ def _own(path: str) -> Trace:
     steps = _steps(path, tenants=len(tenants), last_s=last_s, step_s=step_s)
     held = np.empty((len(first) - 2, len(tenants), steps))
     for index, points in enumerate(tenants.values()):
-        columns = np.array(points).T
-        place = np.searchsorted(columns[0], step_s * np.arange(steps), "right") - 1
-        held[:, index] = columns[1:, np.clip(place, 0, None)]
+        values = np.array(points).T
+        place = np.searchsorted(values[0], step_s * np.arange(steps), "right") - 1
+        held[:, index] = values[1:, np.clip(place, 0, None)]
     return Trace(step_s, held[0], held[1] if len(held) > 1 else None)
 
 
