@@ -88,6 +88,9 @@ def _fact_over_seeds(facts: Sequence[Json | None]) -> Json | None:
         counts = {text: known.count(text) for text in dict.fromkeys(known)}
         if len(counts) > 1:
             fact["value"] = ", ".join(f"{text} ({count})" for text, count in counts.items())
+    elif len(set(numbers)) == 1 < len(numbers):
+        # Without the rounding of a sum.
+        fact |= {"low": numbers[0], "high": numbers[0]}
     elif len(numbers) > 1:
         fact |= mean_interval(numbers).to_dict()
     return fact

@@ -5,7 +5,8 @@ Such a result has `kind`, `scenario` (its fields), `points` and `provenance`; a 
 - `given`: the values of the sweep at it
 - `series`: `time_s`, and `columns` with `name`, `unit`, `panel` and one value per time (null: none)
 - `marks`: `time_s`, `what` happened then
-- `facts`: `name`, `value` (null: there is none, as the note says), `unit`, `note`
+- `facts`: `name`, `value` (null: there is none, as the note says), `unit`, `note`; of several
+  `seeds` also `low` and `high` of the interval, and `against_first`, the difference to the first
 - `tables`: `title`, `columns` (`name`, `unit`), `rows`
 - `warnings`
 - `ticks` and `stacks`, which `stacks.py` reads
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .estimates import estimate_text
 from .formats import UNKNOWN, is_number
 from .quantities import SHARE_PANELS, quantity, quantity_unit
 from .shapes import Json, mapping, number, rows, setting_name, setting_text
@@ -166,8 +168,9 @@ def _clock(times_s: Sequence[float], *, last_s: float) -> list[str]:
 
 
 def fact_text(fact: Json) -> str:
-    """A fact's value with its unit."""
-    return quantity(fact.get("value"), str(fact.get("unit") or ""))
+    """A fact's value with its unit, and its interval where it has one."""
+    unit = str(fact.get("unit") or "")
+    return estimate_text(fact.get("value"), fact.get("low"), fact.get("high"), unit)
 
 
 def cell_texts(table: Json, *, last_s: float) -> list[list[str]]:

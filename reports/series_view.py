@@ -6,6 +6,7 @@ from typing import Any
 from . import figures
 from .drawing import Drawer, FigureView
 from .formats import count
+from .over_seeds import outcomes, seeds_sentence
 from .quantities import quantity
 from .runs import (
     Moment,
@@ -40,10 +41,13 @@ def series_view(result: Json) -> dict[str, Any]:
     panels = [found for found, _ in split]
     stacks = [stacks_of(point) for point in points]
     compared = comparison(points)
+    seeds = seeds_sentence(result)
     return {
         "title": title_of(result),
         "kind": kind_word(result),
         "compared": compared,
+        "over_seeds": seeds,
+        "outcomes": outcomes(points, compared) if seeds and compared else None,
         "common": _facts(compared.common) if compared else [],
         "points": [
             {

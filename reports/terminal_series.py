@@ -3,14 +3,17 @@
 import numpy as np
 from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from .columns import Column, print_columns
-from .console import print_warnings
+from .console import plain_table, print_warnings
 from .formats import UNKNOWN
+from .over_seeds import outcomes, seeds_sentence
 from .quantities import quantity
 from .runs import (
+    Comparison,
     Floats,
     Line,
     Moment,
@@ -47,13 +50,19 @@ def print_series(result: Json, console: Console) -> None:
     )
     points = rows(result, "points")
     compared = comparison(points)
+    over_seeds = seeds_sentence(result)
+    if over_seeds:
+        console.print(Text(over_seeds, style="dim"))
     if compared:
-        columns = [
-            Column(name, [row[index] for row in compared.rows])
-            for index, name in enumerate(compared.columns)
-        ]
         console.print()
-        print_columns(columns, console, lead=compared.leading)
+        if over_seeds:
+            _print_outcomes(points, compared, console)
+        else:
+            columns = [
+                Column(name, [row[index] for row in compared.rows])
+                for index, name in enumerate(compared.columns)
+            ]
+            print_columns(columns, console, lead=compared.leading)
         if compared.common:
             console.print()
             console.print(Text("The same at all of them", style="bold"))
@@ -66,6 +75,27 @@ def print_series(result: Json, console: Console) -> None:
         if not compared:
             _print_facts(rows(point, "facts"), console)
         _print_point(point, console)
+
+
+def _print_outcomes(points: list[Json], compared: Comparison, console: Console) -> None:
+    """Print a block of rows for each fact that differs, one for each point."""
+    names, found = outcomes(points, compared)
+    cells = [row for outcome in found for row in outcome.rows]
+    widest = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
+    for outcome in found:
+        table = plain_table()
+        for index, name in enumerate(names):
+            table.add_column(
+                Text(name if outcome is found[0] else ""),
+                overflow="fold",
+                min_width=min(widest[index], console.width // 4),
+                width=None if sum(widest) + 6 > console.width else widest[index],
+            )
+        table.show_header = outcome is found[0]
+        for row in outcome.rows:
+            table.add_row(*map(Text, row))
+        console.print(Text(outcome.name, style="bold"))
+        console.print(Padding(table, (0, 0, 0, 2)))
 
 
 def _print_point(point: Json, console: Console) -> None:

@@ -193,6 +193,11 @@ def test_a_difference_is_over_the_seeds_that_both_points_have() -> None:
     assert "against_first" not in fact
 
 
+def test_what_is_the_same_with_all_seeds_is_told_exactly() -> None:
+    [fact] = facts_over_seeds(runs_of(*[[("share", 0.1)]] * 3), None)
+    assert (fact["low"], fact["value"], fact["high"]) == (0.1, 0.1, 0.1)
+
+
 def test_facts_of_one_name_stay_apart() -> None:
     runs = runs_of([("took", 1.0), ("took", 10.0)], [("took", 3.0), ("took", 30.0)])
     assert [fact["value"] for fact in facts_over_seeds(runs, None)] == [2.0, 20.0]
