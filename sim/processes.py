@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -11,6 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
 from .errors import ForecacheError
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def usable_cores() -> int:
@@ -37,7 +40,8 @@ def processes(count: int) -> Iterator[Executor | None]:
     pool = ProcessPoolExecutor(
         count,
         mp_context=multiprocessing.get_context("fork"),
-        initializer=_leave_signals_to_the_parent,
+        initializer=_follow,
+        initargs=(os.getpid(),),
     )
     try:
         yield pool
@@ -54,7 +58,10 @@ def processes(count: int) -> Iterator[Executor | None]:
     pool.shutdown()
 
 
-def _leave_signals_to_the_parent() -> None:
-    """Ctrl-C reaches the whole group of processes; only the parent has something to say then."""
+def _follow(parent: int) -> None:
+    """Leave Ctrl-C, which reaches the whole group of processes, to the parent, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
