@@ -14,6 +14,7 @@ from .engine import EngineProfile
 from .forking import do_reads
 from .predict import Prediction
 from .scenario import Scenario
+from .server_price import ServerPrice, server_price
 from .workload import UniformSizes, Workload, Zipf
 
 KNEE = 0.95
@@ -89,11 +90,12 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
         setting, knee, throughput_rps, regret (one entry per other candidate), bottleneck,
         network_limits, next_bottleneck, conf, conf_file, benchmark_command,
         no_benchmark_command (why there is none, or empty), slo, headroom_rps,
-        cost_usd_per_million_requests.
+        cost_usd_per_million_requests, cost_note (whose price it is).
     """
     predictions, points, chosen = choice.predictions, choice.points, choice.chosen
     prediction, point = predictions[chosen], points[chosen]
     scenario = prediction.case.scenario
+    price = server_price(prediction.system)
     return {
         "setting": {"io_threads": scenario.io_threads},
         "knee": {"io_threads": predictions[choice.knee].case.scenario.io_threads},
@@ -110,7 +112,8 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
         "no_benchmark_command": no_benchmark_command(scenario),
         "slo": _slo(prediction, choice.met),
         "headroom_rps": _headroom(prediction, point),
-        "cost_usd_per_million_requests": _cost(prediction),
+        "cost_usd_per_million_requests": _cost(prediction, price),
+        "cost_note": price.note if price is not None else "",
     }
 
 
@@ -229,12 +232,11 @@ def _headroom(prediction: Prediction, point: dict[str, Any]) -> float | None:
     return max(0.0, float(following["at_rps"]) - prediction.mean("throughput_rps"))
 
 
-def _cost(prediction: Prediction) -> float | None:
-    price = prediction.system.host.speed().price_usd_per_hour
+def _cost(prediction: Prediction, price: ServerPrice | None) -> float | None:
     throughput = prediction.mean("throughput_rps")
-    if not math.isfinite(price) or throughput <= 0:
+    if price is None or throughput <= 0:
         return None
-    return price / 3600 / throughput * 1e6
+    return price.usd_per_hour / 3600 / throughput * 1e6
 
 
 def _configuration_file(prediction: Prediction) -> str:

@@ -5,16 +5,19 @@ template lays them out. Jinja2 escapes
 every string; only the figures, which this package draws, pass through as markup.
 """
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from .series_view import series_view
 from .shapes import Json
 from .view import study_view
+
+_CODE = re.compile(r"`([^`]+)`")
 
 
 @cache
@@ -26,7 +29,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["worded"] = _worded
     return environment
+
+
+def _worded(text: str) -> Markup:
+    """A sentence, in which what stands between backticks is code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def _template_text(name: str) -> str:

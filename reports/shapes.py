@@ -20,8 +20,9 @@ A study is the JSON-able dict that `forecache study` builds:
   `next_bottleneck`
   (`name`, `at_rps`), `conf` for `conf_file`, `benchmark_command` (or, where it is
   empty, `no_benchmark_command`, which says why), `slo`, `headroom_rps`,
-  `cost_usd_per_million_requests`, `measure_next`: `quantity`, its `margin` (relative half width)
-  and `measurements` by what they bring (`what`, `commands`, `needs_host`, `margin` afterwards)
+  `cost_usd_per_million_requests`, `cost_note`, `measure_next`: `quantity`, its `margin` (relative
+  half width) and `measurements` by what they bring (`what`, `commands`, `needs_host`,
+  `margin` afterwards)
 - `calibration`: `engine`, `points` (`given`, `role`, `observed_ns`, `predicted_ns`,
   `relative_error`, `quantity`), `summary` by role, `parameters`, `identifiability` (`directions`
   with `determined` and `total`, `words`: a sentence for each thing that the data can't tell)

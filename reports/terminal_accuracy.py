@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .accuracy_text import accuracy_rows, determined_text, role_name, untold, worst_points
+from .columns import Column, print_columns, widths
 from .console import add_setting_column, plain_table, print_warnings, varying_keys
 from .formats import (
     UNKNOWN,
@@ -18,7 +19,7 @@ from .formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from .shapes import Json, mapping, number, rows, texts
+from .shapes import Json, mapping, number, rows, setting_name, setting_text, texts
 from .wording import depth_phrase
 
 _WIDE = 120
@@ -216,27 +217,33 @@ def _print_validated_metric(points: list[Json], metric: str, console: Console) -
     show = shown.get(metric.rsplit("_", 1)[-1], plain)
     # Of memory nothing is ever fitted, and there are only states in between.
     fittable = not metric.endswith("_bytes")
-    table = plain_table()
-    for key in keys:
-        add_setting_column(table, key)
+    given = [mapping(point, "given") for point in points]
+    settings = [
+        Column(setting_name(key), [plain(row.get(key)) for row in given], wraps=True)
+        for key in keys
+    ]
+    others = [
+        Column("observed", [show(_observed(point, metric)) for point in points]),
+        Column(
+            "predicted (95%)" if fittable else "predicted",
+            [_show_interval(interval(mapping(p, "predicted"), metric), metric) for p in points],
+        ),
+        Column(
+            "error",
+            [percent(number(mapping(p, "relative_error"), metric), signed=True) for p in points],
+        ),
+    ]
     if fittable:
-        table.add_column("role", no_wrap=True)
-    table.add_column("observed", justify="right", no_wrap=True)
-    heading = "predicted (95%)" if fittable else "predicted"
-    table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("error", justify="right", no_wrap=True)
-    table.add_column("band", overflow="fold")
-    for point in points:
-        predicted = interval(mapping(point, "predicted"), metric)
-        table.add_row(
-            *(Text(plain(mapping(point, "given").get(key))) for key in keys),
-            *([Text(role_name(point.get("role") or ""))] if fittable else []),
-            show(_observed(point, metric)),
-            _show_interval(predicted, metric),
-            percent(number(mapping(point, "relative_error"), metric), signed=True),
-            Text(str(point.get("band") or "")),
-        )
-    console.print(table)
+        roles = [role_name(point.get("role") or "") for point in points]
+        others.insert(0, Column("role", roles, to_the_right=False))
+    bands = [str(point.get("band") or "") for point in points]
+    if any(bands):
+        others.append(Column("band", bands, wraps=True, to_the_right=False))
+    if not widths([*settings, *others], console.width, gap=2):
+        # Settings take several lines rather than that a name is cut.
+        named = [setting_text({key: row.get(key) for key in keys}) for row in given]
+        settings = [Column("", named, wraps=True, to_the_right=False)]
+    print_columns([*settings, *others], console, lead=len(settings))
 
 
 def _observed(point: Json, metric: str) -> float | None:

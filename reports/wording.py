@@ -181,7 +181,10 @@ def slo_phrase(recommendation: Json) -> str:
 def cost_phrase(recommendation: Json) -> str:
     """Return the cost of a million requests; empty when the price is not known."""
     cost = number(recommendation, "cost_usd_per_million_requests")
-    return f"{dollars(cost)} per million requests" if cost is not None else ""
+    if cost is None:
+        return ""
+    note = recommendation.get("cost_note")
+    return f"{dollars(cost)} per million requests" + (f" ({note})" if note else "")
 
 
 def surer_phrases(measure_next: Json) -> list[str]:

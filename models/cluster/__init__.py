@@ -49,6 +49,7 @@ Modules
 `memory.py`        what data and connections weigh
 `record.py`        series, marks, facts, tables
 `cache.py`         nodes that are a cache: what they hold, the database behind (`models/lookaside`)
+`cost.py`          what the nodes of a run cost
 `cluster.py`       `Cluster`: all of these, and `run_cluster`
 `slots.py`         keys, slots and shards, and the fewest moves
 `slot_map.py`      `SlotMap`: those of a run, and the traffic that follows from them
@@ -75,6 +76,7 @@ place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
     cluster.nodes.set_up(node)
     cluster.nodes.break_connections(node, 1.0)  # clients find out when they use them next
     cluster.nodes.data_bytes[node]            # memory of the data there
+    cluster.nodes.paid[node] = False          # nobody pays for it any more
     cluster.nodes.spare_share(node)           # of its main thread, what the last step left
     cluster.load.demand_factor = 1.5          # so many times the scenario's demand begins from now
     cluster.clients.pods += 10                # and .workers, .wanted_connections, .timeout_steps

@@ -17,6 +17,7 @@ from ..series import Run
 from .cache import Cache
 from .clients import Clients, autoscale
 from .connections import connection_work
+from .cost import Bill
 from .events.base import Event, Happening
 from .load import Load, Step
 from .memory import node_memory
@@ -74,6 +75,7 @@ class Cluster:
             self.record.warnings.append(scenario.backoff_rounded)
         self.load = Load(self, seed=seed)
         self.cache = None if scenario.cache is None else Cache(self, scenario.cache)
+        self.bill = None if scenario.cost is None else Bill(self, scenario.cost)
         self.slot_map: SlotMap | None = None
         self._table = np.zeros((0, 8))
 
@@ -103,6 +105,8 @@ class Cluster:
         self.env.run(until=finished)
         if self.cache is not None:
             self.cache.finish()
+        if self.bill is not None:
+            self.bill.finish()
         for kind in self.nodes.kinds:
             self.record.fact(
                 "a node can do",

@@ -101,6 +101,8 @@ class Nodes:
         (nodes,) share of the main thread that background work takes; more than 1 counts as 1.
     data_bytes
         (nodes,) memory of the data.
+    paid
+        (nodes,) whether somebody pays for it; nodes that are down are.
     connect_queue, request_queue
         Who waits to be accepted, and who waits for an answer.
     state
@@ -115,6 +117,7 @@ class Nodes:
         self.work_factor = np.zeros(0)
         self.occupied = np.zeros(0)
         self.data_bytes = np.zeros(0)
+        self.paid = np.zeros(0, np.bool_)
         self.state = np.zeros((0, COLUMNS), np.int64)
         self.connect_queue = Queues(0, timeout_steps=connect_timeout_steps)
         self.request_queue = Queues(0, timeout_steps=timeout_steps)
@@ -129,6 +132,11 @@ class Nodes:
         """How many."""
         return len(self.kind)
 
+    @property
+    def paid_count(self) -> int:
+        """For how many somebody pays."""
+        return int(np.count_nonzero(self.paid))
+
     def add(self, kind: NodeKind, *, shard: int) -> int:
         """One more node, without traffic, data or connections; returns its number."""
         if kind not in self.kinds:
@@ -139,6 +147,7 @@ class Nodes:
         self.work_factor = np.append(self.work_factor, 1.0)
         self.occupied = np.append(self.occupied, 0.0)
         self.data_bytes = np.append(self.data_bytes, 0.0)
+        self.paid = np.append(self.paid, True)
         self.state = np.concatenate([self.state, np.zeros((1, COLUMNS), np.int64)])
         self.last_spare = np.append(self.last_spare, 1.0)
         self.forgets = np.append(self.forgets, 0)

@@ -198,6 +198,11 @@ class Record:
             self._latencies[kind] = latencies_ms(surface)
         return self._latencies[kind]
 
+    @property
+    def answered(self) -> float:
+        """Commands that were answered up to the last report."""
+        return float(self._totals[list(_RATES).index("answered")])
+
     def run(self) -> Run:
         """Everything that was recorded."""
         times = np.array(self.times_s)

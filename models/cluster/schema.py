@@ -18,6 +18,7 @@ from ..fields import EngineVersion
 from ..lookaside.schema import Lookaside
 from ..scenario import TlsChoice
 from ..workload import Hashes, Mix, Popularity, SortedSets, ValueSizes
+from .cost import NodeCost
 from .events import KINDS, Event
 from .events.node_list import NodeList
 
@@ -227,6 +228,8 @@ class ClusterScenario(_Record):
     """How much is asked, and what."""
     events: list[AnyEvent] = Field(default=[], max_length=10_000)
     """What happens, and when."""
+    cost: NodeCost | None = None
+    """What nodes cost; without it no cost is told."""
 
     @property
     def step(self) -> float:

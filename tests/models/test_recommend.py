@@ -13,6 +13,7 @@ from forecache.models.node.simulate import NodeResult
 from forecache.models.predict import SERVER_CPU, Metrics, Prediction
 from forecache.models.recommend import benchmark_command, choose, recommendation_of
 from forecache.models.scenario import Scenario
+from forecache.models.server_price import server_price
 from forecache.models.sweeps import Case, expand
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.histogram import LatencyHistogram
@@ -208,6 +209,26 @@ def test_what_a_million_requests_cost() -> None:
     price = SYSTEM.host.speed().price_usd_per_hour
     answer = made_up({4: 1e6})
     assert answer["cost_usd_per_million_requests"] == pytest.approx(price / 3600)
+    assert answer["cost_note"].startswith("on demand, us-east-1, 20")
+
+
+@pytest.mark.parametrize(
+    ("host", "engine", "version", "usd_per_hour"),
+    [
+        ("m7g.2xlarge", "valkey", "8.0", 8 * 2.6112 / 64),
+        # The managed node costs about twice its instance.
+        ("m7g.2xlarge", "elasticache-redis", "7.1", 0.629),
+        ("c7g.2xlarge", "elasticache-redis", "7.1", None),
+        ("graviton3", "valkey", "8.0", None),
+    ],
+)
+def test_whose_price_a_server_has(
+    host: str, engine: str, version: str, usd_per_hour: float | None
+) -> None:
+    named = {"host": host, "engine": engine, "engine_version": version}
+    [(_, system)] = load_cases(BASE | named)
+    price = server_price(system)
+    assert (price and price.usd_per_hour) == (usd_per_hour and pytest.approx(usd_per_hour))
 
 
 def settings(**fields: Any) -> list[str]:

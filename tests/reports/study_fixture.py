@@ -141,6 +141,7 @@ def recommendation() -> Json:
         "slo": {"p99_ms": 1.0, "met": True},
         "headroom_rps": 0.12e6,
         "cost_usd_per_million_requests": 0.000137,
+        "cost_note": "on demand, us-east-1, 2026-07-20",
     }  # fmt: skip
 
 

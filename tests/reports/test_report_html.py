@@ -118,7 +118,7 @@ def test_every_number_of_the_recommendation_is_on_the_page(page: Page) -> None:
     assert "load generator at 1.90 M/s" in text
     assert "p99 ≤ 1.00 ms: met" in text
     assert "120 k/s" in text
-    assert "$0.000137 per million requests" in text
+    assert "$0.000137 per million requests (on demand, us-east-1, 2026-07-20)" in text
     recommendation = graviton_target()["recommendation"]
     assert "profile graviton4 itself (throughput at io-threads 6: ±30% would become ±21%)" in text
     assert "without that host, observe valkey 9.1 on any machine (±26%)" in text
@@ -336,3 +336,9 @@ def test_a_missed_objective_is_said() -> None:
     made = study()
     made["targets"][1]["recommendation"]["slo"] = {"p99_ms": 0.5, "met": False}
     assert "p99 ≤ 0.50 ms: not met" in Page(render_html(made)).text
+
+
+def test_what_stands_between_backticks_is_code() -> None:
+    warning = "115 of 157 repetitions are flagged `disturbed` <i>, a ` alone"
+    page = render_html(study() | {"warnings": [warning]})
+    assert "flagged <code>disturbed</code> &lt;i&gt;, a ` alone" in page

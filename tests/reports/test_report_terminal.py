@@ -248,6 +248,35 @@ def test_missing_estimates_show_as_unknown() -> None:
     assert "–" in text
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_long_names_of_a_dataset_are_never_cut(width: int) -> None:
+    names = ["elasticache-valkey", "valkey"]
+    points = [
+        {
+            "given": {
+                "engine": name,
+                "engine_version": f"8.0-dict-per-slot-{i}",
+                "keys": 10**6 + i,
+            },
+            "observed": {"used_memory_bytes": 1_491_244_824 + i},
+            "predicted": {"used_memory_bytes": 1_282_756_080 + i},
+            "relative_error": {"used_memory_bytes": -0.14},
+            "band": "managed",
+        }
+        for i, name in enumerate(names)
+    ]
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=width, force_terminal=False)
+    terminal.print_validation({"points": points}, console)
+    text = buffer.getvalue()
+    for i, name in enumerate(names):
+        assert name in text
+        assert f"8.0-dict-per-slot-{i}" in text
+        assert f"{1_491_244_824 + i:,}" in text
+        assert f"{1_282_756_080 + i:,}" in text
+    assert all(len(line) <= width for line in text.splitlines())
+
+
 def test_a_study_says_that_its_observation_was_disturbed() -> None:
     from types import SimpleNamespace
     from typing import cast

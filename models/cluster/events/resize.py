@@ -60,4 +60,5 @@ def _remove(cluster: Cluster, slots: SlotMap, shard: int) -> None:
         if nodes.shard[node] == shard:
             nodes.traffic[node] = 0.0
             nodes.set_down(node, silent=False)
+            nodes.paid[node] = False
     slots.primary[shard] = None
