@@ -79,6 +79,12 @@ class Migration:
         """Time that the machine's thread lost to writes that were held up, `fault_s` each."""
         return self.dirtied_pages * fault_s
 
+    def throughput_lost(self, fault_s: float) -> float:
+        """Share of a busy thread's throughput that this costs while the machine runs and moves."""
+        running_s = self.duration_s - (self.blackout_s if self.converged else 0.0)
+        lost_s = self.slowed_s(fault_s)
+        return lost_s / (running_s + lost_s) if lost_s > 0 else 0.0
+
 
 def migrate(
     memory_bytes: float, dirtying: Dirtying, *, bandwidth_bytes_per_s: float, limits: Limits

@@ -253,7 +253,7 @@ def _as_run(
         Fact("refused at first", fleet.refused_scale_ups, "", "for want of room on the host"),
         Fact("live migrations", len(done), "", f"{given_up} more were given up"),
         Fact("migrations in 10,000 scale-ups", 1e4 * len(manager.migrations) / ups),
-        *_blackouts(done),
+        *_blackouts(done, fault_s=fault_s),
         Fact(
             "time standing still",
             sum(m.blackout_s for m in done) * a_day,
@@ -312,7 +312,7 @@ def _migrations(manager: Manager, times_s: Floats) -> Ticks:
     return Ticks("live migrations", np.diff(so_far, prepend=0))
 
 
-def _blackouts(done: list[Migration]) -> list[Fact]:
+def _blackouts(done: list[Migration], *, fault_s: float) -> list[Fact]:
     if not done:
         return [Fact("blackout", None, "ms", "no machine moved")]
     blackouts_ms = np.array([1e3 * m.blackout_s for m in done])
@@ -320,4 +320,10 @@ def _blackouts(done: list[Migration]) -> list[Fact]:
         Fact("blackout, median", float(np.median(blackouts_ms)), "ms"),
         Fact("blackout, 99%", float(np.quantile(blackouts_ms, 0.99)), "ms"),
         Fact("migration, median", float(np.median([m.duration_s for m in done])), "s"),
+        Fact(
+            "throughput lost while it moves, median",
+            float(np.median([m.throughput_lost(fault_s) for m in done])),
+            "share",
+            "of a busy thread, to writes that are held up",
+        ),
     ]

@@ -149,6 +149,9 @@ def test_each_page_is_held_up_once_in_a_round() -> None:
     running_s = found.duration_s - found.blackout_s
     assert found.dirtied_pages == pytest.approx(0.2e9 * running_s / PAGE_BYTES, rel=1e-3)
     assert found.slowed_s(2e-6) == pytest.approx(2e-6 * found.dirtied_pages)
+    # 0.2 GB/s are 48,828 pages a second, each of which takes 2 us more.
+    more = 2e-6 * 0.2e9 / PAGE_BYTES
+    assert found.throughput_lost(2e-6) == pytest.approx(more / (1 + more), rel=1e-3)
     # A set of a few pages costs that many in each round, however often they are written.
     few = migrate(
         10e9, EvenWrites(1e12, 1e6), bandwidth_bytes_per_s=1e9, limits=Limits(within_rounds=False)
