@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from forecache.hwprofiles.files import read_text
 from forecache.sim.errors import InputError
 
-from .node.setup import NodeTimes
+if TYPE_CHECKING:
+    # Only a name of types: what is about rates doesn't load the node's compiler.
+    from .node.setup import NodeTimes
 
 _PS_PER_S = 10**12
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -138,7 +139,8 @@ HAND_OVER_WORK = frozenset(
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    # Frozen: shipped profiles are read once and handed to everybody.
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Observed(_Record):
@@ -303,7 +305,7 @@ def check_leaf(name: str, leaf: Quantity, sources: Mapping[str, Source]) -> None
 
 def list_engines() -> list[EngineProfile]:
     """All shipped engine profiles, by id."""
-    return [load_engine(name) for name in sorted(shipped("forecache.models", "engines"))]
+    return [load_engine(name) for name in sorted(_shipped_files())]
 
 
 def load_engine(name: str, version: str | None = None) -> EngineProfile:
@@ -326,11 +328,11 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
                 "with a reuse record."
             )
         return _usable(profile, version, file=name)
-    files = shipped("forecache.models", "engines")
+    files = _shipped_files()
     if name in files and version is None:
         file = f"models/engines/{name}.yaml"
-        return _usable(_shipped_profile(name, files), None, file=file)
-    profiles = [_shipped_profile(key, files) for key in sorted(files)]
+        return _usable(_shipped_profile(name), None, file=file)
+    profiles = [_shipped_profile(key) for key in sorted(files)]
     known = sorted({profile.engine for profile in profiles})
     same = [profile for profile in profiles if profile.engine == name or profile.id == name]
     if not same:
@@ -350,8 +352,15 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     )
 
 
-def _shipped_profile(name: str, files: Mapping[str, Path]) -> EngineProfile:
+@cache
+def _shipped_files() -> Mapping[str, Path]:
+    return shipped("forecache.models", "engines")
+
+
+@cache
+def _shipped_profile(name: str) -> EngineProfile:
     """A shipped profile; of a variant, the file holds what differs from the profile it names."""
+    files = _shipped_files()
     data = read_yaml(files[name])
     if isinstance(data, dict) and "variant_of" in data:
         data = {**read_yaml(files[data["variant_of"]]), **data}

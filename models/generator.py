@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -58,7 +60,8 @@ GENERATOR_NAMES = tuple(field.name for field in fields(GeneratorWork))
 class GeneratorProfile(BaseModel):
     """A tool's work, every number with its origin."""
 
-    model_config = ConfigDict(extra="forbid")
+    # Frozen: shipped profiles are read once and handed to everybody.
+    model_config = ConfigDict(extra="forbid", frozen=True)
     id: str
     title: str
     sources: dict[str, Source]
@@ -94,13 +97,24 @@ class GeneratorProfile(BaseModel):
 
 def list_generators() -> list[GeneratorProfile]:
     """All shipped load generators, by id."""
-    return [load_generator(name) for name in sorted(shipped("forecache.models", "generators"))]
+    return [load_generator(name) for name in sorted(_shipped_files())]
 
 
 def load_generator(name: str) -> GeneratorProfile:
     """A load generator by the tool's name; `InputError` if nobody knows it."""
-    files = shipped("forecache.models", "generators")
+    files = _shipped_files()
     key = name.replace("_", "-")
     if key not in files:
         raise InputError(f"load_generator.tool: found {name!r}; {did_you_mean(key, files)}")
-    return parse(GeneratorProfile, read_yaml(files[key]), file=f"models/generators/{key}.yaml")
+    return _shipped_profile(key)
+
+
+@cache
+def _shipped_files() -> Mapping[str, Path]:
+    return shipped("forecache.models", "generators")
+
+
+@cache
+def _shipped_profile(key: str) -> GeneratorProfile:
+    path = _shipped_files()[key]
+    return parse(GeneratorProfile, read_yaml(path), file=f"models/generators/{key}.yaml")

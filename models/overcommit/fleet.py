@@ -62,14 +62,15 @@ class Fleet:
 
     def host_gb(self) -> Floats:
         """Physical memory taken on each host, copies that are under way included."""
-        return self._by_host(self.host, self.taken_gb) + self._by_host(self.copy_to, self.taken_gb)
+        copied = np.flatnonzero(self.copy_to >= 0)
+        return self._by_host(self.host, self.taken_gb) + self._by_host(
+            self.copy_to[copied], self.taken_gb[copied]
+        )
 
     def _by_host(self, host: Ints, amount: Floats) -> Floats:
-        # Machines that are nowhere count for one host more, which is cut off.
-        hosts = len(self.up)
-        place = np.where(host < 0, hosts, host)
-        summed = np.bincount(place, weights=amount, minlength=hosts + 1)
-        return summed[:hosts].astype(np.float64, copy=False)
+        # Machines that are nowhere (-1) count for a host before the first, which is cut off.
+        summed = np.bincount(host + 1, weights=amount, minlength=len(self.up) + 1)
+        return summed[1:].astype(np.float64, copy=False)
 
     def advance(self, time_s: float, step_s: float, wanted_gb: Floats) -> None:
         """Let every machine grow or shrink toward what it wants, for one step.
@@ -109,16 +110,21 @@ class Fleet:
         self._refused &= ~begins
         self._growing = wants
         self._tokens_gb = np.minimum(growth.burst_gb, self._tokens_gb + growth.gb_per_s * step_s)
-        asked_gb = np.minimum(missing_gb, self._tokens_gb)
+        # In most steps few machines grow, so that only those are looked at from here.
+        asking = np.flatnonzero(missing_gb)
+        missing_gb = missing_gb[asking]
+        asked_gb = np.minimum(missing_gb, self._tokens_gb[asking])
         # Whole units, but for the last part of one.
         asked_gb = np.where(asked_gb < missing_gb, np.floor(asked_gb / unit_gb) * unit_gb, asked_gb)
         # A machine on the move grows on both hosts, so the tighter one decides.
-        share = self._granted_share(asked_gb)
-        granted_gb = asked_gb * np.minimum(share[self.host], share[self.copy_to])
-        self.taken_gb += granted_gb
-        self._tokens_gb -= granted_gb
-        self.swapped_gb = np.maximum(0.0, self.swapped_gb - granted_gb)
-        self.short_gb = np.maximum(0.0, asked_gb - granted_gb)
+        host, copy_to = self.host[asking], self.copy_to[asking]
+        share = self._granted_share(host, copy_to, asked_gb)
+        granted_gb = asked_gb * np.minimum(share[host], share[copy_to])
+        self.taken_gb[asking] += granted_gb
+        self._tokens_gb[asking] -= granted_gb
+        self.swapped_gb[asking] = np.maximum(0.0, self.swapped_gb[asking] - granted_gb)
+        self.short_gb = np.zeros(len(self.host))
+        self.short_gb[asking] = np.maximum(0.0, asked_gb - granted_gb)
         short = self.short_gb > 1e-9
         self.refused_scale_ups += int(np.count_nonzero(short & ~self._refused))
         self._refused |= short
@@ -129,10 +135,10 @@ class Fleet:
             short, np.minimum(self.short_since_s, time_s - step_s), np.inf
         )
 
-    def _granted_share(self, asked_gb: Floats) -> Floats:
+    def _granted_share(self, host: Ints, copy_to: Ints, asked_gb: Floats) -> Floats:
         """Share of what is asked that each host has room for, and 1 behind the last (nowhere)."""
         room_gb = self.scenario.heat.give_until * self.memory_gb - self.host_gb()
-        demand_gb = self._by_host(self.host, asked_gb) + self._by_host(self.copy_to, asked_gb)
+        demand_gb = self._by_host(host, asked_gb) + self._by_host(copy_to, asked_gb)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(demand_gb > 0, np.clip(room_gb / demand_gb, 0.0, 1.0), 1.0)
         return np.append(np.where(self.up, share, 0.0), 1.0)
