@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -53,11 +54,20 @@ def line_classes(structure: Structure, bins: Sequence[tuple[float, float]]) -> L
     Several small entries lie on a line, and which of them do is chance: the popular keys are spread
     over as many lines, and lend their popularity to what lies beside them.
     """
+    return _line_classes(
+        structure.lines_per_key, structure.touches * (1.0 + structure.followers), tuple(bins)
+    )
+
+
+# A fit and a design ask for the same lines at every rate of the neighbours' fills.
+@lru_cache(maxsize=1024)
+def _line_classes(
+    lines_per_key: float, touches: float, bins: tuple[tuple[float, float], ...]
+) -> LineClasses:
     keys, shares = np.array(bins).T
-    touches = structure.touches * (1.0 + structure.followers)
-    together = max(1.0, 1.0 / structure.lines_per_key)
+    together = max(1.0, 1.0 / lines_per_key)
     if together == 1.0:
-        lines = keys * structure.lines_per_key
+        lines = keys * lines_per_key
         return LineClasses(lines, touches * shares / lines, np.ones(len(keys)))
     # Of each bin and those less popular.
     rest_keys = np.cumsum(keys[::-1])[::-1]

@@ -32,12 +32,16 @@ def is_alive(pid: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)],
+    ("number", "code", "stage"),
+    [
+        (signal.SIGINT, 130, "measuring"),
+        (signal.SIGTERM, 143, "loading"),
+        (signal.SIGKILL, -signal.SIGKILL, "loading"),
+    ],
     ids=["ctrl-c", "terminate", "kill"],
 )
 def test_observe_stopped_in_the_middle(
-    number: signal.Signals, code: int, tmp_path: Path, checkout: Path
+    number: signal.Signals, code: int, stage: str, tmp_path: Path, checkout: Path
 ) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "forecache", "observe", "--out", str(tmp_path / "bundle")],
@@ -52,8 +56,12 @@ def test_observe_stopped_in_the_middle(
     assert process.stderr is not None
     servers: list[int] = []
     for line in process.stderr:
-        if "measuring" in line:
-            servers = children(process.pid)
+        if stage in line:
+            # The one that is loaded may start only now.
+            for _ in range(200):
+                if servers := children(process.pid):
+                    break
+                signal.sigtimedwait([], 0.05)
             break
     assert servers, "no server was started"
     os.kill(process.pid, number)
