@@ -30,6 +30,8 @@ from .overcommit.schema import OvercommitScenario
 from .predict import Progress
 from .runs import RunFunction, check_seeds, run_points
 from .scenario import Scenario
+from .serverless.run import run_serverless
+from .serverless.schema import ServerlessScenario
 from .sweeps import expand
 from .verbs import NODE, check_kind
 
@@ -48,6 +50,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "cluster": Kind(ClusterScenario, run_cluster),
     "overcommit": Kind(OvercommitScenario, run_overcommit),
+    "serverless": Kind(ServerlessScenario, run_serverless),
     "large_commands": Kind(LargeCommands, simulate_large_commands),
 }
 """By the word that stands in the file."""

@@ -77,6 +77,8 @@ class Load:
         self.number = 0
         self.demand_factor = 1.0
         """Of the scenario's demand, how much begins: events may change it."""
+        self.closed_loop = False
+        """Whether nothing is asked but what free workers begin, each its next request at once."""
         self.after_step: list[Callable[[Step], None]] = []
         self._expected, self._drawn = expected_requests(
             scenario.demand, steps=self.steps, step_s=self.step_s, seed=seed
@@ -169,6 +171,8 @@ class Load:
         nodes, clients = cluster.nodes, cluster.clients
         self._fit()
         begun = self.demand_factor * float(self._expected[self.number])
+        if self.closed_loop:
+            begun = clients.workers * self.step_s / self._busy_s()
         offered = np.zeros(nodes.count, np.int64)
         flows.draw_arrivals(self._seed, self.number, begun * self._visits, self._drawn, offered)
         given = self._given(offered)
@@ -208,15 +212,13 @@ class Load:
         offered = given[:, flows.NEW].copy()
         waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
         free = clients.workers - clients.held - int(nodes.state[:, BACKING_OFF].sum())
-        busy_s = described.request_ms / 1000.0
-        busy_s += described.commands_per_request * self._cluster.quickest_s
         can = self._can(given)
         can[nodes.state[:, DOWN] == SILENT] = 0.0
         # Who is refused backs off, or has a worker free again at once where nobody tries again.
         can[nodes.state[:, DOWN] == REFUSES] = 0.0 if described.retries else np.inf
         # A worker whose request is served within the step is free again for the next.
         held = float(np.maximum(0.0, waiting - can).sum())
-        most = max(0.0, free - held) * self.step_s / max(busy_s, _LEAST_BUSY_S)
+        most = max(0.0, free - held) * self.step_s / self._busy_s()
         share = min(1.0, most * float(self._visits.sum()) / max(1, int(offered.sum())))
 
         def stuck(share: float) -> float:
@@ -230,9 +232,17 @@ class Load:
             share = low
         if share < 1.0:
             given[:, flows.NEW] = np.floor(share * offered)
-            self._cluster.record.turned_away += float(
-                (offered - given[:, flows.NEW]) @ self._commands
-            )
+            if not self.closed_loop:
+                self._cluster.record.turned_away += float(
+                    (offered - given[:, flows.NEW]) @ self._commands
+                )
+
+    def _busy_s(self) -> float:
+        """How long a users' request keeps a worker busy that waits for nobody."""
+        described = self._cluster.scenario.clients
+        busy_s = described.request_ms / 1000.0
+        busy_s += described.commands_per_request * self._cluster.quickest_s
+        return max(busy_s, _LEAST_BUSY_S)
 
     def _can(self, given: np.ndarray) -> np.ndarray:
         """(nodes,) requests that each node can serve in a step, those first that wait."""
@@ -263,7 +273,10 @@ class Load:
         """(nodes, GIVEN) what `flows.advance` wants to know of each node."""
         cluster, nodes = self._cluster, self._cluster.nodes
         wanted = cluster.clients.wanted_connections
-        changing = (nodes.occupied, nodes.work_factor, self._traffic)
+        changing = (
+            *(nodes.occupied, nodes.work_factor, nodes.limit_rps, nodes.kind),
+            self._traffic,
+        )
         if (known := (wanted, *(values.tobytes() for values in changing))) != self._given_for:
             self._given_for, self._fixed = known, self._slow_part(wanted)
         given = self._fixed.copy()
@@ -280,7 +293,8 @@ class Load:
         given[:, flows.COST_PS] = np.maximum(1.0, each[:, 0] * work)
         step_ps = self.step_s * _PS_PER_S
         given[:, flows.BUDGET] = step_ps * (1.0 - np.clip(nodes.occupied, 0.0, 1.0))
-        given[:, flows.ELSEWHERE] = self.step_s * each[:, 1] / work
+        most_rps = np.minimum(each[:, 1] / work, nodes.limit_rps / self._commands)
+        given[:, flows.ELSEWHERE] = self.step_s * most_rps
         given[:, flows.CONNECT_COST_PS] = each[:, 2]
         given[:, flows.REJECT_COST_PS] = each[:, 3]
         given[:, flows.PER_CYCLE] = each[:, 4]

@@ -217,17 +217,20 @@ def keys_per_s(
     source: NodeLoad,
     target: NodeLoad,
     cores: float = 2.0,
+    threads: int | None = None,
 ) -> float:
     """How fast a snapshot flows: as fast as the slowest of child, source, target and network.
 
     Main threads give what their clients leave. With one core the source's child and main thread
-    take turns on it.
+    take turns on it. With `threads`, so many write and send without child and main thread.
     """
     child = _per_key_s(work.child_key_ns, work.child_ns_per_byte, value_bytes)
     relay = _per_key_s(work.relay_key_ns, work.relay_ns_per_byte, value_bytes)
     load = _per_key_s(work.load_key_ns, work.load_ns_per_byte, value_bytes)
     in_pipe = max(1.0, PIPE_BYTES / (value_bytes + COMMAND_BYTES))
-    if cores >= 2:
+    if threads is not None:
+        by_source = threads / child
+    elif cores >= 2:
         by_source = min(1.0 / child, source.left(relay * in_pipe) / relay)
     else:
         # The child stops when the pipe is full; a busy main thread empties it once a turn.
@@ -248,6 +251,7 @@ def atomic(
     source: NodeLoad = IDLE,
     target: NodeLoad = IDLE,
     cores: float = 2.0,
+    threads: int | None = None,
     buffer_limit_bytes: float = BUFFER_LIMIT_BYTES,
 ) -> Atomic:
     """One job that moves so many keys.
@@ -258,16 +262,25 @@ def atomic(
         Share of the source's writes that go to these slots.
     data_bytes
         Memory of the source, which the fork maps.
+    threads
+        So many threads of the source write and send the slots; a forked child without it. They
+        share its memory, so that nothing is forked or copied.
     """
-    fork_s = FORK_MS_PER_GIB * 1e-3 * data_bytes / _GIB
+    copies = threads is None
+    fork_s = FORK_MS_PER_GIB * 1e-3 * data_bytes / _GIB if copies else 0.0
     touched = NodeLoad(
-        busy=source.busy + source.writes_per_s * _copy_s(source.write_bytes),
+        busy=source.busy + copies * source.writes_per_s * _copy_s(source.write_bytes),
         waiting_s=source.waiting_s,
         writes_per_s=source.writes_per_s,
         write_bytes=source.write_bytes,
     )
     rate = keys_per_s(
-        work, value_bytes, bytes_per_s=link.bytes_per_s, source=touched, target=target, cores=cores
+        *(work, value_bytes),
+        bytes_per_s=link.bytes_per_s,
+        source=touched,
+        target=target,
+        cores=cores,
+        threads=threads,
     )
     snapshot_s = keys / rate if rate > 0 else math.inf
     change_bytes_per_s = source.writes_per_s * moving_share * source.write_bytes
@@ -287,8 +300,9 @@ def atomic(
     elif arriving > 0:
         changes_s = arriving * (fork_s + snapshot_s) / (after - arriving)
     pause_s = min(PAUSE_LIMIT_S, 4 * link.node_rtt_s)
+    relay = _per_key_s(work.relay_key_ns, work.relay_ns_per_byte, value_bytes)
     spent = {
-        "source_share": _per_key_s(work.relay_key_ns, work.relay_ns_per_byte, value_bytes),
+        "source_share": relay if copies else 0.0,
         "target_share": _per_key_s(work.load_key_ns, work.load_ns_per_byte, value_bytes),
         "child_share": _per_key_s(work.child_key_ns, work.child_ns_per_byte, value_bytes),
     }

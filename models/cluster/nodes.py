@@ -99,6 +99,9 @@ class Nodes:
         (nodes,) how much longer than its surface says a command takes.
     occupied
         (nodes,) share of the main thread that background work takes; more than 1 counts as 1.
+    limit_rps
+        (nodes,) commands a second that are let through to each, whoever sees to that; infinite
+        without a limit.
     data_bytes
         (nodes,) memory of the data.
     paid
@@ -116,6 +119,7 @@ class Nodes:
         self.traffic = np.zeros(0)
         self.work_factor = np.zeros(0)
         self.occupied = np.zeros(0)
+        self.limit_rps = np.zeros(0)
         self.data_bytes = np.zeros(0)
         self.paid = np.zeros(0, np.bool_)
         self.state = np.zeros((0, COLUMNS), np.int64)
@@ -139,13 +143,12 @@ class Nodes:
 
     def add(self, kind: NodeKind, *, shard: int) -> int:
         """One more node, without traffic, data or connections; returns its number."""
-        if kind not in self.kinds:
-            self.kinds.append(kind)
-        self.kind = np.append(self.kind, self.kinds.index(kind))
+        self.kind = np.append(self.kind, self._number_of(kind))
         self.shard = np.append(self.shard, shard)
         self.traffic = np.append(self.traffic, 0.0)
         self.work_factor = np.append(self.work_factor, 1.0)
         self.occupied = np.append(self.occupied, 0.0)
+        self.limit_rps = np.append(self.limit_rps, np.inf)
         self.data_bytes = np.append(self.data_bytes, 0.0)
         self.paid = np.append(self.paid, True)
         self.state = np.concatenate([self.state, np.zeros((1, COLUMNS), np.int64)])
@@ -154,6 +157,19 @@ class Nodes:
         self.connect_queue.add()
         self.request_queue.add()
         return self.count - 1
+
+    def become(self, node: int, kind: NodeKind) -> None:
+        """From now on a node is of another kind: it has more cores, say."""
+        self.kind[node] = self._number_of(kind)
+
+    def kind_of(self, node: int) -> NodeKind:
+        """What kind a node is of now."""
+        return self.kinds[self.kind[node]]
+
+    def _number_of(self, kind: NodeKind) -> int:
+        if kind not in self.kinds:
+            self.kinds.append(kind)
+        return self.kinds.index(kind)
 
     def check(self, node: int, *, field: str = "node") -> int:
         """The number of a node that there is.
@@ -215,6 +231,11 @@ class Nodes:
         self.state[node, OPEN] -= broken
         self.state[node, STALE] += broken
         self.state[node, CLOSED] += broken
+
+    def connect(self, node: int, count: int) -> None:
+        """So many connections to a node were opened before anybody needed them."""
+        self.state[node, OPEN] += count
+        self.state[node, CONNECTED] += count
 
     @property
     def connections(self) -> np.ndarray:

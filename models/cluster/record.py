@@ -129,9 +129,10 @@ class Record:
         self._turned_away_in_all += self.turned_away
         self._commands[:] = 0.0
         self.turned_away = 0.0
-        p50, p99 = self._quantiles(load.latency)
+        mean, p50, p99 = self._mean_and_quantiles(load.latency)
         self._add("p50", "ms", "latency", p50)
         self._add("p99", "ms", "latency", p99)
+        self._add("mean", "ms", "latency", mean)
         if load.connect_waits.any():
             [waited] = weighted_quantiles(1000.0 * self._waits_s, load.connect_waits, (0.99,))
             self._add("p99 until accepted", "ms", "latency", waited)
@@ -175,10 +176,10 @@ class Record:
         values += [np.nan] * (len(self.times_s) - 1 - len(values))
         values.append(value)
 
-    def _quantiles(self, counts: np.ndarray) -> tuple[float, float]:
-        """p50 and p99 in ms of what was answered; NaN where nothing was."""
+    def _mean_and_quantiles(self, counts: np.ndarray) -> tuple[float, float, float]:
+        """Mean, p50 and p99 in ms of what was answered; NaN where nothing was."""
         if not counts.any():
-            return np.nan, np.nan
+            return np.nan, np.nan, np.nan
         kinds, cells, waits = np.nonzero(counts)
         weights = np.diff(QUANTILES)
         latency = np.stack(
@@ -189,7 +190,7 @@ class Record:
         )
         weight = counts[kinds, cells, waits][:, None] * weights
         found = weighted_quantiles(latency.ravel(), weight.ravel(), (0.5, 0.99))
-        return found[0], found[1]
+        return float((latency * weight).sum() / weight.sum()), found[0], found[1]
 
     def _latency_of(self, kind: int) -> np.ndarray:
         """(UTILISATION_CELLS, intervals of QUANTILES) latency without a queue, in ms."""

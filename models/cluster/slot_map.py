@@ -26,6 +26,8 @@ class SlotMap:
         (16,384,) shard that has each slot.
     keys
         (16,384,) keys in it.
+    key_bytes
+        Memory of a key and its value.
     shares
         (16,384,) share of the commands that name one of its keys.
     primary
@@ -47,6 +49,7 @@ class SlotMap:
             np.rint(self.keys).astype(np.int64), zipf_exponent=exponent, rng=rng
         )
         self.owners = even_owners(shards)
+        self.key_bytes = cluster.shard_bytes * shards / max(float(self.keys.sum()), 1.0)
         self.primary: dict[int, int | None] = {shard: shard for shard in range(shards)}
         self.replica_share = 0.0
         self._rng = rng
@@ -106,13 +109,11 @@ class SlotMap:
         count = max(self.primary) + 1
         asked = shard_shares(self.owners, self.shares, count)
         held = shard_shares(self.owners, self.keys, count)
-        weight = self._cluster.shard_bytes * self._cluster.scenario.cluster.shards
-        per_key = weight / max(float(self.keys.sum()), 1.0)
         for shard in range(count):
             node = self.primary.get(shard)
             replicas = self.replicas(shard)
             for each in np.flatnonzero(nodes.shard == shard):
-                nodes.data_bytes[each] = held[shard] * per_key
+                nodes.data_bytes[each] = held[shard] * self.key_bytes
             if node is None:
                 continue
             to_replicas = self.replica_share if replicas else 0.0

@@ -6,7 +6,6 @@ import math
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import simpy
 from pydantic import Field
 
@@ -52,13 +51,23 @@ class Moving(Event):
     """After so long it has failed."""
     cores: float = Field(default=2.0, ge=1, le=1024)
     """Cores of a node: the forked child has one of its own where there are two."""
+    threads: int | None = Field(default=None, ge=1, le=256)
+    """Atomic: so many more threads of a source write and send its slots, instead of a forked
+    child."""
 
 
 class Mover:
-    """Moves slots: sources at the same time if atomic, everything in turn by an operator."""
+    """Moves slots: sources at the same time if atomic, everything in turn by an operator.
 
-    def __init__(self, asked: Moving, cluster: Cluster) -> None:
+    Parameters
+    ----------
+    memory_s
+        Time over which the load of nodes is averaged.
+    """
+
+    def __init__(self, asked: Moving, cluster: Cluster, *, memory_s: float = LOOK_S) -> None:
         self.asked, self.cluster = asked, cluster
+        self._memory_s = memory_s
         self.slots = SlotMap.of(cluster)
         name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
         self.work: MigrationWork = load_migration_profile(name).on(_rate_per_ns(cluster))
@@ -73,23 +82,14 @@ class Mover:
         self.unknown = 0.0
         """Share of the slots that changed hands and that the mean client has not noticed."""
         self.longest_block_s = 0.0
-        self._asked_per_s = np.zeros(0)
+        self._asked_per_s = 0.0
 
     def move(self, moves: list[Move], what: str) -> Happening:
         """All of them, with facts and a series about it; `done` says whether all are there."""
         cluster, env, asked = self.cluster, self.cluster.env, self.asked
         total = sum(len(move.slots) for move in moves)
         cluster.record.gauge(f"slots moved, {what}", "slots", "progress", lambda: float(self.moved))
-        jobs = self._jobs(moves)
-        if asked.method == "key_by_key":
-            yield env.process(self._one_by_one(jobs))
-        else:
-            sources = dict.fromkeys(move.source for move in jobs)
-            yield env.all_of([
-                env.process(self._one_by_one([m for m in jobs if m.source == source]))
-                for source in sources
-            ])  # fmt: skip
-        self.done = self.moved == total
+        yield from self.carry(moves)
         took = env.now - self.begun_s if self.done else None
         cluster.record.mark(f"{what}: done" if self.done else f"{what}: given up")
         cluster.record.fact(
@@ -106,6 +106,20 @@ class Mover:
             cluster.record.fact(
                 "longest standstill of a source", 1e3 * self.longest_block_s, "ms", "one MIGRATE"
             )
+
+    def carry(self, moves: list[Move]) -> Happening:
+        """All of them, told nobody; `done` says whether all are there."""
+        env = self.cluster.env
+        jobs = self._jobs(moves)
+        if self.asked.method == "key_by_key":
+            yield env.process(self._one_by_one(jobs))
+        else:
+            sources = dict.fromkeys(move.source for move in jobs)
+            yield env.all_of([
+                env.process(self._one_by_one([m for m in jobs if m.source == source]))
+                for source in sources
+            ])  # fmt: skip
+        self.done = self.moved == sum(len(move.slots) for move in moves)
 
     def look(self) -> Happening:
         """Begin: note the load from now on, and look at it for a moment."""
@@ -136,9 +150,9 @@ class Mover:
                 return
 
     def _load(self, node: int) -> NodeLoad:
-        """What clients ask of a node, over the last seconds."""
-        rate = float(self._asked_per_s[node]) if node < len(self._asked_per_s) else 0.0
-        one_s = self.cluster.kind.surface.main_ps * 1e-12
+        """What clients ask of a node: its present share of what they asked in the last seconds."""
+        rate = self._asked_per_s * float(self.cluster.nodes.traffic[node])
+        one_s = self.cluster.nodes.kind_of(node).surface.main_ps * 1e-12
         return NodeLoad(
             busy=min(1.0, rate * one_s),
             waiting_s=float(self.cluster.nodes.connections[node]) * one_s,
@@ -205,6 +219,7 @@ class Mover:
                     bytes_per_s=bytes_per_s,
                 ),
                 source=source_load, target=self._load(target), cores=self.asked.cores,
+                threads=self.asked.threads,
                 buffer_limit_bytes=self.asked.buffer_mbyte * 1024 * 1024,
             )  # fmt: skip
             cluster.nodes.stall(source, job.fork_s)
@@ -240,9 +255,9 @@ class Mover:
 
     def _follow(self, step: Any) -> None:
         """Note the load. Clients learn the new map; until then MOVED comes before each answer."""
-        now = step.offered * step.commands_each / step.length_s
-        before = np.concatenate([self._asked_per_s, now[len(self._asked_per_s) :]])
-        self._asked_per_s = before + (now - before) * min(1.0, step.length_s / LOOK_S)
+        now = float(step.offered @ step.commands_each) / step.length_s
+        weight = min(1.0, step.length_s / self._memory_s) if self._asked_per_s else 1.0
+        self._asked_per_s += (now - self._asked_per_s) * weight
         if self.unknown <= 0.0:
             return
         nodes, follow = self.cluster.nodes, self.asked.clients_follow_s

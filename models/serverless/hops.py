@@ -1,0 +1,66 @@
+"""What lies between a client and a shard: zones and a proxy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cluster.record import weighted_quantiles
+from ..cluster.surface import QUANTILES, Surface
+from .versions import Mechanisms
+
+Floats = NDArray[np.float64]
+
+_GRID = 200
+"""Equally likely latencies that stand for a distribution."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Round trips of one way of a request, each with its share.
+
+    Attributes
+    ----------
+    rtts_ms, shares
+        (ways,) in ms, and how often each is taken.
+    """
+
+    rtts_ms: Floats
+    shares: Floats
+
+    @property
+    def mean_ms(self) -> float:
+        """The mean round trip."""
+        return float(self.rtts_ms @ self.shares)
+
+
+def hop(mechanisms: Mechanisms) -> Hop:
+    """From anywhere in the region to anywhere: one zone in `zones` is the same."""
+    cross = np.array(mechanisms.cross_zone_rtt_ms)
+    same = 1.0 / mechanisms.zones
+    return Hop(
+        np.concatenate([[mechanisms.same_zone_rtt_ms], cross]),
+        np.concatenate([[same], np.full(len(cross), (1.0 - same) / len(cross))]),
+    )
+
+
+def behind_proxy(surface: Surface, mechanisms: Mechanisms) -> Surface:
+    """The latency of a node as a proxy sees it, with the proxy's own.
+
+    The node model counts a round trip within a zone already.
+    """
+    way = hop(mechanisms)
+    added = way.rtts_ms - mechanisms.same_zone_rtt_ms + mechanisms.proxy_ms
+    middles = (np.arange(_GRID) + 0.5) / _GRID
+    rows = []
+    for row in surface.latency_ms:
+        own = np.interp(middles, QUANTILES, row)
+        both = (own[:, None] + added[None, :]).ravel()
+        weights = np.broadcast_to(way.shares, (_GRID, len(added))).ravel()
+        rows.append(tuple(weighted_quantiles(both, weights, QUANTILES)))
+    mean = float(added @ way.shares)
+    return replace(
+        surface, latency_ms=tuple(rows), mean_ms=tuple(each + mean for each in surface.mean_ms)
+    )

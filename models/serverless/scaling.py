@@ -1,0 +1,213 @@
+"""Growth: cores are enabled on the shards there are, then shards are added."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..cluster.cluster import Cluster
+from ..cluster.events.base import Happening
+from ..cluster.events.moving import Mover
+from ..cluster.events.resize import Resize
+from ..cluster.load import Step
+from ..cluster.nodes import NodeKind
+from ..cluster.slot_map import SlotMap
+from ..cluster.slots import rebalance
+from .versions import Mechanisms
+
+_MEMORY_S = 0.5
+"""A job of some slots takes about as long, and the next one shall know what it changed."""
+
+_MOVES_FOR_DAYS_S = 7 * 86_400.0
+"""Nobody gives a move up."""
+
+
+@dataclass
+class Growth:
+    """One scale-out, as it went."""
+
+    begun_s: float
+    shards: int
+    provisioned_s: float = math.nan
+    moved_s: float = math.nan
+    keys_moved: float = 0.0
+
+
+@dataclass
+class Shards:
+    """The shards of a cache, what they are, and how they become more.
+
+    Parameters
+    ----------
+    kind_of
+        The kind of a node with so many threads, one of so many shards.
+    least_rps
+        Requests a second that the cache shall be ready for.
+    """
+
+    cluster: Cluster
+    mechanisms: Mechanisms
+    replicas: int
+    kind_of: Callable[[int, int], NodeKind]
+    least_rps: float = 0.0
+    limited: bool = True
+    """Whether the first limit of an empty cache still holds."""
+    growths: list[Growth] = field(default_factory=list)
+    ups: list[tuple[float, int]] = field(default_factory=list)
+    """When shards got how many threads."""
+
+    def __post_init__(self) -> None:
+        self.slots = SlotMap.of(self.cluster)
+        self.level = 0
+        self._busy = np.zeros(0)
+        self._seen_s = 0.0
+        self.cluster.after_step(self._look)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.slots.shards)
+
+    @property
+    def threads(self) -> int:
+        """Threads that each has."""
+        return self.mechanisms.io_threads[self.level]
+
+    @property
+    def at_the_top(self) -> bool:
+        """Whether shards have all the cores they may have."""
+        return self.level == len(self.mechanisms.io_threads) - 1
+
+    @property
+    def capacity_rps(self) -> float:
+        """Requests a second that all shards can do, evenly asked."""
+        nodes = self.cluster.nodes
+        primaries = [self.slots.primary[shard] for shard in self.slots.shards]
+        each = [nodes.kind_of(node).surface.capacity_rps for node in primaries if node is not None]
+        return float(sum(each)) * self._more_with_replicas()
+
+    def start(self, *, shards: int) -> None:
+        """Be what the cache was made as: one small shard, or what it keeps ready."""
+        if shards > 1:
+            self.level, self.limited = len(self.mechanisms.io_threads) - 1, False
+        while self._short_of(self.least_rps):
+            self.limited = False
+            if self.at_the_top:
+                shards = math.ceil(self.mechanisms.growth * max(shards, self.count))
+                self._add(shards - self.count)
+                self.slots.owners[:] = np.arange(len(self.slots.owners)) * shards // len(
+                    self.slots.owners
+                )
+                self.slots.spread()
+            else:
+                self.level += 1
+            self.refit()
+
+    def refit(self) -> None:
+        """Let every node be what its shard's threads and data make it."""
+        kind = self.kind_of(self.threads, self.count)
+        for node in range(self.cluster.nodes.count):
+            self.cluster.nodes.become(node, kind)
+
+    def watch(self) -> Happening:
+        """The process that looks and acts, until the end."""
+        env, wanted = self.cluster.env, self.mechanisms
+        while True:
+            self._busy[:] = 0.0
+            self._seen_s = 0.0
+            yield env.timeout(wanted.detect_s)
+            if not (self._too_busy() or self._short_of(self.least_rps)):
+                continue
+            if self.limited or not self.at_the_top:
+                yield env.timeout(wanted.enable_s)
+                self._up()
+            else:
+                yield from self._out()
+
+    def _up(self) -> None:
+        """More cores for the shards there are."""
+        if self.limited:
+            self.limited = False
+        else:
+            self.level += 1
+        self.refit()
+        self.ups.append((float(self.cluster.env.now), self.threads))
+        self.cluster.record.mark(f"shards have {self.threads} threads")
+
+    def _out(self) -> Happening:
+        """More shards, and slots for them."""
+        env, wanted = self.cluster.env, self.mechanisms
+        before = self.count
+        growth = Growth(float(env.now), math.ceil(before * wanted.growth))
+        self.growths.append(growth)
+        self.cluster.record.mark(f"from {before} to {growth.shards} shards")
+        yield env.timeout(wanted.provision_s)
+        self._add(growth.shards - before)
+        growth.provisioned_s = float(env.now)
+        mover = Mover(self._resize(growth.shards), self.cluster, memory_s=_MEMORY_S)
+        yield from mover.look()
+        moves = rebalance(self.slots.owners, self.slots.shards)
+        growth.keys_moved = sum(float(self.slots.keys[list(m.slots)].sum()) for m in moves)
+        yield from mover.carry(moves)
+        growth.moved_s = float(env.now)
+        self.refit()
+        self.cluster.record.mark(f"{growth.shards} shards have their slots")
+
+    def _resize(self, shards: int) -> Resize:
+        wanted = self.mechanisms
+        key_by_key = wanted.migration == "key_by_key"
+        way_ms = np.mean(wanted.cross_zone_rtt_ms) * (1 - 1 / wanted.zones)
+        return Resize(
+            event="resize",
+            at_s=0.0,
+            shards=shards,
+            pipeline=wanted.keys_per_migrate,
+            method="key_by_key" if key_by_key else "atomic",
+            threads=None if key_by_key else wanted.migration_threads,
+            slots_per_job=None if key_by_key else wanted.slots_per_job,
+            rtt_us=1000.0 * (way_ms + wanted.same_zone_rtt_ms / wanted.zones),
+            network_gbit_per_s=wanted.network_gbit_per_s,
+            give_up_s=_MOVES_FOR_DAYS_S,
+        )
+
+    def _add(self, count: int) -> None:
+        kind = self.kind_of(self.threads, self.count)
+        nodes, connections = self.cluster.nodes, self.cluster.clients.wanted_connections
+        first = max(self.slots.primary) + 1
+        for shard in range(first, first + count):
+            for number in range(1 + self.replicas):
+                node = nodes.add(kind, shard=shard)
+                nodes.connect(node, connections)
+                if number == 0:
+                    self.slots.primary[shard] = node
+
+    def _more_with_replicas(self) -> float:
+        to_replicas = self.slots.replica_share
+        return 1.0 / (1.0 - to_replicas) if to_replicas else 1.0
+
+    def _short_of(self, rps: float) -> bool:
+        first = self.mechanisms.first_ecpu_per_s if self.limited else math.inf
+        return min(first, self.capacity_rps * self.mechanisms.scale_above) < rps
+
+    def _too_busy(self) -> bool:
+        """Whether a shard is that more shards would help."""
+        busy = self._busy / max(self._seen_s, 1e-9)
+        for shard in self.slots.shards:
+            node = self.slots.primary[shard]
+            if node is None or busy[node] <= self.mechanisms.scale_above:
+                continue
+            shares = self.slots.shares[self.slots.owners == shard]
+            # A slot stays whole, so that a shard with one hot slot is not helped by another one.
+            if not self.at_the_top or shares.max(initial=0.0) < 0.5 * shares.sum():
+                return True
+        return False
+
+    def _look(self, step: Step) -> None:
+        count = len(step.utilisation)
+        if len(self._busy) < count:
+            self._busy = np.concatenate([self._busy, np.zeros(count - len(self._busy))])
+        self._busy[:count] += step.utilisation * step.length_s
+        self._seen_s += step.length_s
