@@ -39,7 +39,12 @@ CORNERS: dict[str, tuple[str, dict[str, Any]]] = {
 GROWTHS = (0.01, 0.02, 0.05, 0.1)
 
 PUBLISHED: dict[str, dict[str, Any]] = {
-    "7.2": {"until_min": "50", "between_min": "10 to 12", "p50_ms": "below 0.8", "p99_ms": "8 to 9"},
+    "7.2": {
+        "until_min": "50",
+        "between_min": "10 to 12",
+        "p50_ms": "below 0.8",
+        "p99_ms": "8 to 9",
+    },
     "8.0": {"until_min": "13", "between_min": "2 to 3", "p50_ms": "below 0.8", "p99_ms": "7 to 8"},
 }
 
@@ -50,9 +55,7 @@ def fit(progress: Progress) -> int:
     while high - low > 1:
         middle = round((low * high) ** 0.5)
         middle = min(max(middle, low + 1), high - 1)
-        numbers = ramp_numbers(
-            found(RAMP, version="7.2", mechanisms={"keys_per_migrate": middle})
-        )
+        numbers = ramp_numbers(found(RAMP, version="7.2", mechanisms={"keys_per_migrate": middle}))
         until_min = numbers["until_min"]
         progress(f"{middle} keys per MIGRATE: {until_min} min")
         if until_min is None or until_min > FITTED_MIN:
@@ -158,8 +161,8 @@ def page(data: Mapping[str, Any]) -> str:
     lines += [
         "",
         f"With mechanisms drawn from their ranges ({len(data['drawn_min'])} draws) 8.0 takes"
-        f" {np.median(data['drawn_min']):.1f} minutes, 90% of them {low:.1f} to {high:.1f}. How fast"
-        " load generators dare to grow is not published; with a doubling in "
+        f" {np.median(data['drawn_min']):.1f} minutes, 90% of them {low:.1f} to {high:.1f}. How"
+        " fast load generators dare to grow is not published; with a doubling in "
         + ", ".join(f"{row['doubling_s']:.0f}" for row in data["growths"])
         + " s it takes "
         + ", ".join(_number(row["until_min"]) for row in data["growths"])
@@ -203,8 +206,8 @@ def page(data: Mapping[str, Any]) -> str:
         "## Tests with load machines",
         "",
         "memtier_benchmark on 1, 2, 4, 8 machines (test 1), on one that mostly writes to a default"
-        " cache and to one that keeps 160 K ECPU/s ready (test 2), on eight for four hours (test 3),"
-        " service version 7.1.",
+        " cache and to one that keeps 160 K ECPU/s ready (test 2), on eight for four hours (test"
+        " 3), service version 7.1.",
         "",
         "| test | measured | predicted |",
         "|---|--:|--:|",

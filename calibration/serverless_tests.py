@@ -19,7 +19,7 @@ from forecache.models.serverless.schema import ServerlessScenario
 
 KEYS = 10_000_000
 
-_LIMIT_MINUTES = 5
+_FIRST_MINUTES = 5
 """The first minutes behind a change."""
 
 RAMP: dict[str, Any] = {
@@ -125,7 +125,7 @@ def doublings_numbers(test: Found) -> dict[str, float]:
     ends = [(i + 1) * PHASE_S for i in range(4)]
     settled = [test.rps(end - 600, end) / 2**i for i, end in enumerate(ends)]
     rises = [
-        test.mean_ms(end - PHASE_S, end - PHASE_S + 60 * _LIMIT_MINUTES)
+        test.mean_ms(end - PHASE_S, end - PHASE_S + 60 * _FIRST_MINUTES)
         - test.mean_ms(end - 600, end)
         for end in ends[1:]
     ]
@@ -161,7 +161,10 @@ def tests(progress: Progress) -> dict[str, dict[str, float]]:
     return {
         "doublings": doublings_numbers(found(DOUBLINGS)),
         "default": default_cache_numbers(found(DEFAULT_CACHE)),
-        "ready": {"first_ms": ready.mean_ms(0, 60 * _LIMIT_MINUTES), "end_ms": ready.mean_ms(900, 1800)},
+        "ready": {
+            "first_ms": ready.mean_ms(0, 60 * _FIRST_MINUTES),
+            "end_ms": ready.mean_ms(900, 1800),
+        },
         "four_hours": {
             "mean_ms": steady.mean_ms(0, 4 * 3_600),
             "lowest_ms": float(latency.min()),

@@ -17,6 +17,7 @@ from forecache.models.kinds import simulate
 from forecache.models.predict import predict_cases
 
 from ..claims import ENGINE, study
+from ..serverless_tests import ramps, tests
 from ..validate import validate
 
 PREDICTORS: dict[str, Callable[[Predictors], float]] = {}
@@ -93,6 +94,16 @@ class Predictors:
         """The bill of the article's example."""
         [point] = cost(MONTH)["points"]
         return dict(point)
+
+    @cached_property
+    def ramps(self) -> dict[str, dict[str, float | None]]:
+        """Ramps of serverless caches by version."""
+        return ramps(self._progress)
+
+    @cached_property
+    def serverless(self) -> dict[str, dict[str, float]]:
+        """Tests of a serverless cache by name."""
+        return tests(self._progress)
 
     @cached_property
     def set_operations(self) -> dict[tuple[str, str], float]:
@@ -408,3 +419,43 @@ def _pods_at_half(made: Predictors) -> float:
 @_predictor("forecache simulate examples/autoscaler.yaml")
 def _connections_at_half(made: Predictors) -> float:
     return float(made.run(_AUTOSCALED).facts["connections in the end"])
+
+
+# --- serverless -----------------------------------------------------------------------------------
+
+_SERVERLESS = "python -m forecache.calibration.serverless_study"
+
+
+def _enter_ramp(name: str, version: str, number: str) -> None:
+    def made(predictors: Predictors) -> float:
+        # A rate that is never reached takes for ever.
+        found = predictors.ramps[version][number]
+        return math.inf if found is None else float(found)
+
+    made.__name__ = name
+    _predictor(_SERVERLESS)(made)
+
+
+def _enter_test(name: str, test: str, number: str, scale: float = 1.0) -> None:
+    def made(predictors: Predictors) -> float:
+        return predictors.serverless[test][number] * scale
+
+    made.__name__ = name
+    _predictor(_SERVERLESS)(made)
+
+
+_enter_ramp("ramp_8_minutes", "8.0", "until_min")
+_enter_ramp("ramp_8_doubling", "8.0", "between_min")
+for _version in ("7.2", "8.0"):
+    _major = _version[0]
+    _enter_ramp(f"ramp_{_major}_p50", _version, "p50_ms")
+    _enter_ramp(f"ramp_{_major}_p99", _version, "highest_p99_ms")
+_enter_test("machine_krps", "doublings", "machine_rps", 1e-3)
+_enter_test("machine_ms", "doublings", "client_ms")
+_enter_test("doubling_rise", "doublings", "rise_ms")
+_enter_test("doubling_steady", "doublings", "steady_ms")
+_enter_test("doubling_ecpu", "doublings", "ecpu_a_minute", 1e-6)
+_enter_test("default_first", "default", "highest_ms")
+_enter_test("default_back", "default", "back_min")
+_enter_test("ready_first", "ready", "first_ms")
+_enter_test("four_hours", "four_hours", "mean_ms")

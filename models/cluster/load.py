@@ -97,6 +97,10 @@ class Load:
         self._given_for: tuple[object, ...] = ()
         self._fixed = np.zeros((0, flows.GIVEN), np.int64)
 
+    def leave_out_gone(self) -> None:
+        """From now on nothing is served for clients that have gone: a proxy knows of them."""
+        self._rules[flows.DROPS_GONE] = True
+
     @property
     def mean_rps(self) -> float:
         """Users' requests a second that are expected over the whole run."""

@@ -1,4 +1,4 @@
-"""A serverless cache: shards behind proxies, which grow by themselves while they are asked for more.
+"""A serverless cache: shards behind proxies, which grow by themselves when asked for more.
 
 The shards are a `models/cluster`: its queues, slot map and slot migration. What comes on top of it:
 

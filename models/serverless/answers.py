@@ -24,9 +24,7 @@ def series_of(run: Run) -> Series:
     return {(each.panel, each.name): each.values for each in run.series}
 
 
-def ramp_facts(
-    run: Run, shards: Shards, *, to_rps: float, first_rps: float
-) -> list[Fact]:
+def ramp_facts(run: Run, shards: Shards, *, to_rps: float, first_rps: float) -> list[Fact]:
     """How long a ramp took, and how long for twice the rate.
 
     Scale-outs count until the ramp has ended.

@@ -2,8 +2,8 @@
 
 A cache that evicts the least recently used keys holds about those that were named within the last
 so many commands, the characteristic time of Che and others (IEEE JSAC 20(7), 2002): a key with
-probability p is there with 1 - exp(-p n). A cache that fills for the first time holds the same, with
-n the writes so far.
+probability p is there with 1 - exp(-p n). A cache that fills for the first time holds the same,
+with n the writes so far.
 """
 
 from __future__ import annotations

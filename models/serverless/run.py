@@ -15,7 +15,7 @@ from ..cluster.cluster import Cluster, node_kind
 from ..cluster.events.base import Happening
 from ..cluster.load import Step
 from ..cluster.nodes import NodeKind
-from ..cluster.schema import ClusterNodes, ClusterScenario
+from ..cluster.schema import ClusterScenario
 from ..cost.prices import load_prices
 from ..predict import Progress
 from ..series import Fact, Run
@@ -105,6 +105,7 @@ class Cache:
         self.rejected_writes = 0.0
         self._asked_per_s = 0.0
         self._ecpu_before = (0.0, 0.0)
+        cluster.load.leave_out_gone()
         cluster.load.closed_loop = scenario.demand.closed_loop
         if scenario.demand.ramp_to_rps is not None:
             cluster.load.demand_factor = self.ramp_rps / scenario.demand.ramp_to_rps
@@ -258,7 +259,8 @@ class Cache:
         over = self._connections_over()
         warnings = list(run.warnings)
         if over > 0:
-            warnings.append(f"proxies refuse {over:,} connections above {self.mechanisms.most_connections:,}")
+            most = self.mechanisms.most_connections
+            warnings.append(f"proxies refuse {over:,} connections above {most:,}")
         return replace(
             run,
             facts=facts,
@@ -291,30 +293,33 @@ def _as_cluster(
         asked["rate_rps"] = demand.rate_rps or demand.ramp_to_rps or 1.0
     clients = scenario.clients
     connections = min(clients.connections, mechanisms.most_connections)
-    return ClusterScenario(
-        kind="cluster",
-        duration_s=scenario.duration_s,
-        step_s=scenario.step_s,
-        report_s=scenario.report_s,
-        cluster=ClusterNodes(
-            host=version.host,
-            engine=version.engine,
-            engine_version=version.engine_version,
-            io_threads=mechanisms.io_threads[0],
-            shards=scenario.shards,
-            replicas=replicas,
-            tls=True,
-            maxclients=1_000_000,
-        ),
-        data=scenario.data,
-        clients={
-            "pods": clients.machines[0].count or 1,
-            "workers_per_pod": connections,
-            "connections_per_worker": min(1.0, _PROXY_CONNECTIONS / connections),
-            "request_ms": clients.own_ms + hop(mechanisms).mean_ms,
-            "timeout_s": clients.timeout_s,
-            "retries": clients.retries,
-            "backoff": {"base_s": max(0.1, 2.0 * scenario.step_s)},
-        },
-        demand=asked,
+    return ClusterScenario.model_validate(
+        {
+            "kind": "cluster",
+            "duration_s": scenario.duration_s,
+            "step_s": scenario.step_s,
+            "report_s": scenario.report_s,
+            "cluster": {
+                "host": version.host,
+                "engine": version.engine,
+                "engine_version": version.engine_version,
+                "io_threads": mechanisms.io_threads[0],
+                "shards": scenario.shards,
+                "replicas": replicas,
+                "tls": True,
+                "maxclients": 1_000_000,
+            },
+            "data": scenario.data,
+            "clients": {
+                "pods": clients.machines[0].count or 1,
+                "workers_per_pod": connections,
+                "connections_per_worker": min(1.0, _PROXY_CONNECTIONS / connections),
+                "request_ms": clients.own_ms + hop(mechanisms).mean_ms,
+                "timeout_s": clients.timeout_s,
+                "retries": clients.retries,
+                # Rounded up to steps anyway.
+                "backoff": {"base_s": max(0.1, 2.0 * scenario.step_s)},
+            },
+            "demand": asked,
+        }
     )

@@ -16,6 +16,7 @@ from ..cluster.load import Step
 from ..cluster.nodes import NodeKind
 from ..cluster.slot_map import SlotMap
 from ..cluster.slots import rebalance
+from .hops import hop
 from .versions import Mechanisms
 
 _MEMORY_S = 0.5
@@ -97,9 +98,9 @@ class Shards:
             self.limited = False
             if self.at_the_top:
                 shards = math.ceil(self.mechanisms.growth * max(shards, self.count))
-                self._add(shards - self.count)
-                self.slots.owners[:] = np.arange(len(self.slots.owners)) * shards // len(
-                    self.slots.owners
+                self._add(shards - self.count, connections=0)
+                self.slots.owners[:] = (
+                    np.arange(len(self.slots.owners)) * shards // len(self.slots.owners)
                 )
                 self.slots.spread()
             else:
@@ -145,7 +146,8 @@ class Shards:
         self.growths.append(growth)
         self.cluster.record.mark(f"from {before} to {growth.shards} shards")
         yield env.timeout(wanted.provision_s)
-        self._add(growth.shards - before)
+        connections = self.cluster.clients.wanted_connections
+        self._add(growth.shards - before, connections=connections)
         growth.provisioned_s = float(env.now)
         mover = Mover(self._resize(growth.shards), self.cluster, memory_s=_MEMORY_S)
         yield from mover.look()
@@ -159,7 +161,7 @@ class Shards:
     def _resize(self, shards: int) -> Resize:
         wanted = self.mechanisms
         key_by_key = wanted.migration == "key_by_key"
-        way_ms = np.mean(wanted.cross_zone_rtt_ms) * (1 - 1 / wanted.zones)
+        way_ms = hop(wanted).mean_ms
         return Resize(
             event="resize",
             at_s=0.0,
@@ -168,14 +170,14 @@ class Shards:
             method="key_by_key" if key_by_key else "atomic",
             threads=None if key_by_key else wanted.migration_threads,
             slots_per_job=None if key_by_key else wanted.slots_per_job,
-            rtt_us=1000.0 * (way_ms + wanted.same_zone_rtt_ms / wanted.zones),
+            rtt_us=1000.0 * way_ms,
             network_gbit_per_s=wanted.network_gbit_per_s,
             give_up_s=_MOVES_FOR_DAYS_S,
         )
 
-    def _add(self, count: int) -> None:
-        kind = self.kind_of(self.threads, self.count)
-        nodes, connections = self.cluster.nodes, self.cluster.clients.wanted_connections
+    def _add(self, count: int, *, connections: int) -> None:
+        """So many more shards, to which proxies have opened so many connections each."""
+        kind, nodes = self.kind_of(self.threads, self.count), self.cluster.nodes
         first = max(self.slots.primary) + 1
         for shard in range(first, first + count):
             for number in range(1 + self.replicas):

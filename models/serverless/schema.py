@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from forecache.hwprofiles.files import FieldError
-from forecache.sim.errors import InputError
 
 from ..arrivals import RatePiece
 from ..cluster.schema import MOST_STEPS, Data
@@ -49,7 +49,7 @@ class Clients(_Record):
     @model_validator(mode="after")
     def _in_order(self) -> Clients:
         times = [row.at_s for row in self.machines]
-        if times[0] != 0 or any(a >= b for a, b in zip(times, times[1:], strict=False)):
+        if times[0] != 0 or any(a >= b for a, b in itertools.pairwise(times)):
             raise FieldError("machines", found=times, valid="times from 0 that increase")
         return self
 
@@ -160,13 +160,9 @@ class ServerlessScenario(_Record):
                 raise FieldError(f"mechanisms.{name}", found=value, valid=", ".join(fields))
             try:
                 load_version(self.version).mechanisms({name: value})
-            except InputError:
-                raise
-            except ValueError as error:
-                problem = getattr(error, "errors", lambda: [{"msg": str(error)}])()[0]["msg"]
-                raise FieldError(
-                    f"mechanisms.{name}", found=value, valid=str(problem).lower()
-                ) from None
+            except ValidationError as error:
+                told = error.errors()[0]["msg"].removeprefix("Input should be ")
+                raise FieldError(f"mechanisms.{name}", found=value, valid=told) from None
         if self.step_s > min(self.clients.timeout_s / 2, self.duration_s):
             valid = "at most the duration and half the clients' timeout"
             raise FieldError("step_s", found=self.step_s, valid=valid)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
@@ -117,7 +116,7 @@ class ServiceVersion(BaseModel):
             for unit, (name, each) in zip(units, sorted(self.numbers.items()), strict=True):
                 if each.low is not None and each.high is not None and each.low > 0:
                     # As likely to be twice as long as half as long.
-                    values[name] = float(np.exp(np.interp(unit, (0, 1), np.log([each.low, each.high]))))
+                    values[name] = each.low * (each.high / each.low) ** float(unit)
         for name, field in Mechanisms.model_fields.items():
             if field.annotation is int and name in values:
                 values[name] = round(values[name])
@@ -147,4 +146,3 @@ def load_version(name: str) -> ServiceVersion:
     if name not in files:
         raise InputError(f"field version: found {name!r}; {did_you_mean(name, files)}")
     return parse(ServiceVersion, read_yaml(files[name]), file=str(files[name]))
-

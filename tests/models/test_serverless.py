@@ -1,0 +1,308 @@
+"""Serverless caches: what growth takes, limits, what is held, what is billed; nodes are made up."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forecache.hwprofiles.files import parse
+from forecache.models.cluster import cluster as cluster_module
+from forecache.models.cluster.connections import ConnectionWork
+from forecache.models.cluster.nodes import NodeKind
+from forecache.models.cluster.surface import QUANTILES, Surface
+from forecache.models.serverless import run as run_module
+from forecache.models.serverless.filling import Filling
+from forecache.models.serverless.hops import behind_proxy, hop
+from forecache.models.serverless.run import Cache
+from forecache.models.serverless.schema import ServerlessScenario
+from forecache.models.serverless.versions import known_versions, load_version
+from forecache.models.workload import HotSet, HotSetPopularity, Zipf
+from forecache.sim.errors import InputError
+
+THREAD_RPS = 10_000.0
+
+
+def surface(threads):
+    """A node that does so many times 10,000 requests a second, each in a tenth of a ms."""
+    rps = THREAD_RPS * threads
+    latency = ((0.1,) * len(QUANTILES),) * 2
+    return Surface(rps, 1e12 / rps, (0.02, 0.98), latency, (0.1, 0.1), 0.0)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    def node_kind(scenario, *, described=None, **_):
+        nodes = described or scenario.cluster
+        kind = NodeKind(
+            "made", surface(nodes.io_threads), ConnectionWork(10**6, 0, 10**6, 0, 10), 10**6, 511
+        )
+        return kind, 1e8, 1000.0
+
+    monkeypatch.setattr(cluster_module, "node_kind", node_kind)
+    monkeypatch.setattr(run_module, "node_kind", node_kind)
+
+
+NEAR = {"cross_zone_rtt_ms": [0.06], "first_ecpu_per_s": 2_000}
+"""One zone, in effect, and a small first limit."""
+
+
+def scenario(version="8.0", mechanisms=None, **more):
+    data = {
+        "kind": "serverless",
+        "version": version,
+        "duration_s": 60,
+        "data": {"keys": 100_000, "value_bytes": 100},
+        "demand": {"rate_rps": 1_000},
+        "mechanisms": NEAR | (mechanisms or {}),
+    }
+    return parse(ServerlessScenario, data | more, file="test")
+
+
+def ran(asked, seed=1):
+    cache = Cache(asked, seed=seed, progress=lambda _line: None)
+    run = cache.run()
+    facts = {fact.name: fact.value for fact in run.facts}
+    return cache, run, facts, {(each.panel, each.name): each.values for each in run.series}
+
+
+@pytest.mark.usefixtures("made")
+def test_what_an_empty_cache_lets_through_is_served_at_once():
+    _, run, facts, series = ran(scenario(demand={"rate_rps": 1_400}))
+    assert series["throughput", "answered"].mean() == pytest.approx(1_400, rel=0.02)
+    assert series["shards", "shards"].max() == 1
+    assert facts["failed"] == 0
+    assert not run.marks
+
+
+@pytest.mark.usefixtures("made")
+def test_the_first_limit_holds_until_a_core_was_enabled():
+    times = {"detect_s": 10, "enable_s": 5}
+    _, run, _, series = ran(
+        scenario(mechanisms=times, demand={"rate_rps": 5_000}, report_s=1, duration_s=40)
+    )
+    answered = series["throughput", "answered"]
+    assert answered[:14].mean() == pytest.approx(2_000, rel=0.02)
+    assert answered[20:].mean() == pytest.approx(5_000, rel=0.05)
+    assert [mark.time_s for mark in run.marks][0] == pytest.approx(15)
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(("version", "fewest", "most"), [("7.2", 14, 32), ("8.0", 2, 2)])
+def test_a_version_that_enables_cores_needs_fewer_shards(version, fewest, most):
+    asked = scenario(version, duration_s=900, demand={"rate_rps": 100_000})
+    _, _, facts, series = ran(asked)
+    # 100,000 at no more than three quarters of 10,000 or 80,000; an overload may ask for twice that.
+    assert fewest <= facts["shards in the end"] <= most
+    assert series["throughput", "answered"][-1] == pytest.approx(100_000, rel=0.02)
+
+
+@pytest.mark.usefixtures("made")
+def test_a_scale_out_takes_what_its_parts_take():
+    asked = scenario(
+        "8.0",
+        {"io_threads": [1], "detect_s": 10, "provision_s": 60, "first_ecpu_per_s": 1e9},
+        duration_s=300,
+        demand={"rate_rps": 9_000},
+        filled=1.0,
+    )
+    cache, run, _, _ = ran(asked)
+    [growth] = cache.shards.growths
+    assert growth.begun_s == 10
+    assert growth.provisioned_s == 70
+    assert growth.moved_s > 75  # a look of five seconds comes first
+    assert growth.keys_moved == pytest.approx(50_000, rel=0.02)
+    [table] = run.tables
+    assert table.rows[0][3:5] == [60, pytest.approx(growth.moved_s - 70)]
+
+
+@pytest.mark.usefixtures("made")
+def test_threads_of_their_own_move_slots_faster_than_main_threads():
+    def moved_s(method):
+        mechanisms = {"io_threads": [1], "migration": method, "first_ecpu_per_s": 1e9}
+        asked = scenario("8.0", mechanisms, duration_s=900, demand={"rate_rps": 9_000}, filled=1.0)
+        growth = ran(asked)[0].shards.growths[0]
+        return growth.moved_s - growth.provisioned_s
+
+    assert moved_s("threads") < 0.5 * moved_s("key_by_key")
+
+
+@pytest.mark.usefixtures("made")
+def test_what_is_kept_ready_is_there_from_the_start_and_billed():
+    kept = {"least": [{"at_s": 0, "ecpu_per_s": 50_000}]}
+    asked = scenario("7.2", demand={"rate_rps": 40_000}, limits=kept)
+    cache, run, facts, series = ran(asked)
+    assert series["throughput", "answered"][0] == pytest.approx(40_000, rel=0.05)
+    assert not run.marks
+    assert cache.meter.billed_ecpu == pytest.approx(60 * 50_000, rel=1e-6)
+    assert cache.meter.ecpu == pytest.approx(60 * 40_000, rel=0.02)
+    assert facts["failed"] == 0
+
+
+@pytest.mark.usefixtures("made")
+def test_what_is_to_be_kept_ready_later_takes_time():
+    kept = {"least": [{"at_s": 100, "ecpu_per_s": 50_000}]}
+    cache, _, _, series = ran(scenario("7.2", duration_s=600, limits=kept))
+    assert series["shards", "shards"][10] == 1
+    first, *_, last = cache.shards.growths
+    assert first.begun_s > 100
+    assert last.moved_s < 600
+    assert cache.shards.capacity_rps * 0.75 > 50_000
+
+
+@pytest.mark.usefixtures("made")
+def test_a_largest_rate_is_not_exceeded():
+    limits = {"most_ecpu_per_s": 3_000}
+    _, _, facts, series = ran(scenario(demand={"rate_rps": 5_000}, limits=limits, duration_s=120))
+    assert series["throughput", "answered"].max() < 3_050
+    assert facts["failed"] + facts["turned away: no free worker"] > 0
+
+
+@pytest.mark.usefixtures("made")
+def test_reads_from_replicas_serve_three_times_as_much_of_an_empty_cache():
+    asked = scenario(
+        demand={"rate_rps": 5_000, "mix": {"get": 1}}, limits={"reads_from_replicas": True}
+    )
+    _, run, facts, series = ran(asked)
+    assert series["throughput", "answered"][:5].mean() == pytest.approx(5_000, rel=0.05)
+    assert facts["failed"] == 0
+
+
+@pytest.mark.usefixtures("made")
+def test_a_closed_loop_is_littles_law():
+    asked = scenario(
+        demand={"closed_loop": True},
+        clients={"connections": 20, "own_ms": 9.0},
+        mechanisms={"first_ecpu_per_s": 1e9},
+    )
+    cache, _, facts, series = ran(asked)
+    latency_ms = 9.0 + hop(cache.mechanisms).mean_ms + facts["mean latency in the end"]
+    assert series["throughput", "answered"][-1] == pytest.approx(20 / latency_ms * 1e3, rel=0.02)
+    assert facts["turned away: no free worker"] == 0
+
+
+@pytest.mark.usefixtures("made")
+def test_data_above_its_largest_size_is_evicted_or_refused():
+    def end(expiring):
+        limits = {"most_gb": 0.05, "expiring": expiring}
+        asked = scenario(demand={"rate_rps": 1_400, "mix": {"set": 1}}, limits=limits)
+        cache, _, facts, series = ran(asked)
+        assert series["data", "data"].max() <= 0.05e9 * 1.001
+        return cache, facts
+
+    evicting, facts = end(True)
+    assert facts["evicted keys"] > 0
+    assert facts["writes that failed for want of room"] == 0
+    refusing, facts = end(False)
+    assert facts["evicted keys"] == 0
+    assert facts["writes that failed for want of room"] > 0
+    assert evicting.filling.held == pytest.approx(refusing.filling.held, rel=0.01)
+
+
+@pytest.mark.usefixtures("made")
+def test_the_same_seed_gives_the_same_run():
+    asked = scenario(demand={"ramp_to_rps": 50_000}, duration_s=300)
+    _, first, _, _ = ran(asked, seed=3)
+    _, second, _, _ = ran(asked, seed=3)
+    assert first.as_dict() == second.as_dict()
+
+
+@given(st.integers(0, 30))
+@settings(max_examples=30, deadline=None)
+def test_draws_stay_in_their_ranges(draw):
+    for name in known_versions():
+        version = load_version(name)
+        drawn = version.mechanisms(draw=draw)
+        for field, number in version.numbers.items():
+            if number.low is None:
+                assert getattr(drawn, field) == number.best
+            else:
+                assert number.low * 0.999 <= getattr(drawn, field) <= number.high * 1.001
+
+
+def test_a_proxy_adds_its_time_and_the_way_between_zones():
+    mechanisms = load_version("8.0").mechanisms(
+        {"cross_zone_rtt_ms": [1.06], "same_zone_rtt_ms": 0.06, "zones": 4, "proxy_ms": 0.5}
+    )
+    found = behind_proxy(surface(1), mechanisms)
+    assert found.mean_ms[0] == pytest.approx(0.1 + 0.5 + 0.75 * 1.0)
+    assert found.latency(0.02, 0.2) == pytest.approx(0.6)
+    assert found.latency(0.02, 0.5) == pytest.approx(1.6)
+    assert found.capacity_rps == surface(1).capacity_rps
+
+
+POPULARITIES = st.one_of(
+    st.just("uniform"),
+    st.floats(0.2, 1.5).map(lambda exponent: Zipf(zipf=exponent)),
+    st.just(HotSetPopularity(hot_set=HotSet(keys=0.1, requests=0.9))),
+)
+
+
+@given(POPULARITIES, st.integers(10, 10**6), st.lists(st.floats(0, 1e6), max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_a_filling_holds_no_more_than_there_is_and_room_for(popularity, keys, writes):
+    filling = Filling(keys=keys, popularity=popularity, filled=0.0)
+    most = 0.5 * keys
+    before = 0.0
+    for count in writes:
+        assert filling.write(count, most=most, evicts=True) == 0.0
+        assert before <= filling.held * (1 + 1e-9)
+        assert filling.held <= most * (1 + 1e-6)
+        before = filling.held
+    assert 0.0 <= filling.hit_rate <= 1.0
+    if popularity != "uniform":
+        # What is named often is there more often.
+        assert filling.hit_rate >= filling.held / keys * (1 - 1e-6)
+
+
+def test_distinct_keys_of_uniform_writes():
+    filling = Filling(keys=10_000_000, popularity="uniform", filled=0.0)
+    filling.write(10_000_000, most=math.inf, evicts=True)
+    assert filling.held == pytest.approx(1e7 * (1 - math.exp(-1)), rel=1e-9)
+    assert filling.hit_rate == pytest.approx(1 - math.exp(-1), rel=1e-9)
+
+
+def test_a_cache_that_is_filled_holds_that_share():
+    filling = Filling(keys=1_000, popularity=Zipf(zipf=1.0), filled=0.4)
+    assert filling.held == pytest.approx(400, rel=1e-6)
+    assert filling.hit_rate > 0.6
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"version": "9.9"}, "field 'version': found '9.9'; valid is 7.2, 8.0"),
+        ({"demand": {"rate_rps": 1, "closed_loop": True}}, "one of rate_rps"),
+        ({"demand": {"rate_rps": 1, "mix": {"get": 0.5, "hset": 0.5}}}, "mix"),
+        ({"mechanisms": {"haste": 1}}, "mechanisms.haste"),
+        ({"mechanisms": {"detect_s": -1}}, "mechanisms.detect_s"),
+        ({"mechanisms": {"migration": "magic"}}, "mechanisms.migration"),
+        ({"clients": {"machines": [{"at_s": 5, "count": 1}]}}, "machines"),
+        ({"step_s": 5}, "step_s"),
+    ],
+)
+def test_a_wrong_field_is_told(change, told):
+    with pytest.raises(InputError, match=told.replace(".", r"\.")):
+        scenario(**change)
+
+
+def test_every_number_of_a_version_has_an_origin():
+    for name in known_versions():
+        version = load_version(name)
+        assert version.id == name
+        for number in version.numbers.values():
+            assert number.method
+            assert number.source in version.sources or number.kind == "assumed"
+
+
+@pytest.mark.usefixtures("made")
+def test_more_connections_than_proxies_take_are_refused():
+    asked = scenario(
+        demand={"closed_loop": True},
+        clients={"connections": 100, "own_ms": 9.0, "machines": [{"at_s": 0, "count": 2}]},
+        mechanisms={"most_connections": 50, "first_ecpu_per_s": 1e9},
+    )
+    _, run, facts, series = ran(asked)
+    assert any("150 connections" in warning for warning in run.warnings)
+    latency_ms = 9.0 + 0.06 + facts["mean latency in the end"]
+    assert series["throughput", "answered"].mean() == pytest.approx(50 / latency_ms * 1e3, rel=0.02)
