@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from forecache.hwprofiles.files import write_text_atomic
-from forecache.models.serverless.versions import load_version
+from forecache.models.serverless.versions import known_versions, load_version
 
 from .serverless_tests import RAMP, Progress, found, ramp_numbers, ramps, tests
 
@@ -141,7 +141,8 @@ def page(data: Mapping[str, Any]) -> str:
         "",
         "512 B, 80% reads. One number is fitted, to the 50 minutes of 7.2: an operator moves"
         f" {data['keys_per_migrate']} keys with one MIGRATE. 8.0 doesn't use it; what it takes"
-        " follows from looks, provisioning, cores and threads. Latency is the proxies'.",
+        " follows from looks, provisioning, cores and threads. Latency is the proxies', minute"
+        " by minute.",
         "",
         "| version | | until there | scale-out to scale-out | p50 | highest | p99 | highest |"
         " shards |",
@@ -213,7 +214,40 @@ def page(data: Mapping[str, Any]) -> str:
         "|---|--:|--:|",
         *(f"| {what} | {measured} | {predicted} |" for what, measured, predicted in table),
     ]
+    lines += ["", "## Mechanisms", "", *_mechanisms()]
     return "\n".join(lines) + "\n"
+
+
+def _mechanisms() -> list[str]:
+    """All numbers of both versions, with origins."""
+    versions = [load_version(name) for name in known_versions()]
+    lines = [
+        "Fields of `mechanisms` in a scenario.",
+        "",
+        "| field | " + " | ".join(each.id for each in versions) + " | range | kind | how or why |",
+        "|---|" + "--:|" * len(versions) + "---|---|---|",
+    ]
+    for name in ("io_threads", "migration"):
+        values = [str(getattr(each, name)).strip("()").rstrip(",") for each in versions]
+        notes = "; ".join(f"{each.id}: {getattr(each, name + '_note')}" for each in versions)
+        lines.append(f"| `{name}` | {' | '.join(values)} | | assumed | {notes} |")
+    for name, first in versions[0].numbers.items():
+        values = [f"{each.numbers[name].best:g}" for each in versions]
+        number = versions[-1].numbers[name]
+        between = "" if number.low is None else f"{number.low:g} to {number.high:g}"
+        unit = "" if number.unit == "1" else f" {number.unit}"
+        source = versions[-1].sources[number.source].title if number.source else ""
+        why = f"{number.method} ({source})" if source else number.method
+        lines.append(
+            f"| `{name}` | {' | '.join(values)}{unit} | {between} | {first.kind} | {why} |"
+        )
+    rtts = versions[-1].cross_zone_rtt_ms
+    source = versions[-1].sources[versions[-1].cross_zone_source].title
+    lines.append(
+        f"| `cross_zone_rtt_ms` | {' | '.join(['15 pairs'] * len(versions))} | {min(rtts):g} to "
+        f"{max(rtts):g} ms | measured | mean of each pair of zones of us-east-1 ({source}) |"
+    )
+    return lines
 
 
 def main() -> int:

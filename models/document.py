@@ -115,6 +115,8 @@ def _value(annotation: Any, bounds: Sequence[Any], titles: Mapping[type[BaseMode
         return " or ".join(f"`{word}`" for word in inner)
     if origin is list:
         return f"list of {_length(bounds)}{_value(inner[0], [], titles)}"
+    if origin is dict:
+        return "mapping"
     if annotation is bool:
         return "`true` or `false`"
     if annotation is str:
@@ -158,12 +160,13 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.default
-    if value is None or value == []:
+    if value is None or value in ([], {}):
         return "–"
     if isinstance(value, BaseModel):
         return "its defaults"
     if isinstance(value, list):
-        return ", ".join(f"`{item}`" for item in value) or "none"
+        plain = [i.model_dump() if isinstance(i, BaseModel) else i for i in value]
+        return ", ".join(f"`{item}`" for item in plain)
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{value}`" if isinstance(value, str) else f"{_number(value)}"

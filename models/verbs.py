@@ -15,6 +15,7 @@ VERBS: dict[str, str] = {
     NODE: "simulate",
     "cluster": "simulate",
     "overcommit": "simulate",
+    "serverless": "simulate",
     "large_commands": "simulate",
     "memory": "memory",
     "cost": "cost",

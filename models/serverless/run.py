@@ -248,7 +248,12 @@ class Cache:
             facts += ramp_facts(run, self.shards, to_rps=demand.ramp_to_rps, first_rps=first_rps)
         facts += latency_facts(run, self.mechanisms, own_ms=scenario.clients.own_ms)
         facts += [
-            Fact("shards in the end", self.shards.count, "", f"{self.shards.threads} threads each"),
+            Fact(
+                "shards in the end",
+                self.shards.count,
+                "",
+                f"with {self.shards.threads} threads each",
+            ),
             *bill_facts(
                 self.meter, duration_s=scenario.duration_s, requests=float(answered or 0.0)
             ),

@@ -57,8 +57,6 @@ class Shards:
     limited: bool = True
     """Whether the first limit of an empty cache still holds."""
     growths: list[Growth] = field(default_factory=list)
-    ups: list[tuple[float, int]] = field(default_factory=list)
-    """When shards got how many threads."""
 
     def __post_init__(self) -> None:
         self.slots = SlotMap.of(self.cluster)
@@ -132,10 +130,10 @@ class Shards:
         """More cores for the shards there are."""
         if self.limited:
             self.limited = False
-        else:
-            self.level += 1
+            self.cluster.record.mark("the limit of an empty cache is lifted")
+            return
+        self.level += 1
         self.refit()
-        self.ups.append((float(self.cluster.env.now), self.threads))
         self.cluster.record.mark(f"shards have {self.threads} threads")
 
     def _out(self) -> Happening:

@@ -140,7 +140,7 @@ class ServerlessScenario(_Record):
     limits: Limits = Limits()
     """What the user sets."""
     mechanisms: dict[str, Any] = {}
-    """Mechanisms that differ from the version's."""
+    """Mechanisms that differ from the version's; docs/serverless.md lists them."""
     prices: str = "elasticache-us-east-1"
     """A price table, or the path of one."""
     price_engine: CacheEngine = "valkey"

@@ -84,7 +84,7 @@ def test_the_first_limit_holds_until_a_core_was_enabled():
     answered = series["throughput", "answered"]
     assert answered[:14].mean() == pytest.approx(2_000, rel=0.02)
     assert answered[20:].mean() == pytest.approx(5_000, rel=0.05)
-    assert [mark.time_s for mark in run.marks][0] == pytest.approx(15)
+    assert run.marks[0].time_s == pytest.approx(15)
 
 
 @pytest.mark.usefixtures("made")
@@ -92,7 +92,7 @@ def test_the_first_limit_holds_until_a_core_was_enabled():
 def test_a_version_that_enables_cores_needs_fewer_shards(version, fewest, most):
     asked = scenario(version, duration_s=900, demand={"rate_rps": 100_000})
     _, _, facts, series = ran(asked)
-    # 100,000 at no more than three quarters of 10,000 or 80,000; an overload may ask for twice that.
+    # 100,000 at no more than three quarters of 10,000 or 80,000; an overload may double that.
     assert fewest <= facts["shards in the end"] <= most
     assert series["throughput", "answered"][-1] == pytest.approx(100_000, rel=0.02)
 
@@ -163,7 +163,7 @@ def test_reads_from_replicas_serve_three_times_as_much_of_an_empty_cache():
     asked = scenario(
         demand={"rate_rps": 5_000, "mix": {"get": 1}}, limits={"reads_from_replicas": True}
     )
-    _, run, facts, series = ran(asked)
+    _, _, facts, series = ran(asked)
     assert series["throughput", "answered"][:5].mean() == pytest.approx(5_000, rel=0.05)
     assert facts["failed"] == 0
 
