@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ FILE = Path(__file__).with_name("claims.yaml")
 NEAR = 0.15
 """A prediction outside the claimed range is met within so much of it."""
 
-Verdict = Literal["holds", "misses", "exact", "wrong", "an input", "context", "not predicted yet"]
+Verdict = Literal["holds", "misses", "exact", "wrong", "an input", "context"]
 
 
 class _Record(BaseModel):
@@ -74,7 +74,8 @@ class Claim(_Record):
     inputs: dict[str, float] = {}
     within: float | None = Field(default=None, ge=0)
     predictor: str | None = None
-    waits_for: str | None = None
+    gap: str | None = None
+    """Why a prediction misses, as far as that is known."""
     note: str | None = None
 
     @model_validator(mode="after")
@@ -85,9 +86,11 @@ class Claim(_Record):
         if arithmetic and (self.formula is None) == (self.predictor is None):
             raise ValueError("formula or predictor with role arithmetic")
         prediction = self.role == "prediction"
-        if prediction and (self.predictor is None) == (self.waits_for is None):
-            raise ValueError("predictor or waits_for with role prediction")
-        if not (arithmetic or prediction) and (self.predictor or self.waits_for or self.formula):
+        if prediction and self.predictor is None:
+            raise ValueError("predictor with role prediction")
+        if self.gap is not None and not prediction:
+            raise ValueError("gap with role prediction only")
+        if not (arithmetic or prediction) and (self.predictor or self.formula):
             raise ValueError("nothing to make a number by with this role")
         if self.role != "context" and self.claimed is None:
             raise ValueError("what is claimed, but with role context")
@@ -158,14 +161,14 @@ def _row(claim: Claim, predictors: Predictors) -> Row:
         exact = abs(found - claim.claimed.value) <= claim.within * (1 + 1e-9)
         error = claim.claimed.error(found)
         return Row(claim, found, error, "exact" if exact else "wrong", shown)
-    if claim.role == "prediction" and claim.predictor is not None:
+    if claim.role == "prediction":
         assert claim.claimed is not None
+        assert claim.predictor is not None
         found = predictors(claim.predictor)
         error = claim.claimed.error(found)
         verdict: Verdict = "holds" if abs(error) <= NEAR else "misses"
         return Row(claim, found, error, verdict, COMMANDS[claim.predictor])
-    words: Mapping[str, Verdict] = {"calibration": "an input", "context": "context"}
-    return Row(claim, None, None, words.get(claim.role, "not predicted yet"), "")
+    return Row(claim, None, None, "an input" if claim.role == "calibration" else "context", "")
 
 
 def validate_seeds(progress: Callable[[str], None] = lambda _line: None) -> dict[str, Any]:

@@ -110,6 +110,12 @@ def test_the_page_is_what_the_artefact_says() -> None:
     assert names == [(claim.id, claim.part) for claim in load_claims().claims]
 
 
+def test_what_misses_says_why_and_nothing_else_does() -> None:
+    result = json.loads((DOCS / "accuracy" / "seeds.json").read_text())
+    for row in result["rows"]:
+        assert ("gap" in row) == (row["verdict"] == "misses"), row["id"]
+
+
 def test_what_a_dataset_fits_is_no_prediction() -> None:
     claims = load_claims().claims
     inputs = {c.claimed.value for c in claims if c.role == "calibration" and c.claimed}
