@@ -20,7 +20,15 @@ import numpy as np
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.serverless.versions import known_versions, load_version
 
-from .serverless_tests import RAMP, Progress, found, ramp_numbers, ramps, tests
+from .serverless_tests import (
+    RAMP,
+    Progress,
+    found,
+    lead_minutes,
+    ramp_numbers,
+    ramps,
+    tests,
+)
 
 FITTED_MIN = 50.0
 """What 7.2 took, by the article: the one number that something is fitted to."""
@@ -120,6 +128,7 @@ def study(progress: Progress) -> dict[str, Any]:
         "growths": growths(),
         "drawn_min": drawn(progress),
         "tests": tests(progress),
+        "lead_min": lead_minutes(progress),
         "keys_per_migrate": load_version("7.2").mechanisms().keys_per_migrate,
     }
 
@@ -213,6 +222,13 @@ def page(data: Mapping[str, Any]) -> str:
         "| test | measured | predicted |",
         "|---|--:|--:|",
         *(f"| {what} | {measured} | {predicted} |" for what, measured, predicted in table),
+    ]
+    lead = data["lead_min"]
+    lines += [
+        "",
+        "Five million ECPU/s that are to be kept ready from now on are ready after"
+        f" {_number(lead['7.2'], 0)} minutes with 7.2, of which the article and the guide say that"
+        f" they want to be set 60 minutes ahead, and after {_number(lead['8.0'], 0)} with 8.0.",
     ]
     lines += ["", "## Mechanisms", "", *_mechanisms()]
     return "\n".join(lines) + "\n"

@@ -72,6 +72,20 @@ FOUR_HOURS = _MEMTIER | {
 """Test 3: eight load machines for four hours, a cache that has grown in test 1."""
 
 
+_LEAD_ECPU = 5_000_000
+
+KEPT_LATER: dict[str, Any] = {
+    "kind": "serverless",
+    "duration_s": 5_400,
+    "step_s": 0.5,
+    "data": {"keys": KEYS, "key_bytes": 16, "value_bytes": 512},
+    "filled": 0.9,
+    "demand": {"rate_rps": 20_000},
+    "limits": {"least": [{"at_s": 1, "ecpu_per_s": _LEAD_ECPU}]},
+}
+"""A small cache that is told to keep five million ECPU/s ready."""
+
+
 @dataclass(frozen=True)
 class Found:
     """A run with its facts and series by name."""
@@ -181,6 +195,16 @@ def tests(progress: Progress) -> dict[str, dict[str, float]]:
             "ecpu_a_minute": float(steady.series["ECPU", "ECPU a minute"][1:].mean()),
         },
     }
+
+
+def lead_minutes(progress: Progress) -> dict[str, float | None]:
+    """Until five million ECPU/s are ready, by version; None where that takes more than 90 min."""
+    progress("simulating caches that are told to keep more ready, a minute")
+    rows = {}
+    for version in ("7.2", "8.0"):
+        took_s = found(KEPT_LATER, version=version).facts[f"until {_LEAD_ECPU:,} ECPU/s are ready"]
+        rows[version] = None if took_s is None else took_s / 60
+    return rows
 
 
 def ramps(progress: Progress) -> dict[str, dict[str, float | None]]:

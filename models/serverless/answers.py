@@ -84,8 +84,10 @@ def bill_facts(meter: Meter, *, duration_s: float, requests: float) -> list[Fact
     """What the run cost, and a month of it."""
     usd = meter.requests_usd + meter.data_usd
     months = duration_s / 3600.0 / HOURS_A_MONTH
-    idle = 1.0 - meter.ecpu / meter.billed_ecpu if meter.billed_ecpu else 0.0
-    note = f"{idle:.0%} more are billed, kept ready and not used" if idle > 1e-6 else ""
+    idle = meter.billed_ecpu > meter.ecpu * (1.0 + 1e-6)
+    note = (
+        f"{meter.billed_ecpu / 1e6:,.0f} M are billed, as so many were kept ready" if idle else ""
+    )
     return [
         Fact("ECPU", meter.ecpu, "ECPU", note),
         Fact("cost of the run", usd, "USD", f"{meter.data_usd:.2f} of it for data"),

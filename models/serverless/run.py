@@ -103,6 +103,8 @@ class Cache:
         # What any cache serves at once.
         self.ramp_rps = 0.5 * self.mechanisms.first_ecpu_per_s / self._ecpu_each()
         self.rejected_writes = 0.0
+        self._ready_after_s: dict[float, float | None] = {}
+        """By ECPU a second that were asked for later: how long that took."""
         self._asked_per_s = 0.0
         self._ecpu_before = (0.0, 0.0)
         cluster.load.leave_out_gone()
@@ -229,8 +231,14 @@ class Cache:
     def _keep_ready(self, at_s: float, ecpu_per_s: float) -> Happening:
         yield self.cluster.env.timeout(at_s)
         self.least_ecpu_per_s = ecpu_per_s
-        self.shards.least_rps = ecpu_per_s / self._ecpu_each()
-        self.cluster.record.mark(f"{ecpu_per_s:,.0f} ECPU/s are to be kept ready")
+        self.shards.least_rps = wanted_rps = ecpu_per_s / self._ecpu_each()
+        self._ready_after_s[ecpu_per_s] = None
+        record = self.cluster.record
+        record.mark(f"{ecpu_per_s:,.0f} ECPU/s are to be kept ready")
+        while self.shards.short_of(wanted_rps) or self.shards.growing:
+            yield self.cluster.env.timeout(1.0)
+        self._ready_after_s[ecpu_per_s] = float(self.cluster.env.now) - at_s
+        record.mark(f"{ecpu_per_s:,.0f} ECPU/s are ready")
 
     def _ecpu_per_minute(self) -> float:
         now_s = float(self.cluster.env.now)
@@ -246,6 +254,10 @@ class Cache:
         if demand.ramp_to_rps is not None:
             first_rps = self.mechanisms.first_ecpu_per_s / self._ecpu_each()
             facts += ramp_facts(run, self.shards, to_rps=demand.ramp_to_rps, first_rps=first_rps)
+        facts += [
+            Fact(f"until {ecpu:,.0f} ECPU/s are ready", took_s, "s", "since they were set")
+            for ecpu, took_s in self._ready_after_s.items()
+        ]
         facts += latency_facts(run, self.mechanisms, own_ms=scenario.clients.own_ms)
         facts += [
             Fact(

@@ -76,6 +76,11 @@ class Shards:
         return self.mechanisms.io_threads[self.level]
 
     @property
+    def growing(self) -> bool:
+        """Whether shards are on their way, or slots to them."""
+        return bool(self.growths) and math.isnan(self.growths[-1].moved_s)
+
+    @property
     def at_the_top(self) -> bool:
         """Whether shards have all the cores they may have."""
         return self.level == len(self.mechanisms.io_threads) - 1
@@ -92,7 +97,7 @@ class Shards:
         """Be what the cache was made as: one small shard, or what it keeps ready."""
         if shards > 1:
             self.level, self.limited = len(self.mechanisms.io_threads) - 1, False
-        while self._short_of(self.least_rps):
+        while self.short_of(self.least_rps):
             self.limited = False
             if self.at_the_top:
                 shards = math.ceil(self.mechanisms.growth * max(shards, self.count))
@@ -118,7 +123,7 @@ class Shards:
             self._busy[:] = 0.0
             self._seen_s = 0.0
             yield env.timeout(wanted.detect_s)
-            if not (self._too_busy() or self._short_of(self.least_rps)):
+            if not (self._too_busy() or self.short_of(self.least_rps)):
                 continue
             if self.limited or not self.at_the_top:
                 yield env.timeout(wanted.enable_s)
@@ -188,7 +193,8 @@ class Shards:
         to_replicas = self.slots.replica_share
         return 1.0 / (1.0 - to_replicas) if to_replicas else 1.0
 
-    def _short_of(self, rps: float) -> bool:
+    def short_of(self, rps: float) -> bool:
+        """Whether the cache isn't ready for such a rate."""
         first = self.mechanisms.first_ecpu_per_s if self.limited else math.inf
         return min(first, self.capacity_rps * self.mechanisms.scale_above) < rps
 

@@ -142,11 +142,12 @@ def test_what_is_kept_ready_is_there_from_the_start_and_billed():
 @pytest.mark.usefixtures("made")
 def test_what_is_to_be_kept_ready_later_takes_time():
     kept = {"least": [{"at_s": 100, "ecpu_per_s": 50_000}]}
-    cache, _, _, series = ran(scenario("7.2", duration_s=600, limits=kept))
+    cache, _, facts, series = ran(scenario("7.2", duration_s=600, limits=kept))
     assert series["shards", "shards"][10] == 1
     first, *_, last = cache.shards.growths
     assert first.begun_s > 100
     assert last.moved_s < 600
+    assert facts["until 50,000 ECPU/s are ready"] == pytest.approx(last.moved_s - 100, abs=1.5)
     assert cache.shards.capacity_rps * 0.75 > 50_000
 
 
