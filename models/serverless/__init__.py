@@ -2,9 +2,9 @@
 
 The shards are a `models/cluster`: its queues, slot map and slot migration. What comes on top of it:
 
-1. **Proxies** (`hops.py`, `proxies.py`) stand between clients and shards, in every zone. A request
-   goes to a proxy in any zone and on to a primary in any zone, which is most of its latency. They
-   have a capacity of their own, a limit of connections, and see to request limits.
+1. **Proxies** (`hops.py`, `run.py`) stand between clients and shards, in every zone. A request goes
+   to a proxy in any zone and on to a primary in any zone, which is most of its latency. They have a
+   capacity of their own, a limit of connections, and see to request limits.
 2. **Scaling** (`scaling.py`). A look every `detect_s` finds shards that are busier than
    `scale_above`. They get cores (and I/O threads with them) in place, up to the last entry of
    `io_threads`; behind that the cache scales out: new shards come from a warm pool in

@@ -10,7 +10,7 @@ from forecache.hwprofiles.files import parse
 from forecache.models.cluster import cluster as cluster_module
 from forecache.models.cluster.connections import ConnectionWork
 from forecache.models.cluster.nodes import NodeKind
-from forecache.models.cluster.surface import QUANTILES, Surface
+from forecache.models.cluster.surface import LOADS, QUANTILES, Surface
 from forecache.models.serverless import run as run_module
 from forecache.models.serverless.filling import Filling
 from forecache.models.serverless.hops import behind_proxy, hop
@@ -30,17 +30,22 @@ def surface(threads):
     return Surface(rps, 1e12 / rps, (0.02, 0.98), latency, (0.1, 0.1), 0.0)
 
 
-@pytest.fixture
-def made(monkeypatch):
+def make(monkeypatch, surface_of_threads):
+    """Nodes of this surface take the place of simulated ones."""
+
     def node_kind(scenario, *, described=None, **_):
         nodes = described or scenario.cluster
-        kind = NodeKind(
-            "made", surface(nodes.io_threads), ConnectionWork(10**6, 0, 10**6, 0, 10), 10**6, 511
-        )
+        work = ConnectionWork(10**6, 0, 10**6, 0, 10)
+        kind = NodeKind("made", surface_of_threads(nodes.io_threads), work, 10**6, 511)
         return kind, 1e8, 1000.0
 
     monkeypatch.setattr(cluster_module, "node_kind", node_kind)
     monkeypatch.setattr(run_module, "node_kind", node_kind)
+
+
+@pytest.fixture
+def made(monkeypatch):
+    make(monkeypatch, surface)
 
 
 NEAR = {"cross_zone_rtt_ms": [0.06], "first_ecpu_per_s": 2_000}
@@ -180,6 +185,51 @@ def test_a_closed_loop_is_littles_law():
     latency_ms = 9.0 + hop(cache.mechanisms).mean_ms + facts["mean latency in the end"]
     assert series["throughput", "answered"][-1] == pytest.approx(20 / latency_ms * 1e3, rel=0.02)
     assert facts["turned away: no free worker"] == 0
+
+
+@pytest.mark.parametrize("machines", [1, 4])
+@pytest.mark.parametrize(
+    ("connections", "least", "most"),
+    [(60, 0.3, 0.5), (120, 0.7, 0.9), (160, 0.9, 0.98), (800, 1, 1)],
+)
+def test_a_closed_loop_is_littles_law_up_to_an_overload(
+    connections, least, most, machines, monkeypatch
+):
+    """A node's latency rises as 1/(1 - utilisation); beyond its capacity requests queue."""
+
+    def steep(threads):
+        means = tuple(0.1 + 0.02 / (1.0 - load) for load in LOADS)
+        latency = tuple((mean,) * len(QUANTILES) for mean in means)
+        return Surface(1e5 * threads, 1e7 / threads, LOADS, latency, means, 0.0)
+
+    make(monkeypatch, steep)
+    asked = scenario(
+        "7.2",
+        demand={"closed_loop": True},
+        clients={
+            "connections": connections // machines,
+            "own_ms": 1.0,
+            "machines": [{"at_s": 0, "count": machines}],
+        },
+        mechanisms={"first_ecpu_per_s": 1e9, "scale_above": 0.999, "detect_s": 3_000},
+    )
+    cache, _, facts, series = ran(asked)
+    answered = series["throughput", "answered"][-1]
+    latency_ms = 1.0 + hop(cache.mechanisms).mean_ms + facts["mean latency in the end"]
+    # Latency is recorded by whole percents of utilisation, rounded down.
+    assert answered * latency_ms * 1e-3 == pytest.approx(connections, rel=0.05)
+    assert least * 0.999 <= answered / 1e5 <= most * 1.001
+
+
+@pytest.mark.usefixtures("made")
+def test_an_empty_cache_makes_a_closed_loop_wait():
+    asked = scenario(
+        demand={"closed_loop": True}, clients={"connections": 100, "own_ms": 9.0}, duration_s=10
+    )
+    cache, _, facts, series = ran(asked)
+    assert series["throughput", "answered"][5:].mean() == pytest.approx(2_000, rel=0.01)
+    latency_ms = 9.0 + hop(cache.mechanisms).mean_ms + facts["mean latency in the end"]
+    assert latency_ms == pytest.approx(100 / 2_000 * 1e3, rel=0.03)
 
 
 @pytest.mark.usefixtures("made")
