@@ -166,26 +166,29 @@ class Cache:
         return self.meter.ecpu_each(reads=self.reads, hit_rate=self.filling.hit_rate)
 
     def _let_through_rps(self) -> float:
-        """Requests a second that proxies let through."""
+        """Requests a second that proxies let through, to all slots."""
         limits, wanted = self.scenario.limits, self.mechanisms
         each = self._ecpu_each()
         most = min(limits.most_ecpu_per_s / each, self.proxies * wanted.proxy_rps)
         factor = wanted.replica_ecpu_factor if limits.reads_from_replicas else 1.0
         if self.shards.limited:
             most = min(most, factor * wanted.first_ecpu_per_s / each)
-        hottest = float(self.shards.slots.shares.max())
-        # What a slot has too much waits with its shard's.
-        most = min(most, factor * wanted.slot_ecpu_per_s / each / hottest)
         return min(most, self.shards.capacity_rps)
 
     def _limit(self) -> None:
         """Let proxies see to the limits."""
-        nodes = self.cluster.nodes
-        most = self._let_through_rps()
-        if most >= self.shards.capacity_rps:
-            nodes.limit_rps[:] = np.inf
-            return
-        nodes.limit_rps[:] = np.where(nodes.traffic > 0, most * nodes.traffic, np.inf)
+        nodes, slots = self.cluster.nodes, self.shards.slots
+        limits, wanted = self.scenario.limits, self.mechanisms
+        factor = wanted.replica_ecpu_factor if limits.reads_from_replicas else 1.0
+        hottest: np.ndarray = np.zeros(int(nodes.shard.max()) + 1)
+        np.maximum.at(hottest, slots.owners, slots.shares)
+        # What a slot has too much waits with its shard's.
+        by_slot = factor * wanted.slot_ecpu_per_s / self._ecpu_each()
+        by_slot = by_slot / np.maximum(hottest[nodes.shard], 1e-12)
+        each = np.minimum(self._let_through_rps(), by_slot)
+        held = (nodes.traffic > 0) & (each < self.shards.capacity_rps)
+        nodes.limit_rps[:] = np.inf
+        nodes.limit_rps[held] = (each * nodes.traffic)[held]
 
     def _after(self, step: Step) -> None:
         """Follow a step of the load: data, bill, limits, and the ramp."""

@@ -97,6 +97,7 @@ class Shards:
         """Be what the cache was made as: one small shard, or what it keeps ready."""
         if shards > 1:
             self.level, self.limited = len(self.mechanisms.io_threads) - 1, False
+            self.slots.spread()
         while self.short_of(self.least_rps):
             self.limited = False
             if self.at_the_top:

@@ -233,6 +233,27 @@ def test_an_empty_cache_makes_a_closed_loop_wait():
 
 
 @pytest.mark.usefixtures("made")
+def test_a_slot_above_its_limit_holds_up_its_shard_and_no_other():
+    asked = scenario(
+        "7.2",
+        {"slot_ecpu_per_s": 500, "detect_s": 3_000},
+        shards=4,
+        filled=1.0,
+        demand={"rate_rps": 8_000, "mix": {"get": 1}},
+        data={"keys": 100_000, "value_bytes": 100, "popularity": {"zipf": 1.0}},
+    )
+    cache, _, _, series = ran(asked)
+    slots = cache.shards.slots
+    expected = 0.0
+    for shard in range(4):
+        shares = slots.shares[slots.owners == shard]
+        expected += min(8_000 * shares.sum(), 500 * shares.sum() / shares.max())
+    assert expected < 0.95 * 8_000
+    assert expected > 1.1 * 500 / slots.shares.max()
+    assert series["throughput", "answered"][-50:].mean() == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.usefixtures("made")
 def test_data_above_its_largest_size_is_evicted_or_refused():
     def end(expiring):
         limits = {"most_gb": 0.05, "expiring": expiring}
