@@ -36,6 +36,8 @@ class Clients:
         self.starting = 0
         self.held = 0
         """Workers that wait for something else than a node, such as a database."""
+        self.shared_connections: int | None = None
+        """Connections to each node that all workers share, where a proxy has them."""
         self.cpu_s = 0.0
         """CPU time that pods have spent on users' requests since the autoscaler looked last."""
 
@@ -47,6 +49,8 @@ class Clients:
     @property
     def wanted_connections(self) -> int:
         """Persistent connections to each node that all workers use."""
+        if self.shared_connections is not None:
+            return self.shared_connections
         return round(self.workers * self.described.connections_per_worker)
 
     @property

@@ -101,6 +101,7 @@ class Load:
         self._given_for: tuple[object, ...] = ()
         self._mean_s = np.zeros((0, len(_LOADS)))
         self._fixed = np.zeros((0, flows.GIVEN), np.int64)
+        self._most = np.zeros(0)
 
     def leave_out_gone(self) -> None:
         """From now on nothing is served for clients that have gone: a proxy knows of them."""
@@ -314,6 +315,11 @@ class Load:
         if (known := (wanted, *(values.tobytes() for values in changing))) != self._given_for:
             self._given_for, self._fixed = known, self._slow_part(wanted)
         given = self._fixed.copy()
+        limited = np.isfinite(nodes.limit_rps)
+        if limited.any():
+            # Of a limit less than one request a step, too, nothing is lost to rounding.
+            until = np.floor(self._most[limited] * (self.number + np.array([[1], [0]])))
+            given[limited, flows.ELSEWHERE] = until[0] - until[1]
         given[:, flows.NEW] = offered
         given[:, flows.FORGETS] = nodes.forgets
         return given
@@ -328,7 +334,8 @@ class Load:
         step_ps = self.step_s * _PS_PER_S
         given[:, flows.BUDGET] = step_ps * (1.0 - np.clip(nodes.occupied, 0.0, 1.0))
         most_rps = np.minimum(each[:, 1] / work, nodes.limit_rps / self._commands)
-        given[:, flows.ELSEWHERE] = self.step_s * most_rps
+        self._most = self.step_s * most_rps
+        given[:, flows.ELSEWHERE] = self._most
         given[:, flows.CONNECT_COST_PS] = each[:, 2]
         given[:, flows.REJECT_COST_PS] = each[:, 3]
         given[:, flows.PER_CYCLE] = each[:, 4]

@@ -24,10 +24,11 @@ def series_of(run: Run) -> Series:
     return {(each.panel, each.name): each.values for each in run.series}
 
 
-def ramp_facts(run: Run, shards: Shards, *, to_rps: float, first_rps: float) -> list[Fact]:
+def ramp_facts(run: Run, shards: Shards, *, to_rps: float, first_rps: float | None) -> list[Fact]:
     """How long a ramp took, and how long for twice the rate.
 
-    Scale-outs count until the ramp has ended.
+    Scale-outs count until the ramp has ended. `first_rps` is what an empty cache serves at once,
+    None for one that isn't empty.
     """
     answered = series_of(run)["throughput", "answered"]
     reached = np.flatnonzero(answered >= _REACHED * to_rps)
@@ -36,17 +37,20 @@ def ramp_facts(run: Run, shards: Shards, *, to_rps: float, first_rps: float) -> 
         most = float(answered.max(initial=0.0))
         return [Fact(name, None, "s", f"not reached; {most:,.0f} were")]
     until_s = float(run.times_s[reached[0]])
-    doublings = math.log2(to_rps / first_rps)
     begun = [growth.begun_s for growth in shards.growths if growth.begun_s <= until_s]
     between_s = (begun[-1] - begun[0]) / (len(begun) - 1) if len(begun) > 1 else None
+    facts = [Fact(name, until_s, "s", "the end of the interval that reached it")]
+    if first_rps is not None and to_rps > first_rps:
+        facts.append(
+            Fact(
+                "mean time of a doubling",
+                until_s / math.log2(to_rps / first_rps),
+                "s",
+                f"from the {first_rps:,.0f} of an empty cache on",
+            )
+        )
     return [
-        Fact(name, until_s, "s", "the end of the interval that reached it"),
-        Fact(
-            "mean time of a doubling",
-            until_s / doublings,
-            "s",
-            f"from the {first_rps:,.0f} of an empty cache on",
-        ),
+        *facts,
         Fact(
             "from scale-out to scale-out",
             between_s,

@@ -24,7 +24,7 @@ from .answers import bill_facts, growth_table, latency_facts, ramp_facts
 from .filling import Filling, room
 from .hops import behind_proxy, hop
 from .metering import Meter
-from .scaling import Shards
+from .scaling import MOST_SHARDS, Shards
 from .schema import ServerlessScenario
 from .versions import Mechanisms, load_version
 
@@ -34,8 +34,14 @@ _FULL = 0.97
 _PROXY_CONNECTIONS = 128
 """Connections of all proxies to one shard, which all clients share (assumed)."""
 
-_KEPT = ("answered", "failed", "turned away: no free worker", "first failure", "last failure")
-"""Facts of a cluster that a serverless cache has, too."""
+_KEPT = {
+    "answered": "answered",
+    "failed": "failed",
+    "turned away: no free worker": "turned away: no free connection",
+    "first failure": "first failure",
+    "last failure": "last failure",
+}
+"""Facts of a cluster that a serverless cache has, too, and what they are called here."""
 
 _LEFT_OUT = ("connections", "new connections", "memory", "progress")
 """Panels of a cluster that say nothing about one."""
@@ -73,7 +79,10 @@ class Cache:
         for node in range(cluster.nodes.count):
             cluster.nodes.become(node, cluster.kind)
         self.reads = scenario.demand.mix.get
-        self.shards = Shards(cluster, self.mechanisms, replicas, self._kind_of)
+        self.shards = Shards(
+            *(cluster, self.mechanisms, replicas, self._kind_of, self._ecpu_each),
+            lambda: self.filling.held * self.key_bytes,
+        )
         self.shards.limited = scenario.shards == 1 and scenario.filled == 0.0
         if limits.reads_from_replicas:
             self.shards.slots.replica_share = self.reads * replicas / (replicas + 1)
@@ -90,23 +99,30 @@ class Cache:
             value_bytes=sum(size * weight for size, weight in sizes),
             least_gb=limits.least_gb,
         )
-        self.least_ecpu_per_s = 0.0
         for minimum in limits.least:
             if minimum.at_s == 0:
-                self.least_ecpu_per_s = minimum.ecpu_per_s
-        self.shards.least_rps = self.least_ecpu_per_s / self._ecpu_each()
+                self.shards.least_ecpu_per_s = minimum.ecpu_per_s
+        filled_gb = self.filling.held * self.key_bytes / 1e9
+        if filled_gb > limits.most_gb * (1.0 + 1e-9):
+            raise InputError(
+                f"field 'filled': found {scenario.filled:g}, which is {filled_gb:.3g} GB; valid is "
+                f"no more than limits.most_gb ({limits.most_gb:g})."
+            )
         self.shards.start(shards=scenario.shards)
         self.proxies = max(
             self.mechanisms.zones,
             math.ceil(self.shards.capacity_rps / self.mechanisms.proxy_rps),
         )
-        # What any cache serves at once.
+        self.begins_empty = self.shards.limited
+        # Half of what any cache serves at once.
         self.ramp_rps = 0.5 * self.mechanisms.first_ecpu_per_s / self._ecpu_each()
+        self.ramp_rps = min(self.ramp_rps, scenario.demand.ramp_to_rps or math.inf)
         self.rejected_writes = 0.0
         self._ready_after_s: dict[float, float | None] = {}
         """By ECPU a second that were asked for later: how long that took."""
         self._asked_per_s = 0.0
         self._ecpu_before = (0.0, 0.0)
+        cluster.clients.shared_connections = _PROXY_CONNECTIONS
         cluster.load.leave_out_gone()
         cluster.load.closed_loop = scenario.demand.closed_loop
         if scenario.demand.ramp_to_rps is not None:
@@ -158,7 +174,6 @@ class Cache:
                 kind,
                 name=f"{kind.name}, {threads} threads",
                 surface=behind_proxy(kind.surface, self.mechanisms),
-                warnings=(),
             )
         return self._kinds[key]
 
@@ -170,9 +185,7 @@ class Cache:
         limits, wanted = self.scenario.limits, self.mechanisms
         each = self._ecpu_each()
         most = min(limits.most_ecpu_per_s / each, self.proxies * wanted.proxy_rps)
-        factor = wanted.replica_ecpu_factor if limits.reads_from_replicas else 1.0
-        if self.shards.limited:
-            most = min(most, factor * wanted.first_ecpu_per_s / each)
+        most = min(most, self.shards.first_ecpu_per_s / each)
         return min(most, self.shards.capacity_rps)
 
     def _limit(self) -> None:
@@ -203,7 +216,7 @@ class Cache:
         self.meter.add(
             answered * self._ecpu_each(),
             seconds=step.length_s,
-            least_ecpu_per_s=self.least_ecpu_per_s,
+            least_ecpu_per_s=self.shards.least_ecpu_per_s,
             data_gb=self.filling.held * self.key_bytes / 1e9,
         )
         self._limit()
@@ -233,12 +246,11 @@ class Cache:
 
     def _keep_ready(self, at_s: float, ecpu_per_s: float) -> Happening:
         yield self.cluster.env.timeout(at_s)
-        self.least_ecpu_per_s = ecpu_per_s
-        self.shards.least_rps = wanted_rps = ecpu_per_s / self._ecpu_each()
+        self.shards.least_ecpu_per_s = ecpu_per_s
         self._ready_after_s[ecpu_per_s] = None
         record = self.cluster.record
         record.mark(f"{ecpu_per_s:,.0f} ECPU/s are to be kept ready")
-        while self.shards.short_of(wanted_rps) or self.shards.growing:
+        while self.shards.short_of(ecpu_per_s) or self.shards.growing:
             yield self.cluster.env.timeout(1.0)
         self._ready_after_s[ecpu_per_s] = float(self.cluster.env.now) - at_s
         record.mark(f"{ecpu_per_s:,.0f} ECPU/s are ready")
@@ -256,7 +268,12 @@ class Cache:
         facts: list[Fact] = []
         if demand.ramp_to_rps is not None:
             first_rps = self.mechanisms.first_ecpu_per_s / self._ecpu_each()
-            facts += ramp_facts(run, self.shards, to_rps=demand.ramp_to_rps, first_rps=first_rps)
+            facts += ramp_facts(
+                run,
+                self.shards,
+                to_rps=demand.ramp_to_rps,
+                first_rps=first_rps if self.begins_empty else None,
+            )
         facts += [
             Fact(f"until {ecpu:,.0f} ECPU/s are ready", took_s, "s", "since they were set")
             for ecpu, took_s in self._ready_after_s.items()
@@ -273,11 +290,18 @@ class Cache:
                 self.meter, duration_s=scenario.duration_s, requests=float(answered or 0.0)
             ),
             Fact("evicted keys", round(self.filling.evicted)),
-            Fact("writes that failed for want of room", round(self.rejected_writes)),
+            Fact(
+                "writes that failed for want of room",
+                round(self.rejected_writes),
+                "",
+                "answered with an error, and billed" if self.rejected_writes else "",
+            ),
         ]
-        facts += [f for f in run.facts if f.name in _KEPT]
+        facts += [replace(f, name=_KEPT[f.name]) for f in run.facts if f.name in _KEPT]
         over = self._connections_over()
-        warnings = list(run.warnings)
+        warnings = list(dict.fromkeys(run.warnings))
+        if self.shards.full:
+            warnings.append(f"more than {MOST_SHARDS} shards were wanted")
         if over > 0:
             most = self.mechanisms.most_connections
             warnings.append(f"proxies refuse {over:,} connections above {most:,}")
@@ -333,7 +357,6 @@ def _as_cluster(
             "clients": {
                 "pods": clients.machines[0].count or 1,
                 "workers_per_pod": connections,
-                "connections_per_worker": min(1.0, _PROXY_CONNECTIONS / connections),
                 "request_ms": clients.own_ms + hop(mechanisms).mean_ms,
                 "timeout_s": clients.timeout_s,
                 "retries": clients.retries,

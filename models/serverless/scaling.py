@@ -19,6 +19,9 @@ from ..cluster.slots import rebalance
 from .hops import hop
 from .versions import Mechanisms
 
+MOST_SHARDS = 500
+"""Shards of a cache at most, as of a cluster of nodes (ElastiCache's limit)."""
+
 _MEMORY_S = 0.5
 """A job of some slots takes about as long, and the next one shall know what it changed."""
 
@@ -45,15 +48,21 @@ class Shards:
     ----------
     kind_of
         The kind of a node with so many threads, one of so many shards.
-    least_rps
-        Requests a second that the cache shall be ready for.
+    ecpu_each
+        Mean ECPU of a request now.
+    data_bytes
+        Memory of the data now.
+    least_ecpu_per_s
+        What the cache shall be ready for.
     """
 
     cluster: Cluster
     mechanisms: Mechanisms
     replicas: int
     kind_of: Callable[[int, int], NodeKind]
-    least_rps: float = 0.0
+    ecpu_each: Callable[[], float]
+    data_bytes: Callable[[], float]
+    least_ecpu_per_s: float = 0.0
     limited: bool = True
     """Whether the first limit of an empty cache still holds."""
     growths: list[Growth] = field(default_factory=list)
@@ -61,6 +70,8 @@ class Shards:
     def __post_init__(self) -> None:
         self.slots = SlotMap.of(self.cluster)
         self.level = 0
+        self.full = False
+        """Whether more shards were wanted than a cache may have."""
         self._busy = np.zeros(0)
         self._seen_s = 0.0
         self.cluster.after_step(self._look)
@@ -98,10 +109,14 @@ class Shards:
         if shards > 1:
             self.level, self.limited = len(self.mechanisms.io_threads) - 1, False
             self.slots.spread()
-        while self.short_of(self.least_rps):
+            self.refit()
+        while self.short_of(self.least_ecpu_per_s) or self.too_full:
             self.limited = False
-            if self.at_the_top:
-                shards = math.ceil(self.mechanisms.growth * max(shards, self.count))
+            if self.at_the_top or self.too_full:
+                shards = self._next_count()
+                if shards == self.count:
+                    self.full = True
+                    return
                 self._add(shards - self.count, connections=0)
                 self.slots.owners[:] = (
                     np.arange(len(self.slots.owners)) * shards // len(self.slots.owners)
@@ -124,13 +139,16 @@ class Shards:
             self._busy[:] = 0.0
             self._seen_s = 0.0
             yield env.timeout(wanted.detect_s)
-            if not (self._too_busy() or self.short_of(self.least_rps)):
+            if not (self._too_busy() or self.short_of(self.least_ecpu_per_s) or self.too_full):
                 continue
-            if self.limited or not self.at_the_top:
+            if (self.limited or not self.at_the_top) and not self.too_full:
                 yield env.timeout(wanted.enable_s)
                 self._up()
-            else:
+            elif self._next_count() > self.count:
                 yield from self._out()
+            elif not self.full:
+                self.full = True
+                self.cluster.record.mark(f"no more than {self.count} shards")
 
     def _up(self) -> None:
         """More cores for the shards there are."""
@@ -146,7 +164,7 @@ class Shards:
         """More shards, and slots for them."""
         env, wanted = self.cluster.env, self.mechanisms
         before = self.count
-        growth = Growth(float(env.now), math.ceil(before * wanted.growth))
+        growth = Growth(float(env.now), self._next_count())
         self.growths.append(growth)
         self.cluster.record.mark(f"from {before} to {growth.shards} shards")
         yield env.timeout(wanted.provision_s)
@@ -162,6 +180,9 @@ class Shards:
         self.refit()
         self.cluster.record.mark(f"{growth.shards} shards have their slots")
 
+    def _next_count(self) -> int:
+        return min(MOST_SHARDS, math.ceil(self.mechanisms.growth * self.count))
+
     def _resize(self, shards: int) -> Resize:
         wanted = self.mechanisms
         key_by_key = wanted.migration == "key_by_key"
@@ -174,7 +195,7 @@ class Shards:
             method="key_by_key" if key_by_key else "atomic",
             threads=None if key_by_key else wanted.migration_threads,
             slots_per_job=None if key_by_key else wanted.slots_per_job,
-            rtt_us=1000.0 * way_ms,
+            rtt_us=max(1.0, 1000.0 * way_ms),
             network_gbit_per_s=wanted.network_gbit_per_s,
             give_up_s=_MOVES_FOR_DAYS_S,
         )
@@ -194,10 +215,21 @@ class Shards:
         to_replicas = self.slots.replica_share
         return 1.0 / (1.0 - to_replicas) if to_replicas else 1.0
 
-    def short_of(self, rps: float) -> bool:
-        """Whether the cache isn't ready for such a rate."""
-        first = self.mechanisms.first_ecpu_per_s if self.limited else math.inf
-        return min(first, self.capacity_rps * self.mechanisms.scale_above) < rps
+    @property
+    def first_ecpu_per_s(self) -> float:
+        """What is let through until a core was enabled."""
+        factor = self.mechanisms.replica_ecpu_factor if self.slots.replica_share else 1.0
+        return factor * self.mechanisms.first_ecpu_per_s if self.limited else math.inf
+
+    def short_of(self, ecpu_per_s: float) -> bool:
+        """Whether the cache isn't ready for so much."""
+        able = self.capacity_rps * self.mechanisms.scale_above * self.ecpu_each()
+        return min(self.first_ecpu_per_s, able) < ecpu_per_s
+
+    @property
+    def too_full(self) -> bool:
+        """Whether shards hold more than they should."""
+        return self.data_bytes() > self.mechanisms.shard_gb * 1e9 * self.count
 
     def _too_busy(self) -> bool:
         """Whether a shard is that more shards would help."""
@@ -216,5 +248,9 @@ class Shards:
         count = len(step.utilisation)
         if len(self._busy) < count:
             self._busy = np.concatenate([self._busy, np.zeros(count - len(self._busy))])
-        self._busy[:count] += step.utilisation * step.length_s
+        nodes = self.cluster.nodes
+        able = np.array([kind.surface.capacity_rps for kind in nodes.kinds])[nodes.kind]
+        # A limit of the proxies keeps no shard busy, but for the first one, which more cores lift.
+        of_it = 1.0 if self.limited else np.minimum(1.0, nodes.limit_rps[:count] / able[:count])
+        self._busy[:count] += step.utilisation * of_it * step.length_s
         self._seen_s += step.length_s

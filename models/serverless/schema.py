@@ -163,6 +163,15 @@ class ServerlessScenario(_Record):
             except ValidationError as error:
                 told = error.errors()[0]["msg"].removeprefix("Input should be ")
                 raise FieldError(f"mechanisms.{name}", found=value, valid=told) from None
+        limits = self.limits
+        for index, row in enumerate(limits.least):
+            if row.ecpu_per_s > limits.most_ecpu_per_s:
+                valid = f"at most limits.most_ecpu_per_s ({limits.most_ecpu_per_s:g})"
+                name = f"limits.least[{index}].ecpu_per_s"
+                raise FieldError(name, found=row.ecpu_per_s, valid=valid)
+        if limits.least_gb > limits.most_gb:
+            valid = f"at most limits.most_gb ({limits.most_gb:g})"
+            raise FieldError("limits.least_gb", found=limits.least_gb, valid=valid)
         if self.step_s > min(self.clients.timeout_s / 2, self.duration_s):
             valid = "at most the duration and half the clients' timeout"
             raise FieldError("step_s", found=self.step_s, valid=valid)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -21,9 +22,9 @@ Migration = Literal["key_by_key", "threads"]
 class Mechanisms(BaseModel):
     """What a cache does when it is asked for more, and what stands between it and its clients."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    io_threads: tuple[int, ...] = Field(min_length=1, max_length=10)
+    io_threads: tuple[Annotated[int, Field(ge=1, le=256)], ...] = Field(min_length=1, max_length=10)
     """Threads of a shard as its cores are enabled, in order; the engine counts its main thread."""
     first_ecpu_per_s: float = Field(gt=0)
     """What an empty cache lets through; cores are behind it, but for neighbours."""
@@ -54,7 +55,9 @@ class Mechanisms(BaseModel):
     """Requests a second of one proxy."""
     same_zone_rtt_ms: float = Field(ge=0, le=100)
     """Round trip within a zone."""
-    cross_zone_rtt_ms: tuple[float, ...] = Field(min_length=1, max_length=1_000)
+    cross_zone_rtt_ms: tuple[Annotated[float, Field(ge=0, le=100)], ...] = Field(
+        min_length=1, max_length=1_000
+    )
     """Round trips between pairs of zones, any of which a request may cross."""
     zones: int = Field(ge=1, le=10)
     """Zones that proxies and primaries are spread over."""
@@ -64,6 +67,14 @@ class Mechanisms(BaseModel):
     """What one slot is let have."""
     replica_ecpu_factor: float = Field(ge=1, le=16)
     """Times the first limit, and a slot's, where clients read from replicas."""
+    shard_gb: float = Field(gt=0, le=10_000)
+    """Data of a shard above which the cache scales out, in GB of 10^9 bytes."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Mechanisms:
+        if any(a >= b for a, b in itertools.pairwise(self.io_threads)):
+            raise ValueError("numbers that increase")
+        return self
 
 
 class ServiceVersion(BaseModel):

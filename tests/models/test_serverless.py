@@ -1,6 +1,7 @@
 """Serverless caches: what growth takes, limits, what is held, what is billed; nodes are made up."""
 
 import math
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,12 @@ from forecache.models.cluster import cluster as cluster_module
 from forecache.models.cluster.connections import ConnectionWork
 from forecache.models.cluster.nodes import NodeKind
 from forecache.models.cluster.surface import LOADS, QUANTILES, Surface
+from forecache.models.cost.prices import load_prices
 from forecache.models.serverless import run as run_module
+from forecache.models.serverless import scaling as scaling_module
 from forecache.models.serverless.filling import Filling
 from forecache.models.serverless.hops import behind_proxy, hop
+from forecache.models.serverless.metering import Meter
 from forecache.models.serverless.run import Cache
 from forecache.models.serverless.schema import ServerlessScenario
 from forecache.models.serverless.versions import known_versions, load_version
@@ -161,7 +165,7 @@ def test_a_largest_rate_is_not_exceeded():
     limits = {"most_ecpu_per_s": 3_000}
     _, _, facts, series = ran(scenario(demand={"rate_rps": 5_000}, limits=limits, duration_s=120))
     assert series["throughput", "answered"].max() < 3_050
-    assert facts["failed"] + facts["turned away: no free worker"] > 0
+    assert facts["failed"] + facts["turned away: no free connection"] > 0
 
 
 @pytest.mark.usefixtures("made")
@@ -184,7 +188,7 @@ def test_a_closed_loop_is_littles_law():
     cache, _, facts, series = ran(asked)
     latency_ms = 9.0 + hop(cache.mechanisms).mean_ms + facts["mean latency in the end"]
     assert series["throughput", "answered"][-1] == pytest.approx(20 / latency_ms * 1e3, rel=0.02)
-    assert facts["turned away: no free worker"] == 0
+    assert facts["turned away: no free connection"] == 0
 
 
 @pytest.mark.parametrize("machines", [1, 4])
@@ -349,12 +353,19 @@ def test_a_cache_that_is_filled_holds_that_share():
         ({"mechanisms": {"haste": 1}}, "mechanisms.haste"),
         ({"mechanisms": {"detect_s": -1}}, "mechanisms.detect_s"),
         ({"mechanisms": {"migration": "magic"}}, "mechanisms.migration"),
+        ({"mechanisms": {"cross_zone_rtt_ms": [-1]}}, "mechanisms.cross_zone_rtt_ms"),
+        ({"mechanisms": {"io_threads": [4, 1]}}, "mechanisms.io_threads"),
+        (
+            {"limits": {"most_ecpu_per_s": 1e3, "least": [{"at_s": 0, "ecpu_per_s": 2e3}]}},
+            "limits.least[0].ecpu_per_s",
+        ),
+        ({"limits": {"most_gb": 1, "least_gb": 2}}, "limits.least_gb"),
         ({"clients": {"machines": [{"at_s": 5, "count": 1}]}}, "machines"),
         ({"step_s": 5}, "step_s"),
     ],
 )
 def test_a_wrong_field_is_told(change, told):
-    with pytest.raises(InputError, match=told.replace(".", r"\.")):
+    with pytest.raises(InputError, match=re.escape(told)):
         scenario(**change)
 
 
@@ -378,3 +389,80 @@ def test_more_connections_than_proxies_take_are_refused():
     assert any("150 connections" in warning for warning in run.warnings)
     latency_ms = 9.0 + 0.06 + facts["mean latency in the end"]
     assert series["throughput", "answered"].mean() == pytest.approx(50 / latency_ms * 1e3, rel=0.02)
+
+
+@pytest.mark.usefixtures("made")
+def test_a_cache_of_several_shards_begins_with_all_their_cores():
+    cache, _, _, _ = ran(scenario(shards=4, duration_s=10))
+    assert cache.shards.capacity_rps == pytest.approx(4 * 8 * THREAD_RPS)
+
+
+@pytest.mark.usefixtures("made")
+def test_what_a_user_limits_does_not_make_a_cache_grow():
+    limits = {"most_ecpu_per_s": 5_000}
+    asked = scenario(shards=2, demand={"rate_rps": 50_000}, limits=limits, duration_s=200)
+    _, _, facts, series = ran(asked)
+    assert facts["shards in the end"] == 2
+    assert series["throughput", "answered"].max() <= 5_000 * 1.01
+
+
+@pytest.mark.usefixtures("made")
+def test_a_cache_has_no_more_shards_than_it_may(monkeypatch):
+    monkeypatch.setattr(scaling_module, "MOST_SHARDS", 2)
+    asked = scenario(
+        mechanisms={"io_threads": [1]}, duration_s=400, demand={"rate_rps": 100_000}, filled=1.0
+    )
+    _, run, facts, _ = ran(asked)
+    assert facts["shards in the end"] == 2
+    assert any("shards were wanted" in warning for warning in run.warnings)
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("step_s", [0.05, 0.25, 1.0])
+def test_a_small_limit_holds_whatever_the_step(step_s):
+    limits = {"most_ecpu_per_s": 1_000}
+    asked = scenario(
+        shards=20, demand={"rate_rps": 2_000}, limits=limits, duration_s=30, step_s=step_s
+    )
+    _, _, facts, _ = ran(asked)
+    assert facts["answered"] == pytest.approx(30_000, rel=0.03)
+
+
+@pytest.mark.usefixtures("made")
+def test_data_alone_makes_a_cache_scale_out():
+    # 100,000 keys weigh 0.1 GB here.
+    cache, _, facts, _ = ran(scenario(mechanisms={"shard_gb": 0.03}, filled=1.0, duration_s=20))
+    assert facts["shards in the end"] == 4
+    asked = scenario(
+        mechanisms={"shard_gb": 0.03},
+        demand={"rate_rps": 1_400, "mix": {"set": 1}},
+        duration_s=300,
+    )
+    growing, _, facts, _ = ran(asked)
+    assert facts["shards in the end"] == 4
+    assert growing.shards.level == 0
+    assert not cache.shards.growths
+
+
+def test_what_is_kept_ready_is_billed_hour_by_hour():
+    meter = Meter(load_prices("elasticache-us-east-1"), "valkey", value_bytes=100, least_gb=0)
+    for ecpu in (0.0, 200_000.0 * 1_800):
+        meter.add(ecpu, seconds=1_800, least_ecpu_per_s=100_000, data_gb=1)
+    assert meter.billed_ecpu == pytest.approx(360e6)
+    meter.add(0.0, seconds=3_600, least_ecpu_per_s=100_000, data_gb=1)
+    assert meter.billed_ecpu == pytest.approx(720e6)
+    assert meter.ecpu == pytest.approx(360e6)
+    assert meter.gb_hours == pytest.approx(2.0)
+
+
+@pytest.mark.usefixtures("made")
+def test_a_ramp_to_less_than_an_empty_cache_serves_has_no_doublings():
+    _, _, facts, series = ran(scenario(demand={"ramp_to_rps": 500}))
+    assert "mean time of a doubling" not in facts
+    assert series["throughput", "answered"].mean() == pytest.approx(500, rel=0.03)
+
+
+@pytest.mark.usefixtures("made")
+def test_more_data_at_first_than_there_may_be_is_told():
+    with pytest.raises(InputError, match=r"field 'filled'.*limits\.most_gb"):
+        ran(scenario(filled=1.0, limits={"most_gb": 0.01}))
