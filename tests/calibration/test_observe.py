@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -209,9 +210,15 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
     seen = []
 
     def look(given: Given, process: EngineProcess, *args: Any, **options: Any) -> Repetition:
-        states = {pid: state(pid) for pid in children()}
-        seen.append((given, len(states)))
-        assert states.pop(process.pid) != "T"
+        # A signal to stop takes effect when the process runs next.
+        for _ in range(400):
+            states = {pid: state(pid) for pid in children()}
+            own = states.pop(process.pid)
+            if set(states.values()) <= {"T"}:
+                break
+            time.sleep(0.005)
+        seen.append((given, 1 + len(states)))
+        assert own != "T"
         assert set(states.values()) <= {"T"}
         return measure_repetition(given, process, *args, **options)
 

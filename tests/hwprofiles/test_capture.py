@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import ssl
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -251,9 +252,13 @@ def test_messages_cost_at_least_a_system_call(transport: str) -> None:
 
 
 def test_larger_messages_cost_more() -> None:
-    small = sockets.awake_samples("tcp", count=4, repetitions=20)
-    large = sockets.awake_samples("tcp", size=sockets.LARGE_BYTES, count=4, repetitions=20)
-    assert min(large.send) + min(large.receive) > min(small.send) + min(small.receive)
+    def least(size: int) -> float:
+        costs = sockets.awake_samples("tcp", size=size, count=4, repetitions=20)
+        return min(costs.send) + min(costs.receive)
+
+    # In turns: the clock of a virtual machine changes between rounds, less so within one.
+    more = [least(sockets.LARGE_BYTES) - least(sockets.SMALL_BYTES) for _ in range(9)]
+    assert statistics.median(more) > 0
 
 
 def test_what_does_not_arrive_is_noticed() -> None:
