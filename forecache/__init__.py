@@ -30,6 +30,10 @@ _parent = Path(__file__).resolve().parent.parent
 if not (Path(__file__).resolve().parent / "sim").is_dir() and (_parent / "sim").is_dir():
     __path__.append(str(_parent))
 
+from .sim.cache_folders import prepare  # noqa: E402
+
+prepare()  # before anything imports Numba
+
 __version__ = "0.1.0"
 
 __all__ = [

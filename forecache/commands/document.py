@@ -30,6 +30,16 @@ Results go to standard output or to the files named by `--out`; progress and war
 standard error. Files and bundles are written whole or not at all.
 """
 
+KEPT = """\
+## What is kept on disk
+
+Compiled code lies beside the package where that can be written, as in a checkout of one's own.
+Elsewhere it is kept, like what the nodes of clusters can do, in the folder `forecache` of the user's
+cache (`XDG_CACHE_HOME`, or `~/.cache`), or else in the folder `forecache-UID` of the temporary ones
+(`TMPDIR`), which nobody else may write. `NUMBA_CACHE_DIR` names another folder for compiled code: an
+image of a container may have it filled. Where nothing can be written every run compiles anew.
+"""
+
 EXIT_CODES = [
     (0, "done"),
     (EXIT_BUG, "a bug in forecache; `FORECACHE_TRACEBACK=1` shows where"),
@@ -51,6 +61,7 @@ def page() -> str:
     parts = [HEAD, "## Exit codes\n", "| code | meaning |", "|---|---|"]
     parts += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES]
     parts.append("\nA failed run prints one line on standard error, `forecache: error: …`.\n")
+    parts.append(KEPT)
     parts += [_verb(command) for command in COMMANDS]
     return "\n".join(parts).rstrip() + "\n"
 

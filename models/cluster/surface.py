@@ -3,7 +3,8 @@
 A cluster over hours can't simulate every request, so the node model is asked once per kind of node:
 in a closed loop for the capacity, in open loops at shares of it for the latency, and what lies
 between is interpolated. Points in the middle between two are simulated as well, and say how far off
-the interpolation is. Surfaces are kept in memory and in the user's cache folder.
+the interpolation is. Surfaces are kept in memory and in a cache folder
+(`sim/cache_folders.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from forecache.hwprofiles.files import write_text_atomic
+from forecache.sim.cache_folders import cache_folder
 from forecache.sim.errors import InputError
 
 from ..answers import load_cases
@@ -215,16 +216,18 @@ def _model_digest() -> str:
     return digest.hexdigest()
 
 
-def cache_folder() -> Path:
-    """Where surfaces are kept: `forecache/surfaces` in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "forecache" / "surfaces"
+def _kept_at(key: str) -> Path | None:
+    folder = cache_folder("surfaces")
+    return None if folder is None else folder / f"{key}.json"
 
 
 def _read(key: str) -> Surface | None:
     """What an earlier run left; None if there is nothing, or not what this one would leave."""
+    file = _kept_at(key)
+    if file is None:
+        return None
     try:
-        data = json.loads((cache_folder() / f"{key}.json").read_text(encoding="utf-8"))
+        data = json.loads(file.read_text(encoding="utf-8"))
         if data.pop("key") != key:
             return None
         surface = Surface(
@@ -243,9 +246,10 @@ def _read(key: str) -> Surface | None:
 
 
 def _write(key: str, surface: Surface) -> None:
+    file = _kept_at(key)
+    if file is None:
+        return
     try:
-        write_text_atomic(
-            cache_folder() / f"{key}.json", json.dumps({"key": key, **asdict(surface)}) + "\n"
-        )
+        write_text_atomic(file, json.dumps({"key": key, **asdict(surface)}) + "\n")
     except InputError:
         return  # It will be simulated again.

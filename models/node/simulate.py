@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from forecache.sim.cache_folders import keeps_compiled_code
 from forecache.sim.calendar import horizon_ps
 from forecache.sim.histogram import LatencyHistogram
 
@@ -283,10 +284,13 @@ def announced_if_slow(
         How long it may take.
     """
     # Only time tells whether Numba compiles or loads, so a timer speaks.
+    again = "once, %s; later runs load it from disk"
+    if not keeps_compiled_code():
+        again = "%s; no folder can be written to keep it, NUMBA_CACHE_DIR may name one"
     timer = threading.Timer(
         _ANNOUNCE_AFTER_S,
         progress,
-        (f"compiling {what}: once, about {seconds} seconds; later runs load it from disk",),
+        (f"compiling {what}: {again % f'about {seconds} seconds'}",),
     )
     timer.daemon = True
     timer.start()

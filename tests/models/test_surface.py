@@ -1,6 +1,7 @@
 """Capacity and latency of a node: agreement with the node model, and what is kept on disk."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from forecache.models.cluster.surface import (
     QUANTILES,
     Surface,
     between,
-    cache_folder,
     surface_of,
 )
+from forecache.sim.cache_folders import cache_folder
 from forecache.sim.errors import InputError
 
 NODE: dict[str, Any] = {
@@ -55,9 +56,15 @@ def test_latency_between_loads_is_that_of_a_queue() -> None:
     assert between(1.5, loads, waits) == pytest.approx(waits[-1])
 
 
+def _surfaces() -> list[Path]:
+    folder = cache_folder("surfaces")
+    assert folder is not None
+    return list(folder.iterdir())
+
+
 def test_what_was_simulated_once_is_kept(fresh: pytest.MonkeyPatch) -> None:
     first, _, _ = surface_of(NODE)
-    [kept] = cache_folder().iterdir()
+    [kept] = _surfaces()
     fresh.setattr(module, "_SURFACES", {})
 
     def refuse(*_: object, **__: object) -> Surface:
@@ -104,7 +111,7 @@ def test_a_damaged_or_foreign_file_is_ignored(fresh: pytest.MonkeyPatch, text: s
     made = Surface(1.0, 1.0, (0.5,), ((1.0,) * len(QUANTILES),), (1.0,), 0.0)
     fresh.setattr(module, "simulated", lambda *_, **__: made)
     surface_of(NODE)
-    [kept] = cache_folder().iterdir()
+    [kept] = _surfaces()
     kept.write_text(text.replace("KEY", kept.stem))
     fresh.setattr(module, "_SURFACES", {})
     found, _, _ = surface_of(NODE)
