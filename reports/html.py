@@ -17,6 +17,7 @@ from .series_view import series_view
 from .shapes import Json
 from .view import study_view
 
+_WORD_END = re.compile(r"([._])(?=\w)")
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -30,12 +31,18 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["worded"] = _worded
+    environment.filters["breakable"] = _breakable
     return environment
 
 
 def _worded(text: str) -> Markup:
     """A sentence, in which what stands between backticks is code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+def _breakable(name: str) -> Markup:
+    """A dotted name that may take several lines, broken between its words only."""
+    return Markup(_WORD_END.sub(r"\1<wbr>", str(escape(name))))
 
 
 def _template_text(name: str) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .estimates import estimate_text
-from .quantities import is_count
 from .runs import Comparison
 from .shapes import Json, mapping, number, rows
 
@@ -47,16 +46,16 @@ def outcomes(points: Sequence[Json], compared: Comparison) -> tuple[list[str], l
     ]
     by_name = [{str(f.get("name")): f for f in rows(point, "facts")} for point in points]
     found = []
-    for name in compared.columns[compared.leading :]:
+    names = zip(compared.columns, compared.heads, strict=True)
+    for name, head in list(names)[compared.leading :]:
         facts = [facts.get(name, {}) for facts in by_name]
         unit = next((str(f["unit"]) for f in facts if f.get("unit")), "")
-        # Numbers side by side don't repeat a long unit.
-        title, shown = (f"{name}, {unit}", "") if unit and is_count(unit) else (name, unit)
+        shown = unit if head == name else ""
         cells = [
             (label, _mean(fact, shown), _difference(fact, shown))
             for label, fact in zip(labels, facts, strict=True)
         ]
-        found.append(Outcome(title, cells))
+        found.append(Outcome(head, cells))
     return columns, found
 
 

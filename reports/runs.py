@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from .estimates import estimate_text
 from .formats import UNKNOWN, is_number
-from .quantities import SHARE_PANELS, quantity, quantity_unit
+from .quantities import SHARE_PANELS, is_count, quantity, quantity_unit
 from .shapes import Json, mapping, number, rows, setting_name, setting_text
 
 Floats = NDArray[np.float64]
@@ -211,6 +211,8 @@ class Comparison:
 
     columns: list[str]
     """Names of what is given, then of the facts that vary."""
+    heads: list[str]
+    """The same with the unit of things counted, which `rows` doesn't repeat."""
     rows: list[list[str]]
     """A text per column, a row for each point."""
     leading: int
@@ -225,16 +227,27 @@ def comparison(points: Sequence[Json]) -> Comparison | None:
         return None
     keys = list(dict.fromkeys(str(key) for point in points for key in mapping(point, "given")))
     named = [setting_name(name).replace(".", " ") for name in _short_names(keys)]
-    texts = [{str(f.get("name")): fact_text(f) for f in rows(point, "facts")} for point in points]
-    facts = list(dict.fromkeys(name for found in texts for name in found))
-    varying = [name for name in facts if len({found.get(name) for found in texts}) > 1]
+    found = [{str(fact.get("name")): fact for fact in rows(point, "facts")} for point in points]
+    facts = list(dict.fromkeys(name for each in found for name in each))
+    texts = {name: [fact_text(each.get(name, {})) for each in found] for name in facts}
+    varying = [name for name in facts if len(set(texts[name])) > 1]
+    units = {name: _shared_unit([each.get(name, {}) for each in found]) for name in varying}
     table = [
         [quantity(mapping(point, "given").get(key), "") for key in keys]
-        + [found.get(name, UNKNOWN) for name in varying]
-        for point, found in zip(points, texts, strict=True)
-    ]
+        + [fact_text({**each.get(name, {}), **({"unit": ""} if units[name] else {})})
+           for name in varying]
+        for point, each in zip(points, found, strict=True)
+    ]  # fmt: skip
+    heads = [f"{name}, {units[name]}" if units[name] else name for name in varying]
     common = [fact for fact in rows(points[0], "facts") if str(fact.get("name")) not in varying]
-    return Comparison([*named, *varying], table, len(keys), common)
+    return Comparison([*named, *varying], [*named, *heads], table, len(keys), common)
+
+
+def _shared_unit(facts: Sequence[Json]) -> str:
+    """The unit of things counted that all facts have in common; empty where there is none."""
+    units = {str(fact.get("unit") or "") for fact in facts if fact}
+    unit = units.pop() if len(units) == 1 else ""
+    return unit if unit and is_count(unit) else ""
 
 
 def _floats(values: Any) -> Floats:

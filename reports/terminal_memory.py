@@ -1,12 +1,15 @@
 """What data weighs, in a terminal: used and resident memory, what fits, each population by part."""
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .console import add_setting_column, plain_table, varying_keys
+from .columns import Column, print_columns
+from .console import varying_keys
 from .formats import UNKNOWN, byte_size, count, plain
-from .shapes import Json, mapping, number, rows
+from .shapes import Json, mapping, number, rows, setting_name
 
 _PARTS = ("table", "entry", "key", "object", "value", "expires")
 _BESIDE = {
@@ -39,23 +42,21 @@ def print_memory(result: Json, console: Console) -> None:
 
 
 def _print_sweep(points: list[Json], console: Console) -> None:
-    table = plain_table()
+    def of(name: str, cells: Iterable[str]) -> Column:
+        return Column(name, list(cells))
+
     keys = varying_keys(points)
-    for key in keys:
-        add_setting_column(table, key)
-    for name in ("used", "resident", "forking", "keys that fit"):
-        table.add_column(name, justify="right")
-    for point in points:
-        fits = mapping(point, "fits")
-        cells = [plain(mapping(point, "given").get(key)) for key in keys]
-        cells += [
-            byte_size(number(mapping(point, "used_memory_bytes"), "value")),
-            byte_size(number(point, "resident_bytes")),
-            byte_size(number(mapping(point, "forked_bytes"), "value")),
-            _keys(number(fits, "keys")),
-        ]
-        table.add_row(*(Text(cell) for cell in cells))
-    console.print(table)
+    given = [mapping(point, "given") for point in points]
+    used = [number(mapping(point, "used_memory_bytes"), "value") for point in points]
+    forked = [number(mapping(point, "forked_bytes"), "value") for point in points]
+    columns = [
+        *(of(setting_name(key), (plain(each.get(key)) for each in given)) for key in keys),
+        of("used", map(byte_size, used)),
+        of("resident", (byte_size(number(point, "resident_bytes")) for point in points)),
+        of("forking", map(byte_size, forked)),
+        of("keys that fit", (_keys(number(mapping(p, "fits"), "keys")) for p in points)),
+    ]
+    print_columns(columns, console, lead=len(keys))
 
 
 def _print_point(point: Json, console: Console) -> None:
@@ -125,22 +126,15 @@ def _range(estimate: Json) -> str:
 
 
 def _print_populations(populations: list[Json], console: Console) -> None:
-    table = plain_table()
-    table.padding = (0, 1, 0, 0)
-    table.add_column("keys", justify="right", no_wrap=True)
-    table.add_column("of", no_wrap=True)
-    for part in _PARTS:
-        table.add_column(part, justify="right", no_wrap=True)
-    table.add_column("bytes/key", justify="right", no_wrap=True)
-    for population in populations:
-        parts = mapping(population, "parts")
-        table.add_row(
-            Text(_keys(number(population, "keys"))),
-            Text(str(population.get("type")).replace("_", " ")),
-            *(Text(_bytes(number(parts, part))) for part in _PARTS),
-            Text(_bytes(number(population, "bytes_per_key")), style="bold"),
-        )
-    console.print(table)
+    parts = [mapping(population, "parts") for population in populations]
+    kinds = [str(population.get("type")).replace("_", " ") for population in populations]
+    columns = [
+        Column("keys", [_keys(number(population, "keys")) for population in populations]),
+        Column("of", kinds, to_the_right=False),
+        *(Column(name, [_bytes(number(each, name)) for each in parts]) for name in _PARTS),
+        Column("bytes/key", [_bytes(number(each, "bytes_per_key")) for each in populations]),
+    ]
+    print_columns(columns, console, lead=2)
 
 
 def _bytes(size: float | None) -> str:

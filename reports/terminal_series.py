@@ -60,7 +60,7 @@ def print_series(result: Json, console: Console) -> None:
         else:
             columns = [
                 Column(name, [row[index] for row in compared.rows])
-                for index, name in enumerate(compared.columns)
+                for index, name in enumerate(compared.heads)
             ]
             print_columns(columns, console, lead=compared.leading)
         if compared.common:

@@ -31,6 +31,10 @@ from .canvas import (
 # lightest load of the curve.
 KNEE_MULTIPLE = 2.0
 
+_OVERLOADED = "overloaded"
+_ABOVE_PX = 5
+"""What marks a place on the horizontal axis is written above the plot, clear of its lines."""
+
 _SERIES = (("p50_ms", "p50", MUTED), ("p99_ms", "p99", MAIN))
 
 
@@ -87,9 +91,9 @@ def latency_by_load(target: Json, *, width_px: float = HALF_PX) -> Figure | None
     unit_ms = time_unit(high_ms)
     unit = rate_unit(curve[-1][0])
     xs = [x / unit.divisor for x, _ in curve]
-    height_px = 300.0
+    height_px = 322.0
     with house_style():
-        figure, axes = new_figure(width_px, height_px, left=46, right=44, top=44, bottom=42)
+        figure, axes = new_figure(width_px, height_px, left=46, right=44, top=66, bottom=42)
         axes.set_xlim(0, xs[-1] * 1.02 if xs[-1] > 0 else 1)
         about = 4 if width_px < 480 else 6
         fixed_ticks(
@@ -107,7 +111,7 @@ def latency_by_load(target: Json, *, width_px: float = HALF_PX) -> Figure | None
             (name, points[-1][1].value / unit_ms.divisor, colour)
             for name, (colour, points) in lines.items()
         ]
-        label_ends(axes, ends, height_px - 86)
+        label_ends(axes, ends, height_px - 108)
         _mark_goal(axes, goal_ms, unit_ms)
         _mark_knee(axes, latency_knee_rps(target), unit.divisor, overload_x)
         note = "band: 95% interval" + (" · grey: outside the calibrated range" if outside else "")
@@ -139,7 +143,7 @@ def _mark_overload(axes: Axes, overloaded: list[float], xs: list[float]) -> floa
     axes.axvspan(start, axes.get_xlim()[1], color=SHADE, linewidth=0, zorder=0)
     axes.axvline(start, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=1)
     axes.annotate(
-        "overloaded", (start, 1), xycoords=("data", "axes fraction"), xytext=(-4, -12),
+        _OVERLOADED, (1, 1), xycoords="axes fraction", xytext=(0, _ABOVE_PX),
         textcoords="offset points", ha="right", color=MUTED,
     )  # fmt: skip
     return start
@@ -183,15 +187,16 @@ def _mark_knee(
     x = knee_rps / divisor
     axes.axvline(x, color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
     low, high = axes.get_xlim()
-    share = (x - low) / (high - low)
-    left = share > 0.5
-    room_px = (share if left else 1 - share) * axes.get_window_extent().width - 10
+    width_px = axes.get_window_extent().width
+    at_px = (x - low) / (high - low) * width_px
+    taken_px = text_width_px(_OVERLOADED) + 12 if overload_x is not None else 0.0
+    room_px = {"left": width_px - taken_px - at_px, "right": min(at_px, width_px - taken_px)}
+    side = max(room_px, key=room_px.__getitem__)
     options = [f"knee: p99 doubled, {rate(knee_rps)}", f"knee {rate(knee_rps)}", "knee"]
-    text = next((t for t in options if text_width_px(t) <= room_px), options[-1])
-    # The word "overloaded" stands at the same height, to the left of where overload begins.
-    crowded = overload_x is not None
+    text = next((t for t in options if text_width_px(t) <= room_px[side]), options[-1])
+    # A label that ends at the line must not reach into the word at the right edge.
+    shift_px = min(0.0, width_px - taken_px - at_px) if side == "right" else 0.0
     axes.annotate(
-        text, (x, 1), xycoords=("data", "axes fraction"),
-        xytext=(-5 if left else 5, -29 if crowded else -12), textcoords="offset points",
-        ha="right" if left else "left", color=INK,
+        text, (x, 1), xycoords=("data", "axes fraction"), xytext=(shift_px, _ABOVE_PX),
+        textcoords="offset points", ha=side, color=INK,
     )  # fmt: skip

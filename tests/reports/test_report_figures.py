@@ -1,11 +1,12 @@
 """Figures: what they draw, that they fit their width, and that files can be written."""
 
 import re
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from forecache.reports import figures
@@ -89,6 +90,34 @@ def test_overloaded_points_do_not_stretch_the_latency_axis() -> None:
     assert figure is not None
     assert figure.axes[0].get_ylim()[1] < 1000
     assert "overloaded" in _texts(figure)
+
+
+@pytest.mark.parametrize("width_px", [358, 548])
+@pytest.mark.parametrize("knee_at", [0.02, 0.3, 0.6, 0.85, 0.97])
+def test_labels_of_a_latency_curve_keep_apart_wherever_its_knee_is(
+    knee_at: float, width_px: int
+) -> None:
+    loads = [10_000.0 * n for n in range(1, 101)]
+    curve = [
+        {
+            "offered_rps": load,
+            "p99_ms": estimate(1.0 if load < knee_at * 1e6 else 9.0),
+            "verdict": "OVERLOADED" if load > 0.95e6 else "STABLE",
+        }
+        for load in loads
+    ]
+    figure = figures.latency_by_load({"load_curve": curve}, width_px=width_px)
+    assert figure is not None
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    [axes] = figure.axes
+    shown = [t for t in [*axes.texts, *figure.texts] if t.get_text()]
+    assert any(t.get_text().startswith("knee") for t in shown)
+    boxes = {t.get_text(): t.get_window_extent(renderer) for t in shown}
+    for (one, box), (other, second) in combinations(boxes.items(), 2):
+        assert not box.overlaps(second), f"{one!r} lies on {other!r}"
+    assert all(box.x0 >= 0 and box.x1 <= width_px for box in boxes.values())
 
 
 def test_stages_are_grouped_by_thread_with_totals() -> None:

@@ -14,7 +14,7 @@ from tests.reports.study_fixture import graviton_target, study
 
 Json = dict[str, Any]
 
-VOID = {"meta", "br", "hr", "img", "input", "link", "col"}
+VOID = {"meta", "br", "wbr", "hr", "img", "input", "link", "col"}
 
 
 class Page(HTMLParser):
