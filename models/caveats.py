@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .commands import command_kinds
+from .footprint.node import node_room
 from .node.setup import DRAWS as NODE_DRAWS
 from .predict import System
 from .scenario import Scenario
@@ -11,6 +12,12 @@ from .tls import only_the_main_thread
 
 
 def warnings_of(scenario: Scenario, system: System) -> list[str]:
+    """Data that don't fit, and why a prediction may be off."""
+    shortfall = node_room(scenario, system.engine, system.host).shortfall
+    return [*([] if shortfall is None else [shortfall]), *not_covered(scenario, system)]
+
+
+def not_covered(scenario: Scenario, system: System) -> list[str]:
     """Why a prediction may be off: what the model doesn't cover."""
     warnings = []
     speed, engine = system.host.speed(), system.engine
@@ -72,11 +79,5 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
         warnings.append(
             f"{rare[0].command} of {rare[0].value_bytes} bytes is too rare to be simulated: shares "
             f"below 1 in {2 * NODE_DRAWS} are left out"
-        )
-    memory = speed.memory_gib
-    needed = workload.keys * (workload.mean_value_bytes + workload.key_bytes + 80) / 2**30
-    if memory > 0 and needed > 0.9 * memory:
-        warnings.append(
-            f"the data need about {needed:.0f} GiB, the host has {memory:.0f} GiB: it would not fit"
         )
     return warnings

@@ -6,7 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .cost.prices import CacheEngine, load_prices
+from forecache.hwprofiles.schema import HostProfile
+
+from .cost.prices import CacheEngine, PriceTable, load_prices
 
 if TYPE_CHECKING:
     from .predict import System
@@ -23,6 +25,17 @@ class ServerPrice:
     note: str
 
 
+def managed_node(host: HostProfile, engine: str) -> tuple[PriceTable, str] | None:
+    """The node that a service sells with a managed engine on an instance, with its price table.
+
+    None for an engine that one runs oneself, and for a type that the table doesn't have.
+    """
+    if not engine.startswith("elasticache-"):
+        return None
+    table, node_type = load_prices(NODE_PRICES), f"cache.{host.instance}"
+    return (table, node_type) if node_type in table.nodes.types else None
+
+
 def server_price(system: System) -> ServerPrice | None:
     """The price of the server: of its instance, or of the managed node that runs on it.
 
@@ -30,13 +43,14 @@ def server_price(system: System) -> ServerPrice | None:
     table doesn't have. The instance behind a managed node has a price too, which nobody pays there.
     """
     host, engine = system.host, system.engine.engine
-    if engine.startswith("elasticache-"):
-        table, node_type = load_prices(NODE_PRICES), f"cache.{host.instance}"
-        if node_type not in table.nodes.types:
-            return None
+    managed = managed_node(host, engine)
+    if managed is not None:
+        table, node_type = managed
         served: CacheEngine = "valkey" if engine.endswith("valkey") else "redis"
         usd_per_hour = table.node_usd_per_hour(node_type, served)
         return ServerPrice(usd_per_hour, f"{node_type} on demand, {table.region}, {table.date}")
+    if engine.startswith("elasticache-"):
+        return None
     usd_per_hour = host.speed().price_usd_per_hour
     if not math.isfinite(usd_per_hour):
         return None

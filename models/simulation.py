@@ -11,8 +11,9 @@ from forecache.sim.calendar import horizon_ps
 from .arrivals import with_arrivals
 from .bandwidth import MemoryLoad
 from .commands import command_kinds, traced_codes
-from .contents import data_bytes, prefetch_batch
+from .contents import prefetch_batch
 from .engine import EngineProfile, EngineWork
+from .footprint.node import resident_bytes
 from .forking import do_reads
 from .generator import GeneratorWork
 from .interruptions import interruption_gap_ps
@@ -139,7 +140,7 @@ class Inputs:
             return plain
         rate_rps = pilot_run(self, plain, seed=1).rate_rps
         saturated = self.scenario.workload.arrival == "closed_loop"
-        held_bytes = data_bytes(self.scenario, self.engine, self.work)
+        held_bytes = resident_bytes(self.scenario, self.engine, self.work)
         return with_stalls(
             with_copies_on_write(
                 plain,
@@ -157,7 +158,7 @@ def stalls_of(inputs: Inputs) -> list[Stall]:
     """What occupies the main thread for long now and then."""
     slow = inputs.scenario.workload.slow_command
     found = [] if slow is None else [Stall(slow.duration_ms, slow.every_s, slow.share)]
-    held_bytes = data_bytes(inputs.scenario, inputs.engine, inputs.work)
+    held_bytes = resident_bytes(inputs.scenario, inputs.engine, inputs.work)
     fork = fork_stall(inputs.scenario, held_bytes, inputs.disk)
     return found if fork is None else [*found, fork]
 

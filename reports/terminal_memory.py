@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .columns import Column, print_columns
-from .console import varying_keys
+from .console import print_warning, varying_keys
 from .formats import UNKNOWN, byte_size, count, plain
 from .shapes import Json, mapping, number, rows, setting_name
 
@@ -19,7 +19,11 @@ _BESIDE = {
     "commands": "statistics of commands",
     "replication": "replication",
 }
-_LIMITS = {"maxmemory": "maxmemory", "memory": "the machine's memory"}
+_LIMITS = {
+    "maxmemory": "maxmemory",
+    "memory": "what the machine leaves to the server",
+    "managed node": "the node's maxmemory less what is reserved",
+}
 _LEGEND = (
     "Bytes per key; table: its share of the table of keys, value: with its collection's own table, "
     "expires: entry and share of the table of times to live."
@@ -54,9 +58,14 @@ def _print_sweep(points: list[Json], console: Console) -> None:
         of("used", map(byte_size, used)),
         of("resident", (byte_size(number(point, "resident_bytes")) for point in points)),
         of("forking", map(byte_size, forked)),
-        of("keys that fit", (_keys(number(mapping(p, "fits"), "keys")) for p in points)),
+        of("keys that fit", map(_fitting, points)),
     ]
     print_columns(columns, console, lead=len(keys))
+
+
+def _fitting(point: Json) -> str:
+    fits = _keys(number(mapping(point, "fits"), "keys"))
+    return f"{fits}, too few" if mapping(point, "room").get("fits") is False else fits
 
 
 def _print_point(point: Json, console: Console) -> None:
@@ -67,6 +76,9 @@ def _print_point(point: Json, console: Console) -> None:
         shards = number(node, "shards") or 1
         where += f", one of {shards:.0f} shards" if shards > 1 else ""
     console.print(Text(where, style="dim"))
+    shortfall = mapping(point, "room").get("shortfall")
+    if shortfall:
+        print_warning(str(shortfall), console)
     _print_facts(point, console)
     console.print()
     _print_populations(rows(point, "populations"), console)

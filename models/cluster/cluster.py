@@ -11,7 +11,9 @@ import simpy
 from forecache.hwprofiles.files import FieldError
 from forecache.sim.errors import InputError
 
-from ..caveats import warnings_of
+from ..caveats import not_covered
+from ..cost.prices import load_prices
+from ..footprint.node import node_memory
 from ..predict import Progress
 from ..series import Run
 from .cache import Cache
@@ -20,7 +22,7 @@ from .connections import connection_work
 from .cost import Bill
 from .events.base import Event, Happening
 from .load import Load, Step
-from .memory import node_memory
+from .memory import node_limit
 from .nodes import NodeKind, Nodes
 from .record import Record
 from .schema import ClusterNodes, ClusterScenario
@@ -196,6 +198,8 @@ def node_kind(
         measured_us=nodes.new_connection_us,
     )
     memory = node_memory(case.scenario, system.engine, inputs.work, shards=count)
+    cost = scenario.cost
+    prices = None if cost is None else load_prices(cost.prices)
     kind = NodeKind(
         name=f"{system.engine.id} on {nodes.host}",
         surface=surface,
@@ -203,9 +207,10 @@ def node_kind(
         maxclients=nodes.maxclients,
         tcp_backlog=nodes.tcp_backlog,
         server_bytes=memory.server,
-        warnings=tuple(warnings_of(case.scenario, system)),
+        limit=node_limit(system, prices, None if cost is None else cost.node_type),
+        warnings=tuple(not_covered(case.scenario, system)),
     )
-    return kind, memory.data, memory.connection
+    return kind, memory.data, memory.idle_connection
 
 
 def run_cluster(scenario: ClusterScenario, seed: int, progress: Progress) -> Run:

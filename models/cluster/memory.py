@@ -1,66 +1,64 @@
-"""What a node's data and its connections weigh, from the footprint of its engine's version."""
+"""Whether the data of a cluster's nodes fit on their hosts, as long as it runs."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from forecache.sim.errors import InputError
+import numpy as np
 
-from ..contents import data_bytes
-from ..engine import EngineProfile, EngineWork
-from ..footprint.answers import of_node
-from ..footprint.baseline import baseline
-from ..footprint.generations import generation
-from ..footprint.weigh import Node, weigh
-from ..scenario import Scenario
-from .slots import SLOTS
+from ..footprint.baseline import PROCESS_BYTES
+from ..footprint.limits import Limit, Room, host_limit, managed_limit, room
 
-OTHER_CONNECTION_BYTES = 18_000.0
-"""Memory of a connection to an engine whose footprint isn't known (assumed, 2,000 to 40,000)."""
+if TYPE_CHECKING:
+    from ..cost.prices import PriceTable
+    from ..predict import System
+    from .nodes import Nodes
 
 
-@dataclass(frozen=True)
-class NodeMemory:
-    """Bytes of used memory.
+def node_limit(system: System, prices: PriceTable | None, node_type: str | None) -> Limit:
+    """What a node has for its data: as what it is paid for, where that is a managed node.
 
-    Attributes
-    ----------
-    data
-        Of the data of one node.
-    server
-        Of a node without data and clients.
-    connection
-        Of an idle connection.
+    Raises
+    ------
+    InputError
+        The price table has no such type.
     """
+    bought = None
+    if prices is not None and node_type in prices.nodes.types:
+        bought = managed_limit(prices, node_type, field="cost.node_type")
+    return bought or host_limit(system.host, system.engine.engine, field="cluster.host")
 
-    data: float
-    server: float
-    connection: float
 
+class MemoryWatch:
+    """Notes the node of each kind that needs most, and since when one needs more than it has."""
 
-def node_memory(
-    scenario: Scenario, engine: EngineProfile, work: EngineWork, *, shards: int
-) -> NodeMemory:
-    """What a node of a scenario holds.
+    def __init__(self, nodes: Nodes, *, connection_bytes: float) -> None:
+        self._nodes, self._connection_bytes = nodes, connection_bytes
+        self._most: dict[int, Room] = {}
+        self.short_since_s: float | None = None
+        """When the data of a node first did not fit."""
 
-    Of engines without a known footprint (Memcached) the data are what a look-up walks through.
+    def used_bytes(self) -> np.ndarray:
+        """(nodes,) used memory now."""
+        nodes = self._nodes
+        server = np.array([kind.server_bytes for kind in nodes.kinds])[nodes.kind]
+        return np.asarray(server + nodes.data_bytes + self._connection_bytes * nodes.connections)
 
-    Parameters
-    ----------
-    shards
-        Nodes that share the slots; more than one means cluster mode.
-    """
-    try:
-        described = of_node(scenario)
-        rules = generation(described.engine, described.engine_version)
-    except InputError:
-        return NodeMemory(data_bytes(scenario, engine, work), 0.0, OTHER_CONNECTION_BYTES)
-    slots = math.ceil(SLOTS / shards) if shards > 1 else None
-    beside = baseline(rules, cluster=slots is not None, clients=0, replicas=scenario.replicas)
-    weight = weigh(Node(rules, rules.allocator, slots), described.data, beside=beside)
-    return NodeMemory(
-        data=weight.used_bytes - beside.total,
-        server=beside.total,
-        connection=baseline(rules, clients=1).clients_low,
-    )
+    def look(self, now_s: float) -> float:
+        """Note what nodes need now; returns the most used memory of one."""
+        used = self.used_bytes()
+        for number, kind in enumerate(self._nodes.kinds):
+            mine = used[self._nodes.kind == number]
+            if kind.limit is None or not len(mine):
+                continue
+            found = room(kind.limit, float(mine.max()), process_bytes=PROCESS_BYTES)
+            if number not in self._most or found.needed_bytes > self._most[number].needed_bytes:
+                self._most[number] = found
+            if not found.fits and self.short_since_s is None:
+                self.short_since_s = now_s
+        return float(used.max())
+
+    @property
+    def shortfalls(self) -> list[str]:
+        """A sentence for each kind of node on which data did not fit."""
+        return [each.shortfall for each in self._most.values() if each.shortfall is not None]

@@ -8,6 +8,7 @@ import numpy as np
 
 from forecache.hwprofiles.files import FieldError
 
+from ..footprint.limits import Limit
 from .cohorts import Queues
 from .connections import ConnectionWork
 from .surface import Surface
@@ -54,6 +55,8 @@ class NodeKind:
         As the engine's settings.
     server_bytes
         Memory of a node without data and clients.
+    limit
+        What its host leaves to it.
     warnings
         Why its surface may be off.
     """
@@ -64,6 +67,7 @@ class NodeKind:
     maxclients: int
     tcp_backlog: int
     server_bytes: float = 0.0
+    limit: Limit | None = None
     warnings: tuple[str, ...] = ()
 
 

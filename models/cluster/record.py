@@ -11,6 +11,7 @@ import numpy as np
 from ..series import Cell, Fact, Mark, Run, Series, Table
 from .cohorts import cell_waits_s
 from .flows import UTILISATION_CELLS
+from .memory import MemoryWatch
 from .nodes import (
     ANSWERED,
     BUDGET_PS,
@@ -19,7 +20,6 @@ from .nodes import (
     CONNECTED,
     FAILED,
     OFFERED,
-    OPEN,
     REFUSED,
     RETRIES,
     TIMED_OUT,
@@ -67,6 +67,7 @@ class Record:
         self._facts: list[Fact] = []
         self._tables: list[Table] = []
         self.warnings: list[str] = []
+        self.memory = MemoryWatch(cluster.nodes, connection_bytes=cluster.connection_bytes)
         self.turned_away = 0.0
         """Commands of users' requests that found no free worker, since the last report."""
         self._turned_away_in_all = 0.0
@@ -157,9 +158,7 @@ class Record:
         mean = float(busy[used].mean()) if used.any() else 0.0
         self._add("main thread, mean", "", "utilisation", mean)
         self._add("main thread, busiest", "", "utilisation", float(busy.max()))
-        server = np.array([kind.server_bytes for kind in nodes.kinds])[nodes.kind]
-        memory = server + nodes.data_bytes + cluster.connection_bytes * nodes.state[:, OPEN]
-        self._add("memory, most on a node", "bytes", "memory", float(memory.max()))
+        self._add("memory, most on a node", "bytes", "memory", self.memory.look(self.times_s[-1]))
         if cluster.scenario.clients.autoscaler is not None:
             self._add("pods", "", "pods", float(cluster.clients.pods))
         for gauge in self._gauges:
@@ -216,11 +215,18 @@ class Record:
         return Run(
             times_s=times,
             series=columns,
-            facts=[*self._summary(), *self._facts],
+            facts=[*self._short_of_memory(), *self._summary(), *self._facts],
             marks=sorted(self._marks, key=lambda mark: mark.time_s),
             tables=self._tables,
-            warnings=self.warnings,
+            warnings=[*self.memory.shortfalls, *self.warnings],
         )
+
+    def _short_of_memory(self) -> list[Fact]:
+        """Before everything else, that data do not fit."""
+        since_s = self.memory.short_since_s
+        if since_s is None:
+            return []
+        return [Fact("data do not fit on a node from", since_s, "s", "see the warnings")]
 
     def _summary(self) -> list[Fact]:
         """What every run answers."""

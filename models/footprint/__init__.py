@@ -25,7 +25,9 @@ which only the tables are worked out again.
 | `baseline.py`    | what a node holds beside data                                            |
 | `weigh.py`       | the sum                                                                  |
 | `resident.py`    | resident memory, and while a child lives                                 |
+| `limits.py`      | what a machine leaves to a server: the rule that every verb goes by      |
 | `fitting.py`     | how many keys fit                                                        |
+| `node.py`        | what a node of any engine holds, and whether its host has room for it    |
 | `schema.py`      | the scenario; `answers.py`: the answer                                   |
 
 The cache model (`models/layouts.py`, `models/collections_layout.py`) takes its sizes from here too.

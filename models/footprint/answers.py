@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import read_yaml
+from forecache.models.commands import WRITES, command_kinds
 from forecache.models.engine import load_engine
 from forecache.models.scenario import Persistence, Scenario
 from forecache.models.sweeps import Case, expand
@@ -17,7 +18,7 @@ from forecache.models.workload import Workload
 from forecache.sim.errors import InputError
 
 from .baseline import process_bytes
-from .fitting import keys_that_fit
+from .fitting import keys_that_fit, tightest_room
 from .keys import Blocks
 from .resident import resident
 from .schema import Forking, Hashes, MemoryScenario, Population, SortedSets, Strings
@@ -45,7 +46,8 @@ def memory(source: ScenarioSource) -> dict[str, Any]:
         when tables have moved, low with idle connections, high while tables move and reply buffers
         are full); `rehashing_bytes`; `populations` (what they are, keys on the node, bytes_per_key
         and its `parts`); `beside` (what the node holds beside data, by part); `resident_bytes`,
-        `forked_bytes` (value, low, high); `fits`, or None where nothing limits.
+        `forked_bytes` (value, low, high); `fits` (keys that do) and `room` (whether the scenario's
+        do: fits, used, needed, usable and memory_bytes, shortfall), or None where nothing limits.
 
     Raises
     ------
@@ -101,10 +103,6 @@ def of_node(scenario: Scenario) -> MemoryScenario:
     """
     engine = load_engine(scenario.engine, scenario.engine_version)
     workload = scenario.workload
-    kept = scenario.persistence if isinstance(scenario.persistence, Persistence) else None
-    forking = None
-    if kept is not None and kept.snapshot is not None:
-        forking = Forking(writes_per_s=_writes_per_s(workload), child_s=kept.snapshot.child_s)
     return MemoryScenario(
         name=scenario.name,
         engine=engine.engine,
@@ -113,16 +111,26 @@ def of_node(scenario: Scenario) -> MemoryScenario:
         commands=len(workload.commands),
         replicas=scenario.replicas,
         host=scenario.host,
-        forking=forking,
+        forking=forking_of(scenario),
         data=_populations(workload),
     )
 
 
-def _writes_per_s(workload: Workload) -> float:
-    """Keys written a second; of a closed loop, whose rate isn't known here, none."""
-    rate = workload.mean_rate_rps or 0.0
-    writes = ("set", "mset", "zadd", "hset")
-    return rate * sum(workload.commands[n].share for n in writes if n in workload.commands)
+def forking_of(scenario: Scenario) -> Forking | None:
+    """The child of a node's snapshots, if it makes any."""
+    kept = scenario.persistence if isinstance(scenario.persistence, Persistence) else None
+    if kept is None or kept.snapshot is None:
+        return None
+    return Forking(writes_per_s=_writes_per_s(scenario), child_s=kept.snapshot.child_s)
+
+
+def _writes_per_s(scenario: Scenario) -> float | None:
+    """Keys written a second; None for a closed loop that writes, whose rate isn't known here."""
+    written = sum(k.share * k.items for k in command_kinds(scenario) if k.command in WRITES)
+    rate = scenario.workload.mean_rate_rps
+    if rate is None:
+        return None if written else 0.0
+    return rate * written
 
 
 def _populations(workload: Workload) -> list[Population]:
@@ -148,15 +156,14 @@ def _populations(workload: Workload) -> list[Population]:
 def _point(scenario: MemoryScenario) -> dict[str, Any]:
     node = node_of(scenario)
     weight = weigh(node, scenario.data, beside=beside_of(scenario, node), shards=scenario.shards)
-    forking = scenario.forking
     held = resident(
         weight.used_bytes,
         fragmentation=scenario.fragmentation,
         process_bytes=process_bytes(node.allocator),
-        writes_per_s=None if forking is None else forking.writes_per_s,
-        child_s=None if forking is None else forking.child_s,
+        forking=scenario.forking,
     )
     fitting = keys_that_fit(scenario)
+    room = tightest_room(scenario, weight.used_bytes)
     beside = weight.beside
     g = node.generation
     return {
@@ -185,6 +192,7 @@ def _point(scenario: MemoryScenario) -> dict[str, Any]:
             "high": held.forked_high,
         },
         "fits": None if fitting is None else asdict(fitting),
+        "room": None if room is None else room.plain(),
     }
 
 

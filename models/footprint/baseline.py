@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .allocator import Allocator
 from .generations import Generation
 
-_PROCESS_BYTES, _PROCESS_WITH_LIBC_BYTES = 11.1e6, 5.5e6
+PROCESS_BYTES, _PROCESS_WITH_LIBC_BYTES = 11.1e6, 5.5e6
 """Resident memory beyond used memory of a server without data (measured)."""
 
 REPLY_BUFFER_BYTES = 16 * 1024
@@ -80,7 +80,7 @@ def _fixed(g: Generation) -> _Fixed:
 
 def process_bytes(allocator: Allocator) -> float:
     """Resident memory beyond used memory: code, libraries, what the allocator keeps for itself."""
-    return _PROCESS_WITH_LIBC_BYTES if allocator == "libc" else _PROCESS_BYTES
+    return _PROCESS_WITH_LIBC_BYTES if allocator == "libc" else PROCESS_BYTES
 
 
 @dataclass(frozen=True)

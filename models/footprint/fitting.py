@@ -9,7 +9,7 @@ from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
 
 from .baseline import process_bytes
-from .resident import resident
+from .limits import Limit, Room, gib, host_limit, room
 from .schema import MemoryScenario
 from .tables import buckets_of, most_entries
 from .weigh import Weight, beside_of, key_table, key_weight, node_of, weigh_keys
@@ -47,7 +47,7 @@ class Fitting:
     keys_while_rehashing
         The most of which tables can also be moved.
     limit, limit_bytes
-        What says so: `maxmemory` or `memory`.
+        What says so: `maxmemory`, `memory` or `managed node`, and how much it leaves.
     next_doubling
         Of the table of keys, beyond `keys`.
     """
@@ -83,16 +83,16 @@ class Mixture:
         counts = tuple(share * keys for share in self._shares)
         return weigh_keys(self.node, self.scenario.data, counts, self._per_key, self._beside)
 
-    def most_resident(self, used_bytes: float) -> float:
-        """What the machine has to have for so much used memory."""
-        forking = self.scenario.forking
-        return resident(
+    def room(self, used_bytes: float, limit: Limit) -> Room:
+        """What the node needs for so much used memory, against a limit."""
+        scenario = self.scenario
+        return room(
+            limit,
             used_bytes,
-            fragmentation=self.scenario.fragmentation,
+            fragmentation=scenario.fragmentation,
             process_bytes=process_bytes(self.node.allocator),
-            writes_per_s=None if forking is None else forking.writes_per_s,
-            child_s=None if forking is None else forking.child_s,
-        ).most
+            forking=scenario.forking,
+        )
 
     def next_doubling(self, keys: int) -> Doubling:
         """The next doubling of the table of keys beyond a count."""
@@ -112,16 +112,40 @@ class Mixture:
         return Doubling(at + 1, tables * (after.settled - before.settled), tables * after.rehash)
 
 
-def limits_of(scenario: MemoryScenario) -> dict[str, float]:
-    """Bytes by limit: `maxmemory` of used memory, `memory` of resident memory."""
-    limits: dict[str, float] = {}
-    if scenario.maxmemory_bytes is not None:
-        limits["maxmemory"] = scenario.maxmemory_bytes
-    if scenario.memory_bytes is not None:
-        limits["memory"] = scenario.memory_bytes
+def limits_of(scenario: MemoryScenario) -> list[Limit]:
+    """What limits used or resident memory: `maxmemory`, and the machine or managed node.
+
+    Raises
+    ------
+    InputError
+        The host isn't known.
+    """
+    limits = []
+    if (most := scenario.maxmemory_bytes) is not None:
+        words = f"maxmemory leaves {gib(most)} GiB to the server"
+        limits.append(Limit("maxmemory", "used", most, most, "maxmemory_bytes", words))
+    if (most := scenario.memory_bytes) is not None:
+        words = f"the machine leaves {gib(most)} GiB to the server"
+        limits.append(Limit("memory", "resident", most, most, "memory_bytes", words))
     elif scenario.host is not None:
-        limits["memory"] = load_host(scenario.host).speed().memory_gib * 2**30
+        limits.append(host_limit(load_host(scenario.host), scenario.engine))
     return limits
+
+
+def tightest_room(scenario: MemoryScenario, used_bytes: float) -> Room | None:
+    """What so much used memory needs against the limit it comes closest to; None without one."""
+    process = process_bytes(node_of(scenario).allocator)
+    rooms = [
+        room(
+            limit,
+            used_bytes,
+            fragmentation=scenario.fragmentation,
+            process_bytes=process,
+            forking=scenario.forking,
+        )
+        for limit in limits_of(scenario)
+    ]
+    return max(rooms, key=lambda each: each.needed_bytes / each.limit.usable_bytes, default=None)
 
 
 def keys_that_fit(scenario: MemoryScenario) -> Fitting | None:
@@ -141,26 +165,22 @@ def keys_that_fit(scenario: MemoryScenario) -> Fitting | None:
     if not limits:
         return None
     mixture = Mixture(scenario)
-    found = [_fitting(mixture, limit, limit_bytes) for limit, limit_bytes in limits.items()]
-    return min(found, key=lambda each: each.keys)
+    return min((_fitting(mixture, limit) for limit in limits), key=lambda each: each.keys)
 
 
-def _fitting(mixture: Mixture, limit: str, limit_bytes: float) -> Fitting:
+def _fitting(mixture: Mixture, limit: Limit) -> Fitting:
     def fits(used_bytes: float) -> bool:
-        needed = used_bytes if limit == "maxmemory" else mixture.most_resident(used_bytes)
-        return needed <= limit_bytes
+        return mixture.room(used_bytes, limit).fits
 
     most = _largest(lambda keys: fits(mixture.weight(keys).used_bytes))
     if most == 0:
+        empty = mixture.room(mixture.weight(0).used_bytes, limit).needed_bytes
         raise InputError(
-            f"field '{_FIELDS[limit]}': found {limit_bytes:,.0f} bytes; valid is enough for a key "
-            f"beside the {mixture.weight(0).used_bytes:,.0f} that a node holds without data."
+            f"field '{limit.field}': found {limit.usable_bytes:,.0f} bytes; valid is enough for a "
+            f"key beside the {empty:,.0f} that a node holds without data."
         )
     moving = _largest(lambda keys: fits(mixture.weight(keys).rehashing_bytes))
-    return Fitting(most, moving, limit, limit_bytes, mixture.next_doubling(most))
-
-
-_FIELDS = {"maxmemory": "maxmemory_bytes", "memory": "memory_bytes"}
+    return Fitting(most, moving, limit.name, limit.usable_bytes, mixture.next_doubling(most))
 
 
 def _largest(fits: Callable[[int], bool]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 PAGE_BYTES = 4096
 
@@ -16,11 +17,27 @@ PAGES_PER_WRITE = 3.0
 """Pages that the replacement of a value writes to: its entry, the old value's and the new one's
 (assumed, 1.5 to 5: the allocator's books are among few pages)."""
 
+FRAGMENTATION = 1.05
+"""Resident memory for used memory, mem_fragmentation_ratio (assumed, 1.0 to 1.4: what values that
+change their size leave behind)."""
+
 SNAPSHOT_BYTES_PER_S = 100e6
 """Pace at which a child goes through the data (assumed, 50 to 200 MB/s)."""
 
 _PAGE_TABLE_ENTRY_BYTES = 8
 """On x86-64 and aarch64; the levels above add less than a hundredth."""
+
+
+class Child(Protocol):
+    """A forked child, as a scenario describes it."""
+
+    @property
+    def writes_per_s(self) -> float | None:
+        """Keys written a second while it lives; None where nobody knows."""
+
+    @property
+    def child_s(self) -> float | None:
+        """How long it lives; None for as long as it takes to go through the data."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +70,7 @@ def resident(
     *,
     fragmentation: float,
     process_bytes: float,
-    writes_per_s: float | None = None,
-    child_s: float | None = None,
+    forking: Child | None = None,
 ) -> Resident:
     """Resident memory of a server that uses so much.
 
@@ -64,18 +80,18 @@ def resident(
         Resident for used memory.
     process_bytes
         What is resident beside (`baseline.process_bytes`).
-    writes_per_s
-        Keys written a second while a child lives; None where nothing forks.
-    child_s
-        How long it lives; None for as long as it takes to go through the data.
+    forking
+        The child; None where nothing forks. Where nobody knows how much is written while it lives,
+        every page is.
     """
     data_bytes = used_bytes * fragmentation
     own = data_bytes + process_bytes
     tables = own / PAGE_BYTES * _PAGE_TABLE_ENTRY_BYTES
     forked = None
-    if writes_per_s is not None:
-        seconds = used_bytes / SNAPSHOT_BYTES_PER_S if child_s is None else child_s
-        copied = copied_pages(data_bytes, writes_per_s=writes_per_s, child_s=seconds) * PAGE_BYTES
+    if forking is not None:
+        seconds = forking.child_s or used_bytes / SNAPSHOT_BYTES_PER_S
+        rate = math.inf if forking.writes_per_s is None else forking.writes_per_s
+        copied = copied_pages(data_bytes, writes_per_s=rate, child_s=seconds) * PAGE_BYTES
         forked = own + tables + copied
     return Resident(own, forked, own + tables, own + tables + data_bytes)
 

@@ -11,6 +11,7 @@ from forecache.models.fields import EngineVersion
 from forecache.models.workload import UniformSizes, ValueSizes
 
 from .allocator import Allocator
+from .resident import FRAGMENTATION
 from .tables import SLOTS
 
 _UNIFORM_SIZES = 64
@@ -119,8 +120,8 @@ Population = Strings | Sets | Hashes | SortedSets | Lists
 class Forking(_Record):
     """A child that writes a snapshot while the node goes on being written to."""
 
-    writes_per_s: float = Field(ge=0, le=1e8)
-    """Keys that are written a second meanwhile, at random."""
+    writes_per_s: float | None = Field(default=None, ge=0, le=1e8)
+    """Keys that are written a second meanwhile, at random; without it every page is written."""
     child_s: float | None = Field(default=None, gt=0, le=86_400)
     """How long the child lives; without it as long as 100 MB a second of data take (assumed, 50 to
     200)."""
@@ -161,8 +162,9 @@ class MemoryScenario(_Record):
     memory_bytes: int | None = Field(default=None, gt=0)
     """What the machine leaves to the engine: resident memory stays below it."""
     host: str | None = None
-    """A host or instance of `forecache catalog`, whose memory counts unless `memory_bytes` does."""
-    fragmentation: float = Field(default=1.05, ge=1, le=10)
+    """A host or instance of `forecache catalog`: nine tenths of its memory count, or a managed
+    node's maxmemory less what is reserved, unless `memory_bytes` does."""
+    fragmentation: float = Field(default=FRAGMENTATION, ge=1, le=10)
     """Resident memory for used memory, mem_fragmentation_ratio (assumed, 1.0 to 1.4: what values
     that change their size leave behind)."""
     forking: Forking | None = None

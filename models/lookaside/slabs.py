@@ -8,6 +8,7 @@ value with a line end (`slabs.c`, `items.c`; `settings.factor` 1.25, `chunk_size
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 PAGE_BYTES = 2**20
@@ -16,16 +17,14 @@ _SMALLEST_CHUNK_BYTES = 96
 _GROWTH = 1.25
 _ALIGNMENT = 8
 _HEADER_BYTES = 48 + 8
+_FEWEST_BUCKETS = 2**16
+"""HASHPOWER_DEFAULT (`assoc.h`)."""
 
 
 def chunk_bytes(key_bytes: int, value_bytes: int) -> int:
     """Memory that one item takes; items beyond the largest chunk take several of these."""
-    need = _HEADER_BYTES + key_bytes + 1 + value_bytes + 2
-    size = _SMALLEST_CHUNK_BYTES
-    while size < need and size < LARGEST_CHUNK_BYTES:
-        grown = int(size * _GROWTH)
-        size = min(LARGEST_CHUNK_BYTES, -(-grown // _ALIGNMENT) * _ALIGNMENT)
-    return size * -(-need // size)
+    size, chunks = _chunks(key_bytes, value_bytes)
+    return size * chunks
 
 
 def keys_that_fit(
@@ -40,7 +39,33 @@ def keys_that_fit(
     sizes
         (bytes, share) of values; shares add up to one.
     """
-    pages = memory_bytes // PAGE_BYTES
-    return pages / sum(
-        share / max(1, PAGE_BYTES // chunk_bytes(key_bytes, size)) for size, share in sizes
+    return memory_bytes // PAGE_BYTES / _pages_per_key(key_bytes, sizes)
+
+
+def bytes_of_keys(keys: float, *, key_bytes: int, sizes: Sequence[tuple[int, float]]) -> float:
+    """Memory that so many keys need, in pages; the sizes as in `keys_that_fit`."""
+    return keys * _pages_per_key(key_bytes, sizes) * PAGE_BYTES
+
+
+def hash_table_bytes(keys: float) -> float:
+    """The table that finds items: it doubles at one and a half a bucket (`assoc.c`)."""
+    doublings = math.ceil(math.log2(max(1.0, keys / (1.5 * _FEWEST_BUCKETS))))
+    return 8.0 * _FEWEST_BUCKETS * 2.0**doublings
+
+
+def _pages_per_key(key_bytes: int, sizes: Sequence[tuple[int, float]]) -> float:
+    return sum(
+        share * chunks / (PAGE_BYTES // chunk)
+        for size, share in sizes
+        for chunk, chunks in [_chunks(key_bytes, size)]
     )
+
+
+def _chunks(key_bytes: int, value_bytes: int) -> tuple[int, int]:
+    """Size and number of the chunks of an item."""
+    need = _HEADER_BYTES + key_bytes + 1 + value_bytes + 2
+    size = _SMALLEST_CHUNK_BYTES
+    while size < need and size < LARGEST_CHUNK_BYTES:
+        grown = int(size * _GROWTH)
+        size = min(LARGEST_CHUNK_BYTES, -(-grown // _ALIGNMENT) * _ALIGNMENT)
+    return size, -(-need // size)

@@ -26,6 +26,7 @@ from forecache.models.footprint import (
     weigh,
 )
 from forecache.models.footprint.allocator import ALLOCATORS
+from forecache.models.footprint.fitting import limits_of
 from forecache.models.footprint.generations import GENERATIONS
 from forecache.models.footprint.tables import (
     buckets_of,
@@ -333,9 +334,10 @@ def test_what_fits_is_the_inverse_of_what_it_weighs(
         **{field: limit},
     )
     mixture = Mixture(scenario)
+    [limited] = limits_of(scenario)
 
     def needed(bytes_used: float) -> float:
-        return mixture.most_resident(bytes_used) if field == "memory_bytes" else bytes_used
+        return mixture.room(bytes_used, limited).needed_bytes
 
     try:
         fits = keys_that_fit(scenario)

@@ -1,0 +1,154 @@
+"""Whether data fit on a machine: the one rule of all verbs.
+
+What a server needs is its resident memory: used memory, connections and their buffers included,
+times fragmentation; the process itself; and while a child writes a snapshot its page tables and the
+pages that are copied meanwhile. A machine leaves it all but `SYSTEM_SHARE`. A managed node has the
+service's limit instead: used memory up to maxmemory less what the service reserves of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from forecache.hwprofiles.schema import HostProfile
+
+from ..cost.prices import PriceTable
+from ..server_price import managed_node
+from .resident import FRAGMENTATION, Child, resident
+
+SYSTEM_SHARE = 0.10
+"""Of a machine's memory, what is left to the kernel, its page cache and socket buffers, and to
+whatever else runs (assumed, 0.02 to 0.2: of an instance's memory ElastiCache keeps 18% on r7g, 11%
+on r8g.large and 1.5% on r8g.16xlarge beside maxmemory)."""
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a server may use.
+
+    Attributes
+    ----------
+    name
+        `maxmemory`, `memory` (the machine's) or `managed node`.
+    of
+        Whether used or resident memory stays within it.
+    usable_bytes
+        The most.
+    memory_bytes
+        Of the whole machine; the same where the scenario says what is left to the engine.
+    field
+        Of the scenario, which sets it.
+    words
+        Who leaves how much to the server, for a sentence.
+    """
+
+    name: str
+    of: Literal["used", "resident"]
+    usable_bytes: float
+    memory_bytes: float
+    field: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a server needs against what it may use; bytes."""
+
+    limit: Limit
+    used_bytes: float
+    needed_bytes: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether it does."""
+        return self.needed_bytes <= self.limit.usable_bytes
+
+    @property
+    def shortfall(self) -> str | None:
+        """The sentence that goes before everything else where data do not fit; None where they do.
+
+        `r7g.large leaves 14.4 of 16.0 GiB to the server, which needs 17.4 GiB: the data do not fit`
+        """
+        if self.fits:
+            return None
+        needs = f"{gib(self.needed_bytes)} GiB"
+        if self.limit.of == "resident":
+            needs += f" ({gib(self.used_bytes)} of used memory)"
+        return f"{self.limit.words}, which needs {needs}: the data do not fit"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "fits": self.fits,
+            "used_bytes": self.used_bytes,
+            "needed_bytes": self.needed_bytes,
+            "usable_bytes": self.limit.usable_bytes,
+            "memory_bytes": self.limit.memory_bytes,
+            "limit": self.limit.name,
+            "shortfall": self.shortfall,
+        }
+
+
+def gib(size_bytes: float) -> str:
+    """A number of GiB with three digits, or none behind the point."""
+    value = size_bytes / _GIB
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+
+def machine_limit(name: str, memory_bytes: float, *, field: str = "host") -> Limit:
+    """What a machine with so much memory leaves to a server."""
+    usable = (1.0 - SYSTEM_SHARE) * memory_bytes
+    words = f"{name} leaves {gib(usable)} of its {gib(memory_bytes)} GiB to the server"
+    return Limit("memory", "resident", usable, memory_bytes, field, words)
+
+
+def managed_limit(prices: PriceTable, node_type: str, *, field: str = "host") -> Limit | None:
+    """What a managed node has for data; None where its memory is not known.
+
+    Raises
+    ------
+    InputError
+        The table has no such type.
+    """
+    maxmemory = prices.node(node_type).maxmemory_bytes
+    if maxmemory is None:
+        return None
+    usable = maxmemory * (1.0 - prices.nodes.reserved_share.best)
+    words = f"{node_type} leaves {gib(usable)} of its {gib(maxmemory)} GiB to the server"
+    return Limit("managed node", "used", usable, maxmemory, field, words)
+
+
+def host_limit(host: HostProfile, engine: str, *, field: str = "host") -> Limit:
+    """What a host leaves to an engine: as a managed node where a service runs the engine."""
+    managed = managed_node(host, engine)
+    limit = None if managed is None else managed_limit(*managed, field=field)
+    if limit is not None:
+        return limit
+    memory_gib = host.memory_gib.best
+    return machine_limit(host.instance or host.id, memory_gib * _GIB, field=field)
+
+
+def room(
+    limit: Limit,
+    used_bytes: float,
+    *,
+    process_bytes: float,
+    fragmentation: float = FRAGMENTATION,
+    forking: Child | None = None,
+) -> Room:
+    """What a server with so much used memory needs, against a limit.
+
+    Parameters
+    ----------
+    process_bytes
+        What is resident beside used memory (`baseline.process_bytes`).
+    """
+    needed = used_bytes
+    if limit.of == "resident":
+        needed = resident(
+            used_bytes, fragmentation=fragmentation, process_bytes=process_bytes, forking=forking
+        ).most
+    return Room(limit, used_bytes, needed)

@@ -1,0 +1,115 @@
+"""What a node of a scenario holds, whatever its engine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.errors import InputError
+
+from ..contents import data_bytes
+from ..engine import EngineProfile, EngineWork
+from ..lookaside.slabs import bytes_of_keys, hash_table_bytes
+from ..scenario import Scenario
+from .answers import forking_of, of_node
+from .baseline import PROCESS_BYTES, baseline
+from .generations import generation
+from .limits import Room, host_limit, room
+from .resident import FRAGMENTATION, resident
+from .tables import SLOTS
+from .weigh import Node, weigh
+
+OTHER_CONNECTION_BYTES = 18_000.0
+"""Memory of a connection to an engine whose footprint isn't known (assumed, 2,000 to 40,000)."""
+
+
+@dataclass(frozen=True)
+class NodeMemory:
+    """Bytes of used memory.
+
+    Attributes
+    ----------
+    data
+        Of the data of one node.
+    server
+        Of a node without data and clients.
+    connection
+        Of an active connection.
+    idle_connection
+        Of one that waits.
+    """
+
+    data: float
+    server: float
+    connection: float
+    idle_connection: float
+
+    def used_bytes(self, clients: float) -> float:
+        """With so many active connections."""
+        return self.data + self.server + clients * self.connection
+
+
+def node_memory(
+    scenario: Scenario, engine: EngineProfile, work: EngineWork, *, shards: int = 1
+) -> NodeMemory:
+    """What a node of a scenario holds.
+
+    Memcached's is in `slabs.py`. Of other engines without a known footprint the data are what a
+    look-up walks through.
+
+    Parameters
+    ----------
+    shards
+        Nodes that share the slots; more than one means cluster mode.
+    """
+    workload, unknown = scenario.workload, OTHER_CONNECTION_BYTES
+    if engine.policy == "locked_threads":
+        items = bytes_of_keys(workload.keys, key_bytes=workload.key_bytes, sizes=workload.sizes)
+        return NodeMemory(items, hash_table_bytes(workload.keys), unknown, unknown)
+    try:
+        described = of_node(scenario)
+        rules = generation(described.engine, described.engine_version)
+    except InputError:
+        return NodeMemory(data_bytes(scenario, engine, work), 0.0, unknown, unknown)
+    slots = math.ceil(SLOTS / shards) if shards > 1 else None
+    beside = baseline(
+        rules,
+        cluster=slots is not None,
+        clients=0,
+        commands=described.commands,
+        replicas=scenario.replicas,
+    )
+    weight = weigh(Node(rules, rules.allocator, slots), described.data, beside=beside)
+    one = baseline(rules, clients=1)
+    return NodeMemory(
+        data=weight.used_bytes - beside.total,
+        server=beside.total,
+        connection=one.clients,
+        idle_connection=one.clients_low,
+    )
+
+
+def resident_bytes(scenario: Scenario, engine: EngineProfile, work: EngineWork) -> float:
+    """Resident memory of a node, what a fork copies the page tables of."""
+    used = node_memory(scenario, engine, work).used_bytes(scenario.workload.clients)
+    return resident(used, fragmentation=FRAGMENTATION, process_bytes=PROCESS_BYTES).resident
+
+
+def node_room(
+    scenario: Scenario, engine: EngineProfile, host: HostProfile, *, shards: int = 1
+) -> Room:
+    """What a node of a scenario needs, against what its host leaves to it.
+
+    Parameters
+    ----------
+    shards
+        As in `node_memory`.
+    """
+    held = node_memory(scenario, engine, engine.engine_work(), shards=shards)
+    return room(
+        host_limit(host, engine.engine),
+        held.used_bytes(scenario.workload.clients),
+        process_bytes=PROCESS_BYTES,
+        forking=forking_of(scenario),
+    )
