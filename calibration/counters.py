@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from forecache.models.explain import stages_of
+from forecache.models.explain import steps_of
 from forecache.models.predict import SERVER_CPU, Metrics, Prediction, System
 from forecache.models.simulation import Inputs
 from forecache.models.sweeps import Case
@@ -42,7 +42,7 @@ def server_work(system: System, inputs: Inputs, nominal: Sequence[Metrics]) -> d
     counted = Prediction(Case(given={}, scenario=inputs.scenario), system, list(nominal), [])
 
     def steps_us(numbers: Inputs) -> float:
-        return float(sum(row["us_per_request"] for row in stages_of(counted, inputs=numbers)))
+        return sum(us for _, _, us in steps_of(counted, inputs=numbers))
 
     per_us = 1e3 * speed.user_ipc * speed.clock_ghz
     saved_us = steps_us(inputs) - steps_us(faster)

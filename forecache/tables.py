@@ -307,11 +307,12 @@ def print_explanation(result: Mapping[str, Any]) -> None:
             marked = number_of_point == index and shown.get("recommended")
             line = f"{'▶' if marked else ' '} {settings[number_of_point]}: {_in_short(point)}"
             out.print(escape(line), style="bold" if marked else None)
-        which = "the recommended one, ▶" if shown.get("recommended") else "the first"
-        out.print(
-            f"Of these, {which}, in detail; for another, name it alone in the scenario.\n",
-            style="dim",
-        )
+        which = "Of these, the first"
+        if shown.get("recommended"):
+            which = "Of these, the recommended one, ▶"
+        elif shown.get("closest"):
+            which = f"None meets the objective; {settings[index]} comes closest and follows"
+        out.print(f"{which}, in detail; for another, name it alone in the scenario.\n", style="dim")
     if points:
         _print_point(points[index], settings[index], out)
     if result.get("timeline"):
@@ -329,7 +330,7 @@ def _in_short(point: Mapping[str, Any]) -> str:
     """What a request takes at a point, in a line."""
     from forecache.reports.wording import limit_name
 
-    parts = [f"{_cpu_us(point):.2f} µs of CPU time"]
+    parts = [f"{point.get('server_cpu_us_per_request') or 0.0:.2f} µs of CPU time"]
     if point.get("journey"):
         parts.append(f"latency {point['journey']['mean_us']:.0f} µs")
     if point.get("bottleneck"):
@@ -337,14 +338,9 @@ def _in_short(point: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _cpu_us(point: Mapping[str, Any]) -> float:
-    """CPU time of a request's stages."""
-    return float(sum(stage["us_per_request"] for stage in point.get("stages") or []))
-
-
 def _print_point(point: Mapping[str, Any], setting: str, out: Console) -> None:
     stages = [row for row in point.get("stages") or [] if row["us_per_request"] >= 0.0005]
-    total_us = _cpu_us(point)
+    total_us = point.get("server_cpu_us_per_request") or 0.0
     made = table(f"{setting}: CPU time", "stage", "thread", ">µs per request", ">share")
     for stage in stages:
         share = stage["us_per_request"] / total_us if total_us else 0.0
@@ -355,6 +351,9 @@ def _print_point(point: Mapping[str, Any], setting: str, out: Console) -> None:
             percentage(share),
         )
     made.add_row("all", "", f"{total_us:.3f}", "")
+    spinning_us = point.get("spinning_cpu_us_per_request") or 0.0
+    if spinning_us >= 0.0005:
+        made.add_row("besides: spinning", "", f"{spinning_us:.3f}", "")
     out.print(made)
     if point.get("journey"):
         out.print(_journey_table(setting, point["journey"]))
@@ -391,7 +390,7 @@ def _journey_table(given: str, journey: Mapping[str, Any]) -> Table:
     """A request's latency in the order in which it passes the stations."""
     mean_us = journey["mean_us"]
     made = table(
-        f"{given}: latency, mean of {number(journey['requests'])} traced requests",
+        f"{given}: latency, as {number(journey['requests'])} traced requests share it out",
         *("station", "thread", ">µs waiting", ">µs served", ">share"),
     )
     waited_us = served_us = 0.0

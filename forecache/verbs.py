@@ -108,14 +108,15 @@ def recommend(
     Returns
     -------
     dict
-        What `simulate` returns, and `recommendation`.
+        What `simulate` returns, and `recommendation`: `setting`, or `closest` where none is
+        recommended.
 
     Raises
     ------
     InputError
         As `simulate`.
     InfeasibleError
-        When no setting meets the scenario's `slo`.
+        When no setting meets the scenario's `slo`; its attribute `result` is the whole answer.
     """
     from forecache.models.answers import recommend as run
 
@@ -143,7 +144,8 @@ def explain(
     -------
     dict
         What `simulate` returns; per point `journey`, its latency station by station; `shown`, the
-        index of the point to look at and whether it is the recommended one; `timeline`, what was
+        index of the point to look at and whether it is the recommended one, or only closest to an
+        `slo` that none meets; `timeline`, what was
         written; `numbers`, and `measure_next`: what each measurement would narrow.
 
     Raises
@@ -417,8 +419,9 @@ def study(
 
     Raises
     ------
-    InputError, InfeasibleError, EngineError
-        As the verbs it is made of.
+    InputError, EngineError
+        As the verbs it is made of. An `slo` that no setting meets is no error here: the page says
+        which comes closest.
     """
     from forecache.reports.study import study as run
 

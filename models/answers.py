@@ -21,7 +21,7 @@ from forecache.sim.errors import InfeasibleError, InputError
 from .caveats import warnings_of
 from .commands import check_bytes_on_the_way, check_commands
 from .engine import EngineProfile, load_engine
-from .explain import stages_of
+from .explain import cpu_time_of
 from .generator import GeneratorProfile, load_generator
 from .journeys import journey_of
 from .next_measurement import next_measurement
@@ -152,7 +152,6 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         The next bottleneck, where it is known better than from how busy each station is at this
         point.
     """
-    results = [metrics.result for metrics in prediction.nominal]
     names = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
     return {
         "given": prediction.case.given,
@@ -167,13 +166,12 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "quota_utilisation": prediction.utilisation["CPU quota"],
         "throttled_periods": prediction.throttled_periods,
         "memory_bandwidth": prediction.memory_bandwidth,
-        "server_cpu_us_per_request": float(np.mean([r.server_cpu_us_per_request for r in results])),
+        **cpu_time_of(prediction).as_dict(),
         "active_threads": prediction.active_threads,
         "bottleneck": prediction.bottleneck,
         "next_bottleneck": following or prediction.next_bottleneck,
         "verdict": prediction.verdict,
         "warnings": warnings_of(prediction.case.scenario, prediction.system),
-        "stages": stages_of(prediction),
         "uncertainty": prediction.parts("throughput_rps"),
     }
 
@@ -278,16 +276,18 @@ def recommend(
     InputError
         The scenario sweeps something else than io_threads.
     InfeasibleError
-        No candidate meets the scenario's SLO.
+        No candidate meets the scenario's SLO; the error's `result` is what is returned otherwise,
+        with `closest` in place of the recommended `setting`.
     """
     file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
     result = compare_threads(load_cases(scenario), file=file, seed=seed, progress=progress)
-    slo = result["recommendation"]["slo"]
-    if slo is not None and not slo["met"]:
-        threads = result["recommendation"]["setting"]["io_threads"]
+    advice = result["recommendation"]
+    if advice["closest"] is not None:
+        slo, threads = advice["slo"], advice["closest"]["io_threads"]
         raise InfeasibleError(
             f"{file}: no setting of io_threads meets the slo ({slo['asked']}); the closest is "
-            f"io-threads {threads} with {slo['reached']}."
+            f"io-threads {threads} with {slo['reached']}.",
+            result=result,
         )
     return result
 
@@ -341,13 +341,18 @@ def _has_recommendation(predictions: Sequence[Prediction]) -> bool:
     return all(set(prediction.case.given) <= {"io_threads"} for prediction in predictions)
 
 
-def _shown(predictions: list[Prediction], points: list[dict[str, Any]]) -> int:
-    """Index of the point to look at: the setting to run; the first where none is recommended."""
+def _shown(predictions: list[Prediction], points: list[dict[str, Any]]) -> tuple[int, bool]:
+    """Index of the point to look at, and whether it is recommended.
+
+    The setting to run, or which comes closest to the objective; the first point where a sweep
+    leaves nothing to recommend.
+    """
     if not _has_recommendation(predictions):
-        return 0
+        return 0, False
     choice = choose(predictions, points)
     # The choice has them by io_threads, a sweep in any order.
-    return next(i for i, p in enumerate(predictions) if p is choice.predictions[choice.chosen])
+    index = next(i for i, p in enumerate(predictions) if p is choice.predictions[choice.chosen])
+    return index, choice.met
 
 
 def thread_candidates(case: Case[Scenario], system: System) -> list[tuple[Case[Scenario], System]]:
@@ -429,15 +434,15 @@ def explain(
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
     predictions, points = _predict(systems, seed=seed, progress=progress)
     surer = _measure_next(predictions, points, seed=seed)
-    index = _shown(predictions, points)
+    index, recommended = _shown(predictions, points)
+    closest = _has_recommendation(predictions) and not recommended
     shown = predictions[index]
-    recommended = _has_recommendation(predictions) and len(asked) > 1
     if len(asked) == 1:
         named = asked[0][0].scenario.io_threads
         kept = [i for i, p in enumerate(predictions) if p.case.scenario.io_threads == named]
         predictions = [predictions[i] for i in kept]
         points = [{**points[i], "given": asked[0][0].given} for i in kept]
-        index, shown = 0, predictions[0]
+        index, shown, recommended, closest = 0, predictions[0], False, False
     if progress is not None:
         progress("tracing requests")
     for prediction, point in zip(predictions, points, strict=True):
@@ -455,7 +460,7 @@ def explain(
     return {
         **head,
         "points": points,
-        "shown": {"point": index, "recommended": recommended},
+        "shown": {"point": index, "recommended": recommended, "closest": closest},
         "timeline": written,
         "measure_next": surer,
         "numbers": numbers,

@@ -3,45 +3,119 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .forking import do_reads
-from .node.setup import NodeTimes
+from .node.setup import FIRST_OWNERS, NodeTimes
 from .node.simulate import NodeResult
 from .predict import Prediction
 from .simulation import Inputs
 from .stalls import code_shares
 from .wire import segment_bytes
 
+SLEEPING = frozenset({"single_thread", *FIRST_OWNERS})
+"""Policies whose threads sleep when there is nothing to do."""
+
 _PS_PER_US = 1e6
 _PS_PER_S = 1e12
 
 
-def stages_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[dict[str, Any]]:
-    """CPU time per request of each step, in microseconds, at the nominal numbers.
+Row = tuple[str, str, float]
+"""A step, the thread that takes it, and time per request."""
 
-    Steps are counted by the simulation and priced with the durations it used, or with those of
-    other `inputs`. Spinning is left out: it is time nobody needs.
+EVENT_LOOP = "event loop"
+
+
+@dataclass(frozen=True)
+class CpuTime:
+    """CPU time of the server per request, at the nominal numbers.
+
+    Attributes
+    ----------
+    stages
+        The steps that requests need, in us; they add up to `useful_us`.
+    useful_us
+        What requests need; None without completions, as the next.
+    spinning_us
+        What threads spend besides, on looking for work where there is none or hardly any: turns of
+        a main thread beside I/O threads that find nothing or little, I/O threads without a job, a
+        main thread that waits for the slowest. The kernel counts the sum of the two.
     """
-    result = prediction.nominal[0].result
-    if result.completions == 0:
-        return []
+
+    stages: list[Row]
+    useful_us: float | None
+    spinning_us: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "server_cpu_us_per_request": self.useful_us,
+            "spinning_cpu_us_per_request": self.spinning_us,
+            "stages": [
+                {"stage": stage, "thread": thread, "us_per_request": us}
+                for stage, thread, us in self.stages
+            ],
+        }
+
+
+def cpu_time_of(prediction: Prediction) -> CpuTime:
+    """Where the server's CPU time goes.
+
+    Steps are counted by the simulation and priced with the durations it used. Threads that sleep
+    when there is nothing to do spend all of their time on requests: what the steps leave of it is
+    their turns of the event loop. Threads that spin spend on requests what the steps take.
+    """
+    results = [metrics.result for metrics in prediction.nominal]
+    if any(result.completions == 0 for result in results):
+        return CpuTime([], None, None)
+    steps = steps_of(prediction)
+    stepped_us = math.fsum(us for _, _, us in steps)
+    busy_us = float(np.mean([result.server_useful_cpu_us_per_request for result in results]))
+    kernel_us = float(np.mean([result.server_cpu_us_per_request for result in results]))
+    policy = results[0].policy
+    if policy in SLEEPING:
+        useful_us = busy_us
+    else:
+        waited_ps = [r.counters["join_wait_ps"] / r.completions for r in results]
+        useful_us = min(stepped_us, busy_us - float(np.mean(waited_ps)) / _PS_PER_US)
+    if useful_us > stepped_us:
+        steps = _with_turns(prediction, steps, useful_us - stepped_us)
+    else:
+        # Steps are priced by their means: what that leaves is below a few per cent.
+        steps = [(stage, thread, us * useful_us / stepped_us) for stage, thread, us in steps]
+    return CpuTime(steps, useful_us, max(0.0, kernel_us - useful_us))
+
+
+def _with_turns(prediction: Prediction, steps: list[Row], turns_us: float) -> list[Row]:
+    """The steps, and so much time of turns of the event loop."""
+    apart = prediction.case.scenario.io_threads > 1 and not prediction.threads_alike
+    thread = "worker" if prediction.threads_alike else "I/O" if apart else "main"
+    kept = [row for row in steps if row[:2] != (EVENT_LOOP, thread)]
+    known_us = math.fsum(us for stage, who, us in steps if (stage, who) == (EVENT_LOOP, thread))
+    return [*kept, (EVENT_LOOP, thread, known_us + turns_us)]
+
+
+def steps_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[Row]:
+    """CPU time per request of each step, in us, as the first run counted it.
+
+    Parameters
+    ----------
+    inputs
+        Whose durations steps are priced with; those of the run if left out.
+    """
     if inputs is None:
         inputs = prediction.system.inputs(prediction.case.scenario)
-    rows = _Steps(result, inputs).rows(memory_wait_ns=prediction.memory_wait_ns)
-    if prediction.threads_alike:
-        rows = [(stage, "worker", time_ps) for stage, _, time_ps in rows]
+    steps = _Steps(prediction.nominal[0].result, inputs)
+    rows = steps.rows(memory_wait_ns=prediction.memory_wait_ns)
+    alike = prediction.threads_alike
     return [
-        {"stage": stage, "thread": thread, "us_per_request": time_ps / _PS_PER_US}
+        (stage, "worker" if alike else thread, time_ps / _PS_PER_US)
         for stage, thread, time_ps in rows
         if time_ps > 0
     ]
-
-
-Row = tuple[str, str, float]
-"""A step, the thread that takes it, and ps per request."""
 
 
 class _Steps:
@@ -106,7 +180,7 @@ class _Steps:
             rows += _forked_rows(self.result, times, do_reads=reads_too)
         elif self.threaded:
             return [*rows, *self._handing_over(), ("poll", self.reader, polling)]
-        return [*rows, ("event loop", "main", looping)]
+        return [*rows, (EVENT_LOOP, "main", looping)]
 
     def _naps_and_polls(self) -> tuple[float, float, float]:
         """Looks before it sleeps, polls that find something, and sleeps of the main thread.
@@ -186,7 +260,7 @@ class _Steps:
 
 
 def _forked_rows(result: NodeResult, times: NodeTimes, *, do_reads: bool) -> list[Row]:
-    """What sharing clients out costs, and how long the main thread waits for the slowest."""
+    """What sharing clients out costs."""
     counters, completions = result.counters, result.completions
     offloaded = counters["writes"] - counters["inline_writes"]
     offloaded += counters["reads"] - counters["inline_reads"]
@@ -201,7 +275,6 @@ def _forked_rows(result: NodeResult, times: NodeTimes, *, do_reads: bool) -> lis
     return [
         ("hand over", "main", (handed + offloaded * times.done_ps + started) / completions),
         ("take over", "I/O", offloaded * times.pop_ps / completions),
-        ("wait for I/O threads", "main", counters["join_wait_ps"] / completions),
     ]
 
 

@@ -73,7 +73,8 @@ KEEPS_UP = 0.98
 
 _LATENCIES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 SERVER_CPU = "server_cpu_us"
-"""CPU time of all server threads per request."""
+"""CPU time of all server threads per request as the kernel counts it, spinning included: what
+measurements of CPU time are compared with. What requests need of it: `explain.cpu_time_of`."""
 
 _PS_PER_MS = 1e9
 _PS_PER_S = 1e12

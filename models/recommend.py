@@ -33,18 +33,18 @@ _SLO_NAMES = ("p50_ms", "p99_ms", "p999_ms")
 
 @dataclass(frozen=True)
 class Choice:
-    """Which setting is recommended among which.
+    """Which setting is recommended among which, or comes closest to an objective none meets.
 
     Attributes
     ----------
     predictions, points
         In step, by io_threads: a point is the plain dictionary of a prediction.
     chosen, knee
-        Index of the recommended setting and of the curve's knee.
+        Index of that setting and of the curve's knee.
     candidates
         Indices of what could be recommended: inside the model, keeping up, meeting the SLO.
     met
-        Whether a setting meets the SLO.
+        Whether a setting meets the SLO, or none was asked for: only then one is recommended.
     """
 
     predictions: list[Prediction]
@@ -87,8 +87,9 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
     Returns
     -------
     dict
-        setting, knee, throughput_rps, regret (one entry per other candidate), bottleneck,
-        network_limits, next_bottleneck, conf, conf_file, benchmark_command,
+        setting (None where none meets the SLO), closest (then which comes closest to it, and what
+        is said is of that one; else None), knee, throughput_rps, regret (one entry per other
+        candidate), bottleneck, network_limits, next_bottleneck, conf, conf_file, benchmark_command,
         no_benchmark_command (why there is none, or empty), slo, headroom_rps,
         cost_usd_per_million_requests, cost_note (whose price it is).
     """
@@ -97,7 +98,8 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
     scenario = prediction.case.scenario
     price = server_price(prediction.system)
     return {
-        "setting": {"io_threads": scenario.io_threads},
+        "setting": {"io_threads": scenario.io_threads} if choice.met else None,
+        "closest": None if choice.met else {"io_threads": scenario.io_threads},
         "knee": {"io_threads": predictions[choice.knee].case.scenario.io_threads},
         "throughput_rps": prediction.estimate("throughput_rps"),
         "regret": [

@@ -12,14 +12,16 @@ A study is the JSON-able dict that `forecache study` builds:
   `load_generator_utilisation`, `network_limits` (share of each in use, by name),
   `interrupt_utilisation`, `core_utilisation`, `quota_utilisation`, `throttled_periods`,
   `memory_bandwidth` (`gb_per_s`, `utilisation`, `latency_factor`),
-  `server_cpu_us_per_request`, `bottleneck`, `next_bottleneck`,
+  `server_cpu_us_per_request` (what requests need), `spinning_cpu_us_per_request` (what threads
+  spend on looking for work besides), `bottleneck`, `next_bottleneck`,
   `verdict`, `warnings`, `stages` (`stage`, `thread`, `us_per_request`), `uncertainty`
 - an estimate: `value`, `low`, `high`, the bounds of the 95% interval
-- a recommendation: `setting`, `knee`, `throughput_rps`, `regret` (a row for each other setting:
-  the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`, `network_limits`,
-  `next_bottleneck`
-  (`name`, `at_rps`), `conf` for `conf_file`, `benchmark_command` (or, where it is
-  empty, `no_benchmark_command`, which says why), `slo`, `headroom_rps`,
+- a recommendation: `setting` (null where none meets the objective), `closest` (then which comes
+  closest to it: the rest is about that one), `knee`, `throughput_rps`, `regret` (a row for each
+  other setting: the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`,
+  `network_limits`, `next_bottleneck` (`name`, `at_rps`), `conf` for `conf_file`,
+  `benchmark_command` (or, where it is empty, `no_benchmark_command`, which says why), `slo`,
+  `headroom_rps`,
   `cost_usd_per_million_requests`, `cost_note`, `measure_next`: `quantity`, its `margin` (relative
   half width) and `measurements` by what they bring (`what`, `commands`, `needs_host`,
   `margin` afterwards)
@@ -104,10 +106,19 @@ def _plain(value: object) -> str:
     return plain(value)
 
 
+def chosen_setting(recommendation: Json) -> Json:
+    """Return the recommended setting, or which comes closest to an objective that none meets."""
+    return mapping(recommendation, "setting") or mapping(recommendation, "closest")
+
+
+def standing(recommendation: Json) -> str:
+    """Return what the chosen setting is: `recommended`, or only `closest` to the objective."""
+    return "closest" if mapping(recommendation, "closest") else "recommended"
+
+
 def swept_key(target: Json) -> str:
-    """Return the key that the points of a target vary: the recommended setting's, if any."""
-    setting = mapping(mapping(target, "recommendation"), "setting")
-    for key in setting:
+    """Return the key that the points of a target vary: the chosen setting's, if any."""
+    for key in chosen_setting(mapping(target, "recommendation")):
         return str(key)
     for point in rows(target, "points"):
         for key in mapping(point, "given"):
@@ -122,9 +133,9 @@ def swept_points(target: Json) -> list[tuple[float, Json]]:
     return sorted(((x, point) for x, point in found if x is not None), key=lambda pair: pair[0])
 
 
-def recommended_x(target: Json) -> float | None:
-    """Return the swept value that is recommended."""
-    return number(mapping(mapping(target, "recommendation"), "setting"), swept_key(target))
+def chosen_x(target: Json) -> float | None:
+    """Return the swept value of the chosen setting."""
+    return number(chosen_setting(mapping(target, "recommendation")), swept_key(target))
 
 
 def knee_x(target: Json) -> float | None:
@@ -132,9 +143,9 @@ def knee_x(target: Json) -> float | None:
     return number(mapping(mapping(target, "recommendation"), "knee"), swept_key(target))
 
 
-def recommended_point(target: Json) -> Json:
-    """Return the predicted point at the recommended setting, empty when there is none."""
-    setting = mapping(mapping(target, "recommendation"), "setting")
+def chosen_point(target: Json) -> Json:
+    """Return the predicted point at the chosen setting, empty when there is none."""
+    setting = chosen_setting(mapping(target, "recommendation"))
     for point in rows(target, "points"):
         given = mapping(point, "given")
         if setting and all(given.get(key) == value for key, value in setting.items()):

@@ -180,7 +180,8 @@ def _target(
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
     answer = compare_threads(systems, file=name, seed=seed, progress=progress)
-    threads = answer["recommendation"]["setting"]["io_threads"]
+    advice = answer["recommendation"]
+    threads = (advice["setting"] or advice["closest"])["io_threads"]
     case, system = next((c, s) for c, s in systems if c.scenario.io_threads == threads)
     point = next(p for p in answer["points"] if p["given"].get("io_threads", 1) == threads)
     progress(f"latency against load at io-threads {threads}")

@@ -22,14 +22,15 @@ from .formats import (
 from .shapes import (
     Json,
     all_warnings,
+    chosen_point,
     io_utilisation,
     mapping,
     mean_percent,
     number,
-    recommended_point,
     rows,
     setting_name,
     short_limit,
+    standing,
     swept_key,
     swept_points,
     texts,
@@ -127,8 +128,9 @@ def print_recommendation(
         The predicted points it rests on; with them latency, utilisation and the curve are shown.
     """
     target = {"points": points or [], "recommendation": recommendation}
-    point = recommended_point(target)
-    console.print(Text(action(recommendation), style="bold green"))
+    point = chosen_point(target)
+    met = standing(recommendation) == "recommended"
+    console.print(Text(action(recommendation), style="bold green" if met else "bold yellow"))
     facts = headline_facts(recommendation, point)
     if facts:
         console.print(Text("; ".join(facts), style="bold"))
@@ -166,7 +168,7 @@ def _bar(value: float | None, highest: float) -> Text:
 def _print_curve(target: Json, console: Console) -> None:
     """Print the throughput curve as a table with bars, the recommended row marked."""
     found = swept_points(target)
-    chosen = recommended_point(target)
+    chosen = chosen_point(target)
     estimates = [interval(point, "throughput_rps") for _, point in found]
     highest = max((e.value for e in estimates if e), default=0.0)
     table = plain_table()

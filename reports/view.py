@@ -21,13 +21,15 @@ from .formats import (
 from .shapes import (
     Json,
     all_warnings,
+    chosen_point,
+    chosen_setting,
     io_utilisation,
     mapping,
     number,
-    recommended_point,
     rows,
     setting_name,
     setting_text,
+    standing,
     swept_key,
     swept_points,
     texts,
@@ -69,7 +71,7 @@ def study_view(study: Json) -> dict[str, Any]:
 def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
     """Return the template's context for one target."""
     recommendation = mapping(target, "recommendation")
-    point = recommended_point(target)
+    point = chosen_point(target)
     key = swept_key(target)
     facts = headline_facts(recommendation, point)
     name = str(target.get("name") or f"target {index + 1}")
@@ -80,9 +82,10 @@ def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
         "subtitle": _subtitle(target),
         "action": action(recommendation),
         "facts": facts,
+        "standing": standing(recommendation),
         "setting_column": setting_name(key),
         "summary": {
-            "setting": setting_text(mapping(recommendation, "setting")) or UNKNOWN,
+            "setting": _summary_setting(recommendation),
             "throughput": rate_with_bounds(interval(recommendation, "throughput_rps")),
             "p99": time_with_bounds(p99),
             "limit": limit_name(recommendation) or UNKNOWN,
@@ -109,6 +112,13 @@ def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
     }
 
 
+def _summary_setting(recommendation: Json) -> str:
+    closest = setting_text(mapping(recommendation, "closest"))
+    if closest:
+        return f"none meets the objective (closest: {closest})"
+    return setting_text(mapping(recommendation, "setting")) or UNKNOWN
+
+
 def _subtitle(target: Json) -> str:
     host, engine = mapping(target, "host"), mapping(target, "engine")
     title = str(host.get("title") or host.get("id") or "")
@@ -127,7 +137,7 @@ def _subtitle(target: Json) -> str:
 
 def _target_figures(target: Json, point: Json, drawer: Drawer) -> dict[str, FigureView | None]:
     recommendation = mapping(target, "recommendation")
-    setting = setting_text(mapping(recommendation, "setting")) or "the recommended setting"
+    setting = setting_text(chosen_setting(recommendation)) or "the recommended setting"
     name = setting_name(swept_key(target))
     curve = ", ".join(
         f"{rate(e.value)} at {x:g}"
@@ -192,16 +202,16 @@ def _candidates(target: Json) -> list[dict[str, Any]]:
     return [
         {
             "setting": plain(row.get(key)),
-            "recommended": recommended,
+            "chosen": is_chosen,
             "throughput": rate_with_bounds(
-                chosen if recommended else throughput.get(x) if x is not None else None
+                chosen if is_chosen else throughput.get(x) if x is not None else None
             ),
-            "loss": "" if recommended else loss_phrase(row),
+            "loss": "" if is_chosen else loss_phrase(row),
             "bar": round(100 * loss / most, 1),
             "gain": (number(row, "throughput_loss") or 0.0) < 0,
             "why_not": str(row.get("why_not") or ""),
         }
-        for (x, row, recommended), loss in zip(candidates, losses, strict=True)
+        for (x, row, is_chosen), loss in zip(candidates, losses, strict=True)
     ]
 
 

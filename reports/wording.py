@@ -11,7 +11,7 @@ from .formats import (
     rate_unit,
     time_with_bounds,
 )
-from .shapes import Json, mapping, number, rows, setting_text, swept_key
+from .shapes import Json, chosen_setting, mapping, number, rows, setting_text, swept_key
 
 # Below this loss of throughput two settings are the same for every practical purpose.
 _NEGLIGIBLE_LOSS = 0.005
@@ -74,7 +74,13 @@ def _of_the_network(place: Json) -> str:
 
 
 def action(recommendation: Json) -> str:
-    """Return the imperative part of the headline, `Run io-threads 6`."""
+    """Return the first part of the headline, `Run io-threads 6`.
+
+    Where no setting meets the objective nothing is told to be run.
+    """
+    closest = setting_text(mapping(recommendation, "closest"))
+    if closest:
+        return f"No setting meets the objective; {closest} comes closest"
     setting = setting_text(mapping(recommendation, "setting"))
     return f"Run {setting}" if setting else "No setting recommended"
 
@@ -91,13 +97,12 @@ def throughput_phrase(estimate: Interval | None) -> str:
 
 
 def headline_facts(recommendation: Json, point: Json) -> list[str]:
-    """Return the facts that follow the headline: throughput, p99, what limits, a missed goal."""
+    """Return the facts that follow the headline: throughput, p99, what limits."""
     p99 = interval(point, "p99_ms")
     facts = [
         throughput_phrase(interval(recommendation, "throughput_rps")),
         f"p99 {milliseconds(p99.value)}" if p99 else "",
         limit_phrase(recommendation),
-        "misses the objective" if mapping(recommendation, "slo").get("met") is False else "",
     ]
     return [fact for fact in facts if fact]
 
@@ -222,7 +227,6 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
         if (value := number(spread, key)) is not None
     ]
     headroom = number(recommendation, "headroom_rps")
-    cpu_us = number(point, "server_cpu_us_per_request")
     p50, p99 = interval(point, "p50_ms"), interval(point, "p99_ms")
     facts = [
         ("Latency p50", time_with_bounds(p50) if p50 else ""),
@@ -231,24 +235,34 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
         ("Limited by", limit_name(recommendation)),
         ("Next limit", next_limit_phrase(recommendation)),
         ("Headroom", f"{rate(headroom)} more" if headroom else ""),
-        ("Server CPU", f"{cpu_us:.2f} µs per request" if cpu_us is not None else ""),
+        ("Server CPU", _cpu_phrase(point)),
         ("Cost", cost_phrase(recommendation)),
         ("Uncertainty", "±" + ", ±".join(parts) if parts else ""),
     ]
     return [(label, text) for label, text in facts if text]
 
 
+def _cpu_phrase(point: Json) -> str:
+    """What a request needs of the server, and what threads that wait for work spend besides."""
+    cpu_us = number(point, "server_cpu_us_per_request")
+    if cpu_us is None:
+        return ""
+    spinning_us = number(point, "spinning_cpu_us_per_request") or 0.0
+    spun = f"; besides {spinning_us:.2f} µs of spinning" if spinning_us >= 0.005 else ""
+    return f"{cpu_us:.2f} µs per request{spun}"
+
+
 def ordered_candidates(target: Json) -> list[tuple[float | None, Json, bool]]:
-    """Return the regret rows with the recommended setting among them, in sweep order.
+    """Return the regret rows with the chosen setting among them, in sweep order.
 
     Returns
     -------
-    list of (swept value, row, is recommended)
-        The recommended setting appears as a row that holds only its setting.
+    list of (swept value, row, is chosen)
+        The chosen setting appears as a row that holds only its setting.
     """
     key = swept_key(target)
     recommendation = mapping(target, "recommendation")
-    setting = mapping(recommendation, "setting")
+    setting = chosen_setting(recommendation)
     listed: list[tuple[float | None, Json, bool]] = [
         (number(row, key), row, False)
         for row in rows(recommendation, "regret")

@@ -4,6 +4,9 @@ They live in the lowest room because every room raises them. A message is one se
 the file and field, what was found, and what is valid.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class ForecacheError(Exception):
     """Base of the errors the command line prints without a traceback."""
@@ -18,9 +21,19 @@ class InputError(ForecacheError):
 
 
 class InfeasibleError(ForecacheError):
-    """The request is well-formed but nothing satisfies it, an SLO no setting meets, say."""
+    """The request is well-formed but nothing satisfies it, an SLO no setting meets, say.
+
+    Attributes
+    ----------
+    result
+        The whole answer all the same, as the verb would have returned it; None where there is none.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str, *, result: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class EngineError(ForecacheError):

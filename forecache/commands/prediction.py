@@ -1,11 +1,14 @@
 """`simulate`, `recommend`, `explain`: what follows from a scenario alone."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from forecache import verbs
 from forecache.output import check_file_target, to_json
+from forecache.sim.errors import InfeasibleError
 from forecache.sim.processes import usable_cores
 
 from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
@@ -105,10 +108,21 @@ def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
 
     Gives the setting, the knee, what every other setting would cost and why not to take it, what
     the bottleneck is and what would be next, a configuration fragment, and the benchmark command
-    that checks the prediction. Exit code 3 when no setting meets the scenario's `slo`.
+    that checks the prediction. When no setting meets the scenario's `slo`, the same is said of the
+    one that comes closest, and the exit code is 3.
     """
-    with progress_of(quiet) as progress:
-        result = verbs.recommend(scenario, seed=seed, progress=progress)
+    try:
+        with progress_of(quiet) as progress:
+            result = verbs.recommend(scenario, seed=seed, progress=progress)
+    except InfeasibleError as error:
+        # What was found is printed all the same; the error says that it is no recommendation.
+        if error.result is not None:
+            _print_recommendation(error.result, as_json=as_json)
+        raise
+    _print_recommendation(result, as_json=as_json)
+
+
+def _print_recommendation(result: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
@@ -140,8 +154,9 @@ def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, qui
 
     First the CPU time of its steps, then its latency in the order in which it passes the stations,
     waiting apart from service, what limits, and how much of the network and of the memory's
-    bandwidth is used: of a sweep for the recommended setting (for the first point where more than
-    io_threads is swept), with a line for every other. Then which measurement would narrow the
+    bandwidth is used: of a sweep for the recommended setting, or the one that comes closest to an
+    `slo` none meets (for the first point where more than io_threads is swept), with a line for
+    every other. Then which measurement would narrow the
     recommendation most, and by how much. With --json also every number behind it, with its range
     and origin.
     """

@@ -9,13 +9,14 @@ from matplotlib.patches import Rectangle
 from ..formats import Interval, interval, percent, rate, rate_unit
 from ..shapes import (
     Json,
+    chosen_x,
     io_utilisation,
     is_outside,
     knee_x,
     mapping,
     number,
-    recommended_x,
     setting_name,
+    standing,
     swept_key,
     swept_points,
     threads_alike,
@@ -92,8 +93,8 @@ def scaling(target: Json, *, width_px: float = WIDE_PX) -> Figure | None:
         shaded = shade_ranges(axes, xs, [is_outside(p) for _, _, p in found])
         _band_and_line(axes, xs, estimates, unit.divisor)
         _mark_cores(axes, target, xs, top)
-        _mark_knee(axes, knee_x(target), xs, estimates, unit.divisor, recommended_x(target))
-        _mark_recommended(axes, recommended_x(target), xs, estimates, unit.divisor)
+        _mark_knee(axes, knee_x(target), xs, estimates, unit.divisor, chosen_x(target))
+        _mark_chosen(axes, target, xs, estimates, unit.divisor)
         _limit_strip(axes, xs, [str(p.get("bottleneck") or "") for _, _, p in found], width_px)
         strip = ["strip: what limits"] if any(p.get("bottleneck") for _, _, p in found) else []
         grey = ["grey: not calibrated" if narrow else "grey: outside the calibrated range"]
@@ -164,12 +165,14 @@ def _mark_knee(
     )
 
 
-def _mark_recommended(
-    axes: Axes, x: float | None, xs: list[float], estimates: list[Interval], divisor: float
+def _mark_chosen(
+    axes: Axes, target: Json, xs: list[float], estimates: list[Interval], divisor: float
 ) -> None:
+    x = chosen_x(target)
     at = _value_at(x, xs, estimates) if x is not None else None
     if x is None or at is None:
         return
+    what = standing(mapping(target, "recommendation"))
     high = (at.high if at.high is not None else at.value) / divisor
     axes.plot(
         [x], [at.value / divisor], "o", color=ACCENT, markersize=11, markeredgecolor=PAPER,
@@ -178,7 +181,7 @@ def _mark_recommended(
     axes.vlines(x, at.value / divisor, high, color=ACCENT, linewidth=1, zorder=3)
     align, offset = _beside(axes, x)
     axes.annotate(
-        f"recommended {x:g}: {rate(at.value)}", (x, high), xytext=(offset * -1.5, 6),
+        f"{what} {x:g}: {rate(at.value)}", (x, high), xytext=(offset * -1.5, 6),
         textcoords="offset points", ha=align, color=ACCENT, weight="bold",
     )  # fmt: skip
 
@@ -263,7 +266,7 @@ def utilisation(target: Json, *, width_px: float = HALF_PX) -> Figure | None:
         axes.set_ylim(0, 1.04)
         fixed_ticks(axes, "y", ticks, lambda value: f"{value * 100:.0f}%")
         horizontal_grid(axes)
-        chosen = recommended_x(target)
+        chosen = chosen_x(target)
         if chosen in xs and chosen is not None:
             axes.axvline(chosen, color=ACCENT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         for x, point in found:

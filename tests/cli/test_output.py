@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from forecache import cli, verbs
 from forecache.models.engine import WORK_NAMES, EngineProfile
 from forecache.output import plain, to_json
+from forecache.sim.errors import InfeasibleError
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(Path("a/b")),
@@ -57,6 +58,7 @@ def point(io_threads: int, throughput_rps: float) -> dict[str, Any]:
         "io_thread_utilisation": [0.5] * (io_threads - 1),
         "load_generator_utilisation": 0.3,
         "server_cpu_us_per_request": 3.0,
+        "spinning_cpu_us_per_request": 0.5,
         "bottleneck": "main thread",
         "next_bottleneck": {"name": "network", "at_rps": 900_000.0},
         "verdict": "SATURATED",
@@ -233,6 +235,36 @@ def test_a_result_is_printed_for_people_and_for_programs(
     assert json.loads(capsys.readouterr().out) == plain(result)
 
 
+MISSED = {
+    **RECOMMENDED,
+    "recommendation": {
+        **RECOMMENDED["recommendation"],
+        "setting": None,
+        "closest": {"io_threads": 4},
+        "slo": {"p99_ms": 0.1, "met": False},
+    },
+}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_missed_objective_keeps_the_answer_and_the_exit_code(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def infeasible(*_: Any, **__: Any) -> None:
+        raise InfeasibleError("nothing meets it; io-threads 4 is closest.", result=MISSED)
+
+    monkeypatch.setattr(verbs, "recommend", infeasible)
+    assert cli.main(["recommend", "x.yaml", *(["--json"] if as_json else [])]) == 3
+    printed = capsys.readouterr()
+    assert printed.err == "forecache: error: nothing meets it; io-threads 4 is closest.\n"
+    if as_json:
+        assert json.loads(printed.out) == plain(MISSED)
+        return
+    assert printed.out.startswith("No setting meets the objective; io-threads 4 comes closest\n")
+    assert "Run io-threads" not in printed.out
+    assert "one thread reads every socket" in printed.out
+
+
 def explained(
     result: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -249,8 +281,8 @@ def test_explain_details_the_recommended_setting_and_marks_it(
     result = {**PREDICTED, "shown": {"point": 1, "recommended": True}}
     lines = explained(result, monkeypatch, capsys)
     marked = [line for line in lines if line.startswith("▶")]
-    assert marked == ["▶ io-threads 4: 1.50 µs of CPU time, limited by main thread"]
-    assert "  io-threads 1: 1.50 µs of CPU time, limited by main thread" in lines
+    assert marked == ["▶ io-threads 4: 3.00 µs of CPU time, limited by main thread"]
+    assert "  io-threads 1: 3.00 µs of CPU time, limited by main thread" in lines
     titles = [line.strip() for line in lines if line.strip().endswith(": CPU time")]
     assert titles == ["io-threads 4: CPU time"]
 
@@ -262,6 +294,16 @@ def test_explain_marks_nothing_where_nothing_is_recommended(
     text = "\n".join(explained(result, monkeypatch, capsys))
     assert "▶" not in text
     assert "io-threads 1: CPU time" in text
+
+
+def test_explain_marks_nothing_where_no_setting_meets_the_objective(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = {**PREDICTED, "shown": {"point": 1, "recommended": False, "closest": True}}
+    text = "\n".join(explained(result, monkeypatch, capsys))
+    assert "▶" not in text
+    assert "io-threads 4 comes closest" in text
+    assert "io-threads 4: CPU time" in text
 
 
 def test_explain_of_one_point_names_its_threads(

@@ -7,7 +7,7 @@ import pytest
 
 from forecache.models.answers import load_cases, point_of
 from forecache.models.caveats import warnings_of
-from forecache.models.explain import stages_of
+from forecache.models.explain import cpu_time_of
 from forecache.models.journeys import journey_of
 from forecache.models.locks import item_locks, lock_table
 from forecache.models.next_measurement import measurements_for
@@ -139,7 +139,7 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
         assert len(stations) == len(set(stations))
     gain = four.mean("throughput_rps") / one.mean("throughput_rps")
     assert gain == pytest.approx(4, rel=0.1)
-    rows = stages_of(four)
+    rows = cpu_time_of(four).as_dict()["stages"]
     total_us = sum(row["us_per_request"] for row in rows)
     assert total_us == pytest.approx(four.mean("server_cpu_us"), rel=0.05)
     assert {row["thread"] for row in rows} == {"worker"}

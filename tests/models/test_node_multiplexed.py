@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from forecache.models.answers import load_cases
-from forecache.models.explain import stages_of
+from forecache.models.explain import cpu_time_of
 from forecache.models.node import layout as at
 from forecache.models.node import simulate_node
 from forecache.models.node.sample import sample_setup, sample_times
@@ -121,7 +121,7 @@ def test_the_steps_of_busy_threads_add_up(version: str) -> None:
         }
     )
     [prediction] = predict_cases(cases, draws=0, replications=1, requests=10_000)
-    rows = stages_of(prediction)
+    rows = cpu_time_of(prediction).as_dict()["stages"]
     total_us = sum(row["us_per_request"] for row in rows)
     assert total_us == pytest.approx(prediction.mean("server_cpu_us"), rel=0.05)
     threads = {row["stage"]: row["thread"] for row in rows}

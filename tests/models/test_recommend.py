@@ -201,7 +201,9 @@ def test_the_slo_comes_before_throughput() -> None:
     assert why_not(met)[6].startswith("misses the slo: p99 2.1 ms")
     missed = made_up(CURVE, p99_ms=dict.fromkeys(CURVE, 9.0) | {4: 3.0}, slo=slo)
     assert missed["slo"]["met"] is False
-    assert missed["setting"] == {"io_threads": 4}, "the closest to the goal"
+    assert missed["setting"] is None
+    assert missed["closest"] == {"io_threads": 4}
+    assert met["closest"] is None
     assert made_up(CURVE)["slo"] is None
 
 
@@ -305,6 +307,11 @@ def test_an_slo_that_nothing_meets_is_infeasible() -> None:
     message = str(caught.value)
     for words in ("no setting of io_threads", "p99 at most 0.01 ms", "closest is io-threads 3"):
         assert words in message
+    whole = caught.value.result
+    assert whole is not None
+    assert [point["given"] for point in whole["points"]] == [{"io_threads": 1}, {"io_threads": 3}]
+    assert whole["recommendation"]["closest"] == {"io_threads": 3}
+    assert whole["recommendation"]["setting"] is None
 
 
 def test_recommend_takes_a_sweep_over_threads_only() -> None:

@@ -105,15 +105,17 @@ def test_plain_hides_what_is_unknown() -> None:
 
 def test_headline() -> None:
     target = graviton_target()
-    point = shapes.recommended_point(target)
+    point = shapes.chosen_point(target)
     assert wording.headline(target["recommendation"], point) == (
         "Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; the main thread limits"
     )
     used = {"bandwidth": 0.5, "packets": 0.99, "one connection": 0.1}
     network = {**target["recommendation"], "bottleneck": "network", "network_limits": used}
     assert wording.headline(network, point).endswith("; the network limits (packets)")
-    missed = {**target["recommendation"], "slo": {"p99_ms": 0.5, "met": False}}
-    assert "misses the objective" in wording.headline(missed, point)
+    advice = target["recommendation"]
+    missed = {**advice, "setting": None, "closest": advice["setting"]}
+    told = wording.headline(missed, point)
+    assert told.startswith("No setting meets the objective; io-threads 6 comes closest: 1.18 M")
     assert wording.headline({}, {}) == "No setting recommended"
     assert wording.headline({"setting": {"io_threads": 2}}, {}) == "Run io-threads 2"
 

@@ -334,8 +334,15 @@ def test_no_warning_gets_lost() -> None:
 
 def test_a_missed_objective_is_said() -> None:
     made = study()
-    made["targets"][1]["recommendation"]["slo"] = {"p99_ms": 0.5, "met": False}
-    assert "p99 ≤ 0.50 ms: not met" in Page(render_html(made)).text
+    advice = made["targets"][1]["recommendation"]
+    advice["slo"] = {"p99_ms": 0.5, "met": False}
+    advice["closest"], advice["setting"] = advice["setting"], None
+    text = Page(render_html(made)).text
+    assert "p99 ≤ 0.50 ms: not met" in text
+    [closest] = advice["closest"].values()
+    assert f"No setting meets the objective; io-threads {closest} comes closest" in text
+    assert "At the closest setting" in text
+    assert f"Run io-threads {closest}" not in text
 
 
 def test_what_stands_between_backticks_is_code() -> None:
