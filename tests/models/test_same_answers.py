@@ -60,7 +60,7 @@ def recommended(scenario: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(scenarios())
-@settings(max_examples=4)
+@settings(max_examples=3)
 def test_every_verb_says_the_same_of_a_point(scenario: dict[str, Any]) -> None:
     simulated = answers.simulate(scenario)
     answer = recommended(scenario)
