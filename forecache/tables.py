@@ -101,53 +101,91 @@ def span(row: Mapping[str, Any]) -> str:
 def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Print hosts, instances, engines, load generators and datasets, one row each."""
     out = console(pipe_columns=_LISTING_COLUMNS)
-    hosts = table("Hosts", "name", "what", "ISA", ">cores", ">GHz", ">last cache", ">memory ns")
-    for row in result["hosts"]:
-        hosts.add_row(
-            escape(row["id"]),
-            escape(row["title"]),
-            row["isa"],
-            number(row["cores"]),
-            number(row["clock_ghz"]),
-            size(row["l3_bytes"]),
-            number(row["dram_latency_ns"]),
-        )
-    out.print(hosts)
-    instances = table(
-        "Instances", "name", "host", ">vCPUs", ">memory GiB", ">network Gbit/s", ">USD/h"
+    _print_rows(
+        out,
+        *("Hosts", "name", "what*", "ISA", ">cores", ">GHz", ">last cache", ">memory ns"),
+        rows=[
+            (
+                row["id"],
+                row["title"],
+                row["isa"],
+                number(row["cores"]),
+                number(row["clock_ghz"]),
+                size(row["l3_bytes"]),
+                number(row["dram_latency_ns"]),
+            )
+            for row in result["hosts"]
+        ],
     )
-    for row in result["instances"]:
-        base, burst = row["baseline_gbit_per_s"], row["burst_gbit_per_s"]
-        instances.add_row(
-            escape(row["id"]),
-            row["host"],
-            number(row["vcpus"]),
-            number(row["memory_gib"]),
-            number(base) if base == burst else f"{number(base)}, bursts {number(burst)}",
-            number(row["price_usd_per_hour"]),
-        )
-    out.print(instances)
+    _print_rows(
+        out,
+        *("Instances", "name", "host", ">vCPUs", ">memory GiB", ">network Gbit/s*", ">USD/h"),
+        rows=[
+            (
+                row["id"],
+                row["host"],
+                number(row["vcpus"]),
+                number(row["memory_gib"]),
+                _network(row["baseline_gbit_per_s"], row["burst_gbit_per_s"]),
+                number(row["price_usd_per_hour"]),
+            )
+            for row in result["instances"]
+        ],
+    )
     prices = sorted({row["price"] for row in result["instances"]})
     out.print(f"Prices: {'; '.join(prices)}. An Intel vCPU is half a core.\n")
-    engines = table("Engines", "name", "what", "threads")
-    for row in result["engines"]:
-        engines.add_row(escape(row["id"]), escape(row["title"]), row["policy"].replace("_", " "))
-    out.print(engines)
-    generators = table("Load generators", "name", "what")
-    for row in result["load_generators"]:
-        generators.add_row(escape(row["id"]), escape(row["title"]))
-    out.print(generators)
-    datasets = table("Datasets", "name", "what", ">points", ">held out")
-    for row in result["datasets"]:
-        missing = f" ({row['not_predicted']})" if row["not_predicted"] else ""
-        datasets.add_row(
-            escape(row["id"]),
-            escape(row["title"] + missing),
-            number(row["points"]),
-            number(row["validation_points"]),
-        )
-    out.print(datasets)
+    _print_rows(
+        out,
+        *("Engines", "name", "what*", "threads*"),
+        rows=[
+            (row["id"], row["title"], row["policy"].replace("_", " ")) for row in result["engines"]
+        ],
+    )
+    _print_rows(
+        out,
+        *("Load generators", "name", "what*"),
+        rows=[(row["id"], row["title"]) for row in result["load_generators"]],
+    )
+    _print_rows(
+        out,
+        *("Datasets", "name", "what*", ">points", ">held out"),
+        rows=[
+            (
+                row["id"],
+                row["title"] + (f" ({row['not_predicted']})" if row["not_predicted"] else ""),
+                number(row["points"]),
+                number(row["validation_points"]),
+            )
+            for row in result["datasets"]
+        ],
+    )
     out.print("`forecache catalog NAME` shows one of them with the origin of every number.")
+
+
+def _network(base: float, burst: float) -> str:
+    return number(base) if base == burst else f"{number(base)}, bursts {number(burst)}"
+
+
+def _print_rows(out: Console, title: str, *headings: str, rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a titled table that cuts no word, in several below each other where it is too wide.
+
+    A heading that starts with `>` makes a column of numbers; cells of one that ends with `*` wrap.
+    """
+    from forecache.reports.columns import Column, print_columns
+
+    out.print(title, style="bold")
+    cells = list(zip(*rows, strict=True)) or [()] * len(headings)
+    columns = [
+        Column(
+            heading.strip(">*"),
+            list(of_column),
+            wraps=heading.endswith("*"),
+            to_the_right=heading.startswith(">"),
+        )
+        for heading, of_column in zip(headings, cells, strict=True)
+    ]
+    print_columns(columns, out)
+    out.print()
 
 
 def print_entry(result: Mapping[str, Any]) -> None:

@@ -108,3 +108,18 @@ def test_a_source_says_which_points_of_a_dataset_it_gave(
     assert "takes valkey-pr1405-cache-misses points 0, 4" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_a_listing_cuts_no_name_however_narrow(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert cli.main(["catalog"]) == 0
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    words = set(printed.split())
+    for rows in verbs.catalog().values():
+        assert all(row["id"] in words for row in rows)
+    for row in verbs.catalog()["hosts"]:
+        assert f"{row['clock_ghz']:.4g}" in words
