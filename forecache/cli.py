@@ -77,10 +77,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     _quiet_warnings()
     _unwind_when_terminated()
+    code = _exit_code(arguments)
     try:
-        code = _run(arguments)
         sys.stdout.flush()
-        return code
+    except BrokenPipeError:
+        return _pipe_closed()
+    except OSError as error:
+        _report(f"error: standard output: {error.strerror or error}")
+        return code or EXIT_BAD_INPUT
+    return code
+
+
+def _exit_code(arguments: Sequence[str] | None) -> int:
+    """Run the verb; what it raises becomes a message and a code."""
+    try:
+        return _run(arguments)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -98,10 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _report(f"error: {error}")
         return error.exit_code
     except BrokenPipeError:
-        # The reader of our output has gone (`forecache … | head`). Python would complain once
-        # more when it flushes at exit, so standard output is pointed somewhere that takes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_PIPE_CLOSED
+        return _pipe_closed()
     except OSError as error:
         _traceback_if_wanted()
         where = f"{error.filename}: " if error.filename else ""
@@ -114,6 +122,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f" ({type(error).__name__}: {error}); {ISSUES_HINT}"
             )
         return EXIT_BUG
+
+
+def _pipe_closed() -> int:
+    """The code for a reader of our output that has gone (`forecache … | head`)."""
+    # Python would complain once more when it flushes at exit, so standard output is pointed
+    # somewhere that takes it.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_PIPE_CLOSED
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -5,7 +5,7 @@ import re
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, Literal, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from rich import box
 from rich.console import Console
@@ -22,6 +22,15 @@ _LISTING_COLUMNS = 200
 _NAME_COLUMNS = 36
 
 
+class _Console(Console):
+    """A console that leaves it to the command line to end when the reader of a pipe goes away."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Raise what was caught; rich itself would exit with 1, which here stands for a bug."""
+        _, error, _ = sys.exc_info()
+        raise error or BrokenPipeError
+
+
 def console(*, pipe_columns: int = _PIPE_COLUMNS) -> Console:
     """Return a console on standard output, as wide as the terminal or as `COLUMNS` says.
 
@@ -32,7 +41,7 @@ def console(*, pipe_columns: int = _PIPE_COLUMNS) -> Console:
     """
     sized = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     file = None if sys.stdout.isatty() else cast(IO[str], _Trimmed(sys.stdout))
-    return Console(file=file, width=None if sized else pipe_columns, highlight=False)
+    return _Console(file=file, width=None if sized else pipe_columns, highlight=False)
 
 
 class _Trimmed:

@@ -3,7 +3,8 @@
 Each one is thin: it imports the room that does the work when it is called, so that importing
 `forecache` costs nothing, and hands over plain arguments. Scenarios, datasets and bundles are
 paths; a scenario may also be a mapping of the same shape as the file. Results are plain
-dictionaries that `json.dumps` takes, in the shapes `docs/cli.md` describes.
+dictionaries that `json.dumps` takes; what each verb says under Returns also stands in
+`docs/cli.md`, as the shape of what `--json` prints.
 
 `progress` is called with one sentence for every step of long work; None keeps it silent.
 """
@@ -61,9 +62,13 @@ def simulate(
     Returns
     -------
     dict
-        `scenario`, `host`, `engine`, `points` (one per point of the sweep) and `provenance`. Of a
-        scenario that runs over time (`kind` other than node) `kind`, `scenario`, `seeds`, `points`
-        (each with `series`, `marks`, `facts` and `tables`) and `provenance`.
+        `scenario`, `host`, `engine`, `points` (one per point of the sweep) and `provenance`. A
+        point has `given` (the swept fields), `throughput_rps` and `mean_ms` to `p999_ms` (each
+        `value`, `low` and `high`, of a 95% interval), utilisations from 0 to 1, `bottleneck`,
+        `next_bottleneck`, `verdict`, `warnings`, `stages` (where the server's CPU time goes) and
+        `uncertainty` (relative half widths of the interval's parts). Of a scenario that runs over
+        time (`kind` other than node) `kind`, `scenario`, `seeds`, `points` (each with `series`,
+        `marks`, `facts` and `tables`) and `provenance`.
 
     Raises
     ------
@@ -108,8 +113,13 @@ def recommend(
     Returns
     -------
     dict
+<<<<<<< HEAD
         What `simulate` returns, and `recommendation`: `setting`, or `closest` where none is
         recommended.
+=======
+        What `simulate` returns, and `recommendation`: the `setting` to run, its numbers with
+        intervals, `regret` of every other setting, `slo` and `measure_next`.
+>>>>>>> 9b727df (The study looks for what it needs before it measures; a closed pipe ends every verb with 141)
 
     Raises
     ------
@@ -257,7 +267,14 @@ def _validate_seeds(
 
 
 def profile(*, progress: Progress | None = None) -> "HostProfile":
-    """Measure the host this runs on, in under a minute, and return its profile."""
+    """Measure the host this runs on, in under a minute, and return its profile.
+
+    Returns
+    -------
+    HostProfile
+        The fields of a file in `hwprofiles/hosts/`, every number with `value`, `unit`, `kind`, `low`
+        and `high`; from Python an object with the same names.
+    """
     from forecache.hwprofiles.capture import capture_host
 
     return capture_host(progress=progress)
@@ -300,6 +317,13 @@ def observe(
         Time for the points of the design `auto`, in seconds.
     progress
         Called with one sentence for every step.
+
+    Returns
+    -------
+    Bundle
+        `bundle` (its path), `manifest` (engine, machine, method, depth, warnings) and `points`
+        (given, the median of each observed quantity, flags); from Python an object with every
+        repetition.
 
     Raises
     ------
@@ -375,7 +399,9 @@ def calibrate(
     Returns
     -------
     tuple
-        The engine profile, and a report of how well it fits.
+        The report of how well it fits: `engine`, `host`, `points` (given, role, quantity, observed,
+        predicted, relative_error), `summary` per quantity, `discrepancy`, `parameters` (value, low,
+        high, kind, note), `identifiability`; from Python the engine profile before it.
 
     Raises
     ------
@@ -415,14 +441,24 @@ def study(
     Returns
     -------
     dict
-        What the report shows; `report` is the path of the HTML file.
+        `title`, `warnings`, `targets` (this host and the scenario's, each with what `recommend`
+        returns and a `load_curve`), `calibration` (the report of `calibrate`), `host_profile`,
+        `provenance`; `report` is the path of the HTML file.
 
     Raises
     ------
+<<<<<<< HEAD
     InputError, EngineError
         As the verbs it is made of. An `slo` that no setting meets is no error here: the page says
         which comes closest.
+=======
+    InputError, InfeasibleError, EngineError
+        As the verbs it is made of. What it needs is looked for before anything is measured.
+>>>>>>> 9b727df (The study looks for what it needs before it measures; a closed pipe ends every verb with 141)
     """
+    from forecache.calibration.readiness import check_ready
+
+    check_ready(engine)  # before the imports of all rooms, which take seconds
     from forecache.reports.study import study as run
 
     return run(scenario, out=Path(out), engine=engine, design=design, seed=seed, progress=progress)
@@ -435,6 +471,12 @@ def catalog(name: str | None = None) -> dict[str, Any]:
     ----------
     name
         A host, an instance, an engine, a load generator or a dataset; None lists them all.
+
+    Returns
+    -------
+    dict
+        `hosts`, `instances`, `engines`, `load_generators`, `datasets`; of one entry `type`, `id`,
+        `title`, `about`, `rows` (each number with its range, kind and source), `sources`, `notes`.
 
     Raises
     ------

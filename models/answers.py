@@ -292,6 +292,16 @@ def recommend(
     return result
 
 
+def check_threads_only(systems: list[tuple[Case[Scenario], System]], *, file: str) -> None:
+    """Refuse cases that differ in something else than io_threads, with an `InputError`."""
+    if any(set(case.given) - {"io_threads"} for case, _ in systems):
+        swept = sorted({name for case, _ in systems for name in case.given})
+        raise InputError(
+            f"{file}: found a sweep over {', '.join(swept)}; a recommendation takes a sweep over "
+            "io_threads only, simulate takes any."
+        )
+
+
 def compare_threads(
     systems: list[tuple[Case[Scenario], System]], *, file: str, seed: int, progress: Progress | None
 ) -> dict[str, Any]:
@@ -302,12 +312,7 @@ def compare_threads(
     InputError
         The cases differ in something else.
     """
-    if any(set(case.given) - {"io_threads"} for case, _ in systems):
-        swept = sorted({name for case, _ in systems for name in case.given})
-        raise InputError(
-            f"{file}: found a sweep over {', '.join(swept)}; recommend takes a sweep over "
-            "io_threads only, simulate takes any."
-        )
+    check_threads_only(systems, file=file)
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
     predictions, points = _predict(systems, seed=seed, progress=progress)

@@ -14,11 +14,13 @@ from typing import Any
 from forecache.calibration.bundle import Bundle
 from forecache.calibration.calibrate import calibrate
 from forecache.calibration.observe import observe
+from forecache.calibration.readiness import check_ready
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml, write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.answers import (
     ScenarioSource,
+    check_threads_only,
     compare_threads,
     load_cases,
     load_curve,
@@ -70,11 +72,18 @@ def study(
     -------
     dict
         What the report shows, and `report`, the path of the HTML file.
+
+    Raises
+    ------
+    InputError, EngineError
+        Something it needs is missing or not valid. All of that is looked for before anything is measured.
     """
     say = progress or (lambda _line: None)
     started = time.monotonic()
-    systems = load_cases(scenario)  # a mistake in it should not cost the observation
+    systems = load_cases(scenario)
+    check_threads_only(systems, file=_name(scenario))
     _refuse_foreign(out)
+    _check_workload(systems, check_ready(engine), file=_name(scenario))
     out.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
@@ -128,6 +137,18 @@ def study(
         shutil.rmtree(work, ignore_errors=True)
         raise
     return {**result, "report": str(out / REPORT)}
+
+
+def _check_workload(
+    systems: list[tuple[Case[Scenario], System]], rules: EngineProfile, *, file: str
+) -> None:
+    """Refuse a workload that the engine to observe doesn't know."""
+    for case, system in systems:
+        try:
+            asked = _with_engine(case, rules).scenario
+            System(system.host, rules, system.generator).inputs(asked)
+        except InputError as error:
+            raise InputError(f"{file}, with {rules.engine} {rules.version}: {error}") from None
 
 
 def _refuse_foreign(out: Path) -> None:

@@ -8,6 +8,7 @@ import re
 
 import click
 
+from forecache import verbs
 from forecache.cli import (
     EXIT_BAD_INPUT,
     EXIT_BUG,
@@ -76,6 +77,8 @@ def _verb(command: click.Command) -> str:
     lines += ["| option | meaning |", "|---|---|"]
     lines += [f"| `{_spelling(option)}` | {_meaning(option)} |" for option in options]
     lines += ["\n```sh", *examples(command), "```\n"]
+    result = _result(str(command.name))
+    lines += [f"Result (`--json`, and what the Python function returns): {result}\n"]
     return "\n".join(lines)
 
 
@@ -83,6 +86,15 @@ def _prose(command: click.Command) -> str:
     """Return the help text with every paragraph on one line."""
     paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _result(name: str) -> str:
+    """Return the shape of a verb's result, from the section Returns of its docstring."""
+    text = inspect.cleandoc(getattr(verbs, name).__doc__ or "")
+    returns = re.search(r"^Returns\n-+\n\S.*\n((?:[ ]{4}.*\n?|\n)+)", text, re.MULTILINE)
+    if returns is None:
+        raise ValueError(f"a section Returns in the docstring of verbs.{name}")
+    return " ".join(returns[1].split())
 
 
 def _spelling(option: click.Option) -> str:

@@ -1,6 +1,7 @@
 """What goes wrong ends in one line on standard error and a defined exit code."""
 
 import functools
+import io
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from forecache.sim.errors import (
     InfeasibleError,
     InputError,
 )
+from forecache.tables import console
 
 
 @pytest.fixture(autouse=True)
@@ -179,9 +181,21 @@ def test_warnings_are_one_line(
     assert printed.out == "{}\n"
 
 
-def test_a_closed_pipe_is_no_error(checkout: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["catalog"],
+        ["catalog", "--json"],
+        ["catalog", "c7g.4xlarge"],
+        ["memory", "examples/memory.yaml"],
+        ["cost", "examples/cost.yaml"],
+    ],
+    ids=" ".join,
+)
+def test_a_closed_pipe_is_no_error(arguments: list[str], checkout: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "forecache", "--help"],
+        [sys.executable, "-m", "forecache", *arguments],
         cwd=checkout,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -191,8 +205,23 @@ def test_a_closed_pipe_is_no_error(checkout: Path) -> None:
     process.stdout.close()
     assert process.stderr is not None
     assert process.stderr.read() == ""
-    assert process.wait(timeout=30) == 141
+    assert process.wait(timeout=120) == 141
     process.stderr.close()
+
+
+def test_every_table_leaves_a_closed_pipe_to_the_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All verbs print through `console`; rich itself would leave with 1."""
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            del text
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(BrokenPipeError):
+        console().print("a line")
 
 
 WAITING = """

