@@ -113,13 +113,9 @@ def recommend(
     Returns
     -------
     dict
-<<<<<<< HEAD
-        What `simulate` returns, and `recommendation`: `setting`, or `closest` where none is
-        recommended.
-=======
-        What `simulate` returns, and `recommendation`: the `setting` to run, its numbers with
-        intervals, `regret` of every other setting, `slo` and `measure_next`.
->>>>>>> 9b727df (The study looks for what it needs before it measures; a closed pipe ends every verb with 141)
+        What `simulate` returns, and `recommendation`: the `setting` to run, or `closest` where none
+        is recommended, its numbers with intervals, `regret` of every other setting, `slo` and
+        `measure_next`.
 
     Raises
     ------
@@ -447,14 +443,9 @@ def study(
 
     Raises
     ------
-<<<<<<< HEAD
     InputError, EngineError
-        As the verbs it is made of. An `slo` that no setting meets is no error here: the page says
-        which comes closest.
-=======
-    InputError, InfeasibleError, EngineError
-        As the verbs it is made of. What it needs is looked for before anything is measured.
->>>>>>> 9b727df (The study looks for what it needs before it measures; a closed pipe ends every verb with 141)
+        As the verbs it is made of; what it needs is looked for before anything is measured. An
+        `slo` that no setting meets is no error here: the page says which comes closest.
     """
     from forecache.calibration.readiness import check_ready
 
