@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,9 +13,17 @@ from forecache.sim.errors import InputError
 
 from ..sweeps import Case, expand
 from ..verbs import check_kind
-from .bill import Bill, break_even_load, ecpu_per_s, node_bill, serverless_bill
+from .bill import (
+    Bill,
+    break_even_load,
+    break_even_with_nodes,
+    ecpu_per_s,
+    node_bill,
+    serverless_bill,
+)
 from .prices import PriceTable, load_prices
-from .schema import CostScenario
+from .schema import CostScenario, Nodes
+from .sizing import Sizing, sizing
 
 
 def cost(scenario: str | Path | Mapping[str, Any]) -> dict[str, Any]:
@@ -30,9 +39,13 @@ def cost(scenario: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     dict
         `kind`, `scenario`, `prices` (id, title, region, date) and `points`: each with `given`,
         `requests_per_month`, `ecpu_per_s`, `serverless` and `nodes` (`lines`, `usd`,
-        `usd_per_million_requests`; nodes also `spare_gb`, None where their memory is not known),
-        `break_even` (`load`, `requests_per_s`, `ecpu_per_s`) and `warnings`. `nodes` and
-        `break_even` are None without nodes to compare with.
+        `usd_per_million_requests`), `break_even` and `warnings`. Nodes also have `type`, `shards`
+        that are priced and `asked_shards`, `count` with replicas, `needs` (what shards are needed
+        for: what, asked, each, unit, shards, basis), `serves_load` (the multiple of the requests up
+        to which these shards are enough, None without a bound) and `spare_gb` (None where their
+        memory is not known). `break_even` has `load`, `requests_per_s`, `ecpu_per_s` and the
+        `shards` that serve it; `load_if_enough` is that of the priced shards if they could serve
+        it. Both are None without nodes to compare with.
 
     Raises
     ------
@@ -74,40 +87,59 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> dict[str, Any]:
     }
     if scenario.nodes is None:
         return point
-    nodes = node_bill(scenario.nodes, scenario.engine, prices, hours=scenario.hours_per_month)
+    sized = sizing(scenario, prices)
+    asked = scenario.nodes
+    priced = asked.model_copy(update={"shards": max(asked.shards, sized.shards)})
+    nodes = node_bill(priced, scenario.engine, prices, hours=scenario.hours_per_month)
     if nodes is None:
         raise InputError(
-            f"field nodes.payment: found {scenario.nodes.payment!r}, which {prices.id} has no "
-            f"price of {scenario.nodes.type} with {scenario.engine} for; valid is on_demand, or a "
+            f"field nodes.payment: found {asked.payment!r}, which {prices.id} has no "
+            f"price of {asked.type} with {scenario.engine} for; valid is on_demand, or a "
             "price in nodes.usd_per_month."
         )
-    point["nodes"] = _plain(nodes, requests=requests) | {"spare_gb": _spare_gb(scenario, prices)}
-    load = break_even_load(scenario, prices, nodes_usd=nodes.usd)
+    if priced.shards > asked.shards:
+        warnings.append(_too_few(asked, sized))
+    warnings += sized.unknown
+    serves = sized.most_load(priced.shards)
+    point["nodes"] = _plain(nodes, requests=requests) | {
+        "type": asked.type,
+        "shards": priced.shards,
+        "asked_shards": asked.shards,
+        "count": priced.count,
+        "needs": [need.plain() for need in sized.needs],
+        "serves_load": serves if math.isfinite(serves) else None,
+        "spare_gb": _spare_gb(scenario, sized, shards=priced.shards),
+    }
+    load, shards = break_even_with_nodes(scenario, prices, sized, priced)
     point["break_even"] = {
         "load": load,
         "requests_per_s": None if load is None else load * requests_per_s,
         "ecpu_per_s": None if load is None else load * ecpu,
+        "shards": shards,
+        "load_if_enough": break_even_load(scenario, prices, nodes_usd=nodes.usd),
     }
-    spare = point["nodes"]["spare_gb"]
-    if spare is not None and spare < 0:
-        warnings.append(
-            f"these nodes are {-spare:.1f} GB too small for the data, so their bill compares with "
-            "nothing"
-        )
     return point
 
 
-def _spare_gb(scenario: CostScenario, prices: PriceTable) -> float | None:
+def _too_few(asked: Nodes, sized: Sizing) -> str:
+    """That more shards are needed than were asked for, and what for."""
+    need = sized.deciding
+    assert need is not None  # there would be enough
+    some = f"{asked.shards:,} shard{'s' * (asked.shards > 1)} of {asked.type}"
+    have, want = (_amount(value) for value in (asked.shards * need.each, need.asked))
+    return f"{some}: {have} of {want} {need.unit}; {sized.shards:,} are needed, and priced"
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _spare_gb(scenario: CostScenario, sized: Sizing, *, shards: int) -> float | None:
     """Memory that the primaries have left for more data, after what is reserved."""
-    assert scenario.nodes is not None  # asked only then
-    nodes = scenario.nodes
-    # A price of one's own may be of a type that the table doesn't know.
-    known = nodes.type in prices.nodes.types or nodes.usd_per_month is None
-    each = prices.node(nodes.type).maxmemory_bytes if known else None
-    if each is None:
-        return None
-    usable = each * (1.0 - prices.nodes.reserved_share.best)
-    return nodes.shards * usable / 1e9 - scenario.data_gb
+    for need in sized.needs:
+        if need.what == "data":
+            return shards * need.each - scenario.data_gb
+    return None
 
 
 def _plain(bill: Bill, *, requests: float) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from .ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
 from .prices import CacheEngine, PriceTable
-from .schema import CostScenario, Nodes, Requests
+from .schema import MOST_SHARDS, CostScenario, Nodes, Requests
+from .sizing import Sizing
 
 _PAID_MONTHLY = {"reserved_1_year": 1, "reserved_3_years": 3}
 
@@ -121,6 +122,25 @@ def node_bill(
             )
         )
     return Bill(lines)
+
+
+def break_even_with_nodes(
+    scenario: CostScenario, prices: PriceTable, sized: Sizing, nodes: Nodes
+) -> tuple[float | None, int]:
+    """The load at which a serverless cache costs as much as the nodes that serve it, and how many.
+
+    Shards are added as the load needs them. None where serverless is cheaper up to the most shards.
+    """
+    for shards in range(nodes.shards, MOST_SHARDS + 1):
+        more = nodes.model_copy(update={"shards": shards})
+        bill = node_bill(more, scenario.engine, prices, hours=scenario.hours_per_month)
+        assert bill is not None  # there was one of fewer
+        load = break_even_load(scenario, prices, nodes_usd=bill.usd)
+        if load is None:
+            break
+        if load <= sized.most_load(shards):
+            return load, shards
+    return None, MOST_SHARDS
 
 
 def break_even_load(

@@ -28,13 +28,24 @@ class ServerlessPrices(_Group):
 
 
 class NodeType(_Group):
-    """A node's price an hour on demand with Redis or Memcached; maxmemory where it is known.
+    """A node's price an hour on demand with Redis or Memcached.
 
-    `source` is for a price that isn't from the table's source.
+    Attributes
+    ----------
+    maxmemory_bytes
+        Before what is reserved, where it is known.
+    vcpus
+        It has always, which of a burstable node is a share; where they are known.
+    baseline_gbit_per_s
+        Of its network, where it is known.
+    source
+        For a price that isn't from the table's source.
     """
 
     redis_usd_per_hour: float = Field(gt=0)
     maxmemory_bytes: int | None = Field(default=None, gt=0)
+    vcpus: float | None = Field(default=None, gt=0)
+    baseline_gbit_per_s: float | None = Field(default=None, gt=0)
     source: str | None = None
 
 

@@ -14,6 +14,10 @@ HOURS_A_MONTH = 730.0
 """A twelfth of a year of 365 days, as AWS's tools count."""
 
 
+MOST_SHARDS = 500
+"""Shards of a cluster at most (ElastiCache)."""
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,8 +69,8 @@ class Nodes(_Record):
 
     type: str
     """Such as cache.m6g.large."""
-    shards: int = Field(default=1, ge=1, le=500)
-    """Shards."""
+    shards: int = Field(default=1, ge=1, le=MOST_SHARDS)
+    """Shards; where data or the peak hour need more, so many are priced as they need."""
     replicas: int = Field(default=0, ge=0, le=5)
     """Replicas of each shard."""
     payment: Literal["on_demand", "reserved_1_year", "reserved_3_years"] = "on_demand"
@@ -102,7 +106,8 @@ class CostScenario(_Record):
     hourly_shares: list[Annotated[float, Field(ge=0)]] | None = Field(
         default=None, min_length=24, max_length=24
     )
-    """How requests spread over the hours of a day, in any unit; evenly without it."""
+    """How requests spread over the hours of a day, in any unit; evenly without it. Nodes have
+    to serve the busiest hour."""
     serverless: Serverless = Serverless()
     """What the serverless cache keeps ready."""
     nodes: Nodes | None = None

@@ -1,18 +1,25 @@
 """What a cache costs: units, bills, and where two of them meet."""
 
+import io
+import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from forecache.calibration.seeds.predictors import MONTH
+from forecache.hwprofiles.instances import list_instances
 from forecache.models.cost.answer import cost
 from forecache.models.cost.bill import break_even_load, serverless_bill
 from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
 from forecache.models.cost.prices import load_prices
-from forecache.models.cost.schema import CostScenario
+from forecache.models.cost.schema import MOST_SHARDS, CostScenario
+from forecache.models.cost.sizing import sizing
+from forecache.reports.terminal_cost import print_cost
 from forecache.sim.errors import InputError
 
 TABLE = "elasticache-us-east-1"
@@ -78,13 +85,133 @@ def test_node_hours_are_whole_and_new_customers_get_some_free() -> None:
     assert point["nodes"]["usd"] == pytest.approx((2 * 730 - 750) * 0.017)
 
 
-def test_nodes_too_small_for_the_data_are_pointed_out() -> None:
-    nodes = {"type": "cache.m6g.large", "shards": 1}
+def test_nodes_too_small_for_the_data_are_as_many_as_it_needs() -> None:
+    nodes = {"type": "cache.m6g.large", "shards": 1, "replicas": 1}
+    data = {"kind": "cost", "engine": "redis", "data_gb": 6, "requests": [_gets(1)]}
+    [point] = cost(data | {"nodes": nodes})["points"]
+    usable = 6.854542746 * 0.75
+    assert point["nodes"]["shards"] == 2
+    assert point["nodes"]["count"] == 4
+    assert point["nodes"]["usd"] == pytest.approx(4 * 730 * 0.149)
+    assert point["nodes"]["spare_gb"] == pytest.approx(2 * usable - 6)
+    assert "1 shard of cache.m6g.large: 5.141 of 6 GB of data; 2 are needed" in point["warnings"][0]
+
+
+def test_nodes_serve_the_busiest_hour() -> None:
+    """Not the mean: a day's load in one hour is 24 times as much."""
+    data = {"kind": "cost", "data_gb": 1, "requests": [_gets(20_000)]}
+    nodes = {"type": "cache.r7g.large"}
+    [even] = cost(data | {"nodes": nodes})["points"]
+    assert (even["nodes"]["shards"], even["warnings"]) == (1, [])
+    [busy] = cost(data | {"nodes": nodes, "hourly_shares": [1.0] + [0.0] * 23})["points"]
+    assert busy["nodes"]["shards"] == math.ceil(24 * 20_000 / (0.8 * 60_000 * 2))
+    assert busy["serverless"]["usd"] == pytest.approx(even["serverless"]["usd"])
+
+
+def test_nodes_carry_the_busiest_hour() -> None:
+    large = [{"command": "get", "per_s": 5_000, "value_bytes": 100_000}]
+    data = {"kind": "cost", "data_gb": 1, "requests": large, "nodes": {"type": "cache.r7g.large"}}
+    [point] = cost(data)["points"]
+    assert point["nodes"]["shards"] == math.ceil(5_000 * 100_100 * 8e-9 / (0.8 * 0.937))
+    assert "Gbit/s in the peak hour" in point["warnings"][0]
+
+
+def test_an_impossible_type_is_refused_and_another_named() -> None:
+    data = {"kind": "cost", "data_gb": 3_000, "requests": [_gets(1)]}
+    message = (
+        r"field nodes.type: found 'cache.t4g.micro', of which data need 7,451 shards; valid is"
+    )
+    with pytest.raises(InputError, match=message) as caught:
+        cost(data | {"nodes": {"type": "cache.t4g.micro"}})
+    found = re.search(r"such as (\d+) shards of (\S+)\.$", str(caught.value))
+    assert found is not None
+    nodes = {"type": found[2], "shards": int(found[1])}
+    [point] = cost(data | {"nodes": nodes})["points"]
+    assert (point["nodes"]["shards"], point["warnings"]) == (nodes["shards"], [])
+
+
+def test_a_type_of_ones_own_is_not_held_against_anything() -> None:
+    nodes = {"type": "my.large", "usd_per_month": 10}
+    data = {"kind": "cost", "data_gb": 1_000, "requests": [_gets(1e6)], "nodes": nodes}
+    [point] = cost(data)["points"]
+    assert point["nodes"]["usd"] == 10
+    assert "does not know my.large" in point["warnings"][0]
+
+
+def test_the_table_has_the_instances_vcpus_and_networks() -> None:
+    instances = {f"cache.{row.name}": row for row in list_instances()}
+    both = {name: row for name, row in load_prices(TABLE).nodes.types.items() if name in instances}
+    assert len(both) >= 21
+    for name, row in both.items():
+        assert row.vcpus == instances[name].vcpus
+        assert row.baseline_gbit_per_s == instances[name].baseline_gbit_per_s
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(sorted(load_prices(TABLE).nodes.types)),
+    st.floats(0, 100),
+    st.floats(0, 1e5),
+    st.floats(0, 20_000),
+    st.floats(1, 3),
+)
+def test_more_of_anything_never_needs_fewer_nodes(
+    node_type: str, data_gb: float, per_s: float, value_bytes: float, factor: float
+) -> None:
+    def shards(data_gb: float, per_s: float, value_bytes: float) -> int:
+        asked = [{"command": "get", "per_s": per_s, "value_bytes": value_bytes}]
+        scenario = {"kind": "cost", "data_gb": data_gb, "requests": asked}
+        described = CostScenario.model_validate(scenario | {"nodes": {"type": node_type}})
+        try:
+            return sizing(described, load_prices(TABLE)).shards
+        except InputError:
+            return MOST_SHARDS + 1
+
+    base = shards(data_gb, per_s, value_bytes)
+    assert shards(factor * data_gb, per_s, value_bytes) >= base
+    assert shards(data_gb, factor * per_s, value_bytes) >= base
+    assert shards(data_gb, per_s, factor * value_bytes) >= base
+
+
+@settings(max_examples=30)
+@given(st.floats(0, 50), st.floats(1, 50_000), st.integers(1, 20), st.integers(0, 3))
+def test_bills_add_up_and_nodes_are_enough(
+    data_gb: float, per_s: float, shards: int, replicas: int
+) -> None:
+    nodes = {"type": "cache.r7g.large", "shards": shards, "replicas": replicas}
     [point] = cost(
-        {"kind": "cost", "engine": "redis", "data_gb": 6, "requests": [_gets(1)], "nodes": nodes}
+        {"kind": "cost", "data_gb": data_gb, "requests": [_gets(per_s)], "nodes": nodes}
     )["points"]
-    assert point["nodes"]["spare_gb"] == pytest.approx(6.854542746 * 0.75 - 6)
-    assert "0.9 GB too small" in point["warnings"][0]
+    for name in ("serverless", "nodes"):
+        assert sum(line["usd"] for line in point[name]["lines"]) == pytest.approx(
+            point[name]["usd"]
+        )
+    found = point["nodes"]
+    assert found["shards"] >= shards
+    assert found["serves_load"] >= 1.0 - 1e-9
+    assert found["spare_gb"] >= -1e-9
+    assert all(found["shards"] >= need["shards"] for need in found["needs"])
+    assert bool(point["warnings"]) is (found["shards"] > shards)
+    meets = point["break_even"]
+    if meets["load"] is not None:
+        assert meets["shards"] >= found["shards"]
+        assert meets["load_if_enough"] <= meets["load"] + 1e-9
+
+
+def test_a_page_for_people() -> None:
+    """Groups of three digits, warnings before prices, and cents that add up."""
+    console = Console(file=io.StringIO(), width=100)
+    data = {"kind": "cost", "data_gb": 13, "requests": [_gets(47_300)]}
+    print_cost(cost(data | {"nodes": {"type": "cache.t4g.micro"}}), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "e+" not in text
+    assert "124\N{NARROW NO-BREAK SPACE}304  million ECPU" in text
+    assert text.index("33 are needed, and priced") < text.index("USD")
+    amounts = [
+        [float(cell.replace(",", "")) for cell in re.findall(r"\d[\d,]*\.\d\d(?!\d)", line)]
+        for line in text[text.index("serverless") : text.index("nodes  ")].splitlines()
+    ]
+    assert sum(amounts[n][0] for n in (1, 2)) == pytest.approx(amounts[0][0], abs=0.001)
 
 
 def _gets(per_s: float) -> dict[str, Any]:
