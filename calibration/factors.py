@@ -19,7 +19,7 @@ from forecache.models.predict import System
 from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs, run, window
 
-from .dataset import Dataset, MeasuredCase
+from .dataset import MeasuredCase
 
 MEASUREMENT_ERROR = 0.02
 """Relative standard error of a published point: run-to-run variation of medians."""
@@ -121,23 +121,32 @@ HOST_USER = Factor(
 WORK_DRAWS = 8
 
 
+def may_be_fitted(case: MeasuredCase) -> bool:
+    """Whether factors may be fitted to a point: by its role, and by what was measured."""
+    return case.role == "calibration" and "throughput_rps" in case.observed
+
+
 def factors_for(
-    dataset: Dataset, cases: Sequence[MeasuredCase], *, several_engines: bool = False
+    cases: Sequence[MeasuredCase], *, host_known: bool, several_engines: bool = False
 ) -> list[Factor]:
     """What a dataset's calibration points may move: never more factors than such points allow.
 
+    Without such a point nothing is moved. The speed of an unknown host is a factor all the same: it
+    keeps the range of its prior.
+
     Parameters
     ----------
+    host_known
+        Whether the predictions are made with the profile of the host that was measured.
     several_engines
         The points are of engines with work of their own. What those of one say of the host then
         holds for the others, what they say of its work does not.
     """
-    calibration = [case for case in cases if case.role == "calibration"]
+    calibration = [case for case in cases if may_be_fitted(case)]
+    factors = [] if host_known else [HOST]
     if not calibration:
-        return []
-    factors = [HOST_KERNEL, HOST_WAKE, HOST_USER] if several_engines else [KERNEL, WAKE, USER]
-    if dataset.scenario.get("host") is None:
-        factors.insert(0, HOST)
+        return factors
+    factors += [HOST_KERNEL, HOST_WAKE, HOST_USER] if several_engines else [KERNEL, WAKE, USER]
     if any(case.scenario.io_threads > 1 for case in calibration):
         factors.append(TRANSFER)
     commands = {case.scenario.workload.get_fraction for case in calibration}
@@ -159,6 +168,12 @@ class Posterior:
     def of_host(self) -> bool:
         """Whether the factors stand for the host alone, and the engines' work is open."""
         return any(factor.of_host for factor in self.factors)
+
+    def draw(self, random: np.random.Generator) -> np.ndarray:
+        """(factors,) logarithms drawn from what is known; none where there is no factor."""
+        if not self.factors:
+            return np.zeros(0)
+        return random.multivariate_normal(self.mean, self.covariance, method="eigh")
 
     def apply(self, inputs: Inputs, logs: np.ndarray) -> Inputs:
         """Inputs with the factors whose logarithms are given."""
@@ -185,7 +200,7 @@ def fit_posterior(
         raise ValueError(f"points with role calibration only, not {held_out}")
     prior = np.array([factor.prior_error for factor in factors])
     start = Posterior(factors, np.zeros(len(factors)), np.diag(prior**2))
-    if not factors:
+    if not factors or not cases:
         return start
     observed = np.log([case.observed["throughput_rps"] for case, _ in cases])
     errors = np.array(

@@ -30,7 +30,7 @@ from forecache.sim.statistics import student_t
 
 from .counters import counter_checks, server_work
 from .dataset import MeasuredCase, is_of_memory, load_dataset, read_dataset
-from .factors import FIT_REQUESTS, Posterior, factors_for, fit_posterior
+from .factors import FIT_REQUESTS, HOST, Posterior, factors_for, fit_posterior, may_be_fitted
 from .memory_dataset import validate_memory
 from .provenance import provenance_of
 from .series import curves_of
@@ -104,9 +104,10 @@ def validate(
     ]
     own, others = _calibration(paired), _calibration(paired_known)
     engines = {system.engine.id for system in systems}
-    factors = factors_for(dataset, [*cases, *known], several_engines=len(engines) > 1)
-    if progress is not None and factors:
-        count = len(own) + len(others)
+    host_known = host is not None or dataset.scenario.get("host") is not None
+    factors = factors_for([*cases, *known], host_known=host_known, several_engines=len(engines) > 1)
+    count = len(own) + len(others)
+    if progress is not None and factors and count:
         progress(f"fitting {len(factors)} factors to {count} calibration points")
     posterior = fit_posterior(factors, [*own, *others], seed=seed)
     posterior = replace(posterior, points=tuple(case.index for case, _ in own))
@@ -120,19 +121,22 @@ def validate(
     system = systems[0]
     provenance = provenance_of(cases, systems, posterior)
     provenance["same_machine_points"] = {
-        name: [c.index for c in measured if _may_be_fitted(c)] for name, measured in beside.items()
+        name: [c.index for c in measured if may_be_fitted(c)] for name, measured in beside.items()
     }
     return {
         "dataset": {"id": dataset.id, "title": dataset.title, "file": Path(path).name},
         "host": {
             "id": system.host.id,
             "title": system.host.title,
-            "named": dataset.scenario.get("host") is not None,
+            "named": host_known,
         },
         "engine": {"id": system.engine.id, "version": system.engine.version},
-        "fitted": _fitted(posterior),
+        "fitted": _fitted(posterior) if count else [],
         "provenance": provenance,
-        "warnings": provenance["problems"],
+        "warnings": [
+            *provenance["problems"],
+            *_what_is_missing(cases, host_known=host_known, fitted=count, title=system.host.title),
+        ],
         "points": points,
         "summary": summary_of(points),
         "counters": counter_checks(dataset, points),
@@ -140,12 +144,32 @@ def validate(
     }
 
 
-def _may_be_fitted(case: MeasuredCase) -> bool:
-    return case.role == "calibration" and "throughput_rps" in case.observed
-
-
 def _calibration(pairs: list[tuple[MeasuredCase, System]]) -> list[tuple[MeasuredCase, System]]:
-    return [pair for pair in pairs if _may_be_fitted(pair[0])]
+    return [pair for pair in pairs if may_be_fitted(pair[0])]
+
+
+def _what_is_missing(
+    cases: Sequence[MeasuredCase], *, host_known: bool, fitted: int, title: str
+) -> list[str]:
+    """What the dataset leaves open, and how to close it: a sentence each."""
+    missing = []
+    if not host_known and not fitted:
+        missing.append(
+            f"the speed of the host is unknown: {title} stands in, and the intervals allow for any "
+            "host of the catalogue; name the host (scenario.host or --host, with a name that "
+            "`forecache catalog` lists or the file that `forecache profile` writes on it), or give "
+            "some points that have throughput_rps the role calibration"
+        )
+    if all(case.role == "calibration" for case in cases):
+        missing.append(
+            "no point has role validation, so nothing was predicted without having been fitted and "
+            "no errors are summed up"
+            if fitted
+            else "no point has role validation, so no errors are summed up"
+        )
+    if not fitted and any(case.role == "calibration" for case in cases):
+        missing.append("nothing was fitted: no point with role calibration has throughput_rps")
+    return missing
 
 
 def system_of(
@@ -194,7 +218,7 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
     drawn = []
     for draw in range(DRAWS):
         random = np.random.default_rng([seed, draw, 7])
-        logs = random.multivariate_normal(posterior.mean, posterior.covariance, method="eigh")
+        logs = posterior.draw(random)
         # What the factors cover is drawn from their posterior; other ranges keep their priors.
         inputs = _drawn_inputs(system, case.scenario, posterior, seed, draw)
         drawn.append(
@@ -240,7 +264,7 @@ def _drawn_inputs(
 ) -> Inputs:
     """A draw of the ranges, without those numbers that the fitted factors stand for."""
     drawn = system.inputs(scenario, draw=draw, seed=seed)
-    if not posterior.factors:
+    if set(posterior.factors) <= {HOST}:
         return drawn
     nominal = system.inputs(scenario)
     kept = (

@@ -268,8 +268,8 @@ def profile(*, progress: Progress | None = None) -> "HostProfile":
     Returns
     -------
     HostProfile
-        The fields of a file in `hwprofiles/hosts/`, every number with `value`, `unit`, `kind`, `low`
-        and `high`; from Python an object with the same names.
+        The fields of a file in `hwprofiles/hosts/`, every number with `value`, `unit`, `kind`,
+        `low` and `high`; from Python an object with the same names.
     """
     from forecache.hwprofiles.capture import capture_host
 

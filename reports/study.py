@@ -76,7 +76,8 @@ def study(
     Raises
     ------
     InputError, EngineError
-        Something it needs is missing or not valid. All of that is looked for before anything is measured.
+        Something it needs is missing or not valid. All of that is looked for before
+        anything is measured.
     """
     say = progress or (lambda _line: None)
     started = time.monotonic()

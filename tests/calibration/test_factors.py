@@ -1,12 +1,13 @@
 """What calibration points may move, and that a fit finds it again."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from forecache.calibration.dataset import Dataset, MeasuredCase, list_datasets, read_dataset
+from forecache.calibration.dataset import MeasuredCase, list_datasets, read_dataset
 from forecache.calibration.factors import (
     HOST,
     KERNEL,
@@ -59,19 +60,21 @@ def test_a_fit_finds_the_machine_behind_the_points() -> None:
     assert (error < [KERNEL.prior_error, USER.prior_error]).all()
 
 
-def dataset_of(cases: list[MeasuredCase], **scenario: Any) -> Dataset:
-    points = [{"given": {}, "observed": {"throughput_rps": 1}, "role": c.role} for c in cases]
-    data = {"id": "made", "title": "made", "sources": [], "scenario": scenario, "points": points}
-    return Dataset.model_validate(data)
-
-
 def test_only_an_unnamed_host_has_a_speed_to_find() -> None:
     cases = [case_of(1), case_of(10)]
-    named = factors_for(dataset_of(cases, host="graviton3"), cases)
-    unnamed = factors_for(dataset_of(cases, host=None), cases)
-    assert set(named) == {KERNEL, WAKE, USER}
-    assert set(unnamed) == {HOST, KERNEL, WAKE, USER}
-    assert factors_for(dataset_of(cases), []) == []
+    assert set(factors_for(cases, host_known=True)) == {KERNEL, WAKE, USER}
+    assert set(factors_for(cases, host_known=False)) == {HOST, KERNEL, WAKE, USER}
+
+
+def test_without_a_point_to_fit_only_an_unknown_speed_is_open() -> None:
+    measured = replace(case_of(1), role="validation")
+    without_throughput = replace(case_of(1), observed={"p99_ms": 1.0})
+    for cases in ([], [measured], [without_throughput]):
+        assert factors_for(cases, host_known=True) == []
+        assert factors_for(cases, host_known=False) == [HOST]
+    prior = fit_posterior([HOST], [], seed=1)
+    assert prior.covariance == pytest.approx(np.array([[HOST.prior_error**2]]))
+    assert fit_posterior([], [], seed=1).draw(np.random.default_rng(1)).shape == (0,)
 
 
 def test_an_unnamed_host_differs_from_the_reference_as_those_of_the_catalogue_do() -> None:
@@ -108,7 +111,7 @@ OLD = System(
 
 def test_factors_of_several_engines_are_of_the_host() -> None:
     cases = [case_of(1), case_of(10)]
-    found = factors_for(dataset_of(cases, host="graviton3"), cases, several_engines=True)
+    found = factors_for(cases, host_known=True, several_engines=True)
     assert all(factor.of_host for factor in found)
     assert not any(factor.of_host for factor in (KERNEL, WAKE, USER, HOST))
     scenario = cases[0].scenario
@@ -121,7 +124,7 @@ def test_factors_of_several_engines_are_of_the_host() -> None:
 
 def test_a_point_tells_less_of_the_host_where_work_is_less_known() -> None:
     """8.0 was observed, 7.2 has the work of a relative in wider ranges."""
-    factors = factors_for(dataset_of([case_of(1)]), [case_of(1)], several_engines=True)
+    factors = factors_for([case_of(1)], host_known=False, several_engines=True)
     kernel = [factor.name for factor in factors].index("host kernel")
     found = {}
     for system in (SYSTEM, OLD):

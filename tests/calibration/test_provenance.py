@@ -165,14 +165,14 @@ def test_an_engine_that_cites_a_published_curve_is_found() -> None:
 
 
 def test_factors_are_fitted_to_calibration_points_only() -> None:
-    dataset, cases = load_dataset(CURVE)
+    _, cases = load_dataset(CURVE)
     assert factor_problems(cases, posterior(0, 1)) == []
     [problem] = factor_problems(cases, posterior(0, HELD_OUT))
     assert f"points[{HELD_OUT}] is held out" in problem
     wrong = cases[HELD_OUT]
     with pytest.raises(ValueError, match=rf"role calibration only, not \[{HELD_OUT}\]"):
         fit_posterior(
-            factors_for(dataset, cases),
+            factors_for(cases, host_known=True),
             [(wrong, system_of(wrong.scenario, path=CURVE))],
             seed=1,
         )
