@@ -79,7 +79,7 @@ class Cluster:
         self.cache = None if scenario.cache is None else Cache(self, scenario.cache)
         self.bill = None if scenario.cost is None else Bill(self, scenario.cost)
         self.slot_map: SlotMap | None = None
-        self._table = np.zeros((0, 8))
+        self._table = np.zeros((0, 9))
 
     @property
     def quickest_s(self) -> float:
@@ -91,7 +91,7 @@ class Cluster:
         self.load.after_step.append(function)
 
     def kind_table(self) -> np.ndarray:
-        """(kinds, 8) numbers of each kind of node, in the order that `Load` reads them."""
+        """(kinds, 9) numbers of each kind of node, in the order that `Load` reads them."""
         if len(self._table) < len(self.nodes.kinds):
             self._table = np.array([_numbers(kind) for kind in self.nodes.kinds])
         return self._table
@@ -137,6 +137,7 @@ def _numbers(kind: NodeKind) -> list[float]:
     return [
         *(surface.main_ps, surface.capacity_rps, work.main_ps, work.reject_ps),
         *(work.per_cycle, helped, kind.maxclients, kind.tcp_backlog),
+        surface.main_ps * 1e-12 * surface.capacity_rps,
     ]
 
 

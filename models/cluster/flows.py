@@ -43,8 +43,13 @@ from .nodes import (
     WASTED,
 )
 
-UTILISATION_CELLS = 101
-"""Cells of a histogram of utilisations: whole percents."""
+UTILISATION_CELLS = 201
+"""Cells of a histogram of utilisations, see `cell_loads`."""
+
+_LAST_CELL = 0.99
+_CELL = -math.log(1.0 - _LAST_CELL) / (UTILISATION_CELLS - 1)
+"""Width of a cell on the scale of logarithms of what is left: a queue's wait differs by 2.3% from
+one to the next, however full it is."""
 
 TIMEOUT_STEPS, CONNECT_TIMEOUT_STEPS, PERSISTENT, DROPS_GONE = range(4)
 TOKENS_PER_ANSWER, MOST_TOKENS, CONNECT_DELAY_STEPS = range(4, 7)
@@ -53,13 +58,14 @@ whose clients have gone; the retry budget in thousandths, 0 for none; how long a
 connection that the kernel does not answer."""
 
 NEW, COST_PS, BUDGET, ELSEWHERE, CONNECT_COST_PS, REJECT_COST_PS, PER_CYCLE, HELPERS = range(8)
-MAXCLIENTS, BACKLOG, WANTED, KIND, FORGETS = range(8, 13)
+MAXCLIENTS, BACKLOG, WANTED, KIND, FORGETS, EXPECTED = range(8, 14)
 """Columns of `given`: requests that begin; time of the main thread per request and in this step;
 requests that the node's other threads can serve in it; time per connection, and per one turned
 away; accepts per turn; handshakes that I/O threads can do in this step; limits; connections that
-the clients want to keep; the kind of node; whether whoever waits is refused."""
+the clients want to keep; the kind of node; whether whoever waits is refused; the mean that `NEW`
+was drawn around, in thousandths."""
 
-GIVEN = 13
+GIVEN = 14
 TOKEN = 1000
 """A retry token in the unit of `TOKENS`."""
 
@@ -67,6 +73,17 @@ ARRIVAL_DRAWS, ROUNDING_DRAWS, RETRY_DRAWS = 7010, 7011, 7012
 """Purposes of random draws; the stream is the node, the index the step."""
 
 _SMALL_MEAN = 60.0
+
+
+def cell_loads() -> np.ndarray:
+    """(UTILISATION_CELLS,) load in the middle of each cell, from 0 to 0.99."""
+    return np.asarray(-np.expm1(-_CELL * np.arange(UTILISATION_CELLS)))
+
+
+@njit(cache=True, nogil=True)
+def _cell(load):  # type: ignore[no-untyped-def]
+    """The cell that is nearest to a load."""
+    return int(0.5 - math.log1p(-min(max(load, 0.0), _LAST_CELL)) / _CELL)
 
 
 @njit(cache=True, nogil=True)
@@ -313,6 +330,8 @@ def advance(  # type: ignore[no-untyped-def]
         can = min(budget, asked[ELSEWHERE] * asked[COST_PS])
         load = 1.0 if can <= 0 else min(1.0, work / can)
         utilisation[node] = load if serving and work > 0 else 0.0
+        # Chance between steps is part of the waiting that the node model has in its latencies.
+        work += (asked[EXPECTED] - 1000 * asked[NEW]) * asked[COST_PS] // 1000
         if serving:
             left = row[CREDIT_PS] + _accept(
                 *(node, step, step_s, state, given, connect_queue, queue, budget),
@@ -320,7 +339,7 @@ def advance(  # type: ignore[no-untyped-def]
             )
             most = min(left // asked[COST_PS], asked[ELSEWHERE])
             answered[:] = 0
-            cell = int(load * (UTILISATION_CELLS - 1))
+            cell = _cell(1.0 if can <= 0 else work / can)
             served = serve(
                 cohorts, marks, node, step, step_s, most, answered, latency[asked[KIND], cell]
             )

@@ -41,7 +41,7 @@ _CLOSED_LOOP_HALVINGS = 12
 """A request in 4,000, of those that would begin if none ever waited."""
 
 _LEAST_BUSY_S = 1e-6
-_LOADS = np.linspace(0.0, 1.0, flows.UTILISATION_CELLS)
+_LOADS = np.linspace(0.0, 1.0, 101)
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class Load:
         self._opened_before = np.zeros(0, np.int64)
         self._given_for: tuple[object, ...] = ()
         self._mean_s = np.zeros((0, len(_LOADS)))
+        self._busy = np.zeros((0, 2, len(_LOADS)))
         self._fixed = np.zeros((0, flows.GIVEN), np.int64)
         self._most = np.zeros(0)
 
@@ -184,8 +185,9 @@ class Load:
         if self.closed_loop:
             begun = clients.workers * self.step_s / self._busy_s()
         offered = np.zeros(nodes.count, np.int64)
-        flows.draw_arrivals(self._seed, self.number, begun * self._visits, self._drawn, offered)
-        given = self._given(offered)
+        means = begun * self._visits
+        flows.draw_arrivals(self._seed, self.number, means, self._drawn, offered)
+        given = self._given(offered, means)
         self._admit(given)
         offered = given[:, flows.NEW]
         utilisation = np.zeros(nodes.count)
@@ -197,6 +199,7 @@ class Load:
         passed = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]] - before
         step_ps = self.step_s * _PS_PER_S
         nodes.last_spare = np.clip((passed[:, 1] - passed[:, 2] - passed[:, 3]) / step_ps, 0.0, 1.0)
+        self._note_busy_threads(passed / step_ps)
         visits = float(self._visits.sum())
         autoscaler = cluster.scenario.clients.autoscaler
         if autoscaler is not None and visits > 0:
@@ -209,6 +212,29 @@ class Load:
             )
             for function in self.after_step:
                 function(done)
+
+    def _note_busy_threads(self, passed: np.ndarray) -> None:
+        """Add how long threads were busy in a step, which isn't in proportion to the load.
+
+        Parameters
+        ----------
+        passed
+            (nodes, 4) what the last columns count: answers, and as shares of the step what
+            background work left of the main thread, and requests and connections took of that.
+        """
+        nodes = self._cluster.nodes
+        for kind in nodes.kinds[len(self._busy) :]:
+            self._busy = np.concatenate([self._busy, [np.stack(kind.surface.busy(_LOADS))]])
+        loads = passed[:, 2] / self._cluster.kind_table()[nodes.kind, 8]
+        below = np.minimum(loads * (len(_LOADS) - 1), len(_LOADS) - 1.001).astype(np.int64)
+        above = np.minimum(loads, 1.0) * (len(_LOADS) - 1) - below
+        known = self._busy[nodes.kind]
+        rows = np.arange(nodes.count)
+        low, high = known[rows, :, below], known[rows, :, below + 1]
+        main, helpers = (low + above[:, None] * (high - low)).T
+        elsewhere = 1.0 - passed[:, 1] + passed[:, 3]
+        nodes.main_busy_s += self.step_s * np.minimum(1.0, elsewhere + main)
+        nodes.io_busy_s += self.step_s * helpers
 
     def _admit(self, given: np.ndarray) -> None:
         """Turn requests away for which there is no free worker; changes `given`.
@@ -246,6 +272,7 @@ class Load:
             share = low
         if share < 1.0:
             given[:, flows.NEW] = np.floor(share * offered)
+            given[:, flows.EXPECTED] = share * given[:, flows.EXPECTED]
             if not self.closed_loop:
                 self._cluster.record.turned_away += float(
                     (offered - given[:, flows.NEW]) @ self._commands
@@ -261,7 +288,7 @@ class Load:
         """
         nodes, described = self._cluster.nodes, self._cluster.scenario.clients
         for kind in nodes.kinds[len(self._mean_s) :]:
-            means = [kind.surface.mean(load) / 1000.0 for load in _LOADS]
+            means = kind.surface.mean(_LOADS) / 1000.0
             self._mean_s = np.concatenate([self._mean_s, [means]])
         load = np.minimum(1.0, there / np.maximum(can, 1e-9)) * (len(_LOADS) - 1)
         below = np.minimum(load.astype(np.int64), len(_LOADS) - 2)
@@ -304,8 +331,14 @@ class Load:
             (self.latency, self.connect_waits, utilisation),
         )
 
-    def _given(self, offered: np.ndarray) -> np.ndarray:
-        """(nodes, GIVEN) what `flows.advance` wants to know of each node."""
+    def _given(self, offered: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """(nodes, GIVEN) what `flows.advance` wants to know of each node.
+
+        Parameters
+        ----------
+        offered, means
+            (nodes,) requests that begin, and the means that they were drawn around.
+        """
         cluster, nodes = self._cluster, self._cluster.nodes
         wanted = cluster.clients.wanted_connections
         changing = (
@@ -321,6 +354,7 @@ class Load:
             until = np.floor(self._most[limited] * (self.number + np.array([[1], [0]])))
             given[limited, flows.ELSEWHERE] = until[0] - until[1]
         given[:, flows.NEW] = offered
+        given[:, flows.EXPECTED] = np.rint(1000.0 * means)
         given[:, flows.FORGETS] = nodes.forgets
         return given
 

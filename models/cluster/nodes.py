@@ -30,8 +30,8 @@ CONNECTED, CLOSED, BACKLOG_FULL, TOO_MANY, BROKEN, ABANDONED = range(16, 22)
 reached, their connection broken, or that were accepted when the client had gone."""
 
 BUSY_PS, CONNECT_PS, BUDGET_PS = range(22, 25)
-"""Time of the main thread from the start: on requests, on connections, and what background work
-left for both."""
+"""Time of the main thread from the start: on requests, each counted with what it takes where the
+node is full, on connections, and what background work left for both."""
 
 COLUMNS = 25
 
@@ -114,6 +114,9 @@ class Nodes:
         Who waits to be accepted, and who waits for an answer.
     state
         (nodes, COLUMNS) integers, see above.
+    main_busy_s, io_busy_s
+        (nodes,) how long the main thread was busy from the start, with whatever it was, and the
+        busiest I/O thread.
     """
 
     def __init__(self, *, timeout_steps: int, connect_timeout_steps: int) -> None:
@@ -130,6 +133,8 @@ class Nodes:
         self.connect_queue = Queues(0, timeout_steps=connect_timeout_steps)
         self.request_queue = Queues(0, timeout_steps=timeout_steps)
         self.last_spare = np.zeros(0)
+        self.main_busy_s = np.zeros(0)
+        self.io_busy_s = np.zeros(0)
         self.forgets = np.zeros(0, np.int64)
         """(nodes,) 1 where the next step refuses whoever waits."""
         self.came_back: list[int] = []
@@ -157,6 +162,8 @@ class Nodes:
         self.paid = np.append(self.paid, True)
         self.state = np.concatenate([self.state, np.zeros((1, COLUMNS), np.int64)])
         self.last_spare = np.append(self.last_spare, 1.0)
+        self.main_busy_s = np.append(self.main_busy_s, 0.0)
+        self.io_busy_s = np.append(self.io_busy_s, 0.0)
         self.forgets = np.append(self.forgets, 0)
         self.connect_queue.add()
         self.request_queue.add()
@@ -201,7 +208,10 @@ class Nodes:
         self.state[node, STALL_PS] += round(seconds * _PS_PER_S)
 
     def spare_share(self, node: int) -> float:
-        """Share of its main thread that a node had nothing to do in during the last step."""
+        """Share of its main thread that the last step would have left to a full node.
+
+        Where a command takes less the fuller a node is, the thread was idle for less than that.
+        """
         return float(self.last_spare[node])
 
     def set_down(self, node: int, *, silent: bool) -> None:

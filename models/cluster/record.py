@@ -10,13 +10,10 @@ import numpy as np
 
 from ..series import Cell, Fact, Mark, Run, Series, Table
 from .cohorts import cell_waits_s
-from .flows import UTILISATION_CELLS
+from .flows import cell_loads
 from .memory import MemoryWatch
 from .nodes import (
     ANSWERED,
-    BUDGET_PS,
-    BUSY_PS,
-    CONNECT_PS,
     CONNECTED,
     FAILED,
     OFFERED,
@@ -75,6 +72,7 @@ class Record:
         self._totals = np.zeros(len(_RATES))
         self._before = np.zeros((0, len(_RATES)), np.int64)
         self._last = cluster.nodes.state.copy()
+        self._busy_before = np.zeros((2, 0))
         self._waits_s = cell_waits_s()
         self._latencies: dict[int, np.ndarray] = {}
         self._all_latency = np.zeros(0)
@@ -150,14 +148,18 @@ class Record:
             "new connections",
             float(passed[:, CONNECTED].sum()) / interval_s,
         )
-        step_ps = round(interval_s * 1e12)
-        busy = (
-            step_ps - passed[:, BUDGET_PS] + passed[:, BUSY_PS] + passed[:, CONNECT_PS]
-        ) / step_ps
         used = nodes.traffic > 0
-        mean = float(busy[used].mean()) if used.any() else 0.0
-        self._add("main thread, mean", "", "utilisation", mean)
-        self._add("main thread, busiest", "", "utilisation", float(busy.max()))
+        threads = np.stack([nodes.main_busy_s, nodes.io_busy_s])
+        busy = threads.copy()
+        busy[:, : self._busy_before.shape[1]] -= self._busy_before
+        self._busy_before = threads
+        main, helpers = busy / interval_s
+        for name, shares in (("main thread", main), ("busiest I/O thread", helpers)):
+            if not threads.any(axis=1)[int(shares is helpers)]:
+                continue
+            mean = float(shares[used].mean()) if used.any() else 0.0
+            self._add(f"{name}, mean", "", "utilisation", mean)
+            self._add(f"{name}, busiest", "", "utilisation", float(shares.max()))
         self._add("memory, most on a node", "bytes", "memory", self.memory.look(self.times_s[-1]))
         if cluster.scenario.clients.autoscaler is not None:
             self._add("pods", "", "pods", float(cluster.clients.pods))
@@ -188,11 +190,11 @@ class Record:
             ]
         )
         weight = counts[kinds, cells, waits][:, None] * weights
-        found = weighted_quantiles(latency.ravel(), weight.ravel(), (0.5, 0.99))
+        found = weighted_quantiles(latency.ravel(), weight.ravel(), (0.5, 0.99), smooth=True)
         return float((latency * weight).sum() / weight.sum()), found[0], found[1]
 
     def _latency_of(self, kind: int) -> np.ndarray:
-        """(UTILISATION_CELLS, intervals of QUANTILES) latency without a queue, in ms."""
+        """(cells, intervals of QUANTILES) latency without a queue, in ms."""
         if kind not in self._latencies:
             surface = self._cluster.nodes.kinds[kind].surface
             self._latencies[kind] = latencies_ms(surface)
@@ -253,17 +255,27 @@ def _share(some: float, asked: float) -> str:
 
 
 def latencies_ms(surface: Surface) -> np.ndarray:
-    """(UTILISATION_CELLS, intervals of QUANTILES) latency in the middle of each interval."""
-    middles = (np.array(QUANTILES[1:]) + np.array(QUANTILES[:-1])) / 2.0
-    loads = np.linspace(0.0, 1.0, UTILISATION_CELLS)
-    return np.array([[surface.latency(load, q) for q in middles] for load in loads])
+    """(cells, intervals of QUANTILES) latency in the middle of each interval, at `cell_loads`."""
+    known = surface.latencies(cell_loads())
+    return np.asarray((known[:, 1:] + known[:, :-1]) / 2.0)
 
 
 def weighted_quantiles(
-    values: np.ndarray, weights: np.ndarray, quantiles: Sequence[float]
+    values: np.ndarray, weights: np.ndarray, quantiles: Sequence[float], *, smooth: bool = False
 ) -> list[float]:
-    """Quantiles of values that count so often."""
+    """Quantiles of values that count so often.
+
+    Parameters
+    ----------
+    smooth
+        The values stand for intervals of a continuous quantity: straight between the middles of
+        their weights.
+    """
     order = np.argsort(values)
-    total = np.cumsum(weights[order])
-    found = np.searchsorted(total, np.array(quantiles) * total[-1])
+    each = weights[order]
+    total = np.cumsum(each)
+    wanted = np.array(quantiles) * total[-1]
+    if smooth:
+        return [float(value) for value in np.interp(wanted, total - each / 2.0, values[order])]
+    found = np.searchsorted(total, wanted)
     return [float(values[order[min(i, len(order) - 1)]]) for i in found]

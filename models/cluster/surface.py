@@ -1,9 +1,10 @@
-"""Capacity and latency of one kind of node against its utilisation, from the node model.
+"""Capacity, latency and busy threads of one kind of node against its load, from the node model.
 
 A cluster over hours can't simulate every request, so the node model is asked once per kind of node:
-in a closed loop for the capacity, in open loops at shares of it for the latency, and what lies
-between is interpolated. Points in the middle between two are simulated as well, and say how far off
-the interpolation is. Surfaces are kept in memory and in a cache folder
+in a closed loop for the capacity, in open loops at shares of it for the latency and for how busy
+its threads are, all with the same random streams, and what lies between is interpolated. A thread
+is not busy in proportion to the load: the less there is to do, the fewer requests share a turn of
+its event loop. Surfaces are kept in memory and in a cache folder
 (`sim/cache_folders.py`).
 """
 
@@ -11,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib import resources
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import PchipInterpolator
 
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.sim.cache_folders import cache_folder
@@ -27,24 +30,31 @@ from forecache.sim.errors import InputError
 
 from ..answers import load_cases
 from ..node.simulate import warm_up_compiler
-from ..predict import Prediction, Progress, System, predict_cases
+from ..predict import WORKERS, Prediction, Progress, System, predict_cases
 from ..scenario import Scenario
 from ..sweeps import Case
 from ..workload import CONSTANT_RATE
 
 QUANTILES = (
     *(0.0, 0.05, 0.15, 0.25, 0.35, 0.45, 0.5, 0.55, 0.65, 0.75, 0.85),
-    *(0.9, 0.95, 0.975, 0.985, 0.99, 0.995, 0.999, 1.0),
+    *(0.9, 0.95, 0.97, 0.98, 0.985, 0.9875, 0.99, 0.9925, 0.995, 0.999, 1.0),
 )
 """Probabilities of the latencies that a surface knows."""
 
-LOADS = (0.02, 0.2, 0.4, 0.6, 0.75, 0.85, 0.91, 0.95, 0.98)
-"""Shares of the capacity at which latency is simulated."""
+LOADS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.85, 0.91, 0.95, 0.98)
+"""Shares of the capacity at which a node is simulated."""
 
-_CHECKED = (0.3, 0.5, 0.7, 0.8, 0.88, 0.93, 0.965)
-"""Shares in between that say how far off the interpolation is."""
+_CHECKED = (0.05, 0.2, 0.4, 0.6, 0.78, 0.91)
+"""Those that are left out to see how far off an interpolation between the others is."""
 
 _REQUESTS = 20_000
+"""Measured requests where little waits."""
+
+_PLENTY, _MOST_TIMES = 0.2, 12.0
+"""Share of the capacity that is left where windows need to be no longer, and how many times as long
+they are at most. A mean over a window scatters with 1/(1 - load) if the window does not grow with
+its square (Whitt, Management Science 35, 1989)."""
+
 _CLIENTS = 400
 """Connections that are active at a time when a node is saturated."""
 
@@ -52,6 +62,8 @@ _GENERATORS = 64
 """Threads that send: clients of a cluster are many, and not what limits a node."""
 
 _PS_PER_S = 1e12
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -70,8 +82,12 @@ class Surface:
         (points, len(QUANTILES)) quantiles of the latency at each.
     mean_ms
         (points,) its mean.
+    main_thread, io_threads
+        (points + 2,) share of its time that the main thread is busy, and the busiest I/O thread:
+        without load, at each, and at the capacity.
     error
-        Largest relative error of p50 and p99 in between, against simulations there.
+        Largest relative error of p50 and p99 at a load between those around it, were it not among
+        them: more than between loads that are.
     server_cpu_us
         CPU time of all threads per command at capacity.
     """
@@ -81,32 +97,55 @@ class Surface:
     loads: tuple[float, ...]
     latency_ms: tuple[tuple[float, ...], ...]
     mean_ms: tuple[float, ...]
+    main_thread: tuple[float, ...]
+    io_threads: tuple[float, ...]
     error: float
     server_cpu_us: float = 0.0
 
-    def latency(self, utilisation: float, quantile: float) -> float:
-        """A quantile of the latency in ms; beyond the last simulated load it is that one's.
+    def latencies(self, loads: ArrayLike) -> Floats:
+        """(loads, len(QUANTILES)) latency in ms; beyond the last simulated load that one's.
 
         What requests wait when more are asked for than a node can do is the queues' business.
         """
-        columns = zip(*self.latency_ms, strict=True)
-        by_quantile = [between(utilisation, self.loads, column) for column in columns]
-        return float(np.interp(quantile, QUANTILES, by_quantile))
+        return between(loads, self.loads, self.latency_ms)
 
-    def mean(self, utilisation: float) -> float:
-        """The mean latency in ms."""
-        return between(utilisation, self.loads, self.mean_ms)
+    def latency(self, load: float, quantile: float) -> float:
+        """A quantile of the latency in ms."""
+        return float(np.interp(quantile, QUANTILES, self.latencies([load])[0]))
+
+    def mean(self, loads: ArrayLike) -> Floats:
+        """The mean latency in ms at loads of any shape."""
+        return between(loads, self.loads, self.mean_ms)
+
+    def busy(self, loads: ArrayLike) -> tuple[Floats, Floats]:
+        """Share of its time that the main thread is busy at loads of any shape, and the busiest
+        I/O thread."""
+        known = (0.0, *self.loads, 1.0)
+        asked = np.clip(loads, 0.0, 1.0)
+        main, helpers = (
+            np.clip(PchipInterpolator(known, shares)(asked), 0.0, 1.0)
+            for shares in (self.main_thread, self.io_threads)
+        )
+        return main, helpers
 
 
-def between(utilisation: float, loads: Sequence[float], values: Sequence[float]) -> float:
-    """A latency between those at some loads: a power of what is left of the capacity.
+def between(asked: ArrayLike, loads: Sequence[float], values: ArrayLike) -> Floats:
+    """Latencies between those at some loads: smooth, monotone where they are.
 
-    In an M/G/1 queue waiting is proportional to 1/(1 - utilisation); a straight line would lie
-    above that by half its height between 0.9 and 0.97.
+    Logarithms are interpolated over that of what is left of the capacity, by Fritsch and Carlson's
+    piecewise cubic (SIAM J. Numer. Anal. 17, 1980). In an M/G/1 queue waiting is proportional to
+    1/(1 - load), which is a straight line there.
+
+    Parameters
+    ----------
+    loads, values
+        (points,) and (points, ...), latencies above 0.
     """
-    left = [-math.log(1.0 - load) for load in loads]
-    asked = -math.log(1.0 - min(utilisation, loads[-1]))
-    return float(math.exp(np.interp(asked, left, np.log(values))))
+    found = np.clip(asked, loads[0], loads[-1])
+    if len(loads) == 1:
+        return np.asarray(np.asarray(values)[np.zeros(found.shape, np.int64)])
+    left = -np.log1p(-np.asarray(loads))
+    return np.asarray(np.exp(PchipInterpolator(left, np.log(values))(-np.log1p(-found))))
 
 
 _SURFACES: dict[str, Surface] = {}
@@ -151,33 +190,60 @@ def simulated(case: Case[Scenario], system: System, *, seed: int) -> Surface:
         [(case, system)], seed=seed, draws=0, replications=1, requests=2 * _REQUESTS
     )
     capacity_rps = full.mean("throughput_rps")
-    shares = sorted({*LOADS, *_CHECKED})
-    cases = [(_open_loop(case, share * capacity_rps), system) for share in shares]
-    found = predict_cases(cases, seed=seed, draws=0, replications=1, requests=_REQUESTS)
-    kept = {s: p for s, p in zip(shares, found, strict=True) if p.verdict != "OVERLOADED"}
-    points = {share: _quantiles_ms(kept[share]) for share in LOADS if share in kept}
-    loads = tuple(points)
-    error = 0.0
-    for share in _CHECKED:
-        if share not in kept or share > loads[-1]:
-            continue
-        direct = _quantiles_ms(kept[share])
-        for quantile in (0.5, 0.99):
-            at = QUANTILES.index(quantile)
-            found_there = between(share, loads, [points[load][at] for load in loads])
-            error = max(error, abs(found_there / direct[at] - 1.0))
+
+    def at(share: float) -> Prediction:
+        [found] = predict_cases(
+            [(_open_loop(case, share * capacity_rps), system)],
+            seed=seed, draws=0, replications=1, requests=requests_at(share),
+        )  # fmt: skip
+        return found
+
+    with ThreadPoolExecutor() as pool:
+        # Those that take longest first.
+        found = dict(zip(reversed(LOADS), pool.map(at, reversed(LOADS)), strict=True))
+    kept = {share: found[share] for share in LOADS if found[share].verdict != "OVERLOADED"}
     result = full.nominal[0].result
+    main, helpers = zip(*(_busy(found) for found in (*kept.values(), full)), strict=True)
     # Where all threads are alike, whatever else a node does takes from all of them.
     busy = 1.0 if full.threads_alike else result.main_thread_utilisation
+    rows = {share: _quantiles_ms(found) for share, found in kept.items()}
     return Surface(
         capacity_rps=capacity_rps,
         main_ps=busy / capacity_rps * _PS_PER_S,
-        loads=loads,
-        latency_ms=tuple(points.values()),
-        mean_ms=tuple(kept[load].mean("mean_ms") for load in loads),
-        error=error,
+        loads=tuple(rows),
+        latency_ms=tuple(rows.values()),
+        mean_ms=tuple(found.mean("mean_ms") for found in kept.values()),
+        main_thread=(0.0, *main),
+        io_threads=(0.0, *helpers),
+        error=_error(rows),
         server_cpu_us=result.server_cpu_us_per_request,
     )
+
+
+def _busy(prediction: Prediction) -> tuple[float, float]:
+    """The main thread and the busiest I/O thread; of threads that are all alike the busiest."""
+    utilisation = prediction.utilisation
+    if prediction.threads_alike:
+        return utilisation[WORKERS], 0.0
+    return utilisation["main thread"], utilisation["I/O threads"]
+
+
+def _error(rows: Mapping[float, Sequence[float]]) -> float:
+    """How far off p50 and p99 are at loads that are left out."""
+    columns = [QUANTILES.index(quantile) for quantile in (0.5, 0.99)]
+    others = [share for share in rows if share not in _CHECKED]
+    asked = [share for share in rows if share in _CHECKED and others[0] < share < others[-1]]
+    if not asked:
+        return 0.0
+    found = between(asked, others, np.array([rows[share] for share in others]))
+    direct = np.array([rows[share] for share in asked])
+    return float(np.abs(found / direct - 1.0)[:, columns].max())
+
+
+def requests_at(load: float) -> int:
+    """Measured requests of a run at a share of the capacity."""
+    times = (_PLENTY / max(1.0 - load, 1e-9)) ** 2
+    return round(_REQUESTS * min(_MOST_TIMES, max(1.0, times)))
 
 
 def _open_loop(case: Case[Scenario], rate_rps: float) -> Case[Scenario]:
@@ -197,7 +263,9 @@ def _key(scenario: Scenario, system: System, seed: int) -> str:
     parts = (
         scenario.model_dump_json(),
         *(part.model_dump_json() for part in (system.host, system.engine, system.generator)),
-        json.dumps([seed, LOADS, _CHECKED, QUANTILES, _REQUESTS, _GENERATORS]),
+        json.dumps(
+            [seed, LOADS, _CHECKED, QUANTILES, _REQUESTS, _PLENTY, _MOST_TIMES, _GENERATORS]
+        ),
         _model_digest(),
     )
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -221,6 +289,9 @@ def _kept_at(key: str) -> Path | None:
     return None if folder is None else folder / f"{key}.json"
 
 
+_ROWS = ("loads", "mean_ms", "main_thread", "io_threads")
+
+
 def _read(key: str) -> Surface | None:
     """What an earlier run left; None if there is nothing, or not what this one would leave."""
     file = _kept_at(key)
@@ -233,14 +304,16 @@ def _read(key: str) -> Surface | None:
         surface = Surface(
             **{
                 **data,
-                "loads": tuple(data["loads"]),
-                "mean_ms": tuple(data["mean_ms"]),
+                **{name: tuple(data[name]) for name in _ROWS},
                 "latency_ms": tuple(tuple(row) for row in data["latency_ms"]),
             }
         )
+        points = len(surface.loads)
         shape = np.array(surface.latency_ms, float).shape
-        whole = shape == (len(surface.loads), len(QUANTILES)) and surface.capacity_rps > 0
-        return surface if whole and len(surface.mean_ms) == len(surface.loads) else None
+        whole = shape == (points, len(QUANTILES)) and surface.capacity_rps > 0
+        whole = whole and len(surface.mean_ms) == points
+        busy = (surface.main_thread, surface.io_threads)
+        return surface if whole and all(len(row) == points + 2 for row in busy) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

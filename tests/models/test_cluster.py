@@ -31,6 +31,8 @@ MADE = Surface(
     loads=(0.02, 0.98),
     latency_ms=((1.0,) * len(QUANTILES),) * 2,
     mean_ms=(1.0, 1.0),
+    main_thread=(0.0, 0.02, 0.98, 1.0),
+    io_threads=(0.0, 0.0, 0.0, 0.0),
     error=0.0,
 )
 """A node that takes a millisecond for a command."""

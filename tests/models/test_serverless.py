@@ -31,7 +31,8 @@ def surface(threads):
     """A node that does so many times 10,000 requests a second, each in a tenth of a ms."""
     rps = THREAD_RPS * threads
     latency = ((0.1,) * len(QUANTILES),) * 2
-    return Surface(rps, 1e12 / rps, (0.02, 0.98), latency, (0.1, 0.1), 0.0)
+    busy = ((0.0, 0.02, 0.98, 1.0), (0.0,) * 4)
+    return Surface(rps, 1e12 / rps, (0.02, 0.98), latency, (0.1, 0.1), *busy, 0.0)
 
 
 def make(monkeypatch, surface_of_threads):
@@ -204,7 +205,8 @@ def test_a_closed_loop_is_littles_law_up_to_an_overload(
     def steep(threads):
         means = tuple(0.1 + 0.02 / (1.0 - load) for load in LOADS)
         latency = tuple((mean,) * len(QUANTILES) for mean in means)
-        return Surface(1e5 * threads, 1e7 / threads, LOADS, latency, means, 0.0)
+        busy = ((0.0, *LOADS, 1.0), (0.0,) * (len(LOADS) + 2))
+        return Surface(1e5 * threads, 1e7 / threads, LOADS, latency, means, *busy, 0.0)
 
     make(monkeypatch, steep)
     asked = scenario(
