@@ -156,6 +156,7 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
     return {
         "given": prediction.case.given,
         **{name: prediction.estimate(name) for name in names},
+        "backlog_growth_rps": prediction.backlog_growth(),
         "main_thread_utilisation": prediction.utilisation.get("main thread"),
         "io_thread_utilisation": prediction.io_thread_utilisation,
         "load_generator_utilisation": prediction.utilisation["load generator"],

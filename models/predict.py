@@ -23,6 +23,7 @@ from scipy.special import ndtri
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.statistics import student_t
 
+from .backlog import Growth, grows, growth_of
 from .commands import check_commands, check_trace
 from .engine import EngineProfile
 from .generator import GeneratorProfile
@@ -68,10 +69,10 @@ it was not fitted to, and for the way of one that was to another host."""
 SATURATED = 0.95
 """Utilisation from which a station counts as the limit."""
 
-KEEPS_UP = 0.98
-"""Share of the arrivals that a server which isn't overloaded completes meanwhile."""
-
 _LATENCIES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+LATENCIES = ("mean_ms", *_LATENCIES)
+"""Metrics that a loop beyond capacity does not have."""
+
 SERVER_CPU = "server_cpu_us"
 """CPU time of all server threads per request as the kernel counts it, spinning included: what
 measurements of CPU time are compared with. What requests need of it: `explain.cpu_time_of`."""
@@ -201,6 +202,16 @@ class Metrics:
         }
         return Metrics(values, result)
 
+    @cached_property
+    def growth(self) -> Growth | None:
+        """How the backlog grows; None in a closed loop, which has none."""
+        return None if self.result.flow is None else growth_of(self.result)
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether the backlog grows. Latencies of such a run say how long its window was."""
+        return self.growth is not None and grows([self.growth])
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -212,24 +223,40 @@ class Prediction:
     drawn: list[Metrics]
 
     def mean(self, name: str) -> float:
-        """Mean of a metric over the nominal replications."""
+        """Mean of a metric over the nominal replications; of latencies under overload, infinite."""
+        if name in LATENCIES and self.overloaded:
+            return math.inf
         return float(np.mean([metrics.values[name] for metrics in self.nominal]))
 
     def log_draws(self, name: str) -> np.ndarray:
-        """(draws,) logarithms of a metric at the drawn numbers."""
-        return np.log([max(metrics.values[name], 1e-12) for metrics in self.drawn])
+        """(draws,) logarithms of a metric at the drawn numbers.
+
+        A latency at numbers that overload the server is infinite.
+        """
+        unbounded = name in LATENCIES
+        return np.array(
+            [
+                math.inf if unbounded and m.overloaded else math.log(max(m.values[name], 1e-12))
+                for m in self.drawn
+            ]
+        )
 
     def parts(self, name: str, *, level: float = 0.95) -> dict[str, float]:
-        """Relative half widths of the interval's parts."""
+        """Relative half widths of the interval's parts.
+
+        Draws that overload the server have no latency and are left out of a latency's.
+        """
         nominal = np.log([max(metrics.values[name], 1e-12) for metrics in self.nominal])
         chance = _spread(nominal)
-        spread = _spread(self.log_draws(name))
+        logs = self.log_draws(name)
+        logs = logs[np.isfinite(logs)]
+        spread = _spread(logs)
         # Shorter runs are more at the mercy of chance.
         longer = _completions(self.nominal) / _completions(self.drawn) if self.drawn else 1.0
         own = math.sqrt(max(0.0, spread**2 - longer * chance**2))
         return {
             "monte_carlo": _t(nominal, level) * chance / math.sqrt(len(nominal)),
-            "parameters": _t(self.drawn, level) * own,
+            "parameters": _t(logs, level) * own,
             "discrepancy": self._discrepancy(name, level),
         }
 
@@ -239,7 +266,7 @@ class Prediction:
         if self.system.memory_discrepancy > 0:
             own = math.hypot(own, self.system.memory_discrepancy * self.memory_share)
         half = float(ndtri(0.5 + level / 2.0)) * own
-        if name == "throughput_rps" and self.case.scenario.workload.arrival == "open_loop":
+        if name == "throughput_rps" and self.open_loop and not self.overloaded:
             # Throughput is what is offered, unless the error is larger than what is to spare.
             busiest = min(1.0, max(self.utilisation.values()))
             return max(0.0, half + math.log(max(busiest, 1e-9)))
@@ -264,11 +291,51 @@ class Prediction:
         cpu_ns = self.mean(SERVER_CPU) * 1000.0
         return min(1.0, self.memory_wait_ns / cpu_ns) if cpu_ns > 0 else 0.0
 
-    def estimate(self, name: str, *, level: float = 0.95) -> dict[str, float]:
-        """Value with its interval, symmetric on the log scale."""
+    def estimate(self, name: str, *, level: float = 0.95) -> dict[str, float | None] | None:
+        """Value with its interval, symmetric on the log scale; None for a latency under overload.
+
+        `high` is None for a latency that some of the uncertain numbers put beyond any bound: the
+        server is overloaded with them. No more requests complete than arrive.
+        """
+        if name in LATENCIES and self.overloaded:
+            return None
         value = self.mean(name)
         half = math.sqrt(sum(part**2 for part in self.parts(name, level=level).values()))
-        return {"value": value, "low": value * math.exp(-half), "high": value * math.exp(half)}
+        low, high = value * math.exp(-half), value * math.exp(half)
+        if name == "throughput_rps" and self.open_loop:
+            high = max(value, min(high, self.offered_rps))
+        bounded = name not in LATENCIES or not any(m.overloaded for m in self.drawn)
+        return {"value": value, "low": low, "high": high if bounded else None}
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether requests arrive by themselves."""
+        return self.case.scenario.workload.arrival == "open_loop"
+
+    @property
+    def offered_rps(self) -> float:
+        """Mean rate of an open loop's arrivals."""
+        return self.case.scenario.workload.mean_rate_rps or math.nan
+
+    @cached_property
+    def overloaded(self) -> bool:
+        """Whether the backlog of an open loop grows, by all nominal runs together."""
+        growths = [metrics.growth for metrics in self.nominal if metrics.growth is not None]
+        return bool(growths) and grows(growths)
+
+    def backlog_growth(self, *, level: float = 0.95) -> dict[str, float] | None:
+        """Requests a second by which the backlog grows, with its interval; None if it doesn't.
+
+        It is what arrives and does not complete.
+        """
+        if not self.overloaded:
+            return None
+        completes = self.estimate("throughput_rps", level=level)
+        assert completes is not None
+        value, low, high = (
+            max(0.0, self.offered_rps - (completes[end] or 0.0)) for end in ("value", "high", "low")
+        )
+        return {"value": value, "low": low, "high": high}
 
     @property
     def utilisation(self) -> dict[str, float]:
@@ -368,12 +435,8 @@ class Prediction:
     @property
     def verdict(self) -> str:
         """STABLE, SATURATED (a station is at its limit) or OVERLOADED (requests pile up)."""
-        if self.case.scenario.workload.arrival == "open_loop":
-            counters = [metrics.result.counters for metrics in self.nominal]
-            arrived = sum(counter["arrivals"] for counter in counters)
-            completed = sum(counter["completions"] for counter in counters)
-            if completed < KEEPS_UP * arrived or any(c["overflows"] for c in counters):
-                return "OVERLOADED"
+        if self.overloaded:
+            return "OVERLOADED"
         return "STABLE" if self.bottleneck == "none" else "SATURATED"
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.calendar import horizon_ps
 
 from .arrivals import with_arrivals
+from .backlog import grows, growth_of, is_decided
 from .bandwidth import MemoryLoad
 from .commands import command_kinds, traced_codes
 from .contents import prefetch_batch
@@ -31,7 +35,7 @@ from .persistence import (
 from .scenario import Scenario
 from .sharing import OWN_CORES_EACH, Sharing, shares_cores
 from .stages import node_times
-from .stalls import Stall, with_stalls
+from .stalls import Stall, code_shares, with_stalls
 from .tls import connection_gap_ps
 from .wire import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES, read_limit_bytes, segment_bytes
 from .workload_caches import scenario_memory_load
@@ -40,9 +44,10 @@ _PS_PER_S = 10**12
 _PS_PER_MS = 10**9
 _PS_PER_US = 10**6
 
-OPEN_LOOP_BACKLOG = 64
-"""Requests per connection that may be due and not sent when arrivals are open; more are counted as
-overflow. A connection carries one at a time."""
+_STEADY_BACKLOG, _VARYING_BACKLOG = 1 << 16, 1 << 20
+"""Requests that may be due and not sent when arrivals are open, at a constant rate and at one that
+changes; more are counted as overflow. Queues below capacity stay far below the first, rushes that
+pass below the second."""
 
 CONTROL_SPEEDUP = 25
 """Valkey 9.1 decides about threads over seconds, a simulation lasts milliseconds. Load is steady
@@ -61,6 +66,15 @@ _SPIN_CHECK_CYCLES = 4
 branch."""
 
 PILOT_REQUESTS = 3000
+
+OPEN_PILOT_REQUESTS = 10_000
+"""Measured requests of an open loop's pilot run, while its backlog shows no trend."""
+
+_LONGEST = 8
+"""Times that a run is made as long at most when a backlog has not settled."""
+
+_ALONE_AT_MOST = 0.8
+"""Up to this share of its time a main thread serves a load alone without a backlog to speak of."""
 
 _LONGEST_PS = 3600 * _PS_PER_S
 """No run simulates more than an hour, however few requests that may hold."""
@@ -138,7 +152,8 @@ class Inputs:
         stalls = stalls_of(self)
         if not stalls:
             return plain
-        rate_rps = pilot_run(self, plain, seed=1).rate_rps
+        given_rps = self.scenario.workload.mean_rate_rps
+        rate_rps = given_rps or pilot_run(self, plain, seed=1).rate_rps
         saturated = self.scenario.workload.arrival == "closed_loop"
         held_bytes = resident_bytes(self.scenario, self.engine, self.work)
         return with_stalls(
@@ -184,6 +199,7 @@ def node_setup(
     interarrival_ps = 0
     if (rate_rps := workload.mean_rate_rps) is not None:
         interarrival_ps = round(_PS_PER_S * generators / rate_rps)
+    backlog = _STEADY_BACKLOG if workload.varying.cycle_ps == 0 else _VARYING_BACKLOG
     events = scenario.events_per_io_thread
     period_ps = round(scenario.cpu_quota_period_ms * _PS_PER_MS)
     spin_ns = _SPIN_CHECKS * _SPIN_CHECK_CYCLES / inputs.speed.clock_ghz
@@ -206,7 +222,7 @@ def node_setup(
         shrink_after_ps=_SHRINK_AFTER_PS // CONTROL_SPEEDUP,
         initial_active=2 if ignites_at_once(inputs) else 1,
         outstanding_limit=1 if open_loop else workload.pipeline,
-        backlog_limit=OPEN_LOOP_BACKLOG,
+        backlog_limit=-(-backlog // workload.clients),
         generator_spins=int(inputs.generator_spins and (open_loop or workload.think_us > 0)),
         warmup_ps=warmup_ps,
         end_ps=end_ps,
@@ -260,15 +276,28 @@ def ignites_at_once(inputs: Inputs) -> bool:
     return workload.arrival == "closed_loop" and workload.think_us == 0 and workload.clients >= 8
 
 
-def settling_ps(inputs: Inputs) -> int:
-    """How long the engine takes to decide how many I/O threads it uses."""
+def settling_ps(inputs: Inputs, active: int | None = None) -> int:
+    """How long the engine takes to decide how many I/O threads it uses.
+
+    Parameters
+    ----------
+    active
+        Threads active at the start, the main thread included; as `node_setup` says if left out.
+    """
     if inputs.engine.policy != "shared_queues" or inputs.scenario.io_threads == 1:
         return 0
-    threads = inputs.scenario.io_threads
-    periods = (threads + 1) * _GROW_PERIOD_PS
-    if not ignites_at_once(inputs):
+    started = max(0, (active or 1) - 1)
+    periods = (inputs.scenario.io_threads + 1 - started) * _GROW_PERIOD_PS
+    if started == 0 and not ignites_at_once(inputs):
         periods += _IGNITE_PERIOD_PS
     return periods * _SAMPLES_PER_DECISION // CONTROL_SPEEDUP
+
+
+def decisions_ps(inputs: Inputs) -> int:
+    """How long an engine that starts and stops threads takes for two decisions about them."""
+    return (
+        2 * _SAMPLES_PER_DECISION * _GROW_PERIOD_PS // CONTROL_SPEEDUP if settling_ps(inputs) else 0
+    )
 
 
 def starting_ps(inputs: Inputs) -> int:
@@ -314,6 +343,18 @@ def longest_ps(inputs: Inputs) -> int:
     return min(_LONGEST_PS, horizon_ps(agents) - 1)
 
 
+class Window(NamedTuple):
+    """When a run begins to measure and when it ends, in ps, and how it begins.
+
+    `initial_active` is how many threads of the server are active at the start, the main thread
+    included; 0: as many as `node_setup` says.
+    """
+
+    warmup_ps: int
+    end_ps: int
+    initial_active: int = 0
+
+
 @dataclass(frozen=True)
 class Pilot:
     """What a short run tells about how long to simulate.
@@ -325,17 +366,23 @@ class Pilot:
     changing
         Whether the engine went on starting and stopping one of its first I/O threads; one of many
         makes little difference.
+    settled_ps
+        Open loop: after so long the backlog showed no trend, or the loop was overloaded.
+    active_threads
+        Open loop: how many threads an engine that starts and stops them had settled on, the main
+        thread included; 0 for other engines.
     """
 
     rate_rps: float
     changing: bool
+    settled_ps: int = 0
+    active_threads: int = 0
 
 
 def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
-    """Find out how fast a scenario is; a given rate needs no run."""
-    rate = inputs.scenario.workload.mean_rate_rps
-    if rate is not None:
-        return Pilot(rate, changing=False)
+    """Find out how fast a closed loop is, and when an open loop settles."""
+    if inputs.scenario.workload.mean_rate_rps is not None:
+        return _open_pilot(inputs, times, seed=seed)
     end_ps = min(
         longest_ps(inputs),
         2 * max(settling_ps(inputs), starting_ps(inputs), cycle_ps(inputs)) + 20 * _PS_PER_MS,
@@ -346,26 +393,70 @@ def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
         setup = node_setup(inputs, warmup_ps=end_ps // 2, end_ps=end_ps, seed=seed, replication=0)
         result = simulate_node(inputs.engine.policy, times, setup)
         if result.completions >= PILOT_REQUESTS or end_ps == longest_ps(inputs):
-            helpers = result.counters["active_thread_ps"] / (result.window_s * _PS_PER_S)
-            alternates = result.counters["activations"] > 0 and helpers < 2.0
-            return Pilot(
-                max(result.throughput_rps, 1.0), changing=alternates and cycle_ps(inputs) > 0
-            )
+            return Pilot(max(result.throughput_rps, 1.0), changing=_alternates(inputs, result))
         end_ps = min(longest_ps(inputs), 2 * end_ps)
+
+
+def _alternates(inputs: Inputs, result: NodeResult) -> bool:
+    """Whether the engine went on starting and stopping one of its first I/O threads."""
+    helpers = result.counters["active_thread_ps"] / (result.window_s * _PS_PER_S)
+    return result.counters["activations"] > 0 and helpers < 2.0 and cycle_ps(inputs) > 0
+
+
+def _open_pilot(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
+    """A run of an open loop, made longer until threads and backlog have settled."""
+    rate_rps = inputs.scenario.workload.mean_rate_rps or 0.0
+    active = _surely_active(inputs, times)
+    starts_ps = settling_ps(inputs, active) if active else 0
+    begins = Pilot(rate_rps, changing=False, settled_ps=starts_ps, active_threads=active)
+    first = _window(inputs, begins, requests=OPEN_PILOT_REQUESTS)
+    result, last = _settled_run(inputs, times, first, seed=seed, replication=0)
+    overloaded = result.flow is not None and grows([growth_of(result)])
+    return Pilot(
+        rate_rps,
+        changing=_alternates(inputs, result),
+        # The threads that it begins without are there from the start of the runs that follow.
+        settled_ps=(first if overloaded else last).warmup_ps - starts_ps,
+        active_threads=result.final_active_threads if active else 0,
+    )
+
+
+def _surely_active(inputs: Inputs, times: NodeTimes) -> int:
+    """Threads that an engine which starts and stops them needs at least; 0 for other engines.
+
+    A run that began with the main thread alone would build up a backlog until the others have been
+    started, which is not what a steady load is like. Threads beyond those that the time of requests
+    makes necessary are left to the engine to start.
+    """
+    if settling_ps(inputs) == 0:
+        return 0
+    each_ps = times.poll_event_ps + times.read_event_ps + times.recv_ps
+    each_ps += times.write_event_ps + times.send_ps
+    by_code = times.parse_by_code_ps + times.execute_by_code_ps + times.stall_ps.mean(axis=1)
+    each_ps += float(np.dot(code_shares(times), by_code))
+    rate_rps = inputs.scenario.workload.mean_rate_rps or 0.0
+    needed = each_ps * rate_rps / _PS_PER_S
+    if needed < _ALONE_AT_MOST:
+        return 1
+    return min(inputs.scenario.io_threads, 1 + max(1, math.floor(needed)))
 
 
 def window(
     inputs: Inputs, times: NodeTimes, *, requests: int, seed: int, pilot: Pilot | None = None
-) -> tuple[int, int]:
+) -> Window:
     """Warm-up and end of a run that measures about so many requests, in ps.
 
     A pilot run, unless its result is given, finds how long that takes. The warm-up covers the
     engine's decisions about threads and ten round trips of every client, which a test holds against
-    MSER-5. Where requests are rare the window ends before it has as many.
+    MSER-5. In an open loop it lasts until the pilot's threads and backlog had settled. Where
+    requests are rare the window ends before it has as many.
     """
+    return _window(inputs, pilot or pilot_run(inputs, times, seed=seed), requests=requests)
+
+
+def _window(inputs: Inputs, pilot: Pilot, *, requests: int) -> Window:
     workload = inputs.scenario.workload
     settle = settling_ps(inputs) + starting_ps(inputs)
-    pilot = pilot or pilot_run(inputs, times, seed=seed)
     rare_ps = stalls_ps(inputs, rate_rps=pilot.rate_rps, requests=requests)
     if workload.arrival == "closed_loop":
         # Clients tend to move in step, so a window holds many of their round trips.
@@ -380,16 +471,17 @@ def window(
     connections_ps = _CONNECTIONS * connection_gap_ps(inputs.scenario)
     measured_ps = max(measured_ps, min(connections_ps, _LONGER * measured_ps))
     round_trips = 10 * workload.clients * workload.pipeline
-    round_trips_ps = math.ceil(round_trips / pilot.rate_rps * _PS_PER_S)
+    warm_up_ps = math.ceil(round_trips / pilot.rate_rps * _PS_PER_S)
     if workload.arrival == "open_loop":
         most_ps = round(_MOST_REQUESTS / pilot.rate_rps * _PS_PER_S)
         measured_ps = workload.varying.measured_ps(measured_ps, most_ps=most_ps)
-        round_trips_ps = measured_ps // 4
+        settle = decisions_ps(inputs)
+        warm_up_ps = max(measured_ps // 4, pilot.settled_ps)
     half_ps = longest_ps(inputs) // 2
     measured_ps = whole_periods(inputs, min(max(measured_ps, periods_ps(inputs)), half_ps))
-    warmup_ps = min(settle + max(round_trips_ps, measured_ps // 5), half_ps)
+    warmup_ps = min(settle + max(warm_up_ps, measured_ps // 5), half_ps)
     warmup_ps = whole_periods(inputs, warmup_ps)
-    return warmup_ps, warmup_ps + measured_ps
+    return Window(warmup_ps, warmup_ps + measured_ps, pilot.active_threads)
 
 
 def run(
@@ -398,20 +490,48 @@ def run(
     requests: int,
     seed: int,
     replication: int = 0,
-    window_ps: tuple[int, int] | None = None,
+    window_ps: Window | None = None,
 ) -> NodeResult:
     """Simulate a scenario once.
+
+    An open loop whose backlog has not settled is simulated again for longer, until it has or is
+    found overloaded (`backlog.grows`).
 
     Parameters
     ----------
     requests
         About how many requests to measure.
     window_ps
-        Warm-up and end in ps, from `window`; found by a pilot run if left out.
+        From `window`; found by a pilot run if left out.
     """
     times = inputs.times()
-    warmup_ps, end_ps = window_ps or window(inputs, times, requests=requests, seed=seed)
-    setup = node_setup(
-        inputs, warmup_ps=warmup_ps, end_ps=end_ps, seed=seed, replication=replication
-    )
-    return simulate_node(inputs.engine.policy, times, setup)
+    window_ps = window_ps or window(inputs, times, requests=requests, seed=seed)
+    result, _ = _settled_run(inputs, times, window_ps, seed=seed, replication=replication)
+    return result
+
+
+def _settled_run(
+    inputs: Inputs, times: NodeTimes, window_ps: Window, *, seed: int, replication: int
+) -> tuple[NodeResult, Window]:
+    """A run whose backlog has settled or grows, or that is as long as a run may be; its window."""
+    warmup_ps, end_ps, active = window_ps
+    longest = _longest_measured_ps(inputs, end_ps - warmup_ps)
+    while True:
+        setup = node_setup(
+            inputs, warmup_ps=warmup_ps, end_ps=end_ps, seed=seed, replication=replication
+        )
+        if active > 0:
+            setup = setup._replace(initial_active=min(active, setup.io_threads))
+        result = simulate_node(inputs.engine.policy, times, setup)
+        enough = result.flow is None or is_decided(growth_of(result))
+        # What did not settle was warm-up; what follows is looked at for twice as long.
+        measured_ps = 2 * (end_ps - warmup_ps)
+        if enough or measured_ps > longest or end_ps + measured_ps > longest_ps(inputs):
+            return result, Window(warmup_ps, end_ps, active)
+        warmup_ps, end_ps = end_ps, end_ps + measured_ps
+
+
+def _longest_measured_ps(inputs: Inputs, measured_ps: int) -> int:
+    """How long a window may become whose backlog has not settled."""
+    rate_rps = inputs.scenario.workload.mean_rate_rps or math.inf
+    return min(_LONGEST * measured_ps, round(_MOST_REQUESTS / rate_rps * _PS_PER_S))

@@ -8,8 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from forecache.sim.stamped_rings import MASK
-
 from . import layout as at
 from .setup import owners
 
@@ -58,7 +56,7 @@ def check_conservation(node: at.Node) -> None:
     if not completions <= in_series <= received:
         _fail(f"{completions} measured of {in_series} completions of {received} received replies")
     if setup.open_loop:
-        _check_flow(node, completions)
+        _check_flow(node, clients, completions)
     elif completions >= _LONG_RUN * setup.clients * setup.pipeline:
         _check_littles_law(node, clients, completions)
 
@@ -83,21 +81,16 @@ def _commands_on(node: at.Node, wires: list[int]) -> np.ndarray:
     return found
 
 
-def _check_flow(node: at.Node, completions: int) -> None:
-    """Open loop: what arrived, less what found no room, completes or is still there."""
-    setup = node.setup
-    accepted = node.counter(at.ARRIVALS) - node.counter(at.OVERFLOWS)
-    room = setup.clients * (node.outstanding_slots() + 1) + 2 * setup.generators
-    # What was due before the window began may complete in it.
-    room += setup.generators * capacity_of_tasks(node)
-    if abs(accepted - completions) > room:
-        _fail(f"{accepted} requests accepted, {completions} completed, room for {room}")
-
-
-def capacity_of_tasks(node: at.Node) -> int:
-    """Due requests that one generator thread may keep."""
-    tasks = at.thread_at(node.setup.io_threads) + at.TASKS
-    return int(node.memory[tasks + MASK]) + 1
+def _check_flow(node: at.Node, clients: np.ndarray, completions: int) -> None:
+    """Open loop: what was due at the window's start or arrived in it completed or is still due."""
+    found = node.waiting() + int(clients[:, at.SENT].sum())
+    found -= int(node.memory[at.COMPLETED_EARLY]) + completions
+    if found != node.backlog_at_end():
+        _fail(
+            f"{node.backlog_at_start()} requests due before the window and "
+            f"{node.counter(at.ARRIVALS)} arrivals, less {node.counter(at.OVERFLOWS)} without room "
+            f"and {completions} completions, leave {node.backlog_at_end()}, but {found} are found"
+        )
 
 
 def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> None:

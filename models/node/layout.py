@@ -16,6 +16,8 @@ import numpy as np
 from forecache.sim.calendar import new_calendar
 from forecache.sim.histogram import LatencyHistogram
 from forecache.sim.stamped_rings import (
+    POPPED,
+    PUSHED,
     RING_WORDS,
     STAMPED_WORDS,
     entry_words,
@@ -41,7 +43,7 @@ _SETUP = 41
 _OFFSETS = _SETUP + 56
 _COUNTERS = _OFFSETS + 19
 _STATE = _COUNTERS + 35
-_CORES = _STATE + 31
+_CORES = _STATE + 33
 _RINGS = _CORES + 8
 
 # fmt: off
@@ -110,6 +112,9 @@ _RINGS = _CORES + 8
 ) = range(_COUNTERS, _STATE)
 FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
 
+SERIES_WORDS = 3
+"""Of an entry of the series: completions, their summed latency, arrivals."""
+
 # State of the network and of the policy.
 (
     UNTIL_PS,  # where events stop for the window to begin or to end
@@ -118,6 +123,8 @@ FIRST_COUNTER, LAST_COUNTER = COMPLETIONS, ACTIVE_THREAD_PS
     PRODUCTIVE, TURN_STARTED_PS, SAMPLES, SAMPLE_SUM, NEXT_SAMPLE_PS, CHANGED_PS, MAIN_ACTIVE_PS,
     SAMPLED_ACTIVE_PS, LOGGED, PENDING_WRITE_COUNT, NEXT_PRIVATE,
     ENTRY_FROM_PS, ENTRY,  # the series entry of the last completion: where it begins and lies
+    COMPLETED_EARLY,  # completions before the window
+    BACKLOG_AT_START,  # open loop: requests due before the window and not completed before it
     FREES_SENT,  # job rings: so many values were handed out to be freed
     CONNECTION,  # number of the next new connection
     ACCEPTED_CONNECTIONS,
@@ -386,10 +393,29 @@ class Node(NamedTuple):
         return self.memory[start : start + words].reshape(self.setup.clients, -1, 2)[:, :, field]
 
     def series(self) -> np.ndarray:
-        """(entries, 2): completions and their summed latency in ps, from time zero."""
+        """(entries, 3): completions, their summed latency in ps and arrivals, from time zero.
+
+        Arrivals are an open loop's; of a closed loop there are none.
+        """
         entries = int(self.memory[SERIES_ENTRIES])
         start = int(self.memory[SERIES])
-        return self.memory[start : start + 2 * entries].reshape(entries, 2)
+        words = SERIES_WORDS * entries
+        return self.memory[start : start + words].reshape(entries, SERIES_WORDS)
+
+    def backlog_at_start(self) -> int:
+        """Open loop: requests due before the window and not completed before it."""
+        return int(self.memory[BACKLOG_AT_START])
+
+    def backlog_at_end(self) -> int:
+        """Open loop: requests due before the window's end and not completed before it."""
+        accepted = self.counter(ARRIVALS) - self.counter(OVERFLOWS)
+        return self.backlog_at_start() + accepted - self.counter(COMPLETIONS)
+
+    def waiting(self) -> int:
+        """Requests that are due and not sent, on all threads of the load generator."""
+        first = self.setup.io_threads
+        rings = [thread_at(first + n) + TASKS for n in range(self.setup.generators)]
+        return sum(int(self.memory[r + PUSHED] - self.memory[r + POPPED]) for r in rings)
 
     def log(self) -> np.ndarray:
         """(n, 3): client, index and time in ps of each logged completion."""
@@ -541,7 +567,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         SOURCE_ROWS: n_sources(setup) * SOURCE_WORDS,
         PIECE_TABLE: 2 * len(times.piece_ps),
         TRACE_TABLE: 2 * len(times.trace_due_ps),
-        SERIES: 2 * (entries + 1),  # one more for what completes after the end
+        SERIES: SERIES_WORDS * (entries + 1),  # one more for what completes after the end
         LOG: 3 * log_completions,
         TASK_ROWS: (setup.io_threads + setup.generators + setup.other_threads) * TASK_WORDS,
         CORE_ROWS: n_cores(setup) * CORE_WORDS,

@@ -72,6 +72,46 @@ _PS_PER_S = 1e12
 
 
 @dataclass(frozen=True, slots=True)
+class Flow:
+    """Requests of an open loop that are due and not completed, its backlog.
+
+    Attributes
+    ----------
+    at_start, at_end : int
+        The backlog when the measured window begins and when it ends. Arrivals of the window, less
+        those that found no room, less its completions, are the difference, exactly.
+    times_ps : ndarray, shape (times,)
+        Moments inside the window, in order.
+    arrived, completed : ndarray, shape (times,)
+        So many requests fell due, and so many were completed, until then from time zero on. A
+        request that found no room has arrived.
+    window_ps : (int, int)
+        When the window begins and when it ends.
+    connections : int
+        As many requests as can be on the way at a time.
+    rate_rps : float
+        Mean rate of arrivals over all time.
+    cycle_ps : int
+        After so long the rate of arrivals repeats, exactly; 0: it is constant, or random.
+    """
+
+    at_start: int
+    at_end: int
+    times_ps: np.ndarray
+    arrived: np.ndarray
+    completed: np.ndarray
+    window_ps: tuple[int, int]
+    connections: int
+    rate_rps: float
+    cycle_ps: int
+
+    @property
+    def backlog(self) -> np.ndarray:
+        """(times,) requests due and not completed, those that found no room among them."""
+        return self.arrived - self.completed
+
+
+@dataclass(frozen=True, slots=True)
 class NodeResult:
     """What one run of a node measured between warm-up and end.
 
@@ -118,6 +158,8 @@ class NodeResult:
         Mean over the cores that the server's threads have to share; 0 if each has its own.
     quota_utilisation : float
         CPU time of the server, of what its quota allows; 0 without one.
+    flow : Flow or None
+        What falls due and what completes in an open loop; None for a closed one.
     """
 
     policy: str
@@ -140,6 +182,7 @@ class NodeResult:
     interrupt_utilisation: float = 0.0
     core_utilisation: float = 0.0
     quota_utilisation: float = 0.0
+    flow: Flow | None = field(default=None, repr=False)
 
 
 def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult:
@@ -177,10 +220,10 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     node = at.new_node(times, setup)
     events = POLICIES[policy](node.memory, node.histogram, node.calendar)
     check_conservation(node)
-    return _result(policy, node, int(events))
+    return _result(policy, node, times, int(events))
 
 
-def _result(policy: str, node: at.Node, events: int) -> NodeResult:
+def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeResult:
     setup = node.setup
     window_ps = setup.end_ps - setup.warmup_ps
     counters = {name: node.counter(index) for name, index in COUNTERS.items()}
@@ -221,14 +264,48 @@ def _result(policy: str, node: at.Node, events: int) -> NodeResult:
         generator_cpu_us_per_request=per_request_us(sum(generator_ps)),
         network_utilisation=max(limits.values()),
         counters=counters,
-        series=node.series().copy(),
+        series=node.series()[:, :2].copy(),
         final_active_threads=int(node.memory[at.ACTIVE_THREADS]),
         events=events,
         network_limits=limits,
         interrupt_utilisation=counters["interrupt_ps"] / window_ps / max(1, setup.interrupt_cores),
         core_utilisation=sharing_ps / window_ps / cores if cores else 0.0,
         quota_utilisation=on_cpu_ps * quota / window_ps,
+        flow=_flow(node, times) if setup.open_loop else None,
     )
+
+
+def _flow(node: at.Node, times: NodeTimes) -> Flow:
+    setup = node.setup
+    rate_rps, cycle_ps = _arrivals(times, setup)
+    completed, _, arrived = np.cumsum(node.series(), axis=0).T
+    times_ps = setup.series_ps * np.arange(1, len(arrived) + 1)
+    # The last entry ends when the run does, or later.
+    inside = (times_ps >= setup.warmup_ps) & (times_ps <= setup.end_ps)
+    return Flow(
+        at_start=node.backlog_at_start(),
+        at_end=node.backlog_at_end(),
+        times_ps=times_ps[inside],
+        arrived=arrived[inside],
+        completed=completed[inside],
+        window_ps=(setup.warmup_ps, setup.end_ps),
+        connections=setup.clients,
+        rate_rps=rate_rps,
+        cycle_ps=cycle_ps,
+    )
+
+
+def _arrivals(times: NodeTimes, setup: NodeSetup) -> tuple[float, int]:
+    """Mean rate of an open loop's arrivals, and after how long their rate repeats (or 0)."""
+    if len(times.trace_due_ps):
+        return len(times.trace_due_ps) * _PS_PER_S / setup.trace_period_ps, setup.trace_period_ps
+    pieces, gaps = times.piece_ps, times.piece_gap_ps
+    if len(pieces):
+        arriving = gaps > 0
+        each_source = float((pieces[arriving] / gaps[arriving]).sum())
+        rate_rps = setup.generators * each_source * _PS_PER_S / float(pieces.sum())
+        return rate_rps, 0 if setup.random_pieces else int(pieces.sum())
+    return setup.generators * _PS_PER_S / setup.mean_interarrival_ps, 0
 
 
 def _network_limits(node: at.Node, counters: dict[str, int]) -> dict[str, float]:

@@ -185,6 +185,9 @@ def differences(node: at.Node, reference: ReferenceNode) -> list[str]:
         task = int(node.memory[at.TASK_ROWS]) + agent.number * at.TASK_WORDS
         if node.memory[task + at.ON_CORE_PS] != agent.on_core_ps:
             wrong.append(f"time on a core of thread {agent.number}")
+    backlogs = reference.backlog_at_start, reference.backlog
+    if setup.open_loop and (node.backlog_at_start(), node.backlog_at_end()) != backlogs:
+        wrong.append("backlogs")
     if node.latency() != reference.latency:
         wrong.append("latencies")
     return wrong

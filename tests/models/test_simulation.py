@@ -14,6 +14,7 @@ from forecache.models.predict import System
 from forecache.models.scenario import Scenario
 from forecache.models.simulation import (
     Inputs,
+    Window,
     node_setup,
     pilot_run,
     run,
@@ -62,7 +63,7 @@ def test_the_warm_up_outlasts_the_transient(engine: str) -> None:
     Of a steady series it cuts some by chance alone, so where it cuts says nothing by itself.
     """
     inputs = inputs_of(engine, io_threads=4, workload={"clients": 100})
-    warmup_ps, end_ps = window(inputs, inputs.times(), requests=60_000, seed=3)
+    warmup_ps, end_ps, *_ = window(inputs, inputs.times(), requests=60_000, seed=3)
     series = []
     for replication in range(10):
         setup = node_setup(inputs, warmup_ps=0, end_ps=end_ps, seed=3, replication=replication)
@@ -80,8 +81,8 @@ def test_every_thread_of_the_load_generator_starts_before_the_window_begins() ->
         "valkey-8.0", io_threads=9, workload={"clients": 400}, load_generator={"threads": 50}
     )
     slow = replace(inputs, generator=replace(inputs.generator, thread_start_us=1000.0))
-    warmup_ps, end_ps = window(slow, slow.times(), requests=10_000, seed=1)
-    result = run(slow, requests=10_000, seed=1, window_ps=(warmup_ps, end_ps))
+    warmup_ps, end_ps, *_ = window(slow, slow.times(), requests=10_000, seed=1)
+    result = run(slow, requests=10_000, seed=1, window_ps=Window(warmup_ps, end_ps))
     assert warmup_ps > 49 * 10**9 + 9 * result.latency.mean
     prompt = replace(inputs, generator=replace(inputs.generator, thread_start_us=0.0))
     assert result.throughput_rps == pytest.approx(
@@ -99,9 +100,9 @@ def test_every_thread_of_the_load_generator_starts_before_the_window_begins() ->
 )
 def test_rare_requests_end_the_window_early(workload: dict[str, Any], longest_s: float) -> None:
     inputs = inputs_of("valkey-9.1", workload=workload)
-    warmup_ps, end_ps = window(inputs, inputs.times(), requests=40_000, seed=1)
+    warmup_ps, end_ps, *_ = window(inputs, inputs.times(), requests=40_000, seed=1)
     assert 0 < warmup_ps < end_ps <= longest_s * 10**12
-    result = run(inputs, requests=40_000, seed=1, window_ps=(warmup_ps, end_ps))
+    result = run(inputs, requests=40_000, seed=1, window_ps=Window(warmup_ps, end_ps))
     assert result.completions > 0
 
 

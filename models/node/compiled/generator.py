@@ -96,11 +96,13 @@ def complete(m, histogram, client, index, done_ps):
     if m[at.WARMUP_PS] <= done_ps < m[at.END_PS]:
         m[at.COMPLETIONS] += 1
         record(histogram, latency)
+    elif done_ps < m[at.WARMUP_PS]:
+        m[at.COMPLETED_EARLY] += 1
     into = done_ps - m[at.ENTRY_FROM_PS]
     if into < 0 or into >= m[at.SERIES_PS]:
         number = min(done_ps // m[at.SERIES_PS], m[at.SERIES_ENTRIES])
         m[at.ENTRY_FROM_PS] = number * m[at.SERIES_PS]
-        m[at.ENTRY] = m[at.SERIES] + 2 * number
+        m[at.ENTRY] = m[at.SERIES] + at.SERIES_WORDS * number
     entry = m[at.ENTRY]
     m[entry] += 1
     m[entry + 1] += latency
@@ -332,6 +334,7 @@ def source_step(m, calendar, agent, now):
             # The first call only draws the first gap: nothing is due at time zero.
             return following
         m[at.ARRIVALS] += 1
+        m[m[at.SERIES] + at.SERIES_WORDS * (now // m[at.SERIES_PS]) + 2] += 1
     else:
         client = m[at.CLIENT_ROWS] + (source << at.CLIENT_SHIFT)
         generator = generator_of(m, client)

@@ -41,6 +41,8 @@ def in_one_go(m, ends_ps):
 @inlined
 def begin_window(m):
     """The warm-up is over: count from here on, of work under way what is left of it."""
+    accepted = m[at.ARRIVALS] - m[at.OVERFLOWS]
+    m[at.BACKLOG_AT_START] = accepted - m[at.COMPLETED_EARLY] if m[at.OPEN_LOOP] else 0
     for counter in range(at.FIRST_COUNTER + 1, at.LAST_COUNTER):
         m[counter] = 0
     for agent in range(m[at.IO_THREADS] + m[at.GENERATORS]):

@@ -185,6 +185,8 @@ def fall_due(
         node.count("overflows")
         return
     node.tasks[generator].append((node.now, client, code))
+    if setup.open_loop:
+        node.change_backlog(1)
     thread = node.threads[setup.io_threads + generator].agent
     # Without a connection to send on, only a reply is worth waking for.
     if node.nobody_woke(thread) and sendable(node, generator) > 0:

@@ -120,6 +120,7 @@ class ReferenceNode:
         self.active_thread_ps = 0
         self.latency = LatencyHistogram()
         self.log: list[tuple[int, int, int]] = []
+        self.backlog = self.backlog_at_start = 0
         self.network = Network(times, setup)
         self.connections = self.new_connections()
         self.next_connection_ps = next(self.connections)
@@ -265,6 +266,14 @@ class ReferenceNode:
             self.counters["completions"] += 1
             self.latency.record(latency_ps)
         self.log.append((client.number, index, done_ps))
+        if self.setup.open_loop:
+            self.change_backlog(-1)
+
+    def change_backlog(self, change: int) -> None:
+        """Open loop: so many more requests are due and not completed."""
+        self.backlog += change
+        if self.now < self.setup.warmup_ps:
+            self.backlog_at_start = self.backlog
 
     # --- requests on their way --------------------------------------------------------------
 
