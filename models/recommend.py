@@ -148,7 +148,9 @@ def _slo(prediction: Prediction, met: bool) -> dict[str, Any] | None:
         **asked,
         "met": met,
         "asked": ", ".join(f"{name[:-3]} at most {limit:g} ms" for name, limit in asked.items()),
-        "reached": ", ".join(f"{name[:-3]} {prediction.mean(name):.3g} ms" for name in asked),
+        "reached": "a backlog that grows"
+        if prediction.overloaded
+        else ", ".join(f"{name[:-3]} {prediction.mean(name):.3g} ms" for name in asked),
     }
 
 

@@ -135,9 +135,15 @@ def _with_unit(value: float | None, unit: Unit) -> str:
 
 
 def bounds(estimate: Interval | None, unit: Unit) -> str:
-    """Format the interval alone, `1.05–1.31`; empty when no bounds are known."""
-    if estimate is None or estimate.low is None or estimate.high is None:
+    """Format the interval alone, `1.05–1.31`; empty when no bounds are known.
+
+    One without an upper end, as of a latency that overload may leave without a bound, is
+    `1.05 or more`.
+    """
+    if estimate is None or estimate.low is None:
         return ""
+    if estimate.high is None:
+        return f"{unit.number(estimate.low)} or more"
     return f"{unit.number(estimate.low)}–{unit.number(estimate.high)}"
 
 

@@ -15,7 +15,10 @@ A study is the JSON-able dict that `forecache study` builds:
   `server_cpu_us_per_request` (what requests need), `spinning_cpu_us_per_request` (what threads
   spend on looking for work besides), `bottleneck`, `next_bottleneck`,
   `verdict`, `warnings`, `stages` (`stage`, `thread`, `us_per_request`), `uncertainty`
-- an estimate: `value`, `low`, `high`, the bounds of the 95% interval
+  of an overloaded point the latencies are null, and `backlog_growth_rps` says by how many requests
+  a second its backlog grows (an estimate; null where it does not)
+- an estimate: `value`, `low`, `high`, the bounds of the 95% interval; `high` is null
+  for a latency that some of the uncertain numbers put beyond any bound
 - a recommendation: `setting` (null where none meets the objective), `closest` (then which comes
   closest to it: the rest is about that one), `knee`, `throughput_rps`, `regret` (a row for each
   other setting: the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`,
@@ -39,7 +42,7 @@ A warning that contains "outside", "beyond" or "extrapolat" shades its point as 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .formats import UNKNOWN, is_number, percent, plain
+from .formats import UNKNOWN, interval, is_number, percent, plain, rate
 
 Json = Mapping[str, Any]
 
@@ -165,6 +168,19 @@ def is_overloaded(point: Json) -> bool:
     return str(point.get("verdict", "")).upper() == "OVERLOADED"
 
 
+def overload_phrase(point: Json) -> str:
+    """Say what an overloaded point completes and how fast its backlog grows; else nothing."""
+    completes = interval(point, "throughput_rps")
+    growth = interval(point, "backlog_growth_rps")
+    if completes is None or growth is None:
+        return ""
+    offered = rate(completes.value + growth.value)
+    return (
+        f"overloaded: completes {rate(completes.value)} of {offered}; the backlog grows by "
+        f"{rate(growth.value)}, so latency has no steady value"
+    )
+
+
 def io_utilisation(point: Json) -> list[float]:
     """Return the utilisations of the I/O threads, empty when there are none."""
     found = point.get("io_thread_utilisation")
@@ -197,14 +213,17 @@ def threads_alike(points: Sequence[Json]) -> bool:
 def all_warnings(target: Json) -> list[str]:
     """Collect the warnings of a target, of its points and load curve, each once.
 
+    That a point is overloaded is one of them; that a load curve goes beyond capacity is not.
+
     A warning that belongs to points says at which, unless it holds at all of them.
     """
     collected = texts(target, "warnings")
     points = rows(target, "points")
     where: dict[str, list[int]] = {}
     for index, point in enumerate(points):
-        for warning in texts(point, "warnings"):
-            where.setdefault(warning, []).append(index)
+        for warning in [*texts(point, "warnings"), overload_phrase(point)]:
+            if warning:
+                where.setdefault(warning, []).append(index)
     for warning, places in where.items():
         if warning not in collected:
             at = _places(points, places, first=swept_key(target))

@@ -98,10 +98,11 @@ def throughput_phrase(estimate: Interval | None) -> str:
 
 def headline_facts(recommendation: Json, point: Json) -> list[str]:
     """Return the facts that follow the headline: throughput, p99, what limits."""
-    p99 = interval(point, "p99_ms")
+    p99, growth = interval(point, "p99_ms"), interval(point, "backlog_growth_rps")
     facts = [
         throughput_phrase(interval(recommendation, "throughput_rps")),
         f"p99 {milliseconds(p99.value)}" if p99 else "",
+        f"the backlog grows by {rate(growth.value)}" if growth else "",
         limit_phrase(recommendation),
     ]
     return [fact for fact in facts if fact]

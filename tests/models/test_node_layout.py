@@ -114,7 +114,7 @@ def test_rings_and_rows_lie_apart() -> None:
         (at.LOCKS, 64),
         (at.LOCK_BY_DRAW, DRAWS),
         *((at.thread_at(number) + at.WATCHED_SOCKETS, 5) for number in (1, 2)),
-        (at.SERIES, 2 * (10 + 1)),
+        (at.SERIES, at.SERIES_WORDS * (10 + 1)),
         (at.TASK_ROWS, 6 * at.TASK_WORDS),
         (at.CORE_ROWS, 2 * at.CORE_WORDS),
     ):
@@ -154,7 +154,7 @@ def test_state_grows_with_time_by_the_series_only(policy_threads: int) -> None:
     long = at.new_node(sample_times(), setup._replace(end_ps=10**13, series_ps=10**9))
     coarse = at.new_node(sample_times(), setup._replace(end_ps=10**13, series_ps=10**12))
     assert len(coarse.memory) == len(short.memory)
-    assert len(long.memory) - len(short.memory) == 2 * (10_000 - 10)
+    assert len(long.memory) - len(short.memory) == at.SERIES_WORDS * (10_000 - 10)
     assert len(long.histogram) == len(short.histogram)
     assert len(long.calendar) == len(short.calendar)
 
