@@ -146,8 +146,9 @@ def _case(variant: str, size: str, family: str, version: str) -> tuple[Case[Scen
 
 def _with_burst(host: HostProfile) -> HostProfile:
     """The host with the bandwidth it advertises for bursts."""
-    leaf = host.network.bandwidth_gbit_per_s
-    burst = leaf.model_copy(update={"value": leaf.high or leaf.best, "low": None, "high": None})
+    burst = host.network.burst_gbit_per_s
+    if burst is None:
+        return host
     network = host.network.model_copy(update={"bandwidth_gbit_per_s": burst})
     return host.model_copy(update={"network": network})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from forecache.sim.errors import InputError
 
 from .files import did_you_mean, parse, read_yaml
-from .instances import Instance, families, list_instances
+from .instances import Instance, InstanceFamily, families, list_instances
 from .quantity import Quantity, Source
 from .schema import HostProfile
 
@@ -101,19 +101,7 @@ def _on_instance(instance: Instance) -> HostProfile:
         for cache in host.caches
     ]
     bandwidth = _shared(host.dram.peak_bandwidth_gb_per_s, share)
-    network = host.network.model_copy(
-        update={
-            "bandwidth_gbit_per_s": family.network.model_copy(
-                update={
-                    "value": instance.baseline_gbit_per_s,
-                    "low": instance.baseline_gbit_per_s,
-                    "high": instance.burst_gbit_per_s,
-                    "source": "instance",
-                }
-            ),
-            "packets_per_s": instance.packets_per_s,
-        }
-    )
+    network = host.network.model_copy(update=_network_of(instance, family))
     changes: Mapping[str, object] = {
         "id": f"{host.id}-{instance.name}",
         "title": f"{instance.name} ({host.title})",
@@ -144,6 +132,24 @@ def _on_instance(instance: Instance) -> HostProfile:
         ),
     }
     return host.model_copy(update=dict(changes))
+
+
+def _network_of(instance: Instance, family: InstanceFamily) -> dict[str, Quantity]:
+    """What an instance has of its host's network: a baseline, and where it bursts, how far."""
+    baseline, burst = instance.baseline_gbit_per_s, instance.burst_gbit_per_s
+    known = {"value": baseline, "low": baseline, "source": "instance"}
+    # A load that lasts has the baseline; the range of a family without bursts is what isn't known.
+    known["high"] = baseline if family.bursts else burst
+    found = {
+        "bandwidth_gbit_per_s": family.network.model_copy(update=known),
+        "packets_per_s": instance.packets_per_s,
+    }
+    if family.bursts and burst > baseline:
+        found["burst_gbit_per_s"] = Quantity(
+            value=burst, unit="Gbit/s", kind="published", source="instance"
+        )
+        found["credit_gbit"] = instance.network_credit_gbit
+    return found
 
 
 def _shared(quantity: Quantity, share: float) -> Quantity:

@@ -22,6 +22,18 @@ MOST_PACKETS_PER_S = (2.2e6, 20e6)
 """The same for large instances: m5.24xlarge had 2.2 million (stressgrid.com, *Packets-per-second
 limits in EC2*, 2019); the largest network cards carry 10 million each way."""
 
+CREDIT_S = (1_200.0, 5_300.0, 11_000.0)
+"""Network credit that an instance begins with, in seconds of its baseline: low, value, high.
+D. Vassallo downloaded from S3 with instances of 2019 until they were throttled
+(threadreaderapp.com/thread/1120171727399448576): c5.large and m5.large had 6 Gbit/s for 7 minutes
+and 0.6 then, xlarge 9 for 13 and 1.14 then, 2xlarge 10 for 26 and 2.28 then, which is 3,800, 5,400
+and 5,300 s of the baseline beyond it. Later ones were not measured (assumed). AWS says that bursts
+last 5 to 60 minutes by size, at best effort, and that an instance is launched with all its credit
+(EC2 user guide, *Instance network bandwidth*)."""
+
+LONGEST_BURST_S = 3_600.0
+"""The hour that AWS names."""
+
 
 class _Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +60,9 @@ class InstanceFamily(_Group):
     ----------
     host
         Catalogue id of the host it runs on.
+    bursts
+        Whether it has network credits; without them what lies between `baseline` and `burst` is
+        only not known.
     threads_per_core
         1 where a vCPU is a core, 2 where it is a hyperthread.
     usd_per_vcpu_hour
@@ -57,6 +72,7 @@ class InstanceFamily(_Group):
     family: str
     title: str
     host: str
+    bursts: bool = True
     threads_per_core: int = Field(ge=1, le=2)
     memory_gib_per_vcpu: Quantity
     usd_per_vcpu_hour: Quantity
@@ -92,6 +108,24 @@ class Instance(_Group):
     def cores(self) -> int:
         """Physical cores: half the vCPUs where a vCPU is a hyperthread."""
         return max(1, self.vcpus // self.threads_per_core)
+
+    @property
+    def network_credit_gbit(self) -> Quantity:
+        """What it may send beyond its baseline at first; 0 without bursts."""
+        beyond = self.burst_gbit_per_s - self.baseline_gbit_per_s
+        low, value, high = (
+            min(LONGEST_BURST_S * beyond, seconds * self.baseline_gbit_per_s)
+            for seconds in CREDIT_S
+        )
+        return Quantity(
+            value=value,
+            unit="Gbit",
+            kind="assumed",
+            low=low,
+            high=high,
+            method=f"{CREDIT_S[1]:,.0f} s of the baseline, as c5 and m5 had in 2019, at most an "
+            "hour of the burst",
+        )
 
     @property
     def packets_per_s(self) -> Quantity:

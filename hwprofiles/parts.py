@@ -114,6 +114,9 @@ class Network(Group):
         The largest IP packet; 1500 where nothing is said.
     flow_gbit_per_s
         What one connection gets of each direction; no limit of its own where nothing is said.
+    burst_gbit_per_s, credit_gbit
+        What each direction has beyond the baseline while there is credit, and how much may be sent
+        beyond it at first; no bursts where nothing is said.
     """
 
     bandwidth_gbit_per_s: Quantity
@@ -121,6 +124,8 @@ class Network(Group):
     packets_per_s: Quantity
     mtu_bytes: Quantity | None = None
     flow_gbit_per_s: Quantity | None = None
+    burst_gbit_per_s: Quantity | None = None
+    credit_gbit: Quantity | None = None
 
 
 class Tls(Group):

@@ -43,6 +43,8 @@ _DIRECT = {
     "network_packets_per_s": "network.packets_per_s",
     "network_mtu_bytes": "network.mtu_bytes",
     "network_flow_gbit_per_s": "network.flow_gbit_per_s",
+    "network_burst_gbit_per_s": "network.burst_gbit_per_s",
+    "network_credit_gbit": "network.credit_gbit",
     "price_usd_per_hour": "price_usd_per_hour",
     "memory_gib": "memory_gib",
     "busy_sibling_speed": "topology.busy_sibling_speed",
@@ -217,12 +219,13 @@ class HostProfile(Group):
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) by `HostSpeed` field, for the leaves that have a range.
 
-        An unknown value is given as the geometric middle of its range.
+        An unknown value is given as the geometric middle of its range. A node under load has the
+        baseline of its network whatever the credit, which is no part of this.
         """
         leaves = dict(self.quantities())
         ranges = {}
         for name, path in _DIRECT.items():
-            quantity = leaves.get(path)
+            quantity = leaves.get(path) if name != "network_credit_gbit" else None
             if quantity is not None and quantity.low is not None and quantity.high is not None:
                 ranges[name] = (quantity.low, quantity.best, quantity.high)
         entries, page = self.tlb.l2_entries, self.tlb.page_bytes.best

@@ -14,7 +14,7 @@ class HostSpeed:
     where a capture measured it. `interruptions` has (us, interruptions a second and core that last
     at least so long) pairs; none where nothing was measured. `cores` counts the CPUs the operating
     system can run threads on, which is twice the physical cores where there are two threads per
-    core. Unknown prices are nan.
+    core. Unknown prices are nan. `network_burst_gbit_per_s` is 0 where there are no bursts.
     """
 
     host_id: str
@@ -65,6 +65,8 @@ class HostSpeed:
     context_switch_ns: float = 1500.0
     network_mtu_bytes: float = 1500.0
     network_flow_gbit_per_s: float = math.inf
+    network_burst_gbit_per_s: float = 0.0
+    network_credit_gbit: float = 0.0
 
     def slower(self, factor: float) -> "HostSpeed":
         """The same host with a processor, memory and kernel whose every time is longer.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .commands import command_kinds
 from .footprint.node import node_room
+from .network import bandwidth_of
 from .node.setup import DRAWS as NODE_DRAWS
 from .predict import System
 from .scenario import Scenario
@@ -80,4 +81,24 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
             f"{rare[0].command} of {rare[0].value_bytes} bytes is too rare to be simulated: shares "
             f"below 1 in {2 * NODE_DRAWS} are left out"
         )
-    return warnings
+    beyond = _beyond_baseline(scenario, system)
+    return warnings if beyond is None else [*warnings, beyond]
+
+
+def _beyond_baseline(scenario: Scenario, system: System) -> str | None:
+    """That a load needs more than the baseline of the network, which bursts give for a while."""
+    rate_rps, network = scenario.workload.mean_rate_rps, bandwidth_of(system.host.speed())
+    if rate_rps is None or scenario.same_host:
+        return None
+    kinds, key_bytes = command_kinds(scenario), scenario.workload.key_bytes
+    replies = sum(kind.share * kind.reply_bytes for kind in kinds)
+    requests = sum(kind.share * kind.request_bytes(key_bytes) for kind in kinds)
+    gbit_per_s = rate_rps * max(replies, requests) * 8e-9
+    if not network.baseline_gbit_per_s < gbit_per_s < network.burst_gbit_per_s:
+        return None
+    lasts_s = network.credit_gbit / (gbit_per_s - network.baseline_gbit_per_s)
+    return (
+        f"the load carries {gbit_per_s:.3g} Gbit/s, above the baseline of "
+        f"{network.baseline_gbit_per_s:.3g} that is simulated; while there is credit it may burst "
+        f"to {network.burst_gbit_per_s:.3g}, for about {lasts_s / 60.0:.2g} min (assumed)"
+    )

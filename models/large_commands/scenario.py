@@ -114,10 +114,10 @@ class ClientData(_Group):
 
 
 class NetworkData(_Group):
-    """Between them; what the slower host's profile says where nothing is said."""
+    """Between them; what the hosts' profiles say where nothing is said."""
 
     gbit_per_s: float | None = Field(default=None, gt=0, le=10_000)
-    """Bandwidth of each direction."""
+    """Bandwidth of each direction, without bursts; one connection of the two hosts without it."""
     one_way_us: float | None = Field(default=None, ge=0, le=1e6)
     """From one to the other."""
 

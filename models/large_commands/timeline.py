@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +11,7 @@ from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 
 from ..engine import EngineProfile, load_engine
+from ..network import Path, between, constant
 from .commands import Lasting, Place, bulk_load, flush, keys_command, large_get, set_command
 from .cost import Speed
 from .scenario import Command, LargeCommands
@@ -108,12 +108,12 @@ def _shipped_profile(engine: str, version: str) -> EngineProfile | None:
 def _link(scenario: LargeCommands, host: HostSpeed, far: HostSpeed) -> Link:
     given = scenario.network
     local = scenario.client.host is None
-    gbit = math.inf if local else min(host.network_gbit_per_s, far.network_gbit_per_s)
-    if not local:
-        gbit = min(gbit, host.network_flow_gbit_per_s, far.network_flow_gbit_per_s)
+    path = Path([]) if local else between(host, far)
+    if given.gbit_per_s is not None:
+        path = Path([constant(given.gbit_per_s)])
     one_way = _LOOPBACK_US if local else max(host.network_one_way_us, far.network_one_way_us)
     return Link(
-        gbit_per_s=given.gbit_per_s or gbit,
+        path=path,
         one_way_us=one_way if given.one_way_us is None else given.one_way_us,
         mtu_bytes=min(host.network_mtu_bytes, far.network_mtu_bytes),
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..footprint.allocator import size_class
+from ..network import Path
 from .cost import PAGE_BYTES, Speed, calls
 from .work import ClientWork, Growth
 
@@ -55,22 +56,27 @@ class Link:
 
     Attributes
     ----------
-    gbit_per_s
-        Of one direction; infinite on one host.
+    path
+        Of one direction; without ends on one host.
     one_way_us
         From one to the other.
     mtu_bytes
         Of a packet.
     """
 
-    gbit_per_s: float
+    path: Path
     one_way_us: float
     mtu_bytes: float
+
+    @property
+    def gbit_per_s(self) -> float:
+        """What the one connection carries at first; infinite on one host."""
+        return self.path.first_gbit_per_s()
 
     def carry_ns(self, payload_bytes: float) -> float:
         """Time that so many bytes and their headers occupy it."""
         packets = calls(payload_bytes, self.mtu_bytes - _HEADER_BYTES)
-        return (payload_bytes + packets * _HEADER_BYTES) * 8.0 / self.gbit_per_s
+        return 1e9 * self.path.transfer_s(payload_bytes + packets * _HEADER_BYTES)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ from forecache.models.large_commands.waiting import (
     waits,
 )
 from forecache.models.large_commands.work import all_work, load_work, moved_entries
+from forecache.models.network import Path as NetworkPath
+from forecache.models.network import constant
 from forecache.sim.errors import InputError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "large-commands.yaml"
@@ -55,7 +57,7 @@ def place(
     work = load_work(engine, version).work
     speed = Speed(HOST)
     client = Client(speed, None if element_ns is not None else work.client, element_ns or 0.0)
-    return Place(work, speed, Link(gbit_per_s, 30.0, 9001.0), client)
+    return Place(work, speed, Link(NetworkPath([constant(gbit_per_s)]), 30.0, 9001.0), client)
 
 
 def two_sets(members: int, shared: int = 0, *, same_key: bool = False) -> Sets:

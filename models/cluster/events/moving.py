@@ -11,6 +11,7 @@ from pydantic import Field
 
 from forecache.hwprofiles import load_host
 
+from ...network import Path, between, constant
 from ...workload import sizes_of
 from ..migration import Link, NodeLoad, atomic, key_by_key
 from ..migration_work import MigrationWork, load_migration_profile
@@ -37,8 +38,9 @@ class Moving(Event):
     """Keys of one MIGRATE."""
     rtt_us: float = Field(default=300.0, gt=0, le=1e6)
     """Round trip between nodes, and between them and the operator."""
-    network_gbit_per_s: float = Field(default=10.0, gt=0, le=1000)
-    """Of one connection between two nodes."""
+    network_gbit_per_s: float | None = Field(default=None, gt=0, le=1000)
+    """Of one connection between two nodes; without it what their instance and the provider's limit
+    of a flow let through, bursts first."""
     stream_mbyte_per_s: float | None = Field(default=None, gt=0, le=1e6)
     """Limit of an atomic move's stream, where a service slows it to spare clients."""
     slots_per_job: int | None = Field(default=None, ge=1, le=16_384)
@@ -71,11 +73,7 @@ class Mover:
         self.slots = SlotMap.of(cluster)
         name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
         self.work: MigrationWork = load_migration_profile(name).on(_rate_per_ns(cluster))
-        self.link = Link(
-            operator_rtt_s=asked.rtt_us * 1e-6,
-            node_rtt_s=asked.rtt_us * 1e-6,
-            bytes_per_s=asked.network_gbit_per_s * 1e9 / 8,
-        )
+        self._path = moving_path(cluster, asked.network_gbit_per_s)
         self.begun_s = self.deadline_s = 0.0
         self.moved = self.restarts = 0
         self.done = False
@@ -160,6 +158,17 @@ class Mover:
             write_bytes=self._value_bytes(),
         )
 
+    def _link(self, move: Move) -> Link:
+        """Between the nodes of a move: one connection, which carries all of it."""
+        moved_bytes = float(self.slots.keys[list(move.slots)].sum()) * self._value_bytes()
+        allowed = self._path.mean_bytes_per_s(moved_bytes)
+        limit = self.asked.stream_mbyte_per_s if self.asked.method == "atomic" else None
+        return Link(
+            operator_rtt_s=self.asked.rtt_us * 1e-6,
+            node_rtt_s=self.asked.rtt_us * 1e-6,
+            bytes_per_s=min(allowed, limit * 1e6 if limit else math.inf),
+        )
+
     def _set_share(self) -> float:
         return self.cluster.scenario.demand.mix.set
 
@@ -178,12 +187,12 @@ class Mover:
         cluster, env = self.cluster, self.cluster.env
         source, target = self._nodes(move)
         claims = [cluster.nodes.occupy(source, 0.0), cluster.nodes.occupy(target, 0.0)]
-        done = 0.0
+        link, done = self._link(move), 0.0
         primaries = sum(node is not None for node in self.slots.primary.values())
         while done < len(move.slots) and env.now < self.deadline_s:
             keys = round(float(self.slots.keys[list(move.slots)].mean()))
             slot = key_by_key(
-                self.work, keys=keys, value_bytes=self._value_bytes(), link=self.link,
+                self.work, keys=keys, value_bytes=self._value_bytes(), link=link,
                 primaries=primaries, pipeline=self.asked.pipeline,
                 source=self._load(source),
                 target=self._load(target),
@@ -202,8 +211,7 @@ class Mover:
     def _move_job(self, move: Move) -> Generator[simpy.Event, Any, None]:
         cluster, env = self.cluster, self.cluster.env
         source, target = self._nodes(move)
-        limit = self.asked.stream_mbyte_per_s
-        bytes_per_s = min(self.link.bytes_per_s, limit * 1e6 if limit else math.inf)
+        link = self._link(move)
         while env.now < self.deadline_s:
             source_load = self._load(source)
             owned = self.slots.owners == move.source
@@ -214,10 +222,7 @@ class Mover:
                 self.work, keys=float(self.slots.keys[list(move.slots)].sum()),
                 value_bytes=self._value_bytes(), moving_share=share,
                 data_bytes=float(cluster.nodes.data_bytes[source]),
-                link=Link(
-                    operator_rtt_s=self.link.operator_rtt_s, node_rtt_s=self.link.node_rtt_s,
-                    bytes_per_s=bytes_per_s,
-                ),
+                link=link,
                 source=source_load, target=self._load(target), cores=self.asked.cores,
                 threads=self.asked.threads,
                 buffer_limit_bytes=self.asked.buffer_mbyte * 1024 * 1024,
@@ -267,6 +272,14 @@ class Mover:
         if self.unknown < 1e-4:
             self.unknown = 0.0
             nodes.work_factor[active] = 1.0
+
+
+def moving_path(cluster: Cluster, gbit_per_s: float | None) -> Path:
+    """What lies between two nodes: so much, or what their host has."""
+    if gbit_per_s is not None:
+        return Path([constant(gbit_per_s)])
+    speed = load_host(cluster.scenario.cluster.host).speed()
+    return between(speed, speed)
 
 
 def _rate_per_ns(cluster: Cluster) -> float:
