@@ -165,7 +165,7 @@ def is_of_memory(dataset: Dataset) -> bool:
 def why_not_predicted(dataset: Dataset) -> str | None:
     """Why no model predicts a dataset yet, in one clause; None if the node model does."""
     for point in dataset.points:
-        own = set(point.observed) in ({"duration_s"}, {"lasts_s"})
+        own = "duration_s" in point.observed or set(point.observed) == {"lasts_s"}
         if own or is_of_memory(dataset):
             return f"no load of one node, but `forecache validate {dataset.id}` predicts it"
         if not set(_TO_PREDICTED) & set(point.observed):

@@ -2,8 +2,11 @@
 
 A dataset whose points observe `duration_s` for `method`, `shards_before`, `shards_after` and `load`
 is predicted by `models/cluster/migration.py`. One factor a method is fitted to its calibration
-points: how fast the source's machines move keys, against the host that the profiles were measured
-on. Round trips are those that the dataset states.
+points, if it has any: how fast the source's machines move keys, against the host that the profiles
+were measured on. Round trips are those that the dataset states, and so is what one fsync takes.
+
+Where a dataset says who asks (`load: memtier`, with the rate before), `dip.py` predicts what is
+left of the rate meanwhile.
 """
 
 from __future__ import annotations
@@ -17,13 +20,23 @@ import numpy as np
 from scipy.optimize import brentq
 
 from forecache.models.answers import load_cases
-from forecache.models.cluster.migration import IDLE, Link, NodeLoad, atomic, key_by_key
+from forecache.models.cluster.migration import (
+    FSYNC_MS,
+    IDLE,
+    KeyByKey,
+    Link,
+    NodeLoad,
+    atomic,
+    key_by_key,
+    saving,
+)
 from forecache.models.cluster.migration_work import MigrationWork, load_migration_profile
 from forecache.models.cluster.slots import SLOTS, Move, even_owners, rebalance
 from forecache.models.predict import predict_cases
 from forecache.sim.errors import InputError
 
 from .dataset import Dataset, DatasetPoint
+from .dip import Clients, rates
 
 QUANTITY = "duration_s"
 
@@ -33,11 +46,11 @@ CLIENT_BYTES_PER_S = 23e9 / 8
 FLOW_BYTES_PER_S = 10e9 / 8
 """One TCP connection between two such machines (assumed, 5 to 23 Gbit/s)."""
 
-CONNECTIONS = 200
-"""memtier_benchmark without options: 4 threads × 50 clients, each connected to every shard."""
-
-STAND_IN = "m7i.2xlarge"
-"""Eight CPUs of the generation before the source's (assumed for the time that a request takes)."""
+HEAVY = Clients(
+    stand_in="m7i.2xlarge", threads=4, clients_per_thread=50, set_share=1.0 / 11.0, rate_rps=None
+)
+"""memtier_benchmark 1:10 without options, each client connected to every shard; eight CPUs of the
+generation before the source's (assumed for the time that a request takes)."""
 
 _KEY_BYTES = 24
 _REQUESTS = 4000
@@ -56,6 +69,12 @@ class Rebalance:
     value_bytes: float
     rtt_s: float
     service_scale: float = 1.0
+    fsync_ms: float = FSYNC_MS
+    engine: str = "valkey"
+    engine_version: str = "9.0"
+    replicas: int = 0
+    clients: Clients | None = None
+    """Who asks, where that is said; otherwise one machine as fast as its network."""
 
     @classmethod
     def of(cls, dataset: Dataset, point: DatasetPoint, where: str) -> Rebalance:
@@ -69,7 +88,7 @@ class Rebalance:
         all_fields = {**dataset.scenario, **point.given}
         for name, valid in (
             ("method", ("key_by_key", "atomic")),
-            ("load", ("none", "heavy")),
+            ("load", ("none", "heavy", "memtier")),
         ):
             if all_fields.get(name) not in valid:
                 raise InputError(
@@ -86,16 +105,21 @@ class Rebalance:
             method=all_fields["method"],
             before=int(numbers["shards_before"]),
             after=int(numbers["shards_after"]),
-            loaded=all_fields["load"] == "heavy",
+            loaded=all_fields["load"] != "none",
             keys_per_slot=round(numbers["dataset_bytes"] / numbers["value_bytes"] / SLOTS),
             value_bytes=numbers["value_bytes"],
             rtt_s=numbers["rtt_us"] * 1e-6,
+            fsync_ms=float(all_fields.get("fsync_ms", FSYNC_MS)),
+            engine=str(all_fields.get("engine", "valkey")),
+            engine_version=str(all_fields.get("engine_version", "9.0")),
+            replicas=int(all_fields.get("replicas", 0)),
+            clients=Clients.of(all_fields, where) if all_fields["load"] == "memtier" else None,
         )
 
 
 def is_migration(dataset: Dataset) -> bool:
     """Whether all its points are durations of migrations."""
-    return all(set(point.observed) == {QUANTITY} for point in dataset.points)
+    return all(QUANTITY in point.observed for point in dataset.points)
 
 
 def validate_migrations(dataset: Dataset, file: str) -> dict[str, Any]:
@@ -109,7 +133,8 @@ def validate_migrations(dataset: Dataset, file: str) -> dict[str, Any]:
     Raises
     ------
     InputError
-        A point is none that the model predicts, or a method has no calibration point.
+        A point is none that the model predicts, or a method of which another point is fitted has
+        no calibration point.
     """
     cases = [
         Rebalance.of(dataset, point, f"{file}: points[{number}]")
@@ -124,28 +149,29 @@ def validate_migrations(dataset: Dataset, file: str) -> dict[str, Any]:
         ]
         for method in dict.fromkeys(case.method for case in cases)
     }
+    fitted = any(methods.values())
     for method, rows in methods.items():
-        if not rows:
+        if fitted and not rows:
             raise InputError(f"{file}: no calibration point of method {method}; valid is one.")
     nominal, factors = _predicted(cases, observed, methods, Doubt())
     others = [_predicted(cases, observed, methods, doubt)[0] for doubt in DOUBTS]
     points: list[dict[str, Any]] = []
     for number, point in enumerate(dataset.points):
-        values = [nominal[number], *(each[number] for each in others)]
-        predicted = {"value": nominal[number], "low": min(values), "high": max(values)}
+        seen = {name: float(value) for name, value in point.observed.items() if value is not None}
+        _check(seen, nominal[number], f"{file}: points[{number}]")
+        predicted = {}
+        for name in seen:
+            values = [nominal[number][name], *(each[number][name] for each in others)]
+            predicted[name] = {"value": values[0], "low": min(values), "high": max(values)}
         points.append({
             "index": number, "given": point.given, "role": point.role,
-            "observed": {QUANTITY: observed[number]}, "predicted": {QUANTITY: predicted},
-            "relative_error": {QUANTITY: nominal[number] / observed[number] - 1.0},
+            "observed": seen, "predicted": predicted,
+            "relative_error": {
+                name: predicted[name]["value"] / value - 1.0 for name, value in seen.items()
+            },
         })  # fmt: skip
     held_out = [point for point in points if point["role"] == "validation"]
-    errors = [abs(point["relative_error"][QUANTITY]) for point in held_out]
-    inside = [
-        p["predicted"][QUANTITY]["low"]
-        <= p["observed"][QUANTITY]
-        <= p["predicted"][QUANTITY]["high"]
-        for p in held_out
-    ]
+    names = dict.fromkeys(name for point in held_out for name in point["observed"])
     return {
         "dataset": {"id": dataset.id, "title": dataset.title, "file": file},
         "host": {}, "engine": {},
@@ -156,27 +182,58 @@ def validate_migrations(dataset: Dataset, file: str) -> dict[str, Any]:
                 "points": rows, "note": "against the host that the work was measured on",
             }
             for method, rows in methods.items()
+            if rows
         ],
         "provenance": {}, "warnings": [], "counters": [], "knee": {},
         "points": points,
-        "summary": {QUANTITY: {
-            "median_ape": float(np.median(errors)), "max_ape": max(errors),
-            "coverage": float(np.mean(inside)), "n": len(errors), "by_band": {},
-        }},
+        "summary": {name: _summary(name, held_out) for name in names},
+    }  # fmt: skip
+
+
+def _check(seen: Mapping[str, float], known: Mapping[str, float], where: str) -> None:
+    for name in seen:
+        if name not in known:
+            raise InputError(
+                f"{where}.observed: found {name!r}, which the model doesn't say; valid is "
+                f"{', '.join(known)}."
+            )
+
+
+def _summary(name: str, held_out: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    points = [point for point in held_out if name in point["observed"]]
+    errors = [abs(point["relative_error"][name]) for point in points]
+    inside = [
+        point["predicted"][name]["low"]
+        <= point["observed"][name]
+        <= point["predicted"][name]["high"]
+        for point in points
+    ]
+    return {
+        "median_ape": float(np.median(errors)), "max_ape": max(errors),
+        "coverage": float(np.mean(inside)), "n": len(errors), "by_band": {},
     }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """What an interval is over: factors on the stated round trip and on the time of a request."""
+    """What an interval is over: factors on the stated round trip, on the time of a request, on
+    fsync and on a client's draw of a key."""
 
     rtt: float = 1.0
     service: float = 1.0
+    fsync: float = 1.0
+    draw: float = 1.0
 
 
-DOUBTS = tuple(Doubt(rtt, service) for rtt in (0.5, 1.5) for service in (1.0, 2.0))
+DOUBTS = tuple(
+    Doubt(rtt, service, fsync, draw)
+    for rtt in (0.5, 1.5)
+    for service in (1.0, 2.0)
+    for fsync, draw in ((0.43, 0.6), (2.6, 2.0))
+)
 """Within a region round trips take 150 to 450 µs; a request of 16 KB over a real network may take
-twice what the node model says of the stand-in (both assumed)."""
+twice what the node model says of the stand-in; an fsync on a network disk 0.5 to 3 ms (all
+assumed)."""
 
 
 def _predicted(
@@ -184,16 +241,50 @@ def _predicted(
     observed: Sequence[float],
     methods: Mapping[str, Sequence[int]],
     doubt: Doubt,
-) -> tuple[list[float], dict[str, float]]:
-    """Durations of all cases, with each method's factor fitted under that doubt."""
+) -> tuple[list[dict[str, float]], dict[str, float]]:
+    """What is predicted of all cases, with each method's factor fitted under that doubt."""
     doubtful = [
-        replace(case, rtt_s=case.rtt_s * doubt.rtt, service_scale=doubt.service) for case in cases
+        replace(
+            case,
+            rtt_s=case.rtt_s * doubt.rtt,
+            service_scale=doubt.service,
+            fsync_ms=case.fsync_ms * doubt.fsync,
+            clients=case.clients
+            and replace(case.clients, draw_ns=case.clients.draw_ns * doubt.draw),
+        )
+        for case in cases
     ]
     factors = {
-        method: _factor([doubtful[n] for n in rows], [observed[n] for n in rows])
+        method: _factor([doubtful[n] for n in rows], [observed[n] for n in rows]) if rows else 1.0
         for method, rows in methods.items()
     }
-    return [duration_s(case, factors[case.method]) for case in doubtful], factors
+    return [_seen(case, factors[case.method]) for case in doubtful], factors
+
+
+def _seen(case: Rebalance, factor: float) -> dict[str, float]:
+    """Everything that is predicted of a case."""
+    took_s = duration_s(case, factor)
+    found = {QUANTITY: took_s}
+    if case.clients is not None:
+        slots = rebalance(even_owners(case.before), range(case.after))
+        count = sum(len(move.slots) for move in slots)
+        slot = _slot(case, factor, *_ends(case, slots[0]))
+        found |= rates(
+            case.clients,
+            slot_s=took_s / count,
+            save_s=slot.save_s,
+            rtt_s=case.rtt_s,
+            new_shards=max(0, case.after - case.before),
+            shards=case.before,
+        )
+    return found
+
+
+def _ends(case: Rebalance, move: Move) -> tuple[NodeLoad, NodeLoad, NodeLoad]:
+    owners = even_owners(case.before)
+    part = owners.copy()
+    part[list(move.slots)] = move.target
+    return _loads(case, owners, part, move)
 
 
 def _factor(cases: Sequence[Rebalance], observed: Sequence[float]) -> float:
@@ -214,30 +305,43 @@ def _factor(cases: Sequence[Rebalance], observed: Sequence[float]) -> float:
 
 def duration_s(case: Rebalance, factor: float) -> float:
     """All moves of a rebalancing, one pair of shards after the other, as valkey-cli does them."""
-    shards = max(case.before, case.after)
     owners = even_owners(case.before)
     total = 0.0
     for move in rebalance(owners, range(case.after)):
         part = owners.copy()
         part[list(move.slots)] = move.target
-        source, target = _loads(case, owners, part, move)
-        total += _move_s(case, factor, move, owners, shards, source, target)
+        loads = _loads(case, owners, part, move)
+        if case.method == "key_by_key":
+            total += _slot(case, factor, *loads).slot_s * len(move.slots)
+        else:
+            total += _job_s(case, factor, move, owners, *loads[:2])
         owners = part
     return total
 
 
-def _move_s(
-    case: Rebalance, factor: float, move: Move, owners: Any, shards: int,
-    source: NodeLoad, target: NodeLoad,
-) -> float:  # fmt: skip
-    link = Link(operator_rtt_s=case.rtt_s, node_rtt_s=case.rtt_s, bytes_per_s=FLOW_BYTES_PER_S)
-    work = _work(case.method, factor)
-    if case.method == "key_by_key":
-        slot = key_by_key(
-            work, keys=case.keys_per_slot, value_bytes=case.value_bytes, link=link,
-            primaries=shards, source=source, target=target,
-        )  # fmt: skip
-        return slot.slot_s * len(move.slots)
+def _link(case: Rebalance) -> Link:
+    return Link(operator_rtt_s=case.rtt_s, node_rtt_s=case.rtt_s, bytes_per_s=FLOW_BYTES_PER_S)
+
+
+def _slot(
+    case: Rebalance, factor: float, source: NodeLoad, target: NodeLoad, others: NodeLoad
+) -> KeyByKey:
+    """One slot of a move key by key."""
+    return key_by_key(
+        _work(case, factor), keys=case.keys_per_slot, value_bytes=case.value_bytes,
+        link=_link(case), primaries=max(case.before, case.after),
+        source=source, target=target, others=others,
+        saves=saving(
+            case.engine, case.engine_version, fsync_ms=case.fsync_ms, replicas=case.replicas
+        ),
+    )  # fmt: skip
+
+
+def _job_s(
+    case: Rebalance, factor: float, move: Move, owners: Any, source: NodeLoad, target: NodeLoad
+) -> float:
+    """One atomic move."""
+    work, link = _work(case, factor), _link(case)
     owned = int((owners == move.source).sum())
     return atomic(
         work, keys=case.keys_per_slot * len(move.slots), value_bytes=case.value_bytes,
@@ -247,21 +351,25 @@ def _move_s(
     ).duration_s  # fmt: skip
 
 
-def _work(method: str, factor: float) -> MigrationWork:
-    name = "redis-key-by-key" if method == "key_by_key" else "valkey-atomic"
+def _work(case: Rebalance, factor: float) -> MigrationWork:
+    name = "redis-key-by-key" if case.method == "key_by_key" else "valkey-atomic"
     profile = load_migration_profile(name)
     return profile.on(float(profile.rate_per_ns.value or 1.0) * factor)
 
 
-def _loads(case: Rebalance, before: Any, after: Any, move: Move) -> tuple[NodeLoad, NodeLoad]:
-    """What clients ask of the two while slots go over: the mean of before and after.
+def _loads(
+    case: Rebalance, before: Any, after: Any, move: Move
+) -> tuple[NodeLoad, NodeLoad, NodeLoad]:
+    """What clients ask of the two while slots go over, the mean of before and after, and of others.
 
     Requests go where slots are; their client's network limits them.
     """
     if not case.loaded:
-        return IDLE, IDLE
-    rate, service_s, set_share = _clients(case.value_bytes)
+        return IDLE, IDLE, IDLE
+    clients = case.clients or HEAVY
+    service_s = _service_s(clients, case.engine, case.engine_version, case.value_bytes)
     service_s *= case.service_scale
+    rate = clients.rate_rps or CLIENT_BYTES_PER_S / (case.value_bytes + 100.0)
 
     def load(shard: int) -> NodeLoad:
         # An atomic move hands its slots over at its end, key by key they go one by one.
@@ -269,26 +377,27 @@ def _loads(case: Rebalance, before: Any, after: Any, move: Move) -> tuple[NodeLo
         slots = counts[0] if case.method == "atomic" else sum(counts) / 2
         asked = rate * slots / SLOTS
         return NodeLoad(
-            busy=asked * service_s, waiting_s=CONNECTIONS * service_s,
-            writes_per_s=asked * set_share, write_bytes=case.value_bytes,
+            busy=asked * service_s, waiting_s=clients.connections * service_s,
+            writes_per_s=asked * clients.set_share, write_bytes=case.value_bytes,
         )  # fmt: skip
 
-    return load(move.source), load(move.target)
+    third = next(
+        (shard for shard in range(case.before) if shard not in (move.source, move.target)), None
+    )
+    return load(move.source), load(move.target), IDLE if third is None else load(third)
 
 
-@lru_cache(maxsize=4)
-def _clients(value_bytes: float) -> tuple[float, float, float]:
-    """Requests a second of memtier_benchmark 1:10, time of a main thread for one, share of SETs."""
-    set_share = 1.0 / 11.0
+@lru_cache(maxsize=8)
+def _service_s(clients: Clients, engine: str, version: str, value_bytes: float) -> float:
+    """Time of a main thread for a request of memtier_benchmark."""
     scenario: Mapping[str, Any] = {
-        "host": STAND_IN, "engine": "valkey", "engine_version": "9.0", "io_threads": 1,
+        "host": clients.stand_in, "engine": engine, "engine_version": version, "io_threads": 1,
         "workload": {
-            "clients": CONNECTIONS, "keys": 800_000, "key_bytes": _KEY_BYTES,
-            "value_bytes": int(value_bytes), "mix": {"get": 1 - set_share, "set": set_share},
+            "clients": clients.connections, "keys": 800_000, "key_bytes": _KEY_BYTES,
+            "value_bytes": int(value_bytes),
+            "mix": {"get": 1 - clients.set_share, "set": clients.set_share},
         },
-        "load_generator": {"tool": "memtier_benchmark", "threads": 4},
+        "load_generator": {"tool": "memtier_benchmark", "threads": clients.threads},
     }  # fmt: skip
     [prediction] = predict_cases(load_cases(scenario), draws=0, replications=2, requests=_REQUESTS)
-    found = prediction.mean("throughput_rps")
-    service_s = prediction.utilisation["main thread"] / found
-    return CLIENT_BYTES_PER_S / (value_bytes + 100.0), service_s, set_share
+    return prediction.utilisation["main thread"] / prediction.mean("throughput_rps")

@@ -9,6 +9,12 @@ into a pipe, the source's main thread relays them, the target's executes them. W
 are buffered meanwhile and sent after the snapshot; when nothing is left, all writes of the source
 pause until the target has taken over.
 
+Key by key every slot also changes `nodes.conf`. SETSLOT NODE at the target bumps nothing more after
+the first slot, but is broadcast at once, and every node that hears of a slot's new owner by the bus
+writes the file and syncs it before it serves anybody (cluster.c, `clusterUpdateSlotsConfigWith`,
+`clusterSaveConfig`; redis issues 2592 and 6753 complain of it). Since Valkey 8.0 a SETSLOT waits
+until the replicas have it.
+
 Both share main threads with clients. A command of the operator waits for what the event loop has
 collected before it, and a main thread that was blocked has collected much: this, not bandwidth,
 makes a key-by-key move slow under load. The atomic one gets what clients leave of a main thread.
@@ -38,6 +44,18 @@ the target reads in a turn."""
 
 COMMAND_BYTES = 64
 """Of a key in the stream beside its value: the words of its command (assumed, for short keys)."""
+
+FSYNC_MS = 1.15
+"""One small write and fdatasync on a network disk, as fio measures it (assumed, 0.5 to 3): 709 and
+1,105 a second were measured one after the other on two kinds of EBS volumes (besthub.dev, "How
+Upgrading EBS Volumes Boosted etcd Write Performance"). A local NVMe drive takes 0.05 to 0.5."""
+
+SAVE_FSYNCS = 3.0
+"""How many times as long saving nodes.conf takes: a new file and its folder are synced, each with
+the file system's journal, since Redis 7.2 and in Valkey (redis PR 10924); 2.6 and 3.5 in two
+measurements on ext4. Before, the old file is written over. Valkey 8.0.1 on loopback saved 0.8 to 1
+times a slot on each primary but the target, Redis 7.0.15 0.1 to 0.9 times: there the operator often
+comes before the news."""
 
 _PAGE_BYTES = 4096
 _GIB = float(1 << 30)
@@ -113,7 +131,9 @@ class KeyByKey:
     source_blocked_s, target_blocked_s
         Main-thread time it takes from clients, for one slot.
     longest_block_s
-        Of the source: one MIGRATE.
+        Of the source: one MIGRATE, or saving nodes.conf.
+    save_s
+        How long every other node stands still, for one slot, to save nodes.conf.
     wait_s
         Part of `slot_s` that the operator's commands wait for requests of clients.
     """
@@ -123,7 +143,43 @@ class KeyByKey:
     source_blocked_s: float
     target_blocked_s: float
     longest_block_s: float
+    save_s: float
     wait_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saving:
+    """What a slot's new owner costs beside its keys.
+
+    Attributes
+    ----------
+    fsync_s
+        A small write that is synced.
+    fsyncs
+        How many times that a save takes.
+    acknowledged
+        Whether SETSLOT waits for replicas, a round trip between nodes each.
+    """
+
+    fsync_s: float = 0.0
+    fsyncs: float = SAVE_FSYNCS
+    acknowledged: bool = False
+
+
+NOTHING_SAVED = Saving()
+
+
+def saving(
+    engine: str, version: str | None, *, fsync_ms: float = FSYNC_MS, replicas: int = 0
+) -> Saving:
+    """What an engine of a version does, `8.1` say; one without a version is taken to be new."""
+    known = tuple(int(part) for part in (version or "99").split(".")[:2] if part.isdigit())
+    file_and_folder = known >= ((7, 2) if engine == "redis" else (7,))
+    return Saving(
+        fsync_s=fsync_ms * 1e-3,
+        fsyncs=SAVE_FSYNCS if file_and_folder else 1.0,
+        acknowledged=engine == "valkey" and known >= (8,) and replicas > 0,
+    )
 
 
 def round_trips(keys: int, *, primaries: int, pipeline: int = PIPELINE) -> int:
@@ -145,10 +201,19 @@ def key_by_key(
     pipeline: int = PIPELINE,
     source: NodeLoad = IDLE,
     target: NodeLoad = IDLE,
+    others: NodeLoad = IDLE,
+    saves: Saving = NOTHING_SAVED,
 ) -> KeyByKey:
     """One slot with so many keys of this size.
 
     Batches repeat, so a few rounds find how long each command waits for what the round before left.
+    All nodes but the target save nodes.conf at the same time, when the target says that the slot is
+    its own; the operator comes to the source while it does.
+
+    Parameters
+    ----------
+    others
+        What clients ask of each primary that takes no part.
     """
     batches = math.ceil(keys / pipeline)
     in_batch = keys / batches if batches else 0.0
@@ -165,15 +230,24 @@ def key_by_key(
         at_migrate = source.wait_s(fetch, link.operator_rtt_s)
         at_restore = target.wait_s(restore, period - restore)
     waits = batches * (at_fetch + at_migrate + at_restore)
-    setslots = (2 + primaries) * link.operator_rtt_s
+    setslots = (2 + primaries) * (link.operator_rtt_s + saves.acknowledged * link.node_rtt_s)
+    save_s = saves.fsyncs * saves.fsync_s
+    # The news takes half a round trip, the reply and the operator's next command a whole one.
+    at_save = max(0.0, save_s - max(0.0, link.operator_rtt_s - link.node_rtt_s / 2.0))
+    at_save += source.wait_s(save_s, 0.0)
+    since_s = at_save + link.operator_rtt_s - save_s
+    at_others = others.wait_s(save_s, max(0.0, since_s)) if primaries > 2 else 0.0
+    waits += at_save + at_others
     last_look = link.operator_rtt_s + fetch
     own = (work.setslot_source_ns + work.setslot_target_ns) * 1e-9
     return KeyByKey(
-        slot_s=batches * period + last_look + setslots + own,
+        slot_s=batches * period + last_look + setslots + own + at_save + at_others,
         round_trips=round_trips(keys, primaries=primaries, pipeline=pipeline),
-        source_blocked_s=batches * (blocked + fetch) + fetch + work.setslot_source_ns * 1e-9,
+        source_blocked_s=batches * (blocked + fetch)
+        + (fetch + work.setslot_source_ns * 1e-9 + save_s),
         target_blocked_s=batches * restore + work.setslot_target_ns * 1e-9,
-        longest_block_s=blocked if batches else 0.0,
+        longest_block_s=max(save_s, blocked if batches else 0.0),
+        save_s=save_s,
         wait_s=waits,
     )
 

@@ -197,6 +197,9 @@ class Shards:
             slots_per_job=None if key_by_key else wanted.slots_per_job,
             rtt_us=max(1.0, 1000.0 * way_ms),
             network_gbit_per_s=wanted.network_gbit_per_s,
+            # Where a service keeps its map, and that its proxies follow it at once, is its own.
+            fsync_ms=0.0,
+            clients_follow_s=0.0,
             give_up_s=_MOVES_FOR_DAYS_S,
         )
 

@@ -14,10 +14,12 @@ from forecache.models.cluster.migration import (
     KeyByKey,
     Link,
     NodeLoad,
+    Saving,
     atomic,
     key_by_key,
     keys_per_s,
     round_trips,
+    saving,
 )
 from forecache.models.cluster.migration_work import MigrationWork, load_migration_profile
 from forecache.sim.errors import InputError
@@ -51,6 +53,37 @@ def test_without_work_a_slot_takes_its_round_trips() -> None:
     slot = key_by_key(MigrationWork(), keys=160, value_bytes=100, link=link, primaries=4)
     assert slot.slot_s == pytest.approx(slot.round_trips * 300e-6)
     assert 4096 * slot.slot_s == pytest.approx((212_992 + 4096 * 3) * 300e-6)
+
+
+def test_a_save_of_nodes_conf_is_waited_for_less_what_the_operator_is_late() -> None:
+    link = replace(LINK, bytes_per_s=math.inf, operator_rtt_s=300e-6, node_rtt_s=200e-6)
+
+    def slot(save_s: float) -> KeyByKey:
+        saves = Saving(fsync_s=save_s, fsyncs=1.0)
+        return key_by_key(
+            MigrationWork(), keys=6, value_bytes=100, link=link, primaries=4, saves=saves
+        )
+
+    quick = slot(0.0)
+    # The news is there after 100 us, the operator after 300.
+    assert slot(150e-6).slot_s == pytest.approx(quick.slot_s)
+    slow = slot(2e-3)
+    assert slow.slot_s - quick.slot_s == pytest.approx(1.8e-3)
+    assert slow.save_s == slow.longest_block_s == pytest.approx(2e-3)
+    assert slow.source_blocked_s - quick.source_blocked_s == pytest.approx(2e-3)
+
+
+def test_replicas_acknowledge_every_setslot_of_new_engines() -> None:
+    plain, acknowledged = (
+        move(saves=saving("valkey", version, fsync_ms=0.0, replicas=1), primaries=4).slot_s
+        for version in ("7.2", "8.0")
+    )
+    # IMPORTING, MIGRATING and NODE at four primaries, a round trip between nodes each.
+    assert acknowledged - plain == pytest.approx(6 * LINK.node_rtt_s)
+    assert not saving("valkey", "9.0", replicas=0).acknowledged
+    assert not saving("redis", "8.2", replicas=1).acknowledged
+    # Redis writes over the old file before 7.2.
+    assert saving("redis", "7.0").fsyncs < saving("redis", "7.2").fsyncs
 
 
 @given(

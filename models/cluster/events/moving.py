@@ -11,10 +11,15 @@ from pydantic import Field
 
 from forecache.hwprofiles import load_host
 
+<<<<<<< HEAD
 from ...network import Path, between, constant
+=======
+from ...engine import load_engine
+>>>>>>> 98ae7cb (Small slots that move key by key: nodes.conf is saved, replicas acknowledge, clients fetch the table)
 from ...workload import sizes_of
-from ..migration import Link, NodeLoad, atomic, key_by_key
+from ..migration import FSYNC_MS, IDLE, Link, NodeLoad, atomic, key_by_key, saving
 from ..migration_work import MigrationWork, load_migration_profile
+from ..redirects import learned
 from ..slot_map import SlotMap
 from ..slots import Move
 from .base import Event, Happening
@@ -47,8 +52,11 @@ class Moving(Event):
     """Slots of one atomic job; without it all that go from one shard to another."""
     buffer_mbyte: float = Field(default=256.0, gt=0, le=1e6)
     """Changes that a source may hold for its target (`client-output-buffer-limit replica`)."""
-    clients_follow_s: float = Field(default=0.0, ge=0, le=86_400)
-    """Mean time until a client knows the new map; until then its commands are redirected."""
+    clients_follow_s: float | None = Field(default=None, ge=0, le=86_400)
+    """Mean time until a client knows the new map; until then its commands are redirected. Without
+    it a pod fetches the map whenever it is redirected."""
+    fsync_ms: float = Field(default=FSYNC_MS, ge=0, le=10_000)
+    """Key by key: one small write and fdatasync on the disk that nodes.conf lies on."""
     give_up_s: float = Field(default=7200.0, gt=0, le=7 * 86_400)
     """After so long it has failed."""
     cores: float = Field(default=2.0, ge=1, le=1024)
@@ -73,7 +81,20 @@ class Mover:
         self.slots = SlotMap.of(cluster)
         name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
         self.work: MigrationWork = load_migration_profile(name).on(_rate_per_ns(cluster))
+<<<<<<< HEAD
         self._path = moving_path(cluster, asked.network_gbit_per_s)
+=======
+        self.link = Link(
+            operator_rtt_s=asked.rtt_us * 1e-6,
+            node_rtt_s=asked.rtt_us * 1e-6,
+            bytes_per_s=asked.network_gbit_per_s * 1e9 / 8,
+        )
+        nodes = cluster.scenario.cluster
+        engine = load_engine(nodes.engine, nodes.engine_version)
+        self.saves = saving(
+            engine.engine, engine.version, fsync_ms=asked.fsync_ms, replicas=nodes.replicas
+        )
+>>>>>>> 98ae7cb (Small slots that move key by key: nodes.conf is saved, replicas acknowledge, clients fetch the table)
         self.begun_s = self.deadline_s = 0.0
         self.moved = self.restarts = 0
         self.done = False
@@ -95,15 +116,16 @@ class Mover:
             f"{total} slots moved" if self.done else f"gave up after {asked.give_up_s:g} s with "
             f"{self.moved} of {total} slots moved and {self.restarts} restarts",
         )  # fmt: skip
-        if took is not None and asked.clients_follow_s > 0:
+        if took is not None and asked.clients_follow_s:
             cluster.record.fact(
                 "19 of 20 clients know the new map", took + 3 * asked.clients_follow_s, "s",
                 "three mean times later",
             )  # fmt: skip
         if self.longest_block_s > 0:
             cluster.record.fact(
-                "longest standstill of a source", 1e3 * self.longest_block_s, "ms", "one MIGRATE"
-            )
+                "longest standstill of a source", 1e3 * self.longest_block_s, "ms",
+                "one MIGRATE, or nodes.conf",
+            )  # fmt: skip
 
     def carry(self, moves: list[Move]) -> Happening:
         """All of them, told nobody; `done` says whether all are there."""
@@ -189,23 +211,29 @@ class Mover:
         claims = [cluster.nodes.occupy(source, 0.0), cluster.nodes.occupy(target, 0.0)]
         link, done = self._link(move), 0.0
         primaries = sum(node is not None for node in self.slots.primary.values())
+        up = [node for node in range(cluster.nodes.count) if cluster.nodes.is_up(node)]
+        others = [node for node in up if node not in (source, target)]
+        busiest = max(others, key=lambda node: float(cluster.nodes.traffic[node]), default=None)
+        saving_claims = [cluster.nodes.occupy(node, 0.0) for node in others]
         while done < len(move.slots) and env.now < self.deadline_s:
             keys = round(float(self.slots.keys[list(move.slots)].mean()))
             slot = key_by_key(
                 self.work, keys=keys, value_bytes=self._value_bytes(), link=link,
                 primaries=primaries, pipeline=self.asked.pipeline,
-                source=self._load(source),
-                target=self._load(target),
+                source=self._load(source), target=self._load(target),
+                others=IDLE if busiest is None else self._load(busiest), saves=self.saves,
             )  # fmt: skip
             self.longest_block_s = max(self.longest_block_s, slot.longest_block_s)
             claims[0].change(min(1.0, slot.source_blocked_s / slot.slot_s))
             claims[1].change(min(1.0, slot.target_blocked_s / slot.slot_s))
+            for claim in saving_claims:
+                claim.change(min(1.0, slot.save_s / slot.slot_s))
             lasts_s = min(LOOK_S, (len(move.slots) - done) * slot.slot_s)
             yield env.timeout(lasts_s)
             now = min(float(len(move.slots)), done + lasts_s / slot.slot_s + 1e-9)
             self._hand_over(move, math.floor(now) - math.floor(done), math.floor(done))
             done = now
-        for claim in claims:
+        for claim in (*claims, *saving_claims):
             claim.release()
 
     def _move_job(self, move: Move) -> Generator[simpy.Event, Any, None]:
@@ -259,14 +287,18 @@ class Mover:
         return source, target
 
     def _follow(self, step: Any) -> None:
-        """Note the load. Clients learn the new map; until then MOVED comes before each answer."""
+        """Note the load. Clients learn the new map; until then MOVED comes before an answer."""
         now = float(step.offered @ step.commands_each) / step.length_s
         weight = min(1.0, step.length_s / self._memory_s) if self._asked_per_s else 1.0
         self._asked_per_s += (now - self._asked_per_s) * weight
         if self.unknown <= 0.0:
             return
         nodes, follow = self.cluster.nodes, self.asked.clients_follow_s
-        self.unknown *= math.exp(-step.length_s / follow) if follow > 0 else 0.0
+        if follow is None:
+            each = self._asked_per_s / max(1, self.cluster.clients.pods)
+            self.unknown = learned(self.unknown, requests_per_s=each, seconds=step.length_s)
+        else:
+            self.unknown *= math.exp(-step.length_s / follow) if follow > 0 else 0.0
         active = nodes.traffic > 0
         nodes.work_factor[active] = 1.0 + self.unknown
         if self.unknown < 1e-4:
