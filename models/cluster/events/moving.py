@@ -11,11 +11,8 @@ from pydantic import Field
 
 from forecache.hwprofiles import load_host
 
-<<<<<<< HEAD
-from ...network import Path, between, constant
-=======
 from ...engine import load_engine
->>>>>>> 98ae7cb (Small slots that move key by key: nodes.conf is saved, replicas acknowledge, clients fetch the table)
+from ...network import Path, between, constant
 from ...workload import sizes_of
 from ..migration import FSYNC_MS, IDLE, Link, NodeLoad, atomic, key_by_key, saving
 from ..migration_work import MigrationWork, load_migration_profile
@@ -81,20 +78,12 @@ class Mover:
         self.slots = SlotMap.of(cluster)
         name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
         self.work: MigrationWork = load_migration_profile(name).on(_rate_per_ns(cluster))
-<<<<<<< HEAD
         self._path = moving_path(cluster, asked.network_gbit_per_s)
-=======
-        self.link = Link(
-            operator_rtt_s=asked.rtt_us * 1e-6,
-            node_rtt_s=asked.rtt_us * 1e-6,
-            bytes_per_s=asked.network_gbit_per_s * 1e9 / 8,
-        )
         nodes = cluster.scenario.cluster
         engine = load_engine(nodes.engine, nodes.engine_version)
         self.saves = saving(
             engine.engine, engine.version, fsync_ms=asked.fsync_ms, replicas=nodes.replicas
         )
->>>>>>> 98ae7cb (Small slots that move key by key: nodes.conf is saved, replicas acknowledge, clients fetch the table)
         self.begun_s = self.deadline_s = 0.0
         self.moved = self.restarts = 0
         self.done = False
