@@ -129,7 +129,7 @@ def report_of(
         result = prediction.nominal[0].result
         given = {"point": point.given.label()}
         observed_ns = point.least_disturbed("server_cpu_ns_per_request")
-        cpu_us = prediction.estimate(SERVER_CPU, level=LEVEL)
+        cpu_us = prediction.interval(SERVER_CPU, level=LEVEL)
         predicted_ns = cpu_us["value"] * 1000.0
         rows.append(
             {

@@ -17,7 +17,7 @@ from scipy.optimize import least_squares
 from forecache.models.engine import EngineWork
 from forecache.models.predict import System
 from forecache.models.scenario import Scenario
-from forecache.models.simulation import Inputs, run, window
+from forecache.models.simulation import Inputs, Window, run, window
 
 from .dataset import MeasuredCase
 
@@ -248,9 +248,7 @@ def fit_posterior(
     return Posterior(factors, solution.x - 1.0, covariance, used)
 
 
-def _work_spread(
-    system: System, scenario: Scenario, window_ps: tuple[int, int], *, seed: int
-) -> float:
+def _work_spread(system: System, scenario: Scenario, window_ps: Window, *, seed: int) -> float:
     """Standard error of the logarithm of throughput from the ranges of the engine's work."""
     nominal = system.inputs(scenario)
     logs = []

@@ -51,12 +51,16 @@ class Growth:
     speeds_up
         Whether more completes in the second half of the window than in the first, by more than
         chance: threads are being started.
+    left_over
+        Whether the window begins with more than connections carry, and than is ever due in its
+        second half: with what the run's beginning left.
     """
 
     rps: float
     error_rps: float
     caught_up: bool
     speeds_up: bool = False
+    left_over: bool = False
 
     @property
     def in_errors(self) -> float:
@@ -76,7 +80,9 @@ def growth_of(result: NodeResult) -> Growth:
     begins_ps, ends_ps = flow.window_ps
     window_s = (ends_ps - begins_ps) / _PS_PER_S
     arrived = result.counters["arrivals"]
-    caught_up = _catches_up(flow)
+    late = _late(flow)
+    caught_up = bool(late.min() <= flow.connections)
+    left_over = bool(flow.at_start > max(flow.connections, late.max()))
     changes = np.diff(_at_parts(flow, flow.backlog if caught_up else flow.completed))
     # Of Poisson arrivals, and of as many completions.
     least = math.sqrt(2.0 * max(arrived, 1)) / window_s
@@ -92,16 +98,14 @@ def growth_of(result: NodeResult) -> Growth:
     halves = changes[: len(changes) // 2].sum(), changes[len(changes) // 2 :].sum()
     # The difference of two halves errs twice as much as their mean does.
     speeds_up = not caught_up and (halves[1] - halves[0]) / half_s > 2.0 * _SETTLED_T * error_rps
-    return Growth(rps, error_rps, caught_up, bool(speeds_up))
+    return Growth(rps, error_rps, caught_up, bool(speeds_up), left_over)
 
 
-def _catches_up(flow: Flow) -> bool:
-    """Whether no more than the connections carry is due, at some time in a window's second half, or
-    in its last cycle."""
+def _late(flow: Flow) -> np.ndarray:
+    """The backlog in a window's second half, or in its last cycle if that is longer."""
     begins_ps, ends_ps = flow.window_ps
     since_ps = min((begins_ps + ends_ps) / 2, ends_ps - flow.cycle_ps)
-    least = int(flow.backlog[flow.times_ps >= since_ps].min(initial=flow.at_end))
-    return least <= flow.connections
+    return np.append(flow.backlog[flow.times_ps >= since_ps], flow.at_end)
 
 
 def _at_parts(flow: Flow, counts: np.ndarray) -> np.ndarray:
@@ -118,7 +122,7 @@ def _at_parts(flow: Flow, counts: np.ndarray) -> np.ndarray:
 def is_decided(growth: Growth) -> bool:
     """Whether a backlog shows no trend, or grows because all that can be done is done."""
     if growth.caught_up:
-        return _DRAINS_T < growth.in_errors < _SETTLED_T
+        return _DRAINS_T < growth.in_errors < _SETTLED_T and not growth.left_over
     return grows([growth]) and not growth.speeds_up
 
 

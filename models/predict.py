@@ -292,20 +292,26 @@ class Prediction:
         return min(1.0, self.memory_wait_ns / cpu_ns) if cpu_ns > 0 else 0.0
 
     def estimate(self, name: str, *, level: float = 0.95) -> dict[str, float | None] | None:
-        """Value with its interval, symmetric on the log scale; None for a latency under overload.
+        """A metric with its interval; None for a latency under overload.
 
         `high` is None for a latency that some of the uncertain numbers put beyond any bound: the
-        server is overloaded with them. No more requests complete than arrive.
+        server is overloaded with them.
         """
         if name in LATENCIES and self.overloaded:
             return None
+        found: dict[str, float | None] = {**self.interval(name, level=level)}
+        if name in LATENCIES and any(metrics.overloaded for metrics in self.drawn):
+            found["high"] = None
+        return found
+
+    def interval(self, name: str, *, level: float = 0.95) -> dict[str, float]:
+        """Value with its interval, symmetric on the log scale; no more completes than arrives."""
         value = self.mean(name)
         half = math.sqrt(sum(part**2 for part in self.parts(name, level=level).values()))
         low, high = value * math.exp(-half), value * math.exp(half)
         if name == "throughput_rps" and self.open_loop:
             high = max(value, min(high, self.offered_rps))
-        bounded = name not in LATENCIES or not any(m.overloaded for m in self.drawn)
-        return {"value": value, "low": low, "high": high if bounded else None}
+        return {"value": value, "low": low, "high": high}
 
     @property
     def open_loop(self) -> bool:
@@ -330,10 +336,9 @@ class Prediction:
         """
         if not self.overloaded:
             return None
-        completes = self.estimate("throughput_rps", level=level)
-        assert completes is not None
+        completes = self.interval("throughput_rps", level=level)
         value, low, high = (
-            max(0.0, self.offered_rps - (completes[end] or 0.0)) for end in ("value", "high", "low")
+            max(0.0, self.offered_rps - completes[end]) for end in ("value", "high", "low")
         )
         return {"value": value, "low": low, "high": high}
 
@@ -411,10 +416,16 @@ class Prediction:
 
     @property
     def bottleneck(self) -> str:
-        """The station that limits, or `none` if none is saturated."""
+        """The station that limits, or `none` if none is saturated.
+
+        Where a backlog grows and no station is, all connections wait for their replies: each
+        carries one request at a time.
+        """
         utilisation = self.utilisation
         busiest = max(utilisation, key=utilisation.__getitem__)
-        return busiest if utilisation[busiest] >= SATURATED else "none"
+        if utilisation[busiest] >= SATURATED:
+            return busiest
+        return "connections" if self.overloaded else "none"
 
     @property
     def next_bottleneck(self) -> dict[str, Any] | None:

@@ -430,7 +430,7 @@ def _surely_active(inputs: Inputs, times: NodeTimes) -> int:
     """
     if settling_ps(inputs) == 0:
         return 0
-    each_ps = times.poll_event_ps + times.read_event_ps + times.recv_ps
+    each_ps: float = times.poll_event_ps + times.read_event_ps + times.recv_ps
     each_ps += times.write_event_ps + times.send_ps
     by_code = times.parse_by_code_ps + times.execute_by_code_ps + times.stall_ps.mean(axis=1)
     each_ps += float(np.dot(code_shares(times), by_code))
@@ -523,12 +523,19 @@ def _settled_run(
         if active > 0:
             setup = setup._replace(initial_active=min(active, setup.io_threads))
         result = simulate_node(inputs.engine.policy, times, setup)
-        enough = result.flow is None or is_decided(growth_of(result))
+        enough = result.flow is None or _is_decided(inputs, result, window_ps, warmup_ps)
         # What did not settle was warm-up; what follows is looked at for twice as long.
         measured_ps = 2 * (end_ps - warmup_ps)
         if enough or measured_ps > longest or end_ps + measured_ps > longest_ps(inputs):
             return result, Window(warmup_ps, end_ps, active)
         warmup_ps, end_ps = end_ps, end_ps + measured_ps
+
+
+def _is_decided(inputs: Inputs, result: NodeResult, begins: Window, warmup_ps: int) -> bool:
+    """Whether an open loop's backlog has settled, or grows with all threads that may be started."""
+    growth = growth_of(result)
+    in_time = growth.caught_up or warmup_ps >= settling_ps(inputs, begins.initial_active)
+    return in_time and is_decided(growth)
 
 
 def _longest_measured_ps(inputs: Inputs, measured_ps: int) -> int:

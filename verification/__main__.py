@@ -13,12 +13,13 @@ import scipy
 
 from forecache.hwprofiles.files import write_text_atomic
 
-from . import closed_forms, coverage, node, posterior, readers, twins, warm_up
+from . import closed_forms, coverage, node, open_loops, posterior, readers, twins, warm_up
 from .check import Check, Finding
 
 CHECKS = [
     *closed_forms.CHECKS,
     *node.CHECKS,
+    *open_loops.CHECKS,
     *coverage.CHECKS,
     *warm_up.CHECKS,
     *posterior.CHECKS,
