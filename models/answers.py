@@ -277,12 +277,14 @@ def recommend(
     InputError
         The scenario sweeps something else than io_threads.
     InfeasibleError
-        No candidate meets the scenario's SLO; the error's `result` is what is returned otherwise,
-        with `closest` in place of the recommended `setting`.
+        The data do not fit, or no candidate meets the scenario's SLO; the error's `result` is what
+        is returned otherwise, with `closest` in place of the recommended `setting`.
     """
     file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
     result = compare_threads(load_cases(scenario), file=file, seed=seed, progress=progress)
     advice = result["recommendation"]
+    if advice["shortfall"] is not None:
+        raise InfeasibleError(f"{file}: {advice['shortfall']}.", result=result)
     if advice["closest"] is not None:
         slo, threads = advice["slo"], advice["closest"]["io_threads"]
         raise InfeasibleError(

@@ -11,6 +11,7 @@ import numpy as np
 
 from .arrivals import Arrivals
 from .engine import EngineProfile
+from .footprint.node import node_room
 from .forking import do_reads
 from .predict import Prediction
 from .scenario import Scenario
@@ -88,18 +89,22 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
     -------
     dict
         setting (None where none meets the SLO), closest (then which comes closest to it, and what
-        is said is of that one; else None), knee, throughput_rps, regret (one entry per other
+        is said is of that one; else None), shortfall (that the data do not fit, or None: no setting
+        is recommended then), knee, throughput_rps, regret (one entry per other
         candidate), bottleneck, network_limits, next_bottleneck, conf, conf_file, benchmark_command,
         no_benchmark_command (why there is none, or empty), slo, headroom_rps,
         cost_usd_per_million_requests, cost_note (whose price it is).
     """
     predictions, points, chosen = choice.predictions, choice.points, choice.chosen
     prediction, point = predictions[chosen], points[chosen]
-    scenario = prediction.case.scenario
-    price = server_price(prediction.system)
+    scenario, system = prediction.case.scenario, prediction.system
+    price = server_price(system)
+    shortfall = node_room(scenario, system.engine, system.host).shortfall
+    recommended = choice.met and shortfall is None
     return {
-        "setting": {"io_threads": scenario.io_threads} if choice.met else None,
-        "closest": None if choice.met else {"io_threads": scenario.io_threads},
+        "setting": {"io_threads": scenario.io_threads} if recommended else None,
+        "closest": None if recommended else {"io_threads": scenario.io_threads},
+        "shortfall": shortfall,
         "knee": {"io_threads": predictions[choice.knee].case.scenario.io_threads},
         "throughput_rps": prediction.estimate("throughput_rps"),
         "regret": [

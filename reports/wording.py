@@ -76,9 +76,11 @@ def _of_the_network(place: Json) -> str:
 def action(recommendation: Json) -> str:
     """Return the first part of the headline, `Run io-threads 6`.
 
-    Where no setting meets the objective nothing is told to be run.
+    Where the data don't fit, or no setting meets the objective, nothing is told to be run.
     """
     closest = setting_text(mapping(recommendation, "closest"))
+    if shortfall := recommendation.get("shortfall"):
+        return f"Nothing to recommend: {shortfall}; {closest} would serve them best"
     if closest:
         return f"No setting meets the objective; {closest} comes closest"
     setting = setting_text(mapping(recommendation, "setting"))

@@ -109,7 +109,8 @@ def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     Gives the setting, the knee, what every other setting would cost and why not to take it, what
     the bottleneck is and what would be next, a configuration fragment, and the benchmark command
     that checks the prediction. When no setting meets the scenario's `slo`, the same is said of the
-    one that comes closest, and the exit code is 3.
+    one that comes closest, and the exit code is 3; so it is where the host's memory is too small
+    for the data.
     """
     try:
         with progress_of(quiet) as progress:

@@ -15,6 +15,7 @@ from forecache.models.recommend import benchmark_command, choose, recommendation
 from forecache.models.scenario import Scenario
 from forecache.models.server_price import server_price
 from forecache.models.sweeps import Case, expand
+from forecache.reports.wording import action
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.histogram import LatencyHistogram
 
@@ -205,6 +206,18 @@ def test_the_slo_comes_before_throughput() -> None:
     assert missed["closest"] == {"io_threads": 4}
     assert met["closest"] is None
     assert made_up(CURVE)["slo"] is None
+
+
+def test_a_host_on_which_the_data_do_not_fit_is_not_recommended() -> None:
+    """Whatever it serves: that is said before anything else."""
+    fits = made_up(CURVE, workload={"keys": 30_000_000, "value_bytes": 512})
+    assert (fits["shortfall"], fits["closest"]) == (None, None)
+    answer = made_up(CURVE, workload={"keys": 60_000_000, "value_bytes": 512})
+    assert answer["setting"] is None
+    assert answer["closest"] == fits["setting"]
+    assert "c7g.4xlarge leaves 28.8 of its 32.0 GiB" in answer["shortfall"]
+    assert action(answer).startswith("Nothing to recommend: c7g.4xlarge leaves")
+    assert "the data do not fit; io-threads" in action(answer)
 
 
 def test_what_a_million_requests_cost() -> None:

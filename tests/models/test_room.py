@@ -112,8 +112,13 @@ def test_a_managed_node_leaves_maxmemory_less_its_reserve() -> None:
     limit = host_limit(load_host("r7g.large"), "elasticache-redis")
     assert limit.usable_bytes == pytest.approx(0.75 * 14037181030)
     assert limit.of == "used"
-    # Nothing else is known of a type without maxmemory, nor of an instance that isn't sold.
-    assert managed_limit(load_prices("elasticache-us-east-1"), "cache.t3.micro") is None
+    table = load_prices("elasticache-us-east-1")
+    micro = table.node("cache.t3.micro").model_copy(update={"maxmemory_bytes": None})
+    types = {**table.nodes.types, "cache.t3.micro": micro}
+    unknown = table.model_copy(update={"nodes": table.nodes.model_copy(update={"types": types})})
+    assert managed_limit(table, "cache.t3.micro") is not None
+    assert managed_limit(unknown, "cache.t3.micro") is None
+    # An instance that isn't sold as a node is a machine.
     assert host_limit(load_host("c7g.large"), "elasticache-redis").name == "memory"
 
 
