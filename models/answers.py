@@ -20,6 +20,7 @@ from forecache.sim.errors import InfeasibleError, InputError
 
 from .caveats import warnings_of
 from .commands import check_bytes_on_the_way, check_commands
+from .consistency import check_point
 from .engine import EngineProfile, load_engine
 from .explain import cpu_time_of
 from .generator import GeneratorProfile, load_generator
@@ -153,7 +154,7 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         point.
     """
     names = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
-    return {
+    point = {
         "given": prediction.case.given,
         **{name: prediction.estimate(name) for name in names},
         "backlog_growth_rps": prediction.backlog_growth(),
@@ -175,6 +176,8 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "warnings": warnings_of(prediction.case.scenario, prediction.system),
         "uncertainty": prediction.parts("throughput_rps"),
     }
+    check_point(point)
+    return point
 
 
 def limits_of_enough_threads(

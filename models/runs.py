@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from forecache.sim.errors import InputError
 from forecache.sim.executors import in_order
 
+from .consistency import check_run
 from .over_seeds import facts_over_seeds, warnings_over_seeds
 from .series import Run
 from .sweeps import Case
@@ -42,6 +43,7 @@ def _silent(line: str) -> None:
 
 def _as_plain(task: _Task, report: Report = _silent) -> Json:
     found = task.run(task.scenario, task.seed, report).as_dict()
+    check_run(found)
     return found if task.whole else {name: found[name] for name in ("facts", "warnings")}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from forecache.hwprofiles.files import read_yaml
 from forecache.sim.errors import InputError
 
+from ..consistency import check_cost
 from ..sweeps import Case, expand
 from ..verbs import check_kind
 from .bill import (
@@ -60,6 +61,8 @@ def cost(scenario: str | Path | Mapping[str, Any]) -> dict[str, Any]:
         points = [_point(case, load_prices(case.scenario.prices)) for case in cases]
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
+    for point in points:
+        check_cost(point)
     table = load_prices(cases[0].scenario.prices)
     return {
         "kind": "cost",

@@ -135,10 +135,13 @@ def break_even_with_nodes(
         more = nodes.model_copy(update={"shards": shards})
         bill = node_bill(more, scenario.engine, prices, hours=scenario.hours_per_month)
         assert bill is not None  # there was one of fewer
+        most = sized.most_load(shards)
+        if math.isfinite(most) and serverless_bill(scenario, prices, load=most).usd < bill.usd:
+            continue  # cheaper still at all that so many serve
         load = break_even_load(scenario, prices, nodes_usd=bill.usd)
         if load is None:
             break
-        if load <= sized.most_load(shards):
+        if load <= most:
             return load, shards
     return None, MOST_SHARDS
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from forecache.hwprofiles.files import read_yaml
 from forecache.models.commands import WRITES, command_kinds
+from forecache.models.consistency import check_memory
 from forecache.models.engine import load_engine
 from forecache.models.scenario import Persistence, Scenario
 from forecache.models.sweeps import Case, expand
@@ -60,6 +61,7 @@ def memory(source: ScenarioSource) -> dict[str, Any]:
     for case in _cases(data, file=file):
         try:
             points.append({"given": case.given, **_point(case.scenario)})
+            check_memory(points[-1])
         except InputError as error:
             raise InputError(f"{file}: {error}") from None
     from forecache import __version__

@@ -268,9 +268,13 @@ def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeRe
         final_active_threads=int(node.memory[at.ACTIVE_THREADS]),
         events=events,
         network_limits=limits,
-        interrupt_utilisation=counters["interrupt_ps"] / window_ps / max(1, setup.interrupt_cores),
+        # What a packet handed over at the end takes lies behind the window.
+        interrupt_utilisation=min(
+            1.0, counters["interrupt_ps"] / window_ps / max(1, setup.interrupt_cores)
+        ),
         core_utilisation=sharing_ps / window_ps / cores if cores else 0.0,
-        quota_utilisation=on_cpu_ps * quota / window_ps,
+        # Slices taken before the window may be used up in it.
+        quota_utilisation=min(1.0, on_cpu_ps * quota / window_ps),
         flow=_flow(node, times) if setup.open_loop else None,
     )
 
@@ -324,7 +328,8 @@ def _network_limits(node: at.Node, counters: dict[str, int]) -> dict[str, float]
         "packets": sum(packets) * memory[at.PACKET_PS],
         "one connection": framed_bytes * memory[at.FLOW_PS_PER_KIB] / 1024 / setup.clients,
     }
-    return {name: float(used / window_ps) for name, used in used_ps.items()}
+    # What was handed over at the end is still on its way when the window is over.
+    return {name: min(1.0, float(used / window_ps)) for name, used in used_ps.items()}
 
 
 def warm_up_compiler(

@@ -1,0 +1,190 @@
+"""What must hold in every answer, whatever was asked.
+
+Each verb hands its answer to one of these functions before it returns it. They state only what
+follows from what the numbers mean, so that chance can't break it: quantiles in order, intervals
+around their values, shares between 0 and 1, parts that add up, a verdict that agrees with the
+numbers beside it. What needs a second answer to compare with, such as more throughput from more
+clients, is checked over random scenarios by `verification/consistency`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+LATENCIES = ("p50_ms", "p90_ms", "p99_ms", "p999_ms")
+ESTIMATES = ("throughput_rps", "mean_ms", *LATENCIES)
+VERDICTS = ("STABLE", "SATURATED", "OVERLOADED")
+
+_SHARES = (
+    *("main_thread_utilisation", "load_generator_utilisation", "network_utilisation"),
+    *("interrupt_utilisation", "core_utilisation", "quota_utilisation", "throttled_periods"),
+)
+_ROUNDING = 1e-6
+"""Relative error that sums of doubles may have."""
+
+_NEVER_NEGATIVE = ("1/s", "ms", "s", "bytes", "GB", "share", "slots", "1/min")
+"""Units of what can't be below zero."""
+
+
+class _Checked:
+    """Says which answer contradicts itself."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def fail(self, how: str) -> None:
+        """Raise RuntimeError: a fault of the program, never of its input."""
+        raise RuntimeError(f"the answer contradicts itself: {self._what}: {how}")
+
+    def share(self, name: str, value: float | None) -> None:
+        """Between 0 and 1."""
+        if value is not None and not -_ROUNDING <= value <= 1.0 + _ROUNDING:
+            self.fail(f"{name} is {value:.6g}, which is not between 0 and 1")
+
+    def not_negative(self, name: str, value: float | None) -> None:
+        """Finite, and not below 0."""
+        if value is not None and not 0.0 <= value < math.inf:
+            self.fail(f"{name} is {value:.6g}")
+
+    def estimate(self, name: str, found: Mapping[str, float | None] | None) -> float | None:
+        """Low, value and high in order; None in place of a bound that there is none of."""
+        if found is None or found["value"] is None:
+            return None
+        value, low, high = found["value"], found["low"], found["high"]
+        self.not_negative(name, value)
+        if low is not None and low > value * (1.0 + _ROUNDING):
+            self.fail(f"{name} is {value:.6g}, below the {low:.6g} of its interval")
+        if high is not None and high < value * (1.0 - _ROUNDING):
+            self.fail(f"{name} is {value:.6g}, above the {high:.6g} of its interval")
+        return value
+
+    def in_order(self, values: Iterable[tuple[str, float | None]]) -> None:
+        """None of these is above the next."""
+        known = [(name, value) for name, value in values if value is not None]
+        for (smaller, low), (larger, high) in pairwise(known):
+            if low > high * (1.0 + _ROUNDING):
+                self.fail(f"{smaller} is {low:.6g} and {larger} {high:.6g}")
+
+    def sum(self, name: str, total: float, parts: Iterable[float]) -> None:
+        """Parts add up to a total."""
+        parts = list(parts)
+        added = math.fsum(parts)
+        size = math.fsum(abs(part) for part in parts)
+        if abs(total - added) > _ROUNDING * max(size, abs(total)) + 1e-12:
+            self.fail(f"{name} is {total:.9g}, its parts add up to {added:.9g}")
+
+
+def check_point(point: Mapping[str, Any]) -> None:
+    """Check a point that `answers.point_of` made.
+
+    Raises
+    ------
+    RuntimeError
+        It contradicts itself.
+    """
+    checked = _Checked(f"point {point.get('given') or ''}".strip())
+    values = {name: checked.estimate(name, point[name]) for name in ESTIMATES}
+    checked.in_order((name, values[name]) for name in LATENCIES)
+    for name in _SHARES:
+        checked.share(name, point[name])
+    for number, share in enumerate(point["io_thread_utilisation"], start=1):
+        checked.share(f"utilisation of I/O thread {number}", share)
+    for row in point["stages"]:
+        checked.not_negative(f"stage {row['stage']!r}", row["us_per_request"])
+    _check_verdict(checked, point, values)
+
+
+def _check_verdict(
+    checked: _Checked, point: Mapping[str, Any], values: Mapping[str, float | None]
+) -> None:
+    verdict, bottleneck = point["verdict"], point["bottleneck"]
+    if verdict not in VERDICTS:
+        checked.fail(f"found verdict {verdict!r}")
+    if verdict == "STABLE" and bottleneck != "none":
+        checked.fail(f"verdict STABLE with bottleneck {bottleneck}")
+    if verdict == "SATURATED" and bottleneck == "none":
+        checked.fail("verdict SATURATED without a bottleneck")
+    growth = (point.get("backlog_growth_rps") or {}).get("value") or 0.0
+    if verdict != "OVERLOADED" and growth > 0:
+        checked.fail(f"verdict {verdict} while the backlog grows by {growth:.6g}/s")
+    if verdict == "OVERLOADED" and "backlog_growth_rps" in point:
+        told = [name for name in LATENCIES if values[name] is not None]
+        if told:
+            checked.fail(f"OVERLOADED, which has no stationary latency, with {told[0]}")
+
+
+def check_run(run: Mapping[str, Any]) -> None:
+    """Check a run over time, as `Run.as_dict` has it.
+
+    Raises
+    ------
+    RuntimeError
+        It contradicts itself.
+    """
+    columns = run["series"]["columns"]
+    for column in columns:
+        checked = _Checked(f"series {column['name']!r} of {column['panel']}")
+        for value in column["values"]:
+            if column["unit"] == "share" or column["panel"] == "utilisation":
+                checked.share("a value", value)
+            elif column["unit"] in _NEVER_NEGATIVE:
+                checked.not_negative("a value", value)
+    latency = {c["name"]: c["values"] for c in columns if c["panel"].startswith("latency")}
+    ordered = [name for name in ("p50", "p99", "longest") if name in latency]
+    checked = _Checked("latency")
+    for row in zip(*(latency[name] for name in ordered), strict=True):
+        checked.in_order(zip(ordered, row, strict=True))
+    for fact in run["facts"]:
+        checked, value = _Checked(f"fact {fact['name']!r}"), fact["value"]
+        if not isinstance(value, int | float):
+            continue
+        if fact["unit"] == "share":
+            checked.share("it", value)
+        elif fact["unit"] in _NEVER_NEGATIVE:
+            checked.not_negative("it", value)
+
+
+def check_memory(point: Mapping[str, Any]) -> None:
+    """Check a point of the verb `memory`.
+
+    Raises
+    ------
+    RuntimeError
+        It contradicts itself.
+    """
+    checked = _Checked(f"memory {point.get('given') or ''}".strip())
+    used = checked.estimate("used memory", point["used_memory_bytes"])
+    checked.estimate("forked_bytes", point["forked_bytes"])
+    populations = point["populations"]
+    for row in populations:
+        for part, size in row["parts"].items():
+            checked.not_negative(f"{part} of {row['type']}", size)
+        checked.sum(f"bytes per key of {row['type']}", row["bytes_per_key"], row["parts"].values())
+    data = [row["keys"] * row["bytes_per_key"] for row in populations]
+    checked.sum("keys", point["keys"], [row["keys"] for row in populations])
+    if used is not None:
+        checked.sum("used memory", used, [*data, *point["beside"].values()])
+        checked.in_order([("used memory", used), ("resident memory", point["resident_bytes"])])
+
+
+def check_cost(point: Mapping[str, Any]) -> None:
+    """Check a point of the verb `cost`.
+
+    Raises
+    ------
+    RuntimeError
+        It contradicts itself.
+    """
+    for name in ("serverless", "nodes"):
+        bill = point[name]
+        if bill is None:
+            continue
+        checked = _Checked(f"bill {name} {point.get('given') or ''}".strip())
+        checked.not_negative("the month", bill["usd"])
+        checked.sum("the month", bill["usd"], [line["usd"] for line in bill["lines"]])
+        if bill["usd_per_million_requests"] is not None:
+            million = point["requests_per_month"] / 1e6
+            checked.sum("the month", bill["usd"], [bill["usd_per_million_requests"] * million])

@@ -1,0 +1,325 @@
+"""What must hold of a node in a steady state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from forecache.hwprofiles.speed import HostSpeed
+from forecache.models import answers, simulation
+from forecache.models.predict import SATURATED, Prediction, predict_cases
+
+from .breach import Breach, Held
+from .draws import Draws
+
+REQUESTS = 3_000
+"""Measured requests of a run: few, since a contradiction seldom needs many."""
+
+DRAWS, REPLICATIONS = 3, 2
+
+VERBS_OF, EXPLAINED_OF = 20, 100
+"""One scenario in so many is asked of every verb; `explain`, which traces requests, takes longer."""
+
+CHANCE = 0.04
+"""What two runs of so few requests may differ by."""
+
+JOURNEY = 0.3
+"""A journey is that of 2,000 requests of one run."""
+
+SPEEDS: dict[str, float] = {
+    **dict.fromkeys(("clock_ghz", "user_ipc", "parallel_misses"), 1.25),
+    **dict.fromkeys(("network_gbit_per_s", "network_packets_per_s"), 1.25),
+    **dict.fromkeys(("dram_bandwidth_gb_per_s", "network_flow_gbit_per_s"), 1.25),
+    **dict.fromkeys(("l1_ns", "l2_ns", "l3_ns", "dram_ns", "tlb_walk_ns", "syscall_ns"), 0.8),
+    **dict.fromkeys(("tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns"), 0.8),
+    **dict.fromkeys(("epoll_wait_ns", "epoll_event_ns", "copy_ns_per_byte"), 0.8),
+    **dict.fromkeys(("wake_send_ns", "wake_latency_ns", "block_ns", "network_one_way_us"), 0.8),
+    **dict.fromkeys(("core_to_core_ns", "softirq_ns", "tls_record_ns", "tls_ns_per_byte"), 0.8),
+}
+"""What a host may do faster, and by which factor."""
+
+
+def check(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
+    """Ask for one scenario, and list what contradicts itself.
+
+    Parameters
+    ----------
+    number
+        Of the scenario; some checks are made of some scenarios only.
+
+    Raises
+    ------
+    InputError
+        The scenario is not valid after all.
+    """
+    [(case, system)] = answers.load_cases(data)
+    [prediction] = predict_cases(
+        [(case, system)], draws=DRAWS, replications=REPLICATIONS, requests=REQUESTS
+    )
+    point = answers.point_of(prediction)
+    held = Held()
+    _flow(held, prediction, point)
+    _latency(held, prediction, point)
+    _verdict(held, prediction, point)
+    _work(held, prediction, point)
+    if case.scenario.workload.arrival == "closed_loop":
+        _little(held, prediction)
+        if number % 2:
+            _more_clients(held, prediction)
+        else:
+            _faster_host(held, prediction, draws)
+    if number % VERBS_OF == 0:
+        _verbs(held, data, point, explained=number % EXPLAINED_OF == 0)
+    return held.breaches
+
+
+def _irregular_s(prediction: Prediction) -> float:
+    """How long a backlog may last that a steady load leaves: of stalls, quotas, and bursts."""
+    inputs = prediction.system.inputs(prediction.case.scenario)
+    scenario = prediction.case.scenario
+    longest = max((s.duration_ms / 1e3 for s in simulation.stalls_of(inputs)), default=0.0)
+    if inputs.sharing.quota_cores:
+        longest += scenario.cpu_quota_period_ms / 1e3
+    if simulation.slices_ps(inputs):
+        longest += 1e-6 * (inputs.speed.time_slice_us + inputs.speed.timer_tick_us) * 8
+    return longest + scenario.workload.varying.cycle_ps / 1e12
+
+
+def _flow(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
+    """An open loop completes what arrives, unless it is overloaded; then less."""
+    workload = prediction.case.scenario.workload
+    rate = workload.mean_rate_rps
+    if rate is None:
+        return
+    counters = [metrics.result.counters for metrics in prediction.nominal]
+    arrived = sum(c["arrivals"] for c in counters)
+    completed = sum(c["completions"] for c in counters)
+    in_flight = 0.0
+    for metrics in prediction.nominal:
+        if metrics.result.completions:
+            in_flight += rate * metrics.result.latency.quantile(0.999) / 1e12
+    runs = len(counters)
+    # Requests on the way when a window begins and ends: a few times as many as there are on
+    # average, or what gathers in a stall.
+    room = 20.0 * runs + 3.0 * math.sqrt(arrived) + runs * rate * _irregular_s(prediction)
+    spare = room + min(in_flight, 0.05 * arrived)
+    if point["verdict"] == "OVERLOADED":
+        held.that(
+            "completions are not above arrivals",
+            completed <= arrived + spare,
+            f"{completed} completions of {arrived} arrivals, OVERLOADED, room {spare:.0f}",
+        )
+        return
+    held.that(
+        "completions equal arrivals, no trend in the backlog",
+        abs(completed - arrived) <= spare,
+        f"{completed} completions of {arrived} arrivals, {point['verdict']}, room {spare:.0f}, "
+        f"p99 {prediction.mean('p99_ms'):.4g} ms",
+    )
+    found = point["throughput_rps"]
+    if workload.bursts is None:
+        seconds = sum(metrics.result.window_s for metrics in prediction.nominal)
+        chance = 6.0 / math.sqrt(max(1.0, rate * seconds)) + spare / max(1.0, rate * seconds)
+        held.that(
+            "throughput is the rate of arrivals",
+            abs(found["value"] / rate - 1.0) <= chance,
+            f"{found['value']:.6g}/s of {rate:.6g}/s, {point['verdict']}, chance {chance:.3f}",
+        )
+
+
+def _floor_ps(prediction: Prediction) -> float:
+    """What every request takes: both ways through the network, and being executed."""
+    inputs = prediction.system.inputs(prediction.case.scenario)
+    times = inputs.times()
+    network = 0 if prediction.case.scenario.same_host else 2 * times.one_way_ps
+    return float(network + times.execute_by_code_ps[times.execute_by_code_ps > 0].min(initial=0))
+
+
+def _latency(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
+    floor_ms = 0.98 * _floor_ps(prediction) / 1e9
+    for metrics in prediction.nominal:
+        latency = metrics.result.latency
+        if latency.count:
+            least_ms = latency.quantile(1e-6) / 1e9
+            held.not_above("no latency below the round trip", floor_ms, least_ms, "least, ms")
+            held.not_above(
+                "a mean lies between the least and the most", latency.mean, latency.max_ps, "ps"
+            )
+            held.not_above(
+                "a mean lies between the least and the most", least_ms * 0.98e9, latency.mean, "ps"
+            )
+
+
+def _verdict(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
+    busiest = max(prediction.utilisation.values())
+    verdict = point["verdict"]
+    numbers = f"{verdict}, bottleneck {point['bottleneck']}, busiest station {busiest:.3f}"
+    held.that(
+        "a saturated server has a station that is busy",
+        verdict != "SATURATED" or busiest >= SATURATED,
+        numbers,
+    )
+    held.that(
+        "a stable server has no station that is always busy",
+        verdict != "STABLE" or busiest < SATURATED,
+        numbers,
+    )
+    held.that(
+        "only an open loop is overloaded",
+        verdict != "OVERLOADED" or prediction.case.scenario.workload.arrival == "open_loop",
+        numbers,
+    )
+    if verdict == "OVERLOADED":
+        held.that(
+            "an overloaded server has a bottleneck", point["bottleneck"] != "none", numbers
+        )
+    following = point["next_bottleneck"]
+    if following is not None and following.get("at_rps") is not None and verdict == "STABLE":
+        held.not_above(
+            "a stable load is below the next limit",
+            prediction.mean("throughput_rps"),
+            following["at_rps"],
+            f"load and limit of {following['name']}",
+            by=CHANCE,
+        )
+
+
+def _work(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
+    """Steps add up to the server's CPU time without spinning, which is not above all of it."""
+    result = prediction.nominal[0].result
+    if not result.completions:
+        return
+    useful, all_of_it = result.server_useful_cpu_us_per_request, result.server_cpu_us_per_request
+    held.not_above("useful CPU time is part of all CPU time", useful, all_of_it, "us", by=0.01)
+    held.adds_up(
+        "steps add up to the CPU time of a request",
+        useful,
+        [row["us_per_request"] for row in point["stages"]],
+        f"us a request of {all_of_it:.4g} with spinning",
+        by=0.1,
+    )
+
+
+def _little(held: Held, prediction: Prediction) -> None:
+    """Clients of a closed loop wait for replies or think: N = X (R + Z) / pipeline, or more."""
+    workload = prediction.case.scenario.workload
+    throughput, mean_ms = prediction.mean("throughput_rps"), prediction.mean("mean_ms")
+    each_s = mean_ms / 1e3 + workload.think_us / 1e6 / workload.pipeline
+    waiting = throughput * each_s / workload.clients
+    window_s = min(metrics.result.window_s for metrics in prediction.nominal)
+    longest_s = max(metrics.result.latency.max_ps for metrics in prediction.nominal) / 1e12
+    ends = 0.03 + (longest_s + workload.think_us / 1e6) / window_s
+    held.that(
+        "Little's law",
+        1.0 - ends <= waiting <= workload.pipeline * (1.0 + ends),
+        f"{waiting:.4f} batches on the way of a client, expected 1 to {workload.pipeline} "
+        f"within {ends:.3f}",
+    )
+
+
+def _throughput(prediction: Prediction, **changes: Any) -> float:
+    inputs = replace(prediction.system.inputs(prediction.case.scenario), **changes)
+    found = [
+        simulation.run(inputs, requests=REQUESTS, seed=1, replication=n).throughput_rps
+        for n in range(REPLICATIONS)
+    ]
+    return float(np.mean(found))
+
+
+def _more_clients(held: Held, prediction: Prediction) -> None:
+    scenario = prediction.case.scenario
+    workload = scenario.workload
+    twice = workload.model_copy(update={"clients": 2 * workload.clients})
+    # As many threads send as before, or more clients would also mean another load generator.
+    load = scenario.load_generator.model_copy(update={"threads": scenario.generator_threads})
+    more = scenario.model_copy(update={"workload": twice, "load_generator": load})
+    before, after = prediction.mean("throughput_rps"), _throughput(prediction, scenario=more)
+    held.not_above(
+        "throughput does not fall with clients",
+        before,
+        after,
+        f"requests/s of {workload.clients} and {2 * workload.clients} clients",
+        by=CHANCE,
+    )
+
+
+def faster(speed: HostSpeed, name: str) -> HostSpeed:
+    """The host with one of its numbers better."""
+    return replace(speed, **{name: getattr(speed, name) * SPEEDS[name]})
+
+
+def _faster_host(held: Held, prediction: Prediction, draws: Draws) -> None:
+    inputs = prediction.system.inputs(prediction.case.scenario)
+    name = draws.one_of(sorted(SPEEDS))
+    speed = faster(inputs.speed, name)
+    generator_speed = faster(inputs.generator_speed, name)
+    before = prediction.mean("throughput_rps")
+    after = _throughput(prediction, speed=speed, generator_speed=generator_speed)
+    held.not_above(
+        "throughput does not fall on a faster host",
+        before,
+        after,
+        f"requests/s before and with {name} times {SPEEDS[name]:g}",
+        by=CHANCE,
+    )
+
+
+@contextmanager
+def _quick() -> Iterator[None]:
+    """Verbs with as little effort as the checks: the same numbers follow from the same effort."""
+    usual = answers.predict_cases
+    answers.predict_cases = partial(  # type: ignore[assignment]
+        predict_cases, draws=DRAWS, replications=REPLICATIONS, requests=REQUESTS
+    )
+    try:
+        yield
+    finally:
+        answers.predict_cases = usual
+
+
+SAME = ("throughput_rps", "mean_ms", "p50_ms", "p99_ms", "server_cpu_us_per_request")
+
+
+def _verbs(
+    held: Held, data: dict[str, Any], point: dict[str, Any], *, explained: bool
+) -> None:
+    """Every verb says the same of the same scenario."""
+    threads = data["io_threads"]
+    other = threads + 1
+    swept = {**data, "io_threads": {"sweep": [threads, other]}}
+    with _quick():
+        said = {
+            "simulate": answers.simulate(data)["points"][0],
+            "simulate of a sweep": answers.simulate(swept)["points"][0],
+            "recommend": answers.compare_threads(
+                answers.load_cases(swept), file="scenario", seed=1, progress=None
+            )["points"][0],
+        }
+        if explained:
+            said["explain"] = answers.explain(swept)["points"][0]
+    for verb, theirs in said.items():
+        for name in (*SAME, "verdict", "bottleneck", "stages", "main_thread_utilisation"):
+            held.that(
+                "every verb says the same",
+                theirs[name] == point[name],
+                f"{name} of {verb}: {theirs[name]}, of the prediction: {point[name]}",
+            )
+    journey, mean = said.get("explain", {}).get("journey"), point["mean_ms"]
+    if journey is not None and mean is not None and mean["value"] is not None:
+        held.adds_up(
+            "a journey is made of its stations",
+            journey["mean_us"],
+            [row["us"] for row in journey["stations"]],
+            "us",
+        )
+        held.that(
+            "a journey is as long as the mean latency",
+            abs(journey["mean_us"] / 1e3 / mean["value"] - 1.0) <= JOURNEY,
+            f"{journey['mean_us'] / 1e3:.4g} ms, mean {mean['value']:.4g} ms, {point['verdict']}",
+        )
