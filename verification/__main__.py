@@ -5,6 +5,8 @@ import json
 import platform
 import sys
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -13,7 +15,17 @@ import scipy
 
 from forecache.hwprofiles.files import write_text_atomic
 
-from . import closed_forms, coverage, node, open_loops, posterior, readers, twins, warm_up
+from . import (
+    closed_forms,
+    consistency,
+    coverage,
+    node,
+    open_loops,
+    posterior,
+    readers,
+    twins,
+    warm_up,
+)
 from .check import Check, Finding
 
 CHECKS = [
@@ -25,6 +37,7 @@ CHECKS = [
     *posterior.CHECKS,
     *readers.CHECKS,
     *twins.CHECKS,
+    *consistency.CHECKS,
 ]
 RESULTS = Path(__file__).with_name("results.json")
 
@@ -96,8 +109,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="checks to run; all if left out")
     parser.add_argument("--list", action="store_true", help="list the checks and stop")
+    random = parser.add_argument_group("the check `consistency`")
+    random.add_argument("--seed", type=int, default=consistency.SEED, help="of its scenarios")
+    random.add_argument(
+        "--count",
+        type=int,
+        default=consistency.COUNT,
+        help="scenarios of a kind; of each threading policy a fifth of that",
+    )
+    random.add_argument(
+        "--kind",
+        action="append",
+        choices=consistency.KINDS,
+        help="check this kind only; may be repeated",
+    )
     given = parser.parse_args(arguments)
     by_name = {check.name: check for check in CHECKS}
+    by_name["consistency"] = replace(
+        by_name["consistency"],
+        run=partial(
+            consistency.consistency,
+            seed=given.seed,
+            count=given.count,
+            kinds=given.kind or consistency.KINDS,
+        ),
+    )
     if given.list:
         for check in CHECKS:
             print(f"{check.name:<18} {check.says}")
@@ -105,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = [name for name in given.names if name not in by_name]
     if unknown:
         parser.error(f"no check named {', '.join(unknown)}; there are {', '.join(by_name)}")
-    results = run([by_name[name] for name in given.names] or CHECKS)
+    results = run([by_name[name] for name in given.names or by_name])
     if not given.names:
         write_text_atomic(RESULTS, json.dumps(results, indent=1) + "\n")
         print(f"written: {RESULTS.relative_to(RESULTS.parent.parent)}", file=sys.stderr)

@@ -215,7 +215,7 @@ def _tables(timed: list[Timed], felt: list[list[float | None]]) -> list[Table]:
             [
                 ("command", ""),
                 ("blocks", "s"),
-                ("of which memory", "s"),
+                ("waits for memory", "s"),
                 ("server", "s"),
                 ("network", "s"),
                 ("client", "s"),

@@ -1,4 +1,4 @@
-"""Random numbers of scenarios: the same from the same seed, kind and number, whatever runs first."""
+"""Random numbers of scenarios: the same from the same seed, kind and number."""
 
 import math
 import random

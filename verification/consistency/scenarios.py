@@ -331,7 +331,11 @@ def serverless(draws: Draws) -> Scenario:
             {"rate_rps": draws.size(500, 2_000_000)},
             {"ramp_to_rps": draws.size(50_000, 2_000_000)},
             {"closed_loop": True},
-            {"rate_profile": [{"duration_s": 30, "rate_rps": draws.size(500, 500_000)} for _ in "ab"]},
+            {
+                "rate_profile": [
+                    {"duration_s": 30, "rate_rps": draws.size(500, 500_000)} for _ in "ab"
+                ]
+            },
         )
     )
     most_gb = draws.one_of((5_000, 1, 0.2))
@@ -417,7 +421,7 @@ def overcommit(draws: Draws) -> Scenario:
     move_above = draws.between(0.4, 0.9)
     scenario: Scenario = {
         "kind": "overcommit",
-        "duration_s": draws.one_of((3600, 14_400)),
+        "duration_s": draws.one_of((1800, 3600)),
         "step_s": draws.one_of((10, 30)),
         "hosts": {"count": hosts, "memory_gb": memory_gb, "network_gbit_per_s": draws.size(1, 100)},
         "machines": {
@@ -447,14 +451,14 @@ def overcommit(draws: Draws) -> Scenario:
         "patience_s": draws.one_of((0, 60)),
     }
     if draws.chance(0.4):
-        scenario["machines"] |= {"arrivals_per_hour": draws.between(0, 50), "lifetime_h": 2}
+        scenario["machines"] |= {"arrivals_per_hour": draws.between(0, 50), "lifetime_h": 1}
     if draws.chance(0.4):
         scenario["machines"]["requests"] = {
             "reads_per_s_per_gb": draws.size(1, 10_000),
             "writes_per_s_per_gb": draws.size(1, 10_000),
         }
     if draws.chance(0.3):
-        scenario["failures"] = [{"at_s": draws.between(100, 3000), "hosts": 1}]
+        scenario["failures"] = [{"at_s": draws.between(100, 1500), "hosts": 1}]
     if draws.chance(0.3):
         crowd = {"at_s": 900, "lasts_s": 900, "share": draws.between(0.1, 1), "factor": 2}
         scenario["crowds"] = [crowd]

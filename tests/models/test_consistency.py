@@ -1,0 +1,167 @@
+"""Answers that contradict themselves are never returned, and a sample of random scenarios."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecache.models.consistency import check_cost, check_memory, check_point, check_run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _about(value: float) -> dict[str, float]:
+    return {"value": value, "low": 0.9 * value, "high": 1.1 * value}
+
+
+def _point() -> dict[str, Any]:
+    names = (
+        *("main_thread_utilisation", "load_generator_utilisation", "network_utilisation"),
+        *("interrupt_utilisation", "core_utilisation", "quota_utilisation", "throttled_periods"),
+    )
+    return {
+        "given": {"io_threads": 2},
+        "throughput_rps": _about(1e5),
+        "mean_ms": _about(0.2),
+        "p50_ms": _about(0.15),
+        "p90_ms": _about(0.3),
+        "p99_ms": _about(0.5),
+        "p999_ms": _about(0.9),
+        **dict.fromkeys(names, 0.5),
+        "io_thread_utilisation": [0.4],
+        "bottleneck": "none",
+        "verdict": "STABLE",
+        "stages": [{"stage": "read", "thread": "main", "us_per_request": 0.5}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"p90_ms": _about(0.6)}, "p90_ms is 0.6 and p99_ms 0.5"),
+        ({"throughput_rps": {"value": 1e5, "low": 1.2e5, "high": 2e5}}, "below the 120000"),
+        ({"p50_ms": {"value": 0.15, "low": 0.1, "high": 0.14}}, "above the 0.14"),
+        ({"mean_ms": _about(float("nan"))}, "mean_ms is nan"),
+        ({"network_utilisation": 1.01}, "network_utilisation is 1.01"),
+        ({"io_thread_utilisation": [0.4, -0.1]}, "utilisation of I/O thread 2 is -0.1"),
+        ({"bottleneck": "main thread"}, "verdict STABLE with bottleneck main thread"),
+        ({"verdict": "SATURATED"}, "verdict SATURATED without a bottleneck"),
+        ({"verdict": "BUSY"}, "found verdict 'BUSY'"),
+        ({"backlog_growth_rps": _about(100.0)}, "while the backlog grows by 100/s"),
+        ({"verdict": "OVERLOADED", "backlog_growth_rps": _about(9.0)}, "no stationary latency"),
+    ],
+)
+def test_a_point_that_contradicts_itself_is_a_fault(changes: dict[str, Any], told: str) -> None:
+    check_point(_point())
+    with pytest.raises(RuntimeError, match=r"point \{'io_threads': 2\}") as failed:
+        check_point(_point() | changes)
+    assert told in str(failed.value)
+
+
+def test_an_overloaded_point_has_no_latency() -> None:
+    none = dict.fromkeys(("mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms"))
+    check_point(_point() | none | {"verdict": "OVERLOADED", "backlog_growth_rps": _about(9.0)})
+    # A draw that is overloaded leaves the interval without an upper end.
+    check_point(_point() | {"p999_ms": {"value": 0.9, "low": 0.5, "high": None}})
+
+
+def _run() -> dict[str, Any]:
+    columns = [
+        {"name": "p50", "unit": "ms", "panel": "latency", "values": [0.1, None]},
+        {"name": "p99", "unit": "ms", "panel": "latency", "values": [0.2, None]},
+        {"name": "hit rate", "unit": "share", "panel": "hit rate", "values": [0.5, 1.0]},
+        {"name": "main thread, mean", "unit": "", "panel": "utilisation", "values": [0.5, 1.0]},
+        {"name": "answered", "unit": "1/s", "panel": "throughput", "values": [10.0, 0.0]},
+    ]
+    facts = [{"name": "took", "unit": "s", "value": 3.0}, {"name": "x", "unit": "", "value": None}]
+    return {"series": {"time_s": [1.0, 2.0], "columns": columns}, "facts": facts}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        (0, 0.3, "p50 is 0.3 and p99 0.2"),
+        (2, 1.1, "'hit rate' of hit rate: a value is 1.1"),
+        (3, 1.2, "'main thread, mean' of utilisation: a value is 1.2"),
+        (4, -1.0, "'answered' of throughput: a value is -1"),
+    ],
+)
+def test_a_run_that_contradicts_itself_is_a_fault(column: int, value: float, told: str) -> None:
+    run = _run()
+    check_run(run)
+    run["series"]["columns"][column]["values"][0] = value
+    with pytest.raises(RuntimeError) as failed:
+        check_run(run)
+    assert told in str(failed.value)
+
+
+def test_a_negative_duration_is_a_fault() -> None:
+    run = _run()
+    run["facts"][0]["value"] = -1.0
+    with pytest.raises(RuntimeError, match="fact 'took': it is -1"):
+        check_run(run)
+
+
+def test_parts_that_do_not_add_up_are_a_fault() -> None:
+    from forecache import cost, memory
+
+    data = [{"type": "string", "keys": 1000, "value_bytes": 100}]
+    [point] = memory({"kind": "memory", "engine": "valkey", "data": data})["points"]
+    for name, place in (("used memory", "beside"), ("bytes per key of string", "parts")):
+        wrong = deepcopy(point)
+        parts = wrong["populations"][0]["parts"] if place == "parts" else wrong["beside"]
+        parts[next(iter(parts))] += 100.0
+        with pytest.raises(RuntimeError, match=f"{name} is .* parts add up to"):
+            check_memory(wrong)
+    requests = [{"command": "get", "per_s": 10}]
+    [bill] = cost({"kind": "cost", "data_gb": 1, "requests": requests})["points"]
+    bill["serverless"]["lines"][0]["usd"] *= 1.01
+    with pytest.raises(RuntimeError, match=r"bill serverless: the month is .* parts add up to"):
+        check_cost(bill)
+
+
+SAMPLE = {
+    "memory": 20,
+    "cost": 20,
+    "large_commands": 4,
+    "overcommit": 1,
+    "node, single_thread": 5,
+    "node, asynchronous": 5,
+    "node, shared_queues": 5,
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLE)
+def test_random_scenarios_do_not_contradict_themselves(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A few; `make verification` has a thousand of each kind."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    from verification.consistency import consistency
+
+    [finding] = consistency(seed=7, count=SAMPLE[kind], kinds=[kind], processes=0)
+    assert finding.passed, capsys.readouterr().out
+    assert finding.found >= 1
+
+
+def test_a_contradiction_is_told_with_its_scenario(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from verification.consistency import bills, consistency
+
+    real = bills.cost_of
+
+    def dearer_with_less(scenario: Any) -> Any:
+        answer = real(scenario)
+        answer["points"][0]["serverless"]["usd"] = 1.0 / scenario["data_gb"]
+        return answer
+
+    monkeypatch.setattr(bills, "cost_of", dearer_with_less)
+    [finding] = consistency(seed=3, count=2, kinds=["cost"], processes=0)
+    assert not finding.passed
+    printed = capsys.readouterr().out
+    assert "seed 3, scenario 0" in printed
+    assert "a bill does not fall with data_gb" in printed
+    assert "{kind: cost, " in printed
