@@ -94,6 +94,11 @@ def check_point(point: Mapping[str, Any]) -> None:
         checked.share(f"utilisation of I/O thread {number}", share)
     for row in point["stages"]:
         checked.not_negative(f"stage {row['stage']!r}", row["us_per_request"])
+    cpu_us = point["server_cpu_us_per_request"]
+    checked.not_negative("spinning_cpu_us_per_request", point["spinning_cpu_us_per_request"])
+    if cpu_us is not None:
+        steps_us = [row["us_per_request"] for row in point["stages"]]
+        checked.sum("server_cpu_us_per_request", cpu_us, steps_us)
     _check_verdict(checked, point, values)
 
 

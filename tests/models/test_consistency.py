@@ -33,6 +33,8 @@ def _point() -> dict[str, Any]:
         "bottleneck": "none",
         "verdict": "STABLE",
         "stages": [{"stage": "read", "thread": "main", "us_per_request": 0.5}],
+        "server_cpu_us_per_request": 0.5,
+        "spinning_cpu_us_per_request": 0.0,
     }
 
 
@@ -47,6 +49,7 @@ def _point() -> dict[str, Any]:
         ({"io_thread_utilisation": [0.4, -0.1]}, "utilisation of I/O thread 2 is -0.1"),
         ({"bottleneck": "main thread"}, "verdict STABLE with bottleneck main thread"),
         ({"verdict": "SATURATED"}, "verdict SATURATED without a bottleneck"),
+        ({"server_cpu_us_per_request": 0.6}, "is 0.6, its parts add up to 0.5"),
         ({"verdict": "BUSY"}, "found verdict 'BUSY'"),
         ({"backlog_growth_rps": _about(100.0)}, "while the backlog grows by 100/s"),
         ({"verdict": "OVERLOADED", "backlog_growth_rps": _about(9.0)}, "no stationary latency"),

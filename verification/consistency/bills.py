@@ -96,16 +96,16 @@ def cost(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
 
 
 def _nodes(held: Held, data: dict[str, Any], point: Point) -> None:
-    more = deepcopy(data)
-    more["nodes"]["shards"] += 1
+    more, shards = deepcopy(data), point["nodes"]["shards"]
+    held.not_above("as many shards as are needed", data["nodes"]["shards"], shards, "shards")
+    more["nodes"]["shards"] = shards + 1
     [larger] = cost_of(more)["points"]
     before, after = point["nodes"]["usd"], larger["nodes"]["usd"]
-    shards = data["nodes"]["shards"]
     held.adds_up("a bill is that of its nodes", after, [before * (shards + 1) / shards], "USD")
     even = point["break_even"]
-    if even is None or even.get("load") is None:
+    if even is None or even["load_if_enough"] is None:
         return
-    load = even["load"]
+    load = even["load_if_enough"]
     there = deepcopy(data)
     for row in there["requests"]:
         row["per_s"] *= load

@@ -484,7 +484,7 @@ def memory(draws: Draws) -> Scenario:
         "replicas": draws.one_of((0, 0, 1, 2)),
         "data": [_population(draws) for _ in range(draws.count(1, 3))],
     }
-    if version != "2.8" and draws.chance(0.3):
+    if version not in ("2.8", "6.2") and draws.chance(0.3):
         scenario |= {"cluster": True, "shards": draws.count(1, 20)}
     limit = draws.one_of(("none", "host", "maxmemory", "both"))
     if limit in ("host", "both"):
