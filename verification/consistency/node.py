@@ -96,9 +96,16 @@ def _flow(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
     rate = workload.mean_rate_rps
     if rate is None:
         return
-    counters = [metrics.result.counters for metrics in prediction.nominal]
-    arrived = sum(c["arrivals"] for c in counters)
-    completed = sum(c["completions"] for c in counters)
+    arrived = completed = 0
+    for metrics in prediction.nominal:
+        counters, flow = metrics.result.counters, metrics.result.flow
+        assert flow is not None  # an open loop has one
+        arrived, completed = arrived + counters["arrivals"], completed + counters["completions"]
+        held.that(
+            "completions are not above arrivals and the backlog",
+            counters["completions"] <= counters["arrivals"] + flow.at_start,
+            f"{counters['completions']} of {counters['arrivals']} and {flow.at_start}",
+        )
     in_flight = 0.0
     for metrics in prediction.nominal:
         if metrics.result.completions:
@@ -108,12 +115,16 @@ def _flow(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
     # average, or what gathers in a stall.
     room = 20.0 * runs + 3.0 * math.sqrt(arrived) + runs * rate * _irregular_s(prediction)
     spare = room + min(in_flight, 0.05 * arrived)
-    if point["verdict"] == "OVERLOADED":
-        held.that(
-            "completions are not above arrivals",
-            completed <= arrived + spare,
-            f"{completed} completions of {arrived} arrivals, OVERLOADED, room {spare:.0f}",
+    found = point["throughput_rps"]
+    if workload.varying.cycle_ps == 0:
+        held.not_above(
+            "throughput and its interval are not above the rate of arrivals",
+            found["high"],
+            rate,
+            f"upper end of throughput and rate, {point['verdict']}",
+            by=6.0 / math.sqrt(max(1.0, arrived)),
         )
+    if point["verdict"] == "OVERLOADED":
         return
     held.that(
         "completions equal arrivals, no trend in the backlog",
@@ -121,7 +132,6 @@ def _flow(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
         f"{completed} completions of {arrived} arrivals, {point['verdict']}, room {spare:.0f}, "
         f"p99 {prediction.mean('p99_ms'):.4g} ms",
     )
-    found = point["throughput_rps"]
     if workload.bursts is None:
         seconds = sum(metrics.result.window_s for metrics in prediction.nominal)
         chance = 6.0 / math.sqrt(max(1.0, rate * seconds)) + spare / max(1.0, rate * seconds)
