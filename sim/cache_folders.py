@@ -130,4 +130,4 @@ def _keep_nothing_compiled() -> None:
     """Compile in every run: Numba would refuse to compile what it is told to keep."""
     from numba.core.dispatcher import Dispatcher
 
-    Dispatcher.enable_caching = lambda _self: None
+    Dispatcher.enable_caching = lambda _self: None  # type: ignore[method-assign,assignment]

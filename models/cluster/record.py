@@ -154,8 +154,11 @@ class Record:
         busy[:, : self._busy_before.shape[1]] -= self._busy_before
         self._busy_before = threads
         main, helpers = busy / interval_s
-        for name, shares in (("main thread", main), ("busiest I/O thread", helpers)):
-            if not threads.any(axis=1)[int(shares is helpers)]:
+        for name, shares, totals in (
+            ("main thread", main, nodes.main_busy_s),
+            ("busiest I/O thread", helpers, nodes.io_busy_s),
+        ):
+            if not totals.any():
                 continue
             mean = float(shares[used].mean()) if used.any() else 0.0
             self._add(f"{name}, mean", "", "utilisation", mean)
