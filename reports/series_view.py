@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from forecache.hwprofiles.files import dump_yaml
+
 from . import figures
 from .drawing import Drawer, FigureView
 from .formats import count
@@ -57,6 +59,7 @@ def series_view(result: Json) -> dict[str, Any]:
             }
             for index, point in enumerate(points)
         ],
+        "scenario": dump_yaml(result["scenario"]) if result.get("scenario") else "",
         "provenance": provenance_rows(mapping(result, "provenance")),
     }
 

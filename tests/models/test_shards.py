@@ -148,7 +148,13 @@ def test_twice_the_shards_or_a_third_of_the_bytes_make_data_fit(shards, value_by
 def test_a_shard_is_back_once_its_replica_is_primary():
     event = {"event": "fail", "at_s": 10, "primaries": 1}
     cluster, run, slots = ran(scenario([event], shards=6, duration_s=90))
-    after_s = fact(run, "last shard with a primary again").value
+    back = fact(run, "last shard with a primary again")
+    # One clock for everything that happened: the run's.
+    [mark] = [mark for mark in run.marks if mark.what == "shard 0 has a primary again"]
+    assert back.value == pytest.approx(mark.time_s)
+    assert 10 < fact(run, "first primary suspected").value < back.value
+    after_s = back.value - 10
+    assert f"{after_s:.3g} s after the failure" in back.note
     assert 15 < after_s < 28
     assert slots.primary[0] == 6
     assert cluster.nodes.traffic[0] == 0

@@ -196,6 +196,8 @@ def test_page_is_whole_loads_nothing_and_tells_what_the_plots_show() -> None:
     # Five panels, three points, wide and narrow.
     assert len(labels) == 5 * 3 * 2
     assert "Latency against time: p50 from 0.24 ms to 14.7 ms" in " ".join(labels)
+    # What was asked for stands on the page, as a file would say it.
+    assert "name: three shards to five" in page.text
     for text in ("resize finished", "300 s", "shard 4 stops answering", "owns its slots"):
         assert text in page.text
     ids = [value for _, name, value in page.attributes if name == "id"]

@@ -73,11 +73,21 @@ class Fail(Event):
                 cluster.record.mark(f"shard {shard} has a primary again")
         times = [after_s for after_s, _ in back if math.isfinite(after_s)]
         cluster.record.fact("shards without a primary for ever", lost)
-        cluster.record.fact("first primary suspected", found.suspected_s, "s", "after the failure")
+        # By the clock of the run, as everything else that a run says happened at some time.
+        suspected_s = found.suspected_s
+        cluster.record.fact(
+            "first primary suspected",
+            begun_s + suspected_s,
+            "s",
+            f"{suspected_s:.3g} s after the failure",
+        )
+        healed = bool(times) and not lost
         cluster.record.fact(
             "last shard with a primary again",
-            max(times) if times and not lost else None,
+            begun_s + max(times) if healed else None,
             "s",
-            "after the failure" if not lost else "no majority of primaries is left, or no replica",
+            f"{max(times):.3g} s after the failure"
+            if healed
+            else "no majority of primaries is left, or no replica",
         )
         cluster.record.fact("elections", found.elections)
