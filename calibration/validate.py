@@ -20,7 +20,7 @@ from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import GeneratorProfile, load_generator
-from forecache.models.predict import Metrics, Prediction, System
+from forecache.models.predict import LATENCIES, Metrics, Prediction, System
 from forecache.models.recommend import KNEE
 from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs, run, window
@@ -236,6 +236,8 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
     predicted = {}
     errors = {}
     for name in case.observed:
+        if name in LATENCIES and busy.overloaded:
+            continue  # There is none to compare.
         value = float(np.mean([metrics.values[name] for metrics in nominal]))
         logs = np.log([max(metrics.values[name], 1e-12) for metrics in drawn])
         t = student_t(0.95, len(drawn) - 1)

@@ -126,9 +126,9 @@ def correlations(system: System, numbers: Sequence[Uncertain]) -> np.ndarray:
 
 
 def metric_of(prediction: Prediction) -> str:
-    """The figure that decides: throughput, or p99 where the throughput is given."""
-    open_loop = prediction.case.scenario.workload.arrival == "open_loop"
-    return "p99_ms" if open_loop else "throughput_rps"
+    """The figure that decides: throughput, or p99 where a given rate is kept up with."""
+    given = prediction.open_loop and not prediction.overloaded
+    return "p99_ms" if given else "throughput_rps"
 
 
 def rival_of(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | None:

@@ -78,7 +78,8 @@ def choose(predictions: Sequence[Prediction], points: Sequence[dict[str, Any]]) 
     if meets:
         chosen = next(i for i in candidates if throughput[i] >= KNEE * best)
     else:
-        chosen = min(candidates, key=lambda i: _slo_excess(predictions[i]))
+        # Of those that are all overloaded, the one whose backlog grows slowest.
+        chosen = min(candidates, key=lambda i: (_slo_excess(predictions[i]), -throughput[i]))
     return Choice(predictions, points, chosen, knee, candidates, bool(meets))
 
 
