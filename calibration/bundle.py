@@ -18,20 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from forecache.hwprofiles import HostProfile
 from forecache.hwprofiles.files import dump_yaml, parse, read_text, read_yaml
+from forecache.hwprofiles.record import Record as _Section
 from forecache.sim.errors import InputError
 
 from .points import ObservedPoint
 from .profiles import Depth, Profile, read_profiles, write_profiles
 
 FORMAT = "forecache-bundle/1"
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Engine(_Section):

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.hwprofiles.record import Record as _Record
 from forecache.models.engine import load_engine
 from forecache.models.scenario import Scenario
 from forecache.sim.errors import InputError
@@ -29,10 +30,6 @@ _TO_PREDICTED = {
         for unit, factor in (("ms", 1.0), ("us", 1e-3), ("s", 1e3))
     },
 }
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid")
 
 
 class DatasetSource(_Record):

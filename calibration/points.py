@@ -3,16 +3,14 @@
 import statistics
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from forecache.hwprofiles.record import Record as _Record
 
 from .loadspec import LoadSpec, Popularity
 
 Command = Literal["get", "set", "mix"]
 Role = Literal["fit", "holdout"]
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Given(_Record):

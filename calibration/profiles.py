@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from forecache.hwprofiles.files import parse, read_text
+from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
 from .points import Given
@@ -32,10 +33,6 @@ Stage = Literal[
 allocation and copying whose caller isn't known; `other` includes what no symbol map names."""
 
 Depth = Literal["clock", "instructions", "counters", "vtune"]
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class StageCost(_Record):

@@ -5,11 +5,12 @@ was found and what is valid.
 """
 
 import difflib
+import io
 import os
 import tempfile
 import types
 import typing
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,26 +20,12 @@ from pydantic import BaseModel, ValidationError
 
 from forecache.sim.errors import InputError
 
+from .yaml_text import load_yaml
+
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _UniqueKeyLoader(_SafeLoader):
-    """A safe loader that refuses a key given twice, which YAML would drop silently."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable):
-                if key in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key!r} is given twice", key_node.start_mark
-                    )
-                seen.add(key)
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return mapping
+MOST_BYTES = 64 * 2**20
+"""Of a text file."""
 
 
 def shipped(package: str, folder: str) -> dict[str, Path]:
@@ -61,7 +48,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     """
     text = read_text(path)
     try:
-        data = yaml.load(text, Loader=_UniqueKeyLoader)
+        data = load_yaml(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown line"
@@ -81,9 +68,15 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def read_text(path: str | Path) -> str:
-    """Read a UTF-8 text file; `InputError` when it is missing, a folder, unreadable or binary."""
+    """Read a UTF-8 text file; `InputError` when it is missing, too long, unreadable or binary."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InputError(
+                f"{path}: found more than {MOST_BYTES / 2**20:.0f} MiB; valid is a shorter file."
+            )
+        return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8").read()
     except FileNotFoundError:
         raise InputError(f"{path}: no such file.") from None
     except IsADirectoryError:
@@ -329,5 +322,7 @@ def _short(value: object) -> str:
     """A value as a person would write it, cut to a length that fits in a sentence."""
     if isinstance(value, Mapping):
         return "a mapping with " + (", ".join(str(key) for key in list(value)[:6]) or "no fields")
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return "an integer of hundreds of digits"  # Python refuses to write thousands of them
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -3,10 +3,11 @@
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from .files import parse, read_yaml
 from .quantity import Quantity, Source
+from .record import Record as _Group
 
 INSTANCE_FOLDER = Path(__file__).parent / "instances"
 
@@ -33,10 +34,6 @@ last 5 to 60 minutes by size, at best effort, and that an instance is launched w
 
 LONGEST_BURST_S = 3_600.0
 """The hour that AWS names."""
-
-
-class _Group(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class InstanceSize(_Group):

@@ -2,15 +2,12 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from .quantity import Curve, Quantity
+from .record import Record
 
 
-class Group(BaseModel):
+class Group(Record):
     """Leaves that belong together."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Topology(Group):

@@ -8,15 +8,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from .files import parse, read_yaml, shipped
 from .formula import evaluate
 from .quantity import Quantity, Source
-
-
-class _Group(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from .record import Record as _Group
 
 
 class Event(_Group):

@@ -3,30 +3,15 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, model_serializer, model_validator
+
+from .record import Record
 
 Kind = Literal["measured", "published", "derived", "assumed"]
 Status = Literal["provisional", "reviewed"]
 
 
-def _no_truth_value(value: object) -> object:
-    """Refuse `yes` and `true`, which would otherwise count as the number 1."""
-    if isinstance(value, bool):
-        raise ValueError("a number, not a truth value")
-    return value
-
-
-Number = Annotated[float, BeforeValidator(_no_truth_value), Field(allow_inf_nan=False)]
-
-
-class Origin(BaseModel):
+class Origin(Record):
     """Where a number or a curve comes from.
 
     Attributes
@@ -42,8 +27,6 @@ class Origin(BaseModel):
         `reviewed` when a second derivation, made without looking at the first, agreed.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     source: str | None = None
     kind: Kind
     method: str = ""
@@ -57,10 +40,10 @@ class Quantity(Origin):
     what a reasonable person would still believe; they are not a confidence interval.
     """
 
-    value: Number | None
+    value: float | None
     unit: str
-    low: Number | None = None
-    high: Number | None = None
+    low: float | None = None
+    high: float | None = None
     formula: str | None = None
 
     @model_validator(mode="after")
@@ -118,10 +101,10 @@ class Curve(Origin):
 
     x_unit: str
     y_unit: str
-    points: list[tuple[Number, Number]] = Field(min_length=2)
+    points: list[tuple[float, float]] = Field(min_length=2)
 
 
-class Source(BaseModel):
+class Source(Record):
     """A page, file or run that numbers were taken from.
 
     Attributes
@@ -131,8 +114,6 @@ class Source(BaseModel):
         the points the numbers rest on, by the dataset's id and position from 0; `{}` for none. A
         test refuses those that may only be predicted.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     title: str
     url: str | None = None

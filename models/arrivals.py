@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from forecache.hwprofiles.files import read_text
+from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,10 +26,6 @@ MOST_TRACED = 1_000_000
 """Rows of a trace."""
 
 LONGEST_TRACE_S = 86_400.0
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class RatePiece(_Record):

@@ -16,10 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
+from pydantic import Field, model_serializer, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
 from .commands import COMMAND_WORK
@@ -136,11 +137,6 @@ HAND_OVER_WORK = frozenset(
     }
 )
 """Work that only an engine with I/O threads does."""
-
-
-class _Record(BaseModel):
-    # Frozen: shipped profiles are read once and handed to everybody.
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Observed(_Record):

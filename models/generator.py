@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
 from .engine import check_leaf
@@ -57,11 +58,10 @@ class GeneratorWork:
 GENERATOR_NAMES = tuple(field.name for field in fields(GeneratorWork))
 
 
-class GeneratorProfile(BaseModel):
+class GeneratorProfile(Record):
     """A tool's work, every number with its origin."""
 
     # Frozen: shipped profiles are read once and handed to everybody.
-    model_config = ConfigDict(extra="forbid", frozen=True)
     id: str
     title: str
     sources: dict[str, Source]

@@ -8,27 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.record import Record as _Record
 
 from .fields import EngineVersion
 from .workload import Workload
 
 LEAST_QUOTA_MS = 1.0
 """Of CPU time per period, which the kernel refuses to go below (min_cfs_quota_period)."""
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Tls(_Record):

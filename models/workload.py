@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
 from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.record import Record as _Record
 
 from .arrivals import Arrivals, Bursts, RatePiece, read_trace
 
@@ -21,10 +22,6 @@ _FREE = "pipeline 1 and no think_us with arrival open_loop"
 
 CONSTANT_RATE: dict[str, None] = dict.fromkeys(("rate_profile", "bursts", "trace"))
 """Changes to a workload that leave `rate_rps` to say it."""
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class UniformSizes(_Record):

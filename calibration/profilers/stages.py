@@ -10,10 +10,11 @@ from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from forecache.hwprofiles.files import parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Source
+from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
 from ..profiles import Stage
@@ -23,10 +24,8 @@ _COMMON = "common"
 _SUFFIX = re.compile(r"(@|'\d|\.(part|constprop|isra|lto_priv|cold|llvm)\b| \[).*$")
 
 
-class SymbolMap(BaseModel):
+class SymbolMap(Record):
     """Functions of one engine generation by stage, and kernel functions by their system call."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
     title: str
@@ -34,7 +33,7 @@ class SymbolMap(BaseModel):
     """Engine names, and the versions of each that have these functions: 7 stands for 7.0.15."""
     sources: dict[str, Source]
     stages: dict[Stage, list[str]]
-    system_calls: dict[Stage, list[str]] = {}
+    system_calls: dict[Stage, list[str]] = Field(default={})
 
     def covers(self, engine: str, version: str) -> bool:
         """Whether the map was made for a version of an engine."""

@@ -9,10 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import parse, read_yaml
 from forecache.hwprofiles.formula import evaluate
+from forecache.hwprofiles.record import Record as _Record
 
 from .predictors import COMMANDS, PREDICTORS, Predictors
 
@@ -22,10 +23,6 @@ NEAR = 0.15
 """A prediction outside the claimed range is met within so much of it."""
 
 Verdict = Literal["holds", "misses", "exact", "wrong", "an input", "context"]
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Claimed(_Record):
@@ -71,7 +68,7 @@ class Claim(_Record):
     statement: str
     claimed: Claimed | None = None
     formula: str | None = None
-    inputs: dict[str, float] = {}
+    inputs: dict[str, float] = Field(default={})
     within: float | None = Field(default=None, ge=0)
     predictor: str | None = None
     gap: str | None = None

@@ -34,12 +34,12 @@ standard error. Files and bundles are written whole or not at all.
 KEPT = """\
 ## What is kept on disk
 
-Compiled code lies beside the package where that can be written, as in a checkout of your own.
-Elsewhere it is kept in the folder `forecache` of your cache folder (`XDG_CACHE_HOME`, or
-`~/.cache`), where simulated nodes of clusters are kept too. If that cannot be written either, both
-go to `forecache-UID` in the folder for temporary files (`TMPDIR`), which only you may write.
-`NUMBA_CACHE_DIR` names another folder for compiled code, which a container image can ship filled.
-If nothing can be written, every run compiles again.
+Compiled code lies beside the package where that can be written, as in a checkout of one's own.
+Elsewhere it is kept, like what the nodes of clusters can do, in the folder `forecache` of the
+user's cache (`XDG_CACHE_HOME`, or `~/.cache`), or else in the folder `forecache-UID` of the
+temporary ones (`TMPDIR`), which nobody else may write. `NUMBA_CACHE_DIR` names another folder for
+compiled code: an image of a container may have it filled. Where nothing can be written every run
+compiles anew.
 """
 
 EXIT_CODES = [

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from forecache.hwprofiles.catalogue import load_host
+from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
 from ..cost.bill import node_bill
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from .schema import ClusterNodes
 
 
-class NodeCost(BaseModel):
+class NodeCost(Record):
     """What a node costs: as the instance it runs on, or as a node of a managed service."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     node_type: str | None = None
     """A type in the price table, such as cache.m7g.xlarge; without it a node costs what its host,

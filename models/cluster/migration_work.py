@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
 
@@ -73,10 +74,8 @@ class MigrationWork:
         return self.restore_call_ns + keys * per_key
 
 
-class MigrationProfile(BaseModel):
+class MigrationProfile(Record):
     """A file of `migration_work/`: engine, method, host it was measured on, and its numbers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
     title: str

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, Union
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.record import Record as _Record
 
 from ..arrivals import Arrivals, Bursts, RatePiece, read_trace
 from ..fields import EngineVersion
@@ -38,10 +34,6 @@ FINEST_STEP_S = 0.01
 """Nor than this."""
 
 MOST_NODES = 2_000
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ClusterNodes(_Record):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.record import Record as _Record
 
 from .prices import CacheEngine
 
@@ -14,6 +15,7 @@ HOURS_A_MONTH = 730.0
 """A twelfth of a year of 365 days, as AWS's tools count."""
 
 
+<<<<<<< HEAD
 MOST_SHARDS = 500
 """Shards of a cluster at most (ElastiCache)."""
 
@@ -22,6 +24,8 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+=======
+>>>>>>> e6527f6 (Fields of files take what they say: strict numbers, bounded depth, size and integers)
 class Requests(_Record):
     """Requests of one kind: reads and writes of values, or scripts."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.record import Record as _Record
 from forecache.models.fields import EngineVersion
 from forecache.models.workload import UniformSizes, ValueSizes
 
@@ -16,10 +17,6 @@ from .tables import SLOTS
 
 _UNIFORM_SIZES = 64
 """A range of sizes is weighed at so many of them, evenly spread."""
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class _Population(_Record):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.record import Record as _Group
 
 from ..fields import EngineVersion
 
@@ -14,10 +15,6 @@ Name = Literal["smembers", "sinter", "sunion", "sdiff", "keys", "flushdb", "impo
 
 _OF_TWO_SETS = ("sinter", "sunion", "sdiff")
 _OF_SETS = (*_OF_TWO_SETS, "smembers", "import")
-
-
-class _Group(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class SetsData(_Group):

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
 Layout = Literal["objects", "dict", "hashtable"]
@@ -37,10 +38,6 @@ GROWING_RESULT = (*GROWING, "sdiff_disjoint")
 
 _BUCKET_SLOTS = 7
 """Entries of a bucket of Valkey's table (hashtable.c)."""
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid")
 
 
 class Counted(_Record):
@@ -69,7 +66,7 @@ class LargeWork(_Record):
     version: str
     versions: list[str]
     """Versions of this engine that it stands for; others of `relatives` besides."""
-    relatives: dict[str, list[str]] = {}
+    relatives: dict[str, list[str]] = Field(default={})
     layout: Layout
     lazy_free: bool
     """Whether FLUSHDB can free in the background."""

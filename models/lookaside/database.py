@@ -14,15 +14,15 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from forecache.hwprofiles.record import Record
 
 Floats = NDArray[np.float64]
 
 
-class DatabaseSettings(BaseModel):
+class DatabaseSettings(Record):
     """What misses go to."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     capacity_qps: float = Field(gt=0, le=1e9)
     """Queries a second that it can answer."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from forecache.hwprofiles.record import Record
 
 from .database import DatabaseSettings
 from .hashing import Hashing
 
 
-class Lookaside(BaseModel):
+class Lookaside(Record):
     """The nodes are a cache; clients ask a database for what they miss, and store it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     hashing: Hashing = "ketama"
     """How clients choose the node of a key: `modulo` (hash modulo the number of nodes) or `ketama`

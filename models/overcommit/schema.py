@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.instances import list_instances
+from forecache.hwprofiles.record import Record as _Record
 
 from ..workload import Popularity
 
@@ -15,10 +16,6 @@ DAY_S = 86_400.0
 
 TraceLayout = Literal["csv", "google_2011", "azure_vms", "azure_packing"]
 """Layouts of recorded demand; see `traces.py`."""
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Hosts(_Record):
@@ -300,9 +297,9 @@ class OvercommitScenario(_Record):
     memory on disk, or are killed and start empty elsewhere."""
     patience_s: float = Field(default=60.0, ge=0)
     """How long that may last."""
-    failures: list[HostFailure] = []
+    failures: list[HostFailure] = Field(default=[], max_length=10_000)
     """Hosts that fail."""
-    crowds: list[FlashCrowd] = []
+    crowds: list[FlashCrowd] = Field(default=[], max_length=1_000)
     """Flash crowds."""
     cost: FleetCost | None = None
     """What hosts cost; without it only how many are saved is told."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.record import Record as _Record
 
 from ..arrivals import RatePiece
 from ..cluster.schema import MOST_STEPS, Data
@@ -15,10 +16,6 @@ from ..cost.prices import CacheEngine
 from ..fields import EngineVersion
 from ..workload import Mix
 from .versions import Mechanisms, known_versions, load_version
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class LoadMachines(_Record):
@@ -139,7 +136,7 @@ class ServerlessScenario(_Record):
     """Who asks."""
     limits: Limits = Limits()
     """What the user sets."""
-    mechanisms: dict[str, Any] = {}
+    mechanisms: dict[str, Any] = Field(default={})
     """Mechanisms that differ from the version's; docs/serverless.md lists them."""
     prices: str = "elasticache-us-east-1"
     """A price table, or the path of one."""

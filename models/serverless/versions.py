@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 from forecache.sim.generators import generator
 
@@ -19,10 +20,8 @@ _DRAWS = 60
 Migration = Literal["key_by_key", "threads"]
 
 
-class Mechanisms(BaseModel):
+class Mechanisms(Record):
     """What a cache does when it is asked for more, and what stands between it and its clients."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     io_threads: tuple[Annotated[int, Field(ge=1, le=256)], ...] = Field(min_length=1, max_length=10)
     """Threads of a shard as its cores are enabled, in order; the engine counts its main thread."""
@@ -77,10 +76,8 @@ class Mechanisms(BaseModel):
         return self
 
 
-class ServiceVersion(BaseModel):
+class ServiceVersion(Record):
     """A file of `versions/`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
     title: str

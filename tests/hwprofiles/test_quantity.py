@@ -28,7 +28,7 @@ def quantity(**changes: Any) -> Quantity:
         ({"source": None}, "a source where kind is measured"),
         ({"kind": "derived"}, "a formula exactly where"),
         ({"formula": "2 + 3"}, "a formula exactly where"),
-        ({"value": True}, "not a truth value"),
+        ({"value": True}, "valid number"),
         ({"value": float("nan")}, "finite"),
         ({"value": "fast"}, "number"),
         ({"value": None, "low": 0.0, "high": 3.0}, "above zero"),

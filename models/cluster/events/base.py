@@ -6,7 +6,9 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import simpy
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from forecache.hwprofiles.record import Record
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -15,10 +17,8 @@ Happening = Generator[simpy.Event, Any, None]
 """A SimPy process: it yields what it waits for."""
 
 
-class Event(BaseModel):
+class Event(Record):
     """Something that happens to a cluster; `event` of a subclass is its name in a scenario."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     at_s: float = Field(ge=0, le=7 * 86_400)
     """When it begins, in seconds from the start."""
