@@ -33,6 +33,7 @@ def simulate(
     seeds: int = 1,
     jobs: int | None = None,
     executor: "Executor | None" = None,
+    resume: str | Path | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Simulate every point of a scenario's sweep.
@@ -56,6 +57,9 @@ def simulate(
     executor
         Where to run instead: any `concurrent.futures.Executor`, `get_executor()` of a
         `dask.distributed.Client`, say. The result does not depend on it either.
+    resume
+        Folder to keep the results of runs over time in as soon as they are there; those that it
+        holds are not simulated again.
     progress
         Called with one sentence for every step.
 
@@ -75,6 +79,8 @@ def simulate(
     InputError
         When the scenario, or a profile it names, can't be read; or `report` is asked of one that
         doesn't run over time.
+    IncompleteError
+        Workers were killed; its `result` has the points that are there, and `missing`.
     """
     from forecache.models.kinds import runs_over_time
     from forecache.models.kinds import simulate as run
@@ -84,6 +90,7 @@ def simulate(
         "seeds": seeds,
         "jobs": jobs,
         "executor": executor,
+        "resume": resume,
         "progress": progress,
     }
     if report is None:
@@ -97,8 +104,14 @@ def simulate(
         )
     from forecache.hwprofiles.files import write_text_atomic
     from forecache.reports.html import render_series_html
+    from forecache.sim.errors import IncompleteError
 
-    result = run(scenario, **how)
+    try:
+        result = run(scenario, **how)
+    except IncompleteError as error:
+        if error.result["points"]:
+            write_text_atomic(Path(report), render_series_html(error.result))
+        raise
     write_text_atomic(Path(report), render_series_html(result))
     return result
 

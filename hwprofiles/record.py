@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
-from pydantic_core import CoreSchema
 
 LARGEST_INTEGER = 2**53
 """Beyond it a number with decimals no longer tells neighbours apart."""
@@ -46,7 +45,7 @@ class Record(BaseModel):
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: type[BaseModel], handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    ) -> Any:
         schema = handler(source)
         _make_strict(schema)
         return schema

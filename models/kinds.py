@@ -6,15 +6,17 @@ The other kinds run over minutes and hours and answer with a `Run` for each poin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from forecache.hwprofiles.files import read_yaml
-from forecache.sim.errors import InputError
+from forecache.sim.effort import check_work
+from forecache.sim.errors import IncompleteError, InputError
 from forecache.sim.processes import processes
 
 from . import answers
@@ -23,17 +25,22 @@ from .cluster.cluster import run_cluster
 from .cluster.schema import ClusterScenario
 from .cost.schema import CostScenario
 from .footprint.schema import MemoryScenario
+from .kept_runs import KeptRuns
 from .large_commands.scenario import LargeCommands
 from .large_commands.simulate import simulate_large_commands
 from .overcommit.run import run_overcommit
 from .overcommit.schema import OvercommitScenario
 from .predict import Progress
+from .run_effort import work_of
 from .runs import RunFunction, check_seeds, run_points
 from .scenario import Scenario
 from .serverless.run import run_serverless
 from .serverless.schema import ServerlessScenario
-from .sweeps import expand
+from .sweeps import Case, expand
 from .verbs import NODE, check_kind
+
+_MOST_NAMED = 10
+"""Missing runs that a message names."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,23 @@ def _read(source: ScenarioSource) -> tuple[str, dict[str, Any]]:
     return str(source), read_yaml(source)
 
 
+def _check_work(
+    cases: Sequence[Case[Any]], *, seeds: int, workers: int, progress: Progress | None
+) -> None:
+    """Say how long all runs take, or refuse them."""
+    works = [work_of(case.scenario) for case in cases]
+    seconds = seeds * sum(work for work, _ in works)
+    longest = max(works)[1]
+    runs = len(cases) * seeds
+    check_work(
+        seconds,
+        longest if runs == 1 else f"{runs} runs, the longest {longest}",
+        smaller="fewer points or seeds, a shorter time or longer steps",
+        progress=progress,
+        workers=workers,
+    )
+
+
 def simulate(
     source: ScenarioSource,
     *,
@@ -106,6 +130,7 @@ def simulate(
     seeds: int = 1,
     jobs: int | None = None,
     executor: Executor | None = None,
+    resume: str | Path | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Simulate every point of a scenario of any kind.
@@ -123,6 +148,9 @@ def simulate(
         each other here if it is None; threads for a node, on all cores if it is None.
     executor
         Where to run.
+    resume
+        Folder of results that are done, of runs over time: what it holds is not simulated again,
+        and what is simulated is kept there.
 
     Returns
     -------
@@ -134,6 +162,8 @@ def simulate(
     ------
     InputError
         The file or a field of it is not valid, or replications are asked of a node.
+    IncompleteError
+        Workers were killed; `result` has the points that are there.
     """
     file, data = _read(source)
     name = kind_of(data, file=file)
@@ -144,26 +174,50 @@ def simulate(
                 f"{file}: found {seeds} seeds for a node in a steady state, whose intervals come "
                 "from replications of its own; valid is 1."
             )
+        if resume is not None:
+            raise InputError(f"{file}: found a folder to resume for a node; valid is none.")
         with ThreadPoolExecutor(jobs) as threads:
             where = executor or threads
             return answers.simulate(source, seed=seed, executor=where, progress=progress)
     cases = expand(data, file=file, schema=KINDS[name].schema)
     own = 1 if executor is not None else min(jobs or 1, seeds * len(cases))
     try:
+        _check_work(cases, seeds=seeds, workers=own, progress=progress)
         with processes(own) as pool:
-            points = run_points(
+            runs = run_points(
                 KINDS[name].run,
                 cases,
                 seeds=numbers,
                 executor=executor or pool,
                 report=progress or (lambda _line: None),
+                kept=None if resume is None else KeptRuns(Path(resume)),
             )
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    return {
+    result = {
         "kind": name,
         "scenario": cases[0].scenario.model_dump(mode="json", exclude_none=True),
         "seeds": seeds,
-        "points": points,
+        "points": runs.points,
         "provenance": provenance(seed=seed),
     }
+    if runs.missing:
+        raise _incomplete(result, runs.missing, of=len(cases) * seeds, resume=resume)
+    return result
+
+
+def _incomplete(
+    result: dict[str, Any], missing: list[str], *, of: int, resume: str | Path | None
+) -> IncompleteError:
+    """The error for runs whose workers were lost."""
+    again = (
+        "ask again with resume (--resume) and a folder to keep what is done"
+        if resume is None
+        else f"what is done is in {resume}: ask again"
+    )
+    names = "; ".join(missing[:_MOST_NAMED]) + ("; …" if len(missing) > _MOST_NAMED else "")
+    return IncompleteError(
+        f"a worker was killed, most likely for want of memory: {len(missing)} of {of} runs are "
+        f"missing ({names}); {again}, with fewer at a time (--jobs) where memory is short.",
+        result={**result, "missing": missing},
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,10 +21,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.executors import Submitted
 from forecache.sim.statistics import student_t
 
 from .backlog import Growth, grows, growth_of
 from .commands import check_commands, check_trace
+from .effort import check_count, check_runs
 from .engine import EngineProfile
 from .generator import GeneratorProfile
 from .node.simulate import NodeResult
@@ -482,33 +484,41 @@ def predict_cases(
         Runs at drawn numbers; 0 leaves the interval without its part from parameters.
     executor
         Where to run; threads on all cores if left out (compiled runs release the GIL).
+
+    Raises
+    ------
+    InputError
+        It would take longer than is allowed.
     """
-    with ThreadPoolExecutor() if executor is None else nullcontext(executor) as pool:
-        submitted: list[Future[Any]] = []
-
-        def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-            submitted.append(pool.submit(function, *arguments))
-            return submitted[-1]
-
-        try:
-            pilots = [submit(_pilot, case.scenario, system, seed) for case, system in cases]
-            pending = []
-            for (case, system), found in zip(cases, pilots, strict=True):
-                scenario, pilot = case.scenario, found.result()
-                nominal = submit(_nominal, scenario, system, seed, replications, requests, pilot)
-                drawn = [submit(_drawn, scenario, system, seed, n, pilot) for n in range(draws)]
-                pending.append((case, system, nominal, drawn))
-            predictions = []
-            for number, (case, system, nominal, drawn) in enumerate(pending, start=1):
-                results = [future.result() for future in drawn]
-                predictions.append(Prediction(case, system, nominal.result(), results))
-                if progress is not None:
-                    progress(f"simulated {number} of {len(pending)} points")
-            return predictions
-        finally:
-            # After an error or Ctrl-C nobody wants what has not begun.
-            for future in submitted:
-                future.cancel()
+    check_count(len(cases), draws + replications)
+    with (
+        ThreadPoolExecutor() if executor is None else nullcontext(executor) as pool,
+        Submitted(pool) as calls,
+    ):
+        pilots = [calls.submit(_pilot, case.scenario, system, seed) for case, system in cases]
+        found = [pilot.result() for pilot in pilots]
+        check_runs(
+            [
+                (system.inputs(case.scenario), pilot)
+                for (case, system), pilot in zip(cases, found, strict=True)
+            ],
+            runs=((replications, requests), (draws, DRAW_REQUESTS)),
+            seed=seed,
+            progress=progress,
+        )
+        pending = []
+        for (case, system), pilot in zip(cases, found, strict=True):
+            scenario = case.scenario
+            nominal = calls.submit(_nominal, scenario, system, seed, replications, requests, pilot)
+            drawn = [calls.submit(_drawn, scenario, system, seed, n, pilot) for n in range(draws)]
+            pending.append((case, system, nominal, drawn))
+        predictions = []
+        for number, (case, system, nominal, drawn) in enumerate(pending, start=1):
+            results = [future.result() for future in drawn]
+            predictions.append(Prediction(case, system, nominal.result(), results))
+            if progress is not None:
+                progress(f"simulated {number} of {len(pending)} points")
+        return predictions
 
 
 def _pilot(scenario: Scenario, system: System, seed: int) -> Pilot:

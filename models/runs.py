@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from forecache.sim.errors import InputError
-from forecache.sim.executors import in_order
+from forecache.sim.executors import as_they_end
 
 from .consistency import check_run
+from .kept_runs import KeptRuns, run_key
 from .over_seeds import facts_over_seeds, warnings_over_seeds
 from .series import Run
 from .sweeps import Case
@@ -47,6 +48,22 @@ def _as_plain(task: _Task, report: Report = _silent) -> Json:
     return found if task.whole else {name: found[name] for name in ("facts", "warnings")}
 
 
+@dataclass(frozen=True)
+class Runs:
+    """What came of all runs of a sweep.
+
+    Attributes
+    ----------
+    points
+        For each case with all seeds `given` and what `Run.as_dict` has.
+    missing
+        Runs whose worker was lost, in words.
+    """
+
+    points: list[Json]
+    missing: list[str]
+
+
 def run_points(
     run: RunFunction,
     cases: Sequence[Case[Any]],
@@ -54,7 +71,8 @@ def run_points(
     seeds: Sequence[int],
     executor: Executor | None,
     report: Report,
-) -> list[Json]:
+    kept: KeptRuns | None = None,
+) -> Runs:
     """Run every case with every seed.
 
     The result does not depend on the executor, on how many run at once, or on which ends first.
@@ -69,49 +87,75 @@ def run_points(
     executor
         Where to run; here, one after the other, if None.
     report
-        Called with a sentence for every run, in order; without an executor also for its steps.
-
-    Returns
-    -------
-    list of dict
-        For each case `given` and what `Run.as_dict` has.
+        Called with a sentence for every run; without an executor also for its steps.
+    kept
+        Where results are looked for, and kept as soon as they are there.
 
     Raises
     ------
     InputError
-        What `run` raised first in the order of cases and seeds.
+        What `run` raised first in the order of cases and seeds, or a kept result is damaged.
     """
     tasks = [
         _Task(run, case.scenario, seed, whole=seed == seeds[0]) for case in cases for seed in seeds
     ]
     names = [_words(case, seed, seeds) for case in cases for seed in seeds]
+    keys = ["" if kept is None else _key(task) for task in tasks]
+    found: dict[int, Json] = {}
+    for number, key in enumerate(keys):
+        known = None if kept is None else kept.find(key)
+        if known is not None:
+            found[number] = known
+    if found:
+        report(f"found {len(found)} of {len(tasks)} runs in {kept.folder if kept else ''}")
+    wanted = [number for number in range(len(tasks)) if number not in found]
+    for number, done in _runs(
+        [tasks[n] for n in wanted], [names[n] for n in wanted], executor, report
+    ):
+        found[wanted[number]] = done
+        if kept is not None:
+            kept.keep(keys[wanted[number]], done)
+    missing = [names[number] or "the run" for number in wanted if number not in found]
+    return Runs(_points(cases, found, seeds=len(seeds)), missing)
 
-    def one_here(numbered: tuple[int, _Task]) -> Json:
-        number, task = numbered
-        if len(tasks) > 1:
-            noun = "point" if len(seeds) == 1 else "run"
-            report(f"{noun} {number} of {len(tasks)}: {names[number - 1]}")
-        return _as_plain(task, report)
 
-    found: list[Json] = []
+def _key(task: _Task) -> str:
+    return run_key(task.scenario, seed=task.seed, whole=task.whole)
+
+
+def _runs(
+    tasks: Sequence[_Task], names: Sequence[str], executor: Executor | None, report: Report
+) -> Iterator[tuple[int, Json]]:
+    """Indices and results, as they are there; those of lost workers are left out."""
     if executor is None:
-        found += map(one_here, enumerate(tasks, start=1))
-    else:
-        for done in in_order(_as_plain, tasks, executor=executor):
-            found.append(done)
-            report(f"simulated {len(found)} of {len(tasks)}: {names[len(found) - 1]}")
-    by_case = [found[start : start + len(seeds)] for start in range(0, len(found), len(seeds))]
-    if len(seeds) == 1:
-        return [{"given": c.given, **runs[0]} for c, runs in zip(cases, by_case, strict=True)]
-    return [
-        {
-            "given": case.given,
-            **runs[0],
-            "facts": facts_over_seeds(runs, None if runs is by_case[0] else by_case[0]),
-            "warnings": warnings_over_seeds(runs),
-        }
-        for case, runs in zip(cases, by_case, strict=True)
-    ]
+        for number, task in enumerate(tasks):
+            if len(tasks) > 1:
+                report(f"point {number + 1} of {len(tasks)}: {names[number]}")
+            yield number, _as_plain(task, report)
+        return
+    results = as_they_end(_as_plain, tasks, executor=executor)
+    for ended, (number, done) in enumerate(results, start=1):
+        report(f"simulated {ended} of {len(tasks)}: {names[number]}")
+        yield number, done
+
+
+def _points(cases: Sequence[Case[Any]], found: Mapping[int, Json], *, seeds: int) -> list[Json]:
+    """What runs say of each case; of one that lacks runs, nothing."""
+    first: list[Json] | None = None
+    points: list[Json] = []
+    for place, case in enumerate(cases):
+        numbers = range(place * seeds, (place + 1) * seeds)
+        if not all(number in found for number in numbers):
+            continue
+        runs = [found[number] for number in numbers]
+        point = {"given": case.given, **runs[0]}
+        if seeds > 1:
+            point["facts"] = facts_over_seeds(runs, first)
+            point["warnings"] = warnings_over_seeds(runs)
+            if place == 0:
+                first = runs
+        points.append(point)
+    return points
 
 
 def _words(case: Case[Any], seed: int, seeds: Sequence[int]) -> str:

@@ -36,6 +36,16 @@ class InfeasibleError(ForecacheError):
         self.result = result
 
 
+class IncompleteError(ForecacheError):
+    """Workers were lost, and what they did with them; `result` has what is there."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, result: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 class EngineError(ForecacheError):
     """An engine or another target could not be started or reached."""
 

@@ -9,9 +9,20 @@ alone therefore gives the same with every executor.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, Future
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from .stopping import Stop
 
 ArgumentT = TypeVar("ArgumentT")
 ResultT = TypeVar("ResultT")
@@ -55,3 +66,81 @@ def in_order(
     finally:
         for future in waiting:
             future.cancel()
+
+
+def as_they_end(
+    function: Callable[[ArgumentT], ResultT],
+    arguments: Sequence[ArgumentT],
+    *,
+    executor: Executor,
+) -> Generator[tuple[int, ResultT], None, None]:
+    """Call a function once for each argument; yield indices and results as they are there.
+
+    Calls whose worker was killed are left out, with those that had no other worker to go to. Of
+    several errors the one of the earliest argument is raised, once all earlier calls have ended.
+    """
+    index_of: dict[Future[ResultT], int] = {}
+    with suppress(BrokenExecutor):
+        for number, argument in enumerate(arguments):
+            index_of[executor.submit(function, argument)] = number
+    waiting = set(index_of)
+    failed: Future[ResultT] | None = None
+    try:
+        while waiting:
+            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in sorted(ended, key=index_of.__getitem__):
+                error = None if future.cancelled() else future.exception()
+                if error is None and not future.cancelled():
+                    yield index_of[future], future.result()
+                elif error is not None and not isinstance(error, BrokenExecutor):
+                    if failed is None or index_of[future] < index_of[failed]:
+                        failed = future
+            if failed is not None:
+                for future in [f for f in waiting if index_of[f] > index_of[failed]]:
+                    future.cancel()
+                    waiting.discard(future)
+        if failed is not None:
+            failed.result()
+    finally:
+        for future in index_of:
+            future.cancel()
+
+
+_LOOK_AGAIN_S = 0.05
+
+
+class Submitted:
+    """Calls of one block; when it is left, those that were not begun are cancelled.
+
+    Those that threads are in are ended, if what they run can be (`stopping.py`): after Ctrl-C or an
+    error nobody wants their results, and the executor would wait for them.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._stop = Stop() if isinstance(executor, ThreadPoolExecutor) else None
+        self._futures: list[Future[Any]] = []
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """As `Executor.submit`."""
+        if self._stop is None:
+            future = self._executor.submit(function, *arguments)
+        else:
+            future = self._executor.submit(self._stop.call, function, *arguments)
+        self._futures.append(future)
+        return future
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for future in self._futures:
+            future.cancel()
+        while self._stop is not None and (busy := [f for f in self._futures if f.running()]):
+            self._stop.end()
+            wait(busy, timeout=_LOOK_AGAIN_S)

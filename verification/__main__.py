@@ -19,6 +19,7 @@ from . import (
     closed_forms,
     consistency,
     coverage,
+    fuzz,
     node,
     open_loops,
     posterior,
@@ -36,6 +37,7 @@ CHECKS = [
     *warm_up.CHECKS,
     *posterior.CHECKS,
     *readers.CHECKS,
+    *fuzz.CHECKS,
     *twins.CHECKS,
     *consistency.CHECKS,
 ]
@@ -109,31 +111,32 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="checks to run; all if left out")
     parser.add_argument("--list", action="store_true", help="list the checks and stop")
-    random = parser.add_argument_group("the check `consistency`")
-    random.add_argument("--seed", type=int, default=consistency.SEED, help="of its scenarios")
+    random = parser.add_argument_group("the checks `consistency` and `fuzz`")
+    random.add_argument("--seed", type=int, help="of their scenarios and damages")
     random.add_argument(
         "--count",
         type=int,
-        default=consistency.COUNT,
-        help="scenarios of a kind; of each threading policy a fifth of that",
+        help="damaged inputs; scenarios of a kind, and of each threading policy a fifth of that",
     )
     random.add_argument(
         "--kind",
         action="append",
         choices=consistency.KINDS,
-        help="check this kind only; may be repeated",
+        help="check the consistency of this kind only; may be repeated",
     )
     given = parser.parse_args(arguments)
+    asked = {"seed": given.seed, "count": given.count}
+    asked = {name: value for name, value in asked.items() if value is not None}
     by_name = {check.name: check for check in CHECKS}
     by_name["consistency"] = replace(
         by_name["consistency"],
         run=partial(
             consistency.consistency,
-            seed=given.seed,
-            count=given.count,
+            **{"seed": consistency.SEED, "count": consistency.COUNT, **asked},
             kinds=given.kind or consistency.KINDS,
         ),
     )
+    by_name["fuzz"] = fuzz.check(**asked)
     if given.list:
         for check in CHECKS:
             print(f"{check.name:<18} {check.says}")

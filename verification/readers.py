@@ -79,7 +79,7 @@ def fuzz(reader: Reader, *, inputs: int, seed: int = _SEED) -> Outcome:
     draw = random.Random(seed)
     for number in range(inputs):
         whole = number < len(samples)
-        data = samples[number] if whole else _damaged(samples, draw)
+        data = samples[number] if whole else damaged(samples, draw)
         try:
             _read(reader, data)
         except InputError as error:
@@ -124,7 +124,7 @@ _SEPARATORS = (b",", b";", b"|", b"\t", b":", b" ", b"^", b".")
 _NUMBER_IN_BYTES = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
 
 
-def _damaged(samples: list[bytes], draw: random.Random) -> bytes:
+def damaged(samples: list[bytes], draw: random.Random) -> bytes:
     """A sample with one to three damages."""
     data = draw.choice(samples)
     for _ in range(draw.choice((1, 1, 2, 3))):

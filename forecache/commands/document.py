@@ -16,7 +16,10 @@ from forecache.cli import (
     EXIT_PIPE_CLOSED,
     EXIT_TERMINATED,
 )
-from forecache.sim.errors import EngineError, InfeasibleError, InputError
+from forecache.hwprofiles.files import MOST_BYTES
+from forecache.hwprofiles.yaml_text import MOST_DEPTH, MOST_VALUES
+from forecache.sim.effort import MOST_MEMORY_BYTES, MOST_WORK_S, VARIABLE
+from forecache.sim.errors import EngineError, IncompleteError, InfeasibleError, InputError
 
 from . import COMMANDS
 from .options import examples
@@ -34,12 +37,23 @@ standard error. Files and bundles are written whole or not at all.
 KEPT = """\
 ## What is kept on disk
 
-Compiled code lies beside the package where that can be written, as in a checkout of one's own.
-Elsewhere it is kept, like what the nodes of clusters can do, in the folder `forecache` of the
-user's cache (`XDG_CACHE_HOME`, or `~/.cache`), or else in the folder `forecache-UID` of the
-temporary ones (`TMPDIR`), which nobody else may write. `NUMBA_CACHE_DIR` names another folder for
-compiled code: an image of a container may have it filled. Where nothing can be written every run
-compiles anew.
+Compiled code lies beside the package where that can be written, as in a checkout of your own.
+Elsewhere it is kept in the folder `forecache` of your cache folder (`XDG_CACHE_HOME`, or
+`~/.cache`), where simulated nodes of clusters are kept too. If that cannot be written either, both
+go to `forecache-UID` in the folder for temporary files (`TMPDIR`), which only you may write.
+`NUMBA_CACHE_DIR` names another folder for compiled code, which a container image can ship filled.
+If nothing can be written, every run compiles again.
+"""
+
+LIMITS = f"""\\
+## Limits
+
+A text file has at most {MOST_BYTES / 2**20:.0f} MiB, YAML at most {MOST_DEPTH} levels of nesting
+and {MOST_VALUES:,} values, those that aliases repeat included. Numbers are finite, and integers lie
+within 2^53 of zero. Work is estimated before it begins. A message says how long it takes if that is
+more than 20 seconds; more than {MOST_WORK_S / 60:.0f} minutes of one core, or the seconds that
+`{VARIABLE}` names, are refused with what would take less, and so are arrays of more than
+{MOST_MEMORY_BYTES / 2**30:.0f} GiB.
 """
 
 EXIT_CODES = [
@@ -50,6 +64,10 @@ EXIT_CODES = [
         "bad input: an option, a file or a field of it; the message names it and what is valid",
     ),
     (InfeasibleError.exit_code, "nothing satisfies the request, such as an SLO no setting meets"),
+    (
+        IncompleteError.exit_code,
+        "a worker was killed: what is there was printed, the message names what is missing",
+    ),
     (EngineError.exit_code, "an engine did not start, or stopped answering"),
     (EXIT_INTERRUPTED, "interrupted with Ctrl-C; engines were stopped, nothing half-written"),
     (EXIT_PIPE_CLOSED, "the reader of the output went away, as in `forecache … | head -1`"),
@@ -64,6 +82,7 @@ def page() -> str:
     parts += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES]
     parts.append("\nA failed run prints one line on standard error, `forecache: error: …`.\n")
     parts.append(KEPT)
+    parts.append(LIMITS)
     parts += [_verb(command) for command in COMMANDS]
     return "\n".join(parts).rstrip() + "\n"
 

@@ -8,7 +8,7 @@ import click
 
 from forecache import verbs
 from forecache.output import check_file_target, to_json
-from forecache.sim.errors import InfeasibleError
+from forecache.sim.errors import IncompleteError, InfeasibleError
 from forecache.sim.processes import usable_cores
 
 from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
@@ -44,6 +44,13 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
     help="Simulations at a time: processes for a scenario that runs over time, threads for a node. "
     "The result is the same with any number; as many as there are cores when not given.",
 )
+@click.option(
+    "--resume",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder that keeps the result of every run, of a scenario that runs over time: asked "
+    "again after a run was killed or interrupted, only what is missing is simulated.",
+)
 @json_option
 @quiet_option
 def simulate(
@@ -52,6 +59,7 @@ def simulate(
     seed: int,
     seeds: int,
     jobs: int | None,
+    resume: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -66,15 +74,27 @@ def simulate(
     """
     if report is not None:
         check_file_target(report, option="--report")
+    incomplete: IncompleteError | None = None
     with progress_of(quiet) as progress:
-        result = verbs.simulate(
-            scenario,
-            report=report,
-            seed=seed,
-            seeds=seeds,
-            jobs=jobs or usable_cores(),
-            progress=progress,
-        )
+        try:
+            result = verbs.simulate(
+                scenario,
+                report=report,
+                seed=seed,
+                seeds=seeds,
+                jobs=jobs or usable_cores(),
+                resume=resume,
+                progress=progress,
+            )
+        except IncompleteError as error:
+            result, incomplete = error.result, error
+    if result["points"]:
+        _print_simulated(result, report, as_json=as_json)
+    if incomplete is not None:
+        raise incomplete
+
+
+def _print_simulated(result: dict[str, Any], report: Path | None, *, as_json: bool) -> None:
     if report is not None:
         click.echo(f"wrote {report}", err=True)
     if as_json:

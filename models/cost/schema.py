@@ -15,17 +15,10 @@ HOURS_A_MONTH = 730.0
 """A twelfth of a year of 365 days, as AWS's tools count."""
 
 
-<<<<<<< HEAD
 MOST_SHARDS = 500
 """Shards of a cluster at most (ElastiCache)."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-=======
->>>>>>> e6527f6 (Fields of files take what they say: strict numbers, bounded depth, size and integers)
 class Requests(_Record):
     """Requests of one kind: reads and writes of values, or scripts."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from forecache.sim.cache_folders import keeps_compiled_code
 from forecache.sim.calendar import horizon_ps
 from forecache.sim.histogram import LatencyHistogram
+from forecache.sim.stopping import stoppable
 
 from . import layout as at
 from .compiled import (
@@ -200,6 +201,8 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         If there is no such policy, the window is empty or too long, or interruptions take all time.
     RuntimeError
         If the run violates a conservation law: a fault of the program.
+    Stopped
+        If another thread ended it.
     """
     if policy not in POLICIES:
         raise ValueError(f"no policy named {policy!r}; there are {', '.join(POLICIES)}")
@@ -218,7 +221,12 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     if setup.end_ps >= horizon_ps(agents):
         raise ValueError(f"{setup.end_ps} ps are more than {agents} agents can be simulated for")
     node = at.new_node(times, setup)
-    events = POLICIES[policy](node.memory, node.histogram, node.calendar)
+
+    def end_now() -> None:
+        node.memory[[at.END_PS, at.UNTIL_PS]] = 0
+
+    with stoppable(end_now):
+        events = POLICIES[policy](node.memory, node.histogram, node.calendar)
     check_conservation(node)
     return _result(policy, node, times, int(events))
 

@@ -71,6 +71,7 @@ def test_processes_end_with_the_command(
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
+    assert "600 runs" in process.stderr.readline()
     assert "simulated 1 of 600" in process.stderr.readline()
     if number == signal.SIGKILL:
         process.kill()  # as the kernel does for want of memory, which tells no other process
