@@ -88,7 +88,7 @@ def simulate(
             )
         except IncompleteError as error:
             result, incomplete = error.result, error
-    if result["points"]:
+    if incomplete is None or result["points"]:
         _print_simulated(result, report, as_json=as_json)
     if incomplete is not None:
         raise incomplete
