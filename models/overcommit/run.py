@@ -252,7 +252,13 @@ def _as_run(
         Fact("scale-ups", fleet.scale_ups, "", "a machine begins to want more units than it has"),
         Fact("refused at first", fleet.refused_scale_ups, "", "for want of room on the host"),
         Fact("live migrations", len(done), "", f"{given_up} more were given up"),
-        Fact("migrations in 10,000 scale-ups", 1e4 * len(manager.migrations) / ups),
+        Fact("live migrations that were given up", given_up),
+        Fact(
+            "migrations in 10,000 scale-ups",
+            1e4 * len(manager.migrations) / ups,
+            "",
+            "those that were given up included",
+        ),
         *_blackouts(done, fault_s=fault_s),
         Fact(
             "time standing still",

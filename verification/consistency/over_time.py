@@ -306,11 +306,13 @@ def overcommit(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breac
     held.that(
         "counts do not fall with time", bool(np.all(np.diff(ended) >= 0)), "migrations so far"
     )
-    held.not_above(
-        "facts agree with the series they sum up",
-        float(ended[-1]),
-        facts["live migrations"],
-        "migrations",
+    moved = [facts["live migrations"], facts["live migrations that were given up"]]
+    held.adds_up("facts agree with the series they sum up", float(ended[-1]), moved, "migrations")
+    held.adds_up(
+        "facts agree with each other",
+        facts["migrations in 10,000 scale-ups"] * max(1, facts["scale-ups"]) / 1e4,
+        moved,
+        "migrations by scale-ups",
     )
     median, most = facts.get("blackout, median"), facts.get("blackout, 99%")
     if median is not None and most is not None:
