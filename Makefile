@@ -32,7 +32,7 @@ SOURCES := $(shell find $(ROOMS) -type f -not -name '*.pyc' -not -name '*.nb[ic]
 help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
 	@echo "make test          ruff, mypy on the installed package, pytest"
-	@echo "make verification  closed forms, interval coverage, warm-up detection"
+	@echo "make verification  closed forms, interval coverage, random scenarios, damaged inputs"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
 	@echo "make calibration   fit the shipped engine profiles again, from calibration/bundles/"
 	@echo "make accuracy      observe engines here, predict them and published data; docs/accuracy.md"
@@ -93,7 +93,7 @@ accuracy-page: $(VENV)/.ready
 	$(BIN)/python -m forecache.calibration.accuracy write
 
 verification: $(VENV)/.ready-dev
-	$(BIN)/python -m verification
+	$(BIN)/python -m verification $(VERIFICATION_FLAGS)
 
 benchmark: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/kernel.py --json $(BENCHMARK_FLAGS)
