@@ -17,6 +17,7 @@ from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import read_yaml
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InfeasibleError, InputError
+from forecache.sim.words import chance
 
 from .caveats import warnings_of
 from .commands import check_bytes_on_the_way, check_commands
@@ -25,10 +26,12 @@ from .engine import EngineProfile, load_engine
 from .explain import cpu_time_of
 from .generator import GeneratorProfile, load_generator
 from .journeys import journey_of
+from .limits import Limit, limits_of, standing_of
 from .next_measurement import next_measurement
 from .node.simulate import warm_up_compiler
+from .objective import probability
 from .persistence import check_persistence
-from .predict import WORKERS, Prediction, Progress, System, predict_cases
+from .predict import Prediction, Progress, System, predict_cases
 from .recommend import choose, recommendation_of
 from .scenario import Scenario
 from .sharing import check_cores, sharing
@@ -141,7 +144,7 @@ def provenance(*, seed: int) -> dict[str, Any]:
     }
 
 
-def point_of(prediction: Prediction, following: dict[str, Any] | None = None) -> dict[str, Any]:
+def point_of(prediction: Prediction, limit: Limit) -> dict[str, Any]:
     """One predicted point as a plain dictionary.
 
     Of threads that are all alike `main_thread_utilisation` is None, and `io_thread_utilisation` has
@@ -149,9 +152,8 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
 
     Parameters
     ----------
-    following
-        The next bottleneck, where it is known better than from how busy each station is at this
-        point.
+    limit
+        How far its setting goes, whatever is asked of it.
     """
     names = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
     point = {
@@ -170,52 +172,13 @@ def point_of(prediction: Prediction, following: dict[str, Any] | None = None) ->
         "memory_bandwidth": prediction.memory_bandwidth,
         **cpu_time_of(prediction).as_dict(),
         "active_threads": prediction.active_threads,
-        "bottleneck": prediction.bottleneck,
-        "next_bottleneck": following or prediction.next_bottleneck,
-        "verdict": prediction.verdict,
+        **standing_of(prediction, limit).as_dict(),
+        "objective_probability": probability(prediction, capacity_rps=limit.capacity_rps),
         "warnings": warnings_of(prediction.case.scenario, prediction.system),
         "uncertainty": prediction.parts("throughput_rps"),
     }
     check_point(point)
     return point
-
-
-def limits_of_enough_threads(
-    predictions: Sequence[Prediction], *, seed: int, executor: Executor | None = None
-) -> list[dict[str, Any] | None]:
-    """For points that I/O threads limit, what would limit next if there were enough of them.
-
-    How busy the main thread is at such a point doesn't tell: it fills its time with small batches.
-    """
-    limits: list[dict[str, Any] | None] = []
-    known: dict[str, dict[str, Any]] = {}
-    for prediction in predictions:
-        scenario = prediction.case.scenario
-        station = WORKERS if prediction.threads_alike else "I/O threads"
-        if prediction.bottleneck != station:
-            limits.append(None)
-            continue
-        many = min(prediction.system.engine.max_io_threads, max(16, 2 * scenario.io_threads))
-        ample = scenario.model_copy(update={"io_threads": many})
-        key = ample.model_dump_json()
-        if key not in known:
-            case = Case(given={}, scenario=ample)
-            [best] = predict_cases(
-                [(case, prediction.system)],
-                seed=seed,
-                draws=0,
-                replications=1,
-                requests=20_000,
-                executor=executor,
-            )
-            busiest = max(best.utilisation, key=best.utilisation.__getitem__)
-            known[key] = {"name": busiest, "at_rps": best.mean("throughput_rps")}
-        limit = known[key]
-        if limit["name"] == station or limit["at_rps"] < prediction.mean("throughput_rps"):
-            limits.append(None)
-        else:
-            limits.append(limit)
-    return limits
 
 
 def _predict(
@@ -228,8 +191,8 @@ def _predict(
     policies = {"single_thread", *(system.engine.policy for _, system in systems)}
     warm_up_compiler(progress or (lambda _line: None), policies)
     predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
-    limits = limits_of_enough_threads(predictions, seed=seed, executor=executor)
-    return predictions, [point_of(p, known) for p, known in zip(predictions, limits, strict=True)]
+    limits = limits_of(predictions, seed=seed, executor=executor)
+    return predictions, [point_of(p, limit) for p, limit in zip(predictions, limits, strict=True)]
 
 
 def _head(scenario: Scenario, system: System) -> dict[str, Any]:
@@ -291,8 +254,9 @@ def recommend(
     if advice["closest"] is not None:
         slo, threads = advice["slo"], advice["closest"]["io_threads"]
         raise InfeasibleError(
-            f"{file}: no setting of io_threads meets the slo ({slo['asked']}); the closest is "
-            f"io-threads {threads} with {slo['reached']}.",
+            f"{file}: no setting of io_threads meets the slo ({slo['asked']}) with a probability "
+            f"of {slo['asked_probability']:.4g}; the closest is io-threads {threads} with "
+            f"{slo['reached']}, which meets it with {chance(slo['probability'])}.",
             result=result,
         )
     return result
@@ -417,9 +381,10 @@ def load_curve(
             (Case(given=given, scenario=scenario.model_copy(update={"workload": loaded})), system)
         )
     predictions = predict_cases(cases, seed=seed, draws=0, replications=3, requests=30_000)
+    limits = limits_of(predictions, seed=seed, search=False)
     return [
-        {"offered_rps": prediction.case.given["offered_rps"], **point_of(prediction)}
-        for prediction in predictions
+        {"offered_rps": prediction.case.given["offered_rps"], **point_of(prediction, limit)}
+        for prediction, limit in zip(predictions, limits, strict=True)
     ]
 
 

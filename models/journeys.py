@@ -216,7 +216,7 @@ def journey_of(prediction: Prediction, *, seed: int) -> dict[str, Any] | None:
     None where nothing was completed, or so much is on the way that a sample would take minutes, or
     requests pile up, so that there is no latency to speak of.
     """
-    found = None if prediction.verdict == "OVERLOADED" else journey_run(prediction, seed=seed)
+    found = None if prediction.overloaded else journey_run(prediction, seed=seed)
     if found is None:
         return None
     return at_mean(sample(*found).as_dict(), prediction.mean("mean_ms") * 1000.0)

@@ -88,6 +88,8 @@ _COMMAND_DRAWS = 444
 _DISK_DRAWS = 447
 WORKERS = "worker threads"
 """The station of threads that are all alike, in place of main thread and I/O threads."""
+CLIENTS = "clients"
+"""The limit of clients that wait for their replies: their number over the time of a round trip."""
 STATIONS = (
     *("main thread", "I/O threads", "load generator", "network", "interrupts", "cores"),
     "CPU quota",
@@ -418,20 +420,28 @@ class Prediction:
 
     @property
     def bottleneck(self) -> str:
-        """The station that limits, or `none` if none is saturated.
+        """The station that limits this run, or `none` if none is saturated.
 
-        Where a backlog grows and no station is, all connections wait for their replies: each
-        carries one request at a time.
+        Of clients that never pause and saturate nothing it is they themselves: as many as they are,
+        over the time of a round trip. The same where a backlog grows and no station is saturated:
+        each connection carries one request at a time. A main thread that goes round for the results
+        of I/O threads finds some every time, so I/O threads without time to spare are named before
+        it.
         """
         utilisation = self.utilisation
+        threads = self.io_thread_utilisation
+        if threads and not self.threads_alike and np.mean(threads) >= SATURATED:
+            return "I/O threads"
         busiest = max(utilisation, key=utilisation.__getitem__)
         if utilisation[busiest] >= SATURATED:
             return busiest
-        return "connections" if self.overloaded else "none"
+        workload = self.case.scenario.workload
+        unpaused = workload.arrival == "closed_loop" and workload.think_us == 0
+        return CLIENTS if unpaused or self.overloaded else "none"
 
     @property
     def next_bottleneck(self) -> dict[str, Any] | None:
-        """The station that would limit next, and the throughput at which it would."""
+        """Of a saturated run: the station that would limit next, and from which throughput on."""
         throughput = self.mean("throughput_rps")
         needed = self.utilisation
         # One thread polls for all and does so more often the less there is to do: the mean over the

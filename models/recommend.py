@@ -9,27 +9,29 @@ from typing import Any
 
 import numpy as np
 
+from forecache.sim.words import chance
+
 from .arrivals import Arrivals
 from .engine import EngineProfile
 from .footprint.node import node_room
 from .forking import do_reads
-from .predict import Prediction
+from .objective import asked_of, excess, meets
+from .predict import CLIENTS, Prediction
 from .scenario import Scenario
 from .server_price import ServerPrice, server_price
 from .workload import UniformSizes, Workload, Zipf
 
 KNEE = 0.95
 """The knee is the first setting that reaches this share of the best throughput. Among settings that
-meet the SLO it is the one recommended: every further thread costs a core for less than the model
-can tell apart."""
+meet the SLO with the probability asked for it is the one recommended: every further thread costs a
+core for less than the model can tell apart. In an open loop all of them serve what is offered, and
+it is the one with the fewest threads."""
 
 BENCHMARK_REQUESTS = 20_000_000
 BENCHMARK_SECONDS = 60
 
 _NO_WORK = 0.005
 """Share of a core below which I/O threads count as stopped."""
-
-_SLO_NAMES = ("p50_ms", "p99_ms", "p999_ms")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Choice:
     chosen, knee
         Index of that setting and of the curve's knee.
     candidates
-        Indices of what could be recommended: inside the model, keeping up, meeting the SLO.
+        Indices of what could be recommended: inside the model, keeping up, meeting the SLO with the
+        probability asked for.
     met
         Whether a setting meets the SLO, or none was asked for: only then one is recommended.
     """
@@ -70,17 +73,31 @@ def choose(predictions: Sequence[Prediction], points: Sequence[dict[str, Any]]) 
     inside = [i for i in everything if not _ignored(points[i])] or everything
     # A setting that requests pile up at meets nothing, whatever its throughput.
     steady = [i for i in inside if points[i]["verdict"] != "OVERLOADED"]
-    meets = [i for i in steady or inside if _meets(predictions[i])]
-    candidates = meets or steady or inside
+    sure = [i for i in steady or inside if _sure_enough(predictions[i], points[i])]
+    candidates = sure or steady or inside
     throughput = [prediction.mean("throughput_rps") for prediction in predictions]
     best = max(throughput[i] for i in candidates)
     knee = next(i for i in inside if throughput[i] >= KNEE * max(throughput[j] for j in inside))
-    if meets:
+    if sure:
         chosen = next(i for i in candidates if throughput[i] >= KNEE * best)
     else:
-        # Of those that are all overloaded, the one whose backlog grows slowest.
-        chosen = min(candidates, key=lambda i: (_slo_excess(predictions[i]), -throughput[i]))
-    return Choice(predictions, points, chosen, knee, candidates, bool(meets))
+        # Where none has a chance to speak of, the smallest excess says more than the probability;
+        # of those that are all overloaded, the one whose backlog grows slowest.
+        chosen = max(
+            candidates,
+            key=lambda i: (
+                round(points[i]["objective_probability"], 2),
+                -excess(predictions[i]),
+                throughput[i],
+            ),
+        )
+    return Choice(predictions, points, chosen, knee, candidates, bool(sure))
+
+
+def _sure_enough(prediction: Prediction, point: dict[str, Any]) -> bool:
+    """Whether a setting meets the SLO with the probability asked for; so it does without one."""
+    slo = prediction.case.scenario.slo
+    return slo is None or bool(point["objective_probability"] >= slo.probability)
 
 
 def recommendation_of(choice: Choice) -> dict[str, Any]:
@@ -93,7 +110,8 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
         is said is of that one; else None), shortfall (that the data do not fit, or None: no setting
         is recommended then), knee, throughput_rps, regret (one entry per other
         candidate), bottleneck, network_limits, next_bottleneck, conf, conf_file, benchmark_command,
-        no_benchmark_command (why there is none, or empty), slo, headroom_rps,
+        no_benchmark_command (why there is none, or empty), slo (what was asked, `reached`, its
+        `probability` and the one `asked_probability`, `met`), limit_rps, headroom_rps,
         cost_usd_per_million_requests, cost_note (whose price it is).
     """
     predictions, points, chosen = choice.predictions, choice.points, choice.chosen
@@ -118,8 +136,9 @@ def recommendation_of(choice: Choice) -> dict[str, Any]:
         "conf_file": _configuration_file(prediction),
         "benchmark_command": benchmark_command(scenario, prediction.system.engine),
         "no_benchmark_command": no_benchmark_command(scenario),
-        "slo": _slo(prediction, choice.met),
-        "headroom_rps": _headroom(prediction, point),
+        "slo": _slo(prediction, point, choice.met),
+        "limit_rps": point["limit_rps"],
+        "headroom_rps": point["headroom_rps"],
         "cost_usd_per_million_requests": _cost(prediction, price),
         "cost_note": price.note if price is not None else "",
     }
@@ -130,34 +149,26 @@ def _ignored(point: dict[str, Any]) -> str:
     return next((warning for warning in point["warnings"] if "are ignored" in warning), "")
 
 
-def _slo_excess(prediction: Prediction) -> float:
-    slo = prediction.case.scenario.slo
-    if slo is None:
-        return 0.0
-    asked = [(name, getattr(slo, name)) for name in _SLO_NAMES]
-    return max(
-        (prediction.mean(name) / limit - 1.0 for name, limit in asked if limit is not None),
-        default=0.0,
-    )
-
-
-def _meets(prediction: Prediction) -> bool:
-    return _slo_excess(prediction) <= 0.0
-
-
-def _slo(prediction: Prediction, met: bool) -> dict[str, Any] | None:
+def _slo(prediction: Prediction, point: dict[str, Any], met: bool) -> dict[str, Any] | None:
     slo = prediction.case.scenario.slo
     if slo is None:
         return None
-    asked = {name: getattr(slo, name) for name in _SLO_NAMES if getattr(slo, name) is not None}
+    asked = asked_of(prediction)
     return {
         **asked,
         "met": met,
+        "probability": point["objective_probability"],
+        "asked_probability": slo.probability,
         "asked": ", ".join(f"{name[:-3]} at most {limit:g} ms" for name, limit in asked.items()),
-        "reached": "a backlog that grows"
-        if prediction.overloaded
-        else ", ".join(f"{name[:-3]} {prediction.mean(name):.3g} ms" for name in asked),
+        "reached": reached_by(prediction),
     }
+
+
+def reached_by(prediction: Prediction) -> str:
+    """The latencies that an SLO bounds, in words."""
+    if prediction.overloaded:
+        return "a backlog that grows"
+    return ", ".join(f"{n[:-3]} {prediction.mean(n):.3g} ms" for n in asked_of(prediction))
 
 
 def ratio_margin(mine: Prediction, theirs: Prediction) -> float:
@@ -196,9 +207,11 @@ def _why_not(
         return _ignored(point)
     if point["verdict"] == "OVERLOADED":
         return "can't keep up with the offered load"
-    if not _meets(theirs) and _meets(mine):
-        slo = _slo(theirs, False) or {}
-        return f"misses the slo: {slo.get('reached')}"
+    if _sure_enough(mine, mine_point) and not _sure_enough(theirs, point):
+        sure = chance(point["objective_probability"])
+        if not meets(theirs):
+            return f"misses the slo: {reached_by(theirs)}"
+        return f"meets the slo with a probability of {sure} only: {reached_by(theirs)}"
     seldom = 2 * theirs.case.scenario.io_threads
     forked = theirs.system.engine.policy == "fork_join" and seldom > 2
     if forked and point["active_threads"] == 1:
@@ -212,6 +225,8 @@ def _why_not(
             return "the main thread still does the socket work itself"
         if limit == "none":
             return "reaches less, without any station being saturated"
+        if limit == CLIENTS:
+            return "reaches less: every request of so many clients takes longer"
         return f"{limit} are the limit" if limit.endswith("s") else f"the {limit} is the limit"
     if point["active_threads"] <= mine_point["active_threads"]:
         more = sum(point["io_thread_utilisation"]) - sum(mine_point["io_thread_utilisation"])
@@ -230,16 +245,6 @@ def _why_not(
     if point["core_utilisation"] > 0:
         return "more threads than cores, for no throughput worth having"
     return f"{threads} more core{'s' * (threads > 1)} busy for no throughput worth having"
-
-
-def _headroom(prediction: Prediction, point: dict[str, Any]) -> float | None:
-    """Requests a second more until the present limit, where the point is not at it."""
-    if point["bottleneck"] != "none":
-        return 0.0
-    following = point["next_bottleneck"]
-    if following is None:
-        return None
-    return max(0.0, float(following["at_rps"]) - prediction.mean("throughput_rps"))
 
 
 def _cost(prediction: Prediction, price: ServerPrice | None) -> float | None:

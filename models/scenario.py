@@ -120,6 +120,8 @@ class Slo(_Record):
     """99th percentile of latency, at most."""
     p999_ms: float | None = Field(default=None, gt=0)
     """99.9th percentile of latency, at most."""
+    probability: float = Field(default=0.95, gt=0, lt=1)
+    """How probable it has to be that all of this holds, given what is not known for sure."""
 
     @model_validator(mode="after")
     def _some(self) -> Slo:

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from forecache.sim.words import chance
+
 UNKNOWN = "–"
+
+WIDEST_MARGIN = 0.5
+"""An interval of more than half its number to either side is told by its ends, not by ±: so wide a
+one is lopsided, and ±311% says that a rate may be negative."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,27 @@ def bounds(estimate: Interval | None, unit: Unit) -> str:
     return f"{unit.number(estimate.low)}–{unit.number(estimate.high)}"
 
 
+def is_wide(estimate: Interval | None) -> bool:
+    """Tell whether an interval is too wide for ±, half of it being more than half the number."""
+    if estimate is None or estimate.low is None:
+        return False
+    if estimate.high is None:
+        return True
+    return estimate.high - estimate.low > 2 * WIDEST_MARGIN * abs(estimate.value)
+
+
+def margin(half_width: float | None) -> str:
+    """Format the half width of an interval on the log scale: `±38%`, or `a factor of 3.3`."""
+    if not is_number(half_width) or half_width <= WIDEST_MARGIN:
+        return f"±{percent(half_width)}"
+    return f"a factor of {math.exp(half_width):.2g}"
+
+
+def probability(share: float | None) -> str:
+    """Format a probability, `97%`."""
+    return chance(share) if is_number(share) else UNKNOWN
+
+
 def with_bounds(estimate: Interval | None, unit: Unit) -> str:
     """Format value, unit and interval, `1.18 M/s (1.05–1.31)`."""
     if estimate is None:
@@ -162,13 +189,18 @@ def rate_with_bounds(estimate: Interval | None) -> str:
 
 
 def rate_with_margin(estimate: Interval | None) -> str:
-    """Format a throughput estimate with its relative half width, `1.18 M/s ±11%`."""
+    """Format a throughput estimate with its relative half width, `1.18 M/s ±11%`.
+
+    Where that says nothing, with its bounds.
+    """
     if estimate is None:
         return UNKNOWN
     if estimate.low is None or estimate.high is None or not estimate.value:
         return rate(estimate.value)
-    margin = (estimate.high - estimate.low) / 2 / abs(estimate.value)
-    return f"{rate(estimate.value)} ±{percent(margin)}"
+    if is_wide(estimate):
+        return rate_with_bounds(estimate)
+    half_width = (estimate.high - estimate.low) / 2 / abs(estimate.value)
+    return f"{rate(estimate.value)} ±{percent(half_width)}"
 
 
 def time_with_bounds(estimate: Interval | None) -> str:

@@ -14,7 +14,9 @@ A study is the JSON-able dict that `forecache study` builds:
   `memory_bandwidth` (`gb_per_s`, `utilisation`, `latency_factor`),
   `server_cpu_us_per_request` (what requests need), `spinning_cpu_us_per_request` (what threads
   spend on looking for work besides), `bottleneck`, `next_bottleneck`,
-  `verdict`, `warnings`, `stages` (`stage`, `thread`, `us_per_request`), `uncertainty`
+  `verdict`, `limit_rps` (the highest load that meets the objective, of this setting at any load),
+  `headroom_rps`, `objective_probability`, `warnings`, `stages` (`stage`, `thread`,
+  `us_per_request`), `uncertainty`;
   of an overloaded point the latencies are null, and `backlog_growth_rps` says by how many requests
   a second its backlog grows (an estimate; null where it does not)
 - an estimate: `value`, `low`, `high`, the bounds of the 95% interval; `high` is null
@@ -23,8 +25,8 @@ A study is the JSON-able dict that `forecache study` builds:
   closest to it: the rest is about that one), `knee`, `throughput_rps`, `regret` (a row for each
   other setting: the setting, `throughput_loss`, `low`, `high`, `why_not`), `bottleneck`,
   `network_limits`, `next_bottleneck` (`name`, `at_rps`), `conf` for `conf_file`,
-  `benchmark_command` (or, where it is empty, `no_benchmark_command`, which says why), `slo`,
-  `headroom_rps`,
+  `benchmark_command` (or, where it is empty, `no_benchmark_command`, which says why), `slo`
+  (its bounds, `met`, `probability`, `asked_probability`), `limit_rps`, `headroom_rps`,
   `cost_usd_per_million_requests`, `cost_note`, `measure_next`: `quantity`, its `margin` (relative
   half width) and `measurements` by what they bring (`what`, `commands`, `needs_host`,
   `margin` afterwards)

@@ -14,9 +14,11 @@ from .console import plain_table, print_warning, print_warnings
 from .formats import (
     UNKNOWN,
     interval,
+    margin,
     milliseconds,
     percent,
     plain,
+    probability,
     rate_with_bounds,
 )
 from .shapes import (
@@ -61,6 +63,7 @@ __all__ = [
 
 _BAR_CELLS = 8
 _LEGEND = "main, I/O, load: how busy the main thread, I/O threads and load generator are"
+_LEGEND_MEETS = "meets: how probable it is that the objective is met"
 _LEGEND_ALIKE = "work, load: how busy the worker threads and the load generator are"
 
 
@@ -180,6 +183,10 @@ def _print_curve(target: Json, console: Console) -> None:
     alike = threads_alike([point for _, point in found])
     for name in ("work", "load") if alike else ("main", "I/O", "load"):
         table.add_column(name, justify="right", no_wrap=True)
+    sure = [number(point, "objective_probability") for _, point in found]
+    told = any(each is not None for each in sure)
+    if told:
+        table.add_column("meets", justify="right", no_wrap=True)
     table.add_column("limit", overflow="fold")
     for (x, point), estimate in zip(found, estimates, strict=True):
         p99 = interval(point, "p99_ms")
@@ -193,11 +200,14 @@ def _print_curve(target: Json, console: Console) -> None:
             *([] if alike else [percent(number(point, "main_thread_utilisation"))]),
             mean_percent(io_utilisation(point)),
             percent(number(point, "load_generator_utilisation")),
+            *([probability(number(point, "objective_probability"))] if told else []),
             Text(short_limit(point)),
             style="bold" if is_chosen else None,
         )
     console.print(table)
     console.print(Text(_LEGEND_ALIKE if alike else _LEGEND, style="dim"))
+    if told:
+        console.print(Text(_LEGEND_MEETS, style="dim"))
 
 
 def _print_candidates(target: Json, console: Console) -> None:
@@ -247,15 +257,15 @@ def print_measurements(result: Json, console: Console) -> None:
     measure_next = mapping(result, "measure_next")
     if not measure_next:
         return
-    margin, own = number(measure_next, "margin"), number(measure_next, "model_margin")
-    about = f"{measure_next.get('quantity')} is known to ±{percent(margin)}"
+    known, own = number(measure_next, "margin"), number(measure_next, "model_margin")
+    about = f"{measure_next.get('quantity')} is known to {margin(known)}"
     if own:
-        about += f"; the model’s own error of ±{percent(own)} would remain"
+        about += f"; the model’s own error of {margin(own)} would remain"
     console.print()
     console.print(Text("To be surer", style="bold"))
     console.print(Text(about))
     for row in rows(measure_next, "measurements"):
         console.print()
-        console.print(Text(f"{row.get('what')}: ±{percent(number(row, 'margin'))}"))
+        console.print(Text(f"{row.get('what')}: {margin(number(row, 'margin'))}"))
         for command in texts(row, "commands"):
             console.print(Text("  " + command, style="cyan"), soft_wrap=True)

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from .columns import Column, column_table, row_block, widths
 from .console import print_warnings, varying_keys
-from .formats import UNKNOWN, interval, milliseconds, percent, plain, rate_with_margin
+from .formats import UNKNOWN, interval, is_wide, milliseconds, percent, plain, rate_with_margin
 from .shapes import (
     Json,
     all_warnings,
@@ -46,6 +46,7 @@ def print_points(result: Json, console: Console) -> None:
             if fitting:
                 console.print(column_table(shown, fitting, gap=gap))
                 _print_legend(shown, console)
+                _print_wide(points, console)
                 print_warnings(all_warnings({"points": points}), console)
                 return
     for index in range(len(points)):
@@ -95,6 +96,14 @@ def _columns(points: list[Json]) -> list[Column]:
             to_the_right=False,
         ),
     ]
+
+
+def _print_wide(points: list[Json], console: Console) -> None:
+    if any(is_wide(interval(point, "throughput_rps")) for point in points):
+        text = (
+            "a range in place of ±: wider than that says; `forecache explain` tells what narrows it"
+        )
+        console.print(Text(text, style="dim"))
 
 
 def _print_legend(columns: list[Column], console: Console) -> None:

@@ -14,6 +14,7 @@ from .formats import (
     milliseconds,
     percent,
     plain,
+    probability,
     rate,
     rate_with_bounds,
     time_with_bounds,
@@ -189,7 +190,7 @@ def _limit_caption(recommendation: Json, setting: str) -> str:
         return ""
     text = f"With {setting}, {limit}"
     coming = next_limit_phrase(recommendation)
-    return f"{text}; next would be the {coming}." if coming else f"{text}."
+    return f"{text}; next limit: {coming}." if coming else f"{text}."
 
 
 def _candidates(target: Json) -> list[dict[str, Any]]:
@@ -233,6 +234,7 @@ def _points(target: Json) -> list[list[str]]:
                 percent(number(point, "load_generator_utilisation")),
                 str(point.get("bottleneck") or UNKNOWN),
                 str(point.get("verdict") or UNKNOWN).lower(),
+                probability(number(point, "objective_probability")),
             ]
         )
     return table

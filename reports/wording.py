@@ -5,8 +5,11 @@ from .formats import (
     bounds,
     dollars,
     interval,
+    is_wide,
+    margin,
     milliseconds,
     percent,
+    probability,
     rate,
     rate_unit,
     time_with_bounds,
@@ -27,6 +30,7 @@ _LIMITS = {
     "interrupts": "the interrupt cores limit",
     "cores": "the cores limit, which threads have to share",
     "cpu quota": "the CPU quota limits",
+    "clients": "the number of clients limits",
     "none": "nothing is saturated",
 }
 
@@ -58,6 +62,8 @@ def limit_name(place: Json) -> str:
     name = str(place.get("bottleneck") or "")
     if name.lower() == "none":
         return "nothing, not saturated"
+    if name.lower() == "clients":
+        return "the number of clients, each of which waits for its replies"
     return name + _of_the_network(place)
 
 
@@ -135,12 +141,30 @@ def knee_phrase(recommendation: Json) -> str:
 
 
 def next_limit_phrase(recommendation: Json) -> str:
-    """Say what would limit next and from which rate on; empty when it is not known."""
+    """Say what would limit next and from which rate on; empty when it is not known.
+
+    `main thread at 1.16 M/s`; `objective, missed beyond 1.05 M/s, main thread busiest`.
+    """
     coming = mapping(recommendation, "next_bottleneck")
     name, at_rps = coming.get("name"), number(coming, "at_rps")
     if not name or str(name).lower() == "none":
         return ""
-    return f"{name} at {rate(at_rps)}" if at_rps is not None else str(name)
+    if at_rps is None:
+        return str(name)
+    peak_rps = number(coming, "peak_rps")
+    load = f"{rate(at_rps)} on average, {rate(peak_rps)} at peaks" if peak_rps else rate(at_rps)
+    if coming.get("objective"):
+        return f"objective, missed beyond {load}, {name} busiest"
+    return f"{name} at {load}"
+
+
+def _held_phrase(recommendation: Json, point: Json) -> str:
+    """Say up to which load the objective holds, at a point beyond it; empty elsewhere."""
+    limit_rps, served_rps = number(recommendation, "limit_rps"), interval(point, "throughput_rps")
+    slo = mapping(recommendation, "slo")
+    if not slo or limit_rps is None or served_rps is None or limit_rps >= served_rps.value:
+        return ""
+    return f"holds up to {rate(limit_rps)}" if limit_rps > 0 else "holds at no load"
 
 
 def loss_phrase(row: Json) -> str:
@@ -181,8 +205,15 @@ def slo_phrase(recommendation: Json) -> str:
     ]
     if not goals:
         return ""
-    met = slo.get("met")
+    met, sure = slo.get("met"), number(slo, "probability")
     verdict = "not evaluated" if met is None else "met" if met else "not met"
+    if sure is not None and met:
+        verdict = f"met with a probability of {probability(sure)}"
+    elif sure is not None:
+        asked = number(slo, "asked_probability")
+        verdict = (
+            f"met with a probability of {probability(sure)} only, asked for {probability(asked)}"
+        )
     return f"{', '.join(goals)}: {verdict}"
 
 
@@ -205,15 +236,15 @@ def surer_phrases(measure_next: Json) -> list[str]:
     if not found:
         return []
     best = found[0]
-    before, after = percent(number(measure_next, "margin")), percent(number(best, "margin"))
+    before, after = margin(number(measure_next, "margin")), margin(number(best, "margin"))
     quantity = measure_next.get("quantity") or "the answer"
     if before == after:
         # Not worth the time; what is left is the model's own error.
-        return [f"no measurement would narrow {quantity} (±{before}) visibly"]
-    phrases = [f"{best['what']} ({quantity}: ±{before} would become ±{after})"]
+        return [f"no measurement would narrow {quantity} ({before}) visibly"]
+    phrases = [f"{best['what']} ({quantity}: {before} would become {after})"]
     away = next((row for row in found if not row.get("needs_host")), best)
     if away is not best:
-        phrases.append(f"without that host, {away['what']} (±{percent(number(away, 'margin'))})")
+        phrases.append(f"without that host, {away['what']} ({margin(number(away, 'margin'))})")
     return phrases
 
 
@@ -221,7 +252,7 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
     """Return the label–value pairs shown beside the headline, leaving out what is unknown."""
     spread = mapping(point, "uncertainty")
     parts = [
-        f"{percent(value)} {name}"
+        f"{margin(value)} {name}"
         for key, name in (
             ("monte_carlo", "simulation"),
             ("parameters", "parameters"),
@@ -231,16 +262,21 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
     ]
     headroom = number(recommendation, "headroom_rps")
     p50, p99 = interval(point, "p50_ms"), interval(point, "p99_ms")
+    throughput = interval(recommendation, "throughput_rps")
+    surer = surer_phrases(mapping(recommendation, "measure_next"))
+    wide = any(map(is_wide, (p50, p99, throughput)))
     facts = [
         ("Latency p50", time_with_bounds(p50) if p50 else ""),
         ("Latency p99", time_with_bounds(p99) if p99 else ""),
         ("Objective", slo_phrase(recommendation)),
+        ("The objective", _held_phrase(recommendation, point)),
         ("Limited by", limit_name(recommendation)),
         ("Next limit", next_limit_phrase(recommendation)),
         ("Headroom", f"{rate(headroom)} more" if headroom else ""),
         ("Server CPU", _cpu_phrase(point)),
         ("Cost", cost_phrase(recommendation)),
-        ("Uncertainty", "±" + ", ±".join(parts) if parts else ""),
+        ("Uncertainty", ", ".join(parts)),
+        ("Wide intervals", "“To be surer” says what would narrow them" if surer and wide else ""),
     ]
     return [(label, text) for label, text in facts if text]
 

@@ -9,6 +9,7 @@ from forecache.models.answers import load_cases, point_of
 from forecache.models.caveats import warnings_of
 from forecache.models.explain import cpu_time_of
 from forecache.models.journeys import journey_of
+from forecache.models.limits import limits_of
 from forecache.models.locks import item_locks, lock_table
 from forecache.models.next_measurement import measurements_for
 from forecache.models.node import simulate_node
@@ -128,7 +129,7 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
     one, four = predicted(1), predicted(4)
     assert one.bottleneck == four.bottleneck == "worker threads"
     for prediction, count in ((one, 1), (four, 4)):
-        point = point_of(prediction)
+        point = point_of(prediction, *limits_of([prediction], seed=1))
         assert point["main_thread_utilisation"] is None
         assert point["io_thread_utilisation"] == pytest.approx([1.0] * count, abs=0.02)
         journey = journey_of(prediction, seed=1)
@@ -181,7 +182,9 @@ def advised(engine: str, **fields: Any) -> dict[str, Any]:
         }
     )
     predictions = predict_cases(cases, draws=2, replications=1, requests=2_000)
-    told = recommendation_of(choose(predictions, [point_of(p) for p in predictions]))
+    limits = limits_of(predictions, seed=1)
+    points = [point_of(p, limit) for p, limit in zip(predictions, limits, strict=True)]
+    told = recommendation_of(choose(predictions, points))
     commands = [c for m in measurements_for(predictions[0]) for c in m.commands]
     return {**told, "commands": commands}
 

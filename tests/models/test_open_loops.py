@@ -10,6 +10,7 @@ from forecache.models.answers import load_cases, point_of
 from forecache.models.backlog import Growth, grows, growth_of, is_decided
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
+from forecache.models.limits import limits_of
 from forecache.models.predict import LATENCIES, Prediction, predict_cases
 from forecache.models.simulation import pilot_run, run, window
 from verification.open_loops import ENGINES, check_policy
@@ -102,7 +103,8 @@ def test_how_a_run_begins_does_not_matter() -> None:
 
 def test_overload_has_a_growth_and_no_latency() -> None:
     points = [
-        point_of(predicted(rate, engine_version="8.1", io_threads=2)) for rate in (6e5, 1.5e6)
+        point_of(late, *limits_of([late], seed=1, search=False))
+        for late in (predicted(rate, engine_version="8.1", io_threads=2) for rate in (6e5, 1.5e6))
     ]
     for rate_rps, point in zip((6e5, 1.5e6), points, strict=True):
         assert point["verdict"] == "OVERLOADED"
@@ -137,7 +139,7 @@ def test_a_lone_connection_may_have_a_long_queue() -> None:
     workload = {**single, "rate_rps": busy_rps}
     busy = predicted(busy_rps, engine_version="8.1", io_threads=1, workload=workload)
     assert (fast.verdict, busy.verdict) == ("OVERLOADED", "STABLE")
-    assert fast.bottleneck == "connections"
+    assert fast.bottleneck == "clients"
 
 
 @pytest.mark.parametrize("policy", ENGINES)

@@ -13,7 +13,9 @@ import numpy as np
 
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models import answers, simulation
-from forecache.models.predict import SATURATED, SERVER_CPU, Prediction, predict_cases
+from forecache.models.limits import limits_of
+from forecache.models.objective import meets
+from forecache.models.predict import CLIENTS, SATURATED, SERVER_CPU, Prediction, predict_cases
 
 from .breach import Breach, Held
 from .draws import Draws
@@ -59,7 +61,8 @@ def check(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
     [prediction] = predict_cases(
         [(case, system)], draws=DRAWS, replications=REPLICATIONS, requests=REQUESTS
     )
-    point = answers.point_of(prediction)
+    [limit] = limits_of([prediction], seed=1)
+    point = answers.point_of(prediction, limit)
     held = Held()
     _flow(held, prediction, point)
     _latency(held, prediction)
@@ -169,16 +172,24 @@ def _verdict(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
     busiest = max(prediction.utilisation.values())
     verdict = point["verdict"]
     numbers = f"{verdict}, bottleneck {point['bottleneck']}, busiest station {busiest:.3f}"
+    # At 95% of what it serves a server batches less than at all of it, or more.
     held.that(
-        "a saturated server has a station that is busy",
-        verdict != "SATURATED" or busiest >= SATURATED,
+        "a saturated server has a station that is busy, or clients that all wait",
+        verdict != "SATURATED" or busiest >= NEARLY * SATURATED or point["bottleneck"] == CLIENTS,
         numbers,
     )
+    # Threads find something to do in every turn long before they have no time left.
     held.that(
-        "a stable server has no station that is always busy",
-        verdict != "STABLE" or busiest < SATURATED,
+        "a stable server has no network that is always busy",
+        verdict != "STABLE" or prediction.utilisation["network"] < SATURATED,
         numbers,
     )
+    if verdict == "STABLE" and point["limit_rps"] is not None:
+        held.that(
+            "a stable load that meets its objective has headroom",
+            point["headroom_rps"] >= 0.0 and (point["headroom_rps"] > 0.0 or not meets(prediction)),
+            f"{numbers}, headroom {point['headroom_rps']}",
+        )
     held.that(
         "only an open loop is overloaded",
         verdict != "OVERLOADED" or prediction.case.scenario.workload.arrival == "open_loop",
@@ -294,6 +305,9 @@ def _quick() -> Iterator[None]:
     finally:
         answers.predict_cases = usual
 
+
+NEARLY = 0.9
+"""Of the utilisation from which a station counts as saturated."""
 
 SAME = ("throughput_rps", "mean_ms", "p50_ms", "p99_ms", "server_cpu_us_per_request")
 
