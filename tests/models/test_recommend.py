@@ -365,7 +365,7 @@ def test_an_slo_that_nothing_meets_is_infeasible() -> None:
 
 
 def test_recommend_takes_a_sweep_over_threads_only() -> None:
-    with pytest.raises(InputError, match="a sweep over pipeline; recommend takes"):
+    with pytest.raises(InputError, match="a sweep over pipeline; a recommendation takes"):
         recommend({**BASE, "workload": {"pipeline": {"sweep": [1, 4]}}})
 
 
