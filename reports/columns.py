@@ -1,5 +1,6 @@
 """Columns of a terminal table that fit or don't: no word is ever cut."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -18,6 +19,7 @@ class Column:
     cells: list[str]
     wraps: bool = False
     to_the_right: bool = True
+    style: str = ""
 
     @property
     def widest(self) -> int:
@@ -44,16 +46,21 @@ def widths(columns: list[Column], available: int, *, gap: int) -> list[int]:
     return found
 
 
-def column_table(columns: list[Column], fitting: list[int], *, gap: int) -> Table:
-    """Return columns side by side, as wide as `fitting` says."""
+def column_table(
+    columns: list[Column], fitting: list[int], *, gap: int, marked: int | None = None
+) -> Table:
+    """Return columns side by side, as wide as `fitting` says; the row `marked` is bold."""
     table = plain_table()
     table.padding = (0, gap, 0, 0)
     for column, width in zip(columns, fitting, strict=True):
         table.add_column(
             column.name, justify="right" if column.to_the_right else "left", width=width
         )
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*map(Text, cells))
+    for index, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
+        styled = [
+            Text(cell, style=column.style) for cell, column in zip(cells, columns, strict=True)
+        ]
+        table.add_row(*styled, style="bold" if index == marked else None)
     return table
 
 
@@ -65,6 +72,43 @@ def row_block(columns: list[Column], index: int) -> Table:
     for column in columns:
         table.add_row(Text(column.name), Text(column.cells[index]))
     return table
+
+
+def print_most_columns(
+    columns: list[Column],
+    console: Console,
+    *,
+    dispensable: Sequence[str],
+    marked: int | None = None,
+) -> list[Column]:
+    """Print a row per index, without the dispensable columns that don't fit.
+
+    Where even the others don't fit every row becomes a block of lines.
+
+    Parameters
+    ----------
+    dispensable
+        Names of columns, the one to be left out first in front.
+    marked
+        The row to be bold.
+
+    Returns
+    -------
+    list of Column
+        Those that were printed side by side; none where rows became blocks.
+    """
+    for count in range(len(dispensable) + 1):
+        shown = [column for column in columns if column.name not in dispensable[:count]]
+        for gap in (2, 1):
+            fitting = widths(shown, console.width, gap=gap)
+            if fitting:
+                console.print(column_table(shown, fitting, gap=gap, marked=marked))
+                return shown
+    for index in range(len(columns[0].cells)):
+        if index:
+            console.print()
+        console.print(row_block(columns, index))
+    return []
 
 
 def print_columns(columns: list[Column], console: Console, *, lead: int = 1) -> None:

@@ -10,7 +10,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from .console import plain_table, print_warning, print_warnings
+from .columns import Column, print_most_columns
+from .console import print_warning, print_warnings
 from .formats import (
     UNKNOWN,
     interval,
@@ -39,7 +40,7 @@ from .shapes import (
     threads_alike,
 )
 from .terminal_accuracy import print_accuracy, print_calibration, print_validation
-from .terminal_points import print_points
+from .terminal_points import print_legend, print_points
 from .wording import (
     action,
     headline_facts,
@@ -62,9 +63,7 @@ __all__ = [
 ]
 
 _BAR_CELLS = 8
-_LEGEND = "main, I/O, load: how busy the main thread, I/O threads and load generator are"
 _LEGEND_MEETS = "meets: how probable it is that the objective is met"
-_LEGEND_ALIKE = "work, load: how busy the worker threads and the load generator are"
 
 
 def print_study(study: Json, console: Console) -> None:
@@ -160,53 +159,50 @@ def _print_facts(facts: list[tuple[str, str]], console: Console) -> None:
     console.print(table)
 
 
-def _bar(value: float | None, highest: float) -> Text:
+def _bar(value: float | None, highest: float) -> str:
     """Return a bar of at most eight cells, in steps of half a cell."""
     if value is None or highest <= 0:
-        return Text("")
+        return ""
     halves = round(2 * _BAR_CELLS * max(0.0, min(1.0, value / highest)))
-    return Text("━" * (halves // 2) + ("╸" if halves % 2 else ""), style="blue")
+    return "━" * (halves // 2) + ("╸" if halves % 2 else "")
 
 
 def _print_curve(target: Json, console: Console) -> None:
-    """Print the throughput curve as a table with bars, the recommended row marked."""
+    """Print the throughput curve as a table with bars, the recommended row marked.
+
+    What does not fit is left out, the bars first.
+    """
     found = swept_points(target)
     chosen = chosen_point(target)
-    estimates = [interval(point, "throughput_rps") for _, point in found]
+    points = [point for _, point in found]
+    marked = next((i for i, point in enumerate(points) if chosen and point is chosen), None)
+    estimates = [interval(point, "throughput_rps") for point in points]
     highest = max((e.value for e in estimates if e), default=0.0)
-    table = plain_table()
-    table.add_column("")
-    table.add_column(setting_name(swept_key(target)), justify="right")
-    table.add_column("requests/s (95%)", no_wrap=True)
-    table.add_column("", width=_BAR_CELLS)
-    table.add_column("p99", justify="right", no_wrap=True)
-    alike = threads_alike([point for _, point in found])
-    for name in ("work", "load") if alike else ("main", "I/O", "load"):
-        table.add_column(name, justify="right", no_wrap=True)
-    sure = [number(point, "objective_probability") for _, point in found]
+    p99 = [interval(point, "p99_ms") for point in points]
+    alike = threads_alike(points)
+    sure = [number(point, "objective_probability") for point in points]
     told = any(each is not None for each in sure)
-    if told:
-        table.add_column("meets", justify="right", no_wrap=True)
-    table.add_column("limit", overflow="fold")
-    for (x, point), estimate in zip(found, estimates, strict=True):
-        p99 = interval(point, "p99_ms")
-        is_chosen = bool(chosen) and point is chosen
-        table.add_row(
-            "▶" if is_chosen else "",
-            f"{x:g}",
-            rate_with_bounds(estimate),
-            _bar(estimate.value if estimate else None, highest),
-            milliseconds(p99.value) if p99 else UNKNOWN,
-            *([] if alike else [percent(number(point, "main_thread_utilisation"))]),
-            mean_percent(io_utilisation(point)),
-            percent(number(point, "load_generator_utilisation")),
-            *([probability(number(point, "objective_probability"))] if told else []),
-            Text(short_limit(point)),
-            style="bold" if is_chosen else None,
-        )
-    console.print(table)
-    console.print(Text(_LEGEND_ALIKE if alike else _LEGEND, style="dim"))
-    if told:
+    settings = [f"{'▶ ' if i == marked else ''}{x:g}" for i, (x, _) in enumerate(found)]
+    main = [percent(number(point, "main_thread_utilisation")) for point in points]
+    helpers = [mean_percent(io_utilisation(point)) for point in points]
+    load = [percent(number(point, "load_generator_utilisation")) for point in points]
+    bars = [_bar(e.value if e else None, highest) for e in estimates]
+    columns = [
+        Column(setting_name(swept_key(target)), settings),
+        Column("requests/s (95%)", list(map(rate_with_bounds, estimates)), to_the_right=False),
+        Column("", bars, to_the_right=False, style="blue"),
+        Column("p99", [milliseconds(e.value) if e else UNKNOWN for e in p99]),
+        *([] if alike else [Column("main", main)]),
+        Column("work" if alike else "I/O", helpers),
+        Column("load", load),
+        *([Column("meets", list(map(probability, sure)))] if told else []),
+        Column("limit", list(map(short_limit, points)), wraps=True, to_the_right=False),
+    ]
+    shown = print_most_columns(
+        columns, console, dispensable=("", "load", "I/O", "work", "main"), marked=marked
+    )
+    print_legend(shown, console)
+    if any(column.name == "meets" for column in shown):
         console.print(Text(_LEGEND_MEETS, style="dim"))
 
 

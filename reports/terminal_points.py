@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from .columns import Column, column_table, row_block, widths
+from .columns import Column, print_most_columns
 from .console import print_warnings, varying_keys
 from .formats import UNKNOWN, interval, is_wide, milliseconds, percent, plain, rate_with_margin
 from .shapes import (
@@ -38,21 +38,10 @@ def print_points(result: Json, console: Console) -> None:
     ones are left out; where even the others don't, every point is a block of lines. No word is cut.
     """
     points = rows(result, "points")
-    columns = _columns(points)
-    for count in range(len(_DISPENSABLE) + 1):
-        shown = [column for column in columns if column.name not in _DISPENSABLE[:count]]
-        for gap in (2, 1):
-            fitting = widths(shown, console.width, gap=gap)
-            if fitting:
-                console.print(column_table(shown, fitting, gap=gap))
-                _print_legend(shown, console)
-                _print_wide(points, console)
-                print_warnings(all_warnings({"points": points}), console)
-                return
-    for index in range(len(points)):
-        if index:
-            console.print()
-        console.print(row_block(columns, index))
+    shown = print_most_columns(_columns(points), console, dispensable=_DISPENSABLE)
+    if shown:
+        print_legend(shown, console)
+        _print_wide(points, console)
     print_warnings(all_warnings({"points": points}), console)
 
 
@@ -106,7 +95,8 @@ def _print_wide(points: list[Json], console: Console) -> None:
         console.print(Text(text, style="dim"))
 
 
-def _print_legend(columns: list[Column], console: Console) -> None:
+def print_legend(columns: list[Column], console: Console) -> None:
+    """Say of which threads the columns that are shown tell how busy they are."""
     names = [column.name for column in columns if column.name in _MEANINGS]
     if not names or not columns[0].cells:
         return

@@ -82,6 +82,23 @@ def test_recommended_row_is_marked() -> None:
     assert marked[0].split()[1] == "6"
 
 
+@pytest.mark.parametrize("width", range(36, 100, 8))
+def test_a_curve_keeps_setting_throughput_and_limit_at_any_width(width: int) -> None:
+    target = graviton_target()
+    printed = _printed(lambda console: terminal.print_answer(target, console), width)
+    curve = printed[: printed.index("Why not another")]
+    assert "io-threads" in curve
+    assert "…" not in curve
+    for point in target["points"]:
+        threads = str(point["given"]["io_threads"])
+        rate = f"{point['throughput_rps']['value'] / 1e6:.2f}"
+        lines = [line.split() for line in curve.splitlines()]
+        assert any(threads in words for words in lines)
+        if point["throughput_rps"]["value"] >= 1e6:
+            assert any(rate in words for words in lines)
+    assert curve.split().count("main") >= 5
+
+
 def test_points_show_only_what_the_sweep_varies() -> None:
     points = graviton_points()
     for point in points:
