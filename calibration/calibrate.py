@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engine import EngineProfile
 from forecache.models.predict import SERVER_CPU, Prediction
 
+from .discrepancy import discrepancy_of, known_error
 from .fit import Calibration, fit_bundle, usable
 from .identifiability import identifiability_report
+from .known import known_before
 from .latency_fit import fit_wake_latency, quiet_ms
 from .points import ObservedPoint
 from .simulated import predict_points
@@ -39,13 +40,22 @@ KEEPS_UP = 0.98
 
 
 def calibrate(
-    bundle: str | Path, *, host: HostProfile | None = None, progress: Progress | None = None
+    bundle: str | Path,
+    *,
+    host: HostProfile | None = None,
+    known: EngineProfile | None = None,
+    progress: Progress | None = None,
 ) -> tuple[EngineProfile, dict[str, Any]]:
     """Fit an engine profile to a bundle and check it by simulation.
 
     The simulation is told the conditions of a point and the fitted work only; batches, turns of
     the loop, sleeps and wake-ups come out of it. What it misses by at fitted points, each predicted
     by a fit that left its data set out, becomes the profile's discrepancy.
+
+    Parameters
+    ----------
+    known
+        What an earlier fit left of the engine, which this one begins with, as in `fit_bundle`.
 
     Returns
     -------
@@ -59,7 +69,7 @@ def calibrate(
     InputError
         The bundle can't be fitted.
     """
-    fitted = fit_bundle(bundle, host=host, progress=progress)
+    fitted = fit_bundle(bundle, host=host, known=known, progress=progress)
     fitted = fit_wake_latency(fitted, progress=progress)
     fitted = with_discrepancy(fitted, progress=progress)
     points = [point for point in fitted.bundle.points if usable(point)]
@@ -78,35 +88,22 @@ def with_discrepancy(fitted: Calibration, *, progress: Progress | None = None) -
     told = fitted.model.log_cpu_ns(fitted.posterior.logs)
     errors = fitted.left_out + (simulated - told)
     shares = np.array([prediction.memory_share for prediction in predictions])
-    plain, memory = discrepancy_of(errors, shares)
+    known = known_error(fitted.prior.known)
+    found = discrepancy_of(errors, shares, known=known)
+    worse = known is not None and known.is_exceeded(errors, shares)
+    if known is not None and not worse:
+        # Points that miss by no more than was known are no reason to trust the model less.
+        found = found._replace(
+            plain=min(found.plain, known.plain), memory=min(found.memory, known.memory)
+        )
     profile = fitted.profile.model_copy(
-        update={"discrepancy": round(plain, 4), "memory_discrepancy": round(memory, 4)}
+        update={
+            "discrepancy": round(found.plain, 4),
+            "memory_discrepancy": round(found.memory, 4),
+            "discrepancy_points": found.points,
+        }
     )
-    return replace(fitted, profile=profile)
-
-
-def discrepancy_of(errors: np.ndarray, memory_shares: np.ndarray) -> tuple[float, float]:
-    """Standard error of the model: of all of it, and of waits for memory by their share.
-
-    Most likely (a, b) when the error of a point is normal with variance a^2 + (b share)^2, with a
-    weak prior around 5% and 10% that keeps a handful of points from claiming to know it.
-
-    Parameters
-    ----------
-    errors : (points,)
-        Of logarithms.
-    memory_shares : (points,)
-        Share of each point's time that it waits for memory.
-    """
-
-    def unlikely(logs: np.ndarray) -> float:
-        a, b = np.exp(logs)
-        variance = a**2 + (b * memory_shares) ** 2
-        prior = ((logs - np.log([0.05, 0.10])) / 1.0) ** 2
-        return float(np.sum(errors**2 / variance + np.log(variance)) + prior.sum())
-
-    best = minimize(unlikely, np.log([0.05, 0.10]), method="Nelder-Mead")
-    return float(np.exp(best.x[0])), float(np.exp(best.x[1]))
+    return replace(fitted, profile=profile, misses_more=worse)
 
 
 def report_of(
@@ -121,7 +118,7 @@ def report_of(
         predicted_…, relative_error; for CPU time low and high of a 90% interval); summary with fit
         and holdout (median_ape, p95_ape, max_ape, rms, coverage, n) of server CPU time and
         `by_quantity` for all; discrepancy; parameters (name, value, unit, low, high,
-        kind, note); identifiability (see `identifiability_report`).
+        kind, note); known, from `known_before`; identifiability (see `identifiability_report`).
     """
     rows: list[dict[str, Any]] = []
     verdicts = []
@@ -185,6 +182,7 @@ def report_of(
             "all": fitted.profile.discrepancy,
             "memory": fitted.profile.memory_discrepancy,
         },
+        "known": known_before(fitted),
         "parameters": _parameters(fitted),
         "identifiability": identifiability_report(fitted),
     }

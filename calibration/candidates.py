@@ -85,7 +85,7 @@ def candidate_rows(
     Parameters
     ----------
     engine
-        With the priors as its work, as from `fit.prior_engine`.
+        With the priors as its work, as from `prior.general_prior`.
     logs : (factors,)
         Logarithms of the factors of `WorkModel.names`, where derivatives are taken: zeros before
         anything was observed, a posterior's afterwards.

@@ -12,23 +12,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-import yaml
 
-from forecache.hwprofiles.files import parse
-from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
 from forecache.hwprofiles.schema import HostProfile
-from forecache.models.engine import EngineProfile, Observed, load_engine
+from forecache.models.engine import EngineProfile, Observed
 from forecache.models.generator import GeneratorProfile, load_generator
 from forecache.sim.errors import InputError
 
 from .bundle import Bundle
+from .conflict import Conflict
 from .generator_fit import fit_generator, fitted_generator
 from .instructions import COUNT_ERROR, instruction_rows
 from .points import ObservedPoint
+from .prior import (
+    Prior,
+    difference_from,
+    general_prior,
+    prior_error,
+    prior_from,
+    priors,
+    rests_on_prior,
+)
 from .profiles import Profile
 from .regression import Posterior, Problem, fit, leave_out
 from .work_model import FILLS, HOST_NAMES, IPC, WorkModel, counts_of, work_model
@@ -41,10 +48,6 @@ differ by 5 to 20%, and the least disturbed is used."""
 
 LEAST_POINTS = 4
 """Fewer points are no fit."""
-
-HOST_PRIOR_ERRORS = {IPC: 0.35, FILLS: 1.0}
-"""Standard errors of the logarithms of the host's fitted numbers around its profile's: cores differ
-by a factor of four in what they retire, and neighbours change within seconds."""
 
 _Z95 = 1.959963984540054
 
@@ -63,6 +66,12 @@ class Calibration:
         Logarithmic error of each point, predicted by a fit that knew nothing of its data set.
     host
         As the engine found it: with the neighbours that the fit saw.
+    prior
+        What the fit began with.
+    conflict
+        How far the data are from an earlier fit; None where there was none.
+    misses_more
+        Whether the model misses these points by more than it was known to miss.
     """
 
     profile: EngineProfile
@@ -74,44 +83,9 @@ class Calibration:
     host: HostProfile
     bundle: Bundle
     fitted: list[ObservedPoint]
-
-
-def priors() -> dict[str, Quantity]:
-    """What is believed of each number before anything was observed, from `priors.yaml`."""
-    data = yaml.safe_load(files("forecache.calibration").joinpath("priors.yaml").read_text("utf-8"))
-    return {
-        name: parse(Quantity, {"kind": "assumed", **leaf}, file=f"calibration/priors.yaml: {name}")
-        for name, leaf in data.items()
-    }
-
-
-def prior_error(leaf: Quantity) -> float:
-    """Standard error of the logarithm of a number whose range holds it with 95%."""
-    assert leaf.low is not None and leaf.high is not None  # `assumed` has a range
-    return math.log(leaf.high / leaf.low) / (2 * _Z95)
-
-
-def prior_errors() -> np.ndarray:
-    """(factors,) standard errors of the logarithms of `WorkModel.names` around their priors."""
-    known = priors()
-    return np.array(
-        [prior_error(known[n]) if n in known else HOST_PRIOR_ERRORS[n] for n in WorkModel.names]
-    )
-
-
-def engine_with_priors(name: str, version: str) -> EngineProfile:
-    """The rules of an engine version, with priors in place of what a fit finds.
-
-    A shipped profile may itself have been fitted; its numbers would count twice.
-    """
-    rules = load_engine(name, version)
-    return rules.model_copy(update={"work": {**rules.work, **priors()}})
-
-
-def prior_engine(bundle: Bundle) -> EngineProfile:
-    """The prior of the engine that a bundle observed."""
-    engine = bundle.manifest.engine
-    return engine_with_priors(engine.name, engine.version)
+    prior: Prior
+    conflict: Conflict | None = None
+    misses_more: bool = False
 
 
 def usable(point: ObservedPoint) -> bool:
@@ -125,24 +99,19 @@ def usable(point: ObservedPoint) -> bool:
 
 def work_problem(
     points: list[ObservedPoint],
-    engine: EngineProfile,
+    prior: Prior,
     host: HostProfile,
     profiles: Sequence[Profile] = (),
 ) -> tuple[Problem, WorkModel]:
-    """The least-squares problem of an engine's work: CPU times first, then counted instructions.
-
-    Parameters
-    ----------
-    engine
-        From `prior_engine`.
-    """
+    """The least-squares problem of an engine's work: CPU times first, then counted instructions."""
+    engine = prior.engine
     conditions = [(point.given, counts_of(point)) for point in points]
     model = work_model(conditions, engine, host.speed())
     times = np.log([point.least_disturbed("server_cpu_ns_per_request") for point in points])
     counted = instruction_rows(profiles, engine)
     problem = Problem(
         names=list(model.names),
-        prior_errors=prior_errors(),
+        prior_errors=prior.errors,
         predict=lambda logs: np.concatenate(
             [model.log_cpu_ns(logs), counted.log_instructions(logs)]
         ),
@@ -150,6 +119,7 @@ def work_problem(
         errors=np.concatenate(
             [np.full(len(points), POINT_ERROR), np.full(len(counted.observed), COUNT_ERROR)]
         ),
+        prior_correlation=None if prior.known is None else prior.correlation,
     )
     return problem, model
 
@@ -168,25 +138,22 @@ def _rounded(value: float) -> float:
 def _fitted_leaf(old: Quantity, name: str, posterior: Posterior, what: str) -> Quantity:
     """A leaf at its fitted value, with the range that the data leave."""
     value, error = old.best * posterior.factor(name), posterior.error(name)
-    weight = posterior.weight(name)
-    method = f"fitted to {what}"
-    if weight > 0.5:
-        method += f"; rests on its prior: the data add {1 - weight:.0%} of what is known"
+    added = max(0.0, 1.0 - (error / prior_error(priors()[name])) ** 2)
     return Quantity(
         value=_rounded(value),
         unit=old.unit,
         source="bundle",
-        kind="measured",
-        method=method,
+        kind=kind_of_fit(added),
+        method=f"fitted to {what}" + rests_on_prior(added),
         low=_rounded(value * math.exp(-_Z95 * error)),
         high=_rounded(value * math.exp(_Z95 * error)),
     )
 
 
 def fitted_profile(
-    prior: EngineProfile, posterior: Posterior, bundle: Bundle, points: int, host: HostProfile
+    prior: Prior, posterior: Posterior, bundle: Bundle, points: int, host: HostProfile
 ) -> EngineProfile:
-    """The prior with its work replaced by what was fitted.
+    """The prior's engine with its work replaced by what was fitted.
 
     Parameters
     ----------
@@ -195,14 +162,13 @@ def fitted_profile(
     """
     engine = bundle.manifest.engine
     what = f"server CPU time per request at {points} points"
+    if prior.known is not None:
+        what += f", beginning with what was known of {prior.known.id}"
     names = [name for name in posterior.names if name not in HOST_NAMES]
     known = given_host(posterior)
-    work = {**prior.work, **{n: _fitted_leaf(prior.work[n], n, posterior, what) for n in names}}
-    index = [posterior.names.index(name) for name in names]
-    covariance = {
-        a: {b: _rounded(float(known[i, j])) for b, j in zip(names, index, strict=True)}
-        for a, i in zip(names, index, strict=True)
-    }
+    rules = _with_its_own_bundle(prior.engine, bundle)
+    work = {**rules.work, **{n: _fitted_leaf(rules.work[n], n, posterior, what) for n in names}}
+    covariance = _table(known, posterior.names, names, names)
     date = bundle.manifest.created[:10]
     source = Source(
         title=f"forecache observe: {engine.name} {engine.version} on {host.title}",
@@ -218,18 +184,43 @@ def fitted_profile(
         bundle=bundle.path.name,
         speed={name: host.values()[name] for name in HOST_NAMES},
     )
-    return prior.model_copy(
+    return rules.model_copy(
         update={
-            "id": f"{prior.id}-{host.id}",
-            "title": f"{prior.title}, observed on {host.title}",
+            "id": f"{rules.id}-{host.id}",
+            "title": f"{rules.title}, observed on {host.title}",
             "version": engine.version,
-            "sources": {**prior.sources, "bundle": source},
+            "sources": {**rules.sources, "bundle": source},
             "observed": observed,
             "reuse": None,
             "work": work,
             "covariance": covariance,
+            "host_covariance": _table(
+                posterior.covariance, posterior.names, HOST_NAMES, posterior.names
+            ),
         }
     )
+
+
+def _table(
+    matrix: np.ndarray, all_names: Sequence[str], rows: Sequence[str], columns: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Part of a covariance by the names of its rows and columns."""
+    index = {name: number for number, name in enumerate(all_names)}
+    return {a: {b: _rounded(float(matrix[index[a], index[b]])) for b in columns} for a in rows}
+
+
+def _with_its_own_bundle(engine: EngineProfile, bundle: Bundle) -> EngineProfile:
+    """The engine, with what else was observed in an earlier bundle under a name of its own."""
+    earlier = engine.sources.get("bundle")
+    if earlier is None or earlier.file == bundle.path.name:
+        return engine
+    renamed = "earlier-bundle"
+    leaves = {
+        name: leaf.model_copy(update={"source": renamed}) if leaf.source == "bundle" else leaf
+        for name, leaf in engine.work.items()
+    }
+    sources = {**engine.sources, renamed: earlier}
+    return engine.model_copy(update={"work": leaves, "sources": sources})
 
 
 def given_host(posterior: Posterior) -> np.ndarray:
@@ -252,10 +243,10 @@ def fitted_host(host: HostProfile, posterior: Posterior, model: WorkModel) -> Ho
         leaves[name] = Quantity(
             value=_rounded(value),
             unit=unit,
-            kind="measured",
+            kind=kind_of_fit(1.0 - posterior.weight(name)),
             source="bundle",
             method="fitted with an engine's work to its CPU time"
-            + ("; rests on its prior" if posterior.weight(name) > 0.5 else ""),
+            + rests_on_prior(1.0 - posterior.weight(name)),
             low=_rounded(value * math.exp(-_Z95 * error)),
             high=_rounded(value * math.exp(_Z95 * error)),
         )
@@ -264,7 +255,11 @@ def fitted_host(host: HostProfile, posterior: Posterior, model: WorkModel) -> Ho
 
 
 def fit_bundle(
-    path: str | Path, *, host: HostProfile | None = None, progress: Progress | None = None
+    path: str | Path,
+    *,
+    host: HostProfile | None = None,
+    known: EngineProfile | None = None,
+    progress: Progress | None = None,
 ) -> Calibration:
     """Fit an engine's and the load generator's work to a bundle.
 
@@ -272,6 +267,10 @@ def fit_bundle(
     ----------
     host
         Profile of the host the bundle was observed on, if the bundle has none.
+    known
+        What an earlier fit left of the engine, from `prior.known_of`; without it the fit begins
+        with `priors.yaml`. If the bundle disagrees with it, its ranges are widened until they
+        allow for the difference.
 
     Raises
     ------
@@ -299,9 +298,16 @@ def fit_bundle(
         )
     if progress is not None:
         progress(f"fitting {len(points)} points of {bundle.manifest.engine.name}")
-    prior = prior_engine(bundle)
+    prior = general_prior(bundle)
     problem, model = work_problem(points, prior, host, bundle.profiles)
     posterior = fit(problem)
+    conflict = None
+    if known is not None:
+        general, prior = prior, prior_from(known)
+        conflict = difference_from(prior, general, posterior)
+        prior = prior.wider(conflict.widening)
+        problem, model = work_problem(points, prior, host, bundle.profiles)
+        posterior = fit(problem)
     generator_prior = load_generator("forecache")
     found = fitted_host(host, posterior, model)
     # The load generator runs on the same host: its work is worth what the engine's is there.
@@ -316,4 +322,6 @@ def fit_bundle(
         host=found,
         bundle=bundle,
         fitted=points,
+        prior=prior,
+        conflict=conflict,
     )

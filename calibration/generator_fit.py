@@ -9,13 +9,14 @@ import math
 
 import numpy as np
 
-from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.commands import command_kinds
 from forecache.models.generator import GeneratorProfile
 
 from .bundle import Bundle
 from .points import ObservedPoint
+from .prior import rests_on_prior
 from .regression import Posterior, Problem, fit
 from .scenarios import scenario_of
 from .work_model import counts_of
@@ -98,13 +99,12 @@ def fitted_generator(
         method = "fitted to the generator's own CPU time per request"
         if factor == "request":
             method += "; requests and replies share one factor"
-        if weight > 0.5:
-            method += f"; rests on its prior: the data add {1 - weight:.0%} of what is known"
+        method += rests_on_prior(1.0 - weight)
         work[name] = Quantity(
             value=float(f"{value:.4g}"),
             unit=prior.work[name].unit,
             source="bundle",
-            kind="measured",
+            kind=kind_of_fit(1.0 - weight),
             method=method,
             low=float(f"{value * math.exp(-1.96 * error):.4g}"),
             high=float(f"{value * math.exp(1.96 * error):.4g}"),

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from .candidates import candidate_points, candidate_rows, profiled_rows, updated
-from .fit import POINT_ERROR, Calibration, prior_engine
+from .fit import POINT_ERROR, Calibration
 from .instructions import COUNT_ERROR
 from .regression import Posterior, profile_cost
 from .work_model import FILLS, HOST_NAMES, INSTRUCTIONS, IPC
@@ -174,7 +174,7 @@ def identifiability_report(fitted: Calibration) -> dict[str, Any]:
         prior_weight, and 95% intervals of the factor on the prior: low and high by Laplace's
         approximation, profile_low and profile_high by profile likelihood).
     """
-    engine = prior_engine(fitted.bundle)
+    engine = fitted.prior.engine
     logs = fitted.posterior.logs.copy()
     # Numbers of the host that were fitted stand in the fitted host already.
     logs[[fitted.posterior.names.index(name) for name in HOST_NAMES]] = 0.0

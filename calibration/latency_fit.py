@@ -91,7 +91,7 @@ def _with_wake_latency(host: HostProfile, factor: float) -> HostProfile:
     leaf = Quantity(
         value=float(f"{old.best * factor:.4g}"),
         unit=old.unit,
-        kind="measured",
+        kind="fitted",
         source="bundle",
         method="fitted to median latencies of open loops, the simulation in the loop",
     )

@@ -20,8 +20,9 @@ from forecache.sim.errors import InputError
 from .candidates import candidate_points, candidate_rows, updated
 from .design import Timing
 from .engine_process import engine_version
-from .fit import LEAST_POINTS, POINT_ERROR, engine_with_priors, prior_errors
+from .fit import LEAST_POINTS, POINT_ERROR
 from .points import Given
+from .prior import engine_with_priors, prior_errors
 
 DEFAULT_BUDGET_S = 60.0
 

@@ -28,7 +28,7 @@ DIGITS = 5
 
 _NUMBER = re.compile(r"(?<![\w.])\d[\d_,]*(?:\.\d+)?(?![\w.]*\d)")
 _PULL = re.compile(r"github\.com/[^/]+/([^/]+)/(?:pull|issues)/(\d+)")
-_UNREAD = {"raw", "covariance"}
+_UNREAD = {"raw", "covariance", "host_covariance"}
 
 
 def provenance_of(

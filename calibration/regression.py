@@ -5,6 +5,7 @@ Every fitted number is a positive factor on its prior, and the fit is in the fac
     sum over observations rho((log predicted_i - log observed_i) / error_i)
     + sum over factors (log factor_j / prior_error_j)^2
 
+(or its like with a covariance, where the priors are not independent).
 A difference of logarithms is a relative error, so that small and large observations count alike;
 rho is the soft-L1 loss, a square up to about `BEND` standard errors and a straight line beyond, so
 that a few disturbed ones do not pull the rest.
@@ -41,6 +42,8 @@ class Problem:
         Logarithms.
     errors : (observations,)
         Relative standard errors.
+    prior_correlation : (factors, factors)
+        Of the logarithms around zero; None where the priors are independent.
     """
 
     names: list[str]
@@ -48,6 +51,21 @@ class Problem:
     predict: Predict
     observed: np.ndarray
     errors: np.ndarray
+    prior_correlation: np.ndarray | None = None
+
+    @property
+    def prior_covariance(self) -> np.ndarray:
+        """(factors, factors) of the logarithms around zero."""
+        if self.prior_correlation is None:
+            return np.diag(self.prior_errors**2)
+        return np.asarray(self.prior_correlation * np.outer(self.prior_errors, self.prior_errors))
+
+    def prior_misfits(self, logs: np.ndarray) -> np.ndarray:
+        """(factors,) independent distances from the prior, in standard errors."""
+        scaled = logs / self.prior_errors
+        if self.prior_correlation is None:
+            return np.asarray(scaled)
+        return np.asarray(np.linalg.solve(np.linalg.cholesky(self.prior_correlation), scaled))
 
     def misfits(self, logs: np.ndarray) -> np.ndarray:
         """(observations,) predicted less observed, in standard errors."""
@@ -57,7 +75,7 @@ class Problem:
         """What least squares squares: robust misfits, then the distance from the priors."""
         misfits = self.misfits(logs) / BEND
         robust = BEND * np.sqrt(2.0 * (np.sqrt(1.0 + misfits**2) - 1.0)) * np.sign(misfits)
-        return np.concatenate([robust, logs / self.prior_errors])
+        return np.concatenate([robust, self.prior_misfits(logs)])
 
     def log_posterior(self, logs: np.ndarray) -> float:
         """Logarithm of the posterior density, up to a constant."""
@@ -78,6 +96,7 @@ class Problem:
             lambda logs: self.predict(logs)[kept],
             self.observed[kept],
             self.errors[kept],
+            self.prior_correlation,
         )
 
     def weighted_jacobian(self, logs: np.ndarray) -> np.ndarray:
@@ -156,7 +175,10 @@ def fit(problem: Problem, *, start: np.ndarray | None = None) -> Posterior:
     solution = least_squares(problem.residuals, first, x_scale=problem.prior_errors)
     logs = solution.x
     jacobian = problem.weighted_jacobian(logs)
-    covariance = np.linalg.inv(jacobian.T @ jacobian + np.diag(problem.prior_errors**-2.0))
+    precision = np.diag(problem.prior_errors**-2.0)
+    if problem.prior_correlation is not None:
+        precision = np.linalg.inv(problem.prior_covariance)
+    covariance = np.linalg.inv(jacobian.T @ jacobian + precision)
     prior_weight = np.diag(covariance) / problem.prior_errors**2
     return Posterior(problem, logs, covariance, prior_weight, 2.0 * float(solution.cost))
 

@@ -417,10 +417,17 @@ def calibrate(
     InputError
         When the bundle is damaged or incomplete.
     """
+    from forecache.calibration.bundle import Bundle
     from forecache.calibration.calibrate import calibrate as run
+    from forecache.calibration.prior import known_of
     from forecache.hwprofiles import load_host
 
-    return run(Path(bundle), host=None if host is None else load_host(str(host)), progress=progress)
+    return run(
+        Path(bundle),
+        host=None if host is None else load_host(str(host)),
+        known=known_of(Bundle.load(Path(bundle))),
+        progress=progress,
+    )
 
 
 def study(

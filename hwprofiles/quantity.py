@@ -7,8 +7,15 @@ from pydantic import Field, model_serializer, model_validator
 
 from .record import Record
 
-Kind = Literal["measured", "published", "derived", "assumed"]
+Kind = Literal["measured", "fitted", "prior", "published", "derived", "assumed"]
+LEAST_ADDED = 0.1
+"""Share of what is known of a number that data have to add for it to be `fitted`."""
 Status = Literal["provisional", "reviewed"]
+
+
+def kind_of_fit(added: float) -> Kind:
+    """The kind of a number of a fit, by the share of what is known of it that the data added."""
+    return "fitted" if added >= LEAST_ADDED else "prior"
 
 
 class Origin(Record):
@@ -17,10 +24,11 @@ class Origin(Record):
     Attributes
     ----------
     source
-        Id in the `sources` of its file. Required for `measured` and `published`.
+        Id in the `sources` of its file. Required for all kinds but `derived` and `assumed`.
     kind
-        `measured` by the source, `published` as a specification or price, `derived` by `formula`
-        from other leaves, or `assumed` for the reason in `method`.
+        `measured` by the source; `fitted` to it, and the data moved it; `prior`, fitted in name
+        only: the data add less than a tenth of what is known; `published` as a specification or
+        price; `derived` by `formula` from other leaves; or `assumed` for the reason in `method`.
     method
         How it was measured, or why it was assumed.
     status
@@ -61,7 +69,7 @@ class Quantity(Origin):
             raise ValueError("a range (low and high) where the value is unknown")
         elif self.kind == "assumed":
             raise ValueError("a range (low and high) where kind is assumed")
-        if self.kind in ("measured", "published") and self.source is None:
+        if self.kind not in ("derived", "assumed") and self.source is None:
             raise ValueError(f"a source where kind is {self.kind}")
         if self.kind == "assumed" and not self.method:
             raise ValueError("a reason in method where kind is assumed")

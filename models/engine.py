@@ -229,9 +229,14 @@ class EngineProfile(_Record):
     commands: dict[str, Quantity] = Field(default_factory=dict)
     """Work of commands beyond GET and SET, all of it or none."""
     covariance: dict[str, dict[str, float]] | None = None
-    """Of the logarithms of what was fitted."""
+    """Of the logarithms of what was fitted, on the host of the fit."""
+    host_covariance: dict[str, dict[str, float]] | None = None
+    """Of the logarithms of that host's fitted numbers, with each other and with the work: how much
+    less is known of the work where the host is another."""
     discrepancy: float | None = Field(default=None, ge=0)
     """Relative standard error of the model, from points it was not fitted to."""
+    discrepancy_points: int | None = Field(default=None, ge=0)
+    """How many points that, and the next, are known from."""
     memory_discrepancy: float | None = Field(default=None, ge=0)
     """The same of waits for memory, by their share of the time."""
     generator: dict[str, Quantity] | None = None

@@ -171,6 +171,11 @@ def untold(calibration: Json) -> list[str]:
     return texts(mapping(calibration, "identifiability"), "words")
 
 
+def disagreements(calibration: Json) -> list[str]:
+    """Return a sentence for each thing in which the data disagree with what was known."""
+    return texts(mapping(calibration, "known"), "words")
+
+
 def parameter_rows(parameters: Iterable[Json]) -> list[dict[str, str]]:
     """Return the cells of a parameter table: name, value, unit, range, kind, note."""
     table = []

@@ -14,6 +14,7 @@ from typing import Any
 from forecache.calibration.bundle import Bundle
 from forecache.calibration.calibrate import calibrate
 from forecache.calibration.observe import observe
+from forecache.calibration.prior import known_of
 from forecache.calibration.readiness import check_ready
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml, write_text_atomic
@@ -33,6 +34,7 @@ from forecache.models.scenario import Scenario
 from forecache.models.sweeps import Case
 from forecache.sim.errors import InputError
 
+from .accuracy_text import disagreements
 from .html import render_html
 
 Progress = Callable[[str], None]
@@ -94,7 +96,9 @@ def study(
         say("2 of 4: observing a real engine")
         bundle = observe(engine=engine, design=design, out=work / "bundle", host=host, progress=say)
         say("3 of 4: calibrating")
-        profile, calibration = calibrate(bundle.path, host=host, progress=say)
+        profile, calibration = calibrate(
+            bundle.path, host=host, known=known_of(bundle), progress=say
+        )
         write_text_atomic(
             work / "engine.yaml", dump_yaml(profile.model_dump(mode="json", exclude_none=True))
         )
@@ -115,7 +119,7 @@ def study(
             "title": f"How many I/O threads for {profile.engine} {profile.version}?",
             "created": provenance(seed=seed)["date"],
             "scenario_name": _name(scenario),
-            "warnings": _observation_warnings(bundle),
+            "warnings": [*_observation_warnings(bundle), *disagreements(calibration)],
             "targets": targets,
             "calibration": calibration,
             "host_profile": _host_rows(host),

@@ -5,7 +5,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from .accuracy_text import accuracy_rows, determined_text, role_name, untold, worst_points
+from .accuracy_text import (
+    accuracy_rows,
+    determined_text,
+    disagreements,
+    role_name,
+    untold,
+    worst_points,
+)
 from .columns import Column, print_columns, widths
 from .console import add_setting_column, plain_table, print_warnings, varying_keys
 from .formats import (
@@ -45,6 +52,7 @@ def print_calibration(calibration: Json, console: Console) -> None:
             )
         console.print(Padding(table, (0, 0, 0, 1)))
         console.print(Text(_LABELS, style="dim"))
+    print_warnings(disagreements(calibration), console)
     _print_untold(calibration, console)
     parameters = rows(calibration, "parameters")
     if parameters:

@@ -12,8 +12,9 @@ import numpy as np
 
 from forecache.calibration.candidates import expected_counts
 from forecache.calibration.design import design_points
-from forecache.calibration.fit import POINT_ERROR, engine_with_priors, fit_bundle, prior_errors
+from forecache.calibration.fit import POINT_ERROR, fit_bundle
 from forecache.calibration.points import Given
+from forecache.calibration.prior import engine_with_priors, prior_errors
 from forecache.calibration.regression import Posterior, Problem, fit
 from forecache.calibration.work_model import WorkModel, work_model
 from forecache.hwprofiles import load_host

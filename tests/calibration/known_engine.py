@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from forecache.calibration.bundle import Engine, Machine, Manifest, Method, write_bundle
-from forecache.calibration.fit import engine_with_priors
 from forecache.calibration.points import Given, ObservedPoint, Repetition
+from forecache.calibration.prior import engine_with_priors
 from forecache.calibration.profiles import Profile
 from forecache.calibration.scenarios import scenario_of
 from forecache.hwprofiles import load_host

@@ -132,7 +132,7 @@ def test_the_wake_latency_comes_back_from_medians_of_open_loops(exact: Path) -> 
     held_out = with_points("holdout")
     assert fit_wake_latency(held_out) is held_out
     found = fit_wake_latency(with_points("fit")).host.kernel.wake_latency_ns
-    assert found.kind == "measured"
+    assert found.kind == "fitted"
     assert found.best == pytest.approx(old.best * 1.5, rel=0.12)
 
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from forecache.calibration.design import design_points
-from forecache.calibration.fit import Calibration, fit_bundle, priors, usable, work_problem
+from forecache.calibration.fit import Calibration, fit_bundle, usable, work_problem
 from forecache.calibration.loadspec import Popularity
 from forecache.calibration.points import Given, ObservedPoint
+from forecache.calibration.prior import Prior, prior_errors, priors
 from forecache.calibration.profiles import Profile, StageCost, ThreadCost
 from forecache.calibration.regression import fit
 from forecache.calibration.scenarios import scenario_of
@@ -139,7 +140,7 @@ def test_a_fitted_profile_says_where_it_comes_from(fitted: Calibration) -> None:
     assert profile.version == "9.1.2"
     assert profile.observed is not None
     assert (profile.observed.host, profile.observed.version) == (HOST.id, "9.1.2")
-    assert profile.work["kernel_scale"].kind == "measured"
+    assert profile.work["kernel_scale"].kind == "fitted"
     assert profile.work["kernel_scale"].source in profile.sources
     assert "rests on its prior" in profile.work["prefetch_instructions_per_key"].method
     assert "rests on its prior" not in profile.work["kernel_scale"].method
@@ -176,7 +177,7 @@ def test_the_fitted_host_is_the_one_the_engine_met(fitted: Calibration) -> None:
     assert host.id == HOST.id
     for name in HOST_NAMES:
         leaf = dict(host.quantities())[name]
-        assert (leaf.kind, leaf.source) == ("measured", "bundle")
+        assert (leaf.kind, leaf.source) == ("fitted", "bundle")
         assert leaf.value == pytest.approx(
             HOST.uncertain()[name][1] * fitted.posterior.factor(name), rel=1e-3
         )
@@ -249,7 +250,7 @@ def test_a_point_left_out_is_predicted_by_a_fit_without_its_data_set(fitted: Cal
     for data_set in sorted(data_sets)[:2]:
         inside = np.array([point.given.data_set == data_set for point in fitted.fitted])
         others = [p for p, own in zip(fitted.fitted, inside, strict=True) if not own]
-        problem, _ = work_problem(others, PRIOR, HOST)
+        problem, _ = work_problem(others, Prior(PRIOR, np.diag(prior_errors() ** 2)), HOST)
         known = fit(problem)
         times = np.log([point.least_disturbed(CPU) for point in fitted.fitted])
         errors = fitted.model.log_cpu_ns(known.logs) - times

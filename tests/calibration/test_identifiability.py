@@ -15,18 +15,14 @@ from forecache.calibration.candidates import (
     profiled_rows,
     updated,
 )
-from forecache.calibration.fit import (
-    POINT_ERROR,
-    Calibration,
-    engine_with_priors,
-    prior_errors,
-)
+from forecache.calibration.fit import POINT_ERROR, Calibration
 from forecache.calibration.identifiability import (
     Identifiability,
     identifiability_of,
     identifiability_report,
 )
 from forecache.calibration.points import Given
+from forecache.calibration.prior import engine_with_priors, prior_errors
 from forecache.calibration.regression import Posterior, Problem, fit
 from forecache.calibration.work_model import HOST_NAMES, INSTRUCTIONS, IPC, WorkModel, work_model
 from forecache.hwprofiles import load_host

@@ -10,10 +10,11 @@ from forecache.calibration import optimal_design
 from forecache.calibration.candidates import candidate_rows, updated
 from forecache.calibration.design import TIMINGS, design_points
 from forecache.calibration.engine_process import engine_version
-from forecache.calibration.fit import POINT_ERROR, engine_with_priors, prior_errors
+from forecache.calibration.fit import POINT_ERROR
 from forecache.calibration.observe import observe
 from forecache.calibration.optimal_design import auto_points, design_s, loading_s, optimal_points
 from forecache.calibration.points import Given
+from forecache.calibration.prior import engine_with_priors, prior_errors
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engine import EngineProfile

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from forecache.calibration.bundle import Bundle
-from forecache.calibration.fit import fit_bundle
+from forecache.calibration.fit import fit_bundle, usable
+from forecache.calibration.points import ObservedPoint
+from forecache.calibration.prior import marginal_covariance, prior_error, priors
 from forecache.calibration.shipped import BUNDLES, REUSED
 from forecache.calibration.work_model import INSTRUCTIONS, SCALES
 from forecache.models.engine import load_engine
@@ -30,6 +33,7 @@ def test_a_shipped_profile_is_what_its_bundle_gives(folder: Path) -> None:
         assert found.value == pytest.approx(expected.value, rel=2e-3), name
         assert found.low == pytest.approx(expected.low, rel=2e-3), name
         assert found.high == pytest.approx(expected.high, rel=2e-3), name
+        assert (found.kind, found.method) == (expected.kind, expected.method), name
     assert shipped.observed is not None
     assert fitted.observed is not None
     for name, value in fitted.observed.speed.items():
@@ -37,10 +41,40 @@ def test_a_shipped_profile_is_what_its_bundle_gives(folder: Path) -> None:
     assert shipped.observed.build == fitted.observed.build
     assert shipped.observed.depth == "instructions"
     assert shipped.discrepancy is not None
+    assert shipped.discrepancy_points == len([p for p in Bundle.load(folder).points if fits(p)])
     bundle = Bundle.load(folder)
     assert bundle.host is not None
     assert shipped.observed.host == bundle.host.id
     assert {"clock", "callgrind"} <= {profile.profiler for profile in bundle.profiles}
+
+
+def fits(point: ObservedPoint) -> bool:
+    return point.given.role == "fit" and usable(point) and point.given.rate_share is None
+
+
+@pytest.mark.parametrize("name", [folder.name for folder in FOLDERS])
+def test_what_rests_on_its_prior_is_not_called_measured_or_fitted(name: str) -> None:
+    """From the ranges alone: what a range is not narrower than before, no data told."""
+    work = load_engine(name).work
+    rests = set()
+    for number, before in priors().items():
+        added = 1.0 - (prior_error(work[number]) / prior_error(before)) ** 2
+        if added < 0.1:
+            rests.add(number)
+            assert work[number].kind == "prior", f"{number}: the data add {added:.1%}"
+        else:
+            assert work[number].kind == "fitted", f"{number}: the data add {added:.1%}"
+    assert "prefetch_instructions_per_key" in rests
+
+
+@pytest.mark.parametrize("name", [folder.name for folder in FOLDERS])
+def test_what_is_known_anywhere_is_what_the_ranges_say(name: str) -> None:
+    """The covariance whatever the host is, put together again, has the ranges on its diagonal."""
+    profile = load_engine(name)
+    names = [*INSTRUCTIONS, *SCALES]
+    errors = np.sqrt(np.diag(marginal_covariance(profile, names)))
+    expected = [prior_error(profile.work[number]) for number in names]
+    assert errors == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("name", REUSED)

@@ -1,10 +1,12 @@
 """`forecache catalog`: what there is, and where every number comes from."""
 
 import json
+from typing import get_args
 
 import pytest
 
 from forecache import cli, verbs
+from forecache.hwprofiles.quantity import Kind
 from forecache.sim.errors import InputError
 
 
@@ -24,7 +26,7 @@ def test_an_entry_gives_every_number_an_origin(name: str) -> None:
     result = verbs.catalog(name)
     assert name in result["id"]
     for row in result["rows"]:
-        assert row["kind"] in ("measured", "published", "derived", "assumed"), row
+        assert row["kind"] in get_args(Kind), row
         assert row["value"] is not None or (row["low"] is not None and row["high"] is not None)
         assert row["source"] is None or row["source"] in result["sources"]
 

@@ -1,10 +1,11 @@
 """Where the time of a request goes: the steps add up to what the simulation spent."""
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from forecache.hwprofiles.quantity import Kind
 from forecache.models.answers import explain, load_cases
 from forecache.models.explain import cpu_time_of
 from forecache.models.predict import predict_cases
@@ -125,6 +126,6 @@ def test_explain_names_the_origin_of_every_number() -> None:
     for prefix in ("engine.", "host.", "load_generator."):
         assert any(name.startswith(prefix) for name in names)
     for number in answer["numbers"]:
-        assert number["kind"] in ("measured", "published", "derived", "assumed")
+        assert number["kind"] in get_args(Kind)
         assert number["source"] or number["method"] or number["kind"] == "derived"
         assert number["value"] is not None or number["low"] is not None
