@@ -3,9 +3,8 @@
 Both are fits that began with the same wide prior, one to the new data alone. If both are of one
 engine, the difference of their means is normal around zero. With P, D and K the covariances of the
 prior, of the data's fit and of the known one, its covariance is D + K - D P^-1 K - K P^-1 D: that
-of two independent estimates, less what both only have from the prior. The mean of a fit that *began*
-with what was known tells less: there the known numbers pull, and points that disagree with them
-count as disturbed.
+of two independent estimates, less what both only have from the prior. The mean of a fit that begins
+with what was known tells less: it is pulled there, and points that disagree count as disturbed.
 """
 
 from __future__ import annotations

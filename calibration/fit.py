@@ -119,6 +119,7 @@ def work_problem(
         errors=np.concatenate(
             [np.full(len(points), POINT_ERROR), np.full(len(counted.observed), COUNT_ERROR)]
         ),
+        prior_mean=prior.mean,
         prior_correlation=None if prior.known is None else prior.correlation,
     )
     return problem, model

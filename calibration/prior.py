@@ -18,11 +18,12 @@ import yaml
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.quantity import Quantity
 from forecache.models.engine import EngineProfile, load_engine
+from forecache.models.predict import UNCHECKED_DISCREPANCY
 
 from .bundle import Bundle
 from .conflict import Conflict, conflict_of
 from .regression import Posterior
-from .work_model import FILLS, HOST_NAMES, IPC, WorkModel
+from .work_model import FILLS, HOST_NAMES, IPC, SCALES, WorkModel
 
 HOST_PRIOR_ERRORS = {IPC: 0.35, FILLS: 1.0}
 """Standard errors of the logarithms of the host's fitted numbers around its profile's: cores differ
@@ -41,14 +42,15 @@ class Prior:
     Attributes
     ----------
     engine
-        The rules of an engine, with the middle of what is known as its work.
-    covariance : (factors, factors)
-        Of the logarithms of `WorkModel.names` around that.
+        The rules of an engine, with the middle of `priors.yaml` as its work.
+    mean, covariance : (factors,), (factors, factors)
+        Of the logarithms of the factors on that, by `WorkModel.names`.
     known
         The profile that an earlier fit left; None where the general ranges are all there is.
     """
 
     engine: EngineProfile
+    mean: np.ndarray
     covariance: np.ndarray
     known: EngineProfile | None = None
 
@@ -112,14 +114,10 @@ def engine_with_priors(name: str, version: str) -> EngineProfile:
 
 def difference_from(prior: Prior, general: Prior, alone: Posterior) -> Conflict:
     """How far a fit that began with the general prior is from what was known."""
-
-    def middle(each: Prior) -> np.ndarray:
-        return np.log([each.engine.work[name].best for name in _WORK_NAMES])
-
     work = np.ix_(_WORK, _WORK)
     return conflict_of(
         _WORK_NAMES,
-        middle(general) + alone.logs[_WORK] - middle(prior),
+        alone.logs[_WORK] - prior.mean[_WORK],
         general=general.covariance[work],
         data=alone.covariance[work],
         known=prior.covariance[work],
@@ -129,29 +127,35 @@ def difference_from(prior: Prior, general: Prior, alone: Posterior) -> Conflict:
 def general_prior(bundle: Bundle) -> Prior:
     """The prior of an engine of which nothing was observed before."""
     engine = bundle.manifest.engine
-    return Prior(engine_with_priors(engine.name, engine.version), np.diag(prior_errors() ** 2))
+    rules = engine_with_priors(engine.name, engine.version)
+    errors = prior_errors()
+    return Prior(rules, np.zeros(len(errors)), np.diag(errors**2))
 
 
 def prior_from(known: EngineProfile) -> Prior:
     """The prior that an earlier fit left, or one whose work was taken over from a relative.
 
     Its covariance where it has one. A profile without has ranges only; they count as independent.
+    Scales are held against micro-benchmarks and a memory model of the host, so they differ from
+    host to host by more than a fit on one of them can know: by what a prediction allows for the way
+    to another host.
     """
-    general = priors()
-    work, errors = dict(known.work), prior_errors()
-    for index, name in enumerate(WorkModel.names):
-        if name in HOST_NAMES:
-            continue
+    general, errors = priors(), prior_errors()
+    mean = np.zeros(len(errors))
+    for index, name in zip(_WORK, _WORK_NAMES, strict=True):
         leaf = known.work[name]
         if leaf.low is not None and leaf.high is not None and leaf.low > 0.0:
+            mean[index] = math.log(leaf.best / general[name].best)
             # Of a relative's work no less is known than of any engine's.
             errors[index] = min(prior_error(leaf), errors[index])
-        else:
-            work[name] = general[name]
     covariance = np.diag(errors**2)
     if known.covariance and known.reuse is None:
         covariance[np.ix_(_WORK, _WORK)] = marginal_covariance(known, _WORK_NAMES)
-    return Prior(known.model_copy(update={"work": work}), covariance, known)
+        for name in SCALES:
+            index = WorkModel.names.index(name)
+            covariance[index, index] += UNCHECKED_DISCREPANCY**2
+    rules = known.model_copy(update={"work": {**known.work, **general}})
+    return Prior(rules, mean, covariance, known)
 
 
 def marginal_covariance(profile: EngineProfile, names: list[str]) -> np.ndarray:

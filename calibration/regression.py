@@ -35,15 +35,17 @@ class Problem:
     names
         Of the factors.
     prior_errors : (factors,)
-        Standard error of each logarithm around zero.
+        Standard error of each logarithm around its prior's mean.
     predict
         (factors,) logarithms to (observations,) logarithms.
     observed : (observations,)
         Logarithms.
     errors : (observations,)
         Relative standard errors.
+    prior_mean : (factors,)
+        Of the logarithms; None for zeros.
     prior_correlation : (factors, factors)
-        Of the logarithms around zero; None where the priors are independent.
+        Of the logarithms around their mean; None where the priors are independent.
     """
 
     names: list[str]
@@ -51,18 +53,24 @@ class Problem:
     predict: Predict
     observed: np.ndarray
     errors: np.ndarray
+    prior_mean: np.ndarray | None = None
     prior_correlation: np.ndarray | None = None
 
     @property
+    def start(self) -> np.ndarray:
+        """(factors,) logarithms to begin with: the prior's mean."""
+        return np.zeros(len(self.names)) if self.prior_mean is None else self.prior_mean
+
+    @property
     def prior_covariance(self) -> np.ndarray:
-        """(factors, factors) of the logarithms around zero."""
+        """(factors, factors) of the logarithms."""
         if self.prior_correlation is None:
             return np.diag(self.prior_errors**2)
         return np.asarray(self.prior_correlation * np.outer(self.prior_errors, self.prior_errors))
 
     def prior_misfits(self, logs: np.ndarray) -> np.ndarray:
         """(factors,) independent distances from the prior, in standard errors."""
-        scaled = logs / self.prior_errors
+        scaled = (logs - self.start) / self.prior_errors
         if self.prior_correlation is None:
             return np.asarray(scaled)
         return np.asarray(np.linalg.solve(np.linalg.cholesky(self.prior_correlation), scaled))
@@ -96,6 +104,7 @@ class Problem:
             lambda logs: self.predict(logs)[kept],
             self.observed[kept],
             self.errors[kept],
+            self.prior_mean,
             self.prior_correlation,
         )
 
@@ -169,9 +178,9 @@ def fit(problem: Problem, *, start: np.ndarray | None = None) -> Posterior:
     Parameters
     ----------
     start
-        Logarithms to start from; zero, the priors, if left out.
+        Logarithms to start from; the priors' means if left out.
     """
-    first = np.zeros(len(problem.names)) if start is None else start
+    first = problem.start if start is None else start
     solution = least_squares(problem.residuals, first, x_scale=problem.prior_errors)
     logs = solution.x
     jacobian = problem.weighted_jacobian(logs)

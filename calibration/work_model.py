@@ -193,11 +193,11 @@ def _one_point(
             waits[2, column] += kind.share * old_ns
     return PointTimes(
         user=np.array(user),
-        kernel=np.array(kernel),
-        wake=np.array(wake),
+        kernel=np.array(work.kernel_scale * kernel),
+        wake=np.array(work.wake_scale * wake),
         copy=np.array(size * speed.copy_ns_per_byte),
         touch=waits[0],
-        stream=waits[1],
+        stream=work.stream_scale * waits[1],
         old_value=waits[2],
         buffers=waits[3],
         tail=waits[4],

@@ -250,7 +250,9 @@ def test_a_point_left_out_is_predicted_by_a_fit_without_its_data_set(fitted: Cal
     for data_set in sorted(data_sets)[:2]:
         inside = np.array([point.given.data_set == data_set for point in fitted.fitted])
         others = [p for p, own in zip(fitted.fitted, inside, strict=True) if not own]
-        problem, _ = work_problem(others, Prior(PRIOR, np.diag(prior_errors() ** 2)), HOST)
+        spread = prior_errors()
+        prior = Prior(PRIOR, np.zeros(len(spread)), np.diag(spread**2))
+        problem, _ = work_problem(others, prior, HOST)
         known = fit(problem)
         times = np.log([point.least_disturbed(CPU) for point in fitted.fitted])
         errors = fitted.model.log_cpu_ns(known.logs) - times

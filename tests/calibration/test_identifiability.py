@@ -291,9 +291,8 @@ def test_the_advised_point_helps(engine: EngineProfile, few: list[Given]) -> Non
 
 def test_the_report_is_plain_and_takes_advice_from_the_whole_grid(engine: EngineProfile) -> None:
     points = [Given(command="get", pipeline=pipeline) for pipeline in (4, 16, 64)]
-    named = SimpleNamespace(name="valkey", version="8.0.2")
     fitted = SimpleNamespace(
-        bundle=SimpleNamespace(manifest=SimpleNamespace(engine=named)),
+        prior=SimpleNamespace(engine=engine),
         posterior=fitted_to(points, engine),
         host=HOST,
     )
