@@ -51,9 +51,9 @@ def study(
 
     Writes one self-contained HTML file with the scaling curve and the recommendation, for this
     host and for the one SCENARIO names, and keeps everything the report rests on beside it. Takes
-    two to four minutes, the first time longest; nothing else should be busy meanwhile. `cores`, `irq_cores` and the load
-    generator's `cores` of SCENARIO are about its own host; this one shares its cores as without
-    them.
+    two to four minutes, the first time longest; nothing else should be busy meanwhile. `cores`,
+    `irq_cores` and the load generator's `cores` of SCENARIO are about its own host; this one shares
+    its cores as without them.
     """
     check_folder_target(out)
     with progress_of(quiet) as progress:

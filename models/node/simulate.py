@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -65,6 +66,9 @@ COUNTERS = {
 """Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
 
 _ANNOUNCE_AFTER_S = 1.0
+
+_LEAST_SHARE = 0.1
+"""Of a core, that a compiler is supposed to get at least."""
 
 _COMPILE_S = 5
 """What a policy takes, to the second: 33 s of CPU time for seven (benchmarks/results.json)."""
@@ -371,17 +375,21 @@ def announced_if_slow(
     Parameters
     ----------
     seconds
-        How long it may take.
+        How long it takes on a core of its own, one that is fast.
     """
     # Only time tells whether Numba compiles or loads, so a timer speaks.
     again = "once, %s; later runs load it from disk"
     if not keeps_compiled_code():
         again = "%s; no folder can be written to keep it, NUMBA_CACHE_DIR may name one"
-    timer = threading.Timer(
-        _ANNOUNCE_AFTER_S,
-        progress,
-        (f"compiling {what}: {again % f'about {seconds} seconds'}",),
-    )
+    began_s, spent_s = time.monotonic(), time.process_time()
+
+    def announce() -> None:
+        # Beside other work a compiler gets only part of a core, and slow cores need twice as long.
+        share = (time.process_time() - spent_s) / (time.monotonic() - began_s)
+        least_s = round(seconds / min(1.0, max(_LEAST_SHARE, share)))
+        progress(f"compiling {what}: {again % f'{least_s} to {2 * least_s} seconds'}")
+
+    timer = threading.Timer(_ANNOUNCE_AFTER_S, announce)
     timer.daemon = True
     timer.start()
     try:
