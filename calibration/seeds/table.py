@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,14 +14,15 @@ from forecache.hwprofiles.files import parse, read_yaml
 from forecache.hwprofiles.formula import evaluate
 from forecache.hwprofiles.record import Record as _Record
 
+from ..yardstick import error_of, holds
 from .predictors import COMMANDS, PREDICTORS, Predictors
 
 FILE = Path(__file__).with_name("claims.yaml")
 
-NEAR = 0.15
-"""A prediction outside the claimed range is met within so much of it."""
+Role = Literal["prediction", "consistent", "arithmetic", "calibration", "context"]
+"""What a row is for; the top of `claims.yaml` says what each means."""
 
-Verdict = Literal["holds", "misses", "exact", "wrong", "an input", "context"]
+Verdict = Literal["holds", "misses", "agrees", "disagrees", "exact", "wrong", "an input", "context"]
 
 
 class Claimed(_Record):
@@ -43,11 +43,7 @@ class Claimed(_Record):
         """Relative distance of a prediction from the value or the range, signed; 0 within it."""
         low = self.low if self.value is None else self.value
         high = self.high if self.value is None else self.value
-        if low is not None and predicted < low:
-            return (predicted - low) / abs(low) if low else -math.inf
-        if high is not None and predicted > high:
-            return (predicted - high) / abs(high) if high else math.inf
-        return 0.0
+        return error_of(predicted, low=low, high=high)
 
 
 class Article(_Record):
@@ -64,7 +60,7 @@ class Claim(_Record):
     id: str = Field(pattern=r"^A\d{3}$")
     article: str
     part: str | None = None
-    role: Literal["arithmetic", "calibration", "prediction", "context"]
+    role: Role
     statement: str
     claimed: Claimed | None = None
     formula: str | None = None
@@ -73,6 +69,9 @@ class Claim(_Record):
     predictor: str | None = None
     gap: str | None = None
     """Why a prediction misses, as far as that is known."""
+    changed: str | None = None
+    """What was changed in its model after the claim had been held against it: such a prediction
+    was not made blindly."""
     note: str | None = None
 
     @model_validator(mode="after")
@@ -83,11 +82,12 @@ class Claim(_Record):
         if arithmetic and (self.formula is None) == (self.predictor is None):
             raise ValueError("formula or predictor with role arithmetic")
         prediction = self.role == "prediction"
-        if prediction and self.predictor is None:
-            raise ValueError("predictor with role prediction")
-        if self.gap is not None and not prediction:
-            raise ValueError("gap with role prediction only")
-        if not (arithmetic or prediction) and (self.predictor or self.formula):
+        compared = self.role in ("prediction", "consistent", "calibration")
+        if self.role in ("prediction", "consistent") and self.predictor is None:
+            raise ValueError(f"predictor with role {self.role}")
+        if (self.gap is not None or self.changed is not None) and not prediction:
+            raise ValueError("gap and changed with role prediction only")
+        if not (arithmetic or compared) and (self.predictor or self.formula):
             raise ValueError("nothing to make a number by with this role")
         if self.role != "context" and self.claimed is None:
             raise ValueError("what is claimed, but with role context")
@@ -158,14 +158,17 @@ def _row(claim: Claim, predictors: Predictors) -> Row:
         exact = abs(found - claim.claimed.value) <= claim.within * (1 + 1e-9)
         error = claim.claimed.error(found)
         return Row(claim, found, error, "exact" if exact else "wrong", shown)
+    verdict: Verdict = "an input" if claim.role == "calibration" else "context"
+    if claim.predictor is None:
+        return Row(claim, None, None, verdict, "")
+    assert claim.claimed is not None
+    found = predictors(claim.predictor)
+    error = claim.claimed.error(found)
     if claim.role == "prediction":
-        assert claim.claimed is not None
-        assert claim.predictor is not None
-        found = predictors(claim.predictor)
-        error = claim.claimed.error(found)
-        verdict: Verdict = "holds" if abs(error) <= NEAR else "misses"
-        return Row(claim, found, error, verdict, COMMANDS[claim.predictor])
-    return Row(claim, None, None, "an input" if claim.role == "calibration" else "context", "")
+        verdict = "holds" if holds(error) else "misses"
+    elif claim.role == "consistent":
+        verdict = "agrees" if holds(error) else "disagrees"
+    return Row(claim, found, error, verdict, COMMANDS[claim.predictor])
 
 
 def validate_seeds(progress: Callable[[str], None] = lambda _line: None) -> dict[str, Any]:

@@ -13,9 +13,6 @@ from .metering import Meter
 from .scaling import Shards
 from .versions import Mechanisms
 
-_REACHED = 0.99
-"""A rate is reached from this share of it on."""
-
 Series = dict[tuple[str, str], np.ndarray]
 
 
@@ -24,22 +21,21 @@ def series_of(run: Run) -> Series:
     return {(each.panel, each.name): each.values for each in run.series}
 
 
-def ramp_facts(run: Run, shards: Shards, *, to_rps: float, first_rps: float | None) -> list[Fact]:
+def ramp_facts(
+    run: Run, shards: Shards, *, to_rps: float, until_s: float | None, first_rps: float | None
+) -> list[Fact]:
     """How long a ramp took, and how long for twice the rate.
 
     Scale-outs count until the ramp has ended. `first_rps` is what an empty cache serves at once,
     None for one that isn't empty.
     """
-    answered = series_of(run)["throughput", "answered"]
-    reached = np.flatnonzero(answered >= _REACHED * to_rps)
     name = f"until {to_rps:,.0f} requests a second"
-    if not len(reached):
-        most = float(answered.max(initial=0.0))
+    if until_s is None:
+        most = float(series_of(run)["throughput", "answered"].max(initial=0.0))
         return [Fact(name, None, "s", f"not reached; {most:,.0f} were")]
-    until_s = float(run.times_s[reached[0]])
     begun = [growth.begun_s for growth in shards.growths if growth.begun_s <= until_s]
     between_s = (begun[-1] - begun[0]) / (len(begun) - 1) if len(begun) > 1 else None
-    facts = [Fact(name, until_s, "s", "the end of the interval that reached it")]
+    facts = [Fact(name, until_s, "s", "the first step that answered so many")]
     if first_rps is not None and to_rps > first_rps:
         facts.append(
             Fact(

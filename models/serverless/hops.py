@@ -13,6 +13,8 @@ from .versions import Mechanisms
 
 Floats = NDArray[np.float64]
 
+_ALMOST_ALL = 0.9999
+
 _GRID = 200
 """Equally likely latencies that stand for a distribution."""
 
@@ -47,10 +49,12 @@ def hop(mechanisms: Mechanisms) -> Hop:
 
 
 def behind_proxy(surface: Surface, mechanisms: Mechanisms) -> Surface:
-    """The latency of a node as a proxy sees it, with the proxy's own.
+    """A node as a proxy sees it: no more than is let through, with the latency of the way there.
 
-    The node model counts a round trip within a zone already.
+    A shard that gets all that is let through is no busier than that; what is more waits in a queue
+    before it. The node model counts a round trip within a zone already.
     """
+    surface = let_through(surface, mechanisms.let_through)
     way = hop(mechanisms)
     added = way.rtts_ms - mechanisms.same_zone_rtt_ms + mechanisms.proxy_ms
     middles = (np.arange(_GRID) + 0.5) / _GRID
@@ -63,4 +67,22 @@ def behind_proxy(surface: Surface, mechanisms: Mechanisms) -> Surface:
     mean = float(added @ way.shares)
     return replace(
         surface, latency_ms=tuple(rows), mean_ms=tuple(each + mean for each in surface.mean_ms)
+    )
+
+
+def let_through(surface: Surface, share: float) -> Surface:
+    """A node of which so much is used at most: its loads are shares of that."""
+    if share >= 1.0:
+        return surface
+    # `between` looks at what is left of the capacity, so that there has to be something.
+    loads = np.array([*surface.loads, _ALMOST_ALL])
+    main, helpers = surface.busy(share * np.array([0.0, *loads, 1.0]))
+    return replace(
+        surface,
+        capacity_rps=share * surface.capacity_rps,
+        loads=tuple(map(float, loads)),
+        latency_ms=tuple(tuple(map(float, row)) for row in surface.latencies(share * loads)),
+        mean_ms=tuple(map(float, surface.mean(share * loads))),
+        main_thread=tuple(map(float, main)),
+        io_threads=tuple(map(float, helpers)),
     )

@@ -28,8 +28,8 @@ from .scaling import MOST_SHARDS, Shards
 from .schema import ServerlessScenario
 from .versions import Mechanisms, load_version
 
-_FULL = 0.97
-"""A ramp takes a shard for full from here on."""
+_REACHED = 0.99
+"""A rate is reached from this share of it on."""
 
 _PROXY_CONNECTIONS = 128
 """Connections of all proxies to one shard, which all clients share (assumed)."""
@@ -117,6 +117,8 @@ class Cache:
         # Half of what any cache serves at once.
         self.ramp_rps = 0.5 * self.mechanisms.first_ecpu_per_s / self._ecpu_each()
         self.ramp_rps = min(self.ramp_rps, scenario.demand.ramp_to_rps or math.inf)
+        self._ramp_looks_s = scenario.demand.ramp_look_s
+        self._ramp_until_s: float | None = None
         self.rejected_writes = 0.0
         self._ready_after_s: dict[float, float | None] = {}
         """By ECPU a second that were asked for later: how long that took."""
@@ -222,10 +224,21 @@ class Cache:
         self._limit()
         most_rps = self.scenario.demand.ramp_to_rps
         if most_rps is not None:
-            growth = (1.0 + self.scenario.demand.ramp_growth) ** step.length_s
-            full = max(step.utilisation.max(), 1.0 - self.cluster.nodes.last_spare.min()) >= _FULL
-            self.ramp_rps = min(most_rps, self.ramp_rps * (1.0 / growth if full else growth))
-            self.cluster.load.demand_factor = self.ramp_rps / most_rps
+            self._ramp(step, most_rps)
+
+    def _ramp(self, step: Step, most_rps: float) -> None:
+        """More, or less where somebody looks and sees requests wait."""
+        demand = self.scenario.demand
+        self.ramp_rps *= (1.0 + demand.ramp_growth) ** step.length_s
+        end_s = step.start_s + step.length_s
+        if self._ramp_until_s is None and self._asked_per_s >= _REACHED * most_rps:
+            self._ramp_until_s = end_s
+        if end_s >= self._ramp_looks_s - 1e-9:
+            self._ramp_looks_s += max(demand.ramp_look_s, step.length_s)
+            if self.cluster.nodes.request_queue.waiting.any():
+                self.ramp_rps *= 1.0 - demand.ramp_back
+        self.ramp_rps = min(most_rps, self.ramp_rps)
+        self.cluster.load.demand_factor = self.ramp_rps / most_rps
 
     def _grow_proxies(self) -> Happening:
         wanted = self.mechanisms
@@ -272,6 +285,7 @@ class Cache:
                 run,
                 self.shards,
                 to_rps=demand.ramp_to_rps,
+                until_s=self._ramp_until_s,
                 first_rps=first_rps if self.begins_empty else None,
             )
         facts += [

@@ -192,6 +192,7 @@ class Shards:
             at_s=0.0,
             shards=shards,
             pipeline=wanted.keys_per_migrate,
+            most_blocked=wanted.most_blocked,
             method="key_by_key" if key_by_key else "atomic",
             threads=None if key_by_key else wanted.migration_threads,
             slots_per_job=None if key_by_key else wanted.slots_per_job,

@@ -28,7 +28,9 @@ class Mechanisms(Record):
     first_ecpu_per_s: float = Field(gt=0)
     """What an empty cache lets through; cores are behind it, but for neighbours."""
     scale_above: float = Field(gt=0, lt=1)
-    """Share of what a shard can do above which it gets more."""
+    """Share of what is let through to a shard above which it gets more."""
+    let_through: float = Field(gt=0, le=1)
+    """Share of what a shard can do that proxies let through; what is more waits at them."""
     detect_s: float = Field(gt=0, le=3_600)
     """Time over which that is looked at, and how often."""
     enable_s: float = Field(gt=0, le=3_600)
@@ -42,6 +44,9 @@ class Mechanisms(Record):
     own, at all sources at once."""
     keys_per_migrate: int = Field(ge=1, le=10_000)
     """Keys that one MIGRATE takes; with migration `key_by_key`."""
+    most_blocked: float = Field(gt=0, le=1)
+    """Share of a source's main thread that MIGRATE may take, for which the operator pauses; with
+    migration `key_by_key`."""
     migration_threads: int = Field(ge=1, le=64)
     """How many threads a source has for that; with migration `threads`."""
     slots_per_job: int = Field(ge=1, le=16_384)

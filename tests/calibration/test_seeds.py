@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from forecache.calibration import claims_page
 from forecache.calibration.dataset import read_dataset
-from forecache.calibration.seeds.page import page
+from forecache.calibration.seeds.page import named, page
 from forecache.calibration.seeds.predictors import Predictors
 from forecache.calibration.seeds.table import (
     Claim,
@@ -16,6 +17,8 @@ from forecache.calibration.seeds.table import (
     judge,
     load_claims,
 )
+from forecache.calibration.yardstick import holds
+from forecache.models.footprint import Allocator, Strings, used_memory_bytes
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -40,11 +43,29 @@ def test_bills_and_units_hold_and_the_managed_engines_memory_is_shown_with_its_g
     rows = {(row.claim.id, row.claim.part): row for row in judge(quick_rows())}
     for name in (("A079", "total"), ("A080", "nodes"), ("A081", "break-even")):
         assert rows[name].verdict == "exact"
-    assert rows["A073", "ecpu"].verdict == "holds"
+    assert rows["A073", "ecpu"].verdict == "agrees"
     assert abs(rows["A073", "ecpu"].error or 0) < 0.02
     saving = rows["A009", "saving"]
     assert saving.verdict == "misses"
-    assert saving.predicted == pytest.approx(11.7, abs=0.5)
+    assert saving.predicted == pytest.approx(14.5, abs=0.5)
+
+
+def test_only_jemallocs_own_size_classes_make_the_managed_engines_saving_a_key() -> None:
+    def saved(allocator: Allocator) -> float:
+        one, two = (
+            [Strings(type="string", keys=keys, key_bytes=16, value_bytes=100)]
+            for keys in (5_000_000, 6_000_000)
+        )
+        old, new = (
+            used_memory_bytes("valkey", two, engine_version=version, allocator=allocator, slots=1)
+            - used_memory_bytes("valkey", one, engine_version=version, allocator=allocator, slots=1)
+            for version in ("7.2", "8.0")
+        )
+        return (old - new) / 1e6
+
+    assert saved("system_jemalloc") == pytest.approx(32, abs=0.5)
+    assert saved("jemalloc") == pytest.approx(24, abs=0.5)
+    assert saved("libc") == pytest.approx(24, abs=0.5)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +109,28 @@ def test_a_wrong_sum_and_a_missed_prediction_are_called_so() -> None:
         claimed=claimed,
         predictor="ecpu_3200",
     )
-    rows = judge(Claims(articles=claims.articles, claims=[wrong, missed]))
-    assert [row.verdict for row in rows] == ["wrong", "misses"]
+    consistent = missed.model_copy(update={"id": "A902", "role": "consistent"})
+    rows = judge(Claims(articles=claims.articles, claims=[wrong, missed, consistent]))
+    assert [row.verdict for row in rows] == ["wrong", "misses", "disagrees"]
+
+
+def test_predictions_alone_are_counted_and_those_that_were_seen_are_told_apart() -> None:
+    result = json.loads((DOCS / "accuracy" / "seeds.json").read_text())
+    predictions = [row for row in result["rows"] if row["role"] == "prediction"]
+    held = sum(row["verdict"] == "holds" for row in predictions)
+    text = page(result)
+    assert f"Of {len(predictions)} predictions {held} hold" in text
+    for row in predictions:
+        line = next(each for each in text.splitlines() if each.startswith(f"| {named(row)} |"))
+        assert ("*seen*" in line) == ("changed" in row)
+
+
+@pytest.mark.parametrize(
+    ("error", "met"), [(0.0, True), (0.15, True), (-0.15, True), (0.151, False), (math.inf, False)]
+)
+def test_one_rule_says_what_holds_on_both_pages(error: float, met: bool) -> None:
+    assert holds(error) is met
+    assert claims_page.Claim("", "", "", "", error).met is met
 
 
 def test_every_claim_of_the_articles_is_there() -> None:

@@ -16,7 +16,7 @@ from forecache.models.cost.prices import load_prices
 from forecache.models.serverless import run as run_module
 from forecache.models.serverless import scaling as scaling_module
 from forecache.models.serverless.filling import Filling
-from forecache.models.serverless.hops import behind_proxy, hop
+from forecache.models.serverless.hops import behind_proxy, hop, let_through
 from forecache.models.serverless.metering import Meter
 from forecache.models.serverless.run import Cache
 from forecache.models.serverless.schema import ServerlessScenario
@@ -53,8 +53,8 @@ def made(monkeypatch):
     make(monkeypatch, surface)
 
 
-NEAR = {"cross_zone_rtt_ms": [0.06], "first_ecpu_per_s": 2_000}
-"""One zone, in effect, and a small first limit."""
+NEAR = {"cross_zone_rtt_ms": [0.06], "first_ecpu_per_s": 2_000, "let_through": 1.0}
+"""One zone, in effect, a small first limit, and then all that a shard can do."""
 
 
 def scenario(version="8.0", mechanisms=None, **more):
@@ -217,7 +217,12 @@ def test_a_closed_loop_is_littles_law_up_to_an_overload(
             "own_ms": 1.0,
             "machines": [{"at_s": 0, "count": machines}],
         },
-        mechanisms={"first_ecpu_per_s": 1e9, "scale_above": 0.999, "detect_s": 3_000},
+        mechanisms={
+            "first_ecpu_per_s": 1e9,
+            "scale_above": 0.999,
+            "detect_s": 3_000,
+            "let_through": 1.0,
+        },
     )
     cache, _, facts, series = ran(asked)
     answered = series["throughput", "answered"][-1]
@@ -300,13 +305,50 @@ def test_draws_stay_in_their_ranges(draw):
 
 def test_a_proxy_adds_its_time_and_the_way_between_zones():
     mechanisms = load_version("8.0").mechanisms(
-        {"cross_zone_rtt_ms": [1.06], "same_zone_rtt_ms": 0.06, "zones": 4, "proxy_ms": 0.5}
+        NEAR | {"cross_zone_rtt_ms": [1.06], "same_zone_rtt_ms": 0.06, "zones": 4, "proxy_ms": 0.5}
     )
     found = behind_proxy(surface(1), mechanisms)
     assert found.mean_ms[0] == pytest.approx(0.1 + 0.5 + 0.75 * 1.0)
     assert found.latency(0.02, 0.2) == pytest.approx(0.6)
     assert found.latency(0.02, 0.5) == pytest.approx(1.6)
     assert found.capacity_rps == surface(1).capacity_rps
+
+
+def test_a_shard_is_no_busier_than_what_is_let_through_makes_it():
+    rising = tuple((0.1 / (1.0 - load),) * len(QUANTILES) for load in LOADS)
+    means = tuple(row[0] for row in rising)
+    busy = ((0.0, *LOADS, 1.0), (0.0,) * (len(LOADS) + 2))
+    whole = Surface(1e5, 1e7, LOADS, rising, means, *busy, 0.0)
+    half = let_through(whole, 0.5)
+    assert half.capacity_rps == 5e4
+    assert float(half.mean(1.0)) == pytest.approx(float(whole.mean(0.5)), rel=0.01)
+    for load in (0.1, 0.4, 0.8):
+        assert half.latency(load, 0.99) == pytest.approx(whole.latency(0.5 * load, 0.99), rel=0.02)
+        assert half.busy([load])[0] == pytest.approx(0.5 * load, rel=0.05)
+    assert let_through(whole, 1.0) is whole
+
+
+@pytest.mark.usefixtures("made")
+def test_what_is_not_let_through_waits_and_is_answered_when_the_cache_has_grown():
+    mechanisms = {"let_through": 0.5, "detect_s": 5, "enable_s": 1, "first_ecpu_per_s": 1e9}
+    asked = scenario(mechanisms=mechanisms, demand={"rate_rps": 5_500}, report_s=1)
+    _, _, facts, series = ran(asked)
+    answered = series["throughput", "answered"]
+    assert answered[1:5].max() <= 0.5 * THREAD_RPS * 1.01
+    assert answered[-1] == pytest.approx(5_500, rel=0.02)
+    assert facts["failed"] == 0
+
+
+@pytest.mark.usefixtures("made")
+def test_an_operator_that_pauses_blocks_less_and_takes_longer():
+    def moved(most_blocked):
+        mechanisms = {"io_threads": [1], "migration": "key_by_key", "first_ecpu_per_s": 1e9}
+        mechanisms |= {"most_blocked": most_blocked}
+        asked = scenario("8.0", mechanisms, duration_s=900, demand={"rate_rps": 9_000}, filled=1.0)
+        growth = ran(asked)[0].shards.growths[0]
+        return growth.moved_s - growth.provisioned_s
+
+    assert moved(0.1) > 1.5 * moved(1.0)
 
 
 POPULARITIES = st.one_of(

@@ -38,6 +38,8 @@ class Moving(Event):
     """MIGRATE by an operator, or CLUSTER MIGRATESLOTS."""
     pipeline: int = Field(default=10, ge=1, le=10_000)
     """Keys of one MIGRATE."""
+    most_blocked: float = Field(default=1.0, gt=0, le=1)
+    """Share of a source's main thread that MIGRATE may take; its operator pauses for the rest."""
     rtt_us: float = Field(default=300.0, gt=0, le=1e6)
     """Round trip between nodes, and between them and the operator."""
     network_gbit_per_s: float | None = Field(default=None, gt=0, le=1000)
@@ -213,13 +215,14 @@ class Mover:
                 others=IDLE if busiest is None else self._load(busiest), saves=self.saves,
             )  # fmt: skip
             self.longest_block_s = max(self.longest_block_s, slot.longest_block_s)
-            claims[0].change(min(1.0, slot.source_blocked_s / slot.slot_s))
-            claims[1].change(min(1.0, slot.target_blocked_s / slot.slot_s))
+            slot_s = max(slot.slot_s, slot.source_blocked_s / self.asked.most_blocked)
+            claims[0].change(min(1.0, slot.source_blocked_s / slot_s))
+            claims[1].change(min(1.0, slot.target_blocked_s / slot_s))
             for claim in saving_claims:
-                claim.change(min(1.0, slot.save_s / slot.slot_s))
-            lasts_s = min(LOOK_S, (len(move.slots) - done) * slot.slot_s)
+                claim.change(min(1.0, slot.save_s / slot_s))
+            lasts_s = min(LOOK_S, (len(move.slots) - done) * slot_s)
             yield env.timeout(lasts_s)
-            now = min(float(len(move.slots)), done + lasts_s / slot.slot_s + 1e-9)
+            now = min(float(len(move.slots)), done + lasts_s / slot_s + 1e-9)
             self._hand_over(move, math.floor(now) - math.floor(done), math.floor(done))
             done = now
         for claim in (*claims, *saving_claims):
