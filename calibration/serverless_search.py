@@ -151,11 +151,12 @@ def _holds(name: str, value: float | None) -> bool:
 
 def search(sets: list[Rules], *, workers: int) -> list[dict[str, Any]]:
     """All sets, simulated."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(workers) as pool:
         for rules, numbers in zip(sets, pool.map(simulate_set, sets), strict=True):
-            rows.append({"rules": rules, "numbers": numbers, "misses": misses(numbers)})
-            told = f"set {len(rows)} of {len(sets)}: misses {', '.join(rows[-1]['misses'])}"
+            missed = misses(numbers)
+            rows.append({"rules": rules, "numbers": numbers, "misses": missed})
+            told = f"set {len(rows)} of {len(sets)}: misses {', '.join(missed)}"
             print(told, file=sys.stderr, flush=True)
     return rows
 
