@@ -143,7 +143,7 @@ def identifiability_of(
     ----------
     candidates
         (factors,) derivatives of log CPU time at points that could be observed too, by the
-        point's label; as from `candidates.candidate_rows`. Without any there is no advice.
+        point's words; as from `candidates.candidate_rows`. Without any there is no advice.
     profiled : (rows, factors)
         Derivatives of log instructions that a profiler could count, as from
         `candidates.profiled_rows`.
@@ -182,7 +182,7 @@ def identifiability_report(fitted: Calibration) -> dict[str, Any]:
     rows = candidate_rows(candidates, engine, fitted.host, logs)
     found = identifiability_of(
         fitted.posterior,
-        candidates={given.label(): row for given, row in zip(candidates, rows, strict=True)},
+        candidates={given.words(): row for given, row in zip(candidates, rows, strict=True)},
         profiled=profiled_rows(engine, logs),
     )
     return {
@@ -328,7 +328,7 @@ class _Sayer:
         best = max(by_point, key=by_point.__getitem__)
         by_profile = narrowed(self._after_profile)
         if by_point[best] >= _WORTH_IT:
-            return f"add the point {best}, which narrows it by {by_point[best]:.0%}"
+            return f"observe {best} as well, which narrows it by {by_point[best]:.0%}"
         if by_profile >= _WORTH_IT:
             return "add instruction counts (observe --profiler callgrind)"
         if max(by_point[best], by_profile) < _NOTHING:

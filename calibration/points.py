@@ -111,6 +111,28 @@ class Given(_Record):
             parts.append(f"think{self.think_us:g}us")
         return " ".join(parts)
 
+    def words(self) -> str:
+        """The conditions in words: `GET of 16 B values, 1,000 keys, pipeline 1, 50 connections`."""
+        parts = [
+            f"{self.command.upper()} of {self.value_bytes:g} B values",
+            f"{self.keys:,} keys",
+            f"pipeline {self.pipeline}",
+            f"{self.clients} connection{'s' * (self.clients != 1)}",
+        ]
+        if self.io_threads > 1:
+            parts.append(f"io-threads {self.io_threads}")
+        if self.transport != "tcp":
+            parts.append(self.transport.replace("_", " "))
+        if self.popularity.kind != "uniform":
+            parts.append(f"{self.popularity.kind.replace('_', ' ')} popularity")
+        if self.rate_share is not None:
+            parts.append(f"{self.rate_share:.0%} of the load at saturation")
+        elif self.rate_rps is not None:
+            parts.append(f"{self.rate_rps:g} requests/s")
+        if self.think_us:
+            parts.append(f"think time {self.think_us:g} µs")
+        return ", ".join(parts)
+
 
 class Repetition(_Record):
     """One measured window. `per_request` figures divide by the replies in the same window.

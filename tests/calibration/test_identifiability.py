@@ -122,7 +122,7 @@ def test_misses_and_their_price_are_told_apart_by_the_point_that_shows_one_alone
     for part in ("miss rate (l3_fills_per_us)", "miss penalty (touch_scale)"):
         assert part in sentence
     assert "only what they cost together is known" in sentence
-    assert "add the point get P1 v16 k1000 c50, which narrows it by" in sentence
+    assert "observe get P1 v16 k1000 c50 as well, which narrows it by" in sentence
 
 
 def test_unknown_directions_that_share_nothing_are_said_apart() -> None:
@@ -279,10 +279,10 @@ def test_the_advised_point_helps(engine: EngineProfile, few: list[Given]) -> Non
     before = fitted_to(points, engine)
     found = identifiability_of(
         before,
-        candidates={g.label(): row for g, row in zip([*few, alone], rows, strict=True)},
+        candidates={g.words(): row for g, row in zip([*few, alone], rows, strict=True)},
     )
     [sentence] = [d.words for d in found.directions if d.names == ["wake_scale"]]
-    assert f"add the point {alone.label()}, which narrows it by" in sentence
+    assert f"observe {alone.words()} as well, which narrows it by" in sentence
     promised = float(sentence.rpartition("by ")[2].removesuffix("%")) / 100
     after = fitted_to([*points, alone], engine)
     gained = 1 - after.error("wake_scale") / before.error("wake_scale")
@@ -306,4 +306,5 @@ def test_the_report_is_plain_and_takes_advice_from_the_whole_grid(engine: Engine
         assert row["low"] < row["high"]
         assert row["profile_low"] < row["profile_high"]
     [sentence] = [words for words in report["words"] if "wake_scale" in words]
-    assert "add the point get P1 v16 k1000 c1, " in sentence
+    words = "observe GET of 16 B values, 1,000 keys, pipeline 1, 1 connection as well"
+    assert words in sentence

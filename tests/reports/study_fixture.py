@@ -257,8 +257,9 @@ def calibration() -> Json:
             "words": [
                 "these data can't separate parse_instructions from get_instructions: only their "
                 "sum is known; add instruction counts (observe --profiler callgrind)",
-                "these data say little of wake_scale: it rests on its prior; add the point "
-                "get P1 v16 k1000 c1, which narrows it by 75%",
+                "these data say little of wake_scale: it rests on its prior; observe GET "
+                "of 16 B values, 1,000 keys, pipeline 1, 1 connection as well, which narrows it by "
+                "75%",
             ],
         },
     }  # fmt: skip
