@@ -50,8 +50,10 @@ def _columns(points: list[Json]) -> list[Column]:
     keys = varying_keys(points)
     ends = [key.rpartition(".")[2] for key in keys]
 
-    def of(name: str, cells: Iterable[str], **how: bool) -> Column:
-        return Column(name, list(cells), **how)
+    def of(
+        name: str, cells: Iterable[str], *, wraps: bool = False, to_the_right: bool = True
+    ) -> Column:
+        return Column(name, list(cells), wraps=wraps, to_the_right=to_the_right)
 
     def latency(point: Json, key: str) -> str:
         found = interval(point, key)
