@@ -18,6 +18,7 @@ from forecache.models.engine import EngineWork
 from forecache.models.predict import System
 from forecache.models.scenario import Scenario
 from forecache.models.simulation import Inputs, Window, run, window
+from forecache.sim.executors import Submitted
 
 from .dataset import MeasuredCase
 
@@ -219,7 +220,7 @@ def fit_posterior(
         ]
         errors = np.hypot(errors, spreads)
 
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor() as pool, Submitted(pool) as calls:
 
         def predicted(logs: np.ndarray) -> np.ndarray:
             def one(number: int) -> float:
@@ -227,7 +228,8 @@ def fit_posterior(
                 result = run(inputs, requests=FIT_REQUESTS, seed=seed, window_ps=windows[number])
                 return math.log(max(result.throughput_rps, 1.0))
 
-            return np.array(list(pool.map(one, range(len(base)))))
+            simulated = [calls.submit(one, number) for number in range(len(base))]
+            return np.array([each.result() for each in simulated])
 
         def residuals(shifted: np.ndarray) -> np.ndarray:
             logs = shifted - 1.0

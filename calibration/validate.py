@@ -18,14 +18,16 @@ import numpy as np
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
+from forecache.models.effort import Asked, check_count, check_runs
 from forecache.models.engine import EngineProfile, load_engine
 from forecache.models.generator import GeneratorProfile, load_generator
 from forecache.models.predict import LATENCIES, Metrics, Prediction, System
 from forecache.models.recommend import KNEE
 from forecache.models.scenario import Scenario
-from forecache.models.simulation import Inputs, run, window
+from forecache.models.simulation import Inputs, pilot_run, run, window
 from forecache.models.sweeps import Case
 from forecache.sim.errors import InputError
+from forecache.sim.executors import Submitted
 from forecache.sim.statistics import student_t
 
 from .counters import counter_checks, server_work
@@ -44,6 +46,10 @@ REFERENCE_HOST = "graviton3"
 
 REQUESTS = 40_000
 DRAWS = 24
+_REPLICATIONS = 3
+
+_FIT_STEPS = 6
+"""Steps of a fit, each with a simulation for every factor: what it takes most often."""
 
 _METRICS = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
 
@@ -109,11 +115,12 @@ def validate(
     count = len(own) + len(others)
     if progress is not None and factors and count:
         progress(f"fitting {len(factors)} factors to {count} calibration points")
+    _check_work(paired, [*own, *others] if factors else [], len(factors), seed, progress)
     posterior = fit_posterior(factors, [*own, *others], seed=seed)
     posterior = replace(posterior, points=tuple(case.index for case, _ in own))
     points = []
-    with ThreadPoolExecutor() as pool:
-        futures = [pool.submit(_predict, case, system, posterior, seed) for case, system in paired]
+    with ThreadPoolExecutor() as pool, Submitted(pool) as calls:
+        futures = [calls.submit(_predict, case, system, posterior, seed) for case, system in paired]
         for number, future in enumerate(futures, start=1):
             points.append(future.result())
             if progress is not None:
@@ -142,6 +149,27 @@ def validate(
         "counters": counter_checks(dataset, points),
         "knee": knees_of(points),
     }
+
+
+def _check_work(
+    points: Sequence[tuple[MeasuredCase, System]],
+    fitted: Sequence[tuple[MeasuredCase, System]],
+    factors: int,
+    seed: int,
+    progress: Progress | None,
+) -> None:
+    """Say how long fit and predictions take, or refuse them."""
+    evaluations = _FIT_STEPS * (factors + 1)
+    runs = [
+        *((pair, ((_REPLICATIONS, REQUESTS), (DRAWS, FIT_REQUESTS))) for pair in points),
+        *((pair, ((evaluations, FIT_REQUESTS),)) for pair in fitted),
+    ]
+    check_count(len(points), sum(count for _, each in runs for count, _ in each))
+    asked = []
+    for (case, system), each in runs:
+        inputs = system.inputs(case.scenario)
+        asked.append(Asked(inputs, pilot_run(inputs, inputs.times(), seed=seed), each))
+    check_runs(asked, points=len(points), seed=seed, progress=progress)
 
 
 def _calibration(pairs: list[tuple[MeasuredCase, System]]) -> list[tuple[MeasuredCase, System]]:
@@ -213,7 +241,7 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
                 window_ps=window_ps,
             )
         )
-        for number in range(3)
+        for number in range(_REPLICATIONS)
     ]
     drawn = []
     for draw in range(DRAWS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from forecache.sim.effort import check_work
 from forecache.sim.processes import usable_cores
@@ -21,8 +22,8 @@ _SIMULATED_S = 1e-4
 _PS_PER_S = 1e12
 
 
-def check_count(points: int, runs_each: int) -> None:
-    """Refuse so many points that setting their runs up takes too long.
+def check_count(points: int, runs: int) -> None:
+    """Refuse so many runs of so many points that setting them up takes too long.
 
     Raises
     ------
@@ -30,26 +31,37 @@ def check_count(points: int, runs_each: int) -> None:
         It would.
     """
     check_work(
-        points * runs_each * _RUN_S,
-        f"{points:,} points of a node with {runs_each} runs each",
+        runs * _RUN_S,
+        f"{points:,} point{'s' if points != 1 else ''} of a node with {runs:,} runs",
         smaller="fewer points",
         progress=None,
     )
 
 
+class Asked(NamedTuple):
+    """Runs of one point.
+
+    Attributes
+    ----------
+    inputs, pilot
+        What they simulate, and how fast that is.
+    runs
+        How many of them, and about how many requests each measures.
+    """
+
+    inputs: Inputs
+    pilot: Pilot
+    runs: tuple[tuple[int, int], ...]
+
+
 def check_runs(
-    points: Sequence[tuple[Inputs, Pilot]],
+    asked: Sequence[Asked],
     *,
-    runs: Sequence[tuple[int, int]],
+    points: int,
     seed: int,
     progress: Callable[[str], None] | None,
 ) -> None:
     """Say how long the runs of all points take, or refuse them.
-
-    Parameters
-    ----------
-    runs
-        How many runs of each point, and about how many requests each of them measures.
 
     Raises
     ------
@@ -57,19 +69,20 @@ def check_runs(
         They would take longer than is allowed.
     """
     seconds = longest_s = 0.0
-    for inputs, pilot in points:
-        times = inputs.times()
-        for count, requests in runs:
-            if count:
-                run = window(inputs, times, requests=requests, seed=seed, pilot=pilot)
-                end_s = run.end_ps / _PS_PER_S
-                longest_s = max(longest_s, end_s)
-                each_s = end_s * (pilot.rate_rps * _REQUEST_S + _SIMULATED_S)
-                seconds += count * (_RUN_S + each_s)
+    runs = 0
+    for point in asked:
+        times = point.inputs.times()
+        for count, requests in point.runs:
+            window_ps = window(point.inputs, times, requests=requests, seed=seed, pilot=point.pilot)
+            end_s = window_ps.end_ps / _PS_PER_S
+            longest_s = max(longest_s, end_s)
+            each_s = end_s * (point.pilot.rate_rps * _REQUEST_S + _SIMULATED_S)
+            seconds += count * (_RUN_S + each_s)
+            runs += count
     check_work(
         seconds,
-        f"{len(points)} points of a node with {sum(count for count, _ in runs)} runs each, the "
-        f"longest of {longest_s:,.3g} simulated seconds",
+        f"{points:,} point{'s' if points != 1 else ''} of a node with {runs:,} runs, the longest of {longest_s:,.3g} "
+        "simulated seconds",
         smaller="fewer points, or what is rare (a slow command, a snapshot, a request) more often",
         progress=progress,
         workers=usable_cores(),

@@ -26,7 +26,7 @@ from forecache.sim.statistics import student_t
 
 from .backlog import Growth, grows, growth_of
 from .commands import check_commands, check_trace
-from .effort import check_count, check_runs
+from .effort import Asked, check_count, check_runs
 from .engine import EngineProfile
 from .generator import GeneratorProfile
 from .node.simulate import NodeResult
@@ -500,22 +500,19 @@ def predict_cases(
     InputError
         It would take longer than is allowed.
     """
-    check_count(len(cases), draws + replications)
+    check_count(len(cases), len(cases) * (draws + replications))
     with (
         ThreadPoolExecutor() if executor is None else nullcontext(executor) as pool,
         Submitted(pool) as calls,
     ):
         pilots = [calls.submit(_pilot, case.scenario, system, seed) for case, system in cases]
         found = [pilot.result() for pilot in pilots]
-        check_runs(
-            [
-                (system.inputs(case.scenario), pilot)
-                for (case, system), pilot in zip(cases, found, strict=True)
-            ],
-            runs=((replications, requests), (draws, DRAW_REQUESTS)),
-            seed=seed,
-            progress=progress,
-        )
+        runs = ((replications, requests), (draws, DRAW_REQUESTS))
+        asked = [
+            Asked(system.inputs(case.scenario), pilot, runs)
+            for (case, system), pilot in zip(cases, found, strict=True)
+        ]
+        check_runs(asked, points=len(cases), seed=seed, progress=progress)
         pending = []
         for (case, system), pilot in zip(cases, found, strict=True):
             scenario = case.scenario

@@ -50,8 +50,8 @@ MOST_BYTES = 2 * 2**30
 _DEFINED = {0, 2, 3, 5}
 """Exit codes that an input may end with."""
 
-_WORK_S, _MORE_WORK_S, _MORE_OFTEN = 0.05, 4.0, 0.03
-"""Work that is allowed, and to a small share of the inputs: most are to be refused or cheap."""
+_WORK_S = ((0.05, 85), (0.4, 12), (4.0, 3))
+"""Work that is allowed, and how often: most inputs are to be refused or cheap."""
 
 _TROUBLE = (
     *("Traceback", "this is a bug", "validation error", "errors.pydantic.dev", "Fatal Python"),
@@ -203,7 +203,7 @@ def fuzz(*, count: int, seed: int, jobs: int, kept: Path) -> Outcome:
 
 def _prepare(whole: list[Source], work: Path) -> None:
     """Import and load what inputs need, so that forks have it: one of each kind, undamaged."""
-    os.environ[VARIABLE] = str(_WORK_S)
+    os.environ[VARIABLE] = str(_WORK_S[0][0])
     kinds = {source.name.partition(":")[0]: source for source in whole}
     with _quiet(os.open(os.devnull, os.O_WRONLY)):
         for source in kinds.values():
@@ -235,7 +235,8 @@ def _begin(whole: list[Source], number: int, *, seed: int, work: Path) -> _Run:
     words = _laid_out(source, _damaged_source(source, draw), command, folder)
     if draw.random() < 0.3:
         words.append("--json")
-    work_s = _MORE_WORK_S if draw.random() < _MORE_OFTEN else _WORK_S
+    allowed, weights = zip(*_WORK_S, strict=True)
+    [work_s] = draw.choices(allowed, weights)
     messages = os.memfd_create("messages")
     sys.stdout.flush()
     pid = os.fork()
@@ -278,6 +279,7 @@ def _be(words: list[str], folder: Path, messages: int, work_s: float) -> None:
         os.chdir(folder)
         os.environ[VARIABLE] = str(work_s)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (3 * MOST_BYTES, 3 * MOST_BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (round(LIMIT_S), round(LIMIT_S) + 1))
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
