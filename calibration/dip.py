@@ -17,11 +17,21 @@ from forecache.models.cluster.redirects import drawing_mean, drawing_s
 from forecache.models.cluster.slots import SLOTS
 from forecache.sim.errors import InputError
 
+from .readers.lines import shown_value
+
 DRAW_NS = 130.0
 """A key drawn, formatted, hashed and put on a list, as memtier_benchmark does it, on the machine of
 the shipped bundles (115 to 131; assumed elsewhere, 80 to 260)."""
 
 _RECOVERED = 0.95
+
+_MOST = {
+    "client_threads": 1000.0,
+    "clients_per_thread": 100_000.0,
+    "set_share": 1.0,
+    "rate_rps": 1e9,
+}
+"""The most each number of a point may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +70,12 @@ class Clients:
         numbers = {}
         for name in ("client_threads", "clients_per_thread", "set_share", "rate_rps"):
             found = given.get(name)
-            if not isinstance(found, int | float) or isinstance(found, bool) or found <= 0:
-                raise InputError(f"{where}: field {name}: found {found!r}; valid is above 0.")
+            number = isinstance(found, int | float) and not isinstance(found, bool)
+            if found is None or not number or not 0 < found <= _MOST[name]:
+                raise InputError(
+                    f"{where}: field {name}: found {shown_value(found)}; valid is a number above 0 "
+                    f"and up to {_MOST[name]:,g}."
+                )
             numbers[name] = found
         if not isinstance(given.get("stand_in"), str):
             raise InputError(

@@ -37,6 +37,7 @@ from forecache.sim.errors import InputError
 
 from .dataset import Dataset, DatasetPoint
 from .dip import Clients, rates
+from .readers.lines import shown_value
 
 QUANTITY = "duration_s"
 
@@ -51,6 +52,19 @@ HEAVY = Clients(
 )
 """memtier_benchmark 1:10 without options, each client connected to every shard; eight CPUs of the
 generation before the source's (assumed for the time that a request takes)."""
+
+_MOST = {
+    "shards_before": 1000.0,
+    "shards_after": 1000.0,
+    "dataset_bytes": 1e14,
+    "value_bytes": 512.0 * 2**20,
+    "rtt_us": 1e7,
+    "fsync_ms": 1e5,
+    "replicas": 10.0,
+}
+"""Numbers of a point, and the most each may be."""
+
+_DEFAULTS = {"fsync_ms": FSYNC_MS, "replicas": 0}
 
 _KEY_BYTES = 24
 _REQUESTS = 4000
@@ -95,12 +109,7 @@ class Rebalance:
                     f"{where}: field {name}: found {all_fields.get(name)!r}; "
                     f"valid is {' or '.join(valid)}."
                 )
-        numbers = {}
-        for name in ("shards_before", "shards_after", "dataset_bytes", "value_bytes", "rtt_us"):
-            found = all_fields.get(name)
-            if not isinstance(found, int | float) or isinstance(found, bool) or found <= 0:
-                raise InputError(f"{where}: field {name}: found {found!r}; valid is above 0.")
-            numbers[name] = float(found)
+        numbers = {name: _number(all_fields, name, where) for name in _MOST}
         return cls(
             method=all_fields["method"],
             before=int(numbers["shards_before"]),
@@ -109,12 +118,26 @@ class Rebalance:
             keys_per_slot=round(numbers["dataset_bytes"] / numbers["value_bytes"] / SLOTS),
             value_bytes=numbers["value_bytes"],
             rtt_s=numbers["rtt_us"] * 1e-6,
-            fsync_ms=float(all_fields.get("fsync_ms", FSYNC_MS)),
+            fsync_ms=numbers["fsync_ms"],
             engine=str(all_fields.get("engine", "valkey")),
             engine_version=str(all_fields.get("engine_version", "9.0")),
-            replicas=int(all_fields.get("replicas", 0)),
+            replicas=int(numbers["replicas"]),
             clients=Clients.of(all_fields, where) if all_fields["load"] == "memtier" else None,
         )
+
+
+def _number(fields: Mapping[str, Any], name: str, where: str) -> float:
+    """A field's number, within its bounds."""
+    found = fields.get(name, _DEFAULTS.get(name))
+    number = isinstance(found, int | float) and not isinstance(found, bool)
+    least = 0 if name in _DEFAULTS else np.nextafter(0.0, 1.0)
+    if not number or not least <= found <= _MOST[name]:
+        above = "from 0" if name in _DEFAULTS else "above 0 and"
+        raise InputError(
+            f"{where}: field {name}: found {shown_value(found)}; valid is a number {above} up to "
+            f"{_MOST[name]:,g}."
+        )
+    return float(found)
 
 
 def is_migration(dataset: Dataset) -> bool:

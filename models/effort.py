@@ -79,11 +79,12 @@ def check_runs(
             each_s = end_s * (point.pilot.rate_rps * _REQUEST_S + _SIMULATED_S)
             seconds += count * (_RUN_S + each_s)
             runs += count
+    noun = "point" if points == 1 else "points"
     check_work(
         seconds,
-        f"{points:,} point{'s' if points != 1 else ''} of a node with {runs:,} runs, the longest of {longest_s:,.3g} "
+        f"{points:,} {noun} of a node with {runs:,} runs, the longest of {longest_s:,.3g} "
         "simulated seconds",
-        smaller="fewer points, or what is rare (a slow command, a snapshot, a request) more often",
+        smaller="fewer points, or what is rare (a slow command, a snapshot) more often",
         progress=progress,
         workers=usable_cores(),
     )
