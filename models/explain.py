@@ -78,6 +78,9 @@ def cpu_time_of(prediction: Prediction) -> CpuTime:
     policy = results[0].policy
     if policy in SLEEPING:
         useful_us = busy_us
+    elif _stopped_while_waiting(prediction):
+        # What the main thread waits for the slowest is no CPU time where neither has a core.
+        useful_us = stepped_us
     else:
         waited_ps = [r.counters["join_wait_ps"] / r.completions for r in results]
         useful_us = min(stepped_us, busy_us - float(np.mean(waited_ps)) / _PS_PER_US)
@@ -87,6 +90,12 @@ def cpu_time_of(prediction: Prediction) -> CpuTime:
         # Steps are priced by their means: what that leaves is below a few per cent.
         steps = [(stage, thread, us * useful_us / stepped_us) for stage, thread, us in steps]
     return CpuTime(steps, useful_us, max(0.0, kernel_us - useful_us))
+
+
+def _stopped_while_waiting(prediction: Prediction) -> bool:
+    """Whether threads share cores or a quota."""
+    scenario, system = prediction.case.scenario, prediction.system
+    return system.shares_cores(scenario) or system.sharing(scenario).quota_cores > 0
 
 
 def _with_turns(prediction: Prediction, steps: list[Row], turns_us: float) -> list[Row]:

@@ -139,6 +139,8 @@ class Cache:
         self._sums = Interval()
         self._spread()
         self._record()
+        cluster.clients.missing = 0.0 if described.begins == "warm" else 1.0
+        cluster.clients.room = self.tier.database.room(scenario.step)
         cluster.after_step(self._step)
 
     def _lists(self) -> list[list[int]]:
@@ -176,6 +178,8 @@ class Cache:
     def _upset(self, what: str, moved: float | None) -> None:
         now_s = float(self._cluster.env.now)
         self.upsets.append(Upset(now_s, what, moved, self._steady))
+        clients = self._cluster.clients
+        clients.missing = min(1.0, clients.missing + (moved or 0.0))
 
     def _step(self, step: Step) -> None:
         """Look up what the nodes answered in a step of the load."""
@@ -196,7 +200,13 @@ class Cache:
         done = self.tier.step(reached, self._weights, step.length_s, straight=straight, up=up)
         # In the queue, and in service by Little's law.
         serving = done.answered / step.length_s * self.described.database.latency_ms / 1e3
-        self._cluster.clients.held = round(self.tier.database.waiting + serving)
+        clients, missed = self._cluster.clients, float(done.misses.sum())
+        clients.held = round(self.tier.database.waiting + serving)
+        asked = missed + float(done.hits.sum())
+        clients.missing = missed / asked if asked > 0 else clients.missing
+        # Of requests that wait for one query, all are answered with it.
+        each = missed / done.queries if done.queries > 0 else 1.0
+        clients.room = max(1.0, each) * self.tier.database.room(step.length_s)
         self._store(done.stored, step.length_s)
         sums = self._sums
         sums.hits += float(done.hits.sum())

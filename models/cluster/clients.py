@@ -36,6 +36,9 @@ class Clients:
         self.starting = 0
         self.held = 0
         """Workers that wait for something else than a node, such as a database."""
+        self.missing, self.room = 0.0, math.inf
+        """Share of the commands that wait for a database behind the nodes, and how many of them it
+        answers within a step, besides those that wait already: by the step before."""
         self.shared_connections: int | None = None
         """Connections to each node that all workers share, where a proxy has them."""
         self.cpu_s = 0.0

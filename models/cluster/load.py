@@ -239,9 +239,10 @@ class Load:
     def _admit(self, given: np.ndarray) -> None:
         """Turn requests away for which there is no free worker; changes `given`.
 
-        A worker is not free while its request waits or backs off. So many requests may begin that
-        at the end of the step no more wait than there are workers; and no more than those workers
-        could make whose requests do not wait all through the step, if nothing else ever waited.
+        A worker is not free while its request waits, also for a database, or backs off. So many
+        requests may begin that at the end of the step no more wait than there are workers; and no
+        more than those workers could make whose requests do not wait all through the step, if
+        nothing else ever waited.
         In a closed loop, requests that are on their way, at the latency of the load that they
         make, and those that wait are as many as there are workers (Little's law).
         """
@@ -250,10 +251,15 @@ class Load:
         offered = given[:, flows.NEW].copy()
         waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
         free = clients.workers - clients.held - int(nodes.state[:, BACKING_OFF].sum())
-        can = self._can(given)
-        can[nodes.state[:, DOWN] == SILENT] = 0.0
-        # Who is refused backs off, or has a worker free again at once where nobody tries again.
-        can[nodes.state[:, DOWN] == REFUSES] = 0.0 if described.retries else np.inf
+
+        def can_with(new: np.ndarray) -> np.ndarray:
+            can = self._can(given, new)
+            can[nodes.state[:, DOWN] == SILENT] = 0.0
+            # Who is refused backs off, or has a worker free again at once where nobody tries again.
+            can[nodes.state[:, DOWN] == REFUSES] = 0.0 if described.retries else np.inf
+            return can
+
+        can = can_with(np.zeros(nodes.count))
         # A worker whose request is served within the step is free again for the next.
         held = float(np.maximum(0.0, waiting - can).sum())
         most = max(0.0, free - held) * self.step_s / self._busy_s()
@@ -261,7 +267,10 @@ class Load:
 
         def stuck(share: float) -> float:
             there = waiting + share * offered
+            can = can_with(share * offered)
             left = float(np.maximum(0.0, there - can).sum())
+            missed = clients.missing * float((share * offered) @ self._commands)
+            left += max(0.0, missed - clients.room)
             return left + self._on_their_way(there, can) if self.closed_loop else left
 
         if stuck(share) > free:
@@ -306,8 +315,16 @@ class Load:
         busy_s += described.commands_per_request * self._cluster.quickest_s
         return max(busy_s, _LEAST_BUSY_S)
 
-    def _can(self, given: np.ndarray) -> np.ndarray:
-        """(nodes,) requests that each node can serve in a step, those first that wait."""
+    def _can(self, given: np.ndarray, new: np.ndarray) -> np.ndarray:
+        """(nodes,) requests that each node can serve in a step, those first that wait.
+
+        Parameters
+        ----------
+        new
+            (nodes,) requests that begin. Each with a connection of its own, they take accepts from
+            the time for requests, as `flows` has it: so many accepts may fit into what those that
+            lie ready leave, that nothing is left to serve who was accepted.
+        """
         nodes = self._cluster.nodes
         cost_ps, left_ps = given[:, flows.COST_PS], given[:, flows.BUDGET].astype(float)
         connecting_ps = cost_ps + given[:, flows.CONNECT_COST_PS]
@@ -316,9 +333,12 @@ class Load:
         connecting = np.minimum(nodes.connect_queue.waiting, left_ps / connecting_ps)
         connecting = np.minimum(connecting, given[:, flows.HELPERS])
         left_ps -= connecting * connecting_ps
-        persistent = self._cluster.scenario.clients.connections == "persistent"
-        more = left_ps / (cost_ps if persistent else connecting_ps)
-        return np.minimum(ready + connecting + more, given[:, flows.ELSEWHERE])
+        if self._cluster.scenario.clients.connections == "persistent":
+            can = ready + connecting + left_ps / cost_ps
+        else:
+            accepting_ps = np.minimum(new * given[:, flows.CONNECT_COST_PS], left_ps)
+            can = ready + connecting + (left_ps - accepting_ps) / cost_ps
+        return np.minimum(can, given[:, flows.ELSEWHERE])
 
     def _flow(self, given: np.ndarray, utilisation: np.ndarray) -> None:
         """The compiled part of a step, for as many nodes as `given` has rows."""

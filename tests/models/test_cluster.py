@@ -388,3 +388,19 @@ def test_who_waits_to_be_accepted_waits_for_those_before():
     first = run.times_s <= 1.5  # those after them wait for requests besides
     waited_ms = series(run, "p99 until accepted")[first]
     assert waited_ms.max() == pytest.approx(511 * 2, rel=0.1)
+
+
+@pytest.mark.usefixtures("made")
+def test_no_more_requests_are_on_their_way_than_there_are_workers():
+    """Also where every request connects anew, which takes time from those that lie ready."""
+    clients = {"pods": 1, "workers_per_pod": 60, "connections": "per_request", "retries": 0}
+    cluster = Cluster(scenario(duration_s=20.0, rate_rps=2000.0, clients=clients), seed=1)
+    waiting = []
+
+    def look(_step):
+        nodes = cluster.nodes
+        waiting.append(int((nodes.connect_queue.waiting + nodes.request_queue.waiting).sum()))
+
+    cluster.after_step(look)
+    cluster.run()
+    assert 0 < max(waiting) <= 1.05 * 60 + 1

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from forecache.models.cluster.cluster import Cluster
 from forecache.models.cluster.nodes import ANSWERED, FAILED
 from forecache.sim.errors import InputError
 from tests.models.test_cluster import made, ran, scenario, series
@@ -115,6 +116,16 @@ def test_who_waits_for_the_database_has_no_worker_free():
     assert series(run, "turned away").max() > 100
     assert series(run, "database").max() == pytest.approx(1.0)
     assert math.isnan(changes(run)[0]["recovered after"])
+
+
+def test_no_more_wait_for_the_database_than_there_are_workers():
+    few = {"pods": 1, "workers_per_pod": 50, "retries": 0}
+    slow = {"begins": "empty", "database": {"capacity_qps": 50, "timeout_s": 30}}
+    held = []
+    cluster = Cluster(cached(cache=slow, clients=few, duration_s=10.0), seed=1)
+    cluster.after_step(lambda _step: held.append(cluster.cache.tier.database.waiting))
+    cluster.run()
+    assert 40 <= max(held) <= 1.05 * 50 + 1
 
 
 def test_memory_limits_what_nodes_hold():

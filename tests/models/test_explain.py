@@ -129,3 +129,20 @@ def test_explain_names_the_origin_of_every_number() -> None:
         assert number["kind"] in get_args(Kind)
         assert number["source"] or number["method"] or number["kind"] == "derived"
         assert number["value"] is not None or number["low"] is not None
+
+
+def test_threads_that_share_cores_spend_no_negative_time() -> None:
+    """Who waits for the slowest thread without a core does not spend CPU time on that."""
+    fields = {
+        "host": "m6i.large",
+        "engine_version": "7.2",
+        "io_threads": 3,
+        "workload": {"clients": 51, "arrival": "open_loop", "rate_rps": 21_200},
+    }
+    [prediction] = predict_cases(
+        load_cases({**BASE, **fields}), draws=0, replications=1, requests=2_000
+    )
+    spent = cpu_time_of(prediction)
+    assert spent.useful_us is not None
+    assert 0 < spent.useful_us < 10
+    assert all(us > 0 for _, _, us in spent.stages)

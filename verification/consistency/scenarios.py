@@ -142,8 +142,8 @@ def _less_usual(draws: Draws, scenario: Scenario) -> None:
         scenario["other_busy_threads"] = draws.count(1, 3)
     elif feature == "slow":
         scenario["workload"]["slow_command"] = {
-            "duration_ms": draws.size(0.1, 10),
-            "every_s": draws.size(0.02, 0.2),
+            "duration_ms": draws.size(0.1, 5),
+            "every_s": draws.size(0.01, 0.05),
         }
     elif feature == "same_host":
         scenario["load_generator"] = {"same_host": True, "threads": draws.count(1, 8)}
@@ -154,7 +154,9 @@ def _less_usual(draws: Draws, scenario: Scenario) -> None:
     elif feature == "replicas":
         scenario["replicas"] = draws.count(1, 3)
     else:
-        scenario["persistence"] = {"snapshot": {"every_s": 60, "child_s": draws.between(1, 30)}}
+        # More often than anybody would, so that a short run has some.
+        every_s = draws.size(0.05, 0.2)
+        scenario["persistence"] = {"snapshot": {"every_s": every_s, "child_s": every_s / 2}}
 
 
 _NODES = (
