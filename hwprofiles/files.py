@@ -11,6 +11,7 @@ import tempfile
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -180,6 +181,10 @@ class FieldError(ValueError):
     def __init__(self, field: str, *, found: object, valid: str) -> None:
         super().__init__(f"{field}: found {_short(found)}; valid is {valid}")
         self.field, self.found, self.valid = field, found, valid
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What pickle needs to hand it from a worker process to the one that asked."""
+        return partial(FieldError, found=self.found, valid=self.valid), (self.field,)
 
 
 def parse(model: type[ModelT], data: object, *, file: str | Path) -> ModelT:

@@ -1,5 +1,6 @@
 """Reading and checking files: what is wrong becomes one sentence, what is right survives."""
 
+import pickle
 import stat
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -237,3 +238,9 @@ def test_alternatives_and_lists_are_told_in_plain_words(pet: object, message: st
     with pytest.raises(InputError) as caught:
         parse(Home, {"pets": [{"animal": "dog"}, pet]}, file="h.yaml")
     assert str(caught.value) == f"h.yaml: {message}"
+
+
+def test_a_fault_of_a_field_passes_from_one_process_to_another() -> None:
+    fault = FieldError("slo.p99_ms", found=-1, valid="a number above 0")
+    copy = pickle.loads(pickle.dumps(fault))
+    assert (str(copy), copy.field, copy.found) == (str(fault), "slo.p99_ms", -1)
