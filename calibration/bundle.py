@@ -177,7 +177,7 @@ def read_points(file: Path, *, expected: int) -> list[ObservedPoint]:
         where = f"{file}, line {number}"
         try:
             data = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: no JSON ({error}); valid is one point a line.") from None
         points.append(parse(ObservedPoint, data, file=where))
     if len(points) != expected or (text and not text.endswith("\n")):

@@ -196,6 +196,15 @@ def validate_large_commands(dataset: Dataset, file: str) -> dict[str, Any]:
         <= p["predicted"][QUANTITY]["high"]
         for p in held_out
     ]
+    summary: dict[str, Any] = {}
+    if errors:
+        summary[QUANTITY] = {
+            "median_ape": float(np.median(errors)),
+            "max_ape": max(errors),
+            "coverage": float(np.mean(inside)),
+            "n": len(errors),
+            "by_band": {},
+        }
     notes = {
         TOUCH_SCALE: "the server's waits for memory against its host's profile",
         COPIED_PAGE_NS: "the client moves a page of a growing text to new memory; ns",
@@ -221,15 +230,7 @@ def validate_large_commands(dataset: Dataset, file: str) -> dict[str, Any]:
         "counters": [],
         "knee": {},
         "points": points,
-        "summary": {
-            QUANTITY: {
-                "median_ape": float(np.median(errors)),
-                "max_ape": max(errors),
-                "coverage": float(np.mean(inside)),
-                "n": len(errors),
-                "by_band": {},
-            }
-        },
+        "summary": summary,
     }
 
 

@@ -233,11 +233,11 @@ def _at_load(scenario: Scenario, mean_rps: float) -> Scenario:
     return _with_workload(scenario, changes)
 
 
-def _peak_rps(workload: Workload) -> float:
-    """The highest rate of a load that changes."""
+def _peak_rps(workload: Workload) -> float | None:
+    """The highest rate of a load that changes; None of a steady one, and of a trace's gaps."""
     if workload.bursts is not None:
         return max(workload.bursts.calm_rps, workload.bursts.burst_rps)
-    return max(piece.rate_rps for piece in workload.rate_profile or [])
+    return max((piece.rate_rps for piece in workload.rate_profile or []), default=None)
 
 
 def _relative(rate_rps: float) -> float:
@@ -322,6 +322,7 @@ def standing_of(prediction: Prediction, limit: Limit) -> Standing:
     coming: dict[str, Any] = {"name": limit.station, "at_rps": at_rps}
     if limit.objective and not beyond:
         coming["objective"] = True
-    if changing and limit_rps is not None:
-        coming["peak_rps"] = at_rps * _peak_rps(workload) / offered_rps
+    peak_rps = _peak_rps(workload)
+    if limit_rps is not None and peak_rps is not None:
+        coming["peak_rps"] = at_rps * peak_rps / offered_rps
     return Standing("none", coming, "STABLE", limit_rps, headroom_rps)

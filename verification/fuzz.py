@@ -329,7 +329,12 @@ def _take(running: dict[int, _Run], outcome: Outcome, kept: Path) -> None:
     place = kept / run.folder.name
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(run.folder, place)
-    (place / "COMMAND").write_text(" ".join(run.command).replace(str(run.folder), str(place)))
+    for file in place.iterdir():
+        here, there = str(run.folder).encode(), str(place.resolve()).encode()
+        file.write_bytes(file.read_bytes().replace(here, there))
+    (place / "COMMAND").write_text(
+        " ".join(run.command).replace(str(run.folder), str(place.resolve()))
+    )
     (place / "MESSAGE").write_text(told)
     outcome.failures.append(f"{run.name}, {place}: {reason}")
     shutil.rmtree(run.folder, ignore_errors=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from forecache.sim.cache_folders import keeps_compiled_code
 from forecache.sim.calendar import horizon_ps
+from forecache.sim.errors import InputError
 from forecache.sim.histogram import LatencyHistogram
 from forecache.sim.stopping import stoppable
 
@@ -69,6 +70,14 @@ _ANNOUNCE_AFTER_S = 1.0
 
 _LEAST_SHARE = 0.1
 """Of a core, that a compiler is supposed to get at least."""
+
+_LARGEST = 2.0**61
+"""Durations in ps are added to one another."""
+
+
+class OutOfRangeError(InputError, ValueError):
+    """The numbers that a run is given are beyond what can be simulated."""
+
 
 _COMPILE_S = 5
 """What a policy takes, to the second: 33 s of CPU time for seven (benchmarks/results.json)."""
@@ -202,7 +211,10 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     Raises
     ------
     ValueError
-        If there is no such policy, the window is empty or too long, or interruptions take all time.
+        If there is no such policy, or the window is empty.
+    OutOfRangeError
+        If the window is too long, interruptions take all time, or a duration is no time that can be
+        counted: what a host, an engine or a scenario says is beyond what can be simulated.
     RuntimeError
         If the run violates a conservation law: a fault of the program.
     Stopped
@@ -213,7 +225,9 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     if not 0 <= setup.warmup_ps < setup.end_ps:
         raise ValueError(f"the window from {setup.warmup_ps} to {setup.end_ps} ps is empty")
     if 0 < setup.interruption_gap_ps <= times.interruption_ps.mean():
-        raise ValueError("interruptions that last as long as the gaps between them leave no time")
+        raise OutOfRangeError(
+            "interruptions of the host that last as long as the gaps between them leave no time"
+        )
     if setup.quota_ps > 0 and min(setup.quota_period_ps, setup.quota_slice_ps) <= 0:
         raise ValueError("a quota needs a period and a slice above 0")
     if setup.main_pinned and setup.server_cores == 1:
@@ -223,7 +237,11 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     setup = under_policy(policy, setup)
     agents = at.n_agents(setup)
     if setup.end_ps >= horizon_ps(agents):
-        raise ValueError(f"{setup.end_ps} ps are more than {agents} agents can be simulated for")
+        raise OutOfRangeError(
+            f"{setup.end_ps / _PS_PER_S:,.3g} s are more than {agents} threads and clients can be "
+            "simulated for"
+        )
+    _check_range(times, setup)
     node = at.new_node(times, setup)
 
     def end_now() -> None:
@@ -233,6 +251,18 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         events = POLICIES[policy](node.memory, node.histogram, node.calendar)
     check_conservation(node)
     return _result(policy, node, times, int(events))
+
+
+def _check_range(times: NodeTimes, setup: NodeSetup) -> None:
+    """Refuse durations and counts that 64 bits don't hold."""
+    for record in (times, setup):
+        for name, value in zip(record._fields, record, strict=True):
+            numbers = np.atleast_1d(np.asarray(value, dtype=float))
+            if not np.all((numbers > -_LARGEST) & (numbers < _LARGEST)):
+                raise OutOfRangeError(
+                    f"{name} of the node would be {numbers[np.argmax(np.abs(numbers))]:.3g}: a "
+                    "number of the host, the engine or the scenario is beyond what can be simulated"
+                )
 
 
 def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeResult:
