@@ -70,3 +70,9 @@ def test_closed_forms_agree_where_they_meet() -> None:
     assert known.repairman_working(5, 5, 9.0, 1.0) == pytest.approx(4.5)
     # One machine, one repairman: the same.
     assert known.repairman_working(1, 1, 9.0, 1.0) == pytest.approx(0.9)
+
+
+def test_a_sample_of_damaged_inputs_ends_with_sentences() -> None:
+    done = verification("fuzz", "--count", "40", "--seed", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "seed 3, 40 inputs" in done.stdout
