@@ -254,7 +254,7 @@ def test_other_sweeps_are_about_their_least_certain_point() -> None:
     widest = max(result["points"], key=lambda point: point["uncertainty"]["parameters"])
     pipeline = widest["given"]["pipeline"]
     assert result["measure_next"]["quantity"] == f"throughput at pipeline {pipeline}"
-    assert result["shown"] == {"point": 0, "recommended": False}
+    assert result["shown"] == {"point": 0, "recommended": False, "closest": False}
 
 
 def test_a_given_rate_is_about_its_latency() -> None:
