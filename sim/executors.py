@@ -10,15 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    Executor,
-    Future,
-    ThreadPoolExecutor,
-    wait,
-)
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -85,20 +79,26 @@ def as_they_end(
             index_of[executor.submit(function, argument)] = number
     waiting = set(index_of)
     failed: Future[ResultT] | None = None
+    # Not `concurrent.futures.wait`: it takes the locks of all futures at once, and Ctrl-C in the
+    # middle leaves them taken, so that the executor waits for them for ever.
+    ended: SimpleQueue[Future[ResultT]] = SimpleQueue()
     try:
+        for future in index_of:
+            future.add_done_callback(ended.put)
         while waiting:
-            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in sorted(ended, key=index_of.__getitem__):
-                error = None if future.cancelled() else future.exception()
-                if error is None and not future.cancelled():
-                    yield index_of[future], future.result()
-                elif error is not None and not isinstance(error, BrokenExecutor):
-                    if failed is None or index_of[future] < index_of[failed]:
-                        failed = future
-            if failed is not None:
-                for future in [f for f in waiting if index_of[f] > index_of[failed]]:
-                    future.cancel()
-                    waiting.discard(future)
+            future = ended.get()
+            if future not in waiting:
+                continue
+            waiting.discard(future)
+            error = None if future.cancelled() else future.exception()
+            if error is None and not future.cancelled():
+                yield index_of[future], future.result()
+            elif error is not None and not isinstance(error, BrokenExecutor):
+                if failed is None or index_of[future] < index_of[failed]:
+                    failed = future
+                for later in [f for f in waiting if index_of[f] > index_of[failed]]:
+                    waiting.discard(later)
+                    later.cancel()
         if failed is not None:
             failed.result()
     finally:

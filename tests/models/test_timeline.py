@@ -149,7 +149,7 @@ def test_explain_writes_the_timeline_of_the_setting_to_run(tmp_path: Path) -> No
     path = tmp_path / "timeline.json"
     scenario = {**BASE, "io_threads": {"sweep": [3, 1]}, "workload": {"clients": 100}}
     answer = explain(scenario, timeline=path)
-    assert answer["shown"] == {"point": 0, "recommended": True}
+    assert answer["shown"] == {"point": 0, "recommended": True, "closest": False}
     assert answer["timeline"]["given"] == {"io_threads": 3}
     trace = json.loads(path.read_text())
     assert len(trace["traceEvents"]) == answer["timeline"]["events"]
