@@ -16,6 +16,9 @@ _RUN_S = 0.01
 _REQUEST_S = 0.7e-6
 """A request, with the events of all that it passes."""
 
+_EVENT_S = 6e-8
+"""An event, where a pilot run has counted them."""
+
 _SIMULATED_S = 1e-4
 """A simulated second in which nothing is asked: threads that look, timers, interruptions."""
 
@@ -76,7 +79,8 @@ def check_runs(
             window_ps = window(point.inputs, times, requests=requests, seed=seed, pilot=point.pilot)
             end_s = window_ps.end_ps / _PS_PER_S
             longest_s = max(longest_s, end_s)
-            each_s = end_s * (point.pilot.rate_rps * _REQUEST_S + _SIMULATED_S)
+            by_request = point.pilot.rate_rps * _REQUEST_S + _SIMULATED_S
+            each_s = end_s * max(by_request, point.pilot.events_per_s * _EVENT_S)
             seconds += count * (_RUN_S + each_s)
             runs += count
     noun = "point" if points == 1 else "points"

@@ -67,6 +67,9 @@ branch."""
 
 PILOT_REQUESTS = 3000
 
+_MOST_PILOT_EVENTS = 30_000_000
+"""A pilot with so many events has seen enough of requests that are large, and rare for it."""
+
 OPEN_PILOT_REQUESTS = 10_000
 """Measured requests of an open loop's pilot run, while its backlog shows no trend."""
 
@@ -371,12 +374,15 @@ class Pilot:
     active_threads
         Open loop: how many threads an engine that starts and stops them had settled on, the main
         thread included; 0 for other engines.
+    events_per_s
+        Events of the simulation in a simulated second.
     """
 
     rate_rps: float
     changing: bool
     settled_ps: int = 0
     active_threads: int = 0
+    events_per_s: float = 0.0
 
 
 def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
@@ -392,8 +398,13 @@ def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
     while True:
         setup = node_setup(inputs, warmup_ps=end_ps // 2, end_ps=end_ps, seed=seed, replication=0)
         result = simulate_node(inputs.engine.policy, times, setup)
-        if result.completions >= PILOT_REQUESTS or end_ps == longest_ps(inputs):
-            return Pilot(max(result.throughput_rps, 1.0), changing=_alternates(inputs, result))
+        enough = result.completions >= PILOT_REQUESTS or result.events > _MOST_PILOT_EVENTS
+        if enough or end_ps == longest_ps(inputs):
+            return Pilot(
+                max(result.throughput_rps, 1.0),
+                changing=_alternates(inputs, result),
+                events_per_s=result.events * _PS_PER_S / end_ps,
+            )
         end_ps = min(longest_ps(inputs), 2 * end_ps)
 
 
@@ -418,6 +429,7 @@ def _open_pilot(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
         # The threads that it begins without are there from the start of the runs that follow.
         settled_ps=(first if overloaded else last).warmup_ps - starts_ps,
         active_threads=result.final_active_threads if active else 0,
+        events_per_s=result.events * _PS_PER_S / last.end_ps,
     )
 
 

@@ -279,7 +279,7 @@ def _be(words: list[str], folder: Path, messages: int, work_s: float) -> None:
         os.chdir(folder)
         os.environ[VARIABLE] = str(work_s)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (3 * MOST_BYTES, 3 * MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (2 * MOST_BYTES, 2 * MOST_BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (round(LIMIT_S), round(LIMIT_S) + 1))
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
