@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from forecache.hwprofiles import load_host
+from forecache.hwprofiles.files import named
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.effort import Asked, check_count, check_runs
 from forecache.models.engine import EngineProfile, load_engine
@@ -115,7 +116,8 @@ def validate(
     count = len(own) + len(others)
     if progress is not None and factors and count:
         progress(f"fitting {len(factors)} factors to {count} calibration points")
-    _check_work(paired, [*own, *others] if factors else [], len(factors), seed, progress)
+    with named(path):
+        _check_work(paired, [*own, *others] if factors else [], len(factors), seed, progress)
     posterior = fit_posterior(factors, [*own, *others], seed=seed)
     posterior = replace(posterior, points=tuple(case.index for case, _ in own))
     points = []

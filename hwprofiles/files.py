@@ -10,7 +10,8 @@ import os
 import tempfile
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -155,6 +156,17 @@ def dump_yaml(data: Mapping[str, Any]) -> str:
     )
 
 
+@contextmanager
+def named(file: str | Path) -> Iterator[None]:
+    """Put a file's name before the sentence of an `InputError` of the block that has none."""
+    try:
+        yield
+    except InputError as error:
+        if str(file) in str(error):
+            raise
+        raise InputError(f"{file}: {error}") from None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A clause that helps with a name nobody knows: close matches, else all valid names."""
     names = sorted(set(known))
@@ -231,7 +243,7 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError)
     tagged = _tag_problem(path, problems[0]) if len(kinds) == 1 else None
     if tagged is not None:
         return f"{tagged}{more}"
-    valid = " or ".join(dict.fromkeys(_valid_text(problem) for problem in problems))
+    valid = " or ".join(dict.fromkeys(valid_text(problem) for problem in problems))
     found = _short(problems[0]["input"])
     where = f"field '{field}'" if path else field
     return f"{where}: found {found}; valid is {valid}{more}."
@@ -301,7 +313,7 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return [found for part in typing.get_args(annotation) for found in _models_in(part)]
 
 
-def _valid_text(problem: Mapping[str, Any]) -> str:
+def valid_text(problem: Mapping[str, Any]) -> str:
     """What a problem's field should have held."""
     context = problem.get("ctx") or {}
     if problem["type"] == "value_error":
@@ -314,7 +326,7 @@ def _valid_text(problem: Mapping[str, Any]) -> str:
         bound = "at least" if problem["type"] == "too_short" else "at most"
         limit = context.get("min_length", context.get("max_length"))
         return f"{bound} {limit} item{'s' if limit != 1 else ''}"
-    message = str(problem["msg"])
+    message = str(problem["msg"]).removeprefix("Tuple should have ").removeprefix("Value error, ")
     for prefix in ("Input should be a valid ", "Input should be "):
         if message.startswith(prefix):
             rest = message.removeprefix(prefix).split(",")[0]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.files import read_yaml
+from forecache.hwprofiles.files import named, read_yaml
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.words import chance
@@ -67,7 +67,7 @@ def load_cases(
     InputError
         The file, a field, the host, the engine or the tool is not known or not valid.
     """
-    file = "scenario" if isinstance(source, Mapping) else str(source)
+    file = _name(source)
     data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
     check_kind(data, file=file, valid=[NODE])
     if host is not None:
@@ -104,6 +104,11 @@ def load_cases(
             raise InputError(f"{file}: {error}") from None
         systems.append((case, System(hosts[name], engines[key], tools[tool])))
     return systems
+
+
+def _name(source: ScenarioSource) -> str:
+    """What to call a scenario in messages."""
+    return "scenario" if isinstance(source, Mapping) else str(source)
 
 
 def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
@@ -228,7 +233,8 @@ def simulate(
     The result does not depend on the executor; left out, threads on all cores.
     """
     systems = load_cases(scenario)
-    _, points = _predict(systems, seed=seed, progress=progress, executor=executor)
+    with named(_name(scenario)):
+        _, points = _predict(systems, seed=seed, progress=progress, executor=executor)
     head = _head(systems[0][0].scenario, systems[0][1])
     return {**head, "points": points, "provenance": provenance(seed=seed)}
 
@@ -246,7 +252,7 @@ def recommend(
         The data do not fit, or no candidate meets the scenario's SLO; the error's `result` is what
         is returned otherwise, with `closest` in place of the recommended `setting`.
     """
-    file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
+    file = _name(scenario)
     result = compare_threads(load_cases(scenario), file=file, seed=seed, progress=progress)
     advice = result["recommendation"]
     if advice["shortfall"] is not None:
@@ -285,7 +291,8 @@ def compare_threads(
     check_threads_only(systems, file=file)
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
-    predictions, points = _predict(systems, seed=seed, progress=progress)
+    with named(file):
+        predictions, points = _predict(systems, seed=seed, progress=progress)
     return {
         **_head(systems[0][0].scenario, systems[0][1]),
         "points": points,
@@ -408,7 +415,8 @@ def explain(
     """
     asked = load_cases(scenario)
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
-    predictions, points = _predict(systems, seed=seed, progress=progress)
+    with named(_name(scenario)):
+        predictions, points = _predict(systems, seed=seed, progress=progress)
     surer = _measure_next(predictions, points, seed=seed)
     index, recommended = _shown(predictions, points)
     closest = _has_recommendation(predictions) and not recommended

@@ -51,7 +51,7 @@ class Data(_Group):
 class Command(_Group):
     """One large command; its client sends the next one when it has printed this one."""
 
-    at_s: float = Field(default=0.0, ge=0)
+    at_s: float = Field(default=0.0, ge=0, le=1e7)
     """When it is sent, or as soon as the one before it is done."""
     command: Name
     """`import` is `redis-cli --pipe` of a SADD for each member of all sets."""

@@ -149,7 +149,7 @@ class Demand(_Record):
     """Standard deviation of slow random changes, in logarithms."""
     noise_memory_min: float = Field(default=60.0, gt=0)
     """Minutes after which such a change is half forgotten, roughly."""
-    tenants: int | None = Field(default=None, ge=1)
+    tenants: int | None = Field(default=None, ge=1, le=1_000_000)
     """Tenants that machines belong to; each has its own without it."""
     in_common: float = Field(default=0.5, ge=0, le=1)
     """Share of the noise's variance that the machines of a tenant have in common."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.files import FieldError, valid_text
 from forecache.hwprofiles.record import Record as _Record
 
 from ..arrivals import RatePiece
@@ -162,7 +162,7 @@ class ServerlessScenario(_Record):
             try:
                 load_version(self.version).mechanisms({name: value})
             except ValidationError as error:
-                told = error.errors()[0]["msg"].removeprefix("Input should be ")
+                told = valid_text(error.errors()[0])
                 raise FieldError(f"mechanisms.{name}", found=value, valid=told) from None
         limits = self.limits
         for index, row in enumerate(limits.least):
