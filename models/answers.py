@@ -422,8 +422,8 @@ def explain(
     closest = _has_recommendation(predictions) and not recommended
     shown = predictions[index]
     if len(asked) == 1:
-        named = asked[0][0].scenario.io_threads
-        kept = [i for i, p in enumerate(predictions) if p.case.scenario.io_threads == named]
+        own_threads = asked[0][0].scenario.io_threads
+        kept = [i for i, p in enumerate(predictions) if p.case.scenario.io_threads == own_threads]
         predictions = [predictions[i] for i in kept]
         points = [{**points[i], "given": asked[0][0].given} for i in kept]
         index, shown, recommended, closest = 0, predictions[0], False, False
