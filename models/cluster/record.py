@@ -94,8 +94,9 @@ class Record:
         self._tables.append(Table(title, columns, rows))
 
     def gauge(self, name: str, unit: str, panel: str, read: Callable[[], float]) -> None:
-        """A series of what `read` returns at each report."""
-        self._gauges.append(Gauge(name, unit, panel, read))
+        """A series of what `read` returns at each report; a second one of a name is numbered."""
+        same = sum(g.name == name or g.name.startswith(f"{name} (") for g in self._gauges)
+        self._gauges.append(Gauge(f"{name} ({same + 1})" if same else name, unit, panel, read))
 
     def step(self, commands_each: np.ndarray) -> None:
         """Add what a step of the load did.

@@ -91,6 +91,18 @@ def test_after_a_resize_slots_keys_and_requests_are_spread_evenly(method, before
     assert moved.value > 0
 
 
+def test_two_resizes_to_as_many_shards_are_two_series():
+    again = [{"event": "resize", "at_s": at_s, "shards": 4, "method": "atomic"} for at_s in (5, 40)]
+    _, run, _ = ran(scenario(again))
+    moved = [series for series in run.series if series.name.startswith("slots moved")]
+    assert [series.name for series in moved] == [
+        "slots moved, resize to 4 shards",
+        "slots moved, resize to 4 shards (2)",
+    ]
+    assert moved[0].values[-1] > 0
+    assert moved[1].values[-1] == 0
+
+
 def test_key_by_key_takes_longer_and_stands_still():
     def lasts(method):
         event = {"event": "resize", "at_s": 5, "shards": 4, "method": method}
