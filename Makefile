@@ -24,17 +24,17 @@ PYTEST_FLAGS ?=
 # What an installation depends on; the sources themselves are used where they are (editable).
 METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
-SOURCES := $(shell find $(ROOMS) -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
+SOURCES := $(shell find $(ROOMS) evidence -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
 
 .PHONY: accuracy accuracy-page calibration crowded quotas help study test lint format types pytest verification benchmark docs clean \
 	clean-cache
 
 help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
-	@echo "make test          ruff, mypy on the installed package, pytest"
+	@echo "make test          ruff, mypy on the installed package and evidence/, pytest"
 	@echo "make verification  closed forms, interval coverage, random scenarios, damaged inputs"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
-	@echo "make calibration   fit the shipped engine profiles again, from calibration/bundles/"
+	@echo "make calibration   fit the shipped engine profiles again, from evidence/bundles/"
 	@echo "make accuracy      observe engines here, predict them and published data; docs/accuracy.md"
 	@echo "make crowded       measure engines whose threads share two cores here, and predict them"
 	@echo "make quotas        measure engines under CPU quotas here (as root), and predict them"
@@ -65,32 +65,32 @@ pytest: $(VENV)/.ready-dev
 ACCURACY_ENGINES := $(shell for e in redis-server valkey-server; do command -v $$e; done)
 
 accuracy: $(VENV)/.ready
-	$(BIN)/python -m forecache.calibration.accuracy live $(ACCURACY_ENGINES:%=--engine %)
+	$(BIN)/python -m evidence.accuracy.observed live $(ACCURACY_ENGINES:%=--engine %)
 	$(MAKE) calibration
-	$(BIN)/python -m forecache.calibration.accuracy published
-	$(BIN)/python -m forecache.calibration.claims
-	$(BIN)/python -m forecache.calibration.footprint_check
+	$(BIN)/python -m evidence.accuracy.observed published
+	$(BIN)/python -m evidence.articles.claims
+	$(BIN)/python -m evidence.live.footprint_check
 	if command -v redis-server && command -v redis-cli; then \
-		$(BIN)/python -m forecache.calibration.large_commands_check && \
-		$(BIN)/python -m forecache.calibration.large_commands_page; fi
-	if command -v memcached; then $(BIN)/python -m forecache.calibration.memcached_check; fi
+		$(BIN)/python -m evidence.live.large_commands_check && \
+		$(BIN)/python -m evidence.live.large_commands_page; fi
+	if command -v memcached; then $(BIN)/python -m evidence.live.memcached_check; fi
 	$(MAKE) accuracy-page
 
 # More threads than cores: measures three engines here in two minutes and predicts them.
 quotas: $(VENV)/.ready
-	$(BIN)/python -m forecache.calibration.quotas --engine redis-server
-	$(BIN)/python -m forecache.calibration.quotas --engine valkey-server --io-threads 2
+	$(BIN)/python -m evidence.live.quotas --engine redis-server
+	$(BIN)/python -m evidence.live.quotas --engine valkey-server --io-threads 2
 
 crowded: $(VENV)/.ready
-	$(BIN)/python -m forecache.calibration.crowded --out crowded
+	$(BIN)/python -m evidence.live.crowded --out crowded
 
 # All shipped fits again, from the committed observations; nothing is measured.
 calibration: $(VENV)/.ready
-	$(BIN)/python -m forecache.calibration.shipped
+	$(BIN)/python -m evidence.counts.shipped
 
 accuracy-page: $(VENV)/.ready
-	$(BIN)/python -m forecache.reports.accuracy_figures
-	$(BIN)/python -m forecache.calibration.accuracy write
+	$(BIN)/python -m evidence.figures.accuracy_figures
+	$(BIN)/python -m evidence.accuracy.observed write
 
 verification: $(VENV)/.ready-dev
 	$(BIN)/python -m verification $(VERIFICATION_FLAGS)
@@ -100,12 +100,12 @@ benchmark: $(VENV)/.ready-dev
 
 docs: $(VENV)/.ready-dev
 	@mkdir -p build
-	$(BIN)/python -m forecache.hwprofiles.document > build/hosts.md && mv build/hosts.md docs/hosts.md
-	$(BIN)/python -m forecache.commands.document > build/cli.md && mv build/cli.md docs/cli.md
-	$(BIN)/python -m forecache.models.document > build/scenario.md && mv build/scenario.md docs/scenario.md
+	$(BIN)/python -m evidence.documents.hosts > build/hosts.md && mv build/hosts.md docs/hosts.md
+	$(BIN)/python -m evidence.documents.cli > build/cli.md && mv build/cli.md docs/cli.md
+	$(BIN)/python -m evidence.documents.scenarios > build/scenario.md && mv build/scenario.md docs/scenario.md
 
 clean-cache:
-	find $(ROOMS) verification benchmarks -type f \( -name '*.nbi' -o -name '*.nbc' \) -delete
+	find $(ROOMS) evidence verification benchmarks -type f \( -name '*.nbi' -o -name '*.nbc' \) -delete
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -148,6 +148,7 @@ $(INSTALLED)/.built: $(SOURCES) $(METADATA) README.md $(VENV)/.ready-dev
 	@touch $@
 
 build/.types-checked: $(INSTALLED)/.built
+	ln -sfn $(CURDIR)/evidence $(INSTALLED)/evidence
 	cd $(INSTALLED) && $(CURDIR)/$(BIN)/python -m mypy --config-file $(CURDIR)/pyproject.toml \
-		--cache-dir $(CURDIR)/.mypy_cache -p forecache
+		--cache-dir $(CURDIR)/.mypy_cache -p forecache -p evidence
 	@touch $@

@@ -8,8 +8,8 @@ The surface of the node is simulated before, and what is compiled is compiled.
 import time
 
 from forecache.hwprofiles.files import parse
-from forecache.models.cluster.cluster import run_cluster
-from forecache.models.cluster.schema import ClusterScenario
+from forecache.models.over_time.cluster.cluster import run_cluster
+from forecache.models.over_time.cluster.schema import ClusterScenario
 
 DAY_S = 86_400.0
 

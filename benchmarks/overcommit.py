@@ -7,8 +7,8 @@ python benchmarks/overcommit.py
 import resource
 import time
 
-from forecache.models.overcommit.run import run_overcommit
-from forecache.models.overcommit.schema import OvercommitScenario
+from forecache.models.over_time.overcommit.run import run_overcommit
+from forecache.models.over_time.overcommit.schema import OvercommitScenario
 
 DAY_S = 86_400.0
 
@@ -33,7 +33,7 @@ def cpu_s(machines: int, hosts: int, duration_s: float) -> float:
 def sweep_s(jobs: int) -> float:
     """Seconds of twelve runs of a sweep: three placements, four seeds."""
     # All kinds of scenarios take memory that is no part of a fleet.
-    from forecache.models.kinds import simulate
+    from forecache.models.over_time.kinds import simulate
 
     began_s = time.perf_counter()
     simulate(

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 from forecache.sim.errors import InputError
 
 if TYPE_CHECKING:
-    from forecache.calibration.dataset import Dataset
+    from forecache.calibration.validate.dataset import Dataset
     from forecache.hwprofiles.quantity import Quantity, Source
-    from forecache.models.engine import EngineProfile
-    from forecache.models.generator import GeneratorProfile
+    from forecache.models.engines.generator import GeneratorProfile
+    from forecache.models.engines.profile import EngineProfile
 
 
 def listing() -> dict[str, Any]:
     """Return one row for every host, instance, engine, load generator and dataset."""
-    from forecache.calibration.dataset import list_datasets, why_not_predicted
+    from forecache.calibration.validate.dataset import list_datasets, why_not_predicted
     from forecache.hwprofiles import list_hosts, list_instances
-    from forecache.models.engine import list_engines
-    from forecache.models.generator import list_generators
+    from forecache.models.engines.generator import list_generators
+    from forecache.models.engines.profile import list_engines
 
     return {
         "hosts": [
@@ -80,10 +80,10 @@ def entry(name: str) -> dict[str, Any]:
     InputError
         When nothing has that name; close matches are listed.
     """
-    from forecache.calibration.dataset import list_datasets
+    from forecache.calibration.validate.dataset import list_datasets
     from forecache.hwprofiles import load_host
-    from forecache.models.engine import list_engines
-    from forecache.models.generator import list_generators
+    from forecache.models.engines.generator import list_generators
+    from forecache.models.engines.profile import list_engines
 
     engines = {engine.id: engine for engine in list_engines()}
     if name in engines:
@@ -111,8 +111,8 @@ def entry(name: str) -> dict[str, Any]:
 
 
 def _dataset_entry(dataset: "Dataset") -> dict[str, Any]:
-    from forecache.calibration.dataset import UNITS, why_not_predicted
-    from forecache.calibration.series import label, varying
+    from forecache.calibration.validate.dataset import UNITS, why_not_predicted
+    from forecache.calibration.validate.series import label, varying
 
     names = varying([{"given": point.given} for point in dataset.points])
     rows = []

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from forecache.calibration.bundle import Bundle
+    from forecache.calibration.bundle.bundle import Bundle
     from forecache.hwprofiles.schema import HostProfile
 
 # What a file or a pipe gets; a listing with sources is wider, so that a row stays one line.

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from forecache.calibration.bundle import Bundle
+    from forecache.calibration.bundle.bundle import Bundle
     from forecache.hwprofiles.schema import HostProfile
 
 Progress = Callable[[str], None]
 Scenario = str | Path | Mapping[str, Any]
 
 DEFAULT_SEED = 1
+
+ARTICLES = ("articles", "seeds")
+"""Names under which `validate` knows the claims of articles."""
 
 
 def simulate(
@@ -82,8 +85,8 @@ def simulate(
     IncompleteError
         Workers were killed; its `result` has the points that are there, and `missing`.
     """
-    from forecache.models.kinds import runs_over_time
-    from forecache.models.kinds import simulate as run
+    from forecache.models.over_time.kinds import runs_over_time
+    from forecache.models.over_time.kinds import simulate as run
 
     how: dict[str, Any] = {
         "seed": seed,
@@ -137,7 +140,7 @@ def recommend(
     InfeasibleError
         When no setting meets the scenario's `slo`; its attribute `result` is the whole answer.
     """
-    from forecache.models.answers import recommend as run
+    from forecache.models.advice.answers import recommend as run
 
     return run(scenario, seed=seed, progress=progress)
 
@@ -172,7 +175,7 @@ def explain(
     InputError
         As `simulate`, or nothing can be traced.
     """
-    from forecache.models.answers import explain as run
+    from forecache.models.advice.answers import explain as run
 
     return run(scenario, timeline=timeline, seed=seed, progress=progress)
 
@@ -239,8 +242,8 @@ def validate(
     Parameters
     ----------
     dataset
-        Name of a dataset of the catalogue, path of a file, or `seeds` for the claims of the
-        articles the project began with.
+        Name of a dataset of the catalogue, path of a file, or `articles` (`seeds` is the same) for
+        the claims of the articles the project began with, as `make evidence` judged them.
     host, engine
         Catalogue name or path of a profile that replaces the dataset's own; None keeps that.
     progress
@@ -250,29 +253,27 @@ def validate(
     -------
     dict
         `points` (given, role, observed, predicted, relative error) and `summary` per metric; of
-        `seeds` `rows`, `summary` and `articles`.
+        `articles` `rows`, `summary` and `articles`.
 
     Raises
     ------
     InputError
         When the dataset or a profile can't be read.
     """
-    if str(dataset) == "seeds":
-        return _validate_seeds(host, engine, progress)
-    from forecache.calibration.validate import validate as run
+    if str(dataset) in ARTICLES:
+        return _articles(host, engine)
+    from forecache.calibration.validate.validate import validate as run
 
     return run(dataset, host=host, engine=engine, progress=progress)
 
 
-def _validate_seeds(
-    host: str | Path | None, engine: str | Path | None, progress: Progress | None
-) -> dict[str, Any]:
-    from forecache.calibration.seeds.table import validate_seeds
+def _articles(host: str | Path | None, engine: str | Path | None) -> dict[str, Any]:
+    from forecache.calibration.validate.articles import judged_claims
     from forecache.sim.errors import InputError
 
     if host is not None or engine is not None:
-        raise InputError("found --host or --engine with seeds, each of which names its own.")
-    return validate_seeds(progress or (lambda _line: None))
+        raise InputError("found --host or --engine with articles, whose claims name their own.")
+    return judged_claims()
 
 
 def profile(*, progress: Progress | None = None) -> "HostProfile":
@@ -339,8 +340,8 @@ def observe(
     EngineError
         When the engine doesn't start, or stops answering.
     """
-    from forecache.calibration.observe import observe as run
-    from forecache.calibration.profilers.callgrind import load_geometry
+    from forecache.calibration.observe.observe import observe as run
+    from forecache.calibration.observe.profilers.callgrind import load_geometry
     from forecache.hwprofiles import load_host
 
     simulated = caches or (None if host is None else str(host))
@@ -375,8 +376,8 @@ def recipe(
     host
         Catalogue name or path of the profile of that machine, for its hardware counters.
     """
-    from forecache.calibration.design import design_points
-    from forecache.calibration.recipe import recipe as text
+    from forecache.calibration.observe.design import design_points
+    from forecache.calibration.observe.recipe import recipe as text
     from forecache.hwprofiles import load_host
 
     return text(
@@ -417,15 +418,16 @@ def calibrate(
     InputError
         When the bundle is damaged or incomplete.
     """
-    from forecache.calibration.bundle import Bundle
-    from forecache.calibration.calibrate import calibrate as run
-    from forecache.calibration.prior import known_of
+    from forecache.calibration.fit.calibrate import calibrate as run
+    from forecache.calibration.fit.prior import known_of
+    from forecache.calibration.observe.import_recipe import load_bundle
     from forecache.hwprofiles import load_host
 
+    loaded = load_bundle(bundle)
     return run(
-        Path(bundle),
+        loaded,
         host=None if host is None else load_host(str(host)),
-        known=known_of(Bundle.load(Path(bundle))),
+        known=known_of(loaded),
         progress=progress,
     )
 
@@ -467,7 +469,7 @@ def study(
         As the verbs it is made of; what it needs is looked for before anything is measured. An
         `slo` that no setting meets is no error here: the page says which comes closest.
     """
-    from forecache.calibration.readiness import check_ready
+    from forecache.calibration.drive.readiness import check_ready
 
     check_ready(engine)  # before the imports of all rooms, which take seconds
     from forecache.reports.study import study as run

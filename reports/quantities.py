@@ -7,16 +7,7 @@ as it stands behind a number.
 
 import math
 
-from .formats import (
-    Unit,
-    count,
-    dollars,
-    is_number,
-    nanosecond_unit,
-    plain,
-    rate_unit,
-    time_unit,
-)
+from .formats import Unit, count, dollars, is_number, nanosecond_unit, plain, rate_unit, time_unit
 
 # Panels whose values without a unit are shares of a whole.
 SHARE_PANELS = ("utilisation", "progress")

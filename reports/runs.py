@@ -11,7 +11,8 @@ Such a result has `kind`, `scenario` (its fields), `points` and `provenance`; a 
 - `warnings`
 - `ticks` and `stacks`, which `stacks.py` reads
 
-`forecache.models.series` makes them. A part that is missing or null yields an empty one here.
+`forecache.models.results.series` makes them. A part that is missing or null yields an empty one
+here.
 """
 
 from collections.abc import Sequence

@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.bundle import Bundle
-from forecache.calibration.calibrate import calibrate
-from forecache.calibration.observe import observe
-from forecache.calibration.prior import known_of
-from forecache.calibration.readiness import check_ready
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.drive.readiness import check_ready
+from forecache.calibration.fit.calibrate import calibrate
+from forecache.calibration.fit.prior import known_of
+from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml, write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
-from forecache.models.answers import (
+from forecache.models.advice.answers import (
     ScenarioSource,
     check_threads_only,
     compare_threads,
@@ -28,10 +28,10 @@ from forecache.models.answers import (
     provenance,
     thread_candidates,
 )
-from forecache.models.engine import EngineProfile
-from forecache.models.predict import System
-from forecache.models.scenario import Scenario
-from forecache.models.sweeps import Case
+from forecache.models.engines.profile import EngineProfile
+from forecache.models.prediction.predict import System
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import InputError
 
 from .accuracy_text import disagreements
@@ -96,9 +96,7 @@ def study(
         say("2 of 4: observing a real engine")
         bundle = observe(engine=engine, design=design, out=work / "bundle", host=host, progress=say)
         say("3 of 4: calibrating")
-        profile, calibration = calibrate(
-            bundle.path, host=host, known=known_of(bundle), progress=say
-        )
+        profile, calibration = calibrate(bundle, host=host, known=known_of(bundle), progress=say)
         write_text_atomic(
             work / "engine.yaml", dump_yaml(profile.model_dump(mode="json", exclude_none=True))
         )

@@ -14,6 +14,38 @@ ROOT = Path(__file__).resolve().parent.parent
 # From the ground up; a room may use those before it.
 ROOMS = ["sim", "hwprofiles", "models", "calibration", "reports"]
 ORDER = {room: number for number, room in enumerate(ROOMS)}
+# Inside a room likewise: a package may use those before it.
+PACKAGES = {
+    "models": [
+        "node",
+        "scenario",
+        "layouts",
+        "prices",
+        "results",
+        "engines",
+        "memory",
+        "footprint",
+        "step_times",
+        "prediction",
+        "breakdown",
+        "advice",
+        "cost",
+        "over_time",
+    ],
+    "models.over_time": [
+        "lookaside",
+        "kept_runs",
+        "cluster",
+        "large_commands",
+        "overcommit",
+        "serverless",
+        "over_seeds",
+        "runs",
+        "run_effort",
+        "kinds",
+    ],
+    "calibration": ["drive", "bundle", "fit", "observe", "validate"],
+}
 # Import name of a declared package where the two differ.
 IMPORT_NAMES = {"pyyaml": "yaml"}
 
@@ -84,8 +116,8 @@ def test_rooms_depend_downward_only(room: str) -> None:
     "source",
     [
         "from forecache.reports import study",
-        "import forecache.calibration.bundle as b",
-        "def f():\n    from forecache.calibration.fit import calibrate",
+        "import forecache.calibration.bundle.bundle as b",
+        "def f():\n    from forecache.calibration.fit.fit import calibrate",
         "from ..calibration import bundle",
         "from .. import reports",
         "from ...calibration import bundle",
@@ -115,6 +147,53 @@ def test_the_check_sees_every_way_up(source: str) -> None:
 )
 def test_the_check_lets_the_ways_down_pass(source: str) -> None:
     assert violations(source, room="models", package="forecache.models") == []
+
+
+def inner_violations(source: str, *, room: str, package: str, module: str) -> list[str]:
+    """What a module of the part `module` of a room imports though it must not."""
+    order = {name: number for number, name in enumerate(PACKAGES[room])}
+    found = []
+    for line, name in imports(source, package=package):
+        inside = name.removeprefix(f"forecache.{room}.").split(".")[0]
+        if name.startswith(f"forecache.{room}.") and order[inside] > order[module]:
+            found.append(f"line {line}: {name}: {module} stands below {inside}")
+    return found
+
+
+@pytest.mark.parametrize("room", PACKAGES)
+def test_packages_of_a_room_depend_downward_only(room: str) -> None:
+    folder = room.replace(".", "/")
+    wrong = []
+    seen = set()
+    for path in modules_of(folder):
+        inside = path.relative_to(ROOT / folder).with_suffix("").parts
+        if inside == ("__init__",):
+            continue
+        seen.add(inside[0])
+        wrong += [
+            f"{path.relative_to(ROOT)} {violation}"
+            for violation in inner_violations(
+                path.read_text(encoding="utf-8"),
+                room=room,
+                package=package_of(path, room.split(".")[0]),
+                module=inside[0],
+            )
+        ]
+    assert wrong == []
+    assert seen == set(PACKAGES[room])
+
+
+def test_the_check_sees_a_way_up_inside_a_room() -> None:
+    for source, package in (
+        ("from ..advice import recommend", "forecache.models.memory"),
+        ("from forecache.models.cost.bill import bill", "forecache.models.memory"),
+    ):
+        assert len(inner_violations(source, room="models", package=package, module="memory")) == 1
+
+
+@pytest.mark.parametrize("room", ["models", "calibration"])
+def test_a_room_has_no_module_outside_its_packages(room: str) -> None:
+    assert [path.name for path in (ROOT / room).glob("*.py")] == ["__init__.py"]
 
 
 def test_every_import_is_declared() -> None:
@@ -152,6 +231,8 @@ def test_one_version_everywhere() -> None:
 
 
 def test_every_room_says_what_it_is() -> None:
-    for folder in ["forecache", *ROOMS]:
+    packages = [f"{room.replace('.', '/')}/{name}" for room in PACKAGES for name in PACKAGES[room]]
+    packages = [name for name in packages if (ROOT / name).is_dir()]
+    for folder in ["forecache", *ROOMS, *packages]:
         source = (ROOT / folder / "__init__.py").read_text(encoding="utf-8")
         assert ast.get_docstring(ast.parse(source)), folder

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from forecache.models import document
+from evidence.documents import scenarios as document
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
     [
         *(*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")),
-        ROOT / "calibration" / "datasets" / "README.md",
+        ROOT / "calibration" / "validate" / "datasets" / "README.md",
     ]
 )
 ROOMS = ["sim", "hwprofiles", "models", "calibration", "reports", "forecache", "tests"]

@@ -4,12 +4,12 @@ import json
 from functools import cache
 from pathlib import Path
 
-from forecache.calibration.readers.benchmark import BenchmarkResult
-from forecache.calibration.readers.hdr import HdrHistogram, Interval, read_hlog
-from forecache.calibration.readers.hgrm import PercentileTable
-from forecache.calibration.readers.info import Info
-from forecache.calibration.readers.latency_histogram import CommandLatencies
-from forecache.calibration.readers.memtier import CommandResult, MemtierResult, read_memtier
+from forecache.calibration.observe.readers.benchmark import BenchmarkResult
+from forecache.calibration.observe.readers.hdr import HdrHistogram, Interval, read_hlog
+from forecache.calibration.observe.readers.hgrm import PercentileTable
+from forecache.calibration.observe.readers.info import Info
+from forecache.calibration.observe.readers.latency_histogram import CommandLatencies
+from forecache.calibration.observe.readers.memtier import CommandResult, MemtierResult, read_memtier
 
 from .results import NUMBER, WrongResult, in_range, key, on_lines, present
 

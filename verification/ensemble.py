@@ -3,7 +3,7 @@
 import emcee
 import numpy as np
 
-from forecache.calibration.regression import Problem
+from forecache.calibration.fit.regression import Problem
 
 WALKERS = 6
 """Walkers for each factor; an ensemble needs more than twice as many as factors."""

@@ -99,7 +99,7 @@ def sources() -> list[Source]:
         elif kind in ("memory", "cost"):
             verbs = ((kind, "FILE"),)
         found.append(Source(f"{kind}:{path.name}", text, verbs))
-    datasets = sorted((ROOT / "calibration" / "datasets").glob("*.yaml"))
+    datasets = sorted((ROOT / "calibration" / "validate" / "datasets").glob("*.yaml"))
     found += [
         Source(f"dataset:{p.name}", p.read_bytes(), (("validate", "FILE"),)) for p in datasets
     ]
@@ -123,7 +123,7 @@ def sources() -> list[Source]:
         found.append(
             Source(f"engine:{path.name}", path.read_bytes(), commands, (("scenario.yaml", named),))
         )
-    for path in sorted((ROOT / "models" / "cost" / "tables").glob("*.yaml")):
+    for path in sorted((ROOT / "models" / "prices" / "tables").glob("*.yaml")):
         scenario = yaml.safe_load((ROOT / "examples" / "cost.yaml").read_bytes())
         named = as_yaml(scenario | {"prices": "FILE"}).encode()
         found.append(
@@ -168,7 +168,7 @@ def _traces(small: dict[str, Any]) -> Iterator[Source]:
 
 def _bundles() -> Iterator[Source]:
     """Each file of an observation, beside the others as they are."""
-    folder = ROOT / "calibration" / "bundles" / "valkey-9.1"
+    folder = ROOT / "evidence" / "bundles" / "valkey-9.1"
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     points = gzip.decompress(files.pop("points.jsonl.gz")).splitlines(keepends=True)[:30]
     files["points.jsonl"] = b"".join(points)

@@ -29,10 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from forecache.models.answers import load_cases
-from forecache.models.backlog import Growth, grows, growth_of
+from forecache.models.advice.answers import load_cases
 from forecache.models.node.simulate import NodeResult, warm_up_compiler
-from forecache.models.simulation import Inputs, run
+from forecache.models.prediction.backlog import Growth, grows, growth_of
+from forecache.models.prediction.simulation import Inputs, run
 from forecache.sim.errors import InputError
 
 from .check import Check, Finding

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from forecache.calibration.candidates import expected_counts
-from forecache.calibration.design import design_points
-from forecache.calibration.fit import POINT_ERROR, fit_bundle
-from forecache.calibration.points import Given
-from forecache.calibration.prior import engine_with_priors, prior_errors
-from forecache.calibration.regression import Posterior, Problem, fit
-from forecache.calibration.work_model import WorkModel, work_model
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.fit.candidates import expected_counts
+from forecache.calibration.fit.fit import POINT_ERROR, fit_bundle
+from forecache.calibration.fit.prior import engine_with_priors, prior_errors
+from forecache.calibration.fit.regression import Posterior, Problem, fit
+from forecache.calibration.fit.work_model import WorkModel, work_model
+from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles import load_host
 
 from .check import Check, Finding, within_range
@@ -29,7 +30,7 @@ IDENTIFIED = 0.5
 """Prior weight below which a factor counts as told by the data."""
 
 _Z90 = 1.6448536269514722
-BUNDLES = Path(__file__).parent.parent / "calibration" / "bundles"
+BUNDLES = Path(__file__).parent.parent / "evidence" / "bundles"
 
 # One spans all that is fitted; the other is what a hurried user observes: one small data set.
 WELL = [
@@ -97,7 +98,7 @@ def of_laplace() -> list[Finding]:
     for synthetic in _both():
         found += _against_samples(synthetic.name, fit(synthetic.drawn(0)[1]))
     for folder in sorted(BUNDLES.glob("*/")):
-        found += _against_samples(folder.name, fit_bundle(folder).posterior)
+        found += _against_samples(folder.name, fit_bundle(Bundle.load(folder)).posterior)
     return found
 
 

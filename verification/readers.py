@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from forecache.calibration.readers.benchmark import parse_benchmark
-from forecache.calibration.readers.callgrind import CallgrindProfile, parse_callgrind
-from forecache.calibration.readers.hdr import parse_hlog
-from forecache.calibration.readers.hgrm import parse_hgrm
-from forecache.calibration.readers.info import parse_info
-from forecache.calibration.readers.latency_histogram import parse_latency_histogram
-from forecache.calibration.readers.memtier import parse_memtier
-from forecache.calibration.readers.perf_report import EventReport, parse_perf_report
-from forecache.calibration.readers.perf_script import PerfScript, parse_perf_script
-from forecache.calibration.readers.perf_stat import Counter, parse_perf_stat
-from forecache.calibration.readers.vtune import VtuneReport, parse_vtune
+from forecache.calibration.observe.readers.benchmark import parse_benchmark
+from forecache.calibration.observe.readers.callgrind import CallgrindProfile, parse_callgrind
+from forecache.calibration.observe.readers.hdr import parse_hlog
+from forecache.calibration.observe.readers.hgrm import parse_hgrm
+from forecache.calibration.observe.readers.info import parse_info
+from forecache.calibration.observe.readers.latency_histogram import parse_latency_histogram
+from forecache.calibration.observe.readers.memtier import parse_memtier
+from forecache.calibration.observe.readers.perf_report import EventReport, parse_perf_report
+from forecache.calibration.observe.readers.perf_script import PerfScript, parse_perf_script
+from forecache.calibration.observe.readers.perf_stat import Counter, parse_perf_stat
+from forecache.calibration.observe.readers.vtune import VtuneReport, parse_vtune
 from forecache.sim.errors import InputError
 
 from .benchmark_readers import (

@@ -180,7 +180,8 @@ def validate(
     """Predict every point of a dataset of measurements, and say how far off.
 
     DATASET is a file, or the name of a dataset that comes along: `forecache catalog` lists them.
-    `seeds` are the claims of the articles the project began with: a table instead of points.
+    `articles` are the claims of the articles the project began with, as they were judged with this
+    release (`seeds` is the same): a table instead of points.
 
     Only points with `role: calibration` are fitted, by a few factors on speed and work; all are
     predicted, and errors are summed up over the others.
@@ -192,10 +193,10 @@ def validate(
         return
     from forecache.tables import console
 
-    if result.get("kind") == "seeds":
-        from forecache.reports.terminal_seeds import print_seeds
+    if result.get("kind") == "articles":
+        from forecache.reports.terminal_articles import print_articles
 
-        print_seeds(result, console())
+        print_articles(result, console())
         return
     from forecache.reports.terminal import print_validation
 

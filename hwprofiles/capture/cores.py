@@ -8,13 +8,7 @@ import numba
 import numpy as np
 from numba import types
 
-from .libc import (
-    CLOCK_MONOTONIC,
-    CLOCK_THREAD_CPUTIME_ID,
-    c_getppid,
-    compare_exchange,
-    now_ns,
-)
+from .libc import CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, c_getppid, compare_exchange, now_ns
 
 _OPERATIONS_PER_ROUND = 16
 _PATIENCE = 200_000_000  # attempts: some seconds

@@ -11,9 +11,10 @@ from typing import Any
 from forecache.hwprofiles.files import read_yaml
 from forecache.sim.errors import InputError
 
-from ..consistency import check_cost
-from ..sweeps import Case, expand
-from ..verbs import check_kind
+from ..prices.table import PriceTable, load_prices
+from ..results.consistency import check_cost
+from ..scenario.kinds import check_kind
+from ..scenario.sweeps import Case, expand
 from .bill import (
     Bill,
     break_even_load,
@@ -22,7 +23,6 @@ from .bill import (
     node_bill,
     serverless_bill,
 )
-from .prices import PriceTable, load_prices
 from .schema import CostScenario, Nodes
 from .sizing import Sizing, sizing
 

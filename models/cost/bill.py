@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..prices.table import CacheEngine, PriceTable
 from .ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
-from .prices import CacheEngine, PriceTable
 from .schema import MOST_SHARDS, CostScenario, Nodes, Requests
 from .sizing import Sizing
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
-from .prices import CacheEngine
+from ..prices.table import CacheEngine
 
 HOURS_A_MONTH = 730.0
 """A twelfth of a year of 365 days, as AWS's tools count."""

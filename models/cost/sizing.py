@@ -16,7 +16,7 @@ from typing import Any
 from forecache.sim.errors import InputError
 
 from ..footprint.limits import managed_limit
-from .prices import PriceTable
+from ..prices.table import PriceTable
 from .schema import MOST_SHARDS, CostScenario
 
 REQUESTS_PER_VCPU = 60_000.0

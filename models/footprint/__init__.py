@@ -16,12 +16,6 @@ which only the tables are worked out again.
 
 | module           | what it knows                                                            |
 |------------------|--------------------------------------------------------------------------|
-| `allocator.py`   | size classes of jemalloc, as bundled and as distributions build it; libc |
-| `strings.py`     | dynamic strings, entries of listpacks and ziplists, arrays of numbers    |
-| `tables.py`      | buckets of dict and hashtable, a table for each slot, both while moving  |
-| `generations.py` | what each version does: a row of rules and constants                     |
-| `keys.py`        | blocks of a key and a string value                                       |
-| `collections.py` | sets, hashes, sorted sets, lists: packed while small, or not             |
 | `baseline.py`    | what a node holds beside data                                            |
 | `weigh.py`       | the sum                                                                  |
 | `resident.py`    | resident memory, and while a child lives                                 |
@@ -30,21 +24,13 @@ which only the tables are worked out again.
 | `node.py`        | what a node of any engine holds, and whether its host has room for it    |
 | `schema.py`      | the scenario; `answers.py`: the answer                                   |
 
-The cache model (`models/layouts.py`, `models/collections_layout.py`) takes its sizes from here too.
+The blocks and their sizes are those of `models/layouts/`, which the cache model reads too.
 """
 
-from .allocator import Allocator, size_class
+from ..layouts.allocator import Allocator, size_class
+from ..layouts.generations import Generation, generation
 from .fitting import Fitting, Mixture, keys_that_fit
-from .generations import Generation, generation
-from .schema import (
-    Hashes,
-    Lists,
-    MemoryScenario,
-    Population,
-    Sets,
-    SortedSets,
-    Strings,
-)
+from .schema import Hashes, Lists, MemoryScenario, Population, Sets, SortedSets, Strings
 from .weigh import Node, Weight, key_weight, node_of, used_memory_bytes, weigh
 
 __all__ = [

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import read_yaml
-from forecache.models.commands import WRITES, command_kinds
-from forecache.models.consistency import check_memory
-from forecache.models.engine import load_engine
-from forecache.models.scenario import Persistence, Scenario
-from forecache.models.sweeps import Case, expand
-from forecache.models.verbs import NODE, check_kind
-from forecache.models.workload import Workload
 from forecache.sim.errors import InputError
 
+from ..engines.commands import WRITES, command_kinds
+from ..engines.profile import load_engine
+from ..layouts.keys import Blocks
+from ..results.consistency import check_memory
+from ..scenario.kinds import NODE, check_kind
+from ..scenario.schema import Persistence, Scenario
+from ..scenario.sweeps import Case, expand
+from ..scenario.workload import Workload
 from .baseline import process_bytes
 from .fitting import keys_that_fit, tightest_room
-from .keys import Blocks
 from .resident import resident
 from .schema import Forking, Hashes, MemoryScenario, Population, SortedSets, Strings
 from .weigh import KeyBytes, Weight, beside_of, node_of, weigh

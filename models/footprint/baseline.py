@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .allocator import Allocator
-from .generations import Generation
+from ..layouts.allocator import Allocator
+from ..layouts.generations import Generation
 
 PROCESS_BYTES, _PROCESS_WITH_LIBC_BYTES = 11.1e6, 5.5e6
 """Resident memory beyond used memory of a server without data (measured)."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
 
+from ..layouts.tables import buckets_of, most_entries
 from .baseline import process_bytes
 from .limits import Limit, Room, gib, host_limit, room
 from .schema import MemoryScenario
-from .tables import buckets_of, most_entries
 from .weigh import Weight, beside_of, key_table, key_weight, node_of, weigh_keys
 
 _MOST_KEYS = 10**13

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from forecache.hwprofiles.schema import HostProfile
 
-from ..cost.prices import PriceTable
-from ..server_price import managed_node
+from ..prices.nodes import managed_node
+from ..prices.table import PriceTable
 from .resident import FRAGMENTATION, Child, resident
 
 SYSTEM_SHARE = 0.10

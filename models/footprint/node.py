@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
-from ..contents import data_bytes
-from ..engine import EngineProfile, EngineWork
-from ..lookaside.slabs import bytes_of_keys, hash_table_bytes
-from ..scenario import Scenario
+from ..engines.profile import EngineProfile, EngineWork
+from ..layouts.generations import generation
+from ..layouts.slabs import bytes_of_keys, hash_table_bytes
+from ..layouts.tables import SLOTS
+from ..memory.contents import data_bytes
+from ..scenario.schema import Scenario
 from .answers import forking_of, of_node
 from .baseline import PROCESS_BYTES, baseline
-from .generations import generation
 from .limits import Room, host_limit, room
 from .resident import FRAGMENTATION, resident
-from .tables import SLOTS
 from .weigh import Node, weigh
 
 OTHER_CONNECTION_BYTES = 18_000.0

@@ -8,12 +8,12 @@ from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
-from forecache.models.fields import EngineVersion
-from forecache.models.workload import UniformSizes, ValueSizes
 
-from .allocator import Allocator
+from ..layouts.allocator import Allocator
+from ..layouts.tables import SLOTS
+from ..scenario.fields import EngineVersion
+from ..scenario.workload import UniformSizes, ValueSizes
 from .resident import FRAGMENTATION
-from .tables import SLOTS
 
 _UNIFORM_SIZES = 64
 """A range of sizes is weighed at so many of them, evenly spread."""

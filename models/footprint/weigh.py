@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 from forecache.sim.errors import InputError
 
-from .allocator import Allocator
-from .baseline import Baseline, baseline
-from .collections import (
+from ..layouts.allocator import Allocator
+from ..layouts.collections import (
     Content,
     hash_content,
     list_content,
     set_content,
     sorted_set_content,
 )
-from .generations import Generation, generation
-from .keys import Blocks, key_blocks, string_blocks
+from ..layouts.generations import Generation, generation
+from ..layouts.keys import Blocks, key_blocks, string_blocks
+from ..layouts.tables import NO_TABLE, SLOTS, TableBytes, slot_tables_bytes, table_bytes
+from .baseline import Baseline, baseline
 from .schema import Hashes, Lists, MemoryScenario, Population, Sets, SortedSets, Strings
-from .tables import NO_TABLE, SLOTS, TableBytes, slot_tables_bytes, table_bytes
 
 _SLOT_METADATA_BYTES = 16
 """What a table among others has beside its struct: its place in the list of those that move

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.engine_process import EngineProcess, find_engine
-from forecache.calibration.resp import Address
+from forecache.calibration.drive.engine_process import EngineProcess, find_engine
+from forecache.calibration.drive.resp import Address
 
 
 @pytest.fixture(scope="session")

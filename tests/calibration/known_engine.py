@@ -9,21 +9,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.bundle import Engine, Machine, Manifest, Method, write_bundle
-from forecache.calibration.points import Given, ObservedPoint, Repetition
-from forecache.calibration.prior import engine_with_priors
-from forecache.calibration.profiles import Profile
-from forecache.calibration.scenarios import scenario_of
+from forecache.calibration.bundle.bundle import Engine, Machine, Manifest, Method, write_bundle
+from forecache.calibration.bundle.points import Given, ObservedPoint, Repetition
+from forecache.calibration.bundle.profiles import Profile
+from forecache.calibration.fit.prior import engine_with_priors
+from forecache.calibration.fit.scenarios import scenario_of
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile
-from forecache.models.commands import command_kinds
-from forecache.models.engine import EngineProfile
-from forecache.models.generator import load_generator
+from forecache.models.engines.commands import command_kinds
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import EngineProfile
 from forecache.models.node.simulate import NodeResult
-from forecache.models.predict import System
-from forecache.models.simulation import run
-from forecache.models.wire import segment_bytes
+from forecache.models.prediction.predict import System
+from forecache.models.prediction.simulation import run
+from forecache.models.step_times.wire import segment_bytes
 
 PRIOR = engine_with_priors("valkey", "9.1")
 

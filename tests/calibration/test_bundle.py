@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given as any_given
 from hypothesis import strategies as st
 
-from forecache.calibration.bundle import (
+from forecache.calibration.bundle.bundle import (
     Bundle,
     Engine,
     Machine,
@@ -19,8 +19,8 @@ from forecache.calibration.bundle import (
     whole_folder,
     write_bundle,
 )
-from forecache.calibration.loadspec import Popularity
-from forecache.calibration.points import Given, ObservedPoint, Repetition
+from forecache.calibration.bundle.points import Given, ObservedPoint, Repetition
+from forecache.calibration.drive.loadspec import Popularity
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
 from forecache.sim.histogram import LatencyHistogram

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecache.calibration.calibrate import calibrate, discrepancy_of, with_discrepancy
-from forecache.calibration.design import design_points
-from forecache.calibration.fit import Calibration, fit_bundle
-from forecache.calibration.latency_fit import fit_wake_latency, quiet_ms
-from forecache.calibration.points import Given, ObservedPoint
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Given, ObservedPoint
+from forecache.calibration.fit.calibrate import calibrate, discrepancy_of, with_discrepancy
+from forecache.calibration.fit.fit import Calibration, fit_bundle
+from forecache.calibration.fit.latency_fit import fit_wake_latency, quiet_ms
+from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles.schema import HostProfile
 from tests.calibration.known_engine import (
     TRUE_HOST,
@@ -30,7 +31,7 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_calibrate_reports_errors_of_fitted_and_held_out_points(exact: Path) -> None:
-    profile, report = calibrate(exact)
+    profile, report = calibrate(Bundle.load(exact))
     summary = report["summary"]
     for role in ("fit", "holdout"):
         assert summary[role]["n"] > 10
@@ -54,7 +55,7 @@ def test_calibrate_reports_errors_of_fitted_and_held_out_points(exact: Path) -> 
 
 
 def test_the_discrepancy_is_small_where_the_model_is_right(exact: Path) -> None:
-    fitted = fit_bundle(exact)
+    fitted = fit_bundle(Bundle.load(exact))
     right = with_discrepancy(fitted).profile
     assert right.discrepancy is not None
     assert right.discrepancy < 0.04
@@ -104,7 +105,7 @@ def loaded(given: Given, host: HostProfile) -> ObservedPoint:
 
 
 def test_the_wake_latency_comes_back_from_medians_of_open_loops(exact: Path) -> None:
-    fitted = fit_bundle(exact)
+    fitted = fit_bundle(Bundle.load(exact))
     assert fit_wake_latency(fitted) is fitted, "no open loop tells"
     old = TRUE_HOST.kernel.wake_latency_ns
     slow = old.model_copy(update={"value": old.best * 1.5, "low": None, "high": None})

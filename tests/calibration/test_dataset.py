@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from forecache import cli, verbs
-from forecache.calibration.dataset import list_datasets, load_dataset, why_not_predicted
+from forecache.calibration.validate.dataset import list_datasets, load_dataset, why_not_predicted
 from forecache.sim.errors import InputError
 
 SMALL: dict[str, Any] = {
@@ -41,7 +41,7 @@ def written(tmp_path: Path, change: dict[str, object]) -> Path:
 def test_a_shipped_dataset_goes_by_its_id_and_by_its_path(checkout: Path) -> None:
     by_id, cases = load_dataset("valkey-8.1.1-c8g-unix-p1")
     by_path, same = load_dataset(
-        checkout / "calibration" / "datasets" / "valkey-8.1.1-c8g-unix-p1.yaml"
+        checkout / "calibration" / "validate" / "datasets" / "valkey-8.1.1-c8g-unix-p1.yaml"
     )
     assert by_id == by_path
     assert cases == same
@@ -126,7 +126,9 @@ def test_an_engine_without_a_profile_is_a_reason(tmp_path: Path) -> None:
 
 
 def test_every_shipped_dataset_has_its_own_id_and_a_source_to_look_at(checkout: Path) -> None:
-    names = {path.stem for path in (checkout / "calibration" / "datasets").glob("*.yaml")}
+    names = {
+        path.stem for path in (checkout / "calibration" / "validate" / "datasets").glob("*.yaml")
+    }
     assert {dataset.id for dataset in list_datasets()} == names
     for dataset in list_datasets():
         assert all(source.url or source.file for source in dataset.sources)

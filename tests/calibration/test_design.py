@@ -2,7 +2,9 @@ import math
 
 import pytest
 
-from forecache.calibration.design import (
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.drive.preload import memory_bytes
+from forecache.calibration.observe.design import (
     LADDER_KEYS,
     LADDER_PIPELINE,
     LADDER_VALUE_BYTES,
@@ -10,8 +12,6 @@ from forecache.calibration.design import (
     design_points,
     random_points,
 )
-from forecache.calibration.points import Given
-from forecache.calibration.preload import memory_bytes
 from forecache.sim.errors import InputError
 
 

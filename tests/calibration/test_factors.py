@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.calibration.dataset import MeasuredCase, list_datasets, read_dataset
-from forecache.calibration.factors import (
+from forecache.calibration.validate.dataset import MeasuredCase, list_datasets, read_dataset
+from forecache.calibration.validate.factors import (
     HOST,
     KERNEL,
     USER,
@@ -18,12 +18,12 @@ from forecache.calibration.factors import (
     fit_posterior,
 )
 from forecache.hwprofiles import load_host
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
-from forecache.models.predict import Metrics, System
-from forecache.models.scenario import Scenario
-from forecache.models.simulation import run
-from forecache.models.sweeps import expand
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.prediction.predict import Metrics, System
+from forecache.models.prediction.simulation import run
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
 
 SYSTEM = System(
     load_host("graviton3-c7g.4xlarge"),

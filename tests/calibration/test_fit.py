@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.calibration.design import design_points
-from forecache.calibration.fit import Calibration, fit_bundle, usable, work_problem
-from forecache.calibration.loadspec import Popularity
-from forecache.calibration.points import Given, ObservedPoint
-from forecache.calibration.prior import Prior, prior_errors, priors
-from forecache.calibration.profiles import Profile, StageCost, ThreadCost
-from forecache.calibration.regression import fit
-from forecache.calibration.scenarios import scenario_of
-from forecache.calibration.work_model import HOST_NAMES, WorkModel
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Given, ObservedPoint
+from forecache.calibration.bundle.profiles import Profile, StageCost, ThreadCost
+from forecache.calibration.drive.loadspec import Popularity
+from forecache.calibration.fit.fit import Calibration, fit_bundle, usable, work_problem
+from forecache.calibration.fit.prior import Prior, prior_errors, priors
+from forecache.calibration.fit.regression import fit
+from forecache.calibration.fit.scenarios import scenario_of
+from forecache.calibration.fit.work_model import HOST_NAMES, WorkModel
+from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles.schema import HostProfile
-from forecache.models.engine import EngineProfile
+from forecache.models.engines.profile import EngineProfile
 from forecache.sim.errors import InputError
 from tests.calibration.known_engine import (
     CATALOGUE_HOST,
@@ -47,7 +48,9 @@ def observe_known(noise: float = 0.0, seed: int = 1) -> list[ObservedPoint]:
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
     """The fit to a bundle of the known engine without measurement noise."""
-    return fit_bundle(written(tmp_path_factory.mktemp("fit") / "bundle", observe_known()))
+    return fit_bundle(
+        Bundle.load(written(tmp_path_factory.mktemp("fit") / "bundle", observe_known()))
+    )
 
 
 def test_the_fit_explains_every_point_of_a_known_engine(fitted: Calibration) -> None:
@@ -94,7 +97,9 @@ def test_true_numbers_lie_in_the_ranges_of_the_fitted_ones(tmp_path: Path) -> No
     """With measurement noise as assumed, nearly all 95% ranges hold what is true."""
     held = []
     for seed in (1, 2, 3):
-        calibration = fit_bundle(written(tmp_path / str(seed), observe_known(0.05, seed)))
+        calibration = fit_bundle(
+            Bundle.load(written(tmp_path / str(seed), observe_known(0.05, seed)))
+        )
         for name, factor in TRUE.items():
             leaf = calibration.profile.work[name]
             assert leaf.low is not None
@@ -228,7 +233,7 @@ def test_counted_instructions_tell_work_from_the_rate_it_retires_at(
     fitted: Calibration, tmp_path: Path
 ) -> None:
     profiles = tuple(counted(command, n) for command in ("get", "set") for n in (1, 16))
-    told = fit_bundle(written(tmp_path / "told", observe_known(), profiles=profiles))
+    told = fit_bundle(Bundle.load(written(tmp_path / "told", observe_known(), profiles=profiles)))
     before, after = fitted.posterior, told.posterior
     assert after.factor("user_ipc") == pytest.approx(TRUE_IPC, rel=0.06)
     assert after.error("user_ipc") < 0.5 * before.error("user_ipc")
@@ -292,16 +297,18 @@ def test_a_bundle_needs_a_host_and_enough_points(tmp_path: Path) -> None:
     points = [plain(pipeline=n) for n in (1, 2, 3, 4)]
     without_host = written(tmp_path / "a", points, host=None)
     with pytest.raises(InputError, match=r"no host\.yaml.*--host"):
-        fit_bundle(without_host)
+        fit_bundle(Bundle.load(without_host))
     few = written(tmp_path / "b", [*points[:3], plain(role="holdout")])
     with pytest.raises(InputError, match=r"found 3 points.*at least 4"):
-        fit_bundle(few)
+        fit_bundle(Bundle.load(few))
 
 
 def test_a_host_can_be_given_beside_the_bundle(tmp_path: Path) -> None:
     """One from the catalogue says nothing of neighbours; the fit does."""
     points = [plain(pipeline=n) for n in (1, 2, 3, 4)]
-    calibration = fit_bundle(written(tmp_path / "a", points, host=None), host=CATALOGUE_HOST)
+    calibration = fit_bundle(
+        Bundle.load(written(tmp_path / "a", points, host=None)), host=CATALOGUE_HOST
+    )
     assert calibration.host.id == CATALOGUE_HOST.id
     assert CATALOGUE_HOST.l3_fills_per_us is None
     assert calibration.host.l3_fills_per_us is not None
@@ -311,7 +318,7 @@ def test_an_engine_nobody_modelled_is_told(tmp_path: Path) -> None:
     points = [plain(pipeline=n) for n in (1, 2, 3, 4)]
     path = written(tmp_path / "a", points, name="valkey", version="7.1.5")
     with pytest.raises(InputError, match=r"'7\.1\.5'.*8\.0"):
-        fit_bundle(path)
+        fit_bundle(Bundle.load(path))
 
 
 def test_conditions_without_a_model_are_told() -> None:

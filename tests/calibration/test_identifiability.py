@@ -8,25 +8,31 @@ from typing import cast
 import numpy as np
 import pytest
 
-from forecache.calibration.candidates import (
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.fit.candidates import (
     candidate_points,
     candidate_rows,
     expected_counts,
     profiled_rows,
     updated,
 )
-from forecache.calibration.fit import POINT_ERROR, Calibration
-from forecache.calibration.identifiability import (
+from forecache.calibration.fit.fit import POINT_ERROR, Calibration
+from forecache.calibration.fit.identifiability import (
     Identifiability,
     identifiability_of,
     identifiability_report,
 )
-from forecache.calibration.points import Given
-from forecache.calibration.prior import engine_with_priors, prior_errors
-from forecache.calibration.regression import Posterior, Problem, fit
-from forecache.calibration.work_model import HOST_NAMES, INSTRUCTIONS, IPC, WorkModel, work_model
+from forecache.calibration.fit.prior import engine_with_priors, prior_errors
+from forecache.calibration.fit.regression import Posterior, Problem, fit
+from forecache.calibration.fit.work_model import (
+    HOST_NAMES,
+    INSTRUCTIONS,
+    IPC,
+    WorkModel,
+    work_model,
+)
 from forecache.hwprofiles import load_host
-from forecache.models.engine import EngineProfile
+from forecache.models.engines.profile import EngineProfile
 
 HOST = load_host("graviton3-c7g.4xlarge")
 NAMES = list(WorkModel.names)

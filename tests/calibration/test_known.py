@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecache.calibration.bundle import Bundle
-from forecache.calibration.conflict import Conflict, conflict_of
-from forecache.calibration.design import design_points
-from forecache.calibration.discrepancy import ModelError, discrepancy_of, known_error
-from forecache.calibration.fit import Calibration, fit_bundle
-from forecache.calibration.known import known_before
-from forecache.calibration.prior import known_of, prior_error, prior_from, priors
-from forecache.calibration.regression import Posterior, Problem, fit
-from forecache.calibration.work_model import HOST_NAMES, INSTRUCTIONS, SCALES, WorkModel
-from forecache.models.engine import EngineProfile, load_engine
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.fit.conflict import Conflict, conflict_of
+from forecache.calibration.fit.discrepancy import ModelError, discrepancy_of, known_error
+from forecache.calibration.fit.fit import Calibration, fit_bundle
+from forecache.calibration.fit.known import known_before
+from forecache.calibration.fit.prior import known_of, prior_error, prior_from, priors
+from forecache.calibration.fit.regression import Posterior, Problem, fit
+from forecache.calibration.fit.work_model import HOST_NAMES, INSTRUCTIONS, SCALES, WorkModel
+from forecache.calibration.observe.design import design_points
+from forecache.models.engines.profile import EngineProfile, load_engine
 from tests.calibration.known_engine import observed, written
 
 WORK = [*INSTRUCTIONS, *SCALES]
@@ -106,11 +106,11 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def alone(bundle: Path) -> Calibration:
-    return fit_bundle(bundle)
+    return fit_bundle(Bundle.load(bundle))
 
 
 def test_a_fit_of_what_it_began_with_narrows_every_range(bundle: Path, alone: Calibration) -> None:
-    again = fit_bundle(bundle, known=alone.profile)
+    again = fit_bundle(Bundle.load(bundle), known=alone.profile)
     assert again.conflict is not None
     assert not again.conflict.disagree
     for name in WORK:
@@ -131,7 +131,7 @@ def test_a_fit_that_disagrees_says_so_and_begins_with_wider_ranges(
     assert leaf.high is not None
     far = {"value": leaf.value * 1.6, "low": leaf.low * 1.6, "high": leaf.high * 1.6}
     work["kernel_scale"] = leaf.model_copy(update=far)
-    other = fit_bundle(bundle, known=alone.profile.model_copy(update={"work": work}))
+    other = fit_bundle(Bundle.load(bundle), known=alone.profile.model_copy(update={"work": work}))
     told = known_before(other)
     assert told is not None
     assert told["widening"] > 1.0
@@ -154,7 +154,7 @@ def test_kinds_of_a_fresh_fit_say_what_its_data_add(alone: Calibration) -> None:
 
 def test_what_was_known_of_a_number_makes_it_fitted(bundle: Path) -> None:
     """Also where this bundle adds nothing: an earlier one did."""
-    again = fit_bundle(bundle, known=load_engine("valkey-9.1"))
+    again = fit_bundle(Bundle.load(bundle), known=load_engine("valkey-9.1"))
     leaf = again.profile.work["parse_instructions"]
     assert leaf.kind == "fitted"
     assert "what was known of valkey-9.1" in leaf.method
@@ -168,7 +168,7 @@ def test_what_was_known_of_a_number_makes_it_fitted(bundle: Path) -> None:
 
 
 def test_a_bundle_is_not_held_against_the_profile_made_from_it(checkout: Path) -> None:
-    own = Bundle.load(checkout / "calibration/bundles/valkey-9.1")
+    own = Bundle.load(checkout / "evidence/bundles/valkey-9.1")
     assert known_of(own) is None
     other = own.manifest.model_copy(update={"created": "2027-01-01T00:00:00+00:00"})
     known = known_of(Bundle(**{**vars(own), "manifest": other}))

@@ -10,13 +10,13 @@ import time
 import numpy as np
 import pytest
 
-from forecache.calibration import loadgen_wire as wire
-from forecache.calibration.engine_process import EngineProcess
-from forecache.calibration.loadgen import LoadGenerator, run_load
-from forecache.calibration.loadspec import LoadSpec
-from forecache.calibration.preload import preload
-from forecache.calibration.readers.info import info_fields
-from forecache.calibration.resp import RespClient
+from forecache.calibration.drive import loadgen_wire as wire
+from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.drive.loadgen import LoadGenerator, run_load
+from forecache.calibration.drive.loadspec import LoadSpec
+from forecache.calibration.drive.preload import preload
+from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.observe.readers.info import info_fields
 from forecache.sim.errors import EngineError
 
 from .conftest import FakeEngine

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration import loadgen_wire as wire
-from forecache.calibration.loadspec import (
+from forecache.calibration.drive import loadgen_wire as wire
+from forecache.calibration.drive.loadspec import (
     LoadSpec,
     Popularity,
     encode_templates,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from forecache.calibration.engine_process import EngineThread
-from forecache.calibration.measure import Watch, _info_rates, _sliced, plan_cores
-from forecache.calibration.proc import core_times_ns, process_cpu_ns, thread_usage
+from forecache.calibration.drive.engine_process import EngineThread
+from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
+from forecache.calibration.observe.measure import Watch, _info_rates, _sliced, plan_cores
 from forecache.sim.errors import EngineError
 from forecache.sim.histogram import LatencyHistogram
 
@@ -192,7 +192,7 @@ def test_io_threads_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
         asked.append(pid)
         return process_cpu_ns(pid)
 
-    monkeypatch.setattr("forecache.calibration.measure.process_cpu_ns", counted)
+    monkeypatch.setattr("forecache.calibration.observe.measure.process_cpu_ns", counted)
     main_used("io", 0.001)
     assert not asked
     main_used("other", 0.001)
@@ -222,7 +222,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
         now_s[0] += duration_s
 
     fake = SimpleNamespace(sleep=sleep, monotonic=lambda: now_s[0])
-    monkeypatch.setattr("forecache.calibration.measure.time", fake)
+    monkeypatch.setattr("forecache.calibration.observe.measure.time", fake)
 
 
 @pytest.mark.usefixtures("clock")

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from forecache.calibration.bundle import Bundle
-from forecache.calibration.design import Timing
-from forecache.calibration.engine_process import EngineProcess
-from forecache.calibration.measure import measure_repetition
-from forecache.calibration.observe import observe
-from forecache.calibration.points import Given, Repetition
-from forecache.calibration.preload import memory_bytes
-from forecache.calibration.readers.info import info_fields
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Given, Repetition
+from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.drive.preload import memory_bytes
+from forecache.calibration.observe.design import Timing
+from forecache.calibration.observe.measure import measure_repetition
+from forecache.calibration.observe.observe import observe
+from forecache.calibration.observe.readers.info import info_fields
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import EngineError, InputError
 
@@ -177,7 +177,9 @@ def test_bad_requests_cost_no_time(binary: Path, tmp_path: Path) -> None:
 def test_a_data_set_too_large_for_the_memory_is_left_out(
     binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forecache.calibration.observe.available_memory_bytes", lambda: 50 * 2**20)
+    monkeypatch.setattr(
+        "forecache.calibration.observe.observe.available_memory_bytes", lambda: 50 * 2**20
+    )
     bundle = observe(
         engine=binary,
         design=[DESIGN[0], Given(command="get", keys=1_000_000)],
@@ -206,7 +208,9 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
     design = [Given(command="get", clients=5), Given(command="get", clients=5, value_bytes=20)]
     need = max(memory_bytes(given.load_spec()) for given in design)
     free = int(data_sets_that_fit * need / 0.6)
-    monkeypatch.setattr("forecache.calibration.observe.available_memory_bytes", lambda: free)
+    monkeypatch.setattr(
+        "forecache.calibration.observe.observe.available_memory_bytes", lambda: free
+    )
     seen = []
 
     def look(given: Given, process: EngineProcess, *args: Any, **options: Any) -> Repetition:
@@ -222,8 +226,8 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
         assert set(states.values()) <= {"T"}
         return measure_repetition(given, process, *args, **options)
 
-    monkeypatch.setattr("forecache.calibration.observe.measure_repetition", look)
-    monkeypatch.setattr("forecache.calibration.observe._AGAIN_SHARE", 0.0)
+    monkeypatch.setattr("forecache.calibration.observe.observe.measure_repetition", look)
+    monkeypatch.setattr("forecache.calibration.observe.observe._AGAIN_SHARE", 0.0)
     bundle = observe(engine=binary, design=design, out=tmp_path / "bundle", timing=SHORT)
     assert [point.given for point in bundle.points] == design
     assert {count for _, count in seen} == {side_by_side}
@@ -285,9 +289,9 @@ def test_disturbed_points_are_measured_again(
         flags = ["disturbed"] if len(measured) <= disturbances else []
         return repetition.model_copy(update={"flags": flags})
 
-    monkeypatch.setattr("forecache.calibration.observe.measure_repetition", disturb)
+    monkeypatch.setattr("forecache.calibration.observe.observe.measure_repetition", disturb)
     # No bound on the time, so that a slow machine changes nothing.
-    monkeypatch.setattr("forecache.calibration.observe._AGAIN_SHARE", 1e3)
+    monkeypatch.setattr("forecache.calibration.observe.observe._AGAIN_SHARE", 1e3)
     bundle = observe(engine=binary, design=DESIGN[:1], out=tmp_path / "bundle", timing=SHORT)
     (point,) = bundle.points
     assert len(point.repetitions) == repetitions

@@ -6,18 +6,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecache.calibration import optimal_design
-from forecache.calibration.candidates import candidate_rows, updated
-from forecache.calibration.design import TIMINGS, design_points
-from forecache.calibration.engine_process import engine_version
-from forecache.calibration.fit import POINT_ERROR
-from forecache.calibration.observe import observe
-from forecache.calibration.optimal_design import auto_points, design_s, loading_s, optimal_points
-from forecache.calibration.points import Given
-from forecache.calibration.prior import engine_with_priors, prior_errors
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.drive.engine_process import engine_version
+from forecache.calibration.fit.candidates import candidate_rows, updated
+from forecache.calibration.fit.fit import POINT_ERROR
+from forecache.calibration.fit.prior import engine_with_priors, prior_errors
+from forecache.calibration.observe import optimal_design
+from forecache.calibration.observe.design import TIMINGS, design_points
+from forecache.calibration.observe.observe import observe
+from forecache.calibration.observe.optimal_design import (
+    auto_points,
+    design_s,
+    loading_s,
+    optimal_points,
+)
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
-from forecache.models.engine import EngineProfile
+from forecache.models.engines.profile import EngineProfile
 from forecache.sim.errors import EngineError, InputError
 
 TIMING = TIMINGS["quick"]

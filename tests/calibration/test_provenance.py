@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 import yaml
 
-from forecache.calibration.bundle import Bundle
-from forecache.calibration.dataset import (
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.validate.dataset import (
     Dataset,
     list_datasets,
     load_dataset,
     read_dataset,
     why_not_predicted,
 )
-from forecache.calibration.factors import Posterior, factors_for, fit_posterior
-from forecache.calibration.provenance import (
+from forecache.calibration.validate.factors import Posterior, factors_for, fit_posterior
+from forecache.calibration.validate.provenance import (
     bundle_problems,
     factor_problems,
     leaves_of,
     profile_problems,
     provenance_of,
 )
-from forecache.calibration.validate import system_of, validate
+from forecache.calibration.validate.validate import system_of, validate
 from forecache.hwprofiles import list_hosts, load_host
 from forecache.hwprofiles.schema import HostProfile
-from forecache.models.engine import EngineProfile, list_engines, load_engine
-from forecache.models.generator import list_generators
+from forecache.models.engines.generator import list_generators
+from forecache.models.engines.profile import EngineProfile, list_engines, load_engine
 
 DATASETS = [dataset.id for dataset in list_datasets()]
 PREDICTED = [dataset.id for dataset in list_datasets() if why_not_predicted(dataset) is None]
@@ -75,7 +75,7 @@ def test_bundles_hold_no_held_out_measurement(checkout: Path) -> None:
     observed = {each.observed.bundle: each for each in list_engines() if each.observed is not None}
     assert len(observed) >= 3
     for bundle, profile in observed.items():
-        loaded = Bundle.load(checkout / "calibration" / "bundles" / str(bundle))
+        loaded = Bundle.load(checkout / "evidence" / "bundles" / str(bundle))
         assert bundle_problems(f"engine {profile.id}", loaded) == []
         # The same measurements, had they been published and held out, would be found.
         value = loaded.points[0].repetitions[0].throughput_rps

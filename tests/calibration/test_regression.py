@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.regression import (
+from forecache.calibration.fit.regression import (
     BEND,
     Posterior,
     Problem,

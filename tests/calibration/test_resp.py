@@ -3,8 +3,8 @@ import time
 
 import pytest
 
-from forecache.calibration.readers.info import info_fields, info_number
-from forecache.calibration.resp import Address, RespClient
+from forecache.calibration.drive.resp import Address, RespClient
+from forecache.calibration.observe.readers.info import info_fields, info_number
 from forecache.sim.errors import EngineError
 
 from .conftest import FakeEngine

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from forecache.calibration.dataset import read_dataset
-from forecache.calibration.large_command_counts import COMMANDS, member, solve
-from forecache.calibration.large_commands_page import PAGE, section
-from forecache.calibration.set_operations import (
+from evidence.counts.large_command_counts import COMMANDS, member, solve
+from evidence.live.large_commands_page import PAGE, section
+from forecache.calibration.validate.dataset import read_dataset
+from forecache.calibration.validate.set_operations import (
     COPIED_PAGE_NS,
     QUANTITY,
     TOUCH_SCALE,
@@ -16,8 +16,8 @@ from forecache.calibration.set_operations import (
     lasting,
     scenarios_of,
 )
-from forecache.calibration.validate import validate
-from forecache.models.large_commands.work import COUNTED
+from forecache.calibration.validate.validate import validate
+from forecache.models.over_time.large_commands.work import COUNTED
 from forecache.sim.errors import InputError
 
 NAME = "redis-2.8-set-operations"

@@ -6,20 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.dataset import read_dataset
-from forecache.calibration.migration_check import (
-    PLANS,
-    fit,
-    fit_operator,
-    predict,
-    profile,
-    with_tables,
-)
-from forecache.calibration.migration_live import Measured, Trial
-from forecache.calibration.slot_migration import Rebalance, duration_s, validate_migrations
-from forecache.calibration.validate import validate
+from evidence.live.migration_check import PLANS, fit, fit_operator, predict, profile, with_tables
+from evidence.live.migration_live import Measured, Trial
+from forecache.calibration.validate.dataset import read_dataset
+from forecache.calibration.validate.slot_migration import Rebalance, duration_s, validate_migrations
+from forecache.calibration.validate.validate import validate
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.cluster.migration import SAVE_FSYNCS
+from forecache.models.over_time.cluster.migration import SAVE_FSYNCS
 from forecache.sim.errors import InputError
 
 NUMBERS = [each.name for each in fields(Measured) if each.name != "trial"]

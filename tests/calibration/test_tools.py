@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from forecache.calibration.design import Timing
-from forecache.calibration.observe import observe
-from forecache.calibration.points import Given
-from forecache.calibration.resp import Address
-from forecache.calibration.tools import (
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.drive.resp import Address
+from forecache.calibration.observe.design import Timing
+from forecache.calibration.observe.observe import observe
+from forecache.calibration.observe.tools import (
     find_tool,
     parse_benchmark_csv,
     parse_memtier_json,

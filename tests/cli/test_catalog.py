@@ -71,7 +71,7 @@ def test_what_is_printed_is_what_json_holds(
 def test_an_engine_says_where_its_work_was_observed_and_why_it_is_reused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from forecache.models import engine
+    from forecache.models.engines import profile as engine
 
     known = engine.load_engine("valkey-8.1")
     observed = {

@@ -14,12 +14,7 @@ from typing import Any
 import pytest
 
 from forecache import cli, verbs
-from forecache.sim.errors import (
-    EngineError,
-    ForecacheError,
-    InfeasibleError,
-    InputError,
-)
+from forecache.sim.errors import EngineError, ForecacheError, InfeasibleError, InputError
 from forecache.tables import console
 
 

@@ -7,9 +7,9 @@ import pytest
 from forecache.commands import COMMANDS
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import read_yaml
-from forecache.models.kinds import NODE, schemas
-from forecache.models.scenario import Scenario
-from forecache.models.sweeps import expand
+from forecache.models.over_time.kinds import NODE, schemas
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yaml"))
 

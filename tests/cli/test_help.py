@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 import pytest
 
+from evidence.documents import cli as document
 from forecache import cli
-from forecache.commands import COMMANDS, document
+from forecache.commands import COMMANDS
 from forecache.commands.options import examples
 
 by_name = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))

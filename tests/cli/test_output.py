@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache import cli, verbs
-from forecache.models.engine import WORK_NAMES, EngineProfile
+from forecache.models.engines.profile import WORK_NAMES, EngineProfile
 from forecache.output import plain, to_json
 from forecache.sim.errors import InfeasibleError
 
@@ -320,7 +320,7 @@ def test_explain_of_one_point_names_its_threads(
 def test_calibrate_writes_a_profile_that_can_be_read_back(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from forecache.models.engine import load_engine
+    from forecache.models.engines.profile import load_engine
 
     leaf = {"value": None, "low": 1.0, "high": 2.0, "unit": "1", "kind": "assumed", "method": "x"}
     profile = EngineProfile.model_validate(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from evidence.documents.hosts import document
 from forecache.hwprofiles import list_hosts, list_instances, load_host
-from forecache.hwprofiles.document import document
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.formula import evaluate
 from forecache.hwprofiles.instances import InstanceFamily, families
@@ -282,13 +282,13 @@ def test_a_wrong_profile_says_what_is_wrong(
 
 def test_the_page_is_what_the_catalogue_says() -> None:
     page = (CHECKOUT / "docs" / "hosts.md").read_text(encoding="utf-8")
-    assert page == document(), "run: python -m forecache.hwprofiles.document > docs/hosts.md"
+    assert page == document(), "run: python -m evidence.documents.hosts > docs/hosts.md"
 
 
 def test_no_number_stems_from_what_models_are_validated_with() -> None:
     """Throughputs of `role: validation` points must not turn up in the reasons of the catalogue."""
     text = document().replace(" ", "").replace(",", "")
-    files = sorted((CHECKOUT / "calibration" / "datasets").glob("*.yaml"))
+    files = sorted((CHECKOUT / "calibration" / "validate" / "datasets").glob("*.yaml"))
     assert len(files) > 10
     for file in files:
         for point in yaml.safe_load(file.read_text(encoding="utf-8"))["points"]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from forecache.models.engine import EngineProfile, Observed
+from forecache.models.engines.profile import EngineProfile, Observed
 
 
 def unobserved(engine: EngineProfile) -> EngineProfile:

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models.arrivals import Bursts, RatePiece, read_trace
-from forecache.models.commands import check_trace
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
+from forecache.models.engines.commands import check_trace
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
 from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
 from forecache.models.node.reference.arrivals import arrivals
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.scenario import Scenario
-from forecache.models.simulation import Inputs, node_setup, run, window
-from forecache.models.sweeps import expand
-from forecache.models.workload import Workload
+from forecache.models.prediction.simulation import Inputs, node_setup, run, window
+from forecache.models.scenario.arrivals import Bursts, RatePiece, read_trace
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
+from forecache.models.scenario.workload import Workload
 from forecache.sim.errors import InputError
 
 MS = 10**9

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
-from forecache.models.bandwidth import USUAL_CURVE, factor_at, loaded_curve, memory_load
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
-from forecache.models.predict import System, predict_cases
-from forecache.models.scenario import Scenario
-from forecache.models.simulation import Inputs
-from forecache.models.sweeps import Case, expand
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.memory.bandwidth import USUAL_CURVE, factor_at, loaded_curve, memory_load
+from forecache.models.prediction.predict import System, predict_cases
+from forecache.models.prediction.simulation import Inputs
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import Case, expand
 
 MEASURED = [loaded_curve(load_host(name).speed()) for name in ("graviton2", "graviton4")]
 MEASURED.append(loaded_curve(load_host("icelake-8375c").speed()))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.caches import characteristic_requests, hit_shares, line_classes
-from forecache.models.lines import Structure, popularity_bins
-from forecache.models.workload import HotSet, HotSetPopularity, Workload, Zipf
+from forecache.models.memory.caches import characteristic_requests, hit_shares, line_classes
+from forecache.models.memory.lines import Structure, popularity_bins
+from forecache.models.scenario.workload import HotSet, HotSetPopularity, Workload, Zipf
 
 SKEWED = Zipf(zipf=0.99)
 HOT = HotSetPopularity(hot_set=HotSet(keys=0.1, requests=0.9))

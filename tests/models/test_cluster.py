@@ -6,10 +6,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from forecache.hwprofiles.files import parse
-from forecache.models.cluster import cluster as cluster_module
-from forecache.models.cluster.cluster import Cluster
-from forecache.models.cluster.connections import ConnectionWork
-from forecache.models.cluster.nodes import (
+from forecache.models.over_time.cluster import cluster as cluster_module
+from forecache.models.over_time.cluster.cluster import Cluster
+from forecache.models.over_time.cluster.connections import ConnectionWork
+from forecache.models.over_time.cluster.nodes import (
     ANSWERED,
     ATTEMPTS,
     CONNECTED,
@@ -21,8 +21,8 @@ from forecache.models.cluster.nodes import (
     WASTED,
     NodeKind,
 )
-from forecache.models.cluster.schema import ClusterScenario
-from forecache.models.cluster.surface import QUANTILES, Surface
+from forecache.models.over_time.cluster.schema import ClusterScenario
+from forecache.models.over_time.cluster.surface import QUANTILES, Surface
 from forecache.sim.errors import InputError
 
 MADE = Surface(

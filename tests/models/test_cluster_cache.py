@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from forecache.models.cluster.cluster import Cluster
-from forecache.models.cluster.nodes import ANSWERED, FAILED
+from forecache.models.over_time.cluster.cluster import Cluster
+from forecache.models.over_time.cluster.nodes import ANSWERED, FAILED
 from forecache.sim.errors import InputError
 from tests.models.test_cluster import made, ran, scenario, series
 

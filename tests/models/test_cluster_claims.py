@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles.files import read_yaml
-from forecache.models.cluster.clients import desired_pods
-from forecache.models.cluster.connections import ConnectionWork
-from forecache.models.cluster.schema import Autoscaler
-from forecache.models.kinds import simulate
+from forecache.models.over_time.cluster.clients import desired_pods
+from forecache.models.over_time.cluster.connections import ConnectionWork
+from forecache.models.over_time.cluster.schema import Autoscaler
+from forecache.models.over_time.kinds import simulate
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles.files import parse
-from forecache.models.cluster import cluster as cluster_module
-from forecache.models.cluster.cluster import Cluster
-from forecache.models.cluster.cost import NodeCost, node_price
-from forecache.models.cluster.nodes import NodeKind
-from forecache.models.cluster.schema import ClusterNodes, ClusterScenario
-from forecache.models.series import Run
+from forecache.models.over_time.cluster import cluster as cluster_module
+from forecache.models.over_time.cluster.cluster import Cluster
+from forecache.models.over_time.cluster.cost import NodeCost, node_price
+from forecache.models.over_time.cluster.nodes import NodeKind
+from forecache.models.over_time.cluster.schema import ClusterNodes, ClusterScenario
+from forecache.models.results.series import Run
 from forecache.sim.errors import InputError
 from tests.models.test_cluster import MADE, ConnectionWork
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecache.models.cluster.demand import expected_requests
-from forecache.models.cluster.flows import draw_arrivals, poisson
-from forecache.models.cluster.schema import Demand
+from forecache.models.over_time.cluster.demand import expected_requests
+from forecache.models.over_time.cluster.flows import draw_arrivals, poisson
+from forecache.models.over_time.cluster.schema import Demand
 
 
 def test_a_profile_is_summed_up_exactly_and_repeated() -> None:

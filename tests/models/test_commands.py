@@ -7,18 +7,14 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models.collections_layout import collection_structures
-from forecache.models.commands import (
-    CommandKind,
-    check_commands,
-    command_kinds,
-)
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
+from forecache.models.engines.commands import CommandKind, check_commands, command_kinds
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.memory.collection_lines import collection_structures
 from forecache.models.node.setup import NodeTimes
-from forecache.models.scenario import Scenario
-from forecache.models.stages import node_times
-from forecache.models.sweeps import expand
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.stages import node_times
 from forecache.sim.errors import InputError
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()

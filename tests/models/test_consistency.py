@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forecache.models.consistency import check_cost, check_memory, check_point, check_run
+from forecache.models.results.consistency import check_cost, check_memory, check_point, check_run
 
 ROOT = Path(__file__).resolve().parents[2]
 

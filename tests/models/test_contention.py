@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.contention import turn_ns, written_in_turn_ns
+from forecache.models.memory.contention import turn_ns, written_in_turn_ns
 
 
 def test_a_lone_writer_keeps_the_line() -> None:

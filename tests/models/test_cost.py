@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from forecache.calibration.seeds.predictors import MONTH
+from evidence.articles.predictors import MONTH
 from forecache.hwprofiles.instances import list_instances
 from forecache.models.cost.answer import cost
 from forecache.models.cost.bill import break_even_load, serverless_bill
 from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
-from forecache.models.cost.prices import load_prices
 from forecache.models.cost.schema import MOST_SHARDS, CostScenario
 from forecache.models.cost.sizing import sizing
+from forecache.models.prices.table import load_prices
 from forecache.reports.terminal_cost import print_cost
 from forecache.sim.errors import InputError
 
@@ -263,7 +263,7 @@ def test_a_mistake_is_told(change: dict[str, Any], message: str) -> None:
 
 
 def test_a_table_of_ones_own(tmp_path: Path) -> None:
-    shipped = Path(__file__).parents[2] / "models" / "cost" / "tables" / f"{TABLE}.yaml"
+    shipped = Path(__file__).parents[2] / "models" / "prices" / "tables" / f"{TABLE}.yaml"
     own = tmp_path / "prices.yaml"
     own.write_text(shipped.read_text().replace("value: 0.125", "value: 0.25"))
     [point] = cost(ARTICLE | {"prices": str(own)})["points"]

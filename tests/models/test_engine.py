@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.answers import load_cases
-from forecache.models.caveats import warnings_of
-from forecache.models.engine import WORK_NAMES, list_engines, load_engine
-from forecache.models.generator import list_generators, load_generator
+from forecache.models.advice.answers import load_cases
+from forecache.models.engines.generator import list_generators, load_generator
+from forecache.models.engines.profile import WORK_NAMES, list_engines, load_engine
+from forecache.models.prediction.caveats import warnings_of
 from forecache.sim.errors import InputError
 from tests.models.made_profiles import unobserved
 

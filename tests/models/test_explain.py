@@ -6,9 +6,9 @@ from typing import Any, get_args
 import pytest
 
 from forecache.hwprofiles.quantity import Kind
-from forecache.models.answers import explain, load_cases
-from forecache.models.explain import cpu_time_of
-from forecache.models.predict import predict_cases
+from forecache.models.advice.answers import explain, load_cases
+from forecache.models.breakdown.explain import cpu_time_of
+from forecache.models.prediction.predict import predict_cases
 
 BASE: dict[str, Any] = {"host": "graviton3-c7g.4xlarge", "engine": "valkey"}
 

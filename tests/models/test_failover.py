@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.cluster.failover import Failover, FailoverRules, fail_over
+from forecache.models.over_time.cluster.failover import Failover, FailoverRules, fail_over
 
 LARGE = FailoverRules(primaries=1000)
 

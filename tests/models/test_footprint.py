@@ -25,10 +25,10 @@ from forecache.models.footprint import (
     used_memory_bytes,
     weigh,
 )
-from forecache.models.footprint.allocator import ALLOCATORS
 from forecache.models.footprint.fitting import limits_of
-from forecache.models.footprint.generations import GENERATIONS
-from forecache.models.footprint.tables import (
+from forecache.models.layouts.allocator import ALLOCATORS
+from forecache.models.layouts.generations import GENERATIONS
+from forecache.models.layouts.tables import (
     buckets_of,
     children_per_bucket,
     most_entries,

@@ -8,15 +8,15 @@ import pytest
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.assumed import ASSUMED_SOFTIRQ_NS
-from forecache.models.answers import load_cases, thread_candidates
-from forecache.models.caveats import warnings_of
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
-from forecache.models.predict import System, predict_cases
-from forecache.models.scenario import Scenario
-from forecache.models.sharing import sharing
-from forecache.models.simulation import node_setup
-from forecache.models.sweeps import Case, expand
+from forecache.models.advice.answers import load_cases, thread_candidates
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.prediction.caveats import warnings_of
+from forecache.models.prediction.predict import System, predict_cases
+from forecache.models.prediction.simulation import node_setup
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import Case, expand
+from forecache.models.step_times.sharing import sharing
 from forecache.sim.errors import InputError
 
 SYSTEM = System(

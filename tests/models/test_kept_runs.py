@@ -11,10 +11,10 @@ import pytest
 from pydantic import Field
 
 from forecache.hwprofiles.record import Record
-from forecache.models import kinds
-from forecache.models.kept_runs import run_key
-from forecache.models.kinds import Kind, simulate
-from forecache.models.series import Fact, Run
+from forecache.models.over_time import kinds
+from forecache.models.over_time.kept_runs import run_key
+from forecache.models.over_time.kinds import Kind, simulate
+from forecache.models.results.series import Fact, Run
 from forecache.sim.errors import IncompleteError, InputError
 
 KILLED_AT = "FORECACHE_TEST_KILLED_AT"

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from forecache.models import kinds
-from forecache.models.answers import explain, recommend
+from forecache.models.advice.answers import explain, recommend
 from forecache.models.cost.answer import cost
-from forecache.models.kinds import Kind, simulate
-from forecache.models.series import Fact, Mark, Run, Series, Table
-from forecache.models.verbs import VERBS
+from forecache.models.over_time import kinds
+from forecache.models.over_time.kinds import Kind, simulate
+from forecache.models.results.series import Fact, Mark, Run, Series, Table
+from forecache.models.scenario.kinds import VERBS
 from forecache.sim.errors import InputError
 
 SHIPPED = set(kinds.KINDS)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import forecache
 from forecache.hwprofiles import load_host
-from forecache.models.large_commands.commands import (
+from forecache.hwprofiles.network import Path as NetworkPath
+from forecache.hwprofiles.network import constant
+from forecache.models.over_time.large_commands.commands import (
     Place,
     bulk_load,
     flush,
@@ -20,15 +22,15 @@ from forecache.models.large_commands.commands import (
     large_get,
     set_command,
 )
-from forecache.models.large_commands.cost import Speed
-from forecache.models.large_commands.touches import Sets, member_memory_bytes
-from forecache.models.large_commands.transfer import (
+from forecache.models.over_time.large_commands.cost import Speed
+from forecache.models.over_time.large_commands.touches import Sets, member_memory_bytes
+from forecache.models.over_time.large_commands.transfer import (
     Client,
     Link,
     array_bytes,
     copied_bytes,
 )
-from forecache.models.large_commands.waiting import (
+from forecache.models.over_time.large_commands.waiting import (
     Block,
     Turns,
     by_time,
@@ -36,9 +38,7 @@ from forecache.models.large_commands.waiting import (
     poisson_arrivals,
     waits,
 )
-from forecache.models.large_commands.work import all_work, load_work, moved_entries
-from forecache.models.network import Path as NetworkPath
-from forecache.models.network import constant
+from forecache.models.over_time.large_commands.work import all_work, load_work, moved_entries
 from forecache.sim.errors import InputError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "large-commands.yaml"

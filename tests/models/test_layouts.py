@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.footprint.allocator import size_class
-from forecache.models.footprint.strings import sds_bytes
-from forecache.models.footprint.tables import hash_table_load
-from forecache.models.layouts import LAYOUTS, child_share, structures
-from forecache.models.lines import LINE_BYTES
+from forecache.models.layouts.allocator import size_class
+from forecache.models.layouts.strings import sds_bytes
+from forecache.models.layouts.tables import hash_table_load
+from forecache.models.memory.key_lines import LAYOUTS, child_share, structures
+from forecache.models.memory.lines import LINE_BYTES
 
 # Bytes per key without buckets, for 16-byte keys: Redis 7.2, Valkey 8.0, 8.1 and 9.1. From the
 # allocator's size classes; the totals for 16-byte values are those of valkey.io's measurement.

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.answers import load_cases
-from forecache.models.limits import Limit, Standing, limits_of, standing_of
-from forecache.models.objective import meets
-from forecache.models.predict import Prediction, predict_cases
+from forecache.models.advice.answers import load_cases
+from forecache.models.advice.limits import Limit, Standing, limits_of, standing_of
+from forecache.models.advice.objective import meets
+from forecache.models.prediction.predict import Prediction, predict_cases
 
 BASE: dict[str, Any] = {
     "host": "graviton3-c7g.4xlarge",

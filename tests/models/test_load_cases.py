@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from forecache.models.answers import load_cases
+from forecache.models.advice.answers import load_cases
 from forecache.sim.errors import InputError
 
 BASE: dict[str, Any] = {"host": "graviton3-c7g.4xlarge", "engine": "valkey-8.0"}

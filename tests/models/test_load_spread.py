@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from forecache.models.overcommit.demand import SyntheticDemand, TracedDemand
-from forecache.models.overcommit.fleet import Fleet
-from forecache.models.overcommit.policies import (
+from forecache.models.over_time.overcommit.demand import SyntheticDemand, TracedDemand
+from forecache.models.over_time.overcommit.fleet import Fleet
+from forecache.models.over_time.overcommit.policies import (
     Candidates,
     HostPolicy,
     best_of,
@@ -17,8 +17,8 @@ from forecache.models.overcommit.policies import (
     fullest_host,
     random_host,
 )
-from forecache.models.overcommit.schema import Demand, OvercommitScenario
-from forecache.models.overcommit.traces import read_trace
+from forecache.models.over_time.overcommit.schema import Demand, OvercommitScenario
+from forecache.models.over_time.overcommit.traces import read_trace
 from forecache.sim.generators import generator
 
 

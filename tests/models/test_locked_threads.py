@@ -5,20 +5,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.answers import load_cases, point_of
-from forecache.models.caveats import warnings_of
-from forecache.models.explain import cpu_time_of
-from forecache.models.journeys import journey_of
-from forecache.models.limits import limits_of
-from forecache.models.locks import item_locks, lock_table
-from forecache.models.next_measurement import measurements_for
+from forecache.models.advice.answers import load_cases, point_of
+from forecache.models.advice.limits import limits_of
+from forecache.models.advice.next_measurement import measurements_for
+from forecache.models.advice.recommend import choose, recommendation_of
+from forecache.models.breakdown.explain import cpu_time_of
+from forecache.models.breakdown.journeys import journey_of
 from forecache.models.node import simulate_node
 from forecache.models.node.sample import GET, SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult
-from forecache.models.predict import Prediction, predict_cases
-from forecache.models.recommend import choose, recommendation_of
-from forecache.models.workload import HotSetPopularity, Workload, Zipf
+from forecache.models.prediction.caveats import warnings_of
+from forecache.models.prediction.predict import Prediction, predict_cases
+from forecache.models.scenario.workload import HotSetPopularity, Workload, Zipf
+from forecache.models.step_times.locks import item_locks, lock_table
 from forecache.sim.errors import InputError
 
 STEADY: dict[str, Any] = {

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.caches import characteristic_requests, hit_shares
-from forecache.models.lines import rank_classes
-from forecache.models.lookaside.contents import Contents
-from forecache.models.lookaside.database import Database, DatabaseSettings
-from forecache.models.lookaside.hashing import (
+from forecache.models.layouts.slabs import chunk_bytes, keys_that_fit
+from forecache.models.memory.caches import characteristic_requests, hit_shares
+from forecache.models.memory.lines import rank_classes
+from forecache.models.over_time.lookaside.contents import Contents
+from forecache.models.over_time.lookaside.database import Database, DatabaseSettings
+from forecache.models.over_time.lookaside.hashing import (
     Hashing,
     groups_of,
     ketama_hash,
@@ -24,9 +25,8 @@ from forecache.models.lookaside.hashing import (
     modulo_share_kept,
     share_moved,
 )
-from forecache.models.lookaside.slabs import chunk_bytes, keys_that_fit
-from forecache.models.lookaside.tier import Tier, TierStep
-from forecache.models.workload import Zipf
+from forecache.models.over_time.lookaside.tier import Tier, TierStep
+from forecache.models.scenario.workload import Zipf
 
 NAMES = [f"10.0.0.{i + 1}:11211" for i in range(24)]
 EVERYTHING = 1e15

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models.caches import (
+from forecache.models.memory.caches import (
     CacheTimes,
     Population,
     buffer_wait_ns,
@@ -18,15 +18,15 @@ from forecache.models.caches import (
     line_classes,
     page_walk_ns,
 )
-from forecache.models.lines import (
+from forecache.models.memory.lines import (
     COPIED_AT_ONCE,
     LINE_BYTES,
     STREAMED_AT_ONCE,
     Structure,
     popularity_bins,
 )
-from forecache.models.memory import MemoryTimes, memory_times, waits_of
-from forecache.models.workload import HotSet, HotSetPopularity, Workload, Zipf
+from forecache.models.memory.waits import MemoryTimes, memory_times, waits_of
+from forecache.models.scenario.workload import HotSet, HotSetPopularity, Workload, Zipf
 
 SPEED = load_host("graviton3").speed()
 SKEWED = Zipf(zipf=0.99)

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.instances import LONGEST_BURST_S, list_instances
-from forecache.models.caveats import not_covered
-from forecache.models.cluster.events.moving import moving_path
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
-from forecache.models.large_commands.scenario import LargeCommands
-from forecache.models.large_commands.timeline import place_of, timeline
-from forecache.models.network import Bandwidth, Path, bandwidth_of, between, constant
-from forecache.models.predict import System
-from forecache.models.scenario import Scenario
+from forecache.hwprofiles.network import Bandwidth, Path, bandwidth_of, between, constant
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.over_time.cluster.events.moving import moving_path
+from forecache.models.over_time.large_commands.scenario import LargeCommands
+from forecache.models.over_time.large_commands.timeline import place_of, timeline
+from forecache.models.prediction.caveats import not_covered
+from forecache.models.prediction.predict import System
+from forecache.models.scenario.schema import Scenario
 
 GBYTE = 1e9
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.hwprofiles.quantity import Quantity
-from forecache.models.answers import explain, load_cases, recommend
-from forecache.models.engine import HAND_OVER_WORK
-from forecache.models.next_measurement import (
+from forecache.models.advice.answers import explain, load_cases, recommend
+from forecache.models.advice.next_measurement import (
     MEASURED_ERROR,
     Measurement,
     Uncertain,
@@ -23,8 +22,9 @@ from forecache.models.next_measurement import (
     uncertain_numbers,
     variance_left,
 )
-from forecache.models.predict import Metrics, Prediction, System, predict_cases
-from forecache.models.sweeps import Case
+from forecache.models.engines.profile import HAND_OVER_WORK
+from forecache.models.prediction.predict import Metrics, Prediction, System, predict_cases
+from forecache.models.scenario.sweeps import Case
 from tests.models.made_profiles import observed_on, prior
 
 BASE: dict[str, Any] = {

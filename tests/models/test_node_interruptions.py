@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models.interruptions import (
-    LONGEST_INTERRUPTION_US,
-    interruption_gap_ps,
-    interruption_table_ps,
-)
 from forecache.models.node import POLICIES, simulate_node
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult
+from forecache.models.step_times.interruptions import (
+    LONGEST_INTERRUPTION_US,
+    interruption_gap_ps,
+    interruption_table_ps,
+)
 from forecache.sim.errors import InputError
 
 US = 1_000_000

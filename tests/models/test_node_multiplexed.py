@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.answers import load_cases
-from forecache.models.explain import cpu_time_of
+from forecache.models.advice.answers import load_cases
+from forecache.models.breakdown.explain import cpu_time_of
 from forecache.models.node import layout as at
 from forecache.models.node import simulate_node
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult
-from forecache.models.predict import predict_cases
+from forecache.models.prediction.predict import predict_cases
 
 STEADY: dict[str, Any] = {
     "jitter": np.full(QUANTILES, JITTER_ONE),

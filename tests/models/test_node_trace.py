@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forecache.models.journeys import STATIONS, sample, stations_of
+from forecache.models.breakdown.journeys import STATIONS, sample, stations_of
 from forecache.models.node.reference import POLICIES, run_node, run_reference
 from forecache.models.node.reference.trace import Journey, Step, TracedNode
 from forecache.models.node.sample import sample_setup, sample_times

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.answers import load_cases, point_of
-from forecache.models.backlog import Growth, grows, growth_of, is_decided
-from forecache.models.limits import limits_of
+from forecache.models.advice.answers import load_cases, point_of
+from forecache.models.advice.limits import limits_of
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
-from forecache.models.predict import LATENCIES, Prediction, predict_cases
-from forecache.models.simulation import pilot_run, run, window
+from forecache.models.prediction.backlog import Growth, grows, growth_of, is_decided
+from forecache.models.prediction.predict import LATENCIES, Prediction, predict_cases
+from forecache.models.prediction.simulation import pilot_run, run, window
 from verification.open_loops import ENGINES, check_policy
 
 

@@ -8,17 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.overcommit.demand import SyntheticDemand
-from forecache.models.overcommit.dirtying import EvenWrites
-from forecache.models.overcommit.fleet import Fleet
-from forecache.models.overcommit.policies import (
-    HOST_POLICIES,
-    Candidates,
-)
-from forecache.models.overcommit.precopy import Limits, migrate
-from forecache.models.overcommit.run import run_overcommit
-from forecache.models.overcommit.schema import Demand, FlashCrowd, OvercommitScenario
-from forecache.models.series import Run
+from forecache.models.over_time.overcommit.demand import SyntheticDemand
+from forecache.models.over_time.overcommit.dirtying import EvenWrites
+from forecache.models.over_time.overcommit.fleet import Fleet
+from forecache.models.over_time.overcommit.policies import HOST_POLICIES, Candidates
+from forecache.models.over_time.overcommit.precopy import Limits, migrate
+from forecache.models.over_time.overcommit.run import run_overcommit
+from forecache.models.over_time.overcommit.schema import Demand, FlashCrowd, OvercommitScenario
+from forecache.models.results.series import Run
 
 
 def scenario(**changes: Any) -> OvercommitScenario:

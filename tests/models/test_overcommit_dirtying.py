@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.layouts import LAYOUTS
-from forecache.models.overcommit.dirtying import (
+from forecache.models.memory.key_lines import LAYOUTS
+from forecache.models.over_time.overcommit.dirtying import (
     PAGE_BYTES,
     EvenWrites,
     ItemWrites,
@@ -18,10 +18,10 @@ from forecache.models.overcommit.dirtying import (
     bytes_per_key,
     key_writes,
 )
-from forecache.models.overcommit.manager import dirtying_of
-from forecache.models.overcommit.precopy import Limits, Pace, migrate, migrate_at_pace
-from forecache.models.overcommit.schema import Machines
-from forecache.models.workload import Zipf
+from forecache.models.over_time.overcommit.manager import dirtying_of
+from forecache.models.over_time.overcommit.precopy import Limits, Pace, migrate, migrate_at_pace
+from forecache.models.over_time.overcommit.schema import Machines
+from forecache.models.scenario.workload import Zipf
 
 MB = 1e6
 

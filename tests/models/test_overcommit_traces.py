@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from forecache.models.overcommit.demand import TracedDemand
-from forecache.models.overcommit.manager import dirtying_of
-from forecache.models.overcommit.run import run_overcommit
-from forecache.models.overcommit.schema import Machines, OvercommitScenario
-from forecache.models.overcommit.traces import read_trace
+from forecache.models.over_time.overcommit.demand import TracedDemand
+from forecache.models.over_time.overcommit.manager import dirtying_of
+from forecache.models.over_time.overcommit.run import run_overcommit
+from forecache.models.over_time.overcommit.schema import Machines, OvercommitScenario
+from forecache.models.over_time.overcommit.traces import read_trace
 from forecache.sim.errors import InputError
 
 DATA = Path(__file__).parent / "data" / "traces"

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
 from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
 from forecache.models.node.sample import SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, under_policy
-from forecache.models.persistence import (
+from forecache.models.prediction.predict import System
+from forecache.models.prediction.simulation import Inputs, run, stalls_of
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.persistence import (
     DISK_RANGES,
     FORK_MS_PER_GIB,
     DiskCosts,
@@ -22,10 +26,6 @@ from forecache.models.persistence import (
     copied_pages_per_write,
     fork_stall,
 )
-from forecache.models.predict import System
-from forecache.models.scenario import Scenario
-from forecache.models.simulation import Inputs, run, stalls_of
-from forecache.models.sweeps import expand
 from forecache.sim.errors import InputError
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()

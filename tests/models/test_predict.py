@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.answers import load_cases
-from forecache.models.caveats import warnings_of
-from forecache.models.predict import (
+from forecache.models.advice.answers import load_cases
+from forecache.models.prediction.caveats import warnings_of
+from forecache.models.prediction.predict import (
     SERVER_CPU,
     UNCHECKED_DISCREPANCY,
     Prediction,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import forecache
-from forecache.models.answers import load_cases
-from forecache.models.simulation import run
+from forecache.models.advice.answers import load_cases
+from forecache.models.prediction.simulation import run
 
 MILLION = 10**6
 

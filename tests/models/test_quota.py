@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from forecache.models.answers import load_cases
+from forecache.models.advice.answers import load_cases
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
-from forecache.models.predict import predict_cases
-from forecache.models.simulation import node_setup, window
+from forecache.models.prediction.predict import predict_cases
+from forecache.models.prediction.simulation import node_setup, window
 from forecache.sim.errors import InputError
 
 MS = 10**9

@@ -8,14 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.answers import load_cases, load_curve, recommend, simulate, thread_candidates
+from forecache.models.advice.answers import (
+    load_cases,
+    load_curve,
+    recommend,
+    simulate,
+    thread_candidates,
+)
+from forecache.models.advice.objective import probability
+from forecache.models.advice.recommend import benchmark_command, choose, recommendation_of
+from forecache.models.advice.server_price import server_price
 from forecache.models.node.simulate import NodeResult
-from forecache.models.objective import probability
-from forecache.models.predict import SERVER_CPU, Metrics, Prediction
-from forecache.models.recommend import benchmark_command, choose, recommendation_of
-from forecache.models.scenario import Scenario
-from forecache.models.server_price import server_price
-from forecache.models.sweeps import Case, expand
+from forecache.models.prediction.predict import SERVER_CPU, Metrics, Prediction
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import Case, expand
 from forecache.reports.wording import action
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.histogram import LatencyHistogram

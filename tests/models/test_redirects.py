@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from forecache.models.cluster.redirects import astray, drawing_mean, drawing_s, learned
+from forecache.models.over_time.cluster.redirects import astray, drawing_mean, drawing_s, learned
 
 
 def test_redirects_while_slots_move_are_those_of_single_clients() -> None:

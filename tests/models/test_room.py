@@ -7,11 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
-from forecache.models.caveats import warnings_of
-from forecache.models.cluster.memory import MemoryWatch
-from forecache.models.cluster.nodes import NodeKind, Nodes
-from forecache.models.cost.prices import load_prices
-from forecache.models.engine import load_engine
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
 from forecache.models.footprint.answers import memory
 from forecache.models.footprint.limits import (
     SYSTEM_SHARE,
@@ -24,10 +21,13 @@ from forecache.models.footprint.limits import (
 from forecache.models.footprint.node import node_room
 from forecache.models.footprint.resident import FRAGMENTATION, PAGE_BYTES
 from forecache.models.footprint.schema import Forking
-from forecache.models.generator import load_generator
-from forecache.models.lookaside.slabs import bytes_of_keys, keys_that_fit
-from forecache.models.predict import System
-from forecache.models.scenario import Scenario
+from forecache.models.layouts.slabs import bytes_of_keys, keys_that_fit
+from forecache.models.over_time.cluster.memory import MemoryWatch
+from forecache.models.over_time.cluster.nodes import NodeKind, Nodes
+from forecache.models.prediction.caveats import warnings_of
+from forecache.models.prediction.predict import System
+from forecache.models.prices.table import load_prices
+from forecache.models.scenario.schema import Scenario
 
 GIB = 2**30
 

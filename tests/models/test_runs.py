@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models import kinds
-from forecache.models.kinds import simulate
-from forecache.models.over_seeds import facts_over_seeds, warnings_over_seeds
-from forecache.models.series import Fact, Run
+from forecache.models.over_time import kinds
+from forecache.models.over_time.kinds import simulate
+from forecache.models.over_time.over_seeds import facts_over_seeds, warnings_over_seeds
+from forecache.models.results.series import Fact, Run
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import mean_interval, paired_difference
 from tests.sim.test_executors import Shuffled

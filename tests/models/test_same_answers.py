@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models import answers, journeys
-from forecache.models.predict import predict_cases
+from forecache.models.advice import answers
+from forecache.models.breakdown import journeys
+from forecache.models.prediction.predict import predict_cases
 from forecache.reports import study
 from forecache.sim.errors import InfeasibleError
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from forecache.models.scenario import Scenario
-from forecache.models.sweeps import expand
-from forecache.models.workload import UniformSizes, Workload
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
+from forecache.models.scenario.workload import UniformSizes, Workload
 from forecache.sim.errors import InputError
 
 BASE: dict[str, Any] = {"host": "graviton3", "engine": "valkey"}

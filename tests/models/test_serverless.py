@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecache.hwprofiles.files import parse
-from forecache.models.cluster import cluster as cluster_module
-from forecache.models.cluster.connections import ConnectionWork
-from forecache.models.cluster.nodes import NodeKind
-from forecache.models.cluster.surface import LOADS, QUANTILES, Surface
-from forecache.models.cost.prices import load_prices
-from forecache.models.serverless import run as run_module
-from forecache.models.serverless import scaling as scaling_module
-from forecache.models.serverless.filling import Filling
-from forecache.models.serverless.hops import behind_proxy, hop, let_through
-from forecache.models.serverless.metering import Meter
-from forecache.models.serverless.run import Cache
-from forecache.models.serverless.schema import ServerlessScenario
-from forecache.models.serverless.versions import known_versions, load_version
-from forecache.models.workload import HotSet, HotSetPopularity, Zipf
+from forecache.models.over_time.cluster import cluster as cluster_module
+from forecache.models.over_time.cluster.connections import ConnectionWork
+from forecache.models.over_time.cluster.nodes import NodeKind
+from forecache.models.over_time.cluster.surface import LOADS, QUANTILES, Surface
+from forecache.models.over_time.serverless import run as run_module
+from forecache.models.over_time.serverless import scaling as scaling_module
+from forecache.models.over_time.serverless.filling import Filling
+from forecache.models.over_time.serverless.hops import behind_proxy, hop, let_through
+from forecache.models.over_time.serverless.metering import Meter
+from forecache.models.over_time.serverless.run import Cache
+from forecache.models.over_time.serverless.schema import ServerlessScenario
+from forecache.models.over_time.serverless.versions import known_versions, load_version
+from forecache.models.prices.table import load_prices
+from forecache.models.scenario.workload import HotSet, HotSetPopularity, Zipf
 from forecache.sim.errors import InputError
 
 THREAD_RPS = 10_000.0

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles.files import parse
-from forecache.models.cluster import cluster as cluster_module
-from forecache.models.cluster.cluster import Cluster
-from forecache.models.cluster.connections import ConnectionWork
-from forecache.models.cluster.nodes import FAILED, NodeKind
-from forecache.models.cluster.schema import ClusterScenario
-from forecache.models.cluster.slot_map import SlotMap
-from forecache.models.cluster.slots import SLOTS
-from forecache.models.cluster.surface import QUANTILES, Surface
 from forecache.models.footprint import Strings, used_memory_bytes
-from forecache.models.kinds import simulate
+from forecache.models.over_time.cluster import cluster as cluster_module
+from forecache.models.over_time.cluster.cluster import Cluster
+from forecache.models.over_time.cluster.connections import ConnectionWork
+from forecache.models.over_time.cluster.nodes import FAILED, NodeKind
+from forecache.models.over_time.cluster.schema import ClusterScenario
+from forecache.models.over_time.cluster.slot_map import SlotMap
+from forecache.models.over_time.cluster.slots import SLOTS
+from forecache.models.over_time.cluster.surface import QUANTILES, Surface
+from forecache.models.over_time.kinds import simulate
 from forecache.sim.errors import InputError
 
 MADE = Surface(

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models import simulation
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
-from forecache.models.predict import System
-from forecache.models.scenario import Scenario
-from forecache.models.simulation import (
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.prediction import simulation
+from forecache.models.prediction.predict import System
+from forecache.models.prediction.simulation import (
     Inputs,
     Window,
     node_setup,
@@ -21,7 +20,8 @@ from forecache.models.simulation import (
     settling_ps,
     window,
 )
-from forecache.models.sweeps import expand
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
 from forecache.sim.statistics import MSER_BATCH, mser5_across
 
 ENGINES = ["redis-7.0", "valkey-8.0", "valkey-9.1"]

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models.command_times import copied_value_bytes
-from forecache.models.commands import CommandKind, command_kinds
-from forecache.models.contents import prefetch_batch
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
+from forecache.models.engines.commands import CommandKind, command_kinds
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.memory.contents import prefetch_batch
 from forecache.models.node.setup import DRAWS, JITTER_ONE, NodeTimes
-from forecache.models.pace import user_rate
-from forecache.models.scenario import Scenario
-from forecache.models.stages import code_table, jitter_table, node_times
-from forecache.models.sweeps import expand
-from forecache.models.wire import TCP_SEGMENT_BYTES, read_limit_bytes, segment_bytes
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.command_times import copied_value_bytes
+from forecache.models.step_times.pace import user_rate
+from forecache.models.step_times.stages import code_table, jitter_table, node_times
+from forecache.models.step_times.wire import TCP_SEGMENT_BYTES, read_limit_bytes, segment_bytes
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
 ENGINE = load_engine("valkey-8.1")

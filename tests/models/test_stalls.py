@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
 from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import QUANTILES
-from forecache.models.scenario import Scenario
-from forecache.models.simulation import Inputs, run, window
-from forecache.models.stalls import Stall, code_shares, with_stalls
-from forecache.models.sweeps import expand
+from forecache.models.prediction.simulation import Inputs, run, window
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.stalls import Stall, code_shares, with_stalls
 from forecache.sim.errors import InputError
 
 MS = 10**9

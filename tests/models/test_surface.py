@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.answers import load_cases
-from forecache.models.cluster import surface as module
-from forecache.models.cluster.cluster import run_cluster
-from forecache.models.cluster.schema import ClusterScenario
-from forecache.models.cluster.surface import (
+from forecache.models.advice.answers import load_cases
+from forecache.models.over_time.cluster import surface as module
+from forecache.models.over_time.cluster.cluster import run_cluster
+from forecache.models.over_time.cluster.schema import ClusterScenario
+from forecache.models.over_time.cluster.surface import (
     QUANTILES,
     Surface,
     between,
     requests_at,
     surface_of,
 )
-from forecache.models.predict import WORKERS, predict_cases
+from forecache.models.prediction.predict import WORKERS, predict_cases
 from forecache.sim.cache_folders import cache_folder
 from forecache.sim.errors import InputError
 

@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
-from forecache.models.answers import explain, load_cases
-from forecache.models.journeys import journey_of, journey_run, sample
+from forecache.models.advice.answers import explain, load_cases
+from forecache.models.breakdown.journeys import journey_of, journey_run, sample
+from forecache.models.breakdown.timeline import (
+    GENERATOR,
+    REQUESTS,
+    SERVER,
+    timeline,
+    write_timeline,
+)
 from forecache.models.node.reference import POLICIES, run_reference
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import simulate_node
-from forecache.models.predict import Prediction, predict_cases
-from forecache.models.timeline import GENERATOR, REQUESTS, SERVER, timeline, write_timeline
+from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.sim.errors import InputError
 
 BASE: dict[str, Any] = {"host": "graviton3-c7g.4xlarge", "engine": "valkey"}

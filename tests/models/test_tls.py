@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models.caveats import warnings_of
-from forecache.models.engine import EngineProfile, load_engine
-from forecache.models.generator import load_generator
+from forecache.models.advice.recommend import benchmark_command
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.node.simulate import NodeResult
-from forecache.models.predict import System
-from forecache.models.recommend import benchmark_command
-from forecache.models.scenario import Scenario, Tls
-from forecache.models.simulation import run
-from forecache.models.sweeps import expand
-from forecache.models.wire import segment_bytes
+from forecache.models.prediction.caveats import warnings_of
+from forecache.models.prediction.predict import System
+from forecache.models.prediction.simulation import run
+from forecache.models.scenario.schema import Scenario, Tls
+from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.wire import segment_bytes
 from forecache.sim.errors import InputError
 
 HOST = load_host("graviton3-c7g.16xlarge")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models.engine import load_engine
-from forecache.models.generator import load_generator
-from forecache.models.uncertainty import (
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.prediction.uncertainty import (
     NOT_UNCERTAIN,
     draw_engine,
     draw_generator,

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models.engine import EngineProfile, load_engine
-from forecache.models.generator import load_generator
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.node.setup import NodeTimes
 from forecache.models.node.simulate import NodeResult
-from forecache.models.pace import user_rate
-from forecache.models.predict import System
-from forecache.models.scenario import Scenario
-from forecache.models.simulation import run
-from forecache.models.stages import node_times
-from forecache.models.sweeps import expand
-from forecache.models.values import value_path
+from forecache.models.prediction.predict import System
+from forecache.models.prediction.simulation import run
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.pace import user_rate
+from forecache.models.step_times.stages import node_times
+from forecache.models.step_times.values import value_path
 
 HOST = load_host("graviton3-c7g.4xlarge")
 SPEED = HOST.speed()

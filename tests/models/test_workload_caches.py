@@ -7,17 +7,17 @@ import pytest
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models.commands import CommandKind, command_kinds
-from forecache.models.contents import command_structures
-from forecache.models.engine import EngineProfile, load_engine
-from forecache.models.generator import load_generator
-from forecache.models.lines import LINE_BYTES
-from forecache.models.memory import Waits
+from forecache.models.engines.commands import CommandKind, command_kinds
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import EngineProfile, load_engine
+from forecache.models.memory.contents import command_structures
+from forecache.models.memory.lines import LINE_BYTES
+from forecache.models.memory.waits import Waits
 from forecache.models.node.setup import NodeTimes
-from forecache.models.scenario import Scenario
-from forecache.models.stages import node_times
-from forecache.models.sweeps import expand
-from forecache.models.workload_caches import command_waits, workload_caches
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.stages import node_times
+from forecache.models.step_times.workload_caches import command_waits, workload_caches
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
 ENGINE = load_engine("valkey-8.1")

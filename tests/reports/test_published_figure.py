@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from forecache.reports.figures.published import published
+from evidence.figures.published import published
 
 
 def point(role: str = "validation", p50: bool = False, **given: Any) -> dict[str, Any]:

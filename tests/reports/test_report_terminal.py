@@ -298,7 +298,7 @@ def test_a_study_says_that_its_observation_was_disturbed() -> None:
     from types import SimpleNamespace
     from typing import cast
 
-    from forecache.calibration.bundle import Bundle
+    from forecache.calibration.bundle.bundle import Bundle
     from forecache.reports.study import _observation_warnings
 
     manifest = SimpleNamespace(

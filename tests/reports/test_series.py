@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from rich.console import Console
 
 from forecache import cli
-from forecache.models import kinds
+from forecache.models.over_time import kinds
 from forecache.reports.figures.over_time import thinned_line, time_ticks
 from forecache.reports.html import render_series_html
 from forecache.reports.quantities import quantity

@@ -1,8 +1,8 @@
 """A study's scenario on the machine that runs the study."""
 
 from forecache.hwprofiles import load_host
-from forecache.models.answers import load_cases
-from forecache.models.sharing import check_cores
+from forecache.models.advice.answers import load_cases
+from forecache.models.step_times.sharing import check_cores
 from forecache.reports.study import _here
 
 

@@ -12,10 +12,17 @@ from typing import Any
 import numpy as np
 
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models import answers, simulation
-from forecache.models.limits import limits_of
-from forecache.models.objective import meets
-from forecache.models.predict import CLIENTS, SATURATED, SERVER_CPU, Prediction, predict_cases
+from forecache.models.advice import answers
+from forecache.models.advice.limits import limits_of
+from forecache.models.advice.objective import meets
+from forecache.models.prediction import simulation
+from forecache.models.prediction.predict import (
+    CLIENTS,
+    SATURATED,
+    SERVER_CPU,
+    Prediction,
+    predict_cases,
+)
 
 from .breach import Breach, Held
 from .draws import Draws

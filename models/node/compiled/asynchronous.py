@@ -5,14 +5,7 @@ reference execution states them in the order in which the main thread follows th
 """
 
 from forecache.sim.calendar import INFINITY_PS
-from forecache.sim.stamped_rings import (
-    POPPED,
-    PUSHED,
-    entry_of,
-    length,
-    put,
-    take,
-)
+from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, length, put, take
 
 from .. import layout as at
 from .halts import finish_turns, spin_in_turns, spun_into_turn, stop_spinning
@@ -66,13 +59,7 @@ from .main_thread import (
     read_inline,
     take_pending_write,
 )
-from .sockets import (
-    begin_write,
-    end_write,
-    next_event,
-    thread_row,
-    work,
-)
+from .sockets import begin_write, end_write, next_event, thread_row, work
 
 # Phases of the main thread before it polls.
 # fmt: off

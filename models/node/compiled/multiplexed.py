@@ -6,15 +6,7 @@ may lose its core meanwhile.
 """
 
 from forecache.sim.calendar import INFINITY_PS, schedule
-from forecache.sim.stamped_rings import (
-    POPPED,
-    PUSHED,
-    entry_of,
-    first_stamp,
-    length,
-    pop,
-    push,
-)
+from forecache.sim.stamped_rings import POPPED, PUSHED, entry_of, first_stamp, length, pop, push
 
 from .. import layout as at
 from .connections import accept_alone, take_connections

@@ -57,13 +57,7 @@ from .shared_jobs import (
     send_poll,
     try_send_write,
 )
-from .sockets import (
-    begin_write,
-    end_write,
-    next_event,
-    thread_row,
-    work,
-)
+from .sockets import begin_write, end_write, next_event, thread_row, work
 
 RESPONSES_AT_ONCE = 16
 """Responses the main thread takes from the queue in one go."""

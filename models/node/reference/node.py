@@ -17,15 +17,7 @@ from forecache.sim.histogram import LatencyHistogram
 from forecache.sim.simpy_kernel import Agent, new_environment
 from forecache.sim.streams import draw4, exponential_ps, to_unit
 
-from ..setup import (
-    BIG_ARGUMENT_BYTES,
-    DRAWS,
-    JITTER_ONE,
-    QUANTILES,
-    NodeSetup,
-    NodeTimes,
-    owner_of,
-)
+from ..setup import BIG_ARGUMENT_BYTES, DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes, owner_of
 from .arrivals import ANY_COMMAND
 from .cores import CoreAgent, Cores
 from .network import Network

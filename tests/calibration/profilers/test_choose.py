@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.profilers.choose import NAMES, choose
+from forecache.calibration.observe.profilers.choose import NAMES, choose
 from forecache.sim.errors import InputError
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.points import Given
-from forecache.calibration.profilers.perf import Counters
-from forecache.calibration.profilers.stages import Stages
-from forecache.calibration.profilers.vtune import Vtune, import_vtune, profile_of_reports
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.observe.profilers.perf import Counters
+from forecache.calibration.observe.profilers.stages import Stages
+from forecache.calibration.observe.profilers.vtune import Vtune, import_vtune, profile_of_reports
 from forecache.hwprofiles.pmu import list_pmus
 from forecache.sim.errors import InputError
 
@@ -19,7 +19,7 @@ REPORTS = Path(__file__).parent / "reports"
 @pytest.mark.usefixtures("fake_programs")
 def test_counters_per_request(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "forecache.calibration.profilers.perf.this_pmu", lambda: list_pmus()["neoverse-v1"]
+        "forecache.calibration.observe.profilers.perf.this_pmu", lambda: list_pmus()["neoverse-v1"]
     )
     monkeypatch.setenv("FAKE_PERF_ABSENT", "llc_miss")
     (found,) = Counters(window_s=0.2).profile(binary, [POINT])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given as generated
 from hypothesis import strategies as st
 
-from forecache.calibration.profilers.callgrind import _rounded, geometry_of, load_geometry
-from forecache.calibration.profiles import CacheGeometry
+from forecache.calibration.bundle.profiles import CacheGeometry
+from forecache.calibration.observe.profilers.callgrind import _rounded, geometry_of, load_geometry
 from forecache.hwprofiles import list_hosts, load_host
 from forecache.sim.errors import InputError
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.bundle import Bundle
-from forecache.calibration.design import Timing
-from forecache.calibration.engine_process import find_engine
-from forecache.calibration.observe import observe
-from forecache.calibration.points import Given
-from forecache.calibration.profilers.callgrind import Callgrind, geometry_of
-from forecache.calibration.profilers.choose import Choice
-from forecache.calibration.profilers.clock import Clock
-from forecache.calibration.profilers.session import Found, Profiler
-from forecache.calibration.profiles import StageCost
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.profiles import StageCost
+from forecache.calibration.drive.engine_process import find_engine
+from forecache.calibration.observe.design import Timing
+from forecache.calibration.observe.observe import observe
+from forecache.calibration.observe.profilers.callgrind import Callgrind, geometry_of
+from forecache.calibration.observe.profilers.choose import Choice
+from forecache.calibration.observe.profilers.clock import Clock
+from forecache.calibration.observe.profilers.session import Found, Profiler
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import EngineError, InputError
 
@@ -148,7 +148,7 @@ def test_a_failing_profiler_does_not_cost_the_observation(
     binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = Choice((Broken(),), "perf was asked for.")  # type: ignore[arg-type]
-    monkeypatch.setattr("forecache.calibration.observe.choose", lambda *_a, **_k: chosen)
+    monkeypatch.setattr("forecache.calibration.observe.observe.choose", lambda *_a, **_k: chosen)
     bundle = observe(
         engine=binary,
         design=[ONE],

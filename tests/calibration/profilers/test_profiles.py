@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.points import Given
-from forecache.calibration.profiles import (
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.profiles import (
     CounterValue,
     Profile,
     StageCost,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.bundle import Bundle
-from forecache.calibration.design import design_points
-from forecache.calibration.points import Given
-from forecache.calibration.recipe import recipe
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.observe.design import design_points
+from forecache.calibration.observe.import_recipe import load_bundle
+from forecache.calibration.observe.recipe import recipe
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
 
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_is_read_as_a_bundle(folder: Path) -> None:
-    bundle = Bundle.load(folder)
+    bundle = load_bundle(folder)
     assert [point.given for point in bundle.points] == POINTS
     assert (bundle.manifest.engine.name, bundle.manifest.method.tool) == (
         "redis",
@@ -96,7 +96,7 @@ def test_damage_is_named(file: str, text: str, message: str, folder: Path, tmp_p
     shutil.copytree(folder, copy)
     (copy / file).write_text(text)
     with pytest.raises(InputError, match=r"^\S.*copy") as caught:
-        Bundle.load(copy)
+        load_bundle(copy)
     assert message in str(caught.value)
 
 
@@ -115,7 +115,7 @@ def test_counters_and_samples_of_the_recipe(folder: Path, tmp_path: Path) -> Non
     (perf / "script.txt").write_text(
         "redis-server 7/7 1.000000:     250000 cpu-clock: \n\t      10 call (/usr/bin/redis)\n\n"
     )
-    clock, counters = Bundle.load(copy).profiles
+    clock, counters = load_bundle(copy).profiles
     assert clock.threads[0].stages[0].stage == "execute"
     assert clock.threads[0].role == "main"
     assert [(c.event, c.per_request) for c in counters.counters] == [
@@ -124,7 +124,7 @@ def test_counters_and_samples_of_the_recipe(folder: Path, tmp_path: Path) -> Non
     ]
     # An engine without a map keeps its counters, and the samples are left aside, said so.
     (copy / "server.info").write_text("# Server\nredis_version:8.2.0\n")
-    bundle = Bundle.load(copy)
+    bundle = load_bundle(copy)
     assert [profile.profiler for profile in bundle.profiles] == ["perf"]
     assert "whose functions no map" in bundle.manifest.warnings[0]
 
@@ -137,7 +137,7 @@ def test_a_missing_file_is_named(file: str, folder: Path, tmp_path: Path) -> Non
     shutil.copytree(folder, copy)
     (copy / file).unlink()
     with pytest.raises(InputError, match=f"{file}: no such file"):
-        Bundle.load(copy)
+        load_bundle(copy)
 
 
 @pytest.mark.parametrize("tool", ["forecache", "valkey-benchmark", "memtier_benchmark"])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.points import Given
-from forecache.calibration.profilers.session import (
+from forecache.calibration.bundle.points import Given
+from forecache.calibration.observe.profilers.session import (
     difference,
     exact_rates,
     fixed_load,

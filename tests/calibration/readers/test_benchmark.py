@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from forecache.calibration.readers.benchmark import (
+from forecache.calibration.observe.readers.benchmark import (
     BenchmarkResult,
     Share,
     parse_benchmark,

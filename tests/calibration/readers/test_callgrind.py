@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.readers.callgrind import (
+from forecache.calibration.observe.readers.callgrind import (
     Call,
     CallgrindProfile,
     FunctionCost,

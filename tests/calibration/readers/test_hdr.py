@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.readers.hdr import (
+from forecache.calibration.observe.readers.hdr import (
     HdrHistogram,
     Interval,
     decode_histogram,
@@ -17,8 +17,8 @@ from forecache.calibration.readers.hdr import (
     read_hlog,
     write_hlog,
 )
-from forecache.calibration.readers.hgrm import parse_hgrm, read_hgrm, write_hgrm
-from forecache.calibration.readers.lines import Place
+from forecache.calibration.observe.readers.hgrm import parse_hgrm, read_hgrm, write_hgrm
+from forecache.calibration.observe.readers.lines import Place
 from forecache.sim.errors import InputError
 from forecache.sim.histogram import MAX_RELATIVE_ERROR
 

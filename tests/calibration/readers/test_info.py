@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.readers.info import (
+from forecache.calibration.observe.readers.info import (
     CommandStats,
     Keyspace,
     info_fields,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.engine_process import EngineProcess
-from forecache.calibration.readers.latency_histogram import (
+from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.observe.readers.latency_histogram import (
     CommandLatencies,
     latencies_of_reply,
     parse_latency_histogram,

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.readers.callgrind import read_callgrind
-from forecache.calibration.readers.lines import Place, numbered, shown
-from forecache.calibration.readers.perf_report import read_perf_report
-from forecache.calibration.readers.perf_script import read_perf_script
-from forecache.calibration.readers.perf_stat import read_perf_stat
-from forecache.calibration.readers.vtune import read_vtune
+from forecache.calibration.observe.readers.callgrind import read_callgrind
+from forecache.calibration.observe.readers.lines import Place, numbered, shown
+from forecache.calibration.observe.readers.perf_report import read_perf_report
+from forecache.calibration.observe.readers.perf_script import read_perf_script
+from forecache.calibration.observe.readers.perf_stat import read_perf_stat
+from forecache.calibration.observe.readers.vtune import read_vtune
 from forecache.sim.errors import InputError
 
 AT = Place("run.csv", 3)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.readers.memtier import (
+from forecache.calibration.observe.readers.memtier import (
     HISTOGRAM_UNIT_PS,
     parse_memtier,
     read_memtier,

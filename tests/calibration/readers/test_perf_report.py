@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.readers.perf_report import (
+from forecache.calibration.observe.readers.perf_report import (
     EventReport,
     ReportRow,
     parse_perf_report,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.readers.perf_stat import (
+from forecache.calibration.observe.readers.perf_stat import (
     Counter,
     Metric,
     parse_perf_stat,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.readers.vtune import parse_vtune, read_vtune
+from forecache.calibration.observe.readers.vtune import parse_vtune, read_vtune
 from forecache.sim.errors import InputError
 
 SAMPLES = Path(__file__).parent / "samples" / "vtune"

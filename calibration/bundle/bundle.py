@@ -1,0 +1,250 @@
+"""The observation bundle: a folder with everything a fit needs, written whole or not at all.
+
+`manifest.yaml` says what was run where, `points.jsonl` has one point a line with every repetition,
+`info/` the engine's INFO after each point, `config.yaml` its configuration as it reports it, and
+`host.yaml` the profile of the host, if one was given. Where the engine was profiled,
+`profiles.jsonl` has what was found, and `profiles/` the counts per function. A compact bundle has
+`points.jsonl.gz` and no INFO.
+"""
+
+import gzip
+import json
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from forecache.hwprofiles import HostProfile
+from forecache.hwprofiles.files import dump_yaml, parse, read_text, read_yaml
+from forecache.hwprofiles.record import Record as _Section
+from forecache.sim.errors import InputError
+
+from .points import ObservedPoint
+from .profiles import Depth, Profile, read_profiles, write_profiles
+
+FORMAT = "forecache-bundle/1"
+
+
+class Engine(_Section):
+    """Which engine answered. `build` is its own build id, `allocator` its malloc."""
+
+    name: str
+    version: str
+    path: str
+    sha256: str
+    build: str | None = None
+    allocator: str | None = None
+
+
+class Machine(_Section):
+    """Where it ran: what /proc says, and which core did what."""
+
+    cpu_model: str
+    kernel: str
+    architecture: str
+    cores_available: int
+    main_thread_core: int
+    io_thread_cores: list[int]
+    generator_cores: list[int]
+
+
+class Method(_Section):
+    """How it was measured."""
+
+    tool: str
+    design: str
+    repetitions: int
+    warm_up_s: float
+    window_s: float
+    seed: int
+    generator_receive_bytes: int
+
+
+class Manifest(_Section):
+    """Top of a bundle.
+
+    `depth` is how deep the host allowed to look: `clock` is CPU time only. `profiles` is the number
+    of profiles, and `profiling` says which profilers were used and why.
+    """
+
+    format: Literal["forecache-bundle/1"] = "forecache-bundle/1"
+    created: str
+    forecache_version: str
+    elapsed_s: float
+    depth: Depth = "clock"
+    engine: Engine
+    machine: Machine
+    method: Method
+    points: int
+    profiles: int = 0
+    profiling: str | None = None
+    left_out: list[str] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """An observation, loaded.
+
+    Attributes
+    ----------
+    path
+        Its folder.
+    manifest
+        What was run.
+    points
+        In the order of the design.
+    config
+        The engine's configuration by name, as text, with one I/O thread or the fewest observed.
+    host
+        Profile of the host, or None when none was given.
+    profiles
+        What profilers found; none where none was used.
+    """
+
+    path: Path
+    manifest: Manifest
+    points: list[ObservedPoint]
+    config: dict[str, str]
+    host: HostProfile | None
+    profiles: list[Profile] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Bundle":
+        """Read a bundle, from this machine or another.
+
+        Raises
+        ------
+        InputError
+            The folder is no bundle, or a file of it is damaged or cut; names file and line.
+        """
+        folder = Path(path)
+        if not folder.is_dir():
+            raise InputError(f"{folder}: is no folder; valid is an observation bundle.")
+        manifest_file = folder / "manifest.yaml"
+        data = read_yaml(manifest_file)
+        if data.get("format") != FORMAT:
+            raise InputError(
+                f"{manifest_file}: format: found {data.get('format')!r}; valid is {FORMAT}."
+            )
+        manifest = parse(Manifest, data, file=manifest_file)
+        packed = folder / "points.jsonl.gz"
+        file = packed if packed.is_file() else folder / "points.jsonl"
+        points = read_points(file, expected=manifest.points)
+        for point in points:
+            if point.info is not None and not (folder / point.info).is_file():
+                raise InputError(f"{folder / point.info}: no such file, but a point names it.")
+        config = {name: str(value) for name, value in read_yaml(folder / "config.yaml").items()}
+        host_file = folder / "host.yaml"
+        host = (
+            parse(HostProfile, read_yaml(host_file), file=host_file)
+            if host_file.is_file()
+            else None
+        )
+        profiles = (
+            read_profiles(folder / "profiles.jsonl", expected=manifest.profiles)
+            if manifest.profiles
+            else []
+        )
+        return cls(folder, manifest, points, config, host, profiles)
+
+    def info_text(self, point: ObservedPoint) -> str | None:
+        """The engine's INFO after a point, or None when the bundle has none."""
+        return None if point.info is None else read_text(self.path / point.info)
+
+
+def read_points(file: Path, *, expected: int) -> list[ObservedPoint]:
+    """Read `points.jsonl`, which must have `expected` lines.
+
+    Raises
+    ------
+    InputError
+        A line is no JSON or no point, or lines are missing.
+    """
+    points = []
+    text = _unpacked(file) if file.suffix == ".gz" else read_text(file)
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"{file}, line {number}"
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where}: no JSON ({error}); valid is one point a line.") from None
+        points.append(parse(ObservedPoint, data, file=where))
+    if len(points) != expected or (text and not text.endswith("\n")):
+        raise InputError(
+            f"{file}, line {len(points) + 1}: the file ends after {len(points)} points; "
+            f"manifest.yaml announces {expected}."
+        )
+    return points
+
+
+def _unpacked(file: Path) -> str:
+    """The text of a compact bundle's points."""
+    try:
+        return gzip.decompress(file.read_bytes()).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: found no gzipped text ({error}); valid is one.") from None
+
+
+def write_bundle(
+    folder: Path,
+    *,
+    manifest: Manifest,
+    points: Sequence[ObservedPoint],
+    info: Sequence[str],
+    configs: dict[str, dict[str, str]],
+    host: HostProfile | None,
+    profiles: Sequence[Profile] = (),
+    evidence: Mapping[str, bytes] | None = None,
+) -> None:
+    """Fill an empty folder with a bundle; `configs` and `evidence` map file names to contents."""
+    (folder / "info").mkdir()
+    lines = []
+    for number, (point, text) in enumerate(zip(points, info, strict=True), start=1):
+        name = f"info/{number:03d}.txt"
+        (folder / name).write_text(text, encoding="utf-8")
+        data = point.model_copy(update={"info": name}).model_dump(mode="json")
+        lines.append(json.dumps(data, separators=(",", ":")) + "\n")
+    (folder / "points.jsonl").write_text("".join(lines), encoding="utf-8")
+    for name, config in configs.items():
+        (folder / name).write_text(dump_yaml(dict(config)), encoding="utf-8")
+    if host is not None:
+        text = dump_yaml(host.model_dump(mode="json", exclude_none=True))
+        (folder / "host.yaml").write_text(text, encoding="utf-8")
+    if profiles:
+        write_profiles(folder / "profiles.jsonl", profiles)
+    for name, content in (evidence or {}).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    document: dict[str, Any] = manifest.model_dump(mode="json")
+    (folder / "manifest.yaml").write_text(dump_yaml(document), encoding="utf-8")
+
+
+def require_new(out: Path) -> None:
+    """Refuse a target that exists, before any work is done, or whose parent can't be written."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out}: exists already; valid is a new or empty folder.")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=out.parent).close()
+    except OSError as error:
+        raise InputError(f"{out}: can't be written ({error.strerror}).") from None
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A temporary sibling of `out` that takes its name when the block ends well, else vanishes."""
+    require_new(out)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        temporary.chmod(0o755)
+        yield temporary
+        temporary.rename(out)  # replaces an empty folder
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

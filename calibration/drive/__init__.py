@@ -1,0 +1,1 @@
+"""Starts an engine on loopback, fills it, and drives it with load."""

@@ -1,0 +1,36 @@
+"""What an observation needs, looked for in the first second instead of after minutes.
+
+Imports nothing that takes long, so that whoever asks first gets the answer at once.
+"""
+
+from pathlib import Path
+
+from forecache.models.engines.profile import EngineProfile, load_engine
+
+from .engine_process import EngineProcess, engine_version, find_engine
+
+
+def check_ready(engine: str | Path | None) -> EngineProfile:
+    """The rules of the engine to observe, after making sure that it can be observed here.
+
+    Parameters
+    ----------
+    engine
+        As in `find_engine`.
+
+    Raises
+    ------
+    InputError
+        The machine can't be profiled, no program has the engine's name, or no profile has the
+        rules of its version.
+    EngineError
+        The embedded engine is missing, or the engine doesn't say its version or doesn't start.
+    """
+    binary = find_engine(engine)
+    rules = load_engine(*engine_version(binary))
+    # Brings a compiler along, which takes a second to import.
+    from forecache.hwprofiles.capture.machine import inspect_machine
+
+    inspect_machine()
+    with EngineProcess(binary, io_threads=1):
+        return rules

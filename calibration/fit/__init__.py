@@ -1,0 +1,1 @@
+"""Fits the work of an engine to a bundle, and says how well that explains it."""

@@ -1,0 +1,271 @@
+"""Fit a bundle, then let the simulation predict every observed point and say how well it does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.engines.profile import EngineProfile
+from forecache.models.prediction.predict import SERVER_CPU, Prediction
+
+from ..bundle.bundle import Bundle
+from ..bundle.points import ObservedPoint
+from .discrepancy import discrepancy_of, known_error
+from .fit import Calibration, fit_bundle, usable
+from .identifiability import identifiability_report
+from .known import known_before
+from .latency_fit import fit_wake_latency, quiet_ms
+from .simulated import predict_points
+from .stage_check import stage_checks
+
+Progress = Callable[[str], None]
+
+DRAWS = 12
+LEVEL = 0.90
+"""Of the intervals that the report checks."""
+
+CPU = "server CPU time per request"
+LIGHT_CPU = "server CPU time per request, below saturation"
+THROUGHPUT = "throughput"
+LATENCIES = {"p50": "median latency", "p99": "99th percentile of latency"}
+"""Of open loops below saturation, in slices in which the host kept still."""
+
+KEEPS_UP = 0.98
+"""Share of what is offered that a server which isn't overloaded completes."""
+
+
+def calibrate(
+    bundle: Bundle,
+    *,
+    host: HostProfile | None = None,
+    known: EngineProfile | None = None,
+    progress: Progress | None = None,
+) -> tuple[EngineProfile, dict[str, Any]]:
+    """Fit an engine profile to a bundle and check it by simulation.
+
+    The simulation is told the conditions of a point and the fitted work only; batches, turns of
+    the loop, sleeps and wake-ups come out of it. What it misses by at fitted points, each predicted
+    by a fit that left its data set out, becomes the profile's discrepancy.
+
+    Parameters
+    ----------
+    known
+        What an earlier fit left of the engine, which this one begins with, as in `fit_bundle`.
+
+    Returns
+    -------
+    EngineProfile
+        With covariance, discrepancy and the origin of each number.
+    dict
+        The report: engine, points, summary, parameters; see `report_of`.
+
+    Raises
+    ------
+    InputError
+        The bundle can't be fitted.
+    """
+    fitted = fit_bundle(bundle, host=host, known=known, progress=progress)
+    fitted = fit_wake_latency(fitted, progress=progress)
+    fitted = with_discrepancy(fitted, progress=progress)
+    points = [point for point in fitted.bundle.points if usable(point)]
+    predictions = predict_points(fitted, points, draws=DRAWS, progress=progress)
+    return fitted.profile, report_of(fitted, points, predictions)
+
+
+def with_discrepancy(fitted: Calibration, *, progress: Progress | None = None) -> Calibration:
+    """The calibration with the model's own error in its profile.
+
+    An error has two parts: what a fit that did not know the point's data set missed it by, and what
+    the simulation, which is told no counts, adds to that.
+    """
+    predictions = predict_points(fitted, fitted.fitted, draws=0, progress=progress)
+    simulated = np.log([1000.0 * p.mean(SERVER_CPU) for p in predictions])
+    told = fitted.model.log_cpu_ns(fitted.posterior.logs)
+    errors = fitted.left_out + (simulated - told)
+    shares = np.array([prediction.memory_share for prediction in predictions])
+    known = known_error(fitted.prior.known)
+    found = discrepancy_of(errors, shares, known=known)
+    worse = known is not None and known.is_exceeded(errors, shares)
+    if known is not None and not worse:
+        # Points that miss by no more than was known are no reason to trust the model less.
+        found = found._replace(
+            plain=min(found.plain, known.plain), memory=min(found.memory, known.memory)
+        )
+    profile = fitted.profile.model_copy(
+        update={
+            "discrepancy": round(found.plain, 4),
+            "memory_discrepancy": round(found.memory, 4),
+            "discrepancy_points": found.points,
+        }
+    )
+    return replace(fitted, profile=profile, misses_more=worse)
+
+
+def report_of(
+    fitted: Calibration, points: list[ObservedPoint], predictions: list[Prediction]
+) -> dict[str, Any]:
+    """What was fitted and how well the simulation predicts, as a plain dictionary.
+
+    Returns
+    -------
+    dict
+        engine; points (given, conditions, role, quantity, observed_ns or observed_rps,
+        predicted_…, relative_error; for CPU time low and high of a 90% interval); summary with fit
+        and holdout (median_ape, p95_ape, max_ape, rms, coverage, n) of server CPU time and
+        `by_quantity` for all; discrepancy; parameters (name, value, unit, low, high,
+        kind, note); known, from `known_before`; identifiability (see `identifiability_report`).
+    """
+    rows: list[dict[str, Any]] = []
+    verdicts = []
+    for point, prediction in zip(points, predictions, strict=True):
+        result = prediction.nominal[0].result
+        given = {"point": point.given.label()}
+        observed_ns = point.least_disturbed("server_cpu_ns_per_request")
+        cpu_us = prediction.interval(SERVER_CPU, level=LEVEL)
+        predicted_ns = cpu_us["value"] * 1000.0
+        rows.append(
+            {
+                "given": given,
+                "conditions": prediction.case.given,
+                "role": point.given.role,
+                "quantity": CPU if saturated(point) else LIGHT_CPU,
+                "observed_ns": observed_ns,
+                "predicted_ns": predicted_ns,
+                "low_ns": cpu_us["low"] * 1000.0,
+                "high_ns": cpu_us["high"] * 1000.0,
+                "relative_error": predicted_ns / observed_ns - 1.0,
+            }
+        )
+        if point.given.arrival == "closed_loop":
+            observed_rps = point.least_disturbed("throughput_rps")
+            rows.append(
+                {
+                    "given": given,
+                    "role": point.given.role,
+                    "quantity": THROUGHPUT,
+                    "observed_rps": observed_rps,
+                    "predicted_rps": result.throughput_rps,
+                    "relative_error": result.throughput_rps / observed_rps - 1.0,
+                }
+            )
+        if point.given.rate_share is not None:
+            rows += _latency_rows(point, prediction, given)
+            verdicts.append(_verdict(point, prediction))
+    by_quantity = {
+        quantity: {
+            role: summary
+            for role in ("fit", "holdout")
+            if (summary := _summary(rows, quantity, role)) is not None
+        }
+        for quantity in (CPU, LIGHT_CPU, THROUGHPUT, *LATENCIES.values())
+    }
+    manifest = fitted.bundle.manifest
+    return {
+        "engine": {
+            "id": fitted.profile.id,
+            "name": manifest.engine.name,
+            "version": manifest.engine.version,
+            "build": manifest.engine.build,
+            "depth": manifest.depth,
+        },
+        "host": {"id": fitted.host.id, "title": fitted.host.title},
+        "points": rows,
+        "summary": {**by_quantity[CPU], "by_quantity": by_quantity},
+        "stages": stage_checks(fitted),
+        "verdicts": verdicts,
+        "discrepancy": {
+            "all": fitted.profile.discrepancy,
+            "memory": fitted.profile.memory_discrepancy,
+        },
+        "known": known_before(fitted),
+        "parameters": _parameters(fitted),
+        "identifiability": identifiability_report(fitted),
+    }
+
+
+def saturated(point: ObservedPoint) -> bool:
+    """Whether the clients never pause, so that the server has as much to do as it can."""
+    return point.given.arrival == "closed_loop" and point.given.think_us == 0
+
+
+def kept_up(point: ObservedPoint) -> bool:
+    """Whether an observed open loop completed what was offered."""
+    return point.median("throughput_rps") >= KEEPS_UP * (point.given.rate_rps or math.nan)
+
+
+def _latency_rows(
+    point: ObservedPoint, prediction: Prediction, given: dict[str, str]
+) -> list[dict[str, Any]]:
+    """Latency of an open loop that keeps up."""
+    rows: list[dict[str, Any]] = []
+    if not kept_up(point):
+        return rows
+    for name, quantity in LATENCIES.items():
+        observed_ms = quiet_ms(point, name)
+        if math.isnan(observed_ms):
+            continue
+        predicted_ms = prediction.mean(f"{name}_ms")
+        rows.append(
+            {
+                "given": given,
+                "role": point.given.role,
+                "quantity": quantity,
+                "observed_ns": observed_ms * 1e6,
+                "observed_all_ns": point.median(f"{name}_ms") * 1e6,
+                "predicted_ns": predicted_ms * 1e6,
+                "relative_error": predicted_ms / observed_ms - 1.0,
+            }
+        )
+    return rows
+
+
+def _verdict(point: ObservedPoint, prediction: Prediction) -> dict[str, Any]:
+    """Whether an open loop keeps up, observed and predicted."""
+    return {
+        "point": point.given.label(),
+        "role": point.given.role,
+        "observed": "STABLE" if kept_up(point) else "OVERLOADED",
+        "predicted": "OVERLOADED" if prediction.verdict == "OVERLOADED" else "STABLE",
+        "stalled_share": point.median("stalled_share"),
+    }
+
+
+def _summary(rows: list[dict[str, Any]], quantity: str, role: str) -> dict[str, Any] | None:
+    chosen = [row for row in rows if row["quantity"] == quantity and row["role"] == role]
+    if not chosen:
+        return None
+    absolute = np.abs([row["relative_error"] for row in chosen])
+    summary = {
+        "median_ape": float(np.median(absolute)),
+        "p95_ape": float(np.quantile(absolute, 0.95)),
+        "max_ape": float(absolute.max()),
+        "rms": float(np.sqrt(np.mean(absolute**2))),
+        "n": len(chosen),
+    }
+    if quantity in (CPU, LIGHT_CPU):
+        inside = [row["low_ns"] <= row["observed_ns"] <= row["high_ns"] for row in chosen]
+        summary["coverage"] = float(np.mean(inside))
+    return summary
+
+
+def _parameters(fitted: Calibration) -> list[dict[str, Any]]:
+    rows = []
+    for prefix, work in (("engine", fitted.profile.work), ("generator", fitted.generator.work)):
+        for name, leaf in work.items():
+            rows.append(
+                {
+                    "name": f"{prefix}.{name}",
+                    "value": leaf.value,
+                    "unit": leaf.unit,
+                    "low": leaf.low,
+                    "high": leaf.high,
+                    "kind": leaf.kind,
+                    "note": leaf.method,
+                }
+            )
+    return rows

@@ -1,0 +1,326 @@
+"""From an observation bundle to an engine profile: what each stage of the engine works.
+
+The fit is on server CPU time per request, which the load generator does not disturb, and on
+instructions per request where a profiler counted them. How many loop turns, reads, writes, sleeps
+and wake-ups a request took is observed, so that each point's CPU time is a sum of known counts
+times unknown costs (`work_model`). Predictions of the same points then come from the simulation
+alone, which is told none of these counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.engines.generator import GeneratorProfile, load_generator
+from forecache.models.engines.profile import EngineProfile, Observed
+from forecache.sim.errors import InputError
+
+from ..bundle.bundle import Bundle
+from ..bundle.points import ObservedPoint
+from ..bundle.profiles import Profile
+from .conflict import Conflict
+from .generator_fit import fit_generator, fitted_generator
+from .instructions import COUNT_ERROR, instruction_rows
+from .prior import (
+    Prior,
+    difference_from,
+    general_prior,
+    prior_error,
+    prior_from,
+    priors,
+    rests_on_prior,
+)
+from .regression import Posterior, Problem, fit, leave_out
+from .work_model import FILLS, HOST_NAMES, IPC, WorkModel, counts_of, work_model
+
+Progress = Callable[[str], None]
+
+POINT_ERROR = 0.05
+"""Relative standard error of one observed point: repetitions on a virtual machine with neighbours
+differ by 5 to 20%, and the least disturbed is used."""
+
+LEAST_POINTS = 4
+"""Fewer points are no fit."""
+
+_Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted engine with what it was fitted to.
+
+    Attributes
+    ----------
+    profile, generator
+        With fitted work.
+    posterior, generator_posterior
+        What the data said.
+    left_out : (fitted points,)
+        Logarithmic error of each point, predicted by a fit that knew nothing of its data set.
+    host
+        As the engine found it: with the neighbours that the fit saw.
+    prior
+        What the fit began with.
+    conflict
+        How far the data are from an earlier fit; None where there was none.
+    misses_more
+        Whether the model misses these points by more than it was known to miss.
+    """
+
+    profile: EngineProfile
+    generator: GeneratorProfile
+    posterior: Posterior
+    generator_posterior: Posterior
+    model: WorkModel
+    left_out: np.ndarray
+    host: HostProfile
+    bundle: Bundle
+    fitted: list[ObservedPoint]
+    prior: Prior
+    conflict: Conflict | None = None
+    misses_more: bool = False
+
+
+def usable(point: ObservedPoint) -> bool:
+    """Whether a point can be fitted: one server thread and nothing wrong."""
+    return point.given.io_threads == 1 and not any(
+        flag in repetition.flags
+        for repetition in point.quiet_repetitions()
+        for flag in ("errors", "misses")
+    )
+
+
+def work_problem(
+    points: list[ObservedPoint],
+    prior: Prior,
+    host: HostProfile,
+    profiles: Sequence[Profile] = (),
+) -> tuple[Problem, WorkModel]:
+    """The least-squares problem of an engine's work: CPU times first, then counted instructions."""
+    engine = prior.engine
+    conditions = [(point.given, counts_of(point)) for point in points]
+    model = work_model(conditions, engine, host.speed())
+    times = np.log([point.least_disturbed("server_cpu_ns_per_request") for point in points])
+    counted = instruction_rows(profiles, engine)
+    problem = Problem(
+        names=list(model.names),
+        prior_errors=prior.errors,
+        predict=lambda logs: np.concatenate(
+            [model.log_cpu_ns(logs), counted.log_instructions(logs)]
+        ),
+        observed=np.concatenate([times, np.log(counted.observed)]),
+        errors=np.concatenate(
+            [np.full(len(points), POINT_ERROR), np.full(len(counted.observed), COUNT_ERROR)]
+        ),
+        prior_mean=prior.mean,
+        prior_correlation=None if prior.known is None else prior.correlation,
+    )
+    return problem, model
+
+
+def _left_out(posterior: Posterior, points: list[ObservedPoint]) -> np.ndarray:
+    """(points,) error of each point in a fit that left its data set out."""
+    counted = len(posterior.problem.observed) - len(points)
+    groups: list[object] = [*(point.given.data_set for point in points), *[None] * counted]
+    return leave_out(posterior, groups)[: len(points)]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _fitted_leaf(old: Quantity, name: str, posterior: Posterior, what: str) -> Quantity:
+    """A leaf at its fitted value, with the range that the data leave."""
+    value, error = old.best * posterior.factor(name), posterior.error(name)
+    added = max(0.0, 1.0 - (error / prior_error(priors()[name])) ** 2)
+    return Quantity(
+        value=_rounded(value),
+        unit=old.unit,
+        source="bundle",
+        kind=kind_of_fit(added),
+        method=f"fitted to {what}" + rests_on_prior(added),
+        low=_rounded(value * math.exp(-_Z95 * error)),
+        high=_rounded(value * math.exp(_Z95 * error)),
+    )
+
+
+def fitted_profile(
+    prior: Prior, posterior: Posterior, bundle: Bundle, points: int, host: HostProfile
+) -> EngineProfile:
+    """The prior's engine with its work replaced by what was fitted.
+
+    Parameters
+    ----------
+    host
+        From `fitted_host`.
+    """
+    engine = bundle.manifest.engine
+    what = f"server CPU time per request at {points} points"
+    if prior.known is not None:
+        what += f", beginning with what was known of {prior.known.id}"
+    names = [name for name in posterior.names if name not in HOST_NAMES]
+    known = given_host(posterior)
+    rules = _with_its_own_bundle(prior.engine, bundle)
+    work = {**rules.work, **{n: _fitted_leaf(rules.work[n], n, posterior, what) for n in names}}
+    covariance = _table(known, posterior.names, names, names)
+    date = bundle.manifest.created[:10]
+    source = Source(
+        title=f"forecache observe: {engine.name} {engine.version} on {host.title}",
+        file=bundle.path.name,
+        accessed=date,
+    )
+    observed = Observed(
+        version=engine.version,
+        build=f"{engine.name} {engine.version}, build {engine.build}, {engine.allocator}",
+        host=host.id,
+        date=date,
+        depth=bundle.manifest.depth,
+        bundle=bundle.path.name,
+        speed={name: host.values()[name] for name in HOST_NAMES},
+    )
+    return rules.model_copy(
+        update={
+            "id": f"{rules.id}-{host.id}",
+            "title": f"{rules.title}, observed on {host.title}",
+            "version": engine.version,
+            "sources": {**rules.sources, "bundle": source},
+            "observed": observed,
+            "reuse": None,
+            "work": work,
+            "covariance": covariance,
+            "host_covariance": _table(
+                posterior.covariance, posterior.names, HOST_NAMES, posterior.names
+            ),
+        }
+    )
+
+
+def _table(
+    matrix: np.ndarray, all_names: Sequence[str], rows: Sequence[str], columns: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Part of a covariance by the names of its rows and columns."""
+    index = {name: number for number, name in enumerate(all_names)}
+    return {a: {b: _rounded(float(matrix[index[a], index[b]])) for b in columns} for a in rows}
+
+
+def _with_its_own_bundle(engine: EngineProfile, bundle: Bundle) -> EngineProfile:
+    """The engine, with what else was observed in an earlier bundle under a name of its own."""
+    earlier = engine.sources.get("bundle")
+    if earlier is None or earlier.file == bundle.path.name:
+        return engine
+    renamed = "earlier-bundle"
+    leaves = {
+        name: leaf.model_copy(update={"source": renamed}) if leaf.source == "bundle" else leaf
+        for name, leaf in engine.work.items()
+    }
+    sources = {**engine.sources, renamed: earlier}
+    return engine.model_copy(update={"work": leaves, "sources": sources})
+
+
+def given_host(posterior: Posterior) -> np.ndarray:
+    """(factors, factors) covariance when the host's numbers are as fitted: what holds on that host.
+
+    On another host only the ranges hold: what instructions are worth there is not known from here.
+    """
+    host = np.array([name in HOST_NAMES for name in posterior.names])
+    across = posterior.covariance[:, host]
+    within = np.linalg.inv(posterior.covariance[np.ix_(host, host)])
+    return np.asarray(posterior.covariance - across @ within @ across.T)
+
+
+def fitted_host(host: HostProfile, posterior: Posterior, model: WorkModel) -> HostProfile:
+    """The host as the engine found it: its rate of instructions, its neighbours."""
+    before = {IPC: (host.user_ipc.best, "1/cycle"), FILLS: (model.fills_per_us, "1/us")}
+    leaves = {}
+    for name, (middle, unit) in before.items():
+        value, error = middle * posterior.factor(name), posterior.error(name)
+        leaves[name] = Quantity(
+            value=_rounded(value),
+            unit=unit,
+            kind=kind_of_fit(1.0 - posterior.weight(name)),
+            source="bundle",
+            method="fitted with an engine's work to its CPU time"
+            + rests_on_prior(1.0 - posterior.weight(name)),
+            low=_rounded(value * math.exp(-_Z95 * error)),
+            high=_rounded(value * math.exp(_Z95 * error)),
+        )
+    source = Source(title="forecache calibrate, engine observed on this host", file="bundle")
+    return host.model_copy(update={**leaves, "sources": {**host.sources, "bundle": source}})
+
+
+def fit_bundle(
+    bundle: Bundle,
+    *,
+    host: HostProfile | None = None,
+    known: EngineProfile | None = None,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Fit an engine's and the load generator's work to a bundle.
+
+    Parameters
+    ----------
+    host
+        Profile of the host the bundle was observed on, if the bundle has none.
+    known
+        What an earlier fit left of the engine, from `prior.known_of`; without it the fit begins
+        with `priors.yaml`. If the bundle disagrees with it, its ranges are widened until they
+        allow for the difference.
+
+    Raises
+    ------
+    InputError
+        The bundle has no host profile, or no point to fit.
+    """
+    host = host or bundle.host
+    if host is None:
+        raise InputError(
+            f"{bundle.path}: found no host.yaml; valid is a bundle observed with --host, or give "
+            "the profile of the host it was observed on with --host."
+        )
+    # Open loops at shares of saturation are there for their latency: how cold a thread is when it
+    # wakes now and then is no cost of a step.
+    points = [
+        p
+        for p in bundle.points
+        if p.given.role == "fit" and usable(p) and p.given.rate_share is None
+    ]
+    if len(points) < LEAST_POINTS:
+        raise InputError(
+            f"{bundle.path}: found {len(points)} points with role fit, one server thread and no "
+            f"errors; valid are at least {LEAST_POINTS}."
+        )
+    if progress is not None:
+        progress(f"fitting {len(points)} points of {bundle.manifest.engine.name}")
+    prior = general_prior(bundle)
+    problem, model = work_problem(points, prior, host, bundle.profiles)
+    posterior = fit(problem)
+    conflict = None
+    if known is not None:
+        general, prior = prior, prior_from(known)
+        conflict = difference_from(prior, general, posterior)
+        prior = prior.wider(conflict.widening)
+        problem, model = work_problem(points, prior, host, bundle.profiles)
+        posterior = fit(problem)
+    generator_prior = load_generator("forecache")
+    found = fitted_host(host, posterior, model)
+    # The load generator runs on the same host: its work is worth what the engine's is there.
+    generator_posterior = fit_generator(points, generator_prior, found.speed())
+    return Calibration(
+        profile=fitted_profile(prior, posterior, bundle, len(points), found),
+        generator=fitted_generator(generator_prior, generator_posterior, bundle),
+        posterior=posterior,
+        generator_posterior=generator_posterior,
+        model=model,
+        left_out=_left_out(posterior, points),
+        host=found,
+        bundle=bundle,
+        fitted=points,
+        prior=prior,
+        conflict=conflict,
+    )

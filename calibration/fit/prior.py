@@ -1,0 +1,189 @@
+"""What is known of an engine's work before a bundle is fitted.
+
+Of an engine nobody observed, or where a fit has to rest on its bundle alone, that are the ranges of
+`priors.yaml`. Otherwise it is what an earlier fit left: its profile's work with the covariance of
+the logarithms, so that what a new observation says is added to what is known. The numbers of the
+host are begun anew each time: they are the host's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from importlib.resources import files
+
+import numpy as np
+import yaml
+
+from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.quantity import Quantity
+from forecache.models.engines.profile import EngineProfile, load_engine
+from forecache.models.prediction.predict import UNCHECKED_DISCREPANCY
+
+from ..bundle.bundle import Bundle
+from .conflict import Conflict, conflict_of
+from .regression import Posterior
+from .work_model import FILLS, HOST_NAMES, IPC, SCALES, WorkModel
+
+HOST_PRIOR_ERRORS = {IPC: 0.35, FILLS: 1.0}
+"""Standard errors of the logarithms of the host's fitted numbers around its profile's: cores differ
+by a factor of four in what they retire, and neighbours change within seconds."""
+
+_WORK = [number for number, name in enumerate(WorkModel.names) if name not in HOST_NAMES]
+_WORK_NAMES = [WorkModel.names[number] for number in _WORK]
+
+_Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Where a fit begins.
+
+    Attributes
+    ----------
+    engine
+        The rules of an engine, with the middle of `priors.yaml` as its work.
+    mean, covariance : (factors,), (factors, factors)
+        Of the logarithms of the factors on that, by `WorkModel.names`.
+    known
+        The profile that an earlier fit left; None where the general ranges are all there is.
+    """
+
+    engine: EngineProfile
+    mean: np.ndarray
+    covariance: np.ndarray
+    known: EngineProfile | None = None
+
+    @property
+    def errors(self) -> np.ndarray:
+        """(factors,) standard errors of the logarithms."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def correlation(self) -> np.ndarray:
+        """(factors, factors) correlation of the logarithms."""
+        return np.asarray(self.covariance / np.outer(self.errors, self.errors))
+
+    def wider(self, factor: float) -> Prior:
+        """The same with errors of the work larger by a factor, at most those of `priors.yaml`."""
+        general = prior_errors()
+        host = np.array([name in HOST_NAMES for name in WorkModel.names])
+        wide = np.maximum(self.errors, np.minimum(factor * self.errors, general))
+        errors = np.where(host, self.errors, wide)
+        return replace(self, covariance=self.correlation * np.outer(errors, errors))
+
+
+def priors() -> dict[str, Quantity]:
+    """What is believed of each number before anything was observed, from `priors.yaml`."""
+    data = yaml.safe_load(files(__package__).joinpath("priors.yaml").read_text("utf-8"))
+    return {
+        name: parse(
+            Quantity, {"kind": "assumed", **leaf}, file=f"calibration/fit/priors.yaml: {name}"
+        )
+        for name, leaf in data.items()
+    }
+
+
+def prior_error(leaf: Quantity) -> float:
+    """Standard error of the logarithm of a number whose range holds it with 95%."""
+    assert leaf.low is not None and leaf.high is not None  # `assumed` has a range
+    return math.log(leaf.high / leaf.low) / (2 * _Z95)
+
+
+def prior_errors() -> np.ndarray:
+    """(factors,) standard errors of the logarithms of `WorkModel.names` around `priors.yaml`."""
+    known = priors()
+    return np.array(
+        [prior_error(known[n]) if n in known else HOST_PRIOR_ERRORS[n] for n in WorkModel.names]
+    )
+
+
+def rests_on_prior(added: float) -> str:
+    """What to say of a number of which data added less than half of what is known."""
+    if added >= 0.5:
+        return ""
+    return f"; rests on its prior: the data add {max(0.0, added):.0%} of what is known"
+
+
+def engine_with_priors(name: str, version: str) -> EngineProfile:
+    """The rules of an engine version, with `priors.yaml` in place of what a fit finds.
+
+    A shipped profile may itself have been fitted; its numbers would count twice.
+    """
+    rules = load_engine(name, version)
+    return rules.model_copy(update={"work": {**rules.work, **priors()}})
+
+
+def difference_from(prior: Prior, general: Prior, alone: Posterior) -> Conflict:
+    """How far a fit that began with the general prior is from what was known."""
+    work = np.ix_(_WORK, _WORK)
+    return conflict_of(
+        _WORK_NAMES,
+        alone.logs[_WORK] - prior.mean[_WORK],
+        general=general.covariance[work],
+        data=alone.covariance[work],
+        known=prior.covariance[work],
+    )
+
+
+def general_prior(bundle: Bundle) -> Prior:
+    """The prior of an engine of which nothing was observed before."""
+    engine = bundle.manifest.engine
+    rules = engine_with_priors(engine.name, engine.version)
+    errors = prior_errors()
+    return Prior(rules, np.zeros(len(errors)), np.diag(errors**2))
+
+
+def prior_from(known: EngineProfile) -> Prior:
+    """The prior that an earlier fit left, or one whose work was taken over from a relative.
+
+    Its covariance where it has one. A profile without has ranges only; they count as independent.
+    Scales are held against micro-benchmarks and a memory model of the host, so they differ from
+    host to host by more than a fit on one of them can know: by what a prediction allows for the way
+    to another host.
+    """
+    general, errors = priors(), prior_errors()
+    mean = np.zeros(len(errors))
+    for index, name in zip(_WORK, _WORK_NAMES, strict=True):
+        leaf = known.work[name]
+        if leaf.low is not None and leaf.high is not None and leaf.low > 0.0:
+            mean[index] = math.log(leaf.best / general[name].best)
+            # Of a relative's work no less is known than of any engine's.
+            errors[index] = min(prior_error(leaf), errors[index])
+    covariance = np.diag(errors**2)
+    if known.covariance and known.reuse is None:
+        covariance[np.ix_(_WORK, _WORK)] = marginal_covariance(known, _WORK_NAMES)
+        for name in SCALES:
+            index = WorkModel.names.index(name)
+            covariance[index, index] += UNCHECKED_DISCREPANCY**2
+    rules = known.model_copy(update={"work": {**known.work, **general}})
+    return Prior(rules, mean, covariance, known)
+
+
+def marginal_covariance(profile: EngineProfile, names: list[str]) -> np.ndarray:
+    """(names, names) covariance of the logarithms of a profile's work, whatever the host is.
+
+    `covariance` holds where the numbers of the host of the fit do; what not knowing these adds
+    follows from `host_covariance`.
+    """
+    within = profile.covariance or {}
+    matrix = np.array([[within[a].get(b, 0.0) for b in names] for a in names])
+    host = profile.host_covariance or {}
+    if host:
+        across = np.array([[host[h].get(name, 0.0) for h in host] for name in names])
+        own = np.array([[host[a].get(b, 0.0) for b in host] for a in host])
+        matrix = matrix + across @ np.linalg.solve(own, across.T)
+    # Stored with four digits: what rounding took from being symmetric and positive comes back.
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+    return np.asarray((vectors * np.maximum(values, 1e-8)) @ vectors.T)
+
+
+def known_of(bundle: Bundle) -> EngineProfile | None:
+    """The shipped profile of a bundle's engine, unless it rests on that very bundle."""
+    engine = bundle.manifest.engine
+    profile = load_engine(engine.name, engine.version)
+    rests_on = profile.observed
+    if rests_on is None:
+        return None
+    same = (bundle.path.name, bundle.manifest.created[:10])
+    return None if (rests_on.bundle, rests_on.date) == same else profile

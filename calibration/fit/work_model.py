@@ -1,0 +1,280 @@
+"""The CPU time of observed points as counted steps times costs, fast enough to fit.
+
+How many turns, reads, writes, sleeps and wake-ups a request took was counted during the
+observation; what each of them costs is to be fitted. Waits for memory come from the memory model at
+every rate at which others might have filled the last-level cache. The simulation, which predicts
+the same points, is told none of these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from forecache.hwprofiles.speed import HostSpeed
+from forecache.models.engines.commands import CommandKind, command_kinds
+from forecache.models.engines.profile import EngineProfile
+from forecache.models.memory.contents import prefetch_batch
+from forecache.models.scenario.schema import Scenario
+from forecache.models.step_times.command_times import copied_value_bytes
+from forecache.models.step_times.pace import user_rate
+from forecache.models.step_times.workload_caches import command_waits, workload_caches
+
+from ..bundle.points import Given, ObservedPoint
+from .scenarios import scenario_of
+
+IPC = "user_ipc"
+FILLS = "l3_fills_per_us"
+HOST_NAMES = (IPC, FILLS)
+"""Numbers of the host that are fitted with the engine's: no micro-benchmark knows them well."""
+
+FILLS_GRID = np.array([0.0, *np.geomspace(1.0, 300.0, 12)])
+"""Lines a microsecond that others bring into the last-level cache, where waits are worked out."""
+
+_LEAST_FILLS = 1.0
+"""Lines a microsecond assumed of a host whose profile says nothing of its neighbours."""
+
+FALLBACK_TURNS_PER_READ = 0.03
+"""Turns of the event loop per read where the engine doesn't count them: saturated loops with fifty
+clients, as other versions report."""
+
+INSTRUCTIONS = (
+    *("loop_instructions", "read_instructions", "write_instructions", "parse_instructions"),
+    *("get_instructions", "set_instructions", "value_instructions"),
+    *("get_instructions_per_byte", "parse_instructions_per_byte", "set_instructions_per_byte"),
+    "prefetch_instructions_per_key",
+)
+"""Work in user code."""
+
+
+@dataclass(frozen=True)
+class PointCounts:
+    """What one request of an observed point took, on average."""
+
+    turns: float
+    reads: float
+    writes: float
+    segments: float
+    """Pieces that replies went through the stack in: at least one a write; the generator reads them
+    one by one."""
+    generator_wakes: float
+    server_sleeps: float
+
+
+def counts_of(point: ObservedPoint) -> PointCounts:
+    """Observed counts per request; what an engine doesn't report is estimated."""
+    reads = point.least_disturbed("reads_per_request")
+    writes = point.least_disturbed("writes_per_request")
+    pipeline = point.given.pipeline
+    reads = 1.0 / pipeline if np.isnan(reads) else reads
+    writes = 1.0 / pipeline if np.isnan(writes) else writes
+    sleeps = point.least_disturbed("main_voluntary_switches_per_request")
+    turns = point.least_disturbed("event_loops_per_request")
+    if np.isnan(turns):
+        turns = max(FALLBACK_TURNS_PER_READ * reads, sleeps)
+    wakes = point.least_disturbed("generator_voluntary_switches_per_request")
+    received = point.least_disturbed("generator_reads_per_request")
+    return PointCounts(
+        turns=turns,
+        reads=reads,
+        writes=writes,
+        segments=writes if np.isnan(received) else max(writes, received),
+        generator_wakes=0.0 if np.isnan(wakes) else wakes,
+        server_sleeps=sleeps,
+    )
+
+
+def instruction_counts(
+    kinds: Sequence[CommandKind],
+    scenario: Scenario,
+    engine: EngineProfile,
+    counts: PointCounts,
+) -> dict[str, float]:
+    """How often one request does each kind of user work, by the name of that work."""
+    gets = sum(k.share for k in kinds if k.command == "get")
+    sets = 1.0 - gets
+    get_bytes = sum(
+        k.share * copied_value_bytes(k, scenario, engine) for k in kinds if k.command == "get"
+    )
+    set_bytes = sum(k.share * k.value_bytes for k in kinds if k.command == "set")
+    return {
+        "loop_instructions": counts.turns,
+        "read_instructions": counts.reads,
+        "write_instructions": counts.writes,
+        "parse_instructions": 1.0,
+        "get_instructions": gets,
+        "set_instructions": sets,
+        "value_instructions": sets,
+        "get_instructions_per_byte": get_bytes,
+        "parse_instructions_per_byte": set_bytes,
+        "set_instructions_per_byte": set_bytes,
+        "prefetch_instructions_per_key": 1.0 if _batch(scenario, engine) > 1 else 0.0,
+    }
+
+
+def _batch(scenario: Scenario, engine: EngineProfile) -> int:
+    """Keys that a lone main thread looks up together."""
+    if not engine.whole_pipeline:
+        return 1
+    return min(prefetch_batch(scenario, engine), scenario.workload.pipeline)
+
+
+@dataclass(frozen=True)
+class PointTimes:
+    """Parts of the CPU time per request of many points, at the prior's numbers; ns.
+
+    Attributes
+    ----------
+    user : (points, len(INSTRUCTIONS))
+    kernel, wake, copy : (points,)
+    touch, stream, old_value, buffers, tail : (points, len(FILLS_GRID))
+    """
+
+    user: np.ndarray
+    kernel: np.ndarray
+    wake: np.ndarray
+    copy: np.ndarray
+    touch: np.ndarray
+    stream: np.ndarray
+    old_value: np.ndarray
+    buffers: np.ndarray
+    tail: np.ndarray
+
+
+def point_times(
+    points: Sequence[tuple[Given, PointCounts]], engine: EngineProfile, speed: HostSpeed
+) -> PointTimes:
+    """The parts of points with their counts, with an engine's numbers as they are."""
+    rows = [_one_point(given, counts, engine, speed) for given, counts in points]
+    return PointTimes(
+        **{f.name: np.array([getattr(row, f.name) for row in rows]) for f in fields(PointTimes)}
+    )
+
+
+def _one_point(
+    given: Given, counts: PointCounts, engine: EngineProfile, speed: HostSpeed
+) -> PointTimes:
+    work = engine.engine_work()
+    scenario = scenario_of(given, engine=engine.engine, engine_version=engine.version)
+    kinds = command_kinds(scenario)
+    unix = scenario.transport == "unix_socket"
+    recv_ns = speed.unix_recv_ns if unix else speed.tcp_recv_ns
+    send_ns = speed.unix_send_ns if unix else speed.tcp_send_ns
+    kernel = counts.turns * speed.epoll_wait_ns + counts.segments * send_ns
+    kernel += counts.reads * (recv_ns + speed.epoll_event_ns)
+    wake = counts.generator_wakes * speed.wake_send_ns + counts.server_sleeps * speed.block_ns
+    size = sum(
+        k.share * (k.request_bytes(scenario.workload.key_bytes) + k.reply_bytes) for k in kinds
+    )
+    batch = _batch(scenario, engine)
+    done = instruction_counts(kinds, scenario, engine, counts)
+    user = [done[name] * getattr(work, name) / user_rate(speed) for name in INSTRUCTIONS]
+    waits = np.zeros((5, len(FILLS_GRID)))
+    for column, fills in enumerate(FILLS_GRID):
+        filled = replace(speed, l3_fills_per_us=float(fills))
+        caches = workload_caches(scenario, engine, work, filled)
+        waits[3, column] = caches.copy_wait_ns
+        for kind in kinds:
+            where = command_waits(kind, scenario, engine, work, filled, caches)
+            old_ns = 0.0
+            if where.structures[-1].name == "old value":
+                old_ns = where.structures[-1].touches * float(where.line_ns[-1])
+            if batch > 1:
+                walked = where.together_ns(batch, speed.parallel_misses) / batch
+                # The old value is found where the look-up left it.
+                touching = walked + where.alone_ns()
+            else:
+                touching = where.touching_ns()
+            waits[0, column] += kind.share * (touching - old_ns)
+            waits[1, column] += kind.share * where.head_ns()
+            waits[4, column] += kind.share * where.tail_ns()
+            waits[2, column] += kind.share * old_ns
+    return PointTimes(
+        user=np.array(user),
+        kernel=np.array(work.kernel_scale * kernel),
+        wake=np.array(work.wake_scale * wake),
+        copy=np.array(size * speed.copy_ns_per_byte),
+        touch=waits[0],
+        stream=work.stream_scale * waits[1],
+        old_value=waits[2],
+        buffers=waits[3],
+        tail=waits[4],
+    )
+
+
+SCALES = ("kernel_scale", "wake_scale", "touch_scale", "stream_scale", "value_touches")
+
+PARTS = ("user", "kernel", "wake", "copy", "memory", "buffers")
+
+
+class WorkModel:
+    """CPU time per request of observed points as a function of factors on the prior's numbers.
+
+    Parameters
+    ----------
+    times
+        From `point_times`, with the priors in the engine.
+    fills_per_us
+        The middle of the prior of `l3_fills_per_us`.
+    """
+
+    names: tuple[str, ...] = (*INSTRUCTIONS, *SCALES, *HOST_NAMES)
+
+    def __init__(self, times: PointTimes, *, fills_per_us: float) -> None:
+        self._times = times
+        self.fills_per_us = fills_per_us
+
+    def parts(self, logs: np.ndarray) -> Mapping[str, np.ndarray]:
+        """(points,) CPU ns per request of each of `PARTS`.
+
+        Parameters
+        ----------
+        logs : (len(names),)
+            Logarithms of the factors.
+        """
+        t = self._times
+        factor = dict(zip(self.names, np.exp(logs), strict=True))
+        user = np.array([factor[name] for name in INSTRUCTIONS]) / factor[IPC]
+        at = np.interp(
+            np.log1p(self.fills_per_us * factor[FILLS]),
+            np.log1p(FILLS_GRID),
+            np.arange(len(FILLS_GRID)),
+        )
+        low = min(int(at), len(FILLS_GRID) - 2)
+        weight = at - low
+
+        def waits(table: np.ndarray) -> np.ndarray:
+            return np.asarray((1 - weight) * table[:, low] + weight * table[:, low + 1])
+
+        memory = waits(t.tail) + factor["touch_scale"] * waits(t.touch)
+        memory = memory + factor["stream_scale"] * waits(t.stream)
+        memory = memory + factor["value_touches"] * waits(t.old_value)
+        return {
+            "user": t.user @ user,
+            "kernel": factor["kernel_scale"] * t.kernel,
+            "wake": factor["wake_scale"] * t.wake,
+            "copy": t.copy,
+            "memory": memory,
+            "buffers": waits(t.buffers),
+        }
+
+    def log_cpu_ns(self, logs: np.ndarray) -> np.ndarray:
+        """(points,) logarithms of the CPU time per request."""
+        return np.asarray(np.log(sum(self.parts(logs).values())))
+
+
+def work_model(
+    points: Sequence[tuple[Given, PointCounts]], engine: EngineProfile, speed: HostSpeed
+) -> WorkModel:
+    """The model of points with their counts, on a host whose neighbours are in its profile.
+
+    Parameters
+    ----------
+    engine
+        With the priors as its work.
+    """
+    return WorkModel(
+        point_times(points, engine, speed), fills_per_us=max(speed.l3_fills_per_us, _LEAST_FILLS)
+    )

@@ -1,0 +1,355 @@
+"""Measure one repetition of a point: a running load, a window, and everything before and after."""
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from forecache.sim.histogram import LatencyHistogram
+
+from ..bundle.points import Given, Repetition
+from ..drive.engine_process import EngineProcess, EngineThread
+from ..drive.loadgen import LoadGenerator, LoadResult
+from ..drive.proc import ThreadUsage, core_times_ns, process_cpu_ns, thread_usage
+from ..drive.resp import RespClient
+from .design import Timing
+from .readers.info import info_fields, info_number
+from .tools import ToolResult, run_tool
+
+# A generator this busy may be what limits the throughput.
+_BUSY = 0.9
+# A slice of an open loop in which a request took this long had a core taken away; longer slices
+# would all have one, shorter ones would not show how a queue drains.
+_SLICE_S = 0.02
+_STALL_PS = 1_000_000_000
+_DISTURBED = 0.1
+# Requests, per place in the pipeline, that tell how fast a tool is.
+_PILOT = 5000
+
+
+@dataclass(frozen=True)
+class CorePlan:
+    """Which cores do what. `oversubscribed`: there are more busy threads than cores."""
+
+    main: int
+    io: frozenset[int]
+    generator: frozenset[int]
+    oversubscribed: bool
+
+    @property
+    def all(self) -> frozenset[int]:
+        """Every core of the plan."""
+        return self.io | self.generator | {self.main}
+
+
+def plan_cores(
+    *, io_threads: int, generator_threads: int, allowed: Collection[int] | None = None
+) -> CorePlan:
+    """Deal out the cores we may use: the first to the main thread, the last to the generator.
+
+    I/O threads share those between; where there are none left they may run anywhere.
+    """
+    cores = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
+    main = cores[0]
+    if len(cores) == 1:
+        return CorePlan(main, frozenset(cores), frozenset(cores), True)
+    generator = frozenset(cores[max(1, len(cores) - generator_threads) :])
+    between = frozenset(cores) - generator - {main}
+    helpers = io_threads - 1
+    io = between or frozenset(cores)
+    short = len(generator) < generator_threads or (helpers > 0 and len(between) < helpers)
+    return CorePlan(main, io, generator, short)
+
+
+def pin_threads(process: EngineProcess, plan: CorePlan) -> None:
+    """Put I/O threads on their cores; all others stay with the main thread, as started."""
+    for thread in process.threads():
+        if thread.role == "io":
+            os.sched_setaffinity(thread.tid, plan.io)
+
+
+class Watch:
+    """Looks at the engine and the host before and after a load, and makes the repetition of it.
+
+    INFO is asked for outside the span of the CPU times, so that it costs the measurement nothing.
+    """
+
+    def __init__(
+        self, process: EngineProcess, control: RespClient, plan: CorePlan, *, origin_s: float
+    ) -> None:
+        self._process = process
+        self._control = control
+        self._plan = plan
+        self._started_s = time.monotonic() - origin_s
+
+    def begin(self) -> None:
+        """First look: INFO, host, then the threads, main thread first."""
+        self._threads = self._process.threads()
+        self._info_before = info_fields(self._control.info())
+        self._cores_before = core_times_ns(self._plan.all)
+        self._before = self._look()
+
+    def end(self) -> None:
+        """Second look, in the same order, so that the spans are as long; `finish` asks for INFO."""
+        self._cores_after = core_times_ns(self._plan.all)
+        self._after = self._look()
+
+    def finish(self) -> None:
+        """The last INFO."""
+        self._info_after = info_fields(self._control.info())
+
+    def _look(self) -> dict[EngineThread, ThreadUsage]:
+        usage = {t: thread_usage(self._process.pid, t.tid) for t in self._threads}
+        if not any(thread.role == "io" for thread in usage):
+            # The process's clock is exact where a busy thread's is as old as the last tick.
+            others_ns = sum(u.cpu_ns for t, u in usage.items() if t.role != "main")
+            exact_ns = process_cpu_ns(self._process.pid) - others_ns
+            usage = {
+                t: replace(u, cpu_ns=exact_ns) if t.role == "main" else u for t, u in usage.items()
+            }
+        return usage
+
+    def repetition(
+        self,
+        given: Given,
+        result: LoadResult | ToolResult,
+        slices: Mapping[str, float | None] | None = None,
+    ) -> Repetition:
+        """Everything of one repetition, from the looks and what the clients' side says."""
+        self._process.check_alive()
+        used = {t: usage.since(self._before[t]) for t, usage in self._after.items()}
+        client = result.fields() | dict(slices or {})
+        steal, other = _host_fractions(
+            self._cores_before,
+            self._cores_after,
+            sum(usage.cpu_ns for usage in used.values())
+            + client["generator_cpu_ns_per_request"] * result.requests,
+        )
+        return repetition_of(
+            given,
+            client,
+            used,
+            (self._info_before, self._info_after),
+            plan=self._plan,
+            started_s=self._started_s,
+            host_steal_fraction=steal,
+            host_other_fraction=other,
+        )
+
+
+def repetition_of(
+    given: Given,
+    client: Mapping[str, Any],
+    used: Mapping[EngineThread, ThreadUsage],
+    info: tuple[Mapping[str, str], Mapping[str, str]],
+    *,
+    plan: CorePlan,
+    started_s: float,
+    host_steal_fraction: float | None = None,
+    host_other_fraction: float | None = None,
+) -> Repetition:
+    """A repetition from what was counted in its window.
+
+    Parameters
+    ----------
+    client
+        The fields of a `Repetition` that the clients' side knows.
+    used
+        What each thread of the server used in the window; one of them is `main`.
+    info
+        INFO before and after.
+    """
+    main = next(usage for t, usage in used.items() if t.role == "main")
+    io_ns = [usage.cpu_ns for t, usage in used.items() if t.role == "io"]
+    other_ns = sum(usage.cpu_ns for t, usage in used.items() if t.role == "other")
+    each = 1.0 / max(client["requests"], 1)
+    window_ns = client["duration_s"] * 1e9
+    before, after = info
+    memory = info_number(after, "used_memory")
+    active = info_number(after, "io_threads_active")
+    return Repetition(
+        started_s=started_s,
+        **client,
+        main_thread_cpu_ns_per_request=main.cpu_ns * each,
+        io_thread_cpu_ns_per_request=[cpu_ns * each for cpu_ns in io_ns],
+        other_thread_cpu_ns_per_request=other_ns * each,
+        main_thread_utilisation=main.cpu_ns / window_ns,
+        main_thread_wait_ns_per_request=main.wait_ns * each,
+        main_voluntary_switches_per_request=main.voluntary_switches * each,
+        main_involuntary_switches_per_request=main.involuntary_switches * each,
+        io_threads_active=None if active is None else int(active),
+        used_memory_bytes=None if memory is None else int(memory),
+        host_steal_fraction=host_steal_fraction,
+        host_other_fraction=host_other_fraction,
+        flags=_flags(given, client, main, max([main.cpu_ns, *io_ns]), window_ns, plan),
+        **_info_rates(before, after),
+    )
+
+
+def measure_repetition(
+    given: Given,
+    process: EngineProcess,
+    control: RespClient,
+    *,
+    plan: CorePlan,
+    timing: Timing,
+    seed: int,
+    origin_s: float,
+) -> Repetition:
+    """Run the load of a point once and measure a window of it after a warm-up.
+
+    Parameters
+    ----------
+    origin_s
+        `time.monotonic()` at the start of the observation.
+
+    Raises
+    ------
+    EngineError
+        The engine or a connection ends, or its CPU time can't be read.
+    """
+    spec = given.load_spec(seed=seed)
+    warm_up_s = timing.warm_up_s if given.io_threads == 1 else timing.io_warm_up_s
+    # More connections take longer to set up and to come into step.
+    warm_up_s += given.clients * 1e-4
+    longest_s = warm_up_s + timing.window_s + 30.0
+    address = process.address(given.transport)
+    watch = Watch(process, control, plan, origin_s=origin_s)
+    with LoadGenerator(spec, address, cores=plan.generator, longest_s=longest_s) as load:
+        time.sleep(warm_up_s)
+        load.measure()
+        watch.begin()
+        before = load.snapshot()
+        if given.arrival == "open_loop":
+            slices = _sliced(load, timing.loaded_window_s)
+        else:
+            time.sleep(timing.window_s)
+            slices = {}
+        watch.end()
+        after = load.snapshot()
+        watch.finish()
+    load.check()
+    return watch.repetition(given, load.result(before, after), slices)
+
+
+def _sliced(load: LoadGenerator, window_s: float) -> dict[str, float | None]:
+    """Wait for a window, slice by slice; the latencies of those in which the host kept still."""
+    before, quiet = load.latencies(), LatencyHistogram()
+    total = stalled = 0
+    end_s = time.monotonic() + window_s
+    while time.monotonic() < end_s:
+        time.sleep(_SLICE_S)
+        now = load.latencies()
+        slice_, before = now.since(before), now
+        total += 1
+        if slice_.max_ps >= _STALL_PS:
+            stalled += 1
+        else:
+            quiet = quiet.merge(slice_)
+    known = quiet.count > 0
+    return {
+        "stalled_share": stalled / total,
+        **{
+            f"quiet_{name}_ms": quiet.quantile(q) / 1e9 if known else None
+            for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+        },
+    }
+
+
+def measure_with_tool(
+    tool: Path,
+    given: Given,
+    process: EngineProcess,
+    control: RespClient,
+    *,
+    plan: CorePlan,
+    timing: Timing,
+    origin_s: float,
+) -> Repetition:
+    """Run a benchmark tool once; the window is its whole life, set-up of connections included.
+
+    Raises
+    ------
+    EngineError
+        The tool or the engine fails.
+    """
+    address = process.address(given.transport)
+    pilot = run_tool(tool, given, address, requests=_PILOT * given.pipeline, cores=plan.generator)
+    requests = max(round(pilot.throughput_rps * timing.window_s), _PILOT * given.pipeline)
+    watch = Watch(process, control, plan, origin_s=origin_s)
+    watch.begin()
+    result = run_tool(tool, given, address, requests=requests, cores=plan.generator)
+    watch.end()
+    watch.finish()
+    return watch.repetition(given, result)
+
+
+def _host_fractions(
+    before: tuple[int, int, int], after: tuple[int, int, int], ours_ns: float
+) -> tuple[float | None, float | None]:
+    """Of the cores' time, the share stolen and the share used by others; None if none passed."""
+    total, steal, idle = (b - a for a, b in zip(before, after, strict=True))
+    if total <= 0:
+        return None, None
+    return steal / total, max(0.0, (total - idle - steal - ours_ns) / total)
+
+
+def _flags(
+    given: Given,
+    client: Mapping[str, Any],
+    main: ThreadUsage,
+    busiest_ns: int,
+    window_ns: float,
+    plan: CorePlan,
+) -> list[str]:
+    saturated = client["generator_utilisation"] > max(_BUSY, busiest_ns / window_ns)
+    reasons = {
+        "generator": saturated and given.arrival == "closed_loop" and not given.think_us,
+        "oversubscribed": plan.oversubscribed,
+        "misses": client.get("misses", 0) > 0,
+        "errors": client.get("errors", 0) > 0,
+        "disturbed": main.wait_ns > _DISTURBED * window_ns,
+    }
+    return [name for name, holds in reasons.items() if holds]
+
+
+def _info_rates(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Any]:
+    """What INFO counts, for each command between two looks at it.
+
+    Between the two replies lie one write (of the first), one read and one event loop (of the
+    second), and the first INFO as a command counted after its reply: one of each is ours.
+    """
+
+    def delta(name: str) -> float | None:
+        first, last = info_number(before, name), info_number(after, name)
+        return None if first is None or last is None else last - first
+
+    commands = delta("total_commands_processed")
+    each = 1.0 / max((commands or 0.0) - 1.0, 1.0)
+
+    def rate(name: str, ours: float = 0.0, scale: float = 1.0) -> float | None:
+        change = delta(name)
+        return None if change is None else max(change - ours, 0.0) * scale * each
+
+    user, system = delta("used_cpu_user_main_thread"), delta("used_cpu_sys_main_thread")
+    user_fraction = None
+    if user is not None and system is not None and user + system > 0:
+        user_fraction = user / (user + system)
+    io_active = [
+        rate(name, scale=1e9)
+        for name in sorted(after)
+        if name.startswith("used_active_time_io_thread")
+    ]
+    return {
+        "event_loops_per_request": rate("eventloop_cycles", ours=1.0),
+        "reads_per_request": rate("total_reads_processed", ours=1.0),
+        "writes_per_request": rate("total_writes_processed", ours=1.0),
+        "main_thread_user_fraction": user_fraction,
+        "main_thread_active_time_ns_per_request": rate("used_active_time_main_thread", scale=1e9),
+        "io_threads_active_time_ns_per_request": [value for value in io_active if value is not None]
+        or None,
+        "prefetch_batches_per_request": rate("io_threaded_total_prefetch_batches"),
+        "prefetch_entries_per_request": rate("io_threaded_total_prefetch_entries"),
+    }

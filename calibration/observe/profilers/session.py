@@ -1,0 +1,194 @@
+"""A running, loaded engine to look at, and what its own counters say about a stretch of load."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from forecache.sim.errors import EngineError
+
+from ...bundle.points import Given
+from ...bundle.profiles import Depth, Profile
+from ...drive.engine_process import EngineProcess
+from ...drive.loadgen import LoadGenerator
+from ...drive.preload import preload
+from ...drive.resp import RespClient
+from ..measure import CorePlan, pin_threads, plan_cores
+from ..readers.info import info_fields, info_number
+from .attribution import Role
+from .stages import Stages
+
+_WARM_UP_S = 0.2
+_LOAD_LIMIT_S = 180.0
+_RATES = {
+    "reads_per_request": "total_reads_processed",
+    "writes_per_request": "total_writes_processed",
+    "event_loops_per_request": "eventloop_cycles",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A profile, and the counts per function that it was made from, as text."""
+
+    profile: Profile
+    evidence: str
+
+
+class Profiler(Protocol):
+    """What every profiler offers."""
+
+    @property
+    def name(self) -> str:
+        """As `--profiler` calls it."""
+
+    @property
+    def depth(self) -> Depth:
+        """How deep it looks."""
+
+    def refusal(self) -> str | None:
+        """Why it can't be used here, in words, or None when it can."""
+
+    def points(self) -> Sequence[Given]:
+        """The points it looks at."""
+
+    def profile(self, binary: Path, points: Sequence[Given]) -> list[Found]:
+        """Look at points that share a data set, on a server of their own."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A loaded engine, how to ask it, and which cores do what."""
+
+    process: EngineProcess
+    control: RespClient
+    plan: CorePlan
+
+    @cached_property
+    def stages(self) -> Stages:
+        """The symbol map of the engine that answers."""
+        fields = info_fields(self.control.info("server"))
+        valkey = fields.get("valkey_version")
+        return Stages("valkey" if valkey else "redis", valkey or fields.get("redis_version", ""))
+
+    def roles(self) -> dict[int, Role]:
+        """Role of each thread by its id."""
+        return {thread.tid: thread.role for thread in self.process.threads()}  # type: ignore[misc]
+
+    def info(self) -> Mapping[str, str]:
+        """INFO, as fields."""
+        return info_fields(self.control.info())
+
+
+@contextmanager
+def session(
+    binary: Path, points: Sequence[Given], *, wrapper: Sequence[str] = ()
+) -> Iterator[Session]:
+    """Start an engine for points that share a data set, load it, and stop it in the end.
+
+    Raises
+    ------
+    EngineError
+        It doesn't start, or refuses the data.
+    """
+    first = points[0]
+    plan = plan_cores(
+        io_threads=first.io_threads,
+        generator_threads=max(given.generator_threads for given in points),
+    )
+    with (
+        # The timer's work doesn't depend on requests, but a slowed-down engine does more of it.
+        EngineProcess(
+            binary,
+            io_threads=first.io_threads,
+            cores={plan.main},
+            config={"hz": "1", "dynamic-hz": "no"} if wrapper else None,
+            wrapper=wrapper,
+        ) as process,
+        process.control() as control,
+    ):
+        pin_threads(process, plan)
+        preload(
+            first.load_spec(),
+            process.address(first.transport),
+            control=control,
+            cores=plan.generator,
+        )
+        yield Session(process, control, plan)
+
+
+@dataclass
+class Steady:
+    """What a steady load did while it was looked at; complete when its block has ended.
+
+    `throughput_rps` is that of the whole block, which takes a little longer than a profiler's
+    window; `rates` are from the engine's counters.
+    """
+
+    requests: int = 0
+    throughput_rps: float = 0.0
+    rates: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def steady_load(on: Session, given: Given) -> Iterator[Steady]:
+    """Drive a point, warmed up, while the block runs."""
+    steady = Steady()
+    address = on.process.address(given.transport)
+    with LoadGenerator(
+        given.load_spec(), address, cores=on.plan.generator, longest_s=_LOAD_LIMIT_S
+    ) as load:
+        time.sleep(_WARM_UP_S + given.clients * 1e-4)
+        before = on.info()
+        first = load.snapshot()
+        yield steady
+        last = load.snapshot()
+        after = on.info()
+    load.check()
+    result = load.result(first, last)
+    if not result.requests:
+        raise EngineError(f"{given.label()}: the engine served nothing while it was profiled.")
+    steady.requests = result.requests
+    steady.throughput_rps = result.throughput_rps
+    commands = difference(before, after, "total_commands_processed") or 0.0
+    # Between the two replies of INFO lie one read, write and event loop of INFO's own.
+    steady.rates = {
+        rate: None if change is None else max(0.0, change - 1.0) / max(commands - 1.0, 1.0)
+        for rate, name in _RATES.items()
+        for change in [difference(before, after, name)]
+    }
+
+
+def fixed_load(on: Session, given: Given, *, requests: int) -> None:
+    """Send an exact number of requests and wait for their replies."""
+    address = on.process.address(given.transport)
+    with LoadGenerator(
+        given.load_spec(),
+        address,
+        cores=on.plan.generator,
+        requests=requests,
+        longest_s=_LOAD_LIMIT_S,
+    ) as load:
+        load.join()
+
+
+def difference(before: Mapping[str, str], after: Mapping[str, str], name: str) -> float | None:
+    """Change of a counter of INFO, or None when this version doesn't report it."""
+    first, last = info_number(before, name), info_number(after, name)
+    return None if first is None or last is None else last - first
+
+
+def exact_rates(looks: Sequence[Mapping[str, str]], *, requests: int) -> dict[str, Any]:
+    """Reads, writes and event loops a request, from INFO before, between and after two loads.
+
+    The second load has `requests` more than the first; what both did besides, connecting and INFO
+    itself among it, cancels out.
+    """
+    rates: dict[str, Any] = {}
+    for rate, name in _RATES.items():
+        short, long = (difference(looks[i], looks[i + 1], name) for i in (0, 1))
+        rates[rate] = None if short is None or long is None else (long - short) / requests
+    return rates

@@ -1,0 +1,1 @@
+"""Predicts published measurements and compares."""

@@ -1,0 +1,118 @@
+"""What a profiler counted over a whole run, beside what the model says: a check nobody fitted.
+
+Published runs come with the processors used, cycles and instructions of the server from its start
+to its end, which may hold several points: 25.6 million SETs, then as many GETs. The model's side is
+added up over the same points. Its cycles are the time its threads are on a core, spinning included;
+of instructions it knows those of the engine's own code only, neither the kernel's nor spinning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from forecache.models.breakdown.explain import steps_of
+from forecache.models.prediction.predict import SERVER_CPU, Metrics, Prediction, System
+from forecache.models.prediction.simulation import Inputs
+from forecache.models.scenario.sweeps import Case
+
+from .dataset import Dataset
+
+_PART = re.compile(r"([\d.]+)\s*([KMG]?)\s*(set|get)s?\b", re.IGNORECASE)
+_THOUSANDS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
+_STEP = 0.01
+_US = 1e-6
+
+
+def server_work(system: System, inputs: Inputs, nominal: Sequence[Metrics]) -> dict[str, float]:
+    """What the server spends on a request, from runs at the numbers of `inputs`.
+
+    Returns
+    -------
+    dict
+        cpu_us, cycles, and user_instructions: those of the engine's own code, from how much its
+        steps are shorter on a core that retires 1% more a cycle.
+    """
+    cpu_us = sum(metrics.values[SERVER_CPU] for metrics in nominal) / len(nominal)
+    speed = inputs.speed
+    faster = replace(inputs, speed=replace(speed, user_ipc=speed.user_ipc * (1.0 + _STEP)))
+
+    counted = Prediction(Case(given={}, scenario=inputs.scenario), system, list(nominal), [])
+
+    def steps_us(numbers: Inputs) -> float:
+        return sum(us for _, _, us in steps_of(counted, inputs=numbers))
+
+    per_us = 1e3 * speed.user_ipc * speed.clock_ghz
+    saved_us = steps_us(inputs) - steps_us(faster)
+    return {
+        "cpu_us": cpu_us,
+        "cycles": cpu_us * 1e3 * speed.clock_ghz,
+        "user_instructions": saved_us * per_us * (1.0 + _STEP) / _STEP,
+    }
+
+
+def counter_checks(dataset: Dataset, points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Counters of a dataset's runs, per request, measured and predicted.
+
+    Parameters
+    ----------
+    points
+        Predicted points of the dataset, in its order, with `server`.
+
+    Returns
+    -------
+    list of dict
+        given (what the points of the run share), points (their positions); cpus_used, cycles and
+        instructions, each measured and predicted.
+    """
+    checks = []
+    for point in dataset.points:
+        counted = point.whole_run_counters
+        if counted is None:
+            continue
+        members = _covered(dataset, point.given, str(counted.get("covers", "")))
+        if not members or any("server" not in points[index] for index, _ in members):
+            continue
+        requests = sum(count for _, count in members)
+        predicted_s = measured_s = 0.0
+        spent = dict.fromkeys(("cpu_us", "cycles", "user_instructions"), 0.0)
+        for index, count in members:
+            for name in spent:
+                spent[name] += count * points[index]["server"][name]
+            predicted_s += count / points[index]["predicted"]["throughput_rps"]["value"]
+            measured_s += count / points[index]["observed"]["throughput_rps"]
+        cpus = float(counted["cpus_used"])
+        checks.append(
+            {
+                "given": {k: v for k, v in point.given.items() if k != "command"},
+                "points": [index for index, _ in members],
+                "cpus_used": {"measured": cpus, "predicted": spent["cpu_us"] * _US / predicted_s},
+                "cpu_us": {
+                    "measured": cpus * measured_s / requests / _US,
+                    "predicted": spent["cpu_us"] / requests,
+                },
+                "cycles": {
+                    "measured": float(counted["cycles"]) / requests,
+                    "predicted": spent["cycles"] / requests,
+                },
+                "instructions": {
+                    "measured": float(counted["instructions"]) / requests,
+                    "predicted_user": spent["user_instructions"] / requests,
+                },
+            }
+        )
+    return checks
+
+
+def _covered(dataset: Dataset, given: Mapping[str, Any], covers: str) -> list[tuple[int, float]]:
+    """(position, requests) of the points a run holds; none where one of them is not there."""
+    members = []
+    for amount, thousands, command in _PART.findall(covers):
+        wanted = {**given, "command": command.lower()}
+        positions = [i for i, point in enumerate(dataset.points) if point.given == wanted]
+        if not positions:
+            return []
+        members.append((positions[0], float(amount) * _THOUSANDS[thousands.upper()]))
+    return members

@@ -1,0 +1,198 @@
+"""Datasets of measurements that somebody published, or that a user made, in one format.
+
+Those that come along lie in `calibration/validate/datasets/`, whose README describes the format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.hwprofiles.record import Record as _Record
+from forecache.models.engines.profile import load_engine
+from forecache.models.scenario.schema import Scenario
+from forecache.sim.errors import InputError
+
+UNITS = ("_rps", "_ms", "_us", "_s", "_bytes")
+"""Endings that say in what a number was measured."""
+
+_TO_PREDICTED = {
+    "throughput_rps": ("throughput_rps", 1.0),
+    **{
+        f"{name}_{unit}": (f"{name}_ms", factor)
+        for name in ("mean", "p50", "p90", "p99", "p999")
+        for unit, factor in (("ms", 1.0), ("us", 1e-3), ("s", 1e3))
+    },
+}
+
+
+class DatasetSource(_Record):
+    """Where measurements come from."""
+
+    id: str
+    url: str | None = None
+    file: str | None = None
+    accessed: Any = None
+    note: str = ""
+
+
+class DatasetPoint(_Record):
+    """One measured point: what was changed, what was observed, what it may be used for."""
+
+    given: dict[str, Any]
+    observed: dict[str, float | None] = Field(min_length=1)
+    role: Literal["calibration", "validation"]
+    whole_run_counters: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _units(self) -> DatasetPoint:
+        for name, value in self.observed.items():
+            if not name.endswith(UNITS):
+                raise ValueError(
+                    f"names under observed that end in a unit ({', '.join(UNITS)}); found {name!r}"
+                )
+            if value is not None and not value > 0:
+                raise ValueError(f"a positive number for {name}; found {value!r}")
+        return self
+
+
+class Dataset(_Record):
+    """A set of measurements with what all of them share."""
+
+    id: str
+    title: str
+    sources: list[DatasetSource]
+    same_machine: list[str] = Field(default_factory=list)
+    """Ids of other shipped datasets of the same machine and engine: their calibration points
+    calibrate this one too."""
+    scenario: dict[str, Any]
+    points: list[DatasetPoint] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class MeasuredCase:
+    """A point as a scenario of the model."""
+
+    given: dict[str, Any]
+    role: Literal["calibration", "validation"]
+    observed: dict[str, float]
+    """In the units of predictions, by their names."""
+    scenario: Scenario
+    index: int
+    """Position of the point in its dataset, from 0."""
+
+
+_WORKLOAD_FIELDS = frozenset(
+    {"command", "pipeline", "clients", "keys", "value_bytes", "key_bytes", "think_us", "rate_rps"}
+)
+
+
+def list_datasets() -> list[Dataset]:
+    """All shipped datasets, by id."""
+    return [
+        read_dataset(name)[0]
+        for name in sorted(shipped("forecache.calibration.validate", "datasets"))
+    ]
+
+
+def read_dataset(name: str | Path) -> tuple[Dataset, str]:
+    """A dataset by the id of a shipped one or from a file, and what to call it in messages.
+
+    Raises
+    ------
+    InputError
+        No dataset has that id; the file can't be read, or a field is missing, misspelt or without
+        a unit.
+    """
+    text = str(name)
+    if text.endswith((".yaml", ".yml")) or "/" in text:
+        return parse(Dataset, read_yaml(name), file=name), text
+    files = shipped("forecache.calibration.validate", "datasets")
+    if text not in files:
+        raise InputError(
+            f"dataset: found {text!r}; valid is the path of a .yaml file or the id of a shipped "
+            f"dataset: {did_you_mean(text, files)}"
+        )
+    file = f"calibration/validate/datasets/{text}.yaml"
+    return parse(Dataset, read_yaml(files[text]), file=file), file
+
+
+def load_dataset(name: str | Path) -> tuple[Dataset, list[MeasuredCase]]:
+    """Read a dataset and turn its points into scenarios.
+
+    Parameters
+    ----------
+    name
+        Id of a shipped dataset, or path of a file.
+
+    Raises
+    ------
+    InputError
+        As `read_dataset`, or a point is none the node model predicts.
+    """
+    dataset, file = read_dataset(name)
+    cases = []
+    for number, point in enumerate(dataset.points):
+        where = f"{file}: points[{number}]"
+        observed = {}
+        for quantity, value in point.observed.items():
+            known = _TO_PREDICTED.get(quantity)
+            if known is not None and value is not None:
+                observed[known[0]] = float(value) * known[1]
+        if not observed:
+            names = ", ".join(sorted(point.observed))
+            raise InputError(
+                f"{where}.observed: found {names}, which no model predicts yet, so the dataset "
+                "can't be validated; valid is at least one of throughput_rps, mean_ms, p50_ms, "
+                "p90_ms, p99_ms, p999_ms."
+            )
+        scenario = parse(Scenario, _merged(dataset.scenario, point.given), file=where)
+        cases.append(MeasuredCase(point.given, point.role, observed, scenario, number))
+    return dataset, cases
+
+
+def is_of_memory(dataset: Dataset) -> bool:
+    """Whether the footprint model predicts a dataset, and not the node model."""
+    return dataset.scenario.get("kind") == "memory"
+
+
+def why_not_predicted(dataset: Dataset) -> str | None:
+    """Why no model predicts a dataset yet, in one clause; None if the node model does."""
+    for point in dataset.points:
+        own = "duration_s" in point.observed or set(point.observed) == {"lasts_s"}
+        if own or is_of_memory(dataset):
+            return f"no load of one node, but `forecache validate {dataset.id}` predicts it"
+        if not set(_TO_PREDICTED) & set(point.observed):
+            return f"no model predicts {', '.join(sorted(point.observed))} yet"
+    scenarios = [{**dataset.scenario, **point.given} for point in dataset.points]
+    named = dict.fromkeys(
+        (str(each.get("engine")), each.get("engine_version")) for each in scenarios
+    )
+    for engine, version in named:
+        try:
+            load_engine(engine, version)
+        except InputError:
+            return f"no engine profile has the rules of {engine} {version or ''}".rstrip()
+    return None
+
+
+def _merged(shared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The shared scenario with a point's own fields, which may be ones of its workload."""
+    data = {**shared, "workload": dict(shared.get("workload") or {})}
+    for name, value in given.items():
+        if name in _WORKLOAD_FIELDS:
+            data["workload"][name] = value
+        else:
+            data[name] = value
+    generator = data.get("load_generator")
+    if isinstance(generator, dict) and isinstance(generator.get("tool"), str):
+        # A tool's version does not matter to what it does.
+        tool = re.sub(r"\s.*", "", generator["tool"])
+        data["load_generator"] = {**generator, "tool": tool}
+    return data

@@ -1,0 +1,1 @@
+"""How accurate this project is: studies that measure, the artefacts they leave, their pages."""

@@ -1,0 +1,1 @@
+"""The accuracy page: observed engines and published measurements against predictions."""

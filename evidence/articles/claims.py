@@ -1,0 +1,242 @@
+"""What a vendor claims of its engine, held against predictions that nothing was fitted to.
+
+    python -m evidence.articles.claims
+
+predicts the setting of each claim about ElastiCache for Redis 7.0 and 7.1 and writes
+`docs/accuracy/claims-elasticache.json` and, from it, `docs/claims.md`. The engines' work is that of
+Redis 7.0 as observed on another machine, the hosts are those of the catalogue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.hwprofiles.files import write_text_atomic
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.advice.answers import load_cases
+from forecache.models.advice.recommend import ratio_margin
+from forecache.models.memory.key_lines import structures
+from forecache.models.memory.waits import waits_of
+from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, System, predict_cases
+from forecache.models.prediction.simulation import Inputs
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import Case
+from forecache.models.step_times.pace import user_rate
+from forecache.models.step_times.workload_caches import workload_caches
+
+from .claims_page import page
+
+ENGINE = "elasticache-redis"
+SIZES = ("xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge", "16xlarge")
+
+IO_THREADS = {"xlarge": (3, 2), "2xlarge": (6, 7)}
+MORE_IO_THREADS = (8, 12)
+"""Threads, the main thread included, by size and for all larger ones: what redis.conf of Redis 7.0
+advises ("2 or 3" of four cores, 6 of eight, more than 8 hardly help), and a second choice. Amazon
+doesn't publish theirs."""
+
+WORKLOAD = {
+    "clients": 500,
+    "pipeline": 1,
+    "mix": {"get": 0.8, "set": 0.2},
+    "keys": 3_000_000,
+    "key_bytes": 16,
+    "value_bytes": 512,
+}
+TOOL = {"tool": "redis-benchmark"}
+
+LOOKUP_INSTRUCTIONS = 426.0
+"""Of a GET in Redis 7.0, from the key to its entry (callgrind, bundle redis-7.0, pipeline 16)."""
+
+ARTICLE_KEYS = 3
+"""Keys of the look-up that the article draws."""
+
+_HASH_FIND = ("bucket", "entry", "key")
+
+
+VARIANTS = ("assumed", "second", "burst")
+"""With the threads assumed, with the second choice, and as assumed with the burst bandwidth."""
+
+
+def io_threads(size: str) -> tuple[int, int]:
+    """Assumed threads of a size, and a second choice."""
+    return IO_THREADS.get(size, MORE_IO_THREADS)
+
+
+def scenario(family: str, size: str, version: str, threads: int) -> dict[str, Any]:
+    """The article's benchmark on one instance."""
+    return {
+        "host": f"{family}.{size}",
+        "engine": ENGINE,
+        "engine_version": version,
+        "io_threads": threads,
+        "workload": WORKLOAD,
+        "load_generator": TOOL,
+    }
+
+
+def study(
+    *, sizes: Sequence[str] = SIZES, draws: int = DRAWS, requests: int = REQUESTS
+) -> dict[str, Any]:
+    """Predict what the article measured: plain numbers by instance.
+
+    Returns
+    -------
+    dict
+        `sizes`: one entry per size, with the engines as assumed, with the second choice of threads
+        and, where an instance has one, with its burst bandwidth; each with the changes from 7.0 to
+        7.1 and from Graviton2 to Graviton3. `look_up`: one key's hash find, alone and in batches.
+    """
+    keys = [
+        (variant, size, family, version)
+        for size in sizes
+        for variant in VARIANTS
+        for family in ("r6g", "r7g")
+        for version in ("7.0", "7.1")
+    ]
+    cases = [_case(*key) for key in keys]
+    found = dict(
+        zip(keys, predict_cases(cases, draws=draws, replications=2, requests=requests), strict=True)
+    )
+    rows = []
+    for size in sizes:
+        row: dict[str, Any] = {"size": size}
+        for variant in VARIANTS:
+            old, new = (found[variant, size, "r7g", version] for version in ("7.0", "7.1"))
+            row[variant] = {
+                "io_threads": old.case.scenario.io_threads,
+                "bandwidth_gbit_per_s": old.system.host.speed().network_gbit_per_s,
+                "7.0": _point(old),
+                "7.1": _point(new),
+                "7.1 against 7.0": _change(old, new),
+                "graviton3 against graviton2": {
+                    version: _change(
+                        found[variant, size, "r6g", version], found[variant, size, "r7g", version]
+                    )
+                    for version in ("7.0", "7.1")
+                },
+            }
+        rows.append(row)
+    largest = found["assumed", sizes[-1], "r7g", "7.1"]
+    met = _keys_per_batch(largest)
+    return {
+        "workload": WORKLOAD,
+        "draws": draws,
+        "sizes": rows,
+        "keys_per_batch": met,
+        "look_up": [
+            look_up(largest, keys=keys, draws=draws) for keys in sorted({ARTICLE_KEYS, round(met)})
+        ],
+    }
+
+
+def _case(variant: str, size: str, family: str, version: str) -> tuple[Case[Scenario], System]:
+    threads = io_threads(size)[variant == "second"]
+    [(case, system)] = load_cases(scenario(family, size, version, threads))
+    return case, replace(system, host=_with_burst(system.host)) if variant == "burst" else system
+
+
+def _with_burst(host: HostProfile) -> HostProfile:
+    """The host with the bandwidth it advertises for bursts."""
+    burst = host.network.burst_gbit_per_s
+    if burst is None:
+        return host
+    network = host.network.model_copy(update={"bandwidth_gbit_per_s": burst})
+    return host.model_copy(update={"network": network})
+
+
+def _point(prediction: Prediction) -> dict[str, Any]:
+    return {
+        "throughput_rps": prediction.estimate("throughput_rps"),
+        "p99_ms": prediction.estimate("p99_ms"),
+        "bottleneck": prediction.bottleneck,
+        "utilisation": prediction.utilisation,
+    }
+
+
+def _change(old: Prediction, new: Prediction) -> dict[str, Any]:
+    """Relative changes; intervals are of the uncertain numbers, which both have in common."""
+    margin = ratio_margin(old, new)
+    throughput = new.mean("throughput_rps") / old.mean("throughput_rps")
+    logs = new.log_draws("p99_ms") - old.log_draws("p99_ms")
+    spread = 1.96 * float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
+    return {
+        "throughput": _interval(throughput, margin),
+        "p99": _interval(new.mean("p99_ms") / old.mean("p99_ms"), spread),
+    }
+
+
+def _interval(ratio: float, margin: float) -> dict[str, float]:
+    return {
+        "value": ratio - 1.0,
+        "low": ratio * float(np.exp(-margin)) - 1.0,
+        "high": ratio * float(np.exp(margin)) - 1.0,
+    }
+
+
+def _keys_per_batch(prediction: Prediction) -> float:
+    counters = prediction.nominal[0].result.counters
+    return counters["prefetched_keys"] / max(1, counters["prefetch_batches"])
+
+
+def look_up(prediction: Prediction, *, keys: int, draws: int) -> dict[str, Any]:
+    """CPU time of finding one key's entry in the hash table, alone and of `keys` together."""
+    scenario, system = prediction.case.scenario, prediction.system
+    alone_ns, together_ns = _hash_find_ns(system.inputs(scenario), keys)
+    ratios = []
+    for draw in range(draws):
+        one, many = _hash_find_ns(system.inputs(scenario, draw=draw), keys)
+        ratios.append(many / one)
+    margin = 1.96 * float(np.std(np.log(ratios), ddof=1)) if len(ratios) > 1 else 0.0
+    return {
+        "keys": keys,
+        "alone_ns": alone_ns,
+        "together_ns": together_ns,
+        "change": _interval(together_ns / alone_ns, margin),
+    }
+
+
+def _hash_find_ns(inputs: Inputs, keys: int) -> tuple[float, float]:
+    given, engine, work, speed = inputs.scenario, inputs.engine, inputs.work, inputs.speed
+    workload = given.workload
+    size = int(workload.mean_value_bytes)
+    lines = structures(
+        engine.layout, keys=workload.keys, key_bytes=workload.key_bytes, value_bytes=size
+    )
+    walked = [
+        replace(line, touches=line.touches * work.touch_scale)
+        for line in lines
+        if line.name in _HASH_FIND
+    ]
+    caches = workload_caches(given, engine, work, speed)
+    waits = waits_of(walked, workload, speed, caches.times)
+    rate = user_rate(speed)
+    alone_ns = LOOKUP_INSTRUCTIONS / rate + waits.touching_ns()
+    own_ns = (LOOKUP_INSTRUCTIONS + work.prefetch_instructions_per_key) / rate
+    together_ns = own_ns + waits.together_ns(keys, speed.parallel_misses) / keys
+    return alone_ns, together_ns + waits.alone_ns()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Predict and write; exit code 0."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="where they are written")
+    docs = parser.parse_args(arguments).docs
+    found = study()
+    text = json.dumps(found, indent=1) + "\n"
+    write_text_atomic(docs / "accuracy" / "claims-elasticache.json", text)
+    write_text_atomic(docs / "claims.md", page(json.loads(text)))
+    print(f"wrote {docs / 'claims.md'}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Work that was counted or fitted, written into the shipped engine profiles."""

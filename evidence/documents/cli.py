@@ -1,0 +1,137 @@
+"""Writes docs/cli.md from the commands themselves: `python -m evidence.documents.cli`.
+
+The page is made from names and texts, not from click's layout, so it doesn't change with click.
+"""
+
+import inspect
+import re
+
+import click
+
+from forecache import verbs
+from forecache.cli import (
+    EXIT_BAD_INPUT,
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    EXIT_PIPE_CLOSED,
+    EXIT_TERMINATED,
+)
+from forecache.commands import COMMANDS
+from forecache.commands.options import examples
+from forecache.hwprofiles.files import MOST_BYTES
+from forecache.hwprofiles.yaml_text import MOST_DEPTH, MOST_VALUES
+from forecache.sim.effort import MOST_MEMORY_BYTES, MOST_WORK_S, VARIABLE
+from forecache.sim.errors import EngineError, IncompleteError, InfeasibleError, InputError
+
+HEAD = """\
+# Command line
+
+Written by `make docs` from the commands themselves; a test holds the two equal.
+
+Every verb is also a Python function of the same name: `forecache.simulate("scenario.yaml")`.
+Results go to standard output or to the files named by `--out`; progress and warnings go to
+standard error. Files and bundles are written whole or not at all.
+"""
+
+KEPT = """\
+## What is kept on disk
+
+Compiled code lies beside the package where that can be written, as in a checkout of your own.
+Elsewhere it is kept in the folder `forecache` of your cache folder (`XDG_CACHE_HOME`, or
+`~/.cache`), where simulated nodes of clusters are kept too. If that cannot be written either, both
+go to `forecache-UID` in the folder for temporary files (`TMPDIR`), which only you may write.
+`NUMBA_CACHE_DIR` names another folder for compiled code, which a container image can ship filled.
+If nothing can be written, every run compiles again.
+"""
+
+LIMITS = f"""\\
+## Limits
+
+A text file has at most {MOST_BYTES / 2**20:.0f} MiB, YAML at most {MOST_DEPTH} levels of nesting
+and {MOST_VALUES:,} values, those that aliases repeat included. Numbers are finite, and integers lie
+within 2^53 of zero. Work is estimated before it begins. A message says how long it takes if that is
+more than 20 seconds; more than {MOST_WORK_S / 60:.0f} minutes of one core, or the seconds that
+`{VARIABLE}` names, are refused with what would take less, and so are arrays of more than
+{MOST_MEMORY_BYTES / 2**30:.0f} GiB.
+"""
+
+EXIT_CODES = [
+    (0, "done"),
+    (EXIT_BUG, "a bug in forecache; `FORECACHE_TRACEBACK=1` shows where"),
+    (
+        EXIT_BAD_INPUT,
+        "bad input: an option, a file or a field of it; the message names it and what is valid",
+    ),
+    (InfeasibleError.exit_code, "nothing satisfies the request, such as an SLO no setting meets"),
+    (
+        IncompleteError.exit_code,
+        "a worker was killed: what is there was printed, the message names what is missing",
+    ),
+    (EngineError.exit_code, "an engine did not start, or stopped answering"),
+    (EXIT_INTERRUPTED, "interrupted with Ctrl-C; engines were stopped, nothing half-written"),
+    (EXIT_PIPE_CLOSED, "the reader of the output went away, as in `forecache … | head -1`"),
+    (EXIT_TERMINATED, "terminated (SIGTERM, SIGHUP); engines were stopped as after Ctrl-C"),
+]
+assert InputError.exit_code == EXIT_BAD_INPUT
+
+
+def page() -> str:
+    """Return the whole page as Markdown."""
+    parts = [HEAD, "## Exit codes\n", "| code | meaning |", "|---|---|"]
+    parts += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES]
+    parts.append("\nA failed run prints one line on standard error, `forecache: error: …`.\n")
+    parts.append(KEPT)
+    parts.append(LIMITS)
+    parts += [_verb(command) for command in COMMANDS]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _verb(command: click.Command) -> str:
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    names = [argument.metavar or str(argument.name).upper() for argument in arguments]
+    usage = " ".join(["forecache", str(command.name), *names, "[OPTIONS]"])
+    lines = [f"## {command.name}\n", _prose(command), f"\n`{usage}`\n"]
+    lines += ["| option | meaning |", "|---|---|"]
+    lines += [f"| `{_spelling(option)}` | {_meaning(option)} |" for option in options]
+    lines += ["\n```sh", *examples(command), "```\n"]
+    result = _result(str(command.name))
+    lines += [f"Result (`--json`, and what the Python function returns): {result}\n"]
+    return "\n".join(lines)
+
+
+def _prose(command: click.Command) -> str:
+    """Return the help text with every paragraph on one line."""
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _result(name: str) -> str:
+    """Return the shape of a verb's result, from the section Returns of its docstring."""
+    text = inspect.cleandoc(getattr(verbs, name).__doc__ or "")
+    returns = re.search(r"^Returns\n-+\n\S.*\n((?:[ ]{4}.*\n?|\n)+)", text, re.MULTILINE)
+    if returns is None:
+        raise ValueError(f"a section Returns in the docstring of verbs.{name}")
+    return " ".join(returns[1].split())
+
+
+def _spelling(option: click.Option) -> str:
+    names = ", ".join(option.opts)
+    if option.is_flag:
+        return names
+    if isinstance(option.type, click.Choice):
+        return f"{names} {' or '.join(str(choice) for choice in option.type.choices)}"
+    return f"{names} {option.metavar or 'N'}"
+
+
+def _meaning(option: click.Option) -> str:
+    text = " ".join((option.help or "").split())
+    if option.required:
+        return f"{text} Required."
+    if option.show_default:
+        return f"{text} Default: `{option.default}`."
+    return text
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,193 @@
+"""Writes docs/scenario.md from the schemas: `python -m evidence.documents.scenarios`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from forecache.models.over_time.kinds import NODE, schemas
+from forecache.models.scenario.sweeps import MOST_POINTS
+
+_HEAD = f"""\
+# Fields of a scenario
+
+Written by `make docs` from the schemas in `models/`; a test holds the two equal.
+
+A scenario is a YAML file ([one](../README.md#one-scenario), [examples](../examples)). Any number or
+word in it may be replaced by `{{sweep: [...]}}`; several sweeps make their product, up to
+{MOST_POINTS:,} points. Fields that aren't listed are refused; a default of – means that nothing is
+set. What a file is about is its `kind`: one node without it. [models.md](models.md) says what
+follows from the fields of a node, [fleet.md](fleet.md) from those of the other kinds.
+"""
+
+Place = tuple[type[BaseModel], list[str]]
+"""A schema, and the paths of the fields that hold one."""
+
+
+def page() -> str:
+    """Return the whole page as Markdown."""
+    places = _places()
+    titles = _titles(places)
+    parts = [_HEAD]
+    for schema, _ in places:
+        parts += [f"## {titles[schema]}\n", _prose(schema) + "\n"]
+        parts += ["| field | value | default | meaning |", "|---|---|---|---|"]
+        parts += [f"| {' | '.join(cells)} |" for cells in _rows(schema, titles)]
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _places() -> list[Place]:
+    """Every schema of a scenario with where it stands, kind by kind in the order of the fields."""
+    paths: dict[type[BaseModel], list[str]] = {}
+
+    def visit(schema: type[BaseModel], kind: str, path: str) -> None:
+        for name, field in schema.model_fields.items():
+            for inner in _schemas(field.annotation):
+                where = f"{path}.{name}" if path else name
+                new = inner not in paths
+                paths.setdefault(inner, []).append(kind + where)
+                if new:
+                    visit(inner, kind, where)
+
+    for name, schema in schemas().items():
+        paths[schema] = [f"The whole file of kind {name}"]
+        visit(schema, "" if name == NODE else f"{name}: ", "")
+    return list(paths.items())
+
+
+def _titles(places: Sequence[Place]) -> dict[type[BaseModel], str]:
+    """What sections are called; schemas that the same field may hold also by their own names."""
+    titles = {schema: ", ".join(paths) for schema, paths in places}
+    return {
+        schema: f"{title}: {_words(schema)}" if list(titles.values()).count(title) > 1 else title
+        for schema, title in titles.items()
+    }
+
+
+def _schemas(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) is not Literal:
+        for inner in get_args(annotation):
+            yield from _schemas(inner)
+
+
+def _rows(schema: type[BaseModel], titles: Mapping[type[BaseModel], str]) -> Iterator[list[str]]:
+    meanings = meanings_of(schema)
+    for name, field in schema.model_fields.items():
+        value = _value(field.annotation, field.metadata, titles)
+        yield [f"`{name}`", value, _default(field), meanings.get(name, "")]
+
+
+def meanings_of(schema: type[BaseModel]) -> dict[str, str]:
+    """What each field of a schema means: the string below it in the source, inherited ones too."""
+    found: dict[str, str] = {}
+    for owner in reversed(schema.__mro__):
+        if not issubclass(owner, BaseModel) or owner is BaseModel:
+            continue
+        (body,) = ast.parse(inspect.getsource(owner)).body
+        assert isinstance(body, ast.ClassDef)
+        for field, below in zip(body.body, body.body[1:], strict=False):
+            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+                continue
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                found[field.target.id] = " ".join(str(below.value.value).split())
+    return found
+
+
+def _value(annotation: Any, bounds: Sequence[Any], titles: Mapping[type[BaseModel], str]) -> str:
+    """What may stand there, with links to the schemas it may be."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        limits = [limit for mark in inner[1:] for limit in _limits(mark)]
+        return _value(inner[0], [*bounds, *limits], titles)
+    if origin in (Union, UnionType):
+        kinds = [_value(kind, bounds, titles) for kind in inner if kind is not NoneType]
+        return " or ".join(dict.fromkeys(kinds))
+    if origin is Literal:
+        return " or ".join(f"`{word}`" for word in inner)
+    if origin is list:
+        return f"list of {_length(bounds)}{_value(inner[0], [], titles)}"
+    if origin is dict:
+        return "mapping"
+    if annotation is bool:
+        return "`true` or `false`"
+    if annotation is str:
+        return "text"
+    if annotation in (int, float):
+        return ("whole number" if annotation is int else "number") + _range(bounds)
+    return f"[{_words(annotation)}](#{_anchor(titles[annotation])})"
+
+
+def _limits(mark: Any) -> list[Any]:
+    return list(mark.metadata) if isinstance(mark, FieldInfo) else [mark]
+
+
+def _range(bounds: Sequence[Any]) -> str:
+    least, above = _bound(bounds, "ge"), _bound(bounds, "gt")
+    most, below = _bound(bounds, "le"), _bound(bounds, "lt")
+    words = "" if least is None else f" from {_number(least)}"
+    words += "" if above is None else f" above {_number(above)}"
+    words += "" if most is None else f" {'up to' if least is None else 'to'} {_number(most)}"
+    return words if below is None else f"{words} below {_number(below)}"
+
+
+def _length(bounds: Sequence[Any]) -> str:
+    fewest, most = _bound(bounds, "min_length"), _bound(bounds, "max_length")
+    if most is not None:
+        return f"{fewest or 0} to {_number(most)} of: "
+    return "" if fewest is None else f"{fewest} or more of: "
+
+
+def _bound(bounds: Sequence[Any], name: str) -> Any:
+    """One kind of bound by pydantic's name for it, such as `ge`; None where there is none."""
+    return next((found for b in bounds if (found := getattr(b, name, None)) is not None), None)
+
+
+def _number(value: Any) -> str:
+    whole = float(value).is_integer()
+    return f"{int(value):,}" if whole else f"{value:g}"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.default
+    if value is None or value in ([], {}):
+        return "–"
+    if isinstance(value, BaseModel):
+        return "its defaults"
+    if isinstance(value, list):
+        plain = [i.model_dump() if isinstance(i, BaseModel) else i for i in value]
+        return ", ".join(f"`{item}`" for item in plain)
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`" if isinstance(value, str) else f"{_number(value)}"
+
+
+def _prose(schema: type[BaseModel]) -> str:
+    """The docstring with every paragraph on one line."""
+    text = inspect.cleandoc(schema.__doc__ or "")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _words(schema: type[BaseModel]) -> str:
+    """`WeightedSizes` as `weighted sizes`."""
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in schema.__name__).strip()
+
+
+def _anchor(title: str) -> str:
+    """The anchor that a heading gets: lower case, no punctuation, hyphens for spaces."""
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
+    return kept.replace(" ", "-")
+
+
+if __name__ == "__main__":
+    print(page(), end="")

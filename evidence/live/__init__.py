@@ -1,0 +1,1 @@
+"""Real engines measured on this machine, and predicted."""

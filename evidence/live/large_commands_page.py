@@ -1,0 +1,135 @@
+"""The measured and predicted durations of large commands, as a section of `docs/fleet.md`.
+
+    python -m evidence.live.large_commands_page
+
+predicts the published set operations anew (`docs/accuracy/set-operations.json`) and writes the
+section from that and from what `large_commands_check` measured last.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+from forecache.calibration.validate.validate import validate
+from forecache.hwprofiles.files import write_text_atomic
+
+from .large_commands_check import OUT as LIVE
+
+DATASET = "redis-2.8-set-operations"
+PUBLISHED = Path("docs/accuracy/set-operations.json")
+PAGE = Path("docs/fleet.md")
+
+_MARKED = re.compile(
+    r"(<!-- large-commands:begin -->\n).*?(<!-- large-commands:end -->)", re.DOTALL
+)
+_LIMIT = 0.20
+_QUANTITIES = ("main_thread_ms", "lasts_ms")
+
+
+def section(published: dict[str, Any], live: list[dict[str, Any]]) -> str:
+    """Both tables."""
+    return "\n".join([*_published(published), "", *_live(live)]) + "\n"
+
+
+def _published(found: dict[str, Any]) -> list[str]:
+    fitted = {row["name"]: row["factor"] for row in found["fitted"]}
+    lines = [
+        "Redis 2.8.6 on cache.r3.xlarge with redis-cli on m1.large, ten sets of ten million"
+        f" members of 64 bytes ([dataset](../calibration/datasets/{DATASET}.yaml)). Seconds of each"
+        " part are in the columns after the error. Fitted to the two points marked so: waits for"
+        f" memory × {fitted['touch_scale']:.2f}, and"
+        f" {fitted['copied_page_ns'] / 1e3:.1f} µs for the client to move a page.",
+        "",
+        "| command | measured | predicted | error | blocks | sends | network | client reads |"
+        " prints | bound by |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    for point in found["points"]:
+        parts = point["parts_s"]
+        name = _name(point["given"]) + (", fitted" if point["role"] == "calibration" else "")
+        # A bulk load executes while it is read.
+        blocks = 0.0 if point["given"]["command"] == "import" else parts["blocks"]
+        numbers = (blocks, parts["server"], parts["network"], parts["client"], parts["prints"])
+        lines.append(
+            f"| {name} | {point['observed']['lasts_s']:g} s"
+            f" | {point['predicted']['lasts_s']['value']:.2f} s"
+            f" | {point['relative_error']['lasts_s']:+.0%} | "
+            + " | ".join(f"{value:.1f}" for value in numbers)
+            + f" | {point['bound_by']} |"
+        )
+    return lines
+
+
+def _name(given: dict[str, Any]) -> str:
+    words = {"flushdb": "FLUSHDB", "import": "import, 100 M lines"}
+    name = words.get(given["command"], str(given["command"]).upper())
+    if given.get("same_key"):
+        return f"{name} A A"
+    return f"{name} A B" if "overlap" in given else name
+
+
+def _live(found: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "A hundredth of that on live engines, redis-cli on the same machine: ten sets (B has"
+        " nothing of A, A' all of it), as many keys for KEYS, a value of 8 MiB.",
+        "",
+        "| engine | sets of | numbers | within 20% | median error | worst |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for of in found:
+        errors = sorted(_errors(of))
+        inside = sum(error <= _LIMIT for error in errors)
+        lines.append(
+            f"| {of['engine']} | {_sets(of)} | {len(errors)} | {inside}"
+            f" | {statistics.median(errors):.0%} | {errors[-1]:.0%} |"
+        )
+    lines += [
+        "",
+        "| engine | sets of | command | main thread: measured | predicted | error |"
+        " lasts: measured | predicted | error |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for of in found:
+        for row in of["rows"]:
+            cells = [
+                f"{row[name]['measured']:.1f} ms | {row[name]['predicted']:.1f} ms"
+                f" | {row[name]['error']:+.0%}"
+                for name in _QUANTITIES
+            ]
+            lines.append(
+                f"| {of['engine']} | {_sets(of)} | {row['command']} | {' | '.join(cells)} |"
+            )
+    return lines
+
+
+def _errors(of: dict[str, Any]) -> list[float]:
+    return [abs(row[name]["error"]) for row in of["rows"] for name in _QUANTITIES]
+
+
+def _sets(of: dict[str, Any]) -> str:
+    return f"{of['members']:,} × {of['member_bytes']} B"
+
+
+def write(page: Path = PAGE) -> None:
+    """Put the section between its marks."""
+    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    live = json.loads(LIVE.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    new = section(published, live)
+    write_text_atomic(page, _MARKED.sub(lambda found: found[1] + new + found[2], text))
+
+
+def main() -> None:
+    """Predict the published points, then write the section."""
+    found = validate(DATASET)
+    kept = {name: found[name] for name in ("dataset", "fitted", "points", "summary")}
+    write_text_atomic(PUBLISHED, json.dumps(kept, indent=1) + "\n")
+    write()
+
+
+if __name__ == "__main__":
+    main()

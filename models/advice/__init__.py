@@ -1,0 +1,1 @@
+"""What to do: recommended threads, limits, objectives, what to measure next."""

@@ -1,0 +1,465 @@
+"""The questions a scenario can be asked: simulate it, recommend a setting, explain its time."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.files import named, read_yaml
+from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.errors import InfeasibleError, InputError
+from forecache.sim.words import chance
+
+from ..breakdown.explain import cpu_time_of
+from ..breakdown.journeys import journey_of
+from ..breakdown.timeline import write_timeline
+from ..engines.commands import check_bytes_on_the_way, check_commands
+from ..engines.generator import GeneratorProfile, load_generator
+from ..engines.profile import EngineProfile, load_engine
+from ..node.simulate import warm_up_compiler
+from ..prediction.caveats import warnings_of
+from ..prediction.predict import Prediction, Progress, System, predict_cases
+from ..results.consistency import check_point
+from ..scenario.kinds import NODE, check_kind
+from ..scenario.schema import Scenario
+from ..scenario.sweeps import Case, expand
+from ..scenario.workload import CONSTANT_RATE
+from ..step_times.persistence import check_persistence
+from ..step_times.sharing import check_cores, sharing
+from .limits import Limit, limits_of, standing_of
+from .next_measurement import next_measurement
+from .objective import probability
+from .recommend import choose, recommendation_of
+
+MEMCACHED_TOOL = "memtier-benchmark"
+"""The load generator of Memcached: the others speak the protocol of Redis only."""
+
+ScenarioSource = str | Path | Mapping[str, Any]
+
+
+def load_cases(
+    source: ScenarioSource,
+    *,
+    host: HostProfile | None = None,
+    engine: EngineProfile | None = None,
+    generator: GeneratorProfile | None = None,
+) -> list[tuple[Case[Scenario], System]]:
+    """The cases of a scenario with the systems they name.
+
+    Parameters
+    ----------
+    source
+        Path of a scenario file, or its content.
+    host, engine, generator
+        Take the place of what the scenario names.
+
+    Raises
+    ------
+    InputError
+        The file, a field, the host, the engine or the tool is not known or not valid.
+    """
+    file = _name(source)
+    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    check_kind(data, file=file, valid=[NODE])
+    if host is not None:
+        data["host"] = host.id
+    if engine is not None:
+        data["engine"], data["engine_version"] = engine.engine, engine.version
+    cases = expand(data, file=file, schema=Scenario)
+    hosts: dict[str, HostProfile] = {}
+    engines: dict[tuple[str, str | None], EngineProfile] = {}
+    tools: dict[str, GeneratorProfile] = {}
+    systems = []
+    for case in cases:
+        scenario = case.scenario
+        if host is None and scenario.host is None:
+            raise InputError(
+                f"{file}: field 'host': found nothing; valid is a host's name or file."
+            )
+        name = scenario.host or ""
+        try:
+            if name not in hosts:
+                hosts[name] = host or load_host(name)
+            key = (scenario.engine, scenario.engine_version)
+            if key not in engines:
+                engines[key] = engine or load_engine(*key)
+            case = with_a_tool(case, engines[key])
+            tool = case.scenario.load_generator.tool
+            if tool not in tools:
+                tools[tool] = generator or load_generator(tool)
+            check_cores(scenario, hosts[name].speed().cores)
+            check_commands(scenario, engines[key].commands, engine=engines[key].id)
+            check_persistence(scenario, engines[key])
+            check_bytes_on_the_way(scenario)
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+        systems.append((case, System(hosts[name], engines[key], tools[tool])))
+    return systems
+
+
+def _name(source: ScenarioSource) -> str:
+    """What to call a scenario in messages."""
+    return "scenario" if isinstance(source, Mapping) else str(source)
+
+
+def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
+    """The case with a load generator that speaks the engine's protocol, if it names none.
+
+    Raises
+    ------
+    InputError
+        It names one that doesn't.
+    """
+    load = case.scenario.load_generator
+    if engine.policy != "locked_threads" or load.tool.replace("_", "-") == MEMCACHED_TOOL:
+        return case
+    if "tool" in load.model_fields_set:
+        raise InputError(
+            f"field load_generator.tool: found {load.tool!r}, which does not speak the protocol of "
+            f"{engine.engine}; valid is {MEMCACHED_TOOL}."
+        )
+    load = load.model_copy(update={"tool": MEMCACHED_TOOL})
+    scenario = case.scenario.model_copy(update={"load_generator": load})
+    return replace(case, scenario=scenario)
+
+
+def provenance(*, seed: int) -> dict[str, Any]:
+    """What made a result: versions, platform, seed, time."""
+    import numba
+
+    from forecache import __version__
+
+    return {
+        "forecache_version": __version__,
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "seed": seed,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def point_of(prediction: Prediction, limit: Limit) -> dict[str, Any]:
+    """One predicted point as a plain dictionary.
+
+    Of threads that are all alike `main_thread_utilisation` is None, and `io_thread_utilisation` has
+    all.
+
+    Parameters
+    ----------
+    limit
+        How far its setting goes, whatever is asked of it.
+    """
+    names = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
+    point = {
+        "given": prediction.case.given,
+        **{name: prediction.estimate(name) for name in names},
+        "backlog_growth_rps": prediction.backlog_growth(),
+        "main_thread_utilisation": prediction.utilisation.get("main thread"),
+        "io_thread_utilisation": prediction.io_thread_utilisation,
+        "load_generator_utilisation": prediction.utilisation["load generator"],
+        "network_utilisation": prediction.utilisation["network"],
+        "network_limits": prediction.network_limits,
+        "interrupt_utilisation": prediction.utilisation["interrupts"],
+        "core_utilisation": prediction.utilisation["cores"],
+        "quota_utilisation": prediction.utilisation["CPU quota"],
+        "throttled_periods": prediction.throttled_periods,
+        "memory_bandwidth": prediction.memory_bandwidth,
+        **cpu_time_of(prediction).as_dict(),
+        "active_threads": prediction.active_threads,
+        **standing_of(prediction, limit).as_dict(),
+        "objective_probability": probability(prediction, capacity_rps=limit.capacity_rps),
+        "warnings": warnings_of(prediction.case.scenario, prediction.system),
+        "uncertainty": prediction.parts("throughput_rps"),
+    }
+    check_point(point)
+    return point
+
+
+def _predict(
+    systems: list[tuple[Case[Scenario], System]],
+    *,
+    seed: int,
+    progress: Progress | None,
+    executor: Executor | None = None,
+) -> tuple[list[Prediction], list[dict[str, Any]]]:
+    policies = {"single_thread", *(system.engine.policy for _, system in systems)}
+    warm_up_compiler(progress or (lambda _line: None), policies)
+    predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
+    limits = limits_of(predictions, seed=seed, executor=executor)
+    return predictions, [point_of(p, limit) for p, limit in zip(predictions, limits, strict=True)]
+
+
+def _head(scenario: Scenario, system: System) -> dict[str, Any]:
+    host, engine = system.host, system.engine
+    return {
+        "scenario": scenario.model_dump(mode="json", exclude_none=True),
+        "host": {
+            "id": host.id,
+            "title": host.title,
+            "cores": scenario.cores or host.speed().cores,
+            "kind": "measured" if host.captured is not None else "catalogue",
+        },
+        "engine": {
+            "id": engine.id,
+            "title": engine.title,
+            "version": engine.version,
+            "depth": engine.observed.depth if engine.observed else "prior",
+            "observed": engine.observed.model_dump(mode="json") if engine.observed else None,
+            "reuse": engine.reuse.model_dump(mode="json") if engine.reuse else None,
+        },
+    }
+
+
+def simulate(
+    scenario: ScenarioSource,
+    *,
+    seed: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Simulate every point of a scenario's sweep; see `point_of` for a point.
+
+    The result does not depend on the executor; left out, threads on all cores.
+    """
+    systems = load_cases(scenario)
+    with named(_name(scenario)):
+        _, points = _predict(systems, seed=seed, progress=progress, executor=executor)
+    head = _head(systems[0][0].scenario, systems[0][1])
+    return {**head, "points": points, "provenance": provenance(seed=seed)}
+
+
+def recommend(
+    scenario: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
+) -> dict[str, Any]:
+    """What `simulate` returns, and the number of I/O threads to run.
+
+    Raises
+    ------
+    InputError
+        The scenario sweeps something else than io_threads.
+    InfeasibleError
+        The data do not fit, or no candidate meets the scenario's SLO; the error's `result` is what
+        is returned otherwise, with `closest` in place of the recommended `setting`.
+    """
+    file = _name(scenario)
+    result = compare_threads(load_cases(scenario), file=file, seed=seed, progress=progress)
+    advice = result["recommendation"]
+    if advice["shortfall"] is not None:
+        raise InfeasibleError(f"{file}: {advice['shortfall']}.", result=result)
+    if advice["closest"] is not None:
+        slo, threads = advice["slo"], advice["closest"]["io_threads"]
+        raise InfeasibleError(
+            f"{file}: no setting of io_threads meets the slo ({slo['asked']}) with a probability "
+            f"of {slo['asked_probability']:.4g}; the closest is io-threads {threads} with "
+            f"{slo['reached']}, which meets it with {chance(slo['probability'])}.",
+            result=result,
+        )
+    return result
+
+
+def check_threads_only(systems: list[tuple[Case[Scenario], System]], *, file: str) -> None:
+    """Refuse cases that differ in something else than io_threads, with an `InputError`."""
+    if any(set(case.given) - {"io_threads"} for case, _ in systems):
+        swept = sorted({name for case, _ in systems for name in case.given})
+        raise InputError(
+            f"{file}: found a sweep over {', '.join(swept)}; a recommendation takes a sweep over "
+            "io_threads only, simulate takes any."
+        )
+
+
+def compare_threads(
+    systems: list[tuple[Case[Scenario], System]], *, file: str, seed: int, progress: Progress | None
+) -> dict[str, Any]:
+    """Points and recommendation for cases that differ in io_threads, whether an SLO is met or not.
+
+    Raises
+    ------
+    InputError
+        The cases differ in something else.
+    """
+    check_threads_only(systems, file=file)
+    if len(systems) == 1:
+        systems = thread_candidates(*systems[0])
+    with named(file):
+        predictions, points = _predict(systems, seed=seed, progress=progress)
+    return {
+        **_head(systems[0][0].scenario, systems[0][1]),
+        "points": points,
+        "recommendation": {
+            **recommendation_of(choose(predictions, points)),
+            "measure_next": _measure_next(predictions, points, seed=seed),
+        },
+        "provenance": provenance(seed=seed),
+    }
+
+
+def _measure_next(
+    predictions: list[Prediction], points: list[dict[str, Any]], *, seed: int
+) -> dict[str, Any]:
+    """What to measure to be surer: of the recommendation, or of the least certain point.
+
+    Only points that differ in nothing but io_threads have a recommendation.
+    """
+    if _has_recommendation(predictions):
+        choice = choose(predictions, points)
+        return next_measurement(choice.predictions[choice.chosen], choice.others, seed=seed)
+    widest = max(predictions, key=lambda p: p.parts("throughput_rps")["parameters"])
+    return next_measurement(widest, [], seed=seed)
+
+
+def _has_recommendation(predictions: Sequence[Prediction]) -> bool:
+    """Whether points differ in nothing but io_threads, so that one of them can be recommended."""
+    return all(set(prediction.case.given) <= {"io_threads"} for prediction in predictions)
+
+
+def _shown(predictions: list[Prediction], points: list[dict[str, Any]]) -> tuple[int, bool]:
+    """Index of the point to look at, and whether it is recommended.
+
+    The setting to run, or which comes closest to the objective; the first point where a sweep
+    leaves nothing to recommend.
+    """
+    if not _has_recommendation(predictions):
+        return 0, False
+    choice = choose(predictions, points)
+    # The choice has them by io_threads, a sweep in any order.
+    index = next(i for i, p in enumerate(predictions) if p is choice.predictions[choice.chosen])
+    return index, choice.met
+
+
+def thread_candidates(case: Case[Scenario], system: System) -> list[tuple[Case[Scenario], System]]:
+    """The thread counts worth comparing where nothing names them: all that fit the cores."""
+    cores = sharing(case.scenario, system.host.speed().cores).server_cores
+    top = max(1, min(system.engine.max_io_threads, cores, 16))
+    named = case.scenario.io_threads
+    counts = sorted({n for n in range(1, top + 1) if n <= 4 or n % 2 == 0} | {named})
+    return [
+        (
+            Case(
+                given={"io_threads": count},
+                scenario=case.scenario.model_copy(update={"io_threads": count}),
+            ),
+            system,
+        )
+        for count in counts
+    ]
+
+
+def load_curve(
+    system: System, scenario: Scenario, capacity_rps: float, *, seed: int = 1
+) -> list[dict[str, Any]]:
+    """Points under open-loop load at shares of a capacity, from light load to beyond it.
+
+    Each point is one of `point_of` with `offered_rps`. Where `capacity_rps` is no closed loop's of
+    single requests (but of pipelines, thinking clients or a given rate), it is predicted again as
+    such.
+    """
+    workload = scenario.workload
+    if workload.pipeline > 1 or workload.think_us > 0 or workload.arrival == "open_loop":
+        single = workload.model_copy(
+            update={"arrival": "closed_loop", "rate_rps": None, "pipeline": 1, "think_us": 0.0}
+            | CONSTANT_RATE
+        )
+        case = Case(given={}, scenario=scenario.model_copy(update={"workload": single}))
+        [alone] = predict_cases(
+            [(case, system)], seed=seed, draws=0, replications=1, requests=20_000
+        )
+        capacity_rps = alone.mean("throughput_rps")
+    shares = (0.05, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.93, 0.97, 1.03)
+    cases = []
+    for share in shares:
+        rate = share * capacity_rps
+        loaded = workload.model_copy(
+            update={"arrival": "open_loop", "rate_rps": rate, "pipeline": 1, "think_us": 0.0}
+            | CONSTANT_RATE
+        )
+        given = {"offered_rps": rate}
+        cases.append(
+            (Case(given=given, scenario=scenario.model_copy(update={"workload": loaded})), system)
+        )
+    predictions = predict_cases(cases, seed=seed, draws=0, replications=3, requests=30_000)
+    limits = limits_of(predictions, seed=seed, search=False)
+    return [
+        {"offered_rps": prediction.case.given["offered_rps"], **point_of(prediction, limit)}
+        for prediction, limit in zip(predictions, limits, strict=True)
+    ]
+
+
+def explain(
+    scenario: ScenarioSource,
+    *,
+    seed: int = 1,
+    timeline: str | Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Where the time of a request goes, where each number comes from, what to measure next.
+
+    Where the scenario names one setting, the next measurement is that of `recommend` all the same,
+    which compares it with others.
+
+    Parameters
+    ----------
+    timeline
+        File for what every thread does in a millisecond, as trace events: of the setting to run,
+        or of the first point where a scenario sweeps something else than io_threads.
+    """
+    asked = load_cases(scenario)
+    systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
+    with named(_name(scenario)):
+        predictions, points = _predict(systems, seed=seed, progress=progress)
+    surer = _measure_next(predictions, points, seed=seed)
+    index, recommended = _shown(predictions, points)
+    closest = _has_recommendation(predictions) and not recommended
+    shown = predictions[index]
+    if len(asked) == 1:
+        own_threads = asked[0][0].scenario.io_threads
+        kept = [i for i, p in enumerate(predictions) if p.case.scenario.io_threads == own_threads]
+        predictions = [predictions[i] for i in kept]
+        points = [{**points[i], "given": asked[0][0].given} for i in kept]
+        index, shown, recommended, closest = 0, predictions[0], False, False
+    if progress is not None:
+        progress("tracing requests")
+    for prediction, point in zip(predictions, points, strict=True):
+        point["journey"] = journey_of(prediction, seed=seed)
+    written = None if timeline is None else write_timeline(timeline, shown, seed=seed)
+    case, system = asked[0]
+    numbers = []
+    for name, leaf in system.engine.work.items():
+        numbers.append({"name": f"engine.{name}", **_leaf(leaf)})
+    for name, leaf in system.generator.work.items():
+        numbers.append({"name": f"load_generator.{name}", **_leaf(leaf)})
+    for name, leaf in system.host.quantities():
+        numbers.append({"name": f"host.{name}", **_leaf(leaf)})
+    head = _head(case.scenario, system)
+    return {
+        **head,
+        "points": points,
+        "shown": {"point": index, "recommended": recommended, "closest": closest},
+        "timeline": written,
+        "measure_next": surer,
+        "numbers": numbers,
+        "provenance": provenance(seed=seed),
+    }
+
+
+def _leaf(leaf: Any) -> dict[str, Any]:
+    value = leaf.value
+    return {
+        "value": value if value is None or math.isfinite(value) else None,
+        "unit": leaf.unit,
+        "low": leaf.low,
+        "high": leaf.high,
+        "kind": leaf.kind,
+        "source": leaf.source,
+        "method": leaf.method,
+    }

@@ -1,0 +1,328 @@
+"""How far a setting goes, whatever load is asked of it, and how far a point is from there.
+
+The limit of a setting is the highest load that meets its objective, or without one the highest that
+it keeps up with. For clients that never pause it is what they get. For an open loop it is searched
+for by simulation: one run of clients that never pause says what the setting serves when it is
+saturated and which station is busiest then; bisection between nothing and somewhat more than that
+finds the load, with the same random streams in every run. Nothing of this depends on the load that
+was asked, so every load of a sweep is told the same limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from ..prediction.predict import CLIENTS, SATURATED, WORKERS, Prediction, System, predict_cases
+from ..scenario.arrivals import Bursts
+from ..scenario.schema import Scenario
+from ..scenario.sweeps import Case
+from ..scenario.workload import CONSTANT_RATE, Workload
+from .objective import meets
+
+REQUESTS = 12_000
+"""Measured requests of each run of the search."""
+
+MOST_SHARE = 1.25
+"""An open loop serves no more than so much of what clients get that never pause: one of single
+requests over many connections batches a little better."""
+
+FIRST_SHARE = 0.95
+ROUNDS = 7
+"""Loads tried. The limit is known to 0.5% of what is served in saturation where it lies above
+`FIRST_SHARE` of that, else to 1.5%."""
+
+MANY_THREADS = 16
+MANY_CLIENTS = 1000
+"""Threads and clients of a run that shows what limits next."""
+
+_RELATIVE_DIGITS = 9
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How far a setting goes.
+
+    Attributes
+    ----------
+    station
+        What limits it when it is saturated.
+    capacity_rps
+        The highest load known to be kept up with, in requests a second.
+    at_rps
+        The highest load that meets the objective, at most `capacity_rps`; of a rate that changes
+        its mean. None where that was not searched for.
+    objective
+        Whether the objective is missed before the capacity is reached.
+    following
+        name and at_rps of what would limit next if there were more of `station`; None if nothing is
+        known to.
+    """
+
+    station: str
+    capacity_rps: float
+    at_rps: float | None
+    objective: bool
+    following: dict[str, Any] | None
+
+
+def limits_of(
+    predictions: Sequence[Prediction],
+    *,
+    seed: int,
+    search: bool = True,
+    executor: Executor | None = None,
+) -> list[Limit]:
+    """The limit of the setting of each prediction; one search for all loads of a setting.
+
+    Parameters
+    ----------
+    search
+        Whether to search for the highest load that meets the objective; without, what the setting
+        serves in saturation has to do.
+    """
+    keys = [_key(prediction) for prediction in predictions]
+    first = dict(reversed(list(zip(keys, predictions, strict=True))))
+
+    def run(cases: Sequence[tuple[Scenario, System]]) -> list[Prediction]:
+        return predict_cases(
+            [(Case(given={}, scenario=scenario), system) for scenario, system in cases],
+            seed=seed,
+            draws=0,
+            replications=1,
+            requests=REQUESTS,
+            executor=executor,
+        )
+
+    paced = [key for key, p in first.items() if not _never_pauses(p.case.scenario.workload)]
+    runs = run([(_saturating(first[key].case.scenario), first[key].system) for key in paced])
+    saturated = first | dict(zip(paced, runs, strict=True))
+    following = dict(zip(saturated, _following(list(saturated.values()), run), strict=True))
+    searched = [key for key, p in first.items() if search and _can_be_scaled(p.case.scenario)]
+    found = _search({key: (first[key], _capacity_rps(saturated[key])) for key in searched}, run)
+    return [_limit(saturated[key], following[key], found.get(key)) for key in keys]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The highest load that met the objective, the highest kept up with, and what ended it."""
+
+    met_rps: float
+    kept_up_rps: float
+    objective: bool
+
+
+def _limit(saturated: Prediction, following: dict[str, Any] | None, found: _Found | None) -> Limit:
+    capacity_rps = _capacity_rps(saturated)
+    at_rps: float | None = None
+    objective = False
+    if found is not None:
+        objective = found.objective
+        capacity_rps = max(capacity_rps, found.kept_up_rps) if objective else found.met_rps
+        at_rps = found.met_rps
+    elif _never_pauses(saturated.case.scenario.workload):
+        at_rps = capacity_rps
+    station = saturated.bottleneck
+    if following is not None and following["at_rps"] < capacity_rps:
+        following = {**following, "at_rps": capacity_rps}
+    return Limit(station, capacity_rps, at_rps, objective, following)
+
+
+def _capacity_rps(saturated: Prediction) -> float:
+    return saturated.mean("throughput_rps")
+
+
+def _search(settings: dict[str, tuple[Prediction, float]], run: Any) -> dict[str, _Found]:
+    """Bisect the loads of all settings at a time."""
+    met = dict.fromkeys(settings, 0.0)
+    kept_up = dict.fromkeys(settings, 0.0)
+    missed = dict.fromkeys(settings, MOST_SHARE)
+    objective = dict.fromkeys(settings, False)
+    share = dict.fromkeys(settings, FIRST_SHARE)
+    for _ in range(ROUNDS if settings else 0):
+        cases = [
+            (_at_load(p.case.scenario, share[key] * capacity_rps), p.system)
+            for key, (p, capacity_rps) in settings.items()
+        ]
+        for key, probe in zip(settings, run(cases), strict=True):
+            if not probe.overloaded:
+                kept_up[key] = max(kept_up[key], share[key])
+            if meets(probe):
+                met[key] = share[key]
+            else:
+                missed[key], objective[key] = share[key], not probe.overloaded
+            share[key] = (met[key] + missed[key]) / 2.0
+    return {
+        key: _Found(met[key] * capacity_rps, kept_up[key] * capacity_rps, objective[key])
+        for key, (_, capacity_rps) in settings.items()
+    }
+
+
+def _following(saturated: Sequence[Prediction], run: Any) -> list[dict[str, Any] | None]:
+    """What would limit saturated runs next.
+
+    How busy a main thread is while I/O threads limit doesn't tell: it fills its time with small
+    batches. Nor does how busy stations are with few clients. A run with ample of them does.
+    """
+    ample = {i: s for i, p in enumerate(saturated) if (s := _ample(p)) is not None}
+    keys = {i: _named(scenario, saturated[i].system) for i, scenario in ample.items()}
+    asked = {key: (ample[i], saturated[i].system) for i, key in keys.items()}
+    runs = dict(zip(asked, run(list(asked.values())), strict=True))
+    found = [prediction.next_bottleneck for prediction in saturated]
+    for i, key in keys.items():
+        best, station = runs[key], saturated[i].bottleneck
+        name, at_rps = best.bottleneck, best.mean("throughput_rps")
+        if name == CLIENTS:
+            name = max(best.utilisation, key=best.utilisation.__getitem__)
+        if name == station or at_rps < saturated[i].mean("throughput_rps"):
+            found[i] = None
+        else:
+            found[i] = {"name": name, "at_rps": at_rps}
+    return found
+
+
+def _ample(prediction: Prediction) -> Scenario | None:
+    """The scenario with more of what limits it, where that can be had by simulation."""
+    scenario = prediction.case.scenario
+    if prediction.bottleneck in ("I/O threads", WORKERS):
+        most = prediction.system.engine.max_io_threads
+        many = min(most, max(MANY_THREADS, 2 * scenario.io_threads))
+        if many > scenario.io_threads:
+            return scenario.model_copy(update={"io_threads": many})
+    if prediction.bottleneck == CLIENTS and scenario.workload.clients < MANY_CLIENTS:
+        return _with_workload(scenario, {"clients": MANY_CLIENTS})
+    return None
+
+
+def _never_pauses(workload: Workload) -> bool:
+    return workload.arrival == "closed_loop" and workload.think_us == 0
+
+
+def _can_be_scaled(scenario: Scenario) -> bool:
+    """Whether the load has a rate to be searched over; a recorded trace has only its own."""
+    return scenario.workload.arrival == "open_loop" and scenario.workload.trace is None
+
+
+def _saturating(scenario: Scenario) -> Scenario:
+    """The same clients, who ask again at once."""
+    closed = {"arrival": "closed_loop", "rate_rps": None, "think_us": 0.0} | CONSTANT_RATE
+    return _with_workload(scenario, closed)
+
+
+def _at_load(scenario: Scenario, mean_rps: float) -> Scenario:
+    """The same open loop at another mean rate: one that changes does so in the same proportion."""
+    workload = scenario.workload
+    factor = mean_rps / (workload.mean_rate_rps or 1.0)
+    changes: dict[str, Any] = {}
+    if workload.rate_rps is not None:
+        changes["rate_rps"] = mean_rps
+    if workload.rate_profile is not None:
+        changes["rate_profile"] = [
+            piece.model_copy(update={"rate_rps": _relative(factor * piece.rate_rps)})
+            for piece in workload.rate_profile
+        ]
+    if workload.bursts is not None:
+        bursts = workload.bursts
+        rates = {
+            "calm_rps": _relative(factor * bursts.calm_rps),
+            "burst_rps": _relative(factor * bursts.burst_rps),
+        }
+        changes["bursts"] = Bursts(calm_s=bursts.calm_s, burst_s=bursts.burst_s, **rates)
+    return _with_workload(scenario, changes)
+
+
+def _peak_rps(workload: Workload) -> float | None:
+    """The highest rate of a load that changes; None of a steady one, and of a trace's gaps."""
+    if workload.bursts is not None:
+        return max(workload.bursts.calm_rps, workload.bursts.burst_rps)
+    return max((piece.rate_rps for piece in workload.rate_profile or []), default=None)
+
+
+def _relative(rate_rps: float) -> float:
+    return float(f"{rate_rps:.{_RELATIVE_DIGITS}g}")
+
+
+def _with_workload(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
+    workload = scenario.workload.model_copy(update=changes)
+    return scenario.model_copy(update={"workload": workload})
+
+
+def _key(prediction: Prediction) -> str:
+    """What tells settings apart: everything but how much load is asked of them."""
+    scenario, system = prediction.case.scenario, prediction.system
+    if _can_be_scaled(scenario):
+        scenario = _at_load(scenario, 1.0)
+    elif scenario.workload.arrival == "open_loop" or scenario.workload.think_us > 0:
+        scenario = _saturating(scenario)
+    return f"{prediction.case.scenario.workload.arrival} {_named(scenario, system)}"
+
+
+def _named(scenario: Scenario, system: System) -> str:
+    parts = "/".join(str(id(part)) for part in (system.host, system.engine, system.generator))
+    return f"{parts} {scenario.model_dump_json()}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a point stands against the limit of its setting.
+
+    Attributes
+    ----------
+    bottleneck
+        The station that limits, `clients`, or `none`.
+    next_bottleneck
+        name and at_rps of what limits next as load rises, never below what is served now.
+        `objective` says whether that is where the objective is missed; `peak_rps` is the highest
+        rate of a load that changes and has that mean.
+    verdict
+        STABLE, SATURATED (at least 95% of what the setting serves) or OVERLOADED.
+    limit_rps, headroom_rps
+        The limit of the setting, and how much more load it bears; None where it is not known.
+    """
+
+    bottleneck: str
+    next_bottleneck: dict[str, Any] | None
+    verdict: str
+    limit_rps: float | None
+    headroom_rps: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return vars(self)
+
+
+def standing_of(prediction: Prediction, limit: Limit) -> Standing:
+    """Compare a point with the limit of its setting."""
+    workload = prediction.case.scenario.workload
+    served_rps = prediction.mean("throughput_rps")
+    if _never_pauses(workload):
+        return Standing(limit.station, limit.following, "SATURATED", served_rps, 0.0)
+    overloaded = prediction.overloaded
+    offered_rps = workload.mean_rate_rps or served_rps
+    changing = workload.rate_rps is None and workload.arrival == "open_loop"
+    # What is known of the point itself is better than what a search said about its neighbours.
+    limit_rps = limit.at_rps
+    if limit_rps is not None and not overloaded and meets(prediction):
+        limit_rps = max(limit_rps, offered_rps)
+    capacity_rps = limit.capacity_rps if overloaded else max(limit.capacity_rps, served_rps)
+    bound_rps = capacity_rps if limit_rps is None else limit_rps
+    headroom_rps: float | None = 0.0 if overloaded else max(0.0, bound_rps - offered_rps)
+    if changing and limit_rps is None:
+        headroom_rps = None  # Without a search nothing is known of its peaks.
+    if overloaded or offered_rps >= SATURATED * capacity_rps:
+        verdict = "OVERLOADED" if overloaded else "SATURATED"
+        return Standing(limit.station, limit.following, verdict, limit_rps, headroom_rps)
+    beyond = limit_rps is not None and limit_rps < offered_rps
+    if beyond and changing:
+        # What is served in saturation says nothing of a load whose peaks may exceed it.
+        return Standing("none", None, "STABLE", limit_rps, 0.0)
+    at_rps = capacity_rps if limit_rps is None or beyond else limit_rps
+    coming: dict[str, Any] = {"name": limit.station, "at_rps": at_rps}
+    if limit.objective and not beyond:
+        coming["objective"] = True
+    peak_rps = _peak_rps(workload)
+    if limit_rps is not None and peak_rps is not None:
+        coming["peak_rps"] = at_rps * peak_rps / offered_rps
+    return Standing("none", coming, "STABLE", limit_rps, headroom_rps)

@@ -1,0 +1,1 @@
+"""Where the time of a prediction goes: CPU time, latency by station, timeline."""

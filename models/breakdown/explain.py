@@ -1,0 +1,299 @@
+"""Where the time of a request goes: each step's CPU time per request, by thread."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..node.setup import FIRST_OWNERS, NodeTimes
+from ..node.simulate import NodeResult
+from ..prediction.predict import Prediction
+from ..prediction.simulation import Inputs
+from ..step_times.forking import do_reads
+from ..step_times.stalls import code_shares
+from ..step_times.wire import segment_bytes
+
+SLEEPING = frozenset({"single_thread", *FIRST_OWNERS})
+"""Policies whose threads sleep when there is nothing to do."""
+
+_PS_PER_US = 1e6
+_PS_PER_S = 1e12
+
+
+Row = tuple[str, str, float]
+"""A step, the thread that takes it, and time per request."""
+
+EVENT_LOOP = "event loop"
+
+
+@dataclass(frozen=True)
+class CpuTime:
+    """CPU time of the server per request, at the nominal numbers.
+
+    Attributes
+    ----------
+    stages
+        The steps that requests need, in us; they add up to `useful_us`.
+    useful_us
+        What requests need; None without completions, as the next.
+    spinning_us
+        What threads spend besides, on looking for work where there is none or hardly any: turns of
+        a main thread beside I/O threads that find nothing or little, I/O threads without a job, a
+        main thread that waits for the slowest. The kernel counts the sum of the two.
+    """
+
+    stages: list[Row]
+    useful_us: float | None
+    spinning_us: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "server_cpu_us_per_request": self.useful_us,
+            "spinning_cpu_us_per_request": self.spinning_us,
+            "stages": [
+                {"stage": stage, "thread": thread, "us_per_request": us}
+                for stage, thread, us in self.stages
+            ],
+        }
+
+
+def cpu_time_of(prediction: Prediction) -> CpuTime:
+    """Where the server's CPU time goes.
+
+    Steps are counted by the simulation and priced with the durations it used. Threads that sleep
+    when there is nothing to do spend all of their time on requests: what the steps leave of it is
+    their turns of the event loop. Threads that spin spend on requests what the steps take.
+    """
+    results = [metrics.result for metrics in prediction.nominal]
+    if any(result.completions == 0 for result in results):
+        return CpuTime([], None, None)
+    steps = steps_of(prediction)
+    stepped_us = math.fsum(us for _, _, us in steps)
+    busy_us = float(np.mean([result.server_useful_cpu_us_per_request for result in results]))
+    kernel_us = float(np.mean([result.server_cpu_us_per_request for result in results]))
+    policy = results[0].policy
+    if policy in SLEEPING:
+        useful_us = busy_us
+    elif _stopped_while_waiting(prediction):
+        # What the main thread waits for the slowest is no CPU time where neither has a core.
+        useful_us = stepped_us
+    else:
+        waited_ps = [r.counters["join_wait_ps"] / r.completions for r in results]
+        useful_us = min(stepped_us, busy_us - float(np.mean(waited_ps)) / _PS_PER_US)
+    if useful_us > stepped_us:
+        steps = _with_turns(prediction, steps, useful_us - stepped_us)
+    else:
+        # Steps are priced by their means: what that leaves is below a few per cent.
+        steps = [(stage, thread, us * useful_us / stepped_us) for stage, thread, us in steps]
+    return CpuTime(steps, useful_us, max(0.0, kernel_us - useful_us))
+
+
+def _stopped_while_waiting(prediction: Prediction) -> bool:
+    """Whether threads share cores or a quota."""
+    scenario, system = prediction.case.scenario, prediction.system
+    return system.shares_cores(scenario) or system.sharing(scenario).quota_cores > 0
+
+
+def _with_turns(prediction: Prediction, steps: list[Row], turns_us: float) -> list[Row]:
+    """The steps, and so much time of turns of the event loop."""
+    apart = prediction.case.scenario.io_threads > 1 and not prediction.threads_alike
+    thread = "worker" if prediction.threads_alike else "I/O" if apart else "main"
+    kept = [row for row in steps if row[:2] != (EVENT_LOOP, thread)]
+    known_us = math.fsum(us for stage, who, us in steps if (stage, who) == (EVENT_LOOP, thread))
+    return [*kept, (EVENT_LOOP, thread, known_us + turns_us)]
+
+
+def steps_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[Row]:
+    """CPU time per request of each step, in us, as the first run counted it.
+
+    Parameters
+    ----------
+    inputs
+        Whose durations steps are priced with; those of the run if left out.
+    """
+    if inputs is None:
+        inputs = prediction.system.inputs(prediction.case.scenario)
+    steps = _Steps(prediction.nominal[0].result, inputs)
+    rows = steps.rows(memory_wait_ns=prediction.memory_wait_ns)
+    alike = prediction.threads_alike
+    return [
+        (stage, "worker" if alike else thread, time_ps / _PS_PER_US)
+        for stage, thread, time_ps in rows
+        if time_ps > 0
+    ]
+
+
+class _Steps:
+    """How often a request has each step of a run, who takes it, and how long that is."""
+
+    def __init__(self, result: NodeResult, inputs: Inputs) -> None:
+        self.result, self.inputs = result, inputs
+        self.times = inputs.times()
+        self.shares = code_shares(self.times)
+        scenario, engine = inputs.scenario, inputs.engine
+        self.threaded = scenario.io_threads > 1
+        self.forked = self.threaded and engine.policy == "fork_join"
+        self.reads = self.per_request("reads")
+        self.writes = self.per_request("writes")
+        self.inline_reads = self.per_request("inline_reads")
+        self.offloaded_reads = max(0.0, self.reads - self.inline_reads)
+        self.offloaded_writes = max(0.0, self.writes - self.per_request("inline_writes"))
+        self.reader = "I/O" if self.offloaded_reads > 0.5 * self.reads else "main"
+        self.writer = "I/O" if self.offloaded_writes > 0.5 * self.writes else "main"
+        # Where a reader takes the first command only, the main thread parses the others.
+        whole = scenario.workload.pipeline == 1 or engine.whole_pipeline
+        if self.threaded and engine.policy == "multiplexed":
+            whole = engine.whole_pipeline
+        self.parser = self.reader if whole else "main"
+        copied = self.times.request_bytes_by_code, self.times.reply_bytes_by_code
+        self.read_kib, self.written_kib = (self.mean(table) / 1024 for table in copied)
+
+    def per_request(self, counter: str) -> float:
+        return self.result.counters[counter] / self.result.completions
+
+    def mean(self, table: np.ndarray) -> float:
+        """Of a table by command code."""
+        return float(np.dot(self.shares, table))
+
+    def by(self, thread: str, inline: float, stage: str, time_ps: float) -> list[Row]:
+        """A step's row; two where the main thread has a share of it as fork-join has it."""
+        if not self.forked:
+            return [(stage, thread, time_ps)]
+        return [(stage, "main", inline * time_ps), (stage, "I/O", (1.0 - inline) * time_ps)]
+
+    def rows(self, *, memory_wait_ns: float) -> list[Row]:
+        """All steps."""
+        times = self.times
+        dozes, polls, blocks = self._naps_and_polls()
+        polling = polls * times.poll_ps + self.reads * times.poll_event_ps
+        looping = self.per_request("loops") * times.loop_ps + polling
+        handshakes, by_main = self.per_request("handshakes"), self.per_request("inline_handshakes")
+        waking = self.per_request("paid_wakes") * times.wake_send_ps
+        rows = [
+            *self._reading(),
+            ("look up ahead", "main", _prefetching_ps(self.result, times.prefetch_by_keys_ps)),
+            ("execute", "main", self.mean(times.execute_by_code_ps)),
+            ("wait for memory", "main", memory_wait_ns * 1000.0),
+            *self._writing(),
+            ("wake the receiver", self.writer, waking),
+            ("sleep and wake up", "main", dozes * times.doze_ps + blocks * times.block_ps),
+            ("accept", "main", handshakes * times.accept_ps + by_main * times.handshake_ps),
+            ("handshake", "I/O", (handshakes - by_main) * times.handshake_ps),
+        ]
+        if self.forked:
+            reads_too = do_reads(self.inputs.scenario, self.inputs.engine)
+            rows += _forked_rows(self.result, times, do_reads=reads_too)
+        elif self.threaded:
+            return [*rows, *self._handing_over(), ("poll", self.reader, polling)]
+        return [*rows, (EVENT_LOOP, "main", looping)]
+
+    def _naps_and_polls(self) -> tuple[float, float, float]:
+        """Looks before it sleeps, polls that find something, and sleeps of the main thread.
+
+        A call that finds nothing looks again before it sleeps, and when it has been woken.
+        """
+        loops, blocks, polls = (self.per_request(n) for n in ("loops", "blocks", "polls"))
+        if self.forked:
+            return max(0.0, polls - loops), max(0.0, loops - blocks), blocks
+        if self.threaded:
+            return blocks, max(0.0, polls - 2.0 * blocks), blocks
+        return max(0.0, polls - loops - blocks), loops, blocks
+
+    def _reading(self) -> list[Row]:
+        times = self.times
+        reading_ps = self.reads * (times.read_event_ps + times.recv_ps)
+        reading_ps += self.read_kib * times.copy_ps_per_kib
+        inline = self.inline_reads / max(self.reads, 1e-9)
+        # Of a pipeline, fork-join threads parse the first command.
+        parsed_inline = 1.0 - (1.0 - inline) * min(1.0, self.reads)
+        return [
+            *self.by(self.reader, inline, "read", reading_ps),
+            *self.by(self.parser, parsed_inline, "parse", self.mean(times.parse_by_code_ps)),
+        ]
+
+    def _writing(self) -> list[Row]:
+        times, writes = self.times, self.writes
+        calls, segments = self._calls_and_segments()
+        writing_ps = writes * (calls * times.write_event_ps + segments * times.send_ps)
+        writing_ps += self.written_kib * times.copy_ps_per_kib
+        inline = self.per_request("inline_writes") / max(writes, 1e-9)
+        return self.by(self.writer, inline, "write", writing_ps)
+
+    def _calls_and_segments(self) -> tuple[int, int]:
+        """Of the write of a client's replies."""
+        if self.writes <= 0:
+            return 1, 1
+        engine = self.inputs.engine
+        reply_bytes = self.mean(self.times.reply_bytes_by_code) / self.writes
+        limit, segment = engine.write_limit_bytes, segment_bytes(self.inputs.scenario, engine)
+        calls = max(1, math.ceil(reply_bytes / limit))
+        last_bytes = reply_bytes - (calls - 1) * limit
+        last = max(1, math.ceil(last_bytes / segment))
+        return calls, (calls - 1) * math.ceil(limit / segment) + last
+
+    def _handing_over(self) -> list[Row]:
+        """Jobs and lists that go from thread to thread, and what I/O threads do with them."""
+        times, policy = self.times, self.inputs.engine.policy
+        jobs = self.offloaded_reads + self.offloaded_writes
+        handed, taken_over = jobs * times.push_ps, jobs * times.pop_ps
+        if policy == "owning_threads":
+            handed = self.writes * (times.push_ps + times.collect_ps)
+            # Each list is joined by one side and taken by the other; either tells half of the time.
+            moved = self.per_request("list_moves") * times.done_ps
+            moved += self.per_request("notifications") * (times.notify_ps + times.notice_ps) / 2
+            handed += moved
+            taken_over += moved
+        elif policy != "multiplexed":
+            handed += self.offloaded_writes * times.done_ps
+        if policy == "shared_queues":
+            handed += jobs * times.collect_ps
+        freed, freed_by_main = self.per_request("freed_values"), self.per_request("inline_frees")
+        handed += (freed - freed_by_main) * times.free_push_ps
+        freeing_ps = self.mean(times.free_by_code_ps)
+        freeing_ps /= max(1e-9, self.mean(times.free_by_code_ps > 0))
+        by_main = self.per_request("inline_arguments")
+        handed += (1.0 - by_main) * times.free_push_ps * (times.free_arguments_ps > 0)
+        return [
+            ("free arguments", "I/O", (1.0 - by_main) * times.free_arguments_ps),
+            ("free arguments", "main", by_main * times.free_arguments_ps),
+            ("read the value to send", self.writer, self.mean(times.write_by_code_ps)),
+            ("free replaced values", "I/O", (freed - freed_by_main) * freeing_ps),
+            ("free replaced values", "main", freed_by_main * freeing_ps),
+            ("hand over", "main", handed),
+            ("take over", "I/O", taken_over),
+        ]
+
+
+def _forked_rows(result: NodeResult, times: NodeTimes, *, do_reads: bool) -> list[Row]:
+    """What sharing clients out costs."""
+    counters, completions = result.counters, result.completions
+    offloaded = counters["writes"] - counters["inline_writes"]
+    offloaded += counters["reads"] - counters["inline_reads"]
+    # The main thread has a share of its own: of n threads, the n-th part.
+    threads = 1 + len(result.io_thread_utilisation)
+    shared = offloaded * threads / (threads - 1)
+    active_ps = counters["active_thread_ps"] / (threads - 1)
+    turns = counters["loops"] - counters["blocks"]
+    forks = turns * active_ps / (result.window_s * _PS_PER_S) * (1 + do_reads)
+    handed = shared * times.push_ps + forks * (threads - 1) * times.publish_ps
+    started = counters["activations"] * (threads - 1) * times.activate_ps
+    return [
+        ("hand over", "main", (handed + offloaded * times.done_ps + started) / completions),
+        ("take over", "I/O", offloaded * times.pop_ps / completions),
+    ]
+
+
+def _prefetching_ps(result: NodeResult, prefetch_by_keys_ps: np.ndarray) -> float:
+    """Time of batched look-ups per request: as if every batch had the mean number of keys."""
+    keys = result.counters["prefetched_keys"]
+    if keys == 0:
+        return 0.0
+    limit = len(prefetch_by_keys_ps) - 1
+    batches = max(result.counters["prefetch_batches"], keys / limit)
+    mean_keys = min(float(limit), max(2.0, keys / batches))
+    time_ps = float(np.interp(mean_keys, np.arange(limit + 1), prefetch_by_keys_ps))
+    return batches * time_ps / result.completions

@@ -1,0 +1,309 @@
+"""Where the time of a request goes: its latency, station by station, in a traced run.
+
+The reference execution notes when each step that serves a request begins and ends
+(`node/reference/trace.py`). What lies between two of them is waiting, named by what is waited for,
+so that the rows add up to the latency exactly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..node.reference import run_node
+from ..node.reference.trace import (
+    EXECUTE,
+    INTERRUPTED,
+    LOOK_UP,
+    MEMORY,
+    NETWORK_BACK,
+    NETWORK_OUT,
+    OTHER,
+    PARSE,
+    POLL,
+    READ,
+    RECEIVE,
+    SEND,
+    WRITE,
+    Journey,
+    Step,
+    TracedNode,
+)
+from ..node.setup import NodeSetup, NodeTimes, under_policy
+from ..prediction.predict import Prediction
+from ..prediction.simulation import Inputs, node_setup, starting_ps, whole_periods
+
+SAMPLE = 2000
+"""Requests of a sample; whole round trips of all clients, if those are more."""
+
+_LARGEST_SAMPLE = 100_000
+"""Where a sample has to cover a period of a CPU quota."""
+
+_WARM_UP_ROUND_TRIPS = 3
+_MOST_OUTSTANDING = 50_000
+_PS_PER_US = 1e6
+_PS_PER_S = 10**12
+
+_ORDER = (SEND, NETWORK_OUT, POLL, READ, LOOK_UP, EXECUTE, WRITE, NETWORK_BACK, RECEIVE)
+
+_WAITS = {
+    SEND: "wait to be sent",
+    NETWORK_OUT: "network to the server",
+    POLL: "wait in the socket",
+    READ: "wait to be read",
+    LOOK_UP: "wait to be executed",
+    EXECUTE: "wait to be executed",
+    WRITE: "wait to be written",
+    NETWORK_BACK: "network to the client",
+    RECEIVE: "wait in the load generator",
+}
+PARTS = {
+    READ: "read",
+    PARSE: "parse",
+    LOOK_UP: "look up ahead",
+    EXECUTE: "execute",
+    MEMORY: "wait for memory",
+    WRITE: "write",
+    POLL: "poll",
+    OTHER: "hand over",
+    INTERRUPTED: "interrupted",
+}
+"""What a piece of a step is called."""
+
+STATIONS = (
+    *("wait to be sent", "send", "network to the server", "wait in the socket"),
+    *("wait to be read", "read", "parse", "wait to be executed", "look up ahead", "execute"),
+    *("wait for memory", "wait to be written", "write", "hand over", "poll", "interrupted"),
+    *("network to the client", "wait in the load generator", "receive"),
+)
+"""In the order in which a request comes by."""
+
+WAITING = frozenset(_WAITS.values()) - {_WAITS[NETWORK_OUT], _WAITS[NETWORK_BACK]}
+"""Stations where a request waits for its turn; elsewhere it is served, or travels."""
+
+
+def stations_of(journey: Journey, setup: NodeSetup) -> Counter[tuple[str, str]]:
+    """A finished request's latency in ps by (station, thread); the sum is the latency."""
+    spent: Counter[tuple[str, str]] = Counter()
+    for station, thread, start_ps, end_ps in stretches_of(journey, setup):
+        spent[station, thread] += end_ps - start_ps
+    return spent
+
+
+def stretches_of(journey: Journey, setup: NodeSetup) -> list[tuple[str, str, int, int]]:
+    """A finished request's way as (station, thread, start, end) in ps, without gaps or overlaps."""
+    found: list[tuple[str, str, int, int]] = []
+    moments = {
+        NETWORK_OUT: journey.arrived_ps,
+        POLL: journey.polled_ps,
+        NETWORK_BACK: journey.returned_ps,
+    }
+    done_ps = journey.done_ps or journey.due_ps
+    at_ps, reader = journey.due_ps, journey.steps.get(READ)
+
+    def until(end_ps: int, station: str, thread: str) -> int:
+        if end_ps > at_ps:
+            found.append((station, thread, at_ps, end_ps))
+        return max(at_ps, end_ps)
+
+    for what in _ORDER:
+        step = journey.steps.get(what)
+        if step is None:
+            moment_ps = moments.get(what)
+            if moment_ps is not None:
+                thread = "network"
+                if what == POLL:
+                    thread = "" if reader is None else thread_of(reader.thread, setup)
+                at_ps = until(moment_ps, _WAITS[what], thread)
+            continue
+        thread = thread_of(step.thread, setup)
+        at_ps = until(step.start_ps, _WAITS[what], thread)
+        for part, _, end_ps in step.pieces(done_ps):
+            name = what if what in (SEND, RECEIVE) and part == OTHER else PARTS[part]
+            at_ps = until(end_ps, name, thread)
+    return found
+
+
+def thread_of(number: int, setup: NodeSetup) -> str:
+    """Which kind of thread a number is."""
+    if number == 0:
+        return "main"
+    return "I/O" if number < setup.io_threads else "load generator"
+
+
+def watch(
+    policy: str,
+    times: NodeTimes,
+    setup: NodeSetup,
+    *,
+    on_step: Callable[[Step], None] = lambda _step: None,
+    on_journey: Callable[[Journey], None] = lambda _journey: None,
+) -> str:
+    """Run a node and hand its finished steps and journeys over.
+
+    Returns
+    -------
+    str
+        The policy that ran: without I/O threads every engine is single-threaded.
+    """
+    policy = policy if setup.io_threads > 1 else "single_thread"
+    node = TracedNode(times, under_policy(policy, setup), on_step=on_step, on_journey=on_journey)
+    run_node(policy, node)
+    return policy
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The requests of a traced run that were completed in its window.
+
+    Attributes
+    ----------
+    latency_ps
+        Sum of their latencies.
+    spent_ps
+        The same by (station, thread).
+    """
+
+    requests: int
+    latency_ps: int
+    spent_ps: Counter[tuple[str, str]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Requests, their mean latency, and rows of station, thread and mean time, in us.
+
+        `waits` says whether a station is one of `WAITING`.
+        """
+        rows = sorted(self.spent_ps.items(), key=lambda row: STATIONS.index(row[0][0]))
+        each = _PS_PER_US * max(1, self.requests)
+        return {
+            "requests": self.requests,
+            "mean_us": self.latency_ps / each,
+            "stations": [
+                {
+                    "station": station,
+                    "thread": thread,
+                    "waits": station in WAITING,
+                    "us": spent / each,
+                }
+                for (station, thread), spent in rows
+            ],
+        }
+
+
+def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> Sample:
+    """Trace a run and add up where the requests of its window spent their time."""
+    spent: Counter[tuple[str, str]] = Counter()
+    counts = Counter(requests=0, latency_ps=0)
+
+    def add(journey: Journey) -> None:
+        done_ps = journey.done_ps
+        if done_ps is not None and setup.warmup_ps <= done_ps < setup.end_ps:
+            counts["requests"] += 1
+            counts["latency_ps"] += done_ps - journey.due_ps
+            for (station, thread), lasts_ps in stations_of(journey, setup).items():
+                alike = policy == "locked_threads" and thread in ("main", "I/O")
+                spent[station, "worker" if alike else thread] += lasts_ps
+
+    watch(policy, times, setup, on_journey=add)
+    return Sample(counts["requests"], counts["latency_ps"], spent)
+
+
+def journey_of(prediction: Prediction, *, seed: int) -> dict[str, Any] | None:
+    """Where the latency of a predicted point goes: a traced sample, as `Sample.as_dict` says.
+
+    None where nothing was completed, or so much is on the way that a sample would take minutes, or
+    requests pile up, so that there is no latency to speak of.
+    """
+    found = None if prediction.overloaded else journey_run(prediction, seed=seed)
+    if found is None:
+        return None
+    return at_mean(sample(*found).as_dict(), prediction.mean("mean_ms") * 1000.0)
+
+
+def at_mean(journey: dict[str, Any], mean_us: float) -> dict[str, Any]:
+    """A traced sample whose parts add up to a mean that is known better than from the sample.
+
+    What few requests miss is waiting: for a stall that is rare, in a backlog that comes and goes.
+    `traced_mean_us` is the mean of the sample itself.
+    """
+    rows, traced_us = journey["stations"], journey["mean_us"]
+    waited_us = sum(row["us"] for row in rows if row["waits"])
+    served_us = traced_us - waited_us
+    if mean_us > served_us and waited_us > 0.0:
+        waits, serves = (mean_us - served_us) / waited_us, 1.0
+    else:
+        waits = serves = mean_us / traced_us if traced_us > 0.0 else 1.0
+    stations = [{**row, "us": row["us"] * (waits if row["waits"] else serves)} for row in rows]
+    return {**journey, "mean_us": mean_us, "traced_mean_us": traced_us, "stations": stations}
+
+
+def journey_run(
+    prediction: Prediction, *, seed: int, window_ps: int | None = None
+) -> tuple[str, NodeTimes, NodeSetup] | None:
+    """Policy, durations and setup of a run to trace, at the nominal numbers of a prediction.
+
+    It begins with the threads the engine settled on; `window_ps` is as in `journey_setup`.
+    """
+    rate_rps = prediction.mean("throughput_rps")
+    if rate_rps <= 0:
+        return None
+    inputs = prediction.system.inputs(prediction.case.scenario)
+    setup = journey_setup(
+        inputs,
+        rate_rps=rate_rps,
+        active_threads=prediction.active_threads,
+        seed=seed,
+        window_ps=window_ps,
+    )
+    return None if setup is None else (inputs.engine.policy, inputs.times(), setup)
+
+
+def journey_setup(
+    inputs: Inputs,
+    *,
+    rate_rps: float,
+    active_threads: int,
+    seed: int,
+    window_ps: int | None = None,
+) -> NodeSetup | None:
+    """A run of a few thousand requests that begins with the threads the engine settled on.
+
+    Parameters
+    ----------
+    rate_rps
+        Requests per second, from a prediction.
+    window_ps
+        How long to measure; None for `SAMPLE` requests.
+
+    Returns
+    -------
+    NodeSetup or None
+        None where so many requests are on the way, or come in a period of a CPU quota, that the
+        sample would take minutes.
+    """
+    workload = inputs.scenario.workload
+    outstanding = workload.clients * workload.pipeline
+    if workload.arrival == "open_loop":
+        warm_up, measured = SAMPLE // 2, SAMPLE
+    elif outstanding > _MOST_OUTSTANDING:
+        return None
+    else:
+        warm_up = _WARM_UP_ROUND_TRIPS * outstanding
+        measured = outstanding * max(1, round(SAMPLE / outstanding))
+    request_ps = _PS_PER_S / rate_rps
+    warmup_ps = starting_ps(inputs) + round(warm_up * request_ps)
+    measured_ps = round(measured * request_ps)
+    if inputs.sharing.quota_cores:
+        warmup_ps, measured_ps = (whole_periods(inputs, ps) for ps in (warmup_ps, measured_ps))
+        if warmup_ps + measured_ps > _LARGEST_SAMPLE * request_ps:
+            return None
+    setup = node_setup(
+        inputs,
+        warmup_ps=warmup_ps,
+        end_ps=warmup_ps + (window_ps or measured_ps),
+        seed=seed,
+        replication=0,
+    )
+    return setup._replace(initial_active=active_threads)

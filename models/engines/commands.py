@@ -1,0 +1,375 @@
+"""What the commands of a workload are: their shares, bytes, keys, and the work of those beyond GET
+and SET.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from forecache.sim.errors import InputError
+
+from ..layouts.collections import PACKED_ENTRIES, PACKED_ITEM_BYTES
+from ..scenario.schema import Scenario
+from ..scenario.workload import Workload
+
+DataType = Literal["string", "sorted_set", "hash"]
+DATA_TYPES: tuple[DataType, ...] = ("string", "sorted_set", "hash")
+
+_TYPES: dict[str, DataType] = {
+    **dict.fromkeys(("get", "set", "mget", "mset"), "string"),
+    **dict.fromkeys(("zadd", "zrange"), "sorted_set"),
+    **dict.fromkeys(("hset", "hget", "hgetall"), "hash"),
+}
+
+MOST_CYCLE_REQUESTS = 20_000_000
+"""Requests of a rate profile or a trace."""
+
+_TRACED_SLOTS = 256
+
+WRITES = frozenset({"set", "mset", "zadd", "hset"})
+
+ARGUMENTS_PARSED = 2
+"""Of GET: what `parse_instructions` covers."""
+
+_SCORE_BYTES = 6
+"""Of a score as it is sent (assumed: integers of about six digits)."""
+
+_INDEX_BYTES = 6
+"""Of a rank in a ZRANGE (assumed)."""
+
+MOST_BYTES_ON_THE_WAY = 2**36
+"""Bytes of values that all clients may ask for at a time."""
+
+
+@dataclass(frozen=True)
+class CommandKind:
+    """One command code: what it is, how large its value, how often it comes.
+
+    Attributes
+    ----------
+    value_bytes
+        Of each value; of a hash, of each field's.
+    items
+        Keys of MGET and MSET, members of ZADD and ZRANGE, fields of HSET and HGETALL.
+    size
+        Members of the sorted set or fields of the hash.
+    item_bytes
+        Of a member or a field's name.
+    """
+
+    command: str
+    value_bytes: int
+    share: float
+    items: int = 1
+    size: int = 0
+    item_bytes: int = 0
+
+    @property
+    def data_type(self) -> DataType:
+        """What its keys hold."""
+        return _TYPES[self.command]
+
+    @property
+    def keys(self) -> int:
+        """Keys of the command, which a prefetching engine looks up together."""
+        return self.items if self.data_type == "string" else 1
+
+    @property
+    def stored_values(self) -> int:
+        """Values of string keys it replaces."""
+        return self.items if self.command in ("set", "mset") else 0
+
+    @property
+    def on_values(self) -> str:
+        """What it does with each value of a string: `get`, `set`, or else its own name."""
+        return self.command.removeprefix("m") if self.data_type == "string" else self.command
+
+    @property
+    def listpack(self) -> bool:
+        """Whether its sorted set or hash is small enough for a listpack."""
+        if self.data_type == "string":
+            return False
+        longest = self.item_bytes
+        if self.data_type == "hash":
+            longest = max(longest, self.value_bytes)
+        small = self.size <= PACKED_ENTRIES[self.data_type]
+        return small and longest <= PACKED_ITEM_BYTES
+
+    @property
+    def arguments(self) -> int:
+        """Words of the request."""
+        more = {
+            "get": 1,
+            "set": 2,
+            "mget": self.items,
+            "mset": 2 * self.items,
+            "zadd": 1 + 2 * self.items,
+            "zrange": 3,
+            "hset": 1 + 2 * self.items,
+            "hget": 2,
+            "hgetall": 1,
+        }
+        return 1 + more[self.command]
+
+    @property
+    def sent_value_bytes(self) -> int:
+        """Bytes of the values, members and fields that a request brings beside its keys."""
+        if self.command in ("set", "mset"):
+            return self.items * self.value_bytes
+        if self.command == "zadd":
+            return self.items * self.item_bytes
+        if self.command == "hset":
+            return self.items * (self.item_bytes + self.value_bytes)
+        return self.item_bytes if self.command == "hget" else 0
+
+    @property
+    def returned_bytes(self) -> int:
+        """Bytes of the values, members and fields that a reply brings."""
+        if self.command in WRITES:
+            return 0
+        if self.command == "zrange":
+            return self.items * self.item_bytes
+        if self.command == "hgetall":
+            return self.items * (self.item_bytes + self.value_bytes)
+        return self.items * self.value_bytes
+
+    @property
+    def reply_values(self) -> int:
+        """Bulk strings of the reply, or one for its status."""
+        several = {"mget": self.items, "zrange": self.items, "hgetall": 2 * self.items}
+        return several.get(self.command, 1)
+
+    def request_bytes(self, key_bytes: int) -> int:
+        """Bytes of the request as the protocol writes it (RESP arrays of bulk strings)."""
+        key, value, item = (bulk_bytes(n) for n in (key_bytes, self.value_bytes, self.item_bytes))
+        words = {
+            "get": key,
+            "set": key + value,
+            "mget": self.items * key,
+            "mset": self.items * (key + value),
+            "zadd": key + self.items * (bulk_bytes(_SCORE_BYTES) + item),
+            "zrange": key + 2 * bulk_bytes(_INDEX_BYTES),
+            "hset": key + self.items * (item + value),
+            "hget": key + item,
+            "hgetall": key,
+        }
+        name = bulk_bytes(len(self.command))
+        return _header_bytes(self.arguments) + name + words[self.command]
+
+    @property
+    def reply_bytes(self) -> int:
+        """Bytes of the reply."""
+        value, item = bulk_bytes(self.value_bytes), bulk_bytes(self.item_bytes)
+        if self.command in ("get", "hget"):
+            return value
+        if self.command in ("set", "mset"):
+            return len(b"+OK\r\n")
+        if self.command in ("zadd", "hset"):
+            return len(b":0\r\n")
+        if self.command == "hgetall":
+            return _header_bytes(2 * self.items) + self.items * (item + value)
+        each = value if self.command == "mget" else item
+        return _header_bytes(self.items) + self.items * each
+
+
+def bulk_bytes(length: int) -> int:
+    """A bulk string of so many bytes as the protocol writes it."""
+    return 1 + len(str(length)) + 2 + length + 2
+
+
+def _header_bytes(elements: int) -> int:
+    """The first line of an array."""
+    return 1 + len(str(elements)) + 2
+
+
+def command_kinds(scenario: Scenario) -> list[CommandKind]:
+    """The commands of a workload with their shares, which add up to one."""
+    workload = scenario.workload
+    kinds = []
+    for command, asked in workload.commands.items():
+        for size, weight in workload.sizes if _TYPES[command] == "string" else [(0, 1.0)]:
+            kind = CommandKind(command, size, asked.share * weight, asked.items)
+            kinds.append(_of_its_type(kind, workload))
+    return kinds
+
+
+def _of_its_type(kind: CommandKind, workload: Workload) -> CommandKind:
+    """The kind with the sizes of what its keys hold."""
+    common = {"command": kind.command, "share": kind.share}
+    if kind.data_type == "sorted_set" and (sets := workload.sorted_sets) is not None:
+        return CommandKind(
+            **common,  # type: ignore[arg-type]
+            value_bytes=0,
+            items=min(kind.items, sets.members),
+            size=sets.members,
+            item_bytes=sets.member_bytes,
+        )
+    if kind.data_type == "hash" and (hashes := workload.hashes) is not None:
+        return CommandKind(
+            **common,  # type: ignore[arg-type]
+            value_bytes=hashes.value_bytes,
+            items=hashes.fields if kind.command == "hgetall" else min(kind.items, hashes.fields),
+            size=hashes.fields,
+            item_bytes=hashes.field_bytes,
+        )
+    return kind
+
+
+def traced_codes(kinds: Sequence[CommandKind]) -> dict[str, np.ndarray]:
+    """Codes of each command, each as often among 256 as it comes, in an order drawn once."""
+    found = {}
+    for command in {kind.command for kind in kinds}:
+        codes = [code for code, kind in enumerate(kinds) if kind.command == command]
+        shares = np.array([kinds[code].share for code in codes])
+        ends = np.rint(np.cumsum(shares) / shares.sum() * _TRACED_SLOTS)
+        table = np.array(codes)[np.searchsorted(ends, np.arange(_TRACED_SLOTS), side="right")]
+        found[command] = np.random.default_rng(1).permutation(table)
+    return found
+
+
+def check_bytes_on_the_way(scenario: Scenario) -> None:
+    """Refuse so many and so large values at a time that no server could hold them.
+
+    Raises
+    ------
+    InputError
+        Clients times pipeline times the mean bytes of a request's values are too many.
+    """
+    workload = scenario.workload
+    kinds = command_kinds(scenario)
+    each = sum(k.share * k.items * (k.value_bytes + k.item_bytes) for k in kinds)
+    found = workload.clients * workload.pipeline * each
+    if found > MOST_BYTES_ON_THE_WAY:
+        sizes = {"string": "value_bytes", "sorted_set": "sorted_sets", "hash": "hashes"}
+        largest = max(kinds, key=lambda k: k.share * k.items * (k.value_bytes + k.item_bytes))
+        raise InputError(
+            f"field 'workload.{sizes[largest.data_type]}': found {found / 2**30:,.0f} GiB on the "
+            f"way ({workload.clients} clients times pipeline {workload.pipeline} times "
+            f"{each / 2**20:,.3g} MiB); valid are {MOST_BYTES_ON_THE_WAY / 2**30:.0f} GiB, as they "
+            "lie in the server's memory."
+        )
+
+
+def check_trace(scenario: Scenario) -> None:
+    """Refuse a trace of commands that the mix doesn't know, and cycles too long to be simulated.
+
+    Raises
+    ------
+    InputError
+        There is one; names the first request.
+    """
+    workload = scenario.workload
+    varying = workload.varying
+    if varying.trace is not None:
+        known = workload.commands
+        for number, command in enumerate(varying.trace.commands, start=1):
+            if command not in known:
+                raise InputError(
+                    f"{workload.trace}: found {command} as request {number}; valid is a command "
+                    f"of the mix, which says its sizes: {', '.join(known)}."
+                )
+    requests = (varying.mean_rate_rps or 0.0) * varying.cycle_ps / 1e12
+    if workload.bursts is None and requests > MOST_CYCLE_REQUESTS:
+        raise InputError(
+            f"workload: found {requests:.0f} requests until arrivals repeat themselves; valid are "
+            f"{MOST_CYCLE_REQUESTS}, since a simulation holds all of them."
+        )
+
+
+def keys_of_type(workload: Workload, data_type: DataType) -> int:
+    """How many keys hold strings, sorted sets or hashes."""
+    if data_type == "sorted_set":
+        return workload.sorted_sets.keys if workload.sorted_sets is not None else 0
+    if data_type == "hash":
+        return workload.hashes.keys if workload.hashes is not None else 0
+    return workload.keys
+
+
+# --- instructions ------------------------------------------------------------------------------
+
+ARGUMENT = "argument_instructions"
+"""Parsing each word of a request after the second."""
+
+_LISTPACK = ("instructions", "instructions_per_item", "instructions_per_entry")
+_PLAIN = ("instructions", "instructions_per_item")
+
+_NEVER = {
+    ("hget", "instructions_per_item"),
+    ("hgetall", "instructions_per_entry"),
+    ("hgetall", "table", "instructions"),
+}
+"""Nothing of it, or nothing beside hundreds of fields."""
+
+LOG, LOG_WORD = "log_instructions", "log_instructions_per_word"
+"""Writing a command and each of its words into the buffer of the append-only file, or into that of
+all replicas."""
+
+COMMAND_WORK: tuple[str, ...] = (
+    ARGUMENT,
+    LOG,
+    LOG_WORD,
+    *(f"{command}_{name}" for command in ("mget", "mset") for name in _PLAIN),
+    *(
+        f"{command}_{encoding}_{name}"
+        for command in ("zadd", "zrange", "hset", "hget", "hgetall")
+        for encoding, names in (("listpack", _LISTPACK), ("table", _PLAIN))
+        for name in names
+        if (command, name) not in _NEVER and (command, encoding, name) not in _NEVER
+    ),
+)
+"""Names of the work of commands beyond GET and SET, in user code: `..._instructions` of executing
+one, `..._per_item` more for each key, member or field it names, `..._per_entry` more for each
+member or field of a listpack that it searches (once per item; ZRANGE seeks once)."""
+
+
+def log_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
+    """Instructions of writing a command into one buffer."""
+    return work[LOG] + kind.arguments * work[LOG_WORD]
+
+
+def prefix_of(kind: CommandKind) -> str:
+    """What the names of a kind's work begin with."""
+    if kind.data_type == "string":
+        return kind.command
+    return f"{kind.command}_{'listpack' if kind.listpack else 'table'}"
+
+
+def searched_entries(kind: CommandKind) -> int:
+    """Entries of listpacks that a command searches, all of them counting for each search."""
+    if not kind.listpack or kind.command == "hgetall":
+        return 0
+    return kind.size * (1 if kind.command == "zrange" else kind.items)
+
+
+def execute_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
+    """Instructions of executing a command beyond GET and SET.
+
+    Parameters
+    ----------
+    work
+        By the names of `COMMAND_WORK`.
+    """
+    prefix = prefix_of(kind)
+    total = work.get(f"{prefix}_instructions", 0.0)
+    total += kind.items * work.get(f"{prefix}_instructions_per_item", 0.0)
+    return total + searched_entries(kind) * work.get(f"{prefix}_instructions_per_entry", 0.0)
+
+
+def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: str) -> None:
+    """Refuse commands whose work on an engine nobody counted.
+
+    Raises
+    ------
+    InputError
+        There is one.
+    """
+    for command in scenario.workload.commands:
+        if command not in ("get", "set") and not work:
+            raise InputError(
+                f"field 'workload.mix': found {command}; valid with {engine} is get and set, since "
+                "no other command's work was counted on it."
+            )

@@ -1,0 +1,120 @@
+"""Load generators: what a benchmark tool spends on a request.
+
+The tool is a station of the model: in most published measurements at pipeline 1 it, or one I/O
+thread, is the bottleneck. Its work is described like an engine's, in instructions and system
+calls, and its speed is that of the host it runs on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import model_validator
+
+from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.record import Record
+from forecache.sim.errors import InputError
+
+from .profile import check_leaf
+
+
+@dataclass(frozen=True)
+class GeneratorWork:
+    """Work of one generator thread.
+
+    Attributes
+    ----------
+    poll_rounds
+        Calls of epoll_wait per batch and thread turn: tools that wait for writability need two.
+    batch_syscalls
+        Further cheap system calls per batch (epoll_ctl, FIONREAD).
+    poll_instructions
+        Per turn of the tool's event loop.
+    batch_instructions
+        Per batch, around recv and send.
+    request_instructions, reply_instructions
+        Per request made and per reply taken.
+    kernel_scale
+        Cost of the tool's socket calls against the host's micro-benchmark.
+    thread_start_us
+        From the start of one thread to the start of the next.
+    """
+
+    poll_rounds: float
+    batch_syscalls: float
+    poll_instructions: float
+    batch_instructions: float
+    request_instructions: float
+    reply_instructions: float
+    kernel_scale: float
+    thread_start_us: float
+
+
+GENERATOR_NAMES = tuple(field.name for field in fields(GeneratorWork))
+
+
+class GeneratorProfile(Record):
+    """A tool's work, every number with its origin."""
+
+    # Frozen: shipped profiles are read once and handed to everybody.
+    id: str
+    title: str
+    sources: dict[str, Source]
+    spins_when_due: bool = False
+    """Whether it polls without sleeping while it has a request to send soon."""
+    connections: Literal["in_turn", "in_blocks"] = "in_turn"
+    """The order in which the tool's threads connect their clients, which engines number in that
+    order: one thread's after the other's, or in turn."""
+    work: dict[str, Quantity]
+
+    @model_validator(mode="after")
+    def _complete(self) -> GeneratorProfile:
+        wrong = set(self.work) ^ set(GENERATOR_NAMES)
+        if wrong:
+            raise ValueError(f"entries under work: {', '.join(GENERATOR_NAMES)}")
+        for name, leaf in self.work.items():
+            check_leaf(name, leaf, self.sources)
+        return self
+
+    def generator_work(self, values: Mapping[str, float] | None = None) -> GeneratorWork:
+        """The work as plain numbers, some of them replaced by `values`."""
+        work = GeneratorWork(**{name: self.work[name].best for name in GENERATOR_NAMES})
+        return replace(work, **values) if values else work
+
+    def uncertain(self) -> dict[str, tuple[float, float, float]]:
+        """(low, value, high) of each work number that has a range."""
+        return {
+            name: (leaf.low, leaf.best, leaf.high)
+            for name, leaf in self.work.items()
+            if leaf.low is not None and leaf.high is not None
+        }
+
+
+def list_generators() -> list[GeneratorProfile]:
+    """All shipped load generators, by id."""
+    return [load_generator(name) for name in sorted(_shipped_files())]
+
+
+def load_generator(name: str) -> GeneratorProfile:
+    """A load generator by the tool's name; `InputError` if nobody knows it."""
+    files = _shipped_files()
+    key = name.replace("_", "-")
+    if key not in files:
+        raise InputError(f"load_generator.tool: found {name!r}; {did_you_mean(key, files)}")
+    return _shipped_profile(key)
+
+
+@cache
+def _shipped_files() -> Mapping[str, Path]:
+    return shipped("forecache.models.engines", "generators")
+
+
+@cache
+def _shipped_profile(key: str) -> GeneratorProfile:
+    path = _shipped_files()[key]
+    return parse(GeneratorProfile, read_yaml(path), file=f"models/engines/generators/{key}.yaml")

@@ -1,0 +1,1 @@
+"""Cache lines: what commands touch, which caches hold them, how long a miss waits."""

@@ -1,0 +1,135 @@
+"""How sorted sets and hashes lie in memory, as far as commands feel it.
+
+Source of the layouts: Valkey's t_zset.c, t_hash.c, listpack.c, dict.c and hashtable.c. Small ones
+are one listpack, which is searched from its front; large sorted sets are a hash table and a skip
+list, large hashes a hash table.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..engines.commands import CommandKind
+from ..layouts.allocator import size_class
+from ..layouts.keys import ENTRY_BYTES
+from ..layouts.strings import (
+    listpack_bytes,
+    listpack_entry_bytes,
+    listpack_integer_bytes,
+    sds_bytes,
+)
+from ..layouts.tables import BUCKET_BYTES, POINTER_BYTES, buckets_of, hash_table_load
+from .key_lines import structures
+from .lines import LINE_BYTES, Structure
+
+_SKIP_LIST_SHARE = 0.25
+"""ZSKIPLIST_P: share of the nodes of one level that reach the next."""
+
+_NODES_A_LEVEL = 3.0
+"""Nodes a descent meets on each level and on no level above: 1/p - 1 (W. Pugh, Skip Lists, CACM
+33(6), 1990: 1/p comparisons a level, one of which is with a node met before)."""
+
+_SCORE_DIGITS = 6
+"""Of a score, a whole number (assumed)."""
+
+_NODE_BYTES = 48
+"""A skip-list node of 1.33 levels on average, without its member."""
+
+
+def collection_structures(
+    kind: CommandKind, layout: str, *, all_keys: int, key_bytes: int
+) -> list[Structure]:
+    """The lines that a command on a sorted set or a hash walks through, in order.
+
+    A batched look-up reaches the way to the collection, not what is in it.
+
+    Parameters
+    ----------
+    layout
+        One of `layouts.LAYOUTS`.
+    all_keys
+        Keys of all types, which share one table.
+    """
+    # The way to a long string without the string.
+    way = structures(layout, keys=all_keys, key_bytes=key_bytes, value_bytes=1024)[:-1]
+    if kind.listpack:
+        return [*way, _listpack(kind)]
+    return [
+        *way,
+        *(_sorted_set(kind, layout) if kind.data_type == "sorted_set" else _hash(kind, layout)),
+    ]
+
+
+def _listpack(kind: CommandKind) -> Structure:
+    """All of it lies in a row. A search goes through half, a seek starts at the nearer end."""
+    name_bytes = listpack_entry_bytes(kind.item_bytes)
+    other_bytes = (
+        listpack_integer_bytes(_SCORE_DIGITS)
+        if kind.data_type == "sorted_set"
+        else listpack_entry_bytes(kind.value_bytes)
+    )
+    total_bytes = listpack_bytes(kind.size * (name_bytes + other_bytes))
+    share = {"zrange": min(1.0, 0.25 + kind.items / kind.size), "zadd": 1.0, "hgetall": 1.0}
+    touched = share.get(kind.command, 0.5) * total_bytes / LINE_BYTES
+    return Structure(
+        "listpack",
+        size_class(total_bytes) / LINE_BYTES,
+        1.0,
+        followers=max(0.0, touched - 1.0),
+        prefetched=False,
+    )
+
+
+def _members(kind: CommandKind, layout: str, touches: float, *, name: str) -> list[Structure]:
+    """A table of the collection's own: buckets and entries with the names inside or beside."""
+    item = size_class(sds_bytes(kind.item_bytes))
+    if layout in ("dict", "dict_embedded_key"):
+        buckets = buckets_of("dict", kind.size)
+        rows: list[tuple[str, float, float]] = [
+            ("bucket", POINTER_BYTES * buckets, 1.0),
+            ("entry", ENTRY_BYTES * kind.size, 1.0 + kind.size / buckets / 2),
+            ("name", item * kind.size, 1.0),
+        ]
+    else:
+        rows = [
+            ("bucket", BUCKET_BYTES * kind.size / hash_table_load(kind.size), 1.0),
+            ("entry", size_class(8 + sds_bytes(kind.item_bytes)) * kind.size, 1.0),
+        ]
+    return [
+        Structure(f"{name} {part}", size / LINE_BYTES, each * touches, prefetched=False)
+        for part, size, each in rows
+    ]
+
+
+def _hash(kind: CommandKind, layout: str) -> list[Structure]:
+    value = size_class(sds_bytes(kind.value_bytes)) * kind.size / LINE_BYTES
+    written = kind.command == "hset"
+    return [
+        *_members(kind, layout, kind.items, name="field"),
+        Structure("field value", value, kind.items, prefetched=False, written=written),
+    ]
+
+
+def _sorted_set(kind: CommandKind, layout: str) -> list[Structure]:
+    member = size_class(sds_bytes(kind.item_bytes))
+    embedded = layout == "hashtable_embedded_value"
+    node = size_class(_NODE_BYTES + sds_bytes(kind.item_bytes)) if embedded else _NODE_BYTES
+    searches = 1.0
+    found: list[Structure] = []
+    passed = float(kind.items)
+    if kind.command == "zadd":
+        # The member's old place is searched for, then its new one.
+        searches, passed = 2.0 * kind.items, 0.0
+        found = _members(kind, layout, kind.items, name="member")
+    levels = max(1, round(math.log(max(2, kind.size), 1 / _SKIP_LIST_SHARE)))
+    for level in range(levels - 1, -1, -1):
+        nodes = kind.size * _SKIP_LIST_SHARE**level
+        touches = searches * min(_NODES_A_LEVEL, nodes) + (passed if level == 0 else 0.0)
+        own = nodes * (1.0 - _SKIP_LIST_SHARE) if level < levels - 1 else nodes
+        found.append(
+            Structure(f"level {level}", own * node / LINE_BYTES, touches, prefetched=False)
+        )
+    if passed and not embedded:
+        names = kind.size * member / LINE_BYTES
+        found.append(Structure("member name", names, passed, prefetched=False))
+    return found

@@ -1,0 +1,107 @@
+"""What lies in memory: the keys of a workload, and the lines a command on one of them touches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..engines.commands import DATA_TYPES, CommandKind, command_kinds, keys_of_type
+from ..engines.profile import EngineProfile, EngineWork
+from ..scenario.schema import Scenario
+from ..scenario.workload import Workload
+from .caches import Population
+from .collection_lines import collection_structures
+from .key_lines import structures
+from .lines import LINE_BYTES, Structure
+
+
+def command_structures(
+    kind: CommandKind, scenario: Scenario, engine: EngineProfile, work: EngineWork
+) -> list[Structure]:
+    """The lines a command touches, scaled by what was observed."""
+    workload = scenario.workload
+    all_keys = sum(keys_of_type(workload, held) for held in DATA_TYPES)
+    if kind.data_type == "string":
+        lines = structures(
+            engine.layout,
+            keys=all_keys,
+            key_bytes=workload.key_bytes,
+            value_bytes=kind.value_bytes,
+        )
+    else:
+        lines = collection_structures(
+            kind, engine.layout, all_keys=all_keys, key_bytes=workload.key_bytes
+        )
+    # A lone main thread that looks a pipeline's keys up in groups walks to the entries only; the
+    # batches that come back from I/O threads fetch the value as well. A SET writes its value where
+    # the one before it was released, so it touches as many lines as a GET reads.
+    lone = scenario.io_threads == 1
+    scaled = [
+        replace(
+            s,
+            touches=s.touches * work.touch_scale,
+            prefetched=s.prefetched and not (lone and s.name == "value"),
+            written=s.written or kind.stored_values > 0,
+        )
+        for s in lines
+    ]
+    if kind.stored_values and lone and work.value_touches > 0:
+        # A number of its own, which `touch_scale` leaves alone.
+        scaled.append(Structure("old value", 0.0, work.value_touches))
+    return scaled
+
+
+def keyspace(kind: CommandKind, scenario: Scenario) -> Workload:
+    """The workload as the keys of a command's type see it: so many of them, alike popular."""
+    workload = scenario.workload
+    if kind.data_type == "string":
+        return workload
+    return workload.model_copy(update={"keys": keys_of_type(workload, kind.data_type)})
+
+
+def populations(
+    kinds: Sequence[CommandKind], scenario: Scenario, engine: EngineProfile, work: EngineWork
+) -> list[Population]:
+    """What lies in memory, and how often a request touches it: strings of all sizes, collections.
+
+    A SET touches as many lines as a GET.
+    """
+    workload = scenario.workload
+    asked = sum(kind.share * kind.keys for kind in kinds if kind.data_type == "string")
+    # Nothing but GET and SET: each request asks for one key, whatever the shares add up to.
+    asked = 1.0 if workload.only_get_and_set else asked
+    found = [
+        Population(
+            workload,
+            command_structures(CommandKind("get", size, weight), scenario, engine, work),
+            weight,
+            asked,
+        )
+        for size, weight in workload.sizes
+    ]
+    for kind in kinds:
+        if kind.data_type != "string":
+            lines = command_structures(kind, scenario, engine, work)
+            # Commands of a type share its lines, which are counted once.
+            of_type = sum(k.share for k in kinds if k.data_type == kind.data_type)
+            found.append(Population(keyspace(kind, scenario), lines, kind.share / of_type, of_type))
+    return found
+
+
+def data_bytes(scenario: Scenario, engine: EngineProfile, work: EngineWork) -> float:
+    """What all keys take in memory, as far as commands walk through it."""
+    found = populations(command_kinds(scenario), scenario, engine, work)
+    lines = (
+        population.share * population.workload.keys * structure.lines_per_key
+        for population in found
+        for structure in population.structures
+    )
+    return LINE_BYTES * sum(lines)
+
+
+def prefetch_batch(scenario: Scenario, engine: EngineProfile) -> int:
+    """Keys of one batched look-up; one means none, as always where the engine has no such thing."""
+    if engine.prefetch_batch == 0:
+        return 1
+    given = scenario.prefetch_batch
+    return max(1, engine.prefetch_batch if given is None else given)

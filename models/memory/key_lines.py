@@ -1,0 +1,121 @@
+"""How each engine generation lays a string key out in memory, as far as a look-up feels it.
+
+What the blocks weigh is the footprint model's (`models/footprint/`), with the allocator that comes
+with the engine; what a look-up touches of them is summarised under "Waiting for memory" in
+`docs/models.md`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln
+
+from ..layouts.allocator import size_class
+from ..layouts.generations import KeyLayout
+from ..layouts.keys import (
+    ENTRY_BYTES,
+    OBJECT_BYTES,
+    embedded_key_entry_bytes,
+    embedded_string_bytes,
+    embedded_value_bytes,
+    key_object_bytes,
+    most_embedded_bytes,
+)
+from ..layouts.strings import EMBEDDED_STRING_BYTES, sds_bytes
+from ..layouts.tables import BUCKET_BYTES, BUCKET_SLOTS, POINTER_BYTES, buckets_of, hash_table_load
+from .lines import LINE_BYTES, Structure
+
+LAYOUTS = ("dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value")
+"""Redis to 7.4 and Valkey 7.2; Valkey 8.0; Valkey 8.1 and 9.0; Valkey 9.1."""
+
+SLABS = "slabs"
+"""Memcached: chained items in slabs, key and value in the item."""
+
+_ITEM_HEADER_BYTES = 56
+"""With the number for compare-and-swap that items have by default (memcached.h)."""
+
+_CHUNK_STEP = 1.25
+"""From one slab class to the next (settings.factor)."""
+
+
+def child_share(load: float) -> float:
+    """Share of look-ups that go on to a child bucket, with Poisson occupancy.
+
+    A bucket of more than 7 entries keeps six of them and the way to a child.
+    """
+    occupancy = np.arange(BUCKET_SLOTS + 1, 64)
+    chance = np.exp(occupancy * math.log(load) - load - gammaln(occupancy + 1.0))
+    return float(np.sum((occupancy - BUCKET_SLOTS + 1) * chance)) / load
+
+
+def _value(value_bytes: int) -> list[Structure]:
+    """The object of a value and, unless it lies inside, its string."""
+    if value_bytes <= EMBEDDED_STRING_BYTES:
+        size = size_class(embedded_string_bytes(value_bytes))
+        return [Structure("value object", size / LINE_BYTES, 1.0)]
+    return [Structure("value object", OBJECT_BYTES / LINE_BYTES, 1.0), _string(value_bytes)]
+
+
+def _string(value_bytes: int) -> Structure:
+    lines = size_class(sds_bytes(value_bytes)) / LINE_BYTES
+    touched = (sds_bytes(value_bytes) + LINE_BYTES / 2) / LINE_BYTES
+    return Structure("value", lines, 1.0, followers=max(0.0, touched - 1.0))
+
+
+def _slab_item(keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
+    """A bucket's pointer and the items of its chain; the table doubles at 1.5 items a bucket.
+
+    A chunk is larger than its item by up to a quarter, by an eighth on average.
+    """
+    buckets = 2**16
+    while keys > 1.5 * buckets:
+        buckets *= 2
+    load = keys / buckets
+    item_bytes = _ITEM_HEADER_BYTES + key_bytes + 1 + value_bytes + 2
+    lines = item_bytes * (1.0 + _CHUNK_STEP) / 2 / LINE_BYTES
+    followers = max(0.0, (item_bytes - LINE_BYTES / 2) / LINE_BYTES)
+    return [
+        Structure("bucket", 8.0 / LINE_BYTES / load, 1.0),
+        Structure("item", lines, 1.0 + load / 2.0, followers=followers),
+    ]
+
+
+def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
+    """The lines a look-up of one key walks through, in order.
+
+    Parameters
+    ----------
+    layout
+        One of `LAYOUTS`, or `SLABS`.
+    """
+    if layout == SLABS:
+        return _slab_item(keys, key_bytes, value_bytes)
+    if layout in ("dict", "dict_embedded_key"):
+        load = keys / buckets_of("dict", keys)
+        # A successful look-up walks half of the other entries of its chain on average.
+        entries = 1.0 + load / 2.0
+        bucket = Structure("bucket", POINTER_BYTES / LINE_BYTES / load, 1.0)
+        if layout == "dict":
+            name = size_class(sds_bytes(key_bytes))
+            chain = [
+                Structure("entry", ENTRY_BYTES / LINE_BYTES, entries),
+                Structure("key", name / LINE_BYTES, entries),
+            ]
+        else:
+            embedded = size_class(embedded_key_entry_bytes(key_bytes))
+            chain = [Structure("entry", embedded / LINE_BYTES, entries)]
+        return [bucket, *chain, *_value(value_bytes)]
+    load = hash_table_load(keys)
+    bucket = Structure("bucket", BUCKET_BYTES / LINE_BYTES / load, 1.0 + child_share(load))
+    whole: KeyLayout = (
+        "hashtable_embedded_value" if layout == "hashtable_embedded_value" else "hashtable"
+    )
+    inside = embedded_value_bytes(whole, key_bytes=key_bytes, value_bytes=value_bytes)
+    if inside <= most_embedded_bytes(whole):
+        followers = max(0.0, (inside - LINE_BYTES) / LINE_BYTES)
+        lines = size_class(inside) / LINE_BYTES
+        return [bucket, Structure("entry", lines, 1.0, followers=followers)]
+    lines = size_class(key_object_bytes(key_bytes)) / LINE_BYTES
+    return [bucket, Structure("entry", lines, 1.0), _string(value_bytes)]

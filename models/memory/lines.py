@@ -1,0 +1,103 @@
+"""Kinds of cache lines that commands touch, and how often each line of a kind is touched."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ..scenario.workload import HotSetPopularity, Popularity, Workload, Zipf
+
+LINE_BYTES = 64
+COPIED_AT_ONCE = 8
+STREAMED_AT_ONCE = 64
+"""How lines of one value that follow its first are fetched: the first holds the string header,
+and the copy's loads of the next ones go out together once it is there; from then on the prefetcher
+has seen the stream and runs ahead (assumed from single-core streaming: 64 bytes in 2 to 3 ns
+against a first access of 100 to 160)."""
+
+_POPULARITY_BINS = 24
+_SUMMED_RANKS = 1000
+"""Ranks up to which Zipf's law is summed rank by rank; beyond it an integral is as good."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A kind of line that commands touch.
+
+    Attributes
+    ----------
+    lines_per_key
+        How many lines the structure has for each key; 0 for another touch of the lines of the
+        structure before it.
+    touches
+        How many of its lines one command waits for, one after the other.
+    followers
+        Lines that follow the first one at adjacent addresses, read or written with it.
+    prefetched
+        Whether a batched look-up fetches its first line ahead.
+    written
+        Whether its lines are written: nothing waits for long runs of stores.
+    """
+
+    name: str
+    lines_per_key: float
+    touches: float
+    followers: float = 0.0
+    prefetched: bool = True
+    written: bool = False
+
+    @property
+    def head_waits(self) -> float:
+        """Waits for a line that the first lines after the first are worth: they come together."""
+        return min(self.followers, 1.0)
+
+    @property
+    def tail_waits(self) -> float:
+        """The same of the lines beyond, which the prefetcher brings."""
+        beyond_head = max(0.0, self.followers - COPIED_AT_ONCE)
+        return 0.0 if self.written else beyond_head / STREAMED_AT_ONCE
+
+
+def popularity_bins(workload: Workload) -> list[tuple[float, float]]:
+    """(keys, share of requests) of groups of keys that are about equally popular."""
+    return rank_classes(workload.keys, workload.popularity, most=_POPULARITY_BINS)
+
+
+def rank_classes(count: int, popularity: Popularity, *, most: int) -> list[tuple[float, float]]:
+    """(keys, share of requests) of groups of keys that are about equally popular.
+
+    Parameters
+    ----------
+    count
+        Keys of all groups.
+    most
+        Groups of Zipf's law, each of which ends at the same multiple of the rank it begins with.
+    """
+    keys = float(count)
+    if isinstance(popularity, HotSetPopularity):
+        hot = popularity.hot_set
+        return [(keys * hot.keys, hot.requests), (keys * (1 - hot.keys), 1 - hot.requests)]
+    if isinstance(popularity, Zipf) and count > 1:
+        edges = np.unique(np.geomspace(1, keys + 1, most + 1).astype(np.int64))
+        s = popularity.zipf
+
+        def mass(low: int, high: int) -> float:
+            # The sum over ranks low to high - 1; the midpoint integral is good for high ranks.
+            if low < _SUMMED_RANKS:
+                middle = min(high, _SUMMED_RANKS)
+                head = float(np.sum(np.arange(low, middle, dtype=float) ** -s))
+                return head + (mass(middle, high) if high > middle else 0.0)
+            if abs(s - 1.0) < 1e-9:
+                return math.log((high - 0.5) / (low - 0.5))
+            return ((high - 0.5) ** (1 - s) - (low - 0.5) ** (1 - s)) / (1 - s)
+
+        weights = [mass(a, b) for a, b in pairwise(edges)]
+        total = sum(weights)
+        return [
+            (float(b - a), weight / total)
+            for (a, b), weight in zip(pairwise(edges), weights, strict=True)
+        ]
+    return [(keys, 1.0)]

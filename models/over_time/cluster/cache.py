@@ -1,0 +1,318 @@
+"""A cluster whose nodes are a cache: what they hold, and the database behind them.
+
+After every step of the load the requests that nodes answered are looked up (`lookaside`): those
+that miss go to the database, and so do, if clients do that, those whose node did not answer. Who
+waits for the database has no worker free for another request; storing what was fetched takes the
+nodes time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from forecache.sim.errors import InputError
+
+from ...layouts.slabs import chunk_bytes, keys_that_fit
+from ...memory.lines import rank_classes
+from ...scenario.workload import sizes_of
+from ..lookaside.contents import Contents
+from ..lookaside.database import Database
+from ..lookaside.hashing import groups_of, share_moved
+from ..lookaside.schema import Lookaside
+from ..lookaside.tier import Tier
+from .events.node_list import NodeList
+from .nodes import FAILED, Claim
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .load import Step
+
+CLASSES = 40
+"""Popularity classes of Zipf's law."""
+
+MOST_CELLS = 40_000
+"""Groups of keys times popularity classes; more would take minutes."""
+
+RECOVERED_POINTS = 0.05
+"""A hit rate has recovered when it is so near to what it was before."""
+
+_EVERYTHING = 1e18
+
+
+@dataclass
+class Upset:
+    """Something that costs hits: a new list, or a node that is back, empty.
+
+    Attributes
+    ----------
+    moved
+        Share of the keys that have another node; None of a node that lost its own.
+    before
+        Hit rate when it happened.
+    lowest, recovered_s
+        The lowest of a step since then, and when it was back for good; NaN if not.
+    overloaded_s
+        How long the database had no capacity left since then.
+    """
+
+    at_s: float
+    what: str
+    moved: float | None
+    before: float
+    lowest: float = 1.0
+    recovered_s: float = math.nan
+    overloaded_s: float = 0.0
+
+
+@dataclass
+class Interval:
+    """Sums since the last report."""
+
+    hits: float = 0.0
+    asked: float = 0.0
+    queries: float = 0.0
+    answered: float = 0.0
+    waited_s: float = 0.0
+    timed_out: float = 0.0
+    refused: float = 0.0
+    busy_s: float = 0.0
+    length_s: float = field(default=1e-12)
+
+
+class Cache:
+    """The cache's contents and its database, kept up with a cluster's load.
+
+    Raises
+    ------
+    InputError
+        The scenario asks for what can't be simulated.
+    """
+
+    def __init__(self, cluster: Cluster, described: Lookaside) -> None:
+        scenario = cluster.scenario
+        self._cluster = cluster
+        self.described = described
+        lists = self._lists()
+        count = 1 + max(max(numbers) for numbers in lists)
+        # Clients call nodes by their addresses, which are made up here.
+        names = [f"10.0.{node // 250}.{node % 250 + 1}:11211" for node in range(count)]
+        self.groups = groups_of(lists, hashing=described.hashing, names=names)
+        classes = rank_classes(scenario.data.keys, scenario.data.popularity, most=CLASSES)
+        if len(classes) * self.groups.shares.size * 2 > MOST_CELLS:
+            most = MOST_CELLS // 2 // len(classes)
+            raise InputError(
+                f"field events: found {len(lists)} lists of nodes, by which keys have "
+                f"{self.groups.shares.size} different histories; valid are at most {most}, by "
+                "fewer lists or ketama."
+            )
+        sizes = sizes_of(scenario.data.value_bytes)
+        key_bytes = scenario.data.key_bytes
+        if scenario.cluster.engine == "memcached":
+            self.item_bytes = sum(part * chunk_bytes(key_bytes, size) for size, part in sizes)
+        else:
+            self.item_bytes = cluster.shard_bytes * scenario.cluster.shards / scenario.data.keys
+        capacity = _EVERYTHING
+        if described.memory_mib is not None:
+            capacity = keys_that_fit(described.memory_mib * 2**20, key_bytes=key_bytes, sizes=sizes)
+        self.contents = Contents(
+            classes,
+            self.groups,
+            capacity_keys=[capacity] * count,
+            requests_per_s=cluster.load.mean_rps * scenario.clients.commands_per_request,
+            duration_s=scenario.duration_s,
+            warm=described.begins == "warm",
+        )
+        self.tier = Tier(
+            self.contents, Database(described.database), coalescing=described.coalescing
+        )
+        self._mix = np.zeros(len(lists))
+        self._mix[0] = 1.0
+        self._lists_begun = 0
+        self.upsets: list[Upset] = []
+        self._steady = math.nan
+        self._failed = np.zeros(cluster.nodes.count)
+        self._claims: dict[int, Claim] = {}
+        self._sums = Interval()
+        self._spread()
+        self._record()
+        cluster.clients.missing = 0.0 if described.begins == "warm" else 1.0
+        cluster.clients.room = self.tier.database.room(scenario.step)
+        cluster.after_step(self._step)
+
+    def _lists(self) -> list[list[int]]:
+        """All lists of nodes there will be, in the order of time."""
+        scenario = self._cluster.scenario
+        edits = [event for event in scenario.events if isinstance(event, NodeList)]
+        first = list(range(scenario.cluster.shards))
+        return [first, *(edit.numbers for edit in sorted(edits, key=lambda edit: edit.at_s))]
+
+    def begin_list(self, edit: NodeList) -> int:
+        """The next list comes into use; returns its number."""
+        self._lists_begun += 1
+        moved = share_moved(self.groups, self._lists_begun - 1, self._lists_begun)
+        numbers = edit.numbers
+        whole = numbers == list(range(len(numbers)))
+        what = f"list of {len(numbers)} nodes" if whole else f"list of nodes {numbers}"
+        self._cluster.record.mark(f"{what}: {moved:.0%} of the keys belong to another one")
+        self._upset(what, moved)
+        return self._lists_begun
+
+    def use_list(self, number: int, *, share: float) -> None:
+        """So large a share of the clients uses a list now, the others what they used before."""
+        self._mix[number] = 0.0
+        self._mix *= (1.0 - share) / max(1e-300, self._mix.sum())
+        self._mix[number] = share
+        self._spread()
+
+    def _spread(self) -> None:
+        nodes = self._cluster.nodes
+        self._weights = self.contents.weights(list(self._mix))
+        traffic = self.contents.traffic(self._weights)
+        nodes.traffic[:] = 0.0
+        nodes.traffic[: len(traffic)] = traffic[: nodes.count]
+
+    def _upset(self, what: str, moved: float | None) -> None:
+        now_s = float(self._cluster.env.now)
+        self.upsets.append(Upset(now_s, what, moved, self._steady))
+        clients = self._cluster.clients
+        clients.missing = min(1.0, clients.missing + (moved or 0.0))
+
+    def _step(self, step: Step) -> None:
+        """Look up what the nodes answered in a step of the load."""
+        nodes = self._cluster.nodes
+        count = len(self.contents.capacity)
+        up = np.array([node < nodes.count and nodes.is_up(node) for node in range(count)])
+        for node in nodes.came_back:
+            self.contents.clear(node)
+            self._upset(f"node {node} is back, empty", None)
+        nodes.came_back.clear()
+        reached = self._commands(step, step.answered)
+        failed = nodes.state[:, FAILED].astype(float)
+        begun = np.pad(self._failed, (0, len(failed) - len(self._failed)))
+        straight = 0.0
+        if self.described.when_down == "database":
+            straight = float(((failed - begun) * step.commands_each).sum())
+        self._failed = failed
+        done = self.tier.step(reached, self._weights, step.length_s, straight=straight, up=up)
+        # In the queue, and in service by Little's law.
+        serving = done.answered / step.length_s * self.described.database.latency_ms / 1e3
+        clients, missed = self._cluster.clients, float(done.misses.sum())
+        clients.held = round(self.tier.database.waiting + serving)
+        asked = missed + float(done.hits.sum())
+        clients.missing = missed / asked if asked > 0 else clients.missing
+        # Of requests that wait for one query, all are answered with it.
+        each = missed / done.queries if done.queries > 0 else 1.0
+        clients.room = max(1.0, each) * self.tier.database.room(step.length_s)
+        self._store(done.stored, step.length_s)
+        sums = self._sums
+        sums.hits += float(done.hits.sum())
+        sums.asked += float(done.hits.sum() + done.misses.sum())
+        sums.queries += done.queries
+        sums.answered += done.answered
+        sums.waited_s += done.wait_s * done.answered
+        sums.timed_out += done.timed_out
+        sums.refused += done.refused
+        sums.busy_s += done.busy * step.length_s
+        sums.length_s += step.length_s
+        self._watch(done.hit_share, done.busy, step)
+
+    def _commands(self, step: Step, requests: np.ndarray) -> np.ndarray:
+        commands = requests * step.commands_each
+        count = len(self.contents.capacity)
+        return np.asarray(np.pad(commands, (0, max(0, count - len(commands))))[:count], float)
+
+    def _store(self, stored: np.ndarray, length_s: float) -> None:
+        """Storing keys takes the nodes time in the next step."""
+        nodes = self._cluster.nodes
+        held = self.contents.keys_held()
+        for node in range(min(nodes.count, len(stored))):
+            surface = nodes.kinds[nodes.kind[node]].surface
+            share = min(1.0, stored[node] * surface.main_ps / 1e12 / length_s)
+            if node not in self._claims:
+                self._claims[node] = nodes.occupy(node, share)
+            self._claims[node].change(share)
+            nodes.data_bytes[node] = held[node] * self.item_bytes
+
+    def _watch(self, hit_share: float, busy: float, step: Step) -> None:
+        """Follow what the last upset did to the hit rate."""
+        if math.isnan(hit_share):
+            return
+        if not self.upsets or not math.isnan(self.upsets[-1].recovered_s):
+            self._steady = hit_share
+        if not self.upsets:
+            return
+        last = self.upsets[-1]
+        now_s = step.start_s + step.length_s
+        if math.isnan(last.before):
+            last.before = hit_share
+        last.lowest = min(last.lowest, hit_share)
+        last.overloaded_s += step.length_s if busy > 0.999 else 0.0
+        if hit_share >= last.before - RECOVERED_POINTS:
+            if math.isnan(last.recovered_s):
+                last.recovered_s = now_s - last.at_s
+        else:
+            last.recovered_s = math.nan
+
+    def _record(self) -> None:
+        """Series at every report."""
+        record = self._cluster.record
+
+        def per_s(name: str) -> float:
+            return float(getattr(self._sums, name) / self._sums.length_s)
+
+        def ratio(part: float, whole: float) -> float:
+            return part / whole if whole > 0 else math.nan
+
+        record.gauge(
+            "hit rate", "share", "hit rate", lambda: ratio(self._sums.hits, self._sums.asked)
+        )
+        record.gauge("queries", "1/s", "database", lambda: per_s("queries"))
+        record.gauge("answered there", "1/s", "database", lambda: per_s("answered"))
+        record.gauge("database", "", "utilisation", lambda: per_s("busy_s"))
+        latency_ms = self.described.database.latency_ms
+        record.gauge(
+            "wait and query of a miss",
+            "ms",
+            "latency",
+            lambda: latency_ms + 1e3 * ratio(self._sums.waited_s, self._sums.answered),
+        )
+        record.gauge("given up at the database", "1/s", "errors", lambda: per_s("timed_out"))
+        record.gauge("refused by the database", "1/s", "errors", self._last_gauge)
+
+    def _last_gauge(self) -> float:
+        """The last series; begins a new interval."""
+        value = self._sums.refused / self._sums.length_s
+        self._sums = Interval()
+        return value
+
+    def finish(self) -> None:
+        """Answers, after the last step; checks that no request was lost."""
+        self.tier.check()
+        record, totals = self._cluster.record, self.tier.totals
+        asked = totals["to_cache"] + totals["straight"]
+        for name, fact in (
+            ("straight", "asked of the database for a node that failed"),
+            ("hits", "found in the cache"),
+            ("answered", "answered by the database"),
+            ("timed_out", "given up at the database"),
+            ("refused", "refused by the database"),
+        ):
+            share = totals[name] / asked if asked > 0 else 0.0
+            record.fact(fact, round(totals[name]), "", f"commands, {share:.2%} of all")
+        if self.upsets:
+            record.table(
+                "Changes and what they cost",
+                [
+                    *(("at", "s"), ("what", ""), ("keys moved", "share")),
+                    *(("hit rate before", "share"), ("lowest", "share")),
+                    *(("recovered after", "s"), ("database full for", "s")),
+                ],
+                [
+                    [u.at_s, u.what, u.moved, u.before, u.lowest, u.recovered_s, u.overloaded_s]
+                    for u in self.upsets
+                ],
+            )

@@ -1,0 +1,128 @@
+"""What the nodes of a run cost: node-hours times a price, from the beginning to the end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from forecache.hwprofiles.catalogue import load_host
+from forecache.hwprofiles.record import Record
+from forecache.sim.errors import InputError
+
+from ...cost.bill import node_bill
+from ...cost.schema import HOURS_A_MONTH, Nodes
+from ...engines.profile import load_engine
+from ...prices.table import CacheEngine, load_prices
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .load import Step
+    from .schema import ClusterNodes
+
+
+class NodeCost(Record):
+    """What a node costs: as the instance it runs on, or as a node of a managed service."""
+
+    node_type: str | None = None
+    """A type in the price table, such as cache.m7g.xlarge; without it a node costs what its host,
+    an instance of `forecache catalog`, does on demand."""
+    prices: str = "elasticache-us-east-1"
+    """A price table, or the path of one in a file of the same form."""
+    payment: Literal["on_demand", "reserved_1_year", "reserved_3_years"] = "on_demand"
+    """How nodes of that type are paid."""
+    usd_per_month: float | None = Field(default=None, gt=0)
+    """Price of one node a month, where the table has none or you pay another one."""
+
+
+@dataclass(frozen=True)
+class NodePrice:
+    """What one node costs, and where that is from."""
+
+    usd_per_hour: float
+    note: str
+
+
+def node_price(cost: NodeCost, nodes: ClusterNodes) -> NodePrice:
+    """The price of a node.
+
+    Raises
+    ------
+    InputError
+        There is no such price.
+    """
+    if cost.usd_per_month is not None:
+        return NodePrice(cost.usd_per_month / HOURS_A_MONTH, "usd_per_month of the scenario")
+    if cost.node_type is None:
+        if cost.payment != "on_demand":
+            raise InputError(
+                f"field cost.payment: found {cost.payment!r} for an instance; valid is on_demand, "
+                "or a type in cost.node_type."
+            )
+        speed = load_host(nodes.host).speed()
+        if not math.isfinite(speed.price_usd_per_hour):
+            raise InputError(
+                f"field cost.node_type: found none, and {nodes.host} has no price; valid is an "
+                "instance in cluster.host, cost.node_type, or cost.usd_per_month."
+            )
+        return NodePrice(speed.price_usd_per_hour, f"{nodes.host} on demand")
+    table, engine = load_prices(cost.prices), _engine(nodes)
+    one = Nodes(type=cost.node_type, payment=cost.payment)
+    try:
+        bill = node_bill(one, engine, table, hours=HOURS_A_MONTH)
+    except InputError as error:
+        raise InputError(str(error).replace("field nodes.type", "field cost.node_type")) from None
+    paid = cost.payment.replace("_", " ")
+    if bill is None:
+        raise InputError(
+            f"field cost.payment: found {cost.payment!r}, which {table.id} has no price of "
+            f"{cost.node_type} with {engine} for; valid is on_demand, or a price in "
+            "cost.usd_per_month."
+        )
+    note = f"{cost.node_type} with {engine}, {paid}, {table.id} of {table.date}"
+    return NodePrice(bill.usd / HOURS_A_MONTH, note)
+
+
+def _engine(nodes: ClusterNodes) -> CacheEngine:
+    """Whose price a node has."""
+    name = load_engine(nodes.engine, nodes.engine_version).engine
+    if name == "memcached":
+        return "memcached"
+    return "valkey" if name.endswith("valkey") else "redis"
+
+
+class Bill:
+    """Adds node-hours up, step by step, and says what they cost."""
+
+    def __init__(self, cluster: Cluster, cost: NodeCost) -> None:
+        self._cluster = cluster
+        self._price = node_price(cost, cluster.scenario.cluster)
+        self._node_s = 0.0
+        cluster.after_step(self._add)
+        cluster.record.gauge("nodes", "USD", "cost so far", lambda: self.usd)
+
+    def _add(self, step: Step) -> None:
+        self._node_s += step.length_s * self._cluster.nodes.paid_count
+
+    @property
+    def usd(self) -> float:
+        """What all nodes cost so far."""
+        return self._node_s / 3600.0 * self._price.usd_per_hour
+
+    def finish(self) -> None:
+        """Facts, after the last step."""
+        record, count = self._cluster.record, self._cluster.nodes.paid_count
+        an_hour = count * self._price.usd_per_hour
+        record.fact("a node costs", self._price.usd_per_hour, "USD/h", self._price.note)
+        record.fact("the run costs", self.usd, "USD", f"{self._node_s / 3600.0:.4g} node-hours")
+        record.fact("nodes cost in the end", an_hour, "USD/h", f"{count} nodes")
+        record.fact("a month of that", an_hour * HOURS_A_MONTH, "USD", f"{HOURS_A_MONTH:g} hours")
+        answered = record.answered
+        record.fact(
+            "a million answered commands cost",
+            self.usd / answered * 1e6 if answered else None,
+            "USD",
+            "all nodes of the run / what it answered" if answered else "nothing was answered",
+        )

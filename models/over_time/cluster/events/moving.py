@@ -1,0 +1,312 @@
+"""Slots on their way from shard to shard, under the load of their nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Literal
+
+import simpy
+from pydantic import Field
+
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.network import Path, between, constant
+
+from ....engines.profile import load_engine
+from ....scenario.workload import sizes_of
+from ..migration import FSYNC_MS, IDLE, Link, NodeLoad, atomic, key_by_key, saving
+from ..migration_work import MigrationWork, load_migration_profile
+from ..redirects import learned
+from ..slot_map import SlotMap
+from ..slots import Move
+from .base import Event, Happening
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+
+LOOK_S = 5.0
+"""How often a move looks anew at the load of its nodes; it begins with a look."""
+
+_RETRY_S = 10.0
+"""Before a job that failed begins again (assumed)."""
+
+
+class Moving(Event):
+    """What events have in common that move slots."""
+
+    method: Literal["key_by_key", "atomic"] = "atomic"
+    """MIGRATE by an operator, or CLUSTER MIGRATESLOTS."""
+    pipeline: int = Field(default=10, ge=1, le=10_000)
+    """Keys of one MIGRATE."""
+    most_blocked: float = Field(default=1.0, gt=0, le=1)
+    """Share of a source's main thread that MIGRATE may take; its operator pauses for the rest."""
+    rtt_us: float = Field(default=300.0, gt=0, le=1e6)
+    """Round trip between nodes, and between them and the operator."""
+    network_gbit_per_s: float | None = Field(default=None, gt=0, le=1000)
+    """Of one connection between two nodes; without it what their instance and the provider's limit
+    of a flow let through, bursts first."""
+    stream_mbyte_per_s: float | None = Field(default=None, gt=0, le=1e6)
+    """Limit of an atomic move's stream, where a service slows it to spare clients."""
+    slots_per_job: int | None = Field(default=None, ge=1, le=16_384)
+    """Slots of one atomic job; without it all that go from one shard to another."""
+    buffer_mbyte: float = Field(default=256.0, gt=0, le=1e6)
+    """Changes that a source may hold for its target (`client-output-buffer-limit replica`)."""
+    clients_follow_s: float | None = Field(default=None, ge=0, le=86_400)
+    """Mean time until a client knows the new map; until then its commands are redirected. Without
+    it a pod fetches the map whenever it is redirected."""
+    fsync_ms: float = Field(default=FSYNC_MS, ge=0, le=10_000)
+    """Key by key: one small write and fdatasync on the disk that nodes.conf lies on."""
+    give_up_s: float = Field(default=7200.0, gt=0, le=7 * 86_400)
+    """After so long it has failed."""
+    cores: float = Field(default=2.0, ge=1, le=1024)
+    """Cores of a node: the forked child has one of its own where there are two."""
+    threads: int | None = Field(default=None, ge=1, le=256)
+    """Atomic: so many more threads of a source write and send its slots, instead of a forked
+    child."""
+
+
+class Mover:
+    """Moves slots: sources at the same time if atomic, everything in turn by an operator.
+
+    Parameters
+    ----------
+    memory_s
+        Time over which the load of nodes is averaged.
+    """
+
+    def __init__(self, asked: Moving, cluster: Cluster, *, memory_s: float = LOOK_S) -> None:
+        self.asked, self.cluster = asked, cluster
+        self._memory_s = memory_s
+        self.slots = SlotMap.of(cluster)
+        name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
+        self.work: MigrationWork = load_migration_profile(name).on(_rate_per_ns(cluster))
+        self._path = moving_path(cluster, asked.network_gbit_per_s)
+        nodes = cluster.scenario.cluster
+        engine = load_engine(nodes.engine, nodes.engine_version)
+        self.saves = saving(
+            engine.engine, engine.version, fsync_ms=asked.fsync_ms, replicas=nodes.replicas
+        )
+        self.begun_s = self.deadline_s = 0.0
+        self.moved = self.restarts = 0
+        self.done = False
+        self.unknown = 0.0
+        """Share of the slots that changed hands and that the mean client has not noticed."""
+        self.longest_block_s = 0.0
+        self._asked_per_s = 0.0
+
+    def move(self, moves: list[Move], what: str) -> Happening:
+        """All of them, with facts and a series about it; `done` says whether all are there."""
+        cluster, env, asked = self.cluster, self.cluster.env, self.asked
+        total = sum(len(move.slots) for move in moves)
+        cluster.record.gauge(f"slots moved, {what}", "slots", "progress", lambda: float(self.moved))
+        yield from self.carry(moves)
+        took = env.now - self.begun_s if self.done else None
+        cluster.record.mark(f"{what}: done" if self.done else f"{what}: given up")
+        cluster.record.fact(
+            what, took, "s",
+            f"{total} slots moved" if self.done else f"gave up after {asked.give_up_s:g} s with "
+            f"{self.moved} of {total} slots moved and {self.restarts} restarts",
+        )  # fmt: skip
+        if took is not None and asked.clients_follow_s:
+            cluster.record.fact(
+                "19 of 20 clients know the new map", took + 3 * asked.clients_follow_s, "s",
+                "three mean times later",
+            )  # fmt: skip
+        if self.longest_block_s > 0:
+            cluster.record.fact(
+                "longest standstill of a source", 1e3 * self.longest_block_s, "ms",
+                "one MIGRATE, or nodes.conf",
+            )  # fmt: skip
+
+    def carry(self, moves: list[Move]) -> Happening:
+        """All of them, told nobody; `done` says whether all are there."""
+        env = self.cluster.env
+        jobs = self._jobs(moves)
+        if self.asked.method == "key_by_key":
+            yield env.process(self._one_by_one(jobs))
+        else:
+            sources = dict.fromkeys(move.source for move in jobs)
+            yield env.all_of([
+                env.process(self._one_by_one([m for m in jobs if m.source == source]))
+                for source in sources
+            ])  # fmt: skip
+        self.done = self.moved == sum(len(move.slots) for move in moves)
+
+    def look(self) -> Happening:
+        """Begin: note the load from now on, and look at it for a moment."""
+        env = self.cluster.env
+        self.begun_s = env.now
+        self.deadline_s = env.now + self.asked.give_up_s
+        self.cluster.after_step(self._follow)
+        yield env.timeout(LOOK_S)
+
+    def _jobs(self, moves: list[Move]) -> list[Move]:
+        """The moves, no larger than a job."""
+        most = self.asked.slots_per_job
+        if most is None or self.asked.method == "key_by_key":
+            return moves
+        return [
+            Move(move.source, move.target, move.slots[first : first + most])
+            for move in moves
+            for first in range(0, len(move.slots), most)
+        ]
+
+    def _one_by_one(self, moves: list[Move]) -> Generator[simpy.Event, Any, None]:
+        for move in moves:
+            if self.asked.method == "key_by_key":
+                yield from self._move_keys(move)
+            else:
+                yield from self._move_job(move)
+            if self.cluster.env.now >= self.deadline_s:
+                return
+
+    def _load(self, node: int) -> NodeLoad:
+        """What clients ask of a node: its present share of what they asked in the last seconds."""
+        rate = self._asked_per_s * float(self.cluster.nodes.traffic[node])
+        one_s = self.cluster.nodes.kind_of(node).surface.main_ps * 1e-12
+        return NodeLoad(
+            busy=min(1.0, rate * one_s),
+            waiting_s=float(self.cluster.nodes.connections[node]) * one_s,
+            writes_per_s=rate * self._set_share(),
+            write_bytes=self._value_bytes(),
+        )
+
+    def _link(self, move: Move) -> Link:
+        """Between the nodes of a move: one connection, which carries all of it."""
+        moved_bytes = float(self.slots.keys[list(move.slots)].sum()) * self._value_bytes()
+        allowed = self._path.mean_bytes_per_s(moved_bytes)
+        limit = self.asked.stream_mbyte_per_s if self.asked.method == "atomic" else None
+        return Link(
+            operator_rtt_s=self.asked.rtt_us * 1e-6,
+            node_rtt_s=self.asked.rtt_us * 1e-6,
+            bytes_per_s=min(allowed, limit * 1e6 if limit else math.inf),
+        )
+
+    def _set_share(self) -> float:
+        return self.cluster.scenario.demand.mix.set
+
+    def _value_bytes(self) -> float:
+        sizes = sizes_of(self.cluster.scenario.data.value_bytes)
+        return sum(size * weight for size, weight in sizes)
+
+    def _hand_over(self, move: Move, count: int, done: int) -> None:
+        part = list(move.slots[done : done + count])
+        self.slots.owners[part] = move.target
+        self.moved += len(part)
+        self.unknown += float(self.slots.shares[part].sum())
+        self.slots.spread()
+
+    def _move_keys(self, move: Move) -> Generator[simpy.Event, Any, None]:
+        cluster, env = self.cluster, self.cluster.env
+        source, target = self._nodes(move)
+        claims = [cluster.nodes.occupy(source, 0.0), cluster.nodes.occupy(target, 0.0)]
+        link, done = self._link(move), 0.0
+        primaries = sum(node is not None for node in self.slots.primary.values())
+        up = [node for node in range(cluster.nodes.count) if cluster.nodes.is_up(node)]
+        others = [node for node in up if node not in (source, target)]
+        busiest = max(others, key=lambda node: float(cluster.nodes.traffic[node]), default=None)
+        saving_claims = [cluster.nodes.occupy(node, 0.0) for node in others]
+        while done < len(move.slots) and env.now < self.deadline_s:
+            keys = round(float(self.slots.keys[list(move.slots)].mean()))
+            slot = key_by_key(
+                self.work, keys=keys, value_bytes=self._value_bytes(), link=link,
+                primaries=primaries, pipeline=self.asked.pipeline,
+                source=self._load(source), target=self._load(target),
+                others=IDLE if busiest is None else self._load(busiest), saves=self.saves,
+            )  # fmt: skip
+            self.longest_block_s = max(self.longest_block_s, slot.longest_block_s)
+            slot_s = max(slot.slot_s, slot.source_blocked_s / self.asked.most_blocked)
+            claims[0].change(min(1.0, slot.source_blocked_s / slot_s))
+            claims[1].change(min(1.0, slot.target_blocked_s / slot_s))
+            for claim in saving_claims:
+                claim.change(min(1.0, slot.save_s / slot_s))
+            lasts_s = min(LOOK_S, (len(move.slots) - done) * slot_s)
+            yield env.timeout(lasts_s)
+            now = min(float(len(move.slots)), done + lasts_s / slot_s + 1e-9)
+            self._hand_over(move, math.floor(now) - math.floor(done), math.floor(done))
+            done = now
+        for claim in (*claims, *saving_claims):
+            claim.release()
+
+    def _move_job(self, move: Move) -> Generator[simpy.Event, Any, None]:
+        cluster, env = self.cluster, self.cluster.env
+        source, target = self._nodes(move)
+        link = self._link(move)
+        while env.now < self.deadline_s:
+            source_load = self._load(source)
+            owned = self.slots.owners == move.source
+            share = float(
+                self.slots.shares[list(move.slots)].sum() / self.slots.shares[owned].sum()
+            )
+            job = atomic(
+                self.work, keys=float(self.slots.keys[list(move.slots)].sum()),
+                value_bytes=self._value_bytes(), moving_share=share,
+                data_bytes=float(cluster.nodes.data_bytes[source]),
+                link=link,
+                source=source_load, target=self._load(target), cores=self.asked.cores,
+                threads=self.asked.threads,
+                buffer_limit_bytes=self.asked.buffer_mbyte * 1024 * 1024,
+            )  # fmt: skip
+            cluster.nodes.stall(source, job.fork_s)
+            claims = [
+                cluster.nodes.occupy(source, min(1.0, job.source_share)),
+                cluster.nodes.occupy(target, min(1.0, job.target_share)),
+            ]
+            if job.outcome == "moved":
+                yield env.timeout(job.duration_s - job.pause_s)
+                cluster.nodes.stall(source, job.pause_s)
+                yield env.timeout(job.pause_s)
+                self._hand_over(move, len(move.slots), 0)
+            else:
+                # Until the buffer is full, or changes outrun what leaves: then from the beginning.
+                change = source_load.writes_per_s * share * source_load.write_bytes
+                full_s = self.asked.buffer_mbyte * 1024 * 1024 / max(change, 1.0)
+                lasts_s = min(job.fork_s + job.snapshot_s, full_s)
+                yield env.timeout(min(max(lasts_s, 0.1), max(0.1, self.deadline_s - env.now)))
+                self.restarts += 1
+                if self.restarts <= 3:
+                    cluster.record.mark(f"move from shard {move.source}: {job.outcome}")
+            for claim in claims:
+                claim.release()
+            if job.outcome == "moved":
+                return
+            yield env.timeout(_RETRY_S)
+
+    def _nodes(self, move: Move) -> tuple[int, int]:
+        source, target = self.slots.primary[move.source], self.slots.primary[move.target]
+        assert source is not None
+        assert target is not None
+        return source, target
+
+    def _follow(self, step: Any) -> None:
+        """Note the load. Clients learn the new map; until then MOVED comes before an answer."""
+        now = float(step.offered @ step.commands_each) / step.length_s
+        weight = min(1.0, step.length_s / self._memory_s) if self._asked_per_s else 1.0
+        self._asked_per_s += (now - self._asked_per_s) * weight
+        if self.unknown <= 0.0:
+            return
+        nodes, follow = self.cluster.nodes, self.asked.clients_follow_s
+        if follow is None:
+            each = self._asked_per_s / max(1, self.cluster.clients.pods)
+            self.unknown = learned(self.unknown, requests_per_s=each, seconds=step.length_s)
+        else:
+            self.unknown *= math.exp(-step.length_s / follow) if follow > 0 else 0.0
+        active = nodes.traffic > 0
+        nodes.work_factor[active] = 1.0 + self.unknown
+        if self.unknown < 1e-4:
+            self.unknown = 0.0
+            nodes.work_factor[active] = 1.0
+
+
+def moving_path(cluster: Cluster, gbit_per_s: float | None) -> Path:
+    """What lies between two nodes: so much, or what their host has."""
+    if gbit_per_s is not None:
+        return Path([constant(gbit_per_s)])
+    speed = load_host(cluster.scenario.cluster.host).speed()
+    return between(speed, speed)
+
+
+def _rate_per_ns(cluster: Cluster) -> float:
+    """Instructions a nanosecond of the nodes' host."""
+    host = load_host(cluster.scenario.cluster.host)
+    return float((host.user_ipc.value or 0.0) * (host.clock_ghz.value or 0.0))

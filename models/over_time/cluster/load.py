@@ -1,0 +1,407 @@
+"""The load's clock: prepares each step, has it done, and looks at what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from forecache.sim.simpy_kernel import hold
+
+from ...node.simulate import announced_if_slow
+from . import flows
+from .cohorts import WAIT_CELLS
+from .conservation import check_conservation
+from .demand import expected_requests
+from .events.base import Happening
+from .nodes import (
+    ANSWERED,
+    BACKING_OFF,
+    BUDGET_PS,
+    BUSY_PS,
+    CONNECT_PS,
+    DOWN,
+    OPEN,
+    REFUSES,
+    SILENT,
+)
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+_PS_PER_S = 1e12
+_LAST = 1000
+"""Priority of the load among things that happen at one time: it sees what they did."""
+
+_UNLIMITED = 2**62
+_HALVINGS = 20
+_CLOSED_LOOP_HALVINGS = 12
+"""A request in 4,000, of those that would begin if none ever waited."""
+
+_LEAST_BUSY_S = 1e-6
+_LOADS = np.linspace(0.0, 1.0, 101)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step of the load did.
+
+    Attributes
+    ----------
+    number, start_s, length_s
+        Which one, and when.
+    offered, answered
+        (nodes,) requests that began and that were answered in it.
+    commands_each
+        (nodes,) commands of a request at each node.
+    utilisation
+        (nodes,) what was asked of each node against what it could do, at most 1.
+    """
+
+    number: int
+    start_s: float
+    length_s: float
+    offered: np.ndarray
+    answered: np.ndarray
+    commands_each: np.ndarray
+    utilisation: np.ndarray
+
+
+class Load:
+    """Requests, step by step."""
+
+    def __init__(self, cluster: Cluster, *, seed: int) -> None:
+        scenario = cluster.scenario
+        self._cluster = cluster
+        self._seed = seed
+        self.step_s = scenario.step
+        self.steps = max(1, round(scenario.duration_s / self.step_s))
+        self.number = 0
+        self.demand_factor = 1.0
+        """Of the scenario's demand, how much begins: events may change it."""
+        self.closed_loop = False
+        """Whether nothing is asked but what free workers begin, each its next request at once."""
+        self.after_step: list[Callable[[Step], None]] = []
+        self._expected, self._drawn = expected_requests(
+            scenario.demand, steps=self.steps, step_s=self.step_s, seed=seed
+        )
+        clients = cluster.clients
+        self._rules = clients.rules()
+        self._retries = clients.backoff_steps()
+        retry_from, retry_span = self._retries
+        horizon = int((retry_from + retry_span).max()) + clients.connect_timeout_steps + 2
+        self.future = np.zeros((horizon, 0, len(retry_from)), np.int64)
+        self.latency = np.zeros((0, flows.UTILISATION_CELLS, WAIT_CELLS), np.int64)
+        self.connect_waits = np.zeros(WAIT_CELLS, np.int64)
+        self._traffic = np.zeros(0)
+        self._visits = self._commands = np.zeros(0)
+        self._opened_before = np.zeros(0, np.int64)
+        self._given_for: tuple[object, ...] = ()
+        self._mean_s = np.zeros((0, len(_LOADS)))
+        self._busy = np.zeros((0, 2, len(_LOADS)))
+        self._fixed = np.zeros((0, flows.GIVEN), np.int64)
+        self._most = np.zeros(0)
+
+    def leave_out_gone(self) -> None:
+        """From now on nothing is served for clients that have gone: a proxy knows of them."""
+        self._rules[flows.DROPS_GONE] = True
+
+    @property
+    def mean_rps(self) -> float:
+        """Users' requests a second that are expected over the whole run."""
+        return float(self._expected.mean()) / self.step_s
+
+    def begin(self, progress: Callable[[str], None]) -> None:
+        """What is so before the first step: persistent connections, full retry budgets.
+
+        `progress` is told if the load has to be compiled.
+        """
+        cluster = self._cluster
+        self._fit()
+        with announced_if_slow(progress, "the load of a cluster", seconds=10):
+            # No node: nothing happens, but it is compiled.
+            nobody = np.zeros(0, np.int64)
+            flows.draw_arrivals(self._seed, 0, np.zeros(0), self._drawn, nobody)
+            self._flow(np.zeros((0, flows.GIVEN), np.int64), np.zeros(0))
+        described = cluster.scenario.clients
+        if described.connections == "persistent" and described.initially_connected:
+            limits = [cluster.nodes.kinds[kind].maxclients for kind in cluster.nodes.kind]
+            wanted = np.where(cluster.nodes.traffic > 0, cluster.clients.wanted_connections, 0)
+            cluster.nodes.state[:, OPEN] = np.minimum(wanted, limits)
+        self._opened_before = cluster.nodes.connections.copy()
+
+    def process(self) -> Happening:
+        """The SimPy process: one step after the other until the end."""
+        env, record = self._cluster.env, self._cluster.record
+        # What happens at time 0 comes before the first step.
+        yield hold(env, _LAST, 0)
+        every = max(1, round(record.report_s / self.step_s))
+        while self.number < self.steps:
+            self.advance()
+            self.number += 1
+            ends_s = self.number * self.step_s
+            yield hold(env, _LAST, ends_s - env.now)  # type: ignore[arg-type]
+            if self.number % every == 0 or self.number == self.steps:
+                steps = (self.number - 1) % every + 1
+                record.report(steps * self.step_s)
+                self.check()
+
+    def _fit(self) -> None:
+        """Make room for nodes that were added."""
+        nodes = self._cluster.nodes
+        count = nodes.count
+        if self.future.shape[1] < count:
+            horizon, known, attempts = self.future.shape
+            more = np.zeros((horizon, count - known, attempts), np.int64)
+            self.future = np.concatenate([self.future, more], axis=1)
+            budget = self._rules[flows.MOST_TOKENS]
+            nodes.state[known:, flows.TOKENS] = budget
+            self._opened_before = np.append(
+                self._opened_before, np.zeros(count - len(self._opened_before), np.int64)
+            )
+        if len(self.latency) < len(nodes.kinds):
+            more = np.zeros(
+                (len(nodes.kinds) - len(self.latency), *self.latency.shape[1:]), np.int64
+            )
+            self.latency = np.concatenate([self.latency, more])
+        if not np.array_equal(self._traffic, nodes.traffic):
+            self._traffic = nodes.traffic.copy()
+            # A users' request of many commands asks each node once, for its share of them.
+            commands = self._cluster.scenario.clients.commands_per_request
+            share = np.clip(self._traffic, 0.0, 1.0)
+            self._visits = 1.0 - (1.0 - share) ** commands
+            self._commands = np.where(
+                share > 0, commands * share / np.maximum(self._visits, 1e-300), 1.0
+            )
+
+    def advance(self) -> None:
+        """One step."""
+        cluster = self._cluster
+        nodes, clients = cluster.nodes, cluster.clients
+        self._fit()
+        begun = self.demand_factor * float(self._expected[self.number])
+        if self.closed_loop:
+            begun = clients.workers * self.step_s / self._busy_s()
+        offered = np.zeros(nodes.count, np.int64)
+        means = begun * self._visits
+        flows.draw_arrivals(self._seed, self.number, means, self._drawn, offered)
+        given = self._given(offered, means)
+        self._admit(given)
+        offered = given[:, flows.NEW]
+        utilisation = np.zeros(nodes.count)
+        before = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]]
+        for queue in (nodes.connect_queue, nodes.request_queue):
+            queue.make_room(3 * self.future.shape[2])
+        self._flow(given, utilisation)
+        nodes.forgets[:] = 0
+        passed = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]] - before
+        step_ps = self.step_s * _PS_PER_S
+        nodes.last_spare = np.clip((passed[:, 1] - passed[:, 2] - passed[:, 3]) / step_ps, 0.0, 1.0)
+        self._note_busy_threads(passed / step_ps)
+        visits = float(self._visits.sum())
+        autoscaler = cluster.scenario.clients.autoscaler
+        if autoscaler is not None and visits > 0:
+            clients.cpu_s += float(offered.sum()) / visits * autoscaler.cpu_s_per_request
+        cluster.record.step(self._commands)
+        if self.after_step:
+            done = Step(
+                *(self.number, self.number * self.step_s, self.step_s),
+                *(offered, passed[:, 0], self._commands, utilisation),
+            )
+            for function in self.after_step:
+                function(done)
+
+    def _note_busy_threads(self, passed: np.ndarray) -> None:
+        """Add how long threads were busy in a step, which isn't in proportion to the load.
+
+        Parameters
+        ----------
+        passed
+            (nodes, 4) what the last columns count: answers, and as shares of the step what
+            background work left of the main thread, and requests and connections took of that.
+        """
+        nodes = self._cluster.nodes
+        for kind in nodes.kinds[len(self._busy) :]:
+            self._busy = np.concatenate([self._busy, [np.stack(kind.surface.busy(_LOADS))]])
+        loads = passed[:, 2] / self._cluster.kind_table()[nodes.kind, 8]
+        below = np.minimum(loads * (len(_LOADS) - 1), len(_LOADS) - 1.001).astype(np.int64)
+        above = np.minimum(loads, 1.0) * (len(_LOADS) - 1) - below
+        known = self._busy[nodes.kind]
+        rows = np.arange(nodes.count)
+        low, high = known[rows, :, below], known[rows, :, below + 1]
+        main, helpers = (low + above[:, None] * (high - low)).T
+        elsewhere = 1.0 - passed[:, 1] + passed[:, 3]
+        nodes.main_busy_s += self.step_s * np.minimum(1.0, elsewhere + main)
+        nodes.io_busy_s += self.step_s * helpers
+
+    def _admit(self, given: np.ndarray) -> None:
+        """Turn requests away for which there is no free worker; changes `given`.
+
+        A worker is not free while its request waits, also for a database, or backs off. So many
+        requests may begin that at the end of the step no more wait than there are workers; and no
+        more than those workers could make whose requests do not wait all through the step, if
+        nothing else ever waited.
+        In a closed loop, requests that are on their way, at the latency of the load that they
+        make, and those that wait are as many as there are workers (Little's law).
+        """
+        nodes, clients = self._cluster.nodes, self._cluster.clients
+        described = self._cluster.scenario.clients
+        offered = given[:, flows.NEW].copy()
+        waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
+        free = clients.workers - clients.held - int(nodes.state[:, BACKING_OFF].sum())
+
+        def can_with(new: np.ndarray) -> np.ndarray:
+            can = self._can(given, new)
+            can[nodes.state[:, DOWN] == SILENT] = 0.0
+            # Who is refused backs off, or has a worker free again at once where nobody tries again.
+            can[nodes.state[:, DOWN] == REFUSES] = 0.0 if described.retries else np.inf
+            return can
+
+        can = can_with(np.zeros(nodes.count))
+        # A worker whose request is served within the step is free again for the next.
+        held = float(np.maximum(0.0, waiting - can).sum())
+        most = max(0.0, free - held) * self.step_s / self._busy_s()
+        share = min(1.0, most * float(self._visits.sum()) / max(1, int(offered.sum())))
+
+        def stuck(share: float) -> float:
+            there = waiting + share * offered
+            can = can_with(share * offered)
+            left = float(np.maximum(0.0, there - can).sum())
+            missed = clients.missing * float((share * offered) @ self._commands)
+            left += max(0.0, missed - clients.room)
+            return left + self._on_their_way(there, can) if self.closed_loop else left
+
+        if stuck(share) > free:
+            low = 0.0
+            for _ in range(_CLOSED_LOOP_HALVINGS if self.closed_loop else _HALVINGS):
+                middle = (low + share) / 2.0
+                low, share = (middle, share) if stuck(middle) <= free else (low, middle)
+            share = low
+        if share < 1.0:
+            given[:, flows.NEW] = np.floor(share * offered)
+            given[:, flows.EXPECTED] = share * given[:, flows.EXPECTED]
+            if not self.closed_loop:
+                self._cluster.record.turned_away += float(
+                    (offered - given[:, flows.NEW]) @ self._commands
+                )
+
+    def _on_their_way(self, there: np.ndarray, can: np.ndarray) -> float:
+        """Mean number of requests between worker, node and worker that wait in no queue.
+
+        Parameters
+        ----------
+        there, can
+            (nodes,) requests to serve in the step, and how many each node can.
+        """
+        nodes, described = self._cluster.nodes, self._cluster.scenario.clients
+        for kind in nodes.kinds[len(self._mean_s) :]:
+            means = kind.surface.mean(_LOADS) / 1000.0
+            self._mean_s = np.concatenate([self._mean_s, [means]])
+        load = np.minimum(1.0, there / np.maximum(can, 1e-9)) * (len(_LOADS) - 1)
+        below = np.minimum(load.astype(np.int64), len(_LOADS) - 2)
+        low, high = self._mean_s[nodes.kind, below], self._mean_s[nodes.kind, below + 1]
+        each_s = low + (load - below) * (high - low)
+        # A users' request visits several nodes, one after the other.
+        own_s = described.request_ms / 1000.0 / max(float(self._visits.sum()), 1e-9)
+        served = np.minimum(there, can)
+        return float(served @ (own_s + self._commands * each_s)) / self.step_s
+
+    def _busy_s(self) -> float:
+        """How long a users' request keeps a worker busy that waits for nobody."""
+        described = self._cluster.scenario.clients
+        busy_s = described.request_ms / 1000.0
+        busy_s += described.commands_per_request * self._cluster.quickest_s
+        return max(busy_s, _LEAST_BUSY_S)
+
+    def _can(self, given: np.ndarray, new: np.ndarray) -> np.ndarray:
+        """(nodes,) requests that each node can serve in a step, those first that wait.
+
+        Parameters
+        ----------
+        new
+            (nodes,) requests that begin. Each with a connection of its own, they take accepts from
+            the time for requests, as `flows` has it: so many accepts may fit into what those that
+            lie ready leave, that nothing is left to serve who was accepted.
+        """
+        nodes = self._cluster.nodes
+        cost_ps, left_ps = given[:, flows.COST_PS], given[:, flows.BUDGET].astype(float)
+        connecting_ps = cost_ps + given[:, flows.CONNECT_COST_PS]
+        ready = np.minimum(nodes.request_queue.waiting, left_ps / cost_ps)
+        left_ps -= ready * cost_ps
+        connecting = np.minimum(nodes.connect_queue.waiting, left_ps / connecting_ps)
+        connecting = np.minimum(connecting, given[:, flows.HELPERS])
+        left_ps -= connecting * connecting_ps
+        if self._cluster.scenario.clients.connections == "persistent":
+            can = ready + connecting + left_ps / cost_ps
+        else:
+            accepting_ps = np.minimum(new * given[:, flows.CONNECT_COST_PS], left_ps)
+            can = ready + connecting + (left_ps - accepting_ps) / cost_ps
+        return np.minimum(can, given[:, flows.ELSEWHERE])
+
+    def _flow(self, given: np.ndarray, utilisation: np.ndarray) -> None:
+        """The compiled part of a step, for as many nodes as `given` has rows."""
+        nodes = self._cluster.nodes
+        flows.advance(
+            *(self._seed, self.number, self.step_s, nodes.state[: len(given)], given),
+            (nodes.connect_queue.cohorts, nodes.connect_queue.marks),
+            (nodes.request_queue.cohorts, nodes.request_queue.marks),
+            *(self.future, self._rules, self._retries),
+            (self.latency, self.connect_waits, utilisation),
+        )
+
+    def _given(self, offered: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """(nodes, GIVEN) what `flows.advance` wants to know of each node.
+
+        Parameters
+        ----------
+        offered, means
+            (nodes,) requests that begin, and the means that they were drawn around.
+        """
+        cluster, nodes = self._cluster, self._cluster.nodes
+        wanted = cluster.clients.wanted_connections
+        changing = (
+            *(nodes.occupied, nodes.work_factor, nodes.limit_rps, nodes.kind),
+            self._traffic,
+        )
+        if (known := (wanted, *(values.tobytes() for values in changing))) != self._given_for:
+            self._given_for, self._fixed = known, self._slow_part(wanted)
+        given = self._fixed.copy()
+        limited = np.isfinite(nodes.limit_rps)
+        if limited.any():
+            # Of a limit less than one request a step, too, nothing is lost to rounding.
+            until = np.floor(self._most[limited] * (self.number + np.array([[1], [0]])))
+            given[limited, flows.ELSEWHERE] = until[0] - until[1]
+        given[:, flows.NEW] = offered
+        given[:, flows.EXPECTED] = np.rint(1000.0 * means)
+        given[:, flows.FORGETS] = nodes.forgets
+        return given
+
+    def _slow_part(self, wanted: int) -> np.ndarray:
+        """What is given as long as the control plane changes nothing."""
+        nodes = self._cluster.nodes
+        given = np.zeros((nodes.count, flows.GIVEN), np.int64)
+        each = self._cluster.kind_table()[nodes.kind]
+        work = self._commands * nodes.work_factor
+        given[:, flows.COST_PS] = np.maximum(1.0, each[:, 0] * work)
+        step_ps = self.step_s * _PS_PER_S
+        given[:, flows.BUDGET] = step_ps * (1.0 - np.clip(nodes.occupied, 0.0, 1.0))
+        most_rps = np.minimum(each[:, 1] / work, nodes.limit_rps / self._commands)
+        self._most = self.step_s * most_rps
+        given[:, flows.ELSEWHERE] = self._most
+        given[:, flows.CONNECT_COST_PS] = each[:, 2]
+        given[:, flows.REJECT_COST_PS] = each[:, 3]
+        given[:, flows.PER_CYCLE] = each[:, 4]
+        given[:, flows.HELPERS] = np.minimum(self.step_s * each[:, 5], _UNLIMITED)
+        given[:, flows.MAXCLIENTS] = each[:, 6]
+        given[:, flows.BACKLOG] = each[:, 7]
+        given[:, flows.WANTED] = np.where(self._traffic > 0, wanted, 0)
+        given[:, flows.KIND] = nodes.kind
+        return given
+
+    def check(self) -> None:
+        """Conservation, at each report; raises RuntimeError."""
+        # Nodes may have been added since the last step.
+        self._fit()
+        check_conservation(self._cluster.nodes, self.future, self._opened_before)

@@ -1,0 +1,257 @@
+"""The nodes of a cluster, one row each: what they are, who is connected, what their threads do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecache.hwprofiles.files import FieldError
+
+from ...footprint.limits import Limit
+from .cohorts import Queues
+from .connections import ConnectionWork
+from .surface import Surface
+
+_PS_PER_S = 10**12
+
+OPEN, STALE, DOWN, STALL_PS, CREDIT_PS, ACCEPT_CREDIT_PS, TOKENS, BACKING_OFF = range(8)
+"""Columns of `Nodes.state` that say what is so now: connections, those that no longer lead
+anywhere, whether the node is up, time that a standstill still takes, time left over that is too
+short for a request or for a connection, retry tokens in thousandths, requests that wait for their
+next attempt."""
+
+OFFERED, ATTEMPTS, ANSWERED, TIMED_OUT, REFUSED, RETRIES, FAILED, WASTED = range(8, 16)
+"""Columns that count from the start: requests, attempts and what became of them (`FAILED`: requests
+given up; `WASTED`: served for nobody)."""
+
+CONNECTED, CLOSED, BACKLOG_FULL, TOO_MANY, BROKEN, ABANDONED = range(16, 22)
+"""The same: connections opened and closed; attempts that found the backlog full, maxclients
+reached, their connection broken, or that were accepted when the client had gone."""
+
+BUSY_PS, CONNECT_PS, BUDGET_PS = range(22, 25)
+"""Time of the main thread from the start: on requests, each counted with what it takes where the
+node is full, on connections, and what background work left for both."""
+
+COLUMNS = 25
+
+UP, REFUSES, SILENT = range(3)
+"""Values of `DOWN`."""
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """What nodes that are alike have in common.
+
+    Attributes
+    ----------
+    name
+        For people.
+    surface
+        Capacity and latency, from the node model.
+    connection
+        What new connections take.
+    maxclients, tcp_backlog
+        As the engine's settings.
+    server_bytes
+        Memory of a node without data and clients.
+    limit
+        What its host leaves to it.
+    warnings
+        Why its surface may be off.
+    """
+
+    name: str
+    surface: Surface
+    connection: ConnectionWork
+    maxclients: int
+    tcp_backlog: int
+    server_bytes: float = 0.0
+    limit: Limit | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Claim:
+    """Background work that takes a share of a main thread until it is released."""
+
+    def __init__(self, nodes: Nodes, node: int, share: float) -> None:
+        self._nodes, self.node, self.share = nodes, node, share
+        nodes.occupied[node] += share
+
+    def change(self, share: float) -> None:
+        """Take another share from now on."""
+        self._nodes.occupied[self.node] += share - self.share
+        self.share = share
+
+    def release(self) -> None:
+        """Take nothing from now on."""
+        self.change(0.0)
+
+
+class Nodes:
+    """All nodes that there are or were; a node keeps its number.
+
+    Attributes
+    ----------
+    kinds
+        What nodes there are; `kind[node]` is an index into it.
+    shard
+        (nodes,) which shard each belongs to.
+    traffic
+        (nodes,) share of the commands that clients send to each.
+    work_factor
+        (nodes,) how much longer than its surface says a command takes.
+    occupied
+        (nodes,) share of the main thread that background work takes; more than 1 counts as 1.
+    limit_rps
+        (nodes,) commands a second that are let through to each, whoever sees to that; infinite
+        without a limit.
+    data_bytes
+        (nodes,) memory of the data.
+    paid
+        (nodes,) whether somebody pays for it; nodes that are down are.
+    connect_queue, request_queue
+        Who waits to be accepted, and who waits for an answer.
+    state
+        (nodes, COLUMNS) integers, see above.
+    main_busy_s, io_busy_s
+        (nodes,) how long the main thread was busy from the start, with whatever it was, and the
+        busiest I/O thread.
+    """
+
+    def __init__(self, *, timeout_steps: int, connect_timeout_steps: int) -> None:
+        self.kinds: list[NodeKind] = []
+        self.kind = np.zeros(0, np.int64)
+        self.shard = np.zeros(0, np.int64)
+        self.traffic = np.zeros(0)
+        self.work_factor = np.zeros(0)
+        self.occupied = np.zeros(0)
+        self.limit_rps = np.zeros(0)
+        self.data_bytes = np.zeros(0)
+        self.paid = np.zeros(0, np.bool_)
+        self.state = np.zeros((0, COLUMNS), np.int64)
+        self.connect_queue = Queues(0, timeout_steps=connect_timeout_steps)
+        self.request_queue = Queues(0, timeout_steps=timeout_steps)
+        self.last_spare = np.zeros(0)
+        self.main_busy_s = np.zeros(0)
+        self.io_busy_s = np.zeros(0)
+        self.forgets = np.zeros(0, np.int64)
+        """(nodes,) 1 where the next step refuses whoever waits."""
+        self.came_back: list[int] = []
+        """Nodes that were down and serve again, for whoever wants to know; takes them out."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.kind)
+
+    @property
+    def paid_count(self) -> int:
+        """For how many somebody pays."""
+        return int(np.count_nonzero(self.paid))
+
+    def add(self, kind: NodeKind, *, shard: int) -> int:
+        """One more node, without traffic, data or connections; returns its number."""
+        self.kind = np.append(self.kind, self._number_of(kind))
+        self.shard = np.append(self.shard, shard)
+        self.traffic = np.append(self.traffic, 0.0)
+        self.work_factor = np.append(self.work_factor, 1.0)
+        self.occupied = np.append(self.occupied, 0.0)
+        self.limit_rps = np.append(self.limit_rps, np.inf)
+        self.data_bytes = np.append(self.data_bytes, 0.0)
+        self.paid = np.append(self.paid, True)
+        self.state = np.concatenate([self.state, np.zeros((1, COLUMNS), np.int64)])
+        self.last_spare = np.append(self.last_spare, 1.0)
+        self.main_busy_s = np.append(self.main_busy_s, 0.0)
+        self.io_busy_s = np.append(self.io_busy_s, 0.0)
+        self.forgets = np.append(self.forgets, 0)
+        self.connect_queue.add()
+        self.request_queue.add()
+        return self.count - 1
+
+    def become(self, node: int, kind: NodeKind) -> None:
+        """From now on a node is of another kind: it has more cores, say."""
+        self.kind[node] = self._number_of(kind)
+
+    def kind_of(self, node: int) -> NodeKind:
+        """What kind a node is of now."""
+        return self.kinds[self.kind[node]]
+
+    def _number_of(self, kind: NodeKind) -> int:
+        if kind not in self.kinds:
+            self.kinds.append(kind)
+        return self.kinds.index(kind)
+
+    def check(self, node: int, *, field: str = "node") -> int:
+        """The number of a node that there is.
+
+        Parameters
+        ----------
+        field
+            Which of an event's fields says it.
+
+        Raises
+        ------
+        FieldError
+            There is no such node.
+        """
+        if not 0 <= node < self.count:
+            raise FieldError(field, found=node, valid=f"a node from 0 to {self.count - 1}")
+        return node
+
+    def occupy(self, node: int, share: float) -> Claim:
+        """Background work takes a share of a node's main thread until the claim is released."""
+        return Claim(self, node, share)
+
+    def stall(self, node: int, seconds: float) -> None:
+        """A node's main thread does nothing else for so long, from the next step on."""
+        self.state[node, STALL_PS] += round(seconds * _PS_PER_S)
+
+    def spare_share(self, node: int) -> float:
+        """Share of its main thread that the last step would have left to a full node.
+
+        Where a command takes less the fuller a node is, the thread was idle for less than that.
+        """
+        return float(self.last_spare[node])
+
+    def set_down(self, node: int, *, silent: bool) -> None:
+        """A node serves nothing from now on; its connections are broken when it is back.
+
+        Parameters
+        ----------
+        silent
+            Clients get no answer at all and wait until they time out; otherwise they are refused,
+            and those that wait at once.
+        """
+        if not silent:
+            self.break_connections(node)
+        self.state[node, DOWN] = SILENT if silent else REFUSES
+
+    def set_up(self, node: int) -> None:
+        """A node serves again; whoever still waits for it is refused, since it knows nobody."""
+        self.break_connections(node)
+        self.state[node, DOWN] = UP
+        self.state[node, STALL_PS] = 0
+        self.forgets[node] = 1
+        self.came_back.append(node)
+
+    def is_up(self, node: int) -> bool:
+        """Whether it serves."""
+        return bool(self.state[node, DOWN] == UP)
+
+    def break_connections(self, node: int, share: float = 1.0) -> None:
+        """So many of a node's connections lead nowhere; clients find out when they use them."""
+        broken = round(share * int(self.state[node, OPEN]))
+        self.state[node, OPEN] -= broken
+        self.state[node, STALE] += broken
+        self.state[node, CLOSED] += broken
+
+    def connect(self, node: int, count: int) -> None:
+        """So many connections to a node were opened before anybody needed them."""
+        self.state[node, OPEN] += count
+        self.state[node, CONNECTED] += count
+
+    @property
+    def connections(self) -> np.ndarray:
+        """(nodes,) open connections."""
+        return np.asarray(self.state[:, OPEN])

@@ -1,0 +1,122 @@
+"""Which node serves which slot now, and how the load spreads from that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from forecache.sim.errors import InputError
+
+from ...scenario.workload import Zipf
+from .slots import SLOTS, even_owners, keys_per_slot, shard_shares, slot_shares
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+_KEYS_DRAWN = 10**9
+
+
+class SlotMap:
+    """Slots of a cluster's shards.
+
+    Attributes
+    ----------
+    owners
+        (16,384,) shard that has each slot.
+    keys
+        (16,384,) keys in it.
+    key_bytes
+        Memory of a key and its value.
+    shares
+        (16,384,) share of the commands that name one of its keys.
+    primary
+        Node that is a shard's primary; None while it has none.
+    replica_share
+        Share of the commands that go to replicas where a shard has any: reads of clients that
+        asked for it (READONLY).
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        data, shards = cluster.scenario.data, cluster.scenario.cluster.shards
+        rng = np.random.default_rng([cluster.seed, 16_384])
+        # A multinomial of more keys than this is as even as anybody can tell.
+        drawn = min(data.keys, _KEYS_DRAWN)
+        self.keys = keys_per_slot(drawn, rng).astype(np.float64) * (data.keys / drawn)
+        exponent = data.popularity.zipf if isinstance(data.popularity, Zipf) else None
+        self.shares = slot_shares(
+            np.rint(self.keys).astype(np.int64), zipf_exponent=exponent, rng=rng
+        )
+        self.owners = even_owners(shards)
+        self.key_bytes = cluster.shard_bytes * shards / max(float(self.keys.sum()), 1.0)
+        self.primary: dict[int, int | None] = {shard: shard for shard in range(shards)}
+        self.replica_share = 0.0
+        self._rng = rng
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> SlotMap:
+        """The cluster's own, made when the first event asks for it.
+
+        Raises
+        ------
+        InputError
+            Its engine knows no slots.
+        """
+        engine = cluster.scenario.cluster.engine
+        if engine == "memcached":
+            raise InputError(
+                f"field cluster.engine: found {engine!r}, which has no slots; valid with this "
+                "event is Redis or Valkey."
+            )
+        if cluster.slot_map is None:
+            cluster.slot_map = cls(cluster)
+        return cluster.slot_map
+
+    @property
+    def shards(self) -> list[int]:
+        """Those that have a primary, in order."""
+        return sorted(shard for shard, node in self.primary.items() if node is not None)
+
+    def replicas(self, shard: int) -> list[int]:
+        """Nodes of a shard that are up and not its primary."""
+        nodes = self._cluster.nodes
+        return [
+            int(node)
+            for node in np.flatnonzero(nodes.shard == shard)
+            if node != self.primary.get(shard) and nodes.is_up(int(node))
+        ]
+
+    def add_hot_key(self, share: float) -> int:
+        """A single key gets so much of all commands from now on; returns its slot."""
+        slot = int(self._rng.integers(0, SLOTS))
+        self.shares *= 1.0 - share
+        self.shares[slot] += share
+        return slot
+
+    def cool(self, slot: int, share: float) -> None:
+        """Take a hot key's share away again."""
+        self.shares[slot] -= share * self.shares.sum()
+        self.shares = np.maximum(self.shares, 0.0)
+        self.shares /= self.shares.sum()
+
+    def spread(self) -> None:
+        """Send commands to the nodes that have their slots, and count data there.
+
+        A shard without a primary keeps its share: clients go on asking the node they know.
+        """
+        nodes = self._cluster.nodes
+        count = max(self.primary) + 1
+        asked = shard_shares(self.owners, self.shares, count)
+        held = shard_shares(self.owners, self.keys, count)
+        for shard in range(count):
+            node = self.primary.get(shard)
+            replicas = self.replicas(shard)
+            for each in np.flatnonzero(nodes.shard == shard):
+                nodes.data_bytes[each] = held[shard] * self.key_bytes
+            if node is None:
+                continue
+            to_replicas = self.replica_share if replicas else 0.0
+            nodes.traffic[node] = asked[shard] * (1.0 - to_replicas)
+            for replica in replicas:
+                nodes.traffic[replica] = asked[shard] * to_replicas / len(replicas)

@@ -1,0 +1,223 @@
+"""What a scenario file may be about, and simulating it whatever that is.
+
+A file without `kind`, or with `kind: node`, is about one node in a steady state (`scenario.py`).
+The other kinds run over minutes and hours and answer with a `Run` for each point of their sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from forecache.hwprofiles.files import read_yaml
+from forecache.sim.effort import check_work
+from forecache.sim.errors import IncompleteError, InputError
+from forecache.sim.processes import processes
+
+from ..advice import answers
+from ..advice.answers import ScenarioSource, provenance
+from ..cost.schema import CostScenario
+from ..footprint.schema import MemoryScenario
+from ..prediction.predict import Progress
+from ..scenario.kinds import NODE, check_kind
+from ..scenario.schema import Scenario
+from ..scenario.sweeps import Case, expand
+from .cluster.cluster import run_cluster
+from .cluster.schema import ClusterScenario
+from .kept_runs import KeptRuns
+from .large_commands.scenario import LargeCommands
+from .large_commands.simulate import simulate_large_commands
+from .overcommit.run import run_overcommit
+from .overcommit.schema import OvercommitScenario
+from .run_effort import work_of
+from .runs import RunFunction, check_seeds, run_points
+from .serverless.run import run_serverless
+from .serverless.schema import ServerlessScenario
+
+_MOST_NAMED = 10
+"""Missing runs that a message names."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of scenario that runs over time."""
+
+    schema: type[BaseModel]
+    """Fields of its file; it has `name` and a `kind` of its own."""
+    run: RunFunction
+    """Simulates one scenario of that schema with a seed and something to report steps to; raises
+    InputError for what the schema can't see. A function of a module, for executors of processes."""
+
+
+KINDS: dict[str, Kind] = {
+    "cluster": Kind(ClusterScenario, run_cluster),
+    "overcommit": Kind(OvercommitScenario, run_overcommit),
+    "serverless": Kind(ServerlessScenario, run_serverless),
+    "large_commands": Kind(LargeCommands, simulate_large_commands),
+}
+"""By the word that stands in the file."""
+
+OTHER_VERBS: dict[str, tuple[type[BaseModel], str]] = {
+    "memory": (MemoryScenario, "memory"),
+    "cost": (CostScenario, "cost"),
+}
+"""Kinds that nothing runs for: their schema and the verb that answers them."""
+
+
+def schemas() -> dict[str, type[BaseModel]]:
+    """The schema of every kind of scenario."""
+    found: dict[str, type[BaseModel]] = {NODE: Scenario}
+    found |= {name: kind.schema for name, kind in KINDS.items()}
+    return found | {name: schema for name, (schema, _) in OTHER_VERBS.items()}
+
+
+def kind_of(data: Mapping[str, Any], *, file: str) -> str:
+    """The kind of a scenario.
+
+    Raises
+    ------
+    InputError
+        There is no such kind, or another verb is for it.
+    """
+    return check_kind(data, file=file, valid=[NODE, *KINDS])
+
+
+def runs_over_time(source: ScenarioSource) -> bool:
+    """Whether a scenario answers with series over time; False for a node in a steady state.
+
+    Raises
+    ------
+    InputError
+        The file can't be read, or its kind is unknown.
+    """
+    file, data = _read(source)
+    return kind_of(data, file=file) != NODE
+
+
+def _read(source: ScenarioSource) -> tuple[str, dict[str, Any]]:
+    """What to call a scenario in messages, and its fields."""
+    if isinstance(source, Mapping):
+        return "scenario", dict(source)
+    return str(source), read_yaml(source)
+
+
+def _check_work(
+    cases: Sequence[Case[Any]], *, seeds: int, workers: int, progress: Progress | None
+) -> None:
+    """Say how long all runs take, or refuse them."""
+    works = [work_of(case.scenario) for case in cases]
+    seconds = seeds * sum(work for work, _ in works)
+    longest = max(works)[1]
+    runs = len(cases) * seeds
+    check_work(
+        seconds,
+        longest if runs == 1 else f"{runs} runs, the longest {longest}",
+        smaller="fewer points or seeds, a shorter time or longer steps",
+        progress=progress,
+        workers=workers,
+    )
+
+
+def simulate(
+    source: ScenarioSource,
+    *,
+    seed: int = 1,
+    seeds: int = 1,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    resume: str | Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Simulate every point of a scenario of any kind.
+
+    The result does not depend on where it runs, on how many run at once, or on which ends first.
+
+    Parameters
+    ----------
+    seed
+        The first seed.
+    seeds
+        Replications of a scenario that runs over time, each with a seed of its own.
+    jobs
+        How many at a time without an executor: forked processes for runs over time, which follow
+        each other here if it is None; threads for a node, on all cores if it is None.
+    executor
+        Where to run.
+    resume
+        Folder of results that are done, of runs over time: what it holds is not simulated again,
+        and what is simulated is kept there.
+
+    Returns
+    -------
+    dict
+        For a node as `answers.simulate`. Otherwise `kind`, `scenario` (the fields of its first
+        point), `seeds` (how many), `points` (as `runs.run_points`) and `provenance`.
+
+    Raises
+    ------
+    InputError
+        The file or a field of it is not valid, or replications are asked of a node.
+    IncompleteError
+        Workers were killed; `result` has the points that are there.
+    """
+    file, data = _read(source)
+    name = kind_of(data, file=file)
+    numbers = check_seeds(seed, seeds)
+    if name == NODE:
+        if seeds > 1:
+            raise InputError(
+                f"{file}: found {seeds} seeds for a node in a steady state, whose intervals come "
+                "from replications of its own; valid is 1."
+            )
+        if resume is not None:
+            raise InputError(f"{file}: found a folder to resume for a node; valid is none.")
+        with ThreadPoolExecutor(jobs) as threads:
+            where = executor or threads
+            return answers.simulate(source, seed=seed, executor=where, progress=progress)
+    cases = expand(data, file=file, schema=KINDS[name].schema)
+    own = 1 if executor is not None else min(jobs or 1, seeds * len(cases))
+    try:
+        _check_work(cases, seeds=seeds, workers=own, progress=progress)
+        with processes(own) as pool:
+            runs = run_points(
+                KINDS[name].run,
+                cases,
+                seeds=numbers,
+                executor=executor or pool,
+                report=progress or (lambda _line: None),
+                kept=None if resume is None else KeptRuns(Path(resume)),
+            )
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    result = {
+        "kind": name,
+        "scenario": cases[0].scenario.model_dump(mode="json", exclude_none=True),
+        "seeds": seeds,
+        "points": runs.points,
+        "provenance": provenance(seed=seed),
+    }
+    if runs.missing:
+        raise _incomplete(result, runs.missing, of=len(cases) * seeds, resume=resume)
+    return result
+
+
+def _incomplete(
+    result: dict[str, Any], missing: list[str], *, of: int, resume: str | Path | None
+) -> IncompleteError:
+    """The error for runs whose workers were lost."""
+    again = (
+        "ask again with resume (--resume) and a folder to keep what is done"
+        if resume is None
+        else f"what is done is in {resume}: ask again"
+    )
+    names = "; ".join(missing[:_MOST_NAMED]) + ("; …" if len(missing) > _MOST_NAMED else "")
+    return IncompleteError(
+        f"a worker was killed, most likely for want of memory: {len(missing)} of {of} runs are "
+        f"missing ({names}); {again}, with fewer at a time (--jobs) where memory is short.",
+        result={**result, "missing": missing},
+    )

@@ -1,0 +1,382 @@
+"""A scenario of `kind: serverless` as a `Run`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from forecache.sim.errors import InputError
+
+from ...prediction.predict import Progress
+from ...prices.table import load_prices
+from ...results.series import Fact, Run
+from ...scenario.workload import sizes_of
+from ..cluster.cluster import Cluster, node_kind
+from ..cluster.events.base import Happening
+from ..cluster.load import Step
+from ..cluster.nodes import NodeKind
+from ..cluster.schema import ClusterScenario
+from .answers import bill_facts, growth_table, latency_facts, ramp_facts
+from .filling import Filling, room
+from .hops import behind_proxy, hop
+from .metering import Meter
+from .scaling import MOST_SHARDS, Shards
+from .schema import ServerlessScenario
+from .versions import Mechanisms, load_version
+
+_REACHED = 0.99
+"""A rate is reached from this share of it on."""
+
+_PROXY_CONNECTIONS = 128
+"""Connections of all proxies to one shard, which all clients share (assumed)."""
+
+_KEPT = {
+    "answered": "answered",
+    "failed": "failed",
+    "turned away: no free worker": "turned away: no free connection",
+    "first failure": "first failure",
+    "last failure": "last failure",
+}
+"""Facts of a cluster that a serverless cache has, too, and what they are called here."""
+
+_LEFT_OUT = ("connections", "new connections", "memory", "progress")
+"""Panels of a cluster that say nothing about one."""
+
+
+class Cache:
+    """A serverless cache and its load.
+
+    Attributes
+    ----------
+    shards, filling, meter
+        See their modules.
+    proxies
+        How many proxies there are.
+    """
+
+    def __init__(
+        self,
+        scenario: ServerlessScenario,
+        *,
+        seed: int,
+        progress: Callable[[str], None],
+        mechanisms: Mechanisms | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.mechanisms = mechanisms or scenario.in_force()
+        self._seed, self._progress = seed, progress
+        self._kinds: dict[tuple[int, int], NodeKind] = {}
+        limits = scenario.limits
+        replicas = 2 if limits.reads_from_replicas else 1
+        self._described = _as_cluster(scenario, self.mechanisms, replicas=replicas)
+        self.cluster = cluster = Cluster(self._described, seed=seed, progress=progress)
+        cluster.kind = self._kind_of(self.mechanisms.io_threads[0], scenario.shards)
+        cluster.nodes.kinds.clear()
+        for node in range(cluster.nodes.count):
+            cluster.nodes.become(node, cluster.kind)
+        self.reads = scenario.demand.mix.get
+        self.shards = Shards(
+            *(cluster, self.mechanisms, replicas, self._kind_of, self._ecpu_each),
+            lambda: self.filling.held * self.key_bytes,
+        )
+        self.shards.limited = scenario.shards == 1 and scenario.filled == 0.0
+        if limits.reads_from_replicas:
+            self.shards.slots.replica_share = self.reads * replicas / (replicas + 1)
+            self.shards.slots.spread()
+        self.filling = Filling(
+            keys=scenario.data.keys, popularity=scenario.data.popularity, filled=scenario.filled
+        )
+        self._slot_keys = self.shards.slots.keys.copy()
+        self.key_bytes = self.shards.slots.key_bytes
+        sizes = sizes_of(scenario.data.value_bytes)
+        self.meter = Meter(
+            load_prices(scenario.prices),
+            scenario.price_engine,
+            value_bytes=sum(size * weight for size, weight in sizes),
+            least_gb=limits.least_gb,
+        )
+        for minimum in limits.least:
+            if minimum.at_s == 0:
+                self.shards.least_ecpu_per_s = minimum.ecpu_per_s
+        filled_gb = self.filling.held * self.key_bytes / 1e9
+        if filled_gb > limits.most_gb * (1.0 + 1e-9):
+            raise InputError(
+                f"field 'filled': found {scenario.filled:g}, which is {filled_gb:.3g} GB; valid is "
+                f"no more than limits.most_gb ({limits.most_gb:g})."
+            )
+        self.shards.start(shards=scenario.shards)
+        self.proxies = max(
+            self.mechanisms.zones,
+            math.ceil(self.shards.capacity_rps / self.mechanisms.proxy_rps),
+        )
+        self.begins_empty = self.shards.limited
+        # Half of what any cache serves at once.
+        self.ramp_rps = 0.5 * self.mechanisms.first_ecpu_per_s / self._ecpu_each()
+        self.ramp_rps = min(self.ramp_rps, scenario.demand.ramp_to_rps or math.inf)
+        self._ramp_looks_s = scenario.demand.ramp_look_s
+        self._ramp_until_s: float | None = None
+        self.rejected_writes = 0.0
+        self._ready_after_s: dict[float, float | None] = {}
+        """By ECPU a second that were asked for later: how long that took."""
+        self._asked_per_s = 0.0
+        self._ecpu_before = (0.0, 0.0)
+        cluster.clients.shared_connections = _PROXY_CONNECTIONS
+        cluster.load.leave_out_gone()
+        cluster.load.closed_loop = scenario.demand.closed_loop
+        if scenario.demand.ramp_to_rps is not None:
+            cluster.load.demand_factor = self.ramp_rps / scenario.demand.ramp_to_rps
+        cluster.after_step(self._after)
+        self._limit()
+
+    def run(self) -> Run:
+        """Simulate, and return what was recorded."""
+        cluster, record = self.cluster, self.cluster.record
+        env = cluster.env
+        for name, unit, panel, read in (
+            ("request limit", "1/s", "throughput", self._let_through_rps),
+            ("shards", "", "shards", lambda: float(self.shards.count)),
+            ("threads of a shard", "", "threads", lambda: float(self.shards.threads)),
+            ("proxies", "", "proxies", lambda: float(self.proxies)),
+            ("ECPU a minute", "1/min", "ECPU", self._ecpu_per_minute),
+            ("hits", "share", "hit rate", lambda: self.filling.hit_rate),
+            ("data", "bytes", "data", lambda: self.filling.held * self.key_bytes),
+            ("requests", "USD", "cost so far", lambda: self.meter.requests_usd),
+            ("data", "USD", "cost so far", lambda: self.meter.data_usd),
+        ):
+            record.gauge(name, unit, panel, read)
+        env.process(self.shards.watch())
+        env.process(self._grow_proxies())
+        env.process(self._machines())
+        for minimum in self.scenario.limits.least:
+            if 0 < minimum.at_s < self.scenario.duration_s:
+                env.process(self._keep_ready(minimum.at_s, minimum.ecpu_per_s))
+        return self._told(cluster.run())
+
+    def _kind_of(self, threads: int, shards: int) -> NodeKind:
+        """A node of so many threads, one of so many shards, behind proxies."""
+        key = (threads, shards)
+        if key not in self._kinds:
+            nodes = self._described.cluster
+            described = nodes.model_copy(update={"io_threads": threads})
+            try:
+                kind, _, _ = node_kind(
+                    self._described,
+                    described=described,
+                    shards=shards,
+                    seed=self._seed,
+                    progress=self._progress,
+                )
+            except InputError as error:
+                raise InputError(f"version {self.scenario.version}: {error}") from None
+            self._kinds[key] = replace(
+                kind,
+                name=f"{kind.name}, {threads} threads",
+                surface=behind_proxy(kind.surface, self.mechanisms),
+            )
+        return self._kinds[key]
+
+    def _ecpu_each(self) -> float:
+        return self.meter.ecpu_each(reads=self.reads, hit_rate=self.filling.hit_rate)
+
+    def _let_through_rps(self) -> float:
+        """Requests a second that proxies let through, to all slots."""
+        limits, wanted = self.scenario.limits, self.mechanisms
+        each = self._ecpu_each()
+        most = min(limits.most_ecpu_per_s / each, self.proxies * wanted.proxy_rps)
+        most = min(most, self.shards.first_ecpu_per_s / each)
+        return min(most, self.shards.capacity_rps)
+
+    def _limit(self) -> None:
+        """Let proxies see to the limits."""
+        nodes, slots = self.cluster.nodes, self.shards.slots
+        limits, wanted = self.scenario.limits, self.mechanisms
+        factor = wanted.replica_ecpu_factor if limits.reads_from_replicas else 1.0
+        hottest: np.ndarray = np.zeros(int(nodes.shard.max()) + 1)
+        np.maximum.at(hottest, slots.owners, slots.shares)
+        # What a slot has too much waits with its shard's.
+        by_slot = factor * wanted.slot_ecpu_per_s / self._ecpu_each()
+        by_slot = by_slot / np.maximum(hottest[nodes.shard], 1e-12)
+        each = np.minimum(self._let_through_rps(), by_slot)
+        held = (nodes.traffic > 0) & (each < self.shards.capacity_rps)
+        nodes.limit_rps[:] = np.inf
+        nodes.limit_rps[held] = (each * nodes.traffic)[held]
+
+    def _after(self, step: Step) -> None:
+        """Follow a step of the load: data, bill, limits, and the ramp."""
+        answered = float(step.answered.sum())
+        self._asked_per_s = answered / step.length_s
+        writes = answered * (1.0 - self.reads)
+        limits = self.scenario.limits
+        most = room(limits.most_gb * 1e9, self.key_bytes)
+        self.rejected_writes += self.filling.write(writes, most=most, evicts=limits.expiring)
+        slots = self.shards.slots
+        slots.keys = self._slot_keys * (self.filling.held / self.filling.keys)
+        self.meter.add(
+            answered * self._ecpu_each(),
+            seconds=step.length_s,
+            least_ecpu_per_s=self.shards.least_ecpu_per_s,
+            data_gb=self.filling.held * self.key_bytes / 1e9,
+        )
+        self._limit()
+        most_rps = self.scenario.demand.ramp_to_rps
+        if most_rps is not None:
+            self._ramp(step, most_rps)
+
+    def _ramp(self, step: Step, most_rps: float) -> None:
+        """More, or less where somebody looks and sees requests wait."""
+        demand = self.scenario.demand
+        self.ramp_rps *= (1.0 + demand.ramp_growth) ** step.length_s
+        end_s = step.start_s + step.length_s
+        if self._ramp_until_s is None and self._asked_per_s >= _REACHED * most_rps:
+            self._ramp_until_s = end_s
+        if end_s >= self._ramp_looks_s - 1e-9:
+            self._ramp_looks_s += max(demand.ramp_look_s, step.length_s)
+            if self.cluster.nodes.request_queue.waiting.any():
+                self.ramp_rps *= 1.0 - demand.ramp_back
+        self.ramp_rps = min(most_rps, self.ramp_rps)
+        self.cluster.load.demand_factor = self.ramp_rps / most_rps
+
+    def _grow_proxies(self) -> Happening:
+        wanted = self.mechanisms
+        while True:
+            yield self.cluster.env.timeout(wanted.detect_s)
+            if self._asked_per_s > wanted.scale_above * self.proxies * wanted.proxy_rps:
+                yield self.cluster.env.timeout(wanted.enable_s)
+                self.proxies *= 2
+
+    def _machines(self) -> Happening:
+        clients = self.cluster.clients
+        for row in self.scenario.clients.machines:
+            yield self.cluster.env.timeout(row.at_s - self.cluster.env.now)
+            clients.pods = row.count
+            clients.held = max(0, clients.workers - self.mechanisms.most_connections)
+            if row.at_s > 0:
+                self.cluster.record.mark(f"{row.count} load machines")
+
+    def _keep_ready(self, at_s: float, ecpu_per_s: float) -> Happening:
+        yield self.cluster.env.timeout(at_s)
+        self.shards.least_ecpu_per_s = ecpu_per_s
+        self._ready_after_s[ecpu_per_s] = None
+        record = self.cluster.record
+        record.mark(f"{ecpu_per_s:,.0f} ECPU/s are to be kept ready")
+        while self.shards.short_of(ecpu_per_s) or self.shards.growing:
+            yield self.cluster.env.timeout(1.0)
+        self._ready_after_s[ecpu_per_s] = float(self.cluster.env.now) - at_s
+        record.mark(f"{ecpu_per_s:,.0f} ECPU/s are ready")
+
+    def _ecpu_per_minute(self) -> float:
+        now_s = float(self.cluster.env.now)
+        before_s, before = self._ecpu_before
+        self._ecpu_before = (now_s, self.meter.ecpu)
+        return 60.0 * (self.meter.ecpu - before) / max(now_s - before_s, 1e-9)
+
+    def _told(self, run: Run) -> Run:
+        """The run with what a serverless cache answers; a cluster's facts that say less go."""
+        scenario, demand = self.scenario, self.scenario.demand
+        answered = next(f.value for f in run.facts if f.name == "answered")
+        facts: list[Fact] = []
+        if demand.ramp_to_rps is not None:
+            first_rps = self.mechanisms.first_ecpu_per_s / self._ecpu_each()
+            facts += ramp_facts(
+                run,
+                self.shards,
+                to_rps=demand.ramp_to_rps,
+                until_s=self._ramp_until_s,
+                first_rps=first_rps if self.begins_empty else None,
+            )
+        facts += [
+            Fact(f"until {ecpu:,.0f} ECPU/s are ready", took_s, "s", "since they were set")
+            for ecpu, took_s in self._ready_after_s.items()
+        ]
+        facts += latency_facts(run, self.mechanisms, own_ms=scenario.clients.own_ms)
+        facts += [
+            Fact(
+                "shards in the end",
+                self.shards.count,
+                "",
+                f"with {self.shards.threads} threads each",
+            ),
+            *bill_facts(
+                self.meter, duration_s=scenario.duration_s, requests=float(answered or 0.0)
+            ),
+            Fact("evicted keys", round(self.filling.evicted)),
+            Fact(
+                "writes that failed for want of room",
+                round(self.rejected_writes),
+                "",
+                "answered with an error, and billed" if self.rejected_writes else "",
+            ),
+        ]
+        facts += [replace(f, name=_KEPT[f.name]) for f in run.facts if f.name in _KEPT]
+        over = self._connections_over()
+        warnings = list(dict.fromkeys(run.warnings))
+        if self.shards.full:
+            warnings.append(f"more than {MOST_SHARDS} shards were wanted")
+        if over > 0:
+            most = self.mechanisms.most_connections
+            warnings.append(f"proxies refuse {over:,} connections above {most:,}")
+        return replace(
+            run,
+            facts=facts,
+            tables=[*growth_table(self.shards, self.mechanisms), *run.tables],
+            warnings=warnings,
+            series=[each for each in run.series if each.panel not in _LEFT_OUT],
+        )
+
+    def _connections_over(self) -> int:
+        clients = self.scenario.clients
+        most = max(row.count for row in clients.machines) * clients.connections
+        return max(0, most - self.mechanisms.most_connections)
+
+
+def run_serverless(scenario: ServerlessScenario, seed: int, progress: Progress) -> Run:
+    """Simulate one scenario of `kind: serverless`."""
+    return Cache(scenario, seed=seed, progress=progress).run()
+
+
+def _as_cluster(
+    scenario: ServerlessScenario, mechanisms: Mechanisms, *, replicas: int
+) -> ClusterScenario:
+    """The shards and their load as a cluster."""
+    version = load_version(scenario.version)
+    demand = scenario.demand
+    asked: dict[str, Any] = {"mix": demand.mix}
+    if demand.rate_profile is not None:
+        asked["rate_profile"] = demand.rate_profile
+    else:
+        asked["rate_rps"] = demand.rate_rps or demand.ramp_to_rps or 1.0
+    clients = scenario.clients
+    connections = min(clients.connections, mechanisms.most_connections)
+    return ClusterScenario.model_validate(
+        {
+            "kind": "cluster",
+            "duration_s": scenario.duration_s,
+            "step_s": scenario.step_s,
+            "report_s": scenario.report_s,
+            "cluster": {
+                "host": version.host,
+                "engine": version.engine,
+                "engine_version": version.engine_version,
+                "io_threads": mechanisms.io_threads[0],
+                "shards": scenario.shards,
+                "replicas": replicas,
+                "tls": True,
+                "maxclients": 1_000_000,
+            },
+            "data": scenario.data,
+            "clients": {
+                "pods": clients.machines[0].count or 1,
+                "workers_per_pod": connections,
+                "request_ms": clients.own_ms + hop(mechanisms).mean_ms,
+                "timeout_s": clients.timeout_s,
+                "retries": clients.retries,
+                # Rounded up to steps anyway.
+                "backoff": {"base_s": max(0.1, 2.0 * scenario.step_s)},
+            },
+            "demand": asked,
+        }
+    )

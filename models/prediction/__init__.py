@@ -1,0 +1,1 @@
+"""From a scenario to a prediction: inputs, run length, replications, uncertainty."""

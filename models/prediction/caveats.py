@@ -1,0 +1,105 @@
+"""Why a prediction may be off: what the model doesn't cover of a scenario and a system."""
+
+from __future__ import annotations
+
+from forecache.hwprofiles.network import bandwidth_of
+
+from ..engines.commands import command_kinds
+from ..footprint.node import node_room
+from ..node.setup import DRAWS as NODE_DRAWS
+from ..scenario.schema import Scenario
+from ..step_times.sharing import sharing
+from ..step_times.tls import only_the_main_thread
+from .predict import System
+
+
+def warnings_of(scenario: Scenario, system: System) -> list[str]:
+    """Data that don't fit, and why a prediction may be off."""
+    shortfall = node_room(scenario, system.engine, system.host).shortfall
+    return [*([] if shortfall is None else [shortfall]), *not_covered(scenario, system)]
+
+
+def not_covered(scenario: Scenario, system: System) -> list[str]:
+    """Why a prediction may be off: what the model doesn't cover."""
+    warnings = []
+    speed, engine = system.host.speed(), system.engine
+    if engine.reuse is not None:
+        warnings.append(
+            f"the work of {engine.id} was not observed: that of {engine.reuse.origin} is reused"
+        )
+    elif engine.observed is None:
+        warnings.append(f"the work of {engine.id} was not observed: all of it is assumed")
+    if engine.policy == "multiplexed":
+        warnings.append(
+            f"how the threads of {engine.id} share work is assumed: Amazon publishes what they do, "
+            "not how"
+        )
+    cores = sharing(scenario, speed.cores).server_cores
+    if scenario.irq_cores and scenario.same_host:
+        warnings.append("server and load generator share a host: irq_cores have nothing to do")
+    if scenario.cores is not None and scenario.cores > cores:
+        beside = " beside interrupt cores" if scenario.interrupt_cores else ""
+        warnings.append(
+            f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} count"
+        )
+    server = min(scenario.io_threads, engine.max_io_threads)
+    if scenario.main_thread_pinned and engine.policy == "locked_threads":
+        warnings.append(
+            f"no thread of {engine.id} is the main thread: main_thread_pinned has no effect"
+        )
+    if scenario.io_threads > engine.max_io_threads:
+        warnings.append(
+            f"{engine.id} runs at most {engine.max_io_threads} threads here; more are ignored"
+        )
+    if only_the_main_thread(scenario, engine):
+        warnings.append(f"{engine.id} serves TLS on its main thread: I/O threads stay idle")
+    if scenario.prefetch_batch is not None and engine.prefetch_batch == 0:
+        warnings.append(f"{engine.id} fetches nothing ahead: prefetch_batch has no effect")
+    if scenario.events_per_io_thread is not None and engine.policy != "asynchronous":
+        warnings.append(f"{engine.id} has no events_per_io_thread: it has no effect")
+    if engine.policy == "fork_join":
+        replies = 2 * server
+        if server > 1 and scenario.workload.clients < replies:
+            warnings.append(
+                f"io-threads {server} are never used: they need {replies} replies that wait at a "
+                f"time, and there are {scenario.workload.clients} clients"
+            )
+    elif scenario.io_threads_do_reads is not None:
+        warnings.append(
+            "io_threads_do_reads is a setting of fork-join threads (Redis 6 to 7.4, Valkey 7.2): "
+            "it has no effect here"
+        )
+    workload = scenario.workload
+    slow = workload.slow_command
+    if slow is not None and slow.every_s is not None and slow.every_s > 60.0:
+        warnings.append(
+            "slow commands come less than once a minute: a run sees few of them, and the tail is "
+            "as uncertain as that"
+        )
+    rare = [kind for kind in command_kinds(scenario) if kind.share < 0.5 / NODE_DRAWS]
+    if rare:
+        warnings.append(
+            f"{rare[0].command} of {rare[0].value_bytes} bytes is too rare to be simulated: shares "
+            f"below 1 in {2 * NODE_DRAWS} are left out"
+        )
+    beyond = _beyond_baseline(scenario, system)
+    return warnings if beyond is None else [*warnings, beyond]
+
+
+def _beyond_baseline(scenario: Scenario, system: System) -> str | None:
+    """That a load needs more than the baseline of the network, which bursts give for a while."""
+    rate_rps, network = scenario.workload.mean_rate_rps, bandwidth_of(system.host.speed())
+    if rate_rps is None or scenario.same_host:
+        return None
+    kinds, key_bytes = command_kinds(scenario), scenario.workload.key_bytes
+    replies = sum(kind.share * kind.reply_bytes for kind in kinds)
+    requests = sum(kind.share * kind.request_bytes(key_bytes) for kind in kinds)
+    gbit_per_s = rate_rps * max(replies, requests) * 8e-9
+    if not network.baseline_gbit_per_s < gbit_per_s < network.burst_gbit_per_s:
+        return None
+    lasts_s = network.credit_gbit / (gbit_per_s - network.baseline_gbit_per_s)
+    return (
+        f"the load carries {gbit_per_s:.3g} Gbit/s, above the baseline of "
+        f"{network.baseline_gbit_per_s:.3g} that is simulated; while there is credit it may burst "
+        f"to {network.burst_gbit_per_s:.3g}, for about {lasts_s / 60.0:.2g} min (assumed)"
+    )

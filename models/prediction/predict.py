@@ -1,0 +1,566 @@
+"""Predictions: what a scenario does, with intervals, and which station limits it.
+
+An interval has three parts. Draws of the uncertain numbers, each simulated with its own random
+streams, give the spread from parameters and chance together; replications at the nominal numbers
+give the part of chance; an engine profile that was checked against measurements brings the model's
+own error. All points of a sweep see the same draws and streams, so that differences between them
+are known better than either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.executors import Submitted
+from forecache.sim.statistics import student_t
+
+from ..engines.commands import check_commands, check_trace
+from ..engines.generator import GeneratorProfile
+from ..engines.profile import EngineProfile
+from ..node.simulate import NodeResult
+from ..scenario.schema import Scenario
+from ..scenario.sweeps import Case
+from ..step_times.persistence import (
+    ASSUMED_DISK,
+    DISK_RANGES,
+    DiskCosts,
+    check_persistence,
+    persistence_of,
+)
+from ..step_times.sharing import Sharing, shares_cores, sharing
+from ..step_times.stalls import code_shares
+from ..step_times.tls import only_the_main_thread
+from .backlog import Growth, grows, growth_of
+from .effort import Asked, check_count, check_runs
+from .simulation import Inputs, Pilot, pilot_run, run, window
+from .uncertainty import (
+    draw_engine,
+    draw_generator,
+    draw_host,
+    draw_ranges,
+    draw_scheduling,
+    draw_softirq,
+    draw_tls,
+)
+
+Progress = Callable[[str], None]
+
+REQUESTS = 40_000
+"""Measured requests of a run at the nominal numbers."""
+
+DRAW_REQUESTS = 16_000
+"""Measured requests of a run at drawn numbers."""
+
+DRAWS = 20
+REPLICATIONS = 4
+
+UNCHECKED_DISCREPANCY = 0.08
+"""Relative standard error assumed for an engine profile that nobody checked against measurements
+it was not fitted to, and for the way of one that was to another host."""
+
+SATURATED = 0.95
+"""Utilisation from which a station counts as the limit."""
+
+_LATENCIES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
+LATENCIES = ("mean_ms", *_LATENCIES)
+"""Metrics that a loop beyond capacity does not have."""
+
+SERVER_CPU = "server_cpu_us"
+"""CPU time of all server threads per request as the kernel counts it, spinning included: what
+measurements of CPU time are compared with. What requests need of it: `explain.cpu_time_of`."""
+
+_PS_PER_MS = 1e9
+_PS_PER_S = 1e12
+_TLS_DRAWS = 443  # a stream of its own
+_IRQ_DRAWS = 445
+_CORE_DRAWS = 446
+_COMMAND_DRAWS = 444
+_DISK_DRAWS = 447
+WORKERS = "worker threads"
+"""The station of threads that are all alike, in place of main thread and I/O threads."""
+CLIENTS = "clients"
+"""The limit of clients that wait for their replies: their number over the time of a round trip."""
+STATIONS = (
+    *("main thread", "I/O threads", "load generator", "network", "interrupts", "cores"),
+    "CPU quota",
+)
+
+
+@dataclass(frozen=True)
+class System:
+    """What is simulated besides the scenario: host, engine, load generator."""
+
+    host: HostProfile
+    engine: EngineProfile
+    generator: GeneratorProfile
+
+    def inputs(self, scenario: Scenario, *, draw: int | None = None, seed: int = 1) -> Inputs:
+        """Numbers for one simulation: nominal, or draw number `draw`."""
+        # What a capture leaves open is part of what was fitted to an engine on that very host.
+        observed = self.engine.observed
+        found = observed.speed if observed is not None and self.observed_here else {}
+        check_commands(scenario, self.engine.commands, engine=self.engine.id)
+        check_persistence(scenario, self.engine)
+        check_trace(scenario)
+        disk = ASSUMED_DISK
+        if draw is None:
+            speed = self.host.speed(found)
+            work = self.engine.engine_work()
+            generator = self.generator.generator_work()
+        else:
+            random = np.random.default_rng([seed, draw])
+            drawn = draw_host(self.host, random)
+            if scenario.tls is not None:
+                # Draws of their own, so that everything else is drawn as without TLS.
+                tls = draw_tls(self.host, np.random.default_rng([seed, draw, _TLS_DRAWS]))
+                found, drawn = {**found, **tls}, {**drawn, **tls}
+            if scenario.interrupt_cores:
+                irq = draw_softirq(self.host, np.random.default_rng([seed, draw, _IRQ_DRAWS]))
+                found, drawn = {**found, **irq}, {**drawn, **irq}
+            if self.shares_cores(scenario):
+                apart = np.random.default_rng([seed, draw, _CORE_DRAWS])
+                drawn_here = draw_scheduling(self.host, apart)
+                found, drawn = {**found, **drawn_here}, {**drawn, **drawn_here}
+            if persistence_of(scenario) is not None:
+                apart = np.random.default_rng([seed, draw, _DISK_DRAWS])
+                disk = DiskCosts(**draw_ranges(DISK_RANGES, apart))
+            speed = self.host.speed(found if self.observed_here else drawn)
+            drawn_work = draw_engine(self.engine, random, observed_here=self.observed_here)
+            # The same for commands.
+            apart = np.random.default_rng([seed, draw, _COMMAND_DRAWS])
+            drawn_work |= draw_ranges(self.engine.uncertain_commands(), apart)
+            work = self.engine.engine_work(drawn_work)
+            generator = self.generator.generator_work(draw_generator(self.generator, random))
+        most = self.engine.max_io_threads
+        if scenario.io_threads > most:
+            scenario = scenario.model_copy(update={"io_threads": most})
+        if only_the_main_thread(scenario, self.engine):
+            scenario = scenario.model_copy(update={"io_threads": 1})
+        groups = self.sharing(scenario)
+        if scenario.cores is not None:
+            speed = replace(speed, cores=scenario.cores)
+        spins = self.generator.spins_when_due
+        blocks = self.generator.connections == "in_blocks"
+        return Inputs(
+            scenario, self.engine, work, speed, generator, speed, spins, blocks, groups, disk
+        )
+
+    def sharing(self, scenario: Scenario) -> Sharing:
+        """The groups of threads that may have to share cores."""
+        groups = sharing(scenario, self.host.speed().cores)
+        # Of threads that are all alike none is the main thread.
+        alike = self.engine.policy == "locked_threads"
+        return groups._replace(main_pinned=groups.main_pinned and not alike)
+
+    def shares_cores(self, scenario: Scenario) -> bool:
+        """Whether some threads have to share cores."""
+        threads = min(scenario.io_threads, self.engine.max_io_threads)
+        scenario = scenario.model_copy(update={"io_threads": threads})
+        return shares_cores(scenario, self.sharing(scenario))
+
+    @property
+    def observed_here(self) -> bool:
+        """Whether the engine's work was fitted on this host."""
+        return self.engine.observed is not None and self.engine.observed.host == self.host.id
+
+    @property
+    def discrepancy(self) -> float:
+        """Relative standard error of the model itself."""
+        known = self.engine.discrepancy
+        if known is None:
+            return UNCHECKED_DISCREPANCY
+        return known if self.observed_here else math.hypot(known, UNCHECKED_DISCREPANCY)
+
+    @property
+    def memory_discrepancy(self) -> float:
+        """Relative standard error of the waits for memory, besides."""
+        return self.engine.memory_discrepancy or 0.0
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What one run says, as plain numbers by name."""
+
+    values: dict[str, float]
+    result: NodeResult = field(repr=False)
+
+    @staticmethod
+    def of(result: NodeResult) -> Metrics:
+        """Read throughput (requests/s), latencies (ms) and CPU time (us a request) off a run."""
+        latency = result.latency
+        values = {
+            "throughput_rps": result.throughput_rps,
+            "mean_ms": latency.mean / _PS_PER_MS,
+            **{name: latency.quantile(q) / _PS_PER_MS for name, q in _LATENCIES.items()},
+            SERVER_CPU: result.server_cpu_us_per_request,
+        }
+        return Metrics(values, result)
+
+    @cached_property
+    def growth(self) -> Growth | None:
+        """How the backlog grows; None in a closed loop, which has none."""
+        return None if self.result.flow is None else growth_of(self.result)
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether the backlog grows. Latencies of such a run say how long its window was."""
+        return self.growth is not None and grows([self.growth])
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One case predicted: runs at the nominal numbers and at draws of them."""
+
+    case: Case[Scenario]
+    system: System
+    nominal: list[Metrics]
+    drawn: list[Metrics]
+
+    def mean(self, name: str) -> float:
+        """Mean of a metric over the nominal replications; of latencies under overload, infinite."""
+        if name in LATENCIES and self.overloaded:
+            return math.inf
+        return float(np.mean([metrics.values[name] for metrics in self.nominal]))
+
+    def log_draws(self, name: str) -> np.ndarray:
+        """(draws,) logarithms of a metric at the drawn numbers.
+
+        A latency at numbers that overload the server is infinite.
+        """
+        unbounded = name in LATENCIES
+        return np.array(
+            [
+                math.inf if unbounded and m.overloaded else math.log(max(m.values[name], 1e-12))
+                for m in self.drawn
+            ]
+        )
+
+    def parts(self, name: str, *, level: float = 0.95) -> dict[str, float]:
+        """Relative half widths of the interval's parts.
+
+        Draws that overload the server have no latency and are left out of a latency's.
+        """
+        nominal = np.log([max(metrics.values[name], 1e-12) for metrics in self.nominal])
+        chance = _spread(nominal)
+        logs = self.log_draws(name)
+        logs = logs[np.isfinite(logs)]
+        spread = _spread(logs)
+        # Shorter runs are more at the mercy of chance.
+        longer = _completions(self.nominal) / _completions(self.drawn) if self.drawn else 1.0
+        own = math.sqrt(max(0.0, spread**2 - longer * chance**2))
+        return {
+            "monte_carlo": _t(nominal, level) * chance / math.sqrt(len(nominal)),
+            "parameters": _t(logs, level) * own,
+            "discrepancy": self._discrepancy(name, level),
+        }
+
+    def _discrepancy(self, name: str, level: float) -> float:
+        # Memory waits are predicted less well than the rest, where an observation says so.
+        own = self.system.discrepancy
+        if self.system.memory_discrepancy > 0:
+            own = math.hypot(own, self.system.memory_discrepancy * self.memory_share)
+        half = float(ndtri(0.5 + level / 2.0)) * own
+        if name == "throughput_rps" and self.open_loop and not self.overloaded:
+            # Throughput is what is offered, unless the error is larger than what is to spare.
+            busiest = min(1.0, max(self.utilisation.values()))
+            return max(0.0, half + math.log(max(busiest, 1e-9)))
+        return half
+
+    @cached_property
+    def memory_wait_ns(self) -> float:
+        """Mean wait for memory of a command, beyond what a batched look-up spends."""
+        result = self.nominal[0].result
+        times = self.system.inputs(self.case.scenario).times()
+        shares = code_shares(times)
+        asked = float(np.dot(shares, times.keys_by_code))
+        fetched = result.counters["prefetched_keys"] / max(1, result.completions) / asked
+        fetched = min(1.0, fetched)
+        waits = (1.0 - fetched) * times.stall_ps.mean(axis=1)
+        waits = waits + fetched * times.prefetched_stall_by_code_ps
+        return float(np.dot(shares, waits)) / 1000.0
+
+    @property
+    def memory_share(self) -> float:
+        """Share of the server's CPU time that commands wait for memory."""
+        cpu_ns = self.mean(SERVER_CPU) * 1000.0
+        return min(1.0, self.memory_wait_ns / cpu_ns) if cpu_ns > 0 else 0.0
+
+    def estimate(self, name: str, *, level: float = 0.95) -> dict[str, float | None] | None:
+        """A metric with its interval; None for a latency under overload.
+
+        `high` is None for a latency that some of the uncertain numbers put beyond any bound: the
+        server is overloaded with them.
+        """
+        if name in LATENCIES and self.overloaded:
+            return None
+        found: dict[str, float | None] = {**self.interval(name, level=level)}
+        if name in LATENCIES and any(metrics.overloaded for metrics in self.drawn):
+            found["high"] = None
+        return found
+
+    def interval(self, name: str, *, level: float = 0.95) -> dict[str, float]:
+        """Value with its interval, symmetric on the log scale; no more completes than arrives."""
+        value = self.mean(name)
+        half = math.sqrt(sum(part**2 for part in self.parts(name, level=level).values()))
+        low, high = value * math.exp(-half), value * math.exp(half)
+        if name == "throughput_rps" and self.open_loop:
+            high = max(value, min(high, self.offered_rps))
+        return {"value": value, "low": low, "high": high}
+
+    @property
+    def open_loop(self) -> bool:
+        """Whether requests arrive by themselves."""
+        return self.case.scenario.workload.arrival == "open_loop"
+
+    @property
+    def offered_rps(self) -> float:
+        """Mean rate of an open loop's arrivals."""
+        return self.case.scenario.workload.mean_rate_rps or math.nan
+
+    @cached_property
+    def overloaded(self) -> bool:
+        """Whether the backlog of an open loop grows, by all nominal runs together."""
+        growths = [metrics.growth for metrics in self.nominal if metrics.growth is not None]
+        return bool(growths) and grows(growths)
+
+    def backlog_growth(self, *, level: float = 0.95) -> dict[str, float] | None:
+        """Requests a second by which the backlog grows, with its interval; None if it doesn't.
+
+        It is what arrives and does not complete.
+        """
+        if not self.overloaded:
+            return None
+        completes = self.interval("throughput_rps", level=level)
+        value, low, high = (
+            max(0.0, self.offered_rps - completes[end]) for end in ("value", "high", "low")
+        )
+        return {"value": value, "low": low, "high": high}
+
+    @property
+    def utilisation(self) -> dict[str, float]:
+        """How busy each station is, in the order of `STATIONS`; I/O and worker threads by the
+        busiest."""
+        results = [metrics.result for metrics in self.nominal]
+        values = {
+            "main thread": np.mean([r.main_thread_utilisation for r in results]),
+            "I/O threads": np.mean([max(r.io_thread_utilisation, default=0.0) for r in results]),
+            "load generator": np.mean([r.load_generator_utilisation for r in results]),
+            "network": np.mean([r.network_utilisation for r in results]),
+            "interrupts": np.mean([r.interrupt_utilisation for r in results]),
+            "cores": np.mean([r.core_utilisation for r in results]),
+            "CPU quota": np.mean([r.quota_utilisation for r in results]),
+        }
+        if self.threads_alike:
+            workers = max(values.pop("main thread"), values.pop("I/O threads"))
+            values = {WORKERS: workers, **values}
+        return {name: float(value) for name, value in values.items()}
+
+    @property
+    def threads_alike(self) -> bool:
+        """Whether no thread is the main thread, as in Memcached."""
+        return self.system.engine.policy == "locked_threads"
+
+    @property
+    def io_thread_utilisation(self) -> list[float]:
+        """How busy each I/O thread is, or each of threads that are all alike."""
+        results = [metrics.result for metrics in self.nominal]
+        found = [list(r.io_thread_utilisation) for r in results]
+        if self.threads_alike:
+            found = [
+                each or [r.main_thread_utilisation] for each, r in zip(found, results, strict=True)
+            ]
+        means: list[float] = np.mean(found, axis=0).tolist()
+        return means
+
+    @property
+    def active_threads(self) -> int:
+        """Threads the engine uses, the main thread included: the mean over the windows, rounded."""
+        results = [metrics.result for metrics in self.nominal]
+        counted = [r.counters["active_thread_ps"] / (r.window_s * _PS_PER_S) for r in results]
+        if not any(counted):
+            # A policy that doesn't start and stop threads under load.
+            return round(float(np.mean([r.final_active_threads for r in results])))
+        return 1 + round(float(np.mean(counted)))
+
+    @cached_property
+    def memory_bandwidth(self) -> dict[str, float]:
+        """Bandwidth of main memory in use, its share of the peak, and the latency it leads to."""
+        inputs = self.system.inputs(self.case.scenario)
+        load = inputs.memory_load()
+        used = load.bytes_per_request * self.mean("throughput_rps") / 1e9
+        return {
+            "gb_per_s": used,
+            "utilisation": used / inputs.speed.dram_bandwidth_gb_per_s,
+            "latency_factor": load.latency_factor,
+        }
+
+    @property
+    def network_limits(self) -> dict[str, float]:
+        """How far each limit of the network is used; see `NodeResult`."""
+        limits = [metrics.result.network_limits for metrics in self.nominal]
+        return {name: float(np.mean([each[name] for each in limits])) for name in limits[0]}
+
+    @property
+    def throttled_periods(self) -> float:
+        """Share of the periods of a CPU quota in which some thread was stopped; 0 without one."""
+        counted = [r.result.counters["throttled_periods"] for r in self.nominal]
+        seconds = sum(metrics.result.window_s for metrics in self.nominal)
+        periods = seconds * 1000.0 / self.case.scenario.cpu_quota_period_ms
+        return min(1.0, sum(counted) / periods)
+
+    @property
+    def bottleneck(self) -> str:
+        """The station that limits this run, or `none` if none is saturated.
+
+        Of clients that never pause and saturate nothing it is they themselves: as many as they are,
+        over the time of a round trip. The same where a backlog grows and no station is saturated:
+        each connection carries one request at a time. A main thread that goes round for the results
+        of I/O threads finds some every time, so I/O threads without time to spare are named before
+        it.
+        """
+        utilisation = self.utilisation
+        threads = self.io_thread_utilisation
+        if threads and not self.threads_alike and np.mean(threads) >= SATURATED:
+            return "I/O threads"
+        busiest = max(utilisation, key=utilisation.__getitem__)
+        if utilisation[busiest] >= SATURATED:
+            return busiest
+        workload = self.case.scenario.workload
+        unpaused = workload.arrival == "closed_loop" and workload.think_us == 0
+        return CLIENTS if unpaused or self.overloaded else "none"
+
+    @property
+    def next_bottleneck(self) -> dict[str, Any] | None:
+        """Of a saturated run: the station that would limit next, and from which throughput on."""
+        throughput = self.mean("throughput_rps")
+        needed = self.utilisation
+        # One thread polls for all and does so more often the less there is to do: the mean over the
+        # threads says more about their limit than the busiest.
+        threads = self.io_thread_utilisation
+        station = WORKERS if self.threads_alike else "I/O threads"
+        needed[station] = float(np.mean(threads)) if threads else 0.0
+        others = [s for s in needed if s != self.bottleneck and needed[s] > 1e-6]
+        if not others:
+            return None
+        name = max(others, key=needed.__getitem__)
+        return {"name": name, "at_rps": throughput / min(1.0, needed[name])}
+
+    @property
+    def verdict(self) -> str:
+        """STABLE, SATURATED (a station is at its limit) or OVERLOADED (requests pile up)."""
+        if self.overloaded:
+            return "OVERLOADED"
+        return "STABLE" if self.bottleneck == "none" else "SATURATED"
+
+
+def _spread(logs: Sequence[float] | np.ndarray) -> float:
+    return float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
+
+
+def _t(runs: Sequence[Any] | np.ndarray, level: float) -> float:
+    """Student t of an interval from so many runs."""
+    return student_t(level, len(runs) - 1) if len(runs) > 1 else 0.0
+
+
+def _completions(runs: Sequence[Metrics]) -> float:
+    return max(1.0, float(np.mean([metrics.result.completions for metrics in runs])))
+
+
+def predict_cases(
+    cases: Sequence[tuple[Case[Scenario], System]],
+    *,
+    seed: int = 1,
+    draws: int = DRAWS,
+    replications: int = REPLICATIONS,
+    requests: int = REQUESTS,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> list[Prediction]:
+    """Predict many cases, in parallel; the result does not depend on the executor.
+
+    Parameters
+    ----------
+    draws
+        Runs at drawn numbers; 0 leaves the interval without its part from parameters.
+    executor
+        Where to run; threads on all cores if left out (compiled runs release the GIL).
+
+    Raises
+    ------
+    InputError
+        It would take longer than is allowed.
+    """
+    check_count(len(cases), len(cases) * (draws + replications))
+    with (
+        ThreadPoolExecutor() if executor is None else nullcontext(executor) as pool,
+        Submitted(pool) as calls,
+    ):
+        pilots = [calls.submit(_pilot, case.scenario, system, seed) for case, system in cases]
+        found = [pilot.result() for pilot in pilots]
+        runs = ((replications, requests), (draws, DRAW_REQUESTS))
+        asked = [
+            Asked(system.inputs(case.scenario), pilot, runs)
+            for (case, system), pilot in zip(cases, found, strict=True)
+        ]
+        check_runs(asked, points=len(cases), seed=seed, progress=progress)
+        pending = []
+        for (case, system), pilot in zip(cases, found, strict=True):
+            scenario = case.scenario
+            nominal = calls.submit(_nominal, scenario, system, seed, replications, requests, pilot)
+            drawn = [calls.submit(_drawn, scenario, system, seed, n, pilot) for n in range(draws)]
+            pending.append((case, system, nominal, drawn))
+        predictions = []
+        for number, (case, system, nominal, drawn) in enumerate(pending, start=1):
+            results = [future.result() for future in drawn]
+            predictions.append(Prediction(case, system, nominal.result(), results))
+            if progress is not None:
+                progress(f"simulated {number} of {len(pending)} points")
+        return predictions
+
+
+def _pilot(scenario: Scenario, system: System, seed: int) -> Pilot:
+    inputs = system.inputs(scenario)
+    return pilot_run(inputs, inputs.times(), seed=seed)
+
+
+def _nominal(
+    scenario: Scenario,
+    system: System,
+    seed: int,
+    replications: int,
+    requests: int,
+    pilot: Pilot,
+) -> list[Metrics]:
+    inputs = system.inputs(scenario)
+    window_ps = window(inputs, inputs.times(), requests=requests, seed=seed, pilot=pilot)
+    return [
+        Metrics.of(
+            run(inputs, requests=requests, seed=seed, replication=number, window_ps=window_ps)
+        )
+        for number in range(replications)
+    ]
+
+
+def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilot) -> Metrics:
+    """One draw; its window is that of the nominal numbers, so that it needs no pilot of its own."""
+    inputs = system.inputs(scenario, draw=draw, seed=seed)
+    window_ps = window(inputs, inputs.times(), requests=DRAW_REQUESTS, seed=seed, pilot=pilot)
+    return Metrics.of(
+        run(
+            inputs,
+            requests=DRAW_REQUESTS,
+            seed=seed,
+            replication=1000 + draw,
+            window_ps=window_ps,
+        )
+    )

@@ -1,0 +1,1 @@
+"""Price tables of managed services, and the nodes that they sell."""

@@ -1,0 +1,157 @@
+"""Price tables: dated data with a source for every price."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
+from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.record import Record as _Group
+from forecache.sim.errors import InputError
+
+CacheEngine = Literal["redis", "valkey", "memcached"]
+
+
+class ServerlessPrices(_Group):
+    """Prices of a serverless cache of one engine; `least_gb` is billed even of an empty one."""
+
+    usd_per_gb_hour: Quantity
+    usd_per_million_ecpu: Quantity
+    least_gb: Quantity
+
+
+class NodeType(_Group):
+    """A node's price an hour on demand with Redis or Memcached.
+
+    Attributes
+    ----------
+    maxmemory_bytes
+        Before what is reserved, where it is known.
+    vcpus
+        It has always, which of a burstable node is a share; where they are known.
+    baseline_gbit_per_s
+        Of its network, where it is known.
+    source
+        For a price that isn't from the table's source.
+    """
+
+    redis_usd_per_hour: float = Field(gt=0)
+    maxmemory_bytes: int | None = Field(default=None, gt=0)
+    vcpus: float | None = Field(default=None, gt=0)
+    baseline_gbit_per_s: float | None = Field(default=None, gt=0)
+    source: str | None = None
+
+
+class NodePrices(_Group):
+    """Nodes by type; a node with Valkey costs `valkey_factor` times one with Redis."""
+
+    source: str
+    maxmemory_source: str
+    types: dict[str, NodeType]
+    valkey_factor: Quantity
+    reserved_share: Quantity
+
+
+class ReservedPrice(_Group):
+    """What a month of a reserved node costs, all instalments spread over the term."""
+
+    type: str
+    engine: CacheEngine
+    term_years: Literal[1, 3]
+    usd_per_month: Quantity
+
+
+class FreeTier(_Group):
+    """Hours of small nodes that a new customer doesn't pay."""
+
+    source: str
+    types: list[str]
+    hours_per_month: float
+    months: int
+
+
+class PriceTable(_Group):
+    """Prices of one service in one region on one day."""
+
+    id: str
+    title: str
+    region: str
+    date: str
+    currency: Literal["USD"]
+    sources: dict[str, Source]
+    serverless: dict[CacheEngine, ServerlessPrices]
+    script_us_per_ecpu: Quantity
+    nodes: NodePrices
+    reserved: list[ReservedPrice]
+    free_tier: FreeTier
+
+    @model_validator(mode="after")
+    def _sources_known(self) -> PriceTable:
+        named = {self.nodes.source, self.nodes.maxmemory_source, self.free_tier.source}
+        named |= {row.source for row in self.nodes.types.values() if row.source}
+        prices = [self.script_us_per_ecpu, self.nodes.valkey_factor, self.nodes.reserved_share]
+        prices += [row.usd_per_month for row in self.reserved]
+        for group in self.serverless.values():
+            prices += [group.usd_per_gb_hour, group.usd_per_million_ecpu, group.least_gb]
+        named |= {price.source for price in prices if price.source}
+        if unknown := sorted(named - self.sources.keys()):
+            raise ValueError(f"sources listed in this file, not {', '.join(unknown)}")
+        return self
+
+    def node_usd_per_hour(self, node_type: str, engine: CacheEngine) -> float:
+        """Price of a node on demand, rounded to a hundredth of a cent as AWS does.
+
+        Raises
+        ------
+        InputError
+            The table has no such type.
+        """
+        row = self.node(node_type)
+        factor = self.nodes.valkey_factor.best if engine == "valkey" else 1.0
+        return round(row.redis_usd_per_hour * factor, 4)
+
+    def node(self, node_type: str) -> NodeType:
+        """A type of node; InputError names close matches where there is none."""
+        if node_type not in self.nodes.types:
+            raise InputError(
+                f"field nodes.type: found {node_type!r}, which {self.id} has no price for; "
+                f"{did_you_mean(node_type, self.nodes.types)}"
+            )
+        return self.nodes.types[node_type]
+
+    def reserved_usd_per_month(
+        self, node_type: str, engine: CacheEngine, *, term_years: int
+    ) -> float | None:
+        """What a month of a reserved node costs; None where the table doesn't say."""
+        for row in self.reserved:
+            if (row.type, row.engine, row.term_years) == (node_type, engine, term_years):
+                return row.usd_per_month.best
+        return None
+
+
+def load_prices(name: str) -> PriceTable:
+    """A table that is shipped, by its id, or a file of the same form by its path.
+
+    Raises
+    ------
+    InputError
+        There is no such table, or the file is not valid.
+    """
+    tables = shipped("forecache.models.prices", "tables")
+    if name in tables:
+        return _shipped_table(tables[name])
+    if name.endswith((".yaml", ".yml")):
+        return parse(PriceTable, read_yaml(name), file=name)
+    raise InputError(
+        f"field prices: found {name!r}; valid is {', '.join(sorted(tables))} or the path of a "
+        "YAML file."
+    )
+
+
+@lru_cache
+def _shipped_table(file: Path) -> PriceTable:
+    return parse(PriceTable, read_yaml(file), file=str(file))

@@ -1,0 +1,1 @@
+"""Results over time, and what must hold of every answer."""

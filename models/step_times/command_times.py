@@ -1,0 +1,212 @@
+"""What each kind of command takes of the threads that parse, look up, execute and answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecache.hwprofiles.speed import HostSpeed
+
+from ..engines.commands import (
+    ARGUMENT,
+    ARGUMENTS_PARSED,
+    WRITES,
+    CommandKind,
+    command_kinds,
+    execute_instructions,
+)
+from ..engines.profile import EngineProfile, EngineWork
+from ..memory.contents import prefetch_batch
+from ..memory.lines import LINE_BYTES
+from ..memory.waits import memory_times
+from ..scenario.schema import Scenario
+from .pace import user_rate
+from .values import (
+    ARGUMENTS_SHARE,
+    REPLY_INSTRUCTIONS,
+    ValuePath,
+    ValueTimes,
+    freeing_arguments_ns,
+    value_path,
+)
+from .workload_caches import WorkloadCaches, command_waits, loaded_memory
+
+
+@dataclass(frozen=True)
+class CommandTimes:
+    """Durations in ns, lists in the order of `command_kinds`.
+
+    Attributes
+    ----------
+    parse_ns, execute_ns, write_ns, free_ns
+        Of the thread that reads a command, of the one that executes it, of the one that sends its
+        reply beyond what every reply takes, and of the one that frees what it replaced.
+    stall_ns, prefetched_stall_ns
+        Waits for memory of one whose keys were looked up alone, as (samples,), and the mean wait
+        that is left of one whose keys were looked up ahead in a batch.
+    prefetch_ns
+        (keys + 1,) looking so many keys up together.
+    free_arguments_ns
+        Freeing the arguments of one, where that is a job of its own.
+    reply_bytes
+        Mean of what an I/O thread is handed to send per command.
+    """
+
+    parse_ns: list[float]
+    execute_ns: list[float]
+    write_ns: list[float]
+    free_ns: list[float]
+    stall_ns: list[np.ndarray]
+    prefetched_stall_ns: list[float]
+    prefetch_ns: np.ndarray
+    free_arguments_ns: float
+    reply_bytes: float
+
+
+def command_times(
+    scenario: Scenario,
+    engine: EngineProfile,
+    work: EngineWork,
+    speed: HostSpeed,
+    *,
+    caches: WorkloadCaches,
+    shared_ns: float,
+) -> CommandTimes:
+    """Times of every kind of command of a scenario.
+
+    Parameters
+    ----------
+    shared_ns
+        Wait of an I/O thread per client for lines that all of them write in turn.
+    """
+    kinds = command_kinds(scenario)
+    batch = prefetch_batch(scenario, engine)
+    # Threads that own their clients look up to twice as many keys up together (`take_batch`).
+    owning = engine.policy == "owning_threads" and scenario.io_threads > 1
+    most_keys = 2 * batch if owning and batch > 1 else batch
+    paths = [value_path(k.on_values, k.value_bytes, scenario, engine) for k in kinds]
+    found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
+    load = loaded_memory(scenario, engine, work, speed, caches=caches, found=found)
+    slower_ns = (load.latency_factor - 1.0) * speed.dram_ns
+    found = [waits.with_slower_dram(slower_ns) for waits in found]
+    memory = [
+        memory_times(
+            path.main_waits(waits),
+            parallel_misses=speed.parallel_misses,
+            batch_limit=most_keys,
+            stream_scale=work.stream_scale,
+        ).of_keys(kind.keys)
+        for kind, waits, path in zip(kinds, found, paths, strict=True)
+    ]
+    shares = np.array([kind.share for kind in kinds])
+    asked = np.array([kind.share * kind.keys for kind in kinds])
+    asked /= asked.sum() / shares.sum()
+    looked_up = np.sum([s * m.prefetch_ns for s, m in zip(asked, memory, strict=True)], axis=0)
+    keys = np.arange(most_keys + 1)
+    looked_up = looked_up + keys * (work.prefetch_instructions_per_key / user_rate(speed))
+    looked_up[:2] = 0.0
+
+    buffered = [
+        path.buffered_bytes(k.reply_bytes) * (k.keys if path.referenced else 1)
+        for k, path in zip(kinds, paths, strict=True)
+    ]
+    values = [
+        path.times(
+            engine, work, speed, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2
+        ).of_values(kind.stored_values)
+        for kind, path, m in zip(kinds, paths, memory, strict=True)
+    ]
+    threads = _Threads(scenario, engine, work, speed)
+    return CommandTimes(
+        parse_ns=[threads.parse_ns(k, v) for k, v in zip(kinds, values, strict=True)],
+        execute_ns=[
+            threads.execute_ns(k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)
+        ],
+        write_ns=[
+            p.writer_ns(w, work.stream_scale) + threads.formatting_ns(k, p)
+            for k, p, w in zip(kinds, paths, found, strict=True)
+        ],
+        free_ns=[value.freeing_ns for value in values],
+        stall_ns=[m.stall_ns for m in memory],
+        prefetched_stall_ns=[m.prefetched_stall_ns for m in memory],
+        prefetch_ns=looked_up,
+        free_arguments_ns=freeing_arguments_ns(scenario, engine, work, speed),
+        reply_bytes=float(np.dot(shares, buffered)),
+    )
+
+
+@dataclass(frozen=True)
+class _Threads:
+    """What the thread of each step does for a command, beside waiting for memory."""
+
+    scenario: Scenario
+    engine: EngineProfile
+    work: EngineWork
+    speed: HostSpeed
+
+    @property
+    def lone(self) -> bool:
+        return self.scenario.io_threads == 1
+
+    def user(self, instructions: float) -> float:
+        return instructions / user_rate(self.speed)
+
+    def parse_ns(self, kind: CommandKind, value: ValueTimes) -> float:
+        work = self.work
+        apart = freeing_arguments_ns(self.scenario, self.engine, work, self.speed) > 0.0
+        parsing = work.parse_instructions * (1.0 - (ARGUMENTS_SHARE if apart else 0.0))
+        # An I/O thread that parses a command also finds it in the command table.
+        parsing += 0.0 if self.lone else work.command_lookup_instructions
+        parsing += kind.sent_value_bytes * work.parse_instructions_per_byte
+        if kind.command not in ("get", "set"):
+            parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
+        return self.user(parsing) + value.reader_ns
+
+    def formatting_ns(self, kind: CommandKind, path: ValuePath) -> float:
+        """What the I/O thread that sends a reply does where it formats it."""
+        if self.lone or not self.engine.presentation_offload:
+            return 0.0
+        per_byte = self.work.get_instructions_per_byte
+        copied = kind.returned_bytes * per_byte if path.referenced else 0.0
+        return self.user(_reply_instructions(kind) + copied)
+
+    def execute_ns(self, kind: CommandKind, buffered_bytes: int, value: ValueTimes) -> float:
+        work = self.work
+        copied_bytes = copied_value_bytes(kind, self.scenario, self.engine)
+        copied = copied_bytes * work.get_instructions_per_byte
+        copied += kind.stored_values * kind.value_bytes * work.set_instructions_per_byte
+        if kind.command == "get":
+            base = work.get_instructions
+        elif kind.command == "set":
+            base = work.set_instructions
+        else:
+            # Counted with one thread, which makes and releases the values as well.
+            values = kind.stored_values * work.value_instructions
+            counted = execute_instructions(kind, work.commands)
+            base = max(work.get_instructions, counted - values)
+        if self.engine.presentation_offload and not self.lone:
+            base -= _reply_instructions(kind)
+        base += copied
+        if not self.lone:
+            base = max(0.0, base - work.command_lookup_instructions)
+        return self.user(base) + value.main_ns + self.transfer_ns(kind, buffered_bytes)
+
+    def transfer_ns(self, kind: CommandKind, buffered_bytes: int) -> float:
+        """Lines of the reply buffer and of values that come from an I/O thread's core."""
+        work, line_ns = self.work, self.speed.core_to_core_ns
+        if self.lone or self.engine.policy == "fork_join":
+            return 0.0
+        if kind.command in WRITES:
+            return kind.items * work.set_lines * line_ns
+        return buffered_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
+
+
+def _reply_instructions(kind: CommandKind) -> float:
+    return REPLY_INSTRUCTIONS["set" if kind.command in WRITES else "get"] * kind.reply_values
+
+
+def copied_value_bytes(kind: CommandKind, scenario: Scenario, engine: EngineProfile) -> int:
+    """Bytes of values, members and fields that a command copies into a reply buffer."""
+    path = value_path(kind.on_values, kind.value_bytes, scenario, engine)
+    return 0 if path.referenced else kind.returned_bytes

@@ -1,0 +1,67 @@
+"""What fork-join I/O threads cost: handing clients out, taking them back, lines all threads write.
+
+Rules: networking.c of Redis 6.2 and 7.0 and of Valkey 7.2. Costs lie where clients change threads,
+so that a turn which the main thread serves alone has none of them.
+"""
+
+from __future__ import annotations
+
+from forecache.hwprofiles.speed import HostSpeed
+
+from ..engines.profile import EngineProfile, EngineWork
+from ..memory.contention import written_in_turn_ns
+from ..memory.lines import LINE_BYTES
+from ..node.setup import NodeTimes
+from ..scenario.schema import Scenario
+
+
+def do_reads(scenario: Scenario, engine: EngineProfile) -> bool:
+    """Whether active fork-join threads read as well: io-threads-do-reads, which is no by itself."""
+    return engine.policy == "fork_join" and bool(scenario.io_threads_do_reads)
+
+
+def forked_times(
+    times: NodeTimes,
+    scenario: Scenario,
+    engine: EngineProfile,
+    work: EngineWork,
+    speed: HostSpeed,
+    *,
+    reply_bytes: float,
+) -> NodeTimes:
+    """The durations of a node with those of fork-join threads in place of job queues.
+
+    A thread that writes fetches the client's fields and its reply from the main thread's core; the
+    main thread fetches what the writer changed, and the reply buffer's lines to write on. With
+    reads there are two exchanges a request, of which a duration is the mean: the main thread then
+    also fetches the command, and a SET's value, from the core of its reader. All threads, the main
+    thread among them, write the same counters at the same time.
+
+    Parameters
+    ----------
+    reply_bytes
+        Of the replies of one write, in the mean.
+    """
+    rate = speed.user_ipc * speed.clock_ghz
+    line_ns = speed.core_to_core_ns
+    reply_lines = reply_bytes / LINE_BYTES * work.reply_lines_per_line
+    given_lines, returned_lines = work.write_lines + reply_lines, work.done_lines + reply_lines
+    serving_ns = (times.write_event_ps + times.send_ps) / 1000
+    serving_ns += reply_bytes * times.copy_ps_per_kib / 1024 / 1000
+    accesses = work.shared_lines / 2
+    if do_reads(scenario, engine):
+        sets = 1.0 - scenario.workload.get_fraction
+        given_lines = (given_lines + work.read_lines) / 2
+        returned_lines += work.execute_lines + sets * work.set_lines
+        returned_lines /= 2
+        # A SET's value is a third burst of allocations.
+        accesses *= 1.0 + sets / 4
+    taking_ns = work.pop_instructions / rate + given_lines * line_ns
+    if accesses > 0.0:
+        between_ns = (serving_ns + taking_ns) / accesses
+        taking_ns += accesses * written_in_turn_ns(scenario.io_threads, line_ns, between_ns)
+    return times._replace(
+        push_ps=round(work.push_instructions / rate * 1000),
+        pop_ps=round(taking_ns * 1000),
+        done_ps=round((work.done_instructions / rate + returned_lines * line_ns) * 1000),
+    )

@@ -1,0 +1,80 @@
+"""What else a host's cores do: from a measured curve to a process of interruptions.
+
+A timer tick, an interrupt, an exit to the hypervisor or another program takes a core away from
+its thread for microseconds to milliseconds. Under an open load that decides the 99th percentile.
+A captured profile says how often such gaps last at least how long; catalogue hosts say nothing,
+and no interruption is simulated there.
+
+Micro-benchmarks are medians and hold no interruptions. The work of a calibrated engine is fitted to
+CPU times, which hold those that a kernel books on the thread, so they count twice there: by the
+share of time they take, one or two per cent, less than such a fit is sure of. Taking them out would
+need to know what the kernel books, so they are left in.
+"""
+
+import numpy as np
+
+from forecache.hwprofiles.speed import HostSpeed
+from forecache.sim.errors import InputError
+
+from ..node.setup import QUANTILES
+
+LONGEST_INTERRUPTION_US = 1000.0
+"""Longer ones are pauses of the hypervisor, a few a second: a window of a benchmark holds none or
+some by chance, so they belong to the scatter between runs and not to a prediction of one."""
+
+MOST_INTERRUPTED = 0.5
+"""A core that others have for longer was measured while something else was running."""
+
+_PARTS = 16
+"""Of a quantile, to take its mean."""
+
+_PS_PER_S = 1e12
+_PS_PER_US = 1e6
+
+
+def interruption_gap_ps(speed: HostSpeed) -> int:
+    """Mean time between the interruptions of one core that are simulated; 0: there are none.
+
+    Raises
+    ------
+    InputError
+        They take more than half of the time.
+    """
+    rate = _rate_per_s(speed)
+    if rate == 0.0:
+        return 0
+    gap_ps = _PS_PER_S / rate
+    share = interruption_table_ps(speed).mean() / gap_ps
+    if share > MOST_INTERRUPTED:
+        raise InputError(
+            f"host {speed.host_id}: interruptions of up to {LONGEST_INTERRUPTION_US:g} us take "
+            f"{share:.0%} of a core's time, and at most {MOST_INTERRUPTED:.0%} are possible; "
+            "profile it while nothing else runs"
+        )
+    return round(gap_ps)
+
+
+def interruption_table_ps(speed: HostSpeed) -> np.ndarray:
+    """(256,) how long they last: means of equal shares, so that the mean of all is exact.
+
+    Between measured durations, rates fall in proportion to the logarithm of duration.
+    """
+    rate = _rate_per_s(speed)
+    if rate == 0.0:
+        return np.zeros(QUANTILES, np.int64)
+    durations_us, rates = np.array(speed.interruptions).T
+    steps = QUANTILES * _PARTS
+    longer = rates[0] - rate * (np.arange(steps) + 0.5) / steps
+    # Interpolation wants rising rates.
+    log_us = np.interp(longer, rates[::-1], np.log(durations_us[::-1]))
+    means_us = np.exp(log_us).reshape(QUANTILES, _PARTS).mean(axis=1)
+    return np.rint(means_us * _PS_PER_US).astype(np.int64)
+
+
+def _rate_per_s(speed: HostSpeed) -> float:
+    """Interruptions a second of one core, up to the longest that are simulated."""
+    if not speed.interruptions:
+        return 0.0
+    durations_us, rates = np.array(speed.interruptions).T
+    longer = np.interp(np.log(LONGEST_INTERRUPTION_US), np.log(durations_us), rates)
+    return max(0.0, float(rates[0] - longer))

@@ -1,0 +1,100 @@
+"""What encrypted connections cost the threads at both ends.
+
+A send is one record per 16 KiB, and the library makes one system call for each. A receive takes two
+calls: five bytes of header, then the record (OpenSSL without `SSL_set_read_ahead`, which engines
+don't use). Who pays is whoever reads and writes; which thread does handshakes is a rule of the
+engine (networking.c, tls.c and io_threads.c of Redis 6 and Valkey 8.0, 8.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from forecache.hwprofiles.speed import HostSpeed
+
+from ..engines.profile import EngineProfile
+from ..scenario.schema import Scenario
+
+RECORD_BYTES = 16 * 1024
+"""What a TLS record carries at most (RFC 8446, 5.1)."""
+
+BOOKKEEPING_LINES = 2.0
+"""Lines that an I/O thread wrote last and the main thread fetches per job to ask for pending data
+and errors (assumed, 1 to 3: two jobs took 21% of it at 0.88 million requests a second, 240 ns a
+request, says valkey PR 1271)."""
+
+ACCEPT_CALLS = 6
+"""System calls around a new connection: accept4, options of the socket, the poll's interest
+(anet.c, connection.c)."""
+
+ACCEPT_INSTRUCTIONS = 10_000
+"""User code of a new connection: its client and its buffers (assumed, 5,000 to 20,000)."""
+
+HANDSHAKE_RECEIVES = 2
+HANDSHAKE_SENDS = 1
+"""Flights of a full TLS 1.3 handshake at the server (RFC 8446, 2): hello; hello, certificate and
+finished; finished."""
+
+_PS_PER_S = 10**12
+
+
+@dataclass(frozen=True)
+class TlsTimes:
+    """What TLS adds, in ns; nothing without it.
+
+    Attributes
+    ----------
+    recv_ns, send_ns
+        To each receive and to each send of a segment.
+    byte_ns
+        To each byte of either.
+    job_ns
+        To handing an I/O thread a job.
+    accept_ns, handshake_ns
+        What a new connection takes; with the handshake's calls.
+    """
+
+    recv_ns: float = 0.0
+    send_ns: float = 0.0
+    byte_ns: float = 0.0
+    job_ns: float = 0.0
+    accept_ns: float = 0.0
+    handshake_ns: float = 0.0
+
+
+def tls_times(
+    scenario: Scenario, engine: EngineProfile, speed: HostSpeed, *, kernel_scale: float
+) -> TlsTimes:
+    """What TLS adds to the steps of one end of a connection.
+
+    Parameters
+    ----------
+    kernel_scale
+        Cost of its socket calls against the host's micro-benchmark.
+    """
+    if scenario.tls is None:
+        return TlsTimes()
+    ecdsa = scenario.tls.certificate == "ecdsa-p256"
+    handshake_us = speed.tls_ecdsa_handshake_us if ecdsa else speed.tls_rsa_handshake_us
+    bookkeeping = BOOKKEEPING_LINES if engine.tls_bookkeeping_by_main else 0.0
+    calls_ns = HANDSHAKE_RECEIVES * 2 * speed.tcp_recv_ns + HANDSHAKE_SENDS * speed.tcp_send_ns
+    return TlsTimes(
+        recv_ns=speed.tls_record_ns + kernel_scale * speed.tcp_recv_ns,
+        send_ns=speed.tls_record_ns,
+        byte_ns=speed.tls_ns_per_byte,
+        job_ns=bookkeeping * speed.core_to_core_ns,
+        accept_ns=ACCEPT_CALLS * speed.syscall_ns
+        + ACCEPT_INSTRUCTIONS / (speed.user_ipc * speed.clock_ghz),
+        handshake_ns=1000.0 * handshake_us + kernel_scale * calls_ns,
+    )
+
+
+def only_the_main_thread(scenario: Scenario, engine: EngineProfile) -> bool:
+    """Whether an engine's I/O threads have nothing to do because connections are encrypted."""
+    return scenario.tls is not None and engine.tls == "main_thread" and scenario.io_threads > 1
+
+
+def connection_gap_ps(scenario: Scenario) -> int:
+    """From one new connection to the next; 0 where there are none."""
+    rate = 0.0 if scenario.tls is None else scenario.tls.new_connections_per_s
+    return round(_PS_PER_S / rate) if rate > 0 else 0

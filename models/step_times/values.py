@@ -1,0 +1,212 @@
+"""Which thread makes, copies, sends and releases a command's value, and its arguments.
+
+Rules: networking.c (`isCopyAvoidPreferred`), db.c (`dbSetValue`), memory_prefetch.c and
+io_threads.c (`tryOffloadFreeObjToIOThreads`) of Valkey 8.0.0 to 9.1.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from forecache.hwprofiles.speed import HostSpeed
+
+from ..engines.profile import EngineProfile, EngineWork
+from ..memory.key_lines import structures
+from ..memory.lines import Structure
+from ..memory.waits import Waits
+from ..scenario.schema import Scenario
+from .locks import LIST_LINES
+
+RELEASE_SHARE = 0.5
+"""Part of `value_instructions` that releases the old value; the rest makes the new one (assumed: an
+allocator's fast paths are about as long in either direction)."""
+
+SHELL_SHARE = 0.5
+"""Part of a release that frees the object around the string: of two blocks it is one (assumed)."""
+
+ARGUMENTS_SHARE = 0.1
+"""Part of `parse_instructions` that frees a command's arguments when it is done (assumed, 0.05 to
+0.2: three blocks of memory)."""
+
+SHELL_LINES = 3.0
+"""Lines that the main thread waits for when it frees a block that an I/O thread allocated: it goes
+back to the other thread's slabs, under a lock and with books that I/O threads write (assumed, 1 to
+4; sized by the 143 ns a SET between the 1.53 million SETs a second that valkey PR 3760 reports with
+this and the 1.96 without, so that figure is no check of the model)."""
+
+REFERENCE_BYTES = 48
+"""What a reply that refers to its value takes in the reply buffer: two headers and the pointer
+(networking.c)."""
+
+RING_ENTRIES_PER_LINE = 4
+"""Entries of 16 bytes in a job ring; in the shared queue each has a line of its own (queues.c)."""
+
+REPLY_INSTRUCTIONS = {"get": 395.0, "set": 133.0}
+"""Of the instructions of a command those that format its reply: `reply` per request at pipeline 16
+and values of 16 bytes, counted by callgrind (bundle redis-7.0)."""
+
+VALUE = "value"
+
+
+@dataclass(frozen=True)
+class ValueTimes:
+    """What making and releasing a SET's values costs each thread, in ns.
+
+    `freeing_ns` is a job of its own; 0 where nobody is asked to.
+    """
+
+    reader_ns: float = 0.0
+    main_ns: float = 0.0
+    freeing_ns: float = 0.0
+
+    def of_values(self, values: int) -> ValueTimes:
+        """The same of a command that replaces so many; one job frees them all."""
+        if values < 2:
+            return self
+        return ValueTimes(values * self.reader_ns, values * self.main_ns, values * self.freeing_ns)
+
+
+@dataclass(frozen=True)
+class ValuePath:
+    """What becomes of the value of one kind of command.
+
+    Attributes
+    ----------
+    command
+        `get` or `set`.
+    lone
+        There are no I/O threads.
+    own_string
+        It lies in a block of its own; a smaller one lies inside its object or entry.
+    referenced
+        A GET's reply refers to it, and who writes the reply reads it from where it lies.
+    fetched
+        A batched look-up fetches it ahead.
+    reads_length
+        The main thread reads the length of a value it only refers to.
+    freed_apart
+        What a SET replaces goes to an I/O thread that frees it.
+    """
+
+    command: str
+    lone: bool
+    own_string: bool
+    referenced: bool
+    fetched: bool
+    reads_length: bool
+    freed_apart: bool
+
+    def main_waits(self, waits: Waits) -> Waits:
+        """What is left to the main thread of a command's waits."""
+        return replace(waits, structures=[self._touched_by_main(s) for s in waits.structures])
+
+    def _touched_by_main(self, structure: Structure) -> Structure:
+        if self.lone or structure.name != VALUE:
+            return structure
+        # An I/O thread has written a SET's value: the main thread only hangs it in.
+        if self.command == "get" and self.fetched and not self.referenced:
+            return structure
+        first = replace(structure, followers=0.0)
+        if self.fetched:
+            return first
+        touches = structure.touches if self.referenced and self.reads_length else 0.0
+        return replace(first, touches=touches, prefetched=False)
+
+    def writer_ns(self, waits: Waits, stream_scale: float) -> float:
+        """Wait of an I/O thread that sends a value from where it lies."""
+        if self.lone or not self.referenced:
+            return 0.0
+        lines = [
+            s if s.name == VALUE else replace(s, touches=0.0, followers=0.0)
+            for s in waits.structures
+        ]
+        value = replace(waits, structures=lines)
+        return value.touching_ns() + stream_scale * value.head_ns() + value.tail_ns()
+
+    def buffered_bytes(self, reply_bytes: int) -> int:
+        """What the main thread hands an I/O thread in a reply buffer."""
+        return REFERENCE_BYTES if self.referenced and not self.lone else reply_bytes
+
+    def times(
+        self,
+        engine: EngineProfile,
+        work: EngineWork,
+        speed: HostSpeed,
+        *,
+        last_touch_ns: float,
+        shared_ns: float,
+    ) -> ValueTimes:
+        """What the values of a SET cost each thread.
+
+        Parameters
+        ----------
+        last_touch_ns
+            Mean wait for a line of a value.
+        shared_ns
+            Wait of an I/O thread for the allocation counters that all of them write.
+        """
+        if self.command != "set":
+            return ValueTimes()
+        whole_ns = work.value_instructions / (speed.user_ipc * speed.clock_ghz)
+        if self.lone:
+            # Its waits for the old value are among those of the command.
+            return ValueTimes(main_ns=whole_ns)
+        making_ns = (1.0 - RELEASE_SHARE) * whole_ns
+        release_ns = RELEASE_SHARE * whole_ns
+        # A value inside its entry came with the look-up.
+        waiting_ns = work.value_touches * last_touch_ns if self.own_string else 0.0
+        if self.freed_apart:
+            # The old value's header, which a batched look-up brought to the main thread's core.
+            waiting_ns += speed.core_to_core_ns if self.fetched else last_touch_ns
+        if engine.policy == "locked_threads":
+            # What leaves a list and what enters it do so under the list's lock.
+            linking_ns = release_ns + LIST_LINES * speed.core_to_core_ns
+            return ValueTimes(making_ns, waiting_ns, linking_ns)
+        if not self.freed_apart:
+            return ValueTimes(reader_ns=making_ns, main_ns=release_ns + waiting_ns)
+        shell_ns = 0.0
+        if engine.shells_freed_by_main:
+            shell_ns = SHELL_SHARE * release_ns
+            release_ns -= shell_ns
+            shell_ns += SHELL_LINES * speed.core_to_core_ns
+        entries = 1 if engine.policy == "shared_queues" else RING_ENTRIES_PER_LINE
+        taking_ns = work.pop_instructions / (speed.user_ipc * speed.clock_ghz)
+        taking_ns += speed.core_to_core_ns / entries
+        return ValueTimes(making_ns, shell_ns, taking_ns + release_ns + waiting_ns + shared_ns)
+
+
+def freeing_arguments_ns(
+    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
+) -> float:
+    """Time to free a command's arguments, in ns; 0 where that is no job of its own."""
+    if scenario.io_threads == 1 or engine.values_freed_by == "main_thread":
+        return 0.0
+    rate = speed.user_ipc * speed.clock_ghz
+    taking_ns = speed.core_to_core_ns / RING_ENTRIES_PER_LINE
+    return ARGUMENTS_SHARE * work.parse_instructions / rate + taking_ns
+
+
+def value_path(
+    command: str, value_bytes: int, scenario: Scenario, engine: EngineProfile
+) -> ValuePath:
+    """What becomes of the value of a command under an engine's rules."""
+    # Whether it has a block of its own doesn't depend on how many keys there are.
+    lines = structures(
+        engine.layout, keys=1, key_bytes=scenario.workload.key_bytes, value_bytes=value_bytes
+    )
+    own_string = any(s.name == VALUE for s in lines)
+    threads, limit = scenario.io_threads, engine.reply_reference_bytes
+    always = engine.reply_reference_threads is not None and (
+        threads >= engine.reply_reference_threads
+    )
+    if threads > 1:
+        limit = 0 if always else engine.reply_reference_bytes_threaded
+    return ValuePath(
+        command=command,
+        lone=threads == 1,
+        own_string=own_string,
+        referenced=command == "get" and own_string and limit is not None and value_bytes >= limit,
+        fetched=not always,
+        reads_length=engine.reply_reference_reads_length,
+        freed_apart=own_string and threads > 1 and engine.values_freed_by == "io_threads",
+    )

