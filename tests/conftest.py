@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.live_engine"]
+
 # Set before anything imports matplotlib: no test may need a display.
 os.environ.setdefault("MPLBACKEND", "Agg")
 

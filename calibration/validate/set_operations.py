@@ -1,7 +1,7 @@
 """Published durations of large commands, predicted.
 
 A dataset whose scenario is of `kind: large_commands` and whose points give one command each, and
-observe `lasts_s`, is predicted by `models/large_commands`. Two numbers are fitted to its
+observe `lasts_s`, is predicted by `models/over_time/large_commands`. Two numbers are fitted to its
 calibration points: how long the server waits for a line against what its host's profile says (to
 commands whose reply is empty), and how long the client takes to move a page of a growing text (to
 those whose reply is not).

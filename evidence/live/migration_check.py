@@ -4,7 +4,7 @@
 atomically between two Valkey, of several sizes, with and without load. The calibration trials give
 CPU time per call, key and byte, and the length of a round trip; nothing else is fitted. It writes
 `docs/accuracy/migration/trials.json` and prints tables. From that file `--page docs/fleet.md`
-writes those of the page and `--profiles FOLDER` the profiles of `models/cluster/migration_work/`.
+writes those of the page and `--profiles FOLDER` the profiles of `cluster/migration_work/`.
 About two minutes on two cores.
 """
 
@@ -360,7 +360,7 @@ def with_tables(page: str, found: Mapping[str, Any]) -> str:
 
 
 def profile(name: str, each: Mapping[str, Any]) -> str:
-    """The file of `models/cluster/migration_work/` that says what the calibration trials showed."""
+    """The file of `cluster/migration_work/` that says what the calibration trials showed."""
     how = "CLUSTER MIGRATESLOTS" if name.endswith("atomic") else "key by key"
     work = {}
     for number, value in each["work"].items():

@@ -143,7 +143,7 @@ def test_shipped_work_is_that_of_the_measured_trials() -> None:
     root = Path(__file__).resolve().parents[2]
     found = json.loads((root / "docs/accuracy/migration/trials.json").read_text())
     for name, each in found.items():
-        shipped = root / f"models/cluster/migration_work/{name}.yaml"
+        shipped = root / f"models/over_time/cluster/migration_work/{name}.yaml"
         assert profile(name, each) == shipped.read_text()
         seen = [
             Measured(trial=Trial(**row["trial"]), **{k: row[k] for k in NUMBERS})

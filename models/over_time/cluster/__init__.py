@@ -48,7 +48,7 @@ Modules
 `conservation.py`  what must hold of all counts
 `memory.py`        what data and connections weigh
 `record.py`        series, marks, facts, tables
-`cache.py`         nodes that are a cache: what they hold, the database behind (`models/lookaside`)
+`cache.py`         nodes that are a cache: what they hold, the database behind (`lookaside/`)
 `cost.py`          what the nodes of a run cost
 `cluster.py`       `Cluster`: all of these, and `run_cluster`
 `slots.py`         keys, slots and shards, and the fewest moves

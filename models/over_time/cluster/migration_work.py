@@ -112,5 +112,7 @@ def load_migration_profile(name: str) -> MigrationProfile:
     if name not in files:
         raise InputError(f"migration: found {name!r}; valid is {did_you_mean(name, files)}")
     return parse(
-        MigrationProfile, read_yaml(files[name]), file=f"models/cluster/migration_work/{name}.yaml"
+        MigrationProfile,
+        read_yaml(files[name]),
+        file=f"models/over_time/cluster/migration_work/{name}.yaml",
     )

@@ -13,5 +13,5 @@ node restarts, it is empty; and in both cases what is missing is asked of the da
 `tier.py`      both, step by step, and the law that no request is lost
 
 Counts are expected values, no integers: popularity classes and groups of keys with the same owners
-are large. `models/cluster` brings the nodes' own capacity, clients and time-outs to it.
+are large. `models/over_time/cluster` brings the nodes' own capacity, clients and time-outs to it.
 """

@@ -1,6 +1,6 @@
 """A serverless cache: shards behind proxies, which grow by themselves when asked for more.
 
-The shards are a `models/cluster`: its queues, slot map and slot migration. What comes on top of it:
+The shards are a `cluster/`: its queues, slot map and slot migration. What comes on top of it:
 
 1. **Proxies** (`hops.py`, `run.py`) stand between clients and shards, in every zone. A request goes
    to a proxy in any zone and on to a primary in any zone, which is most of its latency. They have a
