@@ -184,12 +184,11 @@ def why_not_predicted(dataset: Dataset) -> str | None:
 
 def _merged(shared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The shared scenario with a point's own fields, which may be ones of its workload."""
-    data = {**shared, "workload": dict(shared.get("workload") or {})}
-    for name, value in given.items():
-        if name in _WORKLOAD_FIELDS:
-            data["workload"][name] = value
-        else:
-            data[name] = value
+    own = {name: value for name, value in given.items() if name in _WORKLOAD_FIELDS}
+    data = {**shared, **{name: value for name, value in given.items() if name not in own}}
+    workload = data.get("workload")
+    if workload is None or isinstance(workload, dict):  # The schema refuses what else there is.
+        data["workload"] = {**(workload or {}), **own}
     generator = data.get("load_generator")
     if isinstance(generator, dict) and isinstance(generator.get("tool"), str):
         # A tool's version does not matter to what it does.

@@ -87,6 +87,19 @@ def test_a_points_fields_go_to_the_scenario_or_its_workload_in_the_units_of_pred
             },
             "did you mean 'io_threads'",
         ),
+        ({"scenario": SMALL["scenario"] | {"workload": 1e6}}, "field 'workload'"),
+        (
+            {
+                "points": [
+                    {
+                        "given": {"workload": ["get"], "command": "get"},
+                        "observed": {"p50_ms": 1},
+                        "role": "validation",
+                    }
+                ]
+            },
+            "field 'workload'",
+        ),
     ],
 )
 def test_a_wrong_dataset_says_what_is_wrong(
