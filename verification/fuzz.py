@@ -10,6 +10,7 @@ so that only their options could be wrong.
 from __future__ import annotations
 
 import contextlib
+import gc
 import gzip
 import os
 import random
@@ -22,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,11 @@ class Source:
     commands: tuple[tuple[str, ...], ...]
     beside: tuple[tuple[str, bytes], ...] = ()
     tree: bool = True
+
+    @cached_property
+    def data(self) -> Any:
+        """What the file holds, if it is YAML."""
+        return yaml.safe_load(self.text)
 
 
 @dataclass
@@ -214,6 +220,9 @@ def _prepare(whole: list[Source], work: Path) -> None:
         from forecache.models.node.simulate import warm_up_compiler
 
         warm_up_compiler(lambda _line: None)
+    # What is here stays: forks that looked through it for garbage would copy all of its pages.
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass
@@ -249,7 +258,7 @@ def _damaged_source(source: Source, draw: random.Random) -> bytes:
     way = draw.random()
     if source.tree and way < 0.75:
         with contextlib.suppress(yaml.YAMLError, RecursionError, ValueError):
-            return as_yaml(damaged_tree(yaml.safe_load(source.text), draw)).encode()
+            return as_yaml(damaged_tree(source.data, draw)).encode()
     if way < 0.82:
         return damaged_text(source.text.decode(), draw).encode()
     return damaged([source.text], draw)
