@@ -44,7 +44,7 @@ def load_host(name_or_path: str | Path) -> HostProfile:
         return parse(HostProfile, read_yaml(name_or_path), file=name)
     if name in _host_ids():
         return _catalogue_host(name)
-    instances = {instance.name: instance for instance in list_instances()}
+    instances = _instances()
     if name in instances:
         return _on_instance(instances[name])
     host_id, _, instance_name = name.rpartition("-")
@@ -68,6 +68,11 @@ def load_host(name_or_path: str | Path) -> HostProfile:
 @lru_cache(maxsize=1)
 def _host_ids() -> tuple[str, ...]:
     return tuple(sorted(file.parent.name for file in HOST_FOLDER.glob("*/profile.yaml")))
+
+
+@lru_cache(maxsize=1)
+def _instances() -> Mapping[str, Instance]:
+    return {instance.name: instance for instance in list_instances()}
 
 
 @lru_cache(maxsize=32)

@@ -19,6 +19,7 @@ from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, Observed
+from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError
 
 from ..bundle.bundle import Bundle
@@ -47,6 +48,12 @@ differ by 5 to 20%, and the least disturbed is used."""
 
 LEAST_POINTS = 4
 """Fewer points are no fit."""
+
+_FIT_S = 0.2
+"""Seconds of one core that any fit takes, about."""
+
+_POINT_S = 0.055
+"""And what each of its points adds."""
 
 _Z95 = 1.959963984540054
 
@@ -275,7 +282,8 @@ def fit_bundle(
     Raises
     ------
     InputError
-        The bundle has no host profile, or no point to fit.
+        The bundle has no host profile, or no point to fit, or so many that a fit takes longer than
+        is allowed.
     """
     host = host or bundle.host
     if host is None:
@@ -295,8 +303,11 @@ def fit_bundle(
             f"{bundle.path}: found {len(points)} points with role fit, one server thread and no "
             f"errors; valid are at least {LEAST_POINTS}."
         )
+    what = f"fitting {len(points):,} points of {bundle.manifest.engine.name}"
+    work_s = (1 if known is None else 2) * (_FIT_S + _POINT_S * len(points))
+    check_work(work_s, what, smaller="fewer points", progress=progress)
     if progress is not None:
-        progress(f"fitting {len(points)} points of {bundle.manifest.engine.name}")
+        progress(what)
     prior = general_prior(bundle)
     problem, model = work_problem(points, prior, host, bundle.profiles)
     posterior = fit(problem)

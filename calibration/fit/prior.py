@@ -9,7 +9,9 @@ host are begun anew each time: they are the host's.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.resources import files
 
 import numpy as np
@@ -73,7 +75,8 @@ class Prior:
         return replace(self, covariance=self.correlation * np.outer(errors, errors))
 
 
-def priors() -> dict[str, Quantity]:
+@cache
+def priors() -> Mapping[str, Quantity]:
     """What is believed of each number before anything was observed, from `priors.yaml`."""
     data = yaml.safe_load(files(__package__).joinpath("priors.yaml").read_text("utf-8"))
     return {

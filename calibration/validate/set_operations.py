@@ -21,6 +21,7 @@ from forecache.hwprofiles.files import parse
 from forecache.models.over_time.large_commands.commands import Lasting
 from forecache.models.over_time.large_commands.scenario import LargeCommands
 from forecache.models.over_time.large_commands.timeline import lasting_of, place_of
+from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError
 
 from .dataset import Dataset
@@ -32,6 +33,12 @@ TOUCH_SCALE, COPIED_PAGE_NS = "touch_scale", "copied_page_ns"
 _BOUNDS = {TOUCH_SCALE: (0.05, 20.0), COPIED_PAGE_NS: (10.0, 200_000.0)}
 _START = {TOUCH_SCALE: 1.0, COPIED_PAGE_NS: 3000.0}
 _ROUNDS = 3
+
+_STEPS = 10
+"""Values that a search for one number tries, about."""
+
+_LASTING_S = 3e-3
+"""What `lasting` takes."""
 
 
 @dataclass(frozen=True)
@@ -161,11 +168,18 @@ def validate_large_commands(dataset: Dataset, file: str) -> dict[str, Any]:
     Raises
     ------
     InputError
-        A point is none that the model predicts.
+        A point is none that the model predicts, or they are too many.
     """
     scenarios = scenarios_of(dataset, file)
     observed = [float(point.observed[QUANTITY] or np.nan) for point in dataset.points]
     rows = [n for n, point in enumerate(dataset.points) if point.role == "calibration"]
+    each_fit = len(rows) * (1 + _ROUNDS * _STEPS) + len(scenarios)
+    check_work(
+        (1 + len(DOUBTS)) * each_fit * _LASTING_S,
+        f"{file}: {len(scenarios):,} points, {len(rows):,} of them to calibrate with",
+        smaller="fewer points",
+        progress=None,
+    )
     fitted = fit(scenarios, observed, rows)
     nominal = [lasting(scenario, fitted) for scenario in scenarios]
     others = []

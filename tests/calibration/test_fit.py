@@ -18,6 +18,7 @@ from forecache.calibration.fit.work_model import HOST_NAMES, WorkModel
 from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.profile import EngineProfile
+from forecache.sim.effort import VARIABLE
 from forecache.sim.errors import InputError
 from tests.calibration.known_engine import (
     CATALOGUE_HOST,
@@ -301,6 +302,15 @@ def test_a_bundle_needs_a_host_and_enough_points(tmp_path: Path) -> None:
     few = written(tmp_path / "b", [*points[:3], plain(role="holdout")])
     with pytest.raises(InputError, match=r"found 3 points.*at least 4"):
         fit_bundle(Bundle.load(few))
+
+
+def test_a_fit_that_takes_too_long_is_refused_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = written(tmp_path / "a", [plain(pipeline=n) for n in (1, 2, 3, 4)])
+    monkeypatch.setenv(VARIABLE, "0.05")
+    with pytest.raises(InputError, match=rf"fitting 4 points of .*on one core.*{VARIABLE}"):
+        fit_bundle(Bundle.load(bundle))
 
 
 def test_a_host_can_be_given_beside_the_bundle(tmp_path: Path) -> None:

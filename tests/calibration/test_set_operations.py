@@ -18,6 +18,7 @@ from forecache.calibration.validate.set_operations import (
 )
 from forecache.calibration.validate.validate import validate
 from forecache.models.over_time.large_commands.work import COUNTED
+from forecache.sim.effort import VARIABLE
 from forecache.sim.errors import InputError
 
 NAME = "redis-2.8-set-operations"
@@ -57,6 +58,14 @@ def test_an_observation_of_something_else_is_refused(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(data), encoding="utf-8")
     with pytest.raises(InputError, match="lasts_s"):
         validate(path)
+
+
+def test_points_that_take_too_long_are_refused_before_a_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, "0.05")
+    with pytest.raises(InputError, match=rf"{NAME}.* 2 of them to calibrate with.*{VARIABLE}"):
+        validate(NAME)
 
 
 def test_the_page_shows_what_was_kept() -> None:
