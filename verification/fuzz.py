@@ -216,7 +216,7 @@ def _prepare(whole: list[Source], work: Path) -> None:
             for command in source.commands:
                 if command[0] != "calibrate":
                     main(_laid_out(source, source.text, command, work / "whole"))
-        import forecache.calibration.calibrate  # noqa: F401
+        import forecache.calibration.fit.calibrate  # noqa: F401
         from forecache.models.node.simulate import warm_up_compiler
 
         warm_up_compiler(lambda _line: None)
