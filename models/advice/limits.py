@@ -311,6 +311,14 @@ def standing_of(prediction: Prediction, limit: Limit) -> Standing:
     headroom_rps: float | None = 0.0 if overloaded else max(0.0, bound_rps - offered_rps)
     if changing and limit_rps is None:
         headroom_rps = None  # Without a search nothing is known of its peaks.
+    if (
+        not overloaded
+        and limit.capacity_rps < SATURATED * served_rps
+        and prediction.bottleneck == "none"
+    ):
+        # Threads that share cores or a quota spin them away when clients ask without a pause. Such
+        # a setting serves less in saturation than here, so that says nothing of what it bears.
+        return Standing("none", None, "STABLE", None, None)
     if overloaded or offered_rps >= SATURATED * capacity_rps:
         verdict = "OVERLOADED" if overloaded else "SATURATED"
         return Standing(limit.station, limit.following, verdict, limit_rps, headroom_rps)

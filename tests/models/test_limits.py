@@ -135,3 +135,14 @@ def test_a_load_that_changes_is_stretched_as_a_whole() -> None:
     assert coming["peak_rps"] / coming["at_rps"] == pytest.approx(300e3 / 124e3)
     assert limit.at_rps is not None
     assert limit.at_rps > 124e3
+
+
+def test_a_setting_that_serves_less_in_saturation_is_not_saturated_by_that() -> None:
+    """Threads that share a core spin it away when clients ask without a pause."""
+    crowded = {"host": "m6i.large", "engine_version": "9.1", "io_threads": 2, "irq_cores": 1}
+    workload = open_loop(65_000.0, clients=32, keys=14_600, value_bytes=15)
+    [(prediction, limit, standing)] = judged(workload=workload, **crowded)
+    assert limit.capacity_rps < 0.95 * prediction.mean("throughput_rps")
+    assert max(prediction.utilisation.values()) < 0.5
+    assert (standing.verdict, standing.bottleneck) == ("STABLE", "none")
+    assert (standing.limit_rps, standing.headroom_rps) == (None, None)
