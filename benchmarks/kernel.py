@@ -18,6 +18,9 @@ import numba
 
 import forecache
 
+# For `verification`, whose M/M/1 is measured.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 PARTS = ("mm1", "node")
 
 

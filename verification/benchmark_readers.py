@@ -1,17 +1,12 @@
-"""What must hold of what the readers of benchmarks, INFO and HdrHistogram return."""
+"""What must hold of what the readers of benchmarks and INFO return."""
 
 import json
-from functools import cache
-from pathlib import Path
 
 from forecache.calibration.observe.readers.benchmark import BenchmarkResult
-from forecache.calibration.observe.readers.hdr import HdrHistogram, Interval, read_hlog
-from forecache.calibration.observe.readers.hgrm import PercentileTable
 from forecache.calibration.observe.readers.info import Info
-from forecache.calibration.observe.readers.latency_histogram import CommandLatencies
-from forecache.calibration.observe.readers.memtier import CommandResult, MemtierResult, read_memtier
+from forecache.calibration.observe.readers.memtier import CommandResult, MemtierResult
 
-from .results import NUMBER, WrongResult, in_range, key, on_lines, present
+from .results import WrongResult, in_range, key, on_lines, present
 
 
 def check_benchmark(result: object, text: str) -> None:
@@ -61,8 +56,6 @@ def check_memtier(result: object, text: str) -> None:
             missing = {key(number) for number in wanted if number} - known
             if missing:
                 raise WrongResult(f"{missing} are not in the file")
-            if command.histogram is not None:
-                _check_histogram(command.histogram)
     parts = sum(command.throughput_rps for command in result.commands.values())
     if abs(parts - result.totals.throughput_rps) > 0.011 * max(parts, 5):
         raise WrongResult(f"{parts} together, not {result.totals.throughput_rps}")
@@ -106,59 +99,3 @@ def check_info(result: object, text: str) -> None:
         on_lines([numbers], lines[name])
     if not set(result.io_threads_active_s) <= set(result.cpu_s.values()):
         raise WrongResult("active times that are not in the section CPU")
-
-
-def check_latency_histogram(result: object, text: str) -> None:
-    """Names stand in the text, numbers in its order, and the last count is that of the calls."""
-    assert isinstance(result, dict)
-    in_range(result)
-    numbers: list[float] = []
-    for name, command in result.items():
-        assert isinstance(command, CommandLatencies)
-        if name not in text:
-            raise WrongResult(f"{name!r} is not in the file")
-        pairs = list(command.calls_up_to_us.items())
-        if pairs != sorted(pairs) or (pairs[-1][1] if pairs else 0) != command.calls:
-            raise WrongResult(f"{command} contradicts itself")
-        numbers += [command.calls, *(number for pair in pairs for number in pair)]
-    shown = iter(NUMBER.findall(text))
-    if not all(any(float(found) == number for found in shown) for number in numbers):
-        raise WrongResult("numbers that are not in the file, or in another order")
-
-
-def check_hlog(result: object, text: str) -> None:
-    """Times stand on their lines; a checksum seals the histograms, so they are of a sample."""
-    assert isinstance(result, list)
-    for interval in result:
-        assert isinstance(interval, Interval)
-        _check_histogram(interval.histogram)
-        if interval.tag is not None and interval.tag not in text:
-            raise WrongResult(f"{interval.tag!r} is not in the file")
-    in_range(result)
-    on_lines([[interval.start_s, interval.length_s] for interval in result], text)
-
-
-def check_hgrm(result: object, text: str) -> None:
-    """Rows stand on their lines and ascend."""
-    assert isinstance(result, PercentileTable)
-    in_range(result)
-    on_lines([[row.value, row.fraction, row.count] for row in result.rows], text)
-    on_lines([[result.mean]], text)
-    on_lines([[result.count]], text)
-    columns = zip(*((row.value, row.fraction, row.count) for row in result.rows), strict=True)
-    if any(list(column) != sorted(column) for column in columns):
-        raise WrongResult("rows that don't ascend")
-
-
-def _check_histogram(histogram: HdrHistogram) -> None:
-    if histogram not in _known_histograms():
-        raise WrongResult(f"a histogram of no sample: {histogram}")
-
-
-@cache
-def _known_histograms() -> list[HdrHistogram]:
-    samples = Path(__file__).parents[1] / "tests" / "calibration" / "readers" / "samples"
-    known = [interval.histogram for interval in read_hlog(samples / "hdr" / "jhiccup.hlog")]
-    memtier = read_memtier(samples / "memtier" / "version2.json")
-    of_memtier = [command.histogram for command in (*memtier.commands.values(), memtier.totals)]
-    return known + [histogram for histogram in of_memtier if histogram is not None]

@@ -11,16 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from scipy.optimize import brentq
 
-from forecache.sim.queues import (
+from .check import Check, Finding, within_interval
+from .queues import (
     DETERMINISTIC,
     EXPONENTIAL,
     HYPEREXPONENTIAL,
     machine_repair,
     open_queue,
 )
-from forecache.sim.replications import ReplicationResult, Simulate, run_replications
-
-from .check import Check, Finding, within_interval
+from .sequential import ReplicationResult, Simulate, run_replications
 
 SEED = 20_250_101
 SERVICE_PS = 1e6

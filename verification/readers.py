@@ -17,25 +17,14 @@ from pathlib import Path
 
 from forecache.calibration.observe.readers.benchmark import parse_benchmark
 from forecache.calibration.observe.readers.callgrind import CallgrindProfile, parse_callgrind
-from forecache.calibration.observe.readers.hdr import parse_hlog
-from forecache.calibration.observe.readers.hgrm import parse_hgrm
 from forecache.calibration.observe.readers.info import parse_info
-from forecache.calibration.observe.readers.latency_histogram import parse_latency_histogram
 from forecache.calibration.observe.readers.memtier import parse_memtier
-from forecache.calibration.observe.readers.perf_report import EventReport, parse_perf_report
 from forecache.calibration.observe.readers.perf_script import PerfScript, parse_perf_script
 from forecache.calibration.observe.readers.perf_stat import Counter, parse_perf_stat
 from forecache.calibration.observe.readers.vtune import VtuneReport, parse_vtune
 from forecache.sim.errors import InputError
 
-from .benchmark_readers import (
-    check_benchmark,
-    check_hgrm,
-    check_hlog,
-    check_info,
-    check_latency_histogram,
-    check_memtier,
-)
+from .benchmark_readers import check_benchmark, check_info, check_memtier
 from .check import Check, Finding, within_range
 from .results import WrongResult, in_range, on_lines, present
 
@@ -243,33 +232,6 @@ def _check_perf_script(result: object, text: str) -> None:
                 raise WrongResult(f"{frame} is on no line")
 
 
-def _check_perf_report(result: object, text: str) -> None:
-    assert isinstance(result, tuple)
-    in_range(result)
-    for report in result:
-        assert isinstance(report, EventReport)
-    rows = [row for report in result for row in report.rows]
-    records = []
-    for row in rows:
-        shares = present(row.children_fraction, row.overhead_fraction)
-        records.append([share * 100 for share in shares])
-        if row.samples is not None:
-            records[-1].append(row.samples)
-    on_lines(records, text)
-    on_lines([[report.event_count] for report in result], text)
-    on_lines([[round(_unscaled(report.samples), 9)] for report in result], text)
-    for report in result:
-        if sum(row.overhead_fraction for row in report.rows) > 1 + 1e-4 * len(report.rows):
-            raise WrongResult("shares of more than 1 together")
-
-
-def _unscaled(samples: int) -> float:
-    """The number in front of K, M or G."""
-    while samples >= 1000 and samples % 1000 == 0:
-        samples //= 1000
-    return samples
-
-
 def _check_callgrind(result: object, text: str) -> None:
     assert isinstance(result, CallgrindProfile)
     in_range(result)
@@ -315,14 +277,12 @@ def _thousands(column: str, number: float) -> float:
     return number / 1000 if "(K)" in column else number
 
 
-def _samples(folder: str, ending: str = "") -> tuple[Path, ...]:
+def _samples(folder: str) -> tuple[Path, ...]:
     """The samples of a reader that are short enough."""
     return tuple(
         path
         for path in sorted((SAMPLES / folder).iterdir())
-        if path.suffix != ".md"
-        and path.name.endswith(ending)
-        and path.stat().st_size <= _LONGEST_SAMPLE_BYTES
+        if path.suffix != ".md" and path.stat().st_size <= _LONGEST_SAMPLE_BYTES
     )
 
 
@@ -337,26 +297,12 @@ READERS = (
         _check_perf_script,
     ),
     Reader(
-        "perf_report",
-        partial(parse_perf_report, file="f"),
-        _samples("perf_report"),
-        _check_perf_report,
-    ),
-    Reader(
         "callgrind", partial(parse_callgrind, file="f"), _samples("callgrind"), _check_callgrind
     ),
     Reader("vtune", partial(parse_vtune, file="f"), _samples("vtune"), _check_vtune),
     Reader("benchmark", partial(parse_benchmark, file="f"), _samples("benchmark"), check_benchmark),
     Reader("memtier", partial(parse_memtier, file="f"), _samples("memtier"), check_memtier),
     Reader("info", partial(parse_info, file="f"), _samples("info"), check_info),
-    Reader(
-        "latency_histogram",
-        partial(parse_latency_histogram, file="f"),
-        _samples("latency_histogram"),
-        check_latency_histogram,
-    ),
-    Reader("hlog", partial(parse_hlog, file="f"), _samples("hdr", ".hlog"), check_hlog),
-    Reader("hgrm", partial(parse_hgrm, file="f"), _samples("hdr", ".hgrm"), check_hgrm),
 )
 
 

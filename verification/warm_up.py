@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 
-from forecache.sim.queues import EXPONENTIAL, open_queue
-from forecache.sim.statistics import mser5, mser5_across
-
 from .check import Check, Finding, within_range
+from .mser import mser5, mser5_across
+from .queues import EXPONENTIAL, open_queue
 
 SEED = 20_250_103
 SERIES = 400

@@ -14,11 +14,7 @@ from typing import Any
 from forecache.hwprofiles.files import read_text
 from forecache.sim.errors import InputError
 
-from .hdr import HdrHistogram, decode_histogram
 from .lines import ABSENT, Place, numbered, shown
-
-HISTOGRAM_UNIT_PS = 1_000_000
-"""What the histograms count: microseconds."""
 
 _AVERAGE = "AGGREGATED AVERAGE RESULTS"
 _SECTIONS = ("ALL STATS", _AVERAGE)
@@ -37,8 +33,6 @@ class CommandResult:
     ----------
     percentiles_ms : dict
         From the percentile (50.0, 99.9) to the latency.
-    histogram : HdrHistogram, optional
-        Of latencies in microseconds; see `HISTOGRAM_UNIT_PS`.
     requests_by_second : dict
         From the second of the run to its requests; empty in tables and old versions.
     """
@@ -52,7 +46,6 @@ class CommandResult:
     max_ms: float | None = None
     kb_per_s: float | None = None
     percentiles_ms: dict[float, float] = field(default_factory=dict)
-    histogram: HdrHistogram | None = None
     requests_by_second: dict[int, int] = field(default_factory=dict)
 
 
@@ -149,7 +142,6 @@ def _command(fields: "_Fields", duration_s: float | None) -> CommandResult:
     has_requests = throughput_rps > 0 if requests is None else requests > 0
     mean = "Average Latency" if "Average Latency" in fields.data else "Latency"
     percentiles_ms: dict[float, float] = {}
-    histogram = None
     if "Percentile Latencies" in fields.data:
         percentiles = fields.below("Percentile Latencies")
         for name in percentiles.data:
@@ -158,9 +150,6 @@ def _command(fields: "_Fields", duration_s: float | None) -> CommandResult:
                 if percent in percentiles_ms:
                     raise percentiles.wrong(name, percentiles.data[name], "one of each percentile")
                 percentiles_ms[percent] = percentiles.decimal(name)
-        if "Histogram log format" in percentiles.data:
-            log = percentiles.below("Histogram log format")
-            histogram = decode_histogram(log.text("Compressed Histogram"), place=log.place)
     seconds = fields.below("Time-Serie") if "Time-Serie" in fields.data else None
     result = CommandResult(
         throughput_rps=throughput_rps,
@@ -172,7 +161,6 @@ def _command(fields: "_Fields", duration_s: float | None) -> CommandResult:
         max_ms=fields.optional_decimal("Max Latency") if has_requests else None,
         kb_per_s=fields.optional_decimal("KB/sec"),
         percentiles_ms=percentiles_ms if has_requests else {},
-        histogram=histogram,
         requests_by_second={
             fields.place.count(second, "the second"): seconds.below(second).count("Count")
             for second in seconds.data
@@ -233,13 +221,6 @@ class _Fields:
     def below(self, name: str) -> "_Fields":
         """A mapping in this one."""
         return _Fields(self._get(name), self._file, f"{self._way}/{name}" if self._way else name)
-
-    def text(self, name: str) -> str:
-        """A field that is text."""
-        value = self._get(name)
-        if not isinstance(value, str):
-            raise self.wrong(name, value, "text")
-        return value
 
     def decimal(self, name: str) -> float:
         """A field that is a number, not negative."""

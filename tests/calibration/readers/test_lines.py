@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from forecache.calibration.observe.readers.callgrind import read_callgrind
 from forecache.calibration.observe.readers.lines import Place, numbered, shown
-from forecache.calibration.observe.readers.perf_report import read_perf_report
 from forecache.calibration.observe.readers.perf_script import read_perf_script
 from forecache.calibration.observe.readers.perf_stat import read_perf_stat
 from forecache.calibration.observe.readers.vtune import read_vtune
@@ -67,9 +66,7 @@ def test_what_an_error_shows() -> None:
     assert len(shown("x" * 1000)) == 60
 
 
-@pytest.mark.parametrize(
-    "read", [read_perf_stat, read_perf_script, read_perf_report, read_callgrind, read_vtune]
-)
+@pytest.mark.parametrize("read", [read_perf_stat, read_perf_script, read_callgrind, read_vtune])
 def test_files_that_cannot_be_read(read: Callable[[Path], object], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read(tmp_path / "none")

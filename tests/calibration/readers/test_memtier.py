@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.calibration.observe.readers.memtier import (
-    HISTOGRAM_UNIT_PS,
     parse_memtier,
     read_memtier,
 )
@@ -38,20 +37,6 @@ def test_the_layout_of_version_2() -> None:
     assert list(result.commands) == ["Sets", "Gets"]
     assert result.totals.requests == 2700
     assert result.totals.percentiles_ms == {50.0: 0.103, 99.0: 0.503, 99.9: 2.911}
-    assert result.totals.histogram is not None
-    assert result.totals.histogram.count == 2700
-
-
-def test_the_histogram_says_what_the_rest_says() -> None:
-    for command in read_memtier(SAMPLES / "format2.json").commands.values():
-        histogram = command.histogram
-        assert histogram is not None
-        assert histogram.count == command.requests
-        for percent, latency_ms in command.percentiles_ms.items():
-            assert histogram.quantile(percent / 100) == latency_ms * 1000
-        if command.mean_ms is not None:
-            latencies = histogram.to_latencies(unit_ps=HISTOGRAM_UNIT_PS)
-            assert latencies.mean / 1e9 == pytest.approx(command.mean_ms, abs=0.001)
 
 
 def test_the_table_says_what_the_json_says() -> None:
@@ -104,7 +89,6 @@ def test_the_average_of_several_runs() -> None:
         ('"MILLISECONDS"', '"SECONDS"', "as 'Time unit'"),
         ('"p50.00": 0.231', '"p50.00": 1.231', "out of order"),
         ('"p50.00": 0.231', '"p90.00": 0.231', "given twice"),
-        ("HISTFAAABPJ4nC1Me", "HISTFAAABPJ4nC1Mf", "damaged histogram"),
         ('"Totals": {', '"Totals": [', "no JSON"),
         ('"ALL STATS"', '"STATS"', "field 'ALL STATS' is missing"),
     ],

@@ -7,8 +7,8 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from forecache.sim.replications import ReplicationResult, run_replications
 from forecache.sim.streams import uniform
+from verification.sequential import ReplicationResult, run_replications
 
 
 def noisy(replication: int) -> dict[str, float]:

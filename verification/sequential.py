@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .executors import in_order
-from .statistics import Estimate, mean_interval
+from forecache.sim.executors import in_order
+from forecache.sim.statistics import Estimate, mean_interval
 
 MIN_REPLICATIONS = 5
 """Fewer say too little about their own spread to stop on."""

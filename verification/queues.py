@@ -14,9 +14,9 @@ import math
 import numpy as np
 from numba import float64, int64, njit, types
 
-from .calendar import INFINITY_PS, new_calendar, peek_agent, peek_time, schedule
-from .rings import is_full, length, new_ring, pop, push
-from .streams import Word, draw4, exponential_ps, to_unit_wide
+from forecache.sim.calendar import INFINITY_PS, new_calendar, peek_agent, peek_time, schedule
+from forecache.sim.rings import is_full, length, new_ring, pop, push
+from forecache.sim.streams import Word, draw4, exponential_ps, to_unit_wide
 
 EXPONENTIAL = 0
 DETERMINISTIC = 1

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from forecache.sim.simpy_kernel import Activity, Agent, new_environment, now_ps
+from forecache.sim.streams import draw4, exponential_ps, to_unit_wide
+
 from .queues import PURPOSE_CUSTOMER, PURPOSE_MACHINE, service_ps
-from .simpy_kernel import Activity, Agent, new_environment, now_ps
-from .streams import draw4, exponential_ps, to_unit_wide
 
 
 @dataclass
