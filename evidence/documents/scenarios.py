@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from forecache.models.over_time.kinds import NODE, schemas
+from forecache.models.scenario.kinds import KINDS, NODE
 from forecache.models.scenario.sweeps import MOST_POINTS
 
 _HEAD = f"""\
@@ -56,7 +56,8 @@ def _places() -> list[Place]:
                 if new:
                     visit(inner, kind, where)
 
-    for name, schema in schemas().items():
+    for name, scenario_kind in KINDS.items():
+        schema = scenario_kind.schema
         paths[schema] = [f"The whole file of kind {name}"]
         visit(schema, "" if name == NODE else f"{name}: ", "")
     return list(paths.items())

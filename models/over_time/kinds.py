@@ -1,4 +1,4 @@
-"""What a scenario file may be about, and simulating it whatever that is.
+"""Simulating a scenario file, whatever it is about.
 
 A file without `kind`, or with `kind: node`, is about one node in a steady state (`scenario.py`).
 The other kinds run over minutes and hours and answer with a `Run` for each point of their sweep.
@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel
 
 from forecache.hwprofiles.files import read_yaml
 from forecache.sim.effort import check_work
@@ -21,59 +18,15 @@ from forecache.sim.processes import processes
 
 from ..advice import answers
 from ..advice.answers import ScenarioSource, provenance
-from ..cost.schema import CostScenario
-from ..footprint.schema import MemoryScenario
 from ..prediction.predict import Progress
-from ..scenario.kinds import NODE, check_kind
-from ..scenario.schema import Scenario
+from ..scenario.kinds import KINDS, NODE, check_kind
 from ..scenario.sweeps import Case, expand
-from .cluster.cluster import run_cluster
-from .cluster.schema import ClusterScenario
 from .kept_runs import KeptRuns
-from .large_commands.scenario import LargeCommands
-from .large_commands.simulate import simulate_large_commands
-from .overcommit.run import run_overcommit
-from .overcommit.schema import OvercommitScenario
 from .run_effort import work_of
-from .runs import RunFunction, check_seeds, run_points
-from .serverless.run import run_serverless
-from .serverless.schema import ServerlessScenario
+from .runs import check_seeds, run_points
 
 _MOST_NAMED = 10
 """Missing runs that a message names."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of scenario that runs over time."""
-
-    schema: type[BaseModel]
-    """Fields of its file; it has `name` and a `kind` of its own."""
-    run: RunFunction
-    """Simulates one scenario of that schema with a seed and something to report steps to; raises
-    InputError for what the schema can't see. A function of a module, for executors of processes."""
-
-
-KINDS: dict[str, Kind] = {
-    "cluster": Kind(ClusterScenario, run_cluster),
-    "overcommit": Kind(OvercommitScenario, run_overcommit),
-    "serverless": Kind(ServerlessScenario, run_serverless),
-    "large_commands": Kind(LargeCommands, simulate_large_commands),
-}
-"""By the word that stands in the file."""
-
-OTHER_VERBS: dict[str, tuple[type[BaseModel], str]] = {
-    "memory": (MemoryScenario, "memory"),
-    "cost": (CostScenario, "cost"),
-}
-"""Kinds that nothing runs for: their schema and the verb that answers them."""
-
-
-def schemas() -> dict[str, type[BaseModel]]:
-    """The schema of every kind of scenario."""
-    found: dict[str, type[BaseModel]] = {NODE: Scenario}
-    found |= {name: kind.schema for name, kind in KINDS.items()}
-    return found | {name: schema for name, (schema, _) in OTHER_VERBS.items()}
 
 
 def kind_of(data: Mapping[str, Any], *, file: str) -> str:
@@ -84,7 +37,9 @@ def kind_of(data: Mapping[str, Any], *, file: str) -> str:
     InputError
         There is no such kind, or another verb is for it.
     """
-    return check_kind(data, file=file, valid=[NODE, *KINDS])
+    return check_kind(
+        data, file=file, valid=[NODE, *(name for name, kind in KINDS.items() if kind.run_at)]
+    )
 
 
 def runs_over_time(source: ScenarioSource) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from forecache.commands import COMMANDS
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import read_yaml
-from forecache.models.over_time.kinds import NODE, schemas
+from forecache.models.scenario.kinds import KINDS, NODE
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 
@@ -17,7 +17,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.yam
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example(path: Path) -> None:
     data = read_yaml(path)
-    cases = expand(data, file=str(path), schema=schemas()[data.get("kind", NODE)])
+    cases = expand(data, file=str(path), schema=KINDS[data.get("kind", NODE)].schema)
     assert cases
     for case in cases:
         if isinstance(case.scenario, Scenario):

@@ -13,8 +13,9 @@ from pydantic import Field
 from forecache.hwprofiles.record import Record
 from forecache.models.over_time import kinds
 from forecache.models.over_time.kept_runs import run_key
-from forecache.models.over_time.kinds import Kind, simulate
+from forecache.models.over_time.kinds import simulate
 from forecache.models.results.series import Fact, Run
+from forecache.models.scenario.kinds import Kind
 from forecache.sim.errors import IncompleteError, InputError
 
 KILLED_AT = "FORECACHE_TEST_KILLED_AT"
@@ -40,7 +41,9 @@ def run_steps(scenario: Steps, seed: int, progress: kinds.Progress) -> Run:
 
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "KINDS", {"steps": Kind(Steps, run_steps)})
+    monkeypatch.setattr(
+        kinds, "KINDS", {"steps": Kind("simulate", f"{__name__}:Steps", f"{__name__}:run_steps")}
+    )
 
 
 def as_text(result: dict[str, Any]) -> str:

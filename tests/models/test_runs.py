@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -165,7 +166,7 @@ def run_refusing(scenario: Any, seed: int, report: Callable[[str], None]) -> Run
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_an_error_is_the_same_from_a_process(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = kinds.Kind(kinds.KINDS["overcommit"].schema, run_refusing)
+    kind = replace(kinds.KINDS["overcommit"], run_at=f"{__name__}:run_refusing")
     monkeypatch.setattr(kinds, "KINDS", {"overcommit": kind})
     data = FLEET | {"machines": {"count": {"sweep": [1, 2, 3]}}, "policies": {}}
     with pytest.raises(InputError, match=r"^scenario: field machines.count: found 2$"):
