@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
@@ -124,8 +124,8 @@ def test_every_kind_has_a_verb_and_what_it_names_exists(name: str) -> None:
     kind = SHIPPED[name]
     assert callable(getattr(forecache, kind.verb))
     assert issubclass(kind.schema, BaseModel)
-    # A node's file needs no kind, and something else simulates it.
-    assert kind.schema.model_fields["kind"].is_required() == (name != NODE)
+    assert get_args(kind.schema.model_fields["kind"].annotation) == (name,)
+    # A node is simulated by something else.
     assert (kind.run_at is not None) == (kind.verb == "simulate" and name != NODE)
     assert kind.run_at is None or callable(kind.run)
 
