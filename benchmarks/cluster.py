@@ -2,7 +2,7 @@
 
     python benchmarks/cluster.py
 
-The surface of the node is simulated before, and what is compiled is compiled.
+The surrogate of the node is simulated before, and what is compiled is compiled.
 """
 
 import time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from forecache.models.over_time.cluster.surface import surface_of
+from forecache.models.over_time.cluster.surrogate import surrogate_of
 from forecache.models.over_time.overcommit.dirtying import (
     EvenWrites,
     Together,
@@ -149,13 +149,13 @@ def xen_machines() -> list[dict[str, Any]]:
 
 def busy_redis() -> dict[str, Any]:
     """A machine that answers as much as the node model says, or half of that."""
-    surface, _, _ = surface_of(_YCSB)
+    surrogate, _, _ = surrogate_of(_YCSB)
     asked = _YCSB["workload"]
     size = {"keys": asked["keys"], "key_bytes": asked["key_bytes"]}
     each = bytes_per_key("dict", **size, value_bytes=asked["value_bytes"])
-    found: dict[str, Any] = {"capacity_rps": surface.capacity_rps, "rates": []}
+    found: dict[str, Any] = {"capacity_rps": surrogate.capacity_rps, "rates": []}
     for share in (1.0, 0.5):
-        rate = share * surface.capacity_rps
+        rate = share * surrogate.capacity_rps
         writes = key_writes(
             layout="dict",
             keys=int(_BUSY_BYTES / each),

@@ -12,7 +12,7 @@ from .large_commands.scenario import LargeCommands
 from .overcommit.schema import OvercommitScenario
 from .serverless.schema import ServerlessScenario
 
-_SURFACE_S = 3.0
+_SURROGATE_S = 3.0
 """Simulating what one kind of node can do, where no earlier run left it."""
 
 _STEP_S = 3e-4
@@ -64,7 +64,7 @@ def _cluster(scenario: ClusterScenario) -> tuple[float, str]:
         smaller="shorter time-outs and backoffs, or a longer step_s",
     )
     steps = scenario.duration_s / scenario.step
-    return _SURFACE_S + steps * each_s, (
+    return _SURROGATE_S + steps * each_s, (
         f"{scenario.duration_s:,.6g} s of a cluster with {scenario.cluster.shards} shards in "
         f"steps of {scenario.step:g} s"
     )
@@ -79,7 +79,7 @@ def _serverless(scenario: ServerlessScenario) -> tuple[float, str]:
     nodes = 2 * max(scenario.shards, 30)
     each_s = 2 * _STEP_S + nodes * _NODE_STEP_S
     steps = scenario.duration_s / scenario.step_s
-    return 6 * _SURFACE_S + steps * each_s, (
+    return 6 * _SURROGATE_S + steps * each_s, (
         f"{scenario.duration_s:,.6g} s of a serverless cache in steps of {scenario.step_s:g} s"
     )
 

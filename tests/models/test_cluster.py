@@ -22,10 +22,10 @@ from forecache.models.over_time.cluster.nodes import (
     NodeKind,
 )
 from forecache.models.over_time.cluster.schema import ClusterScenario
-from forecache.models.over_time.cluster.surface import QUANTILES, Surface
+from forecache.models.over_time.cluster.surrogate import QUANTILES, Surrogate
 from forecache.sim.errors import InputError
 
-MADE = Surface(
+MADE = Surrogate(
     capacity_rps=1000.0,
     main_ps=1e9,
     loads=(0.02, 0.98),

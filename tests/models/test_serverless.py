@@ -11,7 +11,7 @@ from forecache.hwprofiles.files import parse
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.connections import ConnectionWork
 from forecache.models.over_time.cluster.nodes import NodeKind
-from forecache.models.over_time.cluster.surface import LOADS, QUANTILES, Surface
+from forecache.models.over_time.cluster.surrogate import LOADS, QUANTILES, Surrogate
 from forecache.models.over_time.serverless import run as run_module
 from forecache.models.over_time.serverless import scaling as scaling_module
 from forecache.models.over_time.serverless.filling import Filling
@@ -27,21 +27,21 @@ from forecache.sim.errors import InputError
 THREAD_RPS = 10_000.0
 
 
-def surface(threads):
+def surrogate(threads):
     """A node that does so many times 10,000 requests a second, each in a tenth of a ms."""
     rps = THREAD_RPS * threads
     latency = ((0.1,) * len(QUANTILES),) * 2
     busy = ((0.0, 0.02, 0.98, 1.0), (0.0,) * 4)
-    return Surface(rps, 1e12 / rps, (0.02, 0.98), latency, (0.1, 0.1), *busy, 0.0)
+    return Surrogate(rps, 1e12 / rps, (0.02, 0.98), latency, (0.1, 0.1), *busy, 0.0)
 
 
-def make(monkeypatch, surface_of_threads):
-    """Nodes of this surface take the place of simulated ones."""
+def make(monkeypatch, surrogate_of_threads):
+    """Nodes of this surrogate take the place of simulated ones."""
 
     def node_kind(scenario, *, described=None, **_):
         nodes = described or scenario.cluster
         work = ConnectionWork(10**6, 0, 10**6, 0, 10)
-        kind = NodeKind("made", surface_of_threads(nodes.io_threads), work, 10**6, 511)
+        kind = NodeKind("made", surrogate_of_threads(nodes.io_threads), work, 10**6, 511)
         return kind, 1e8, 1000.0
 
     monkeypatch.setattr(cluster_module, "node_kind", node_kind)
@@ -50,7 +50,7 @@ def make(monkeypatch, surface_of_threads):
 
 @pytest.fixture
 def made(monkeypatch):
-    make(monkeypatch, surface)
+    make(monkeypatch, surrogate)
 
 
 NEAR = {"cross_zone_rtt_ms": [0.06], "first_ecpu_per_s": 2_000, "let_through": 1.0}
@@ -206,7 +206,7 @@ def test_a_closed_loop_is_littles_law_up_to_an_overload(
         means = tuple(0.1 + 0.02 / (1.0 - load) for load in LOADS)
         latency = tuple((mean,) * len(QUANTILES) for mean in means)
         busy = ((0.0, *LOADS, 1.0), (0.0,) * (len(LOADS) + 2))
-        return Surface(1e5 * threads, 1e7 / threads, LOADS, latency, means, *busy, 0.0)
+        return Surrogate(1e5 * threads, 1e7 / threads, LOADS, latency, means, *busy, 0.0)
 
     make(monkeypatch, steep)
     asked = scenario(
@@ -307,18 +307,18 @@ def test_a_proxy_adds_its_time_and_the_way_between_zones():
     mechanisms = load_version("8.0").mechanisms(
         NEAR | {"cross_zone_rtt_ms": [1.06], "same_zone_rtt_ms": 0.06, "zones": 4, "proxy_ms": 0.5}
     )
-    found = behind_proxy(surface(1), mechanisms)
+    found = behind_proxy(surrogate(1), mechanisms)
     assert found.mean_ms[0] == pytest.approx(0.1 + 0.5 + 0.75 * 1.0)
     assert found.latency(0.02, 0.2) == pytest.approx(0.6)
     assert found.latency(0.02, 0.5) == pytest.approx(1.6)
-    assert found.capacity_rps == surface(1).capacity_rps
+    assert found.capacity_rps == surrogate(1).capacity_rps
 
 
 def test_a_shard_is_no_busier_than_what_is_let_through_makes_it():
     rising = tuple((0.1 / (1.0 - load),) * len(QUANTILES) for load in LOADS)
     means = tuple(row[0] for row in rising)
     busy = ((0.0, *LOADS, 1.0), (0.0,) * (len(LOADS) + 2))
-    whole = Surface(1e5, 1e7, LOADS, rising, means, *busy, 0.0)
+    whole = Surrogate(1e5, 1e7, LOADS, rising, means, *busy, 0.0)
     half = let_through(whole, 0.5)
     assert half.capacity_rps == 5e4
     assert float(half.mean(1.0)) == pytest.approx(float(whole.mean(0.5)), rel=0.01)

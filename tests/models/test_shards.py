@@ -12,11 +12,11 @@ from forecache.models.over_time.cluster.nodes import FAILED, NodeKind
 from forecache.models.over_time.cluster.schema import ClusterScenario
 from forecache.models.over_time.cluster.slot_map import SlotMap
 from forecache.models.over_time.cluster.slots import SLOTS
-from forecache.models.over_time.cluster.surface import QUANTILES, Surface
+from forecache.models.over_time.cluster.surrogate import QUANTILES, Surrogate
 from forecache.models.over_time.kinds import simulate
 from forecache.sim.errors import InputError
 
-MADE = Surface(
+MADE = Surrogate(
     capacity_rps=100_000.0,
     main_ps=1e7,
     loads=(0.02, 0.98),

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.over_time.cluster import surface as module
+from forecache.models.over_time.cluster import surrogate as module
 from forecache.models.over_time.cluster.cluster import run_cluster
 from forecache.models.over_time.cluster.schema import ClusterScenario
-from forecache.models.over_time.cluster.surface import (
+from forecache.models.over_time.cluster.surrogate import (
     QUANTILES,
-    Surface,
+    Surrogate,
     between,
     requests_at,
-    surface_of,
+    surrogate_of,
 )
 from forecache.models.prediction.predict import WORKERS, predict_cases
 from forecache.sim.cache_folders import cache_folder
@@ -35,28 +35,28 @@ NODE: dict[str, Any] = {
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
     """A cache of its own, in memory and on disk."""
-    monkeypatch.setattr(module, "_SURFACES", {})
+    monkeypatch.setattr(module, "_SURROGATES", {})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return monkeypatch
 
 
-def _made() -> Surface:
+def _made() -> Surrogate:
     row = (1.0,) * len(QUANTILES)
-    return Surface(1.0, 1.0, (0.5,), (row,), (1.0,), (0.0, 0.6, 1.0), (0.0, 0.0, 0.0), 0.0)
+    return Surrogate(1.0, 1.0, (0.5,), (row,), (1.0,), (0.0, 0.6, 1.0), (0.0, 0.0, 0.0), 0.0)
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_surface_agrees_with_the_node_model_in_between() -> None:
-    surface, _, _ = surface_of(NODE)
-    assert surface.error < 0.15
-    assert 1e5 < surface.capacity_rps < 1e6
+def test_a_surrogate_agrees_with_the_node_model_in_between() -> None:
+    surrogate, _, _ = surrogate_of(NODE)
+    assert surrogate.error < 0.15
+    assert 1e5 < surrogate.capacity_rps < 1e6
     # One thread: at capacity it has no time left.
-    assert surface.main_ps == pytest.approx(1e12 / surface.capacity_rps, rel=0.02)
+    assert surrogate.main_ps == pytest.approx(1e12 / surrogate.capacity_rps, rel=0.02)
     grid = np.linspace(0.0, 1.2, 50)
     for quantile in (0.5, 0.99):
-        latency = [surface.latency(load, quantile) for load in grid]
+        latency = [surrogate.latency(load, quantile) for load in grid]
         assert min(np.diff(latency)) >= -0.03 * latency[0]
-    assert surface.latency(0.5, 0.99) > surface.latency(0.5, 0.5)
+    assert surrogate.latency(0.5, 0.99) > surrogate.latency(0.5, 0.5)
 
 
 STEADY = {
@@ -78,14 +78,14 @@ def test_a_shard_and_a_node_agree_under_the_same_steady_load(policy: str) -> Non
     nodes = {"host": "graviton3-m7g.2xlarge", **STEADY[policy]}
     data = {"keys": 1_000_000, "value_bytes": 512}
     mix = {"get": 0.8, "set": 0.2}
-    surface, _, _ = surface_of({**nodes, "workload": {**data, "mix": mix}})
+    surrogate, _, _ = surrogate_of({**nodes, "workload": {**data, "mix": mix}})
     for share in (0.1, 0.5, 0.97):
-        rate_rps = share * surface.capacity_rps
+        rate_rps = share * surrogate.capacity_rps
         workload = {
             **data, "mix": mix, "arrival": "open_loop", "rate_rps": rate_rps, "clients": 400,
         }  # fmt: skip
         one = {**nodes, "workload": workload, "load_generator": {"threads": 64}}
-        # As long as the surface's own runs and with the same streams: what differs isn't chance.
+        # As long as the surrogate's own runs and with the same streams: what differs isn't chance.
         requests = requests_at(share)
         [node] = predict_cases(load_cases(one), draws=0, replications=1, requests=requests)
         run = run_cluster(
@@ -100,7 +100,7 @@ def test_a_shard_and_a_node_agree_under_the_same_steady_load(policy: str) -> Non
         seen = {series.name: float(np.mean(series.values)) for series in run.series}
         main = node.utilisation.get("main thread", node.utilisation.get(WORKERS, 0.0))
         assert seen["main thread, mean"] == pytest.approx(main, abs=0.015)
-        if surface.io_threads[-1] > 0:
+        if surrogate.io_threads[-1] > 0:
             helpers = node.utilisation["I/O threads"]
             assert seen["busiest I/O thread, mean"] == pytest.approx(helpers, abs=0.02)
         assert seen["p50"] == pytest.approx(node.mean("p50_ms"), rel=0.03)
@@ -124,7 +124,7 @@ def test_short_steps_leave_latency_alone() -> None:
         [found] = [series.values for series in run.series if series.name == "p99"]
         return float(np.mean(found))
 
-    capacity_rps = surface_of({
+    capacity_rps = surrogate_of({
         "host": "graviton3-m7g.xlarge", "engine": "valkey", "engine_version": "8.1",
         "workload": {"keys": 1_000_000, "mix": {"get": 1.0}},
     })[0].capacity_rps  # fmt: skip
@@ -151,31 +151,31 @@ def test_what_lies_between_stays_between(values: list[float]) -> None:
         assert np.all(np.diff(found) >= -1e-9 * max(values))
 
 
-def _surfaces() -> list[Path]:
-    folder = cache_folder("surfaces")
+def _surrogates() -> list[Path]:
+    folder = cache_folder("surrogates")
     assert folder is not None
     return list(folder.iterdir())
 
 
 def test_what_was_simulated_once_is_kept(fresh: pytest.MonkeyPatch) -> None:
-    first, _, _ = surface_of(NODE)
-    [kept] = _surfaces()
-    fresh.setattr(module, "_SURFACES", {})
+    first, _, _ = surrogate_of(NODE)
+    [kept] = _surrogates()
+    fresh.setattr(module, "_SURROGATES", {})
 
-    def refuse(*_: object, **__: object) -> Surface:
+    def refuse(*_: object, **__: object) -> Surrogate:
         raise AssertionError("simulated again")
 
     fresh.setattr(module, "simulated", refuse)
-    again, _, _ = surface_of(NODE)
+    again, _, _ = surrogate_of(NODE)
     assert again == first
-    # Another workload is another surface.
+    # Another workload is another surrogate.
     with pytest.raises(AssertionError):
-        surface_of({**NODE, "workload": {"keys": 1_000_000, "value_bytes": 513}})
+        surrogate_of({**NODE, "workload": {"keys": 1_000_000, "value_bytes": 513}})
     # So is what a changed model makes of it.
-    fresh.setattr(module, "_SURFACES", {})
+    fresh.setattr(module, "_SURROGATES", {})
     fresh.setattr(module, "_model_digest", lambda: "another")
     with pytest.raises(AssertionError):
-        surface_of(NODE)
+        surrogate_of(NODE)
     assert kept.exists()
 
 
@@ -207,11 +207,11 @@ def test_what_was_simulated_once_is_kept(fresh: pytest.MonkeyPatch) -> None:
 def test_a_damaged_or_foreign_file_is_ignored(fresh: pytest.MonkeyPatch, text: str) -> None:
     made = _made()
     fresh.setattr(module, "simulated", lambda *_, **__: made)
-    surface_of(NODE)
-    [kept] = _surfaces()
+    surrogate_of(NODE)
+    [kept] = _surrogates()
     kept.write_text(text.replace("KEY", kept.stem))
-    fresh.setattr(module, "_SURFACES", {})
-    found, _, _ = surface_of(NODE)
+    fresh.setattr(module, "_SURROGATES", {})
+    found, _, _ = surrogate_of(NODE)
     assert found == made
 
 
@@ -221,9 +221,9 @@ def test_a_folder_that_can_not_be_written_to_does_no_harm(
     made = _made()
     fresh.setattr(module, "simulated", lambda *_, **__: made)
     (tmp_path / "forecache").write_text("a file, not a folder")
-    assert surface_of(NODE)[0] == made
+    assert surrogate_of(NODE)[0] == made
 
 
 def test_a_host_that_nobody_knows_is_refused() -> None:
     with pytest.raises(InputError, match="no host"):
-        surface_of({**NODE, "host": "nowhere"})
+        surrogate_of({**NODE, "host": "nowhere"})

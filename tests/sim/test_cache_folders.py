@@ -20,7 +20,7 @@ from forecache.sim.cache_folders import cache_folder, keeps_compiled_code
 from forecache.sim.histogram import bucket_of
 bucket_of(5)
 from numba import config
-print(config.CACHE_DIR, os.environ.get("MPLCONFIGDIR"), cache_folder("surfaces"))
+print(config.CACHE_DIR, os.environ.get("MPLCONFIGDIR"), cache_folder("surrogates"))
 print(keeps_compiled_code())
 """
 
@@ -84,7 +84,7 @@ def test_compiled_code_goes_to_a_private_folder(tmp_path: Path, package: Path) -
     assert ended.returncode == 0, ended.stderr
     private = own / f"forecache-{NOBODY}"
     assert ended.stdout.splitlines() == [
-        f"{private / 'compiled'} {private / 'matplotlib'} {private / 'surfaces'}",
+        f"{private / 'compiled'} {private / 'matplotlib'} {private / 'surrogates'}",
         "True",
     ]
     assert list((private / "compiled").rglob("*.nbi"))

@@ -191,7 +191,7 @@ def cluster(draws: Draws) -> Scenario:
             "replicas": replicas,
             "maxclients": draws.one_of((10_000, 10_000, 2_000)),
         },
-        # A surface is that of a shard, so that its data must not depend on how many there are.
+        # A surrogate is that of a shard, so that its data must not depend on how many there are.
         "data": {**(data := draws.one_of(_CLUSTER_DATA)), "keys": data["keys"] * shards},
         "clients": _pods(draws),
         "demand": {**_demand(draws, rate), "mix": {"get": 0.8, "set": 0.2}},

@@ -19,12 +19,12 @@ One request through a step
 4. Both are FIFO *queues of cohorts* (`cohorts.py`): (step of arrival, attempt number, count).
    They are served from the time the main thread has in this step: its length less what
    background work occupies (`Nodes.occupy`, `Nodes.stall`). How long one request takes is the
-   node's *surface* (`surface.py`), from the node model.
+   node's *surrogate* (`surrogate.py`), from the node model.
 5. A request is *answered*, *timed out* (its client has gone after `timeout_s`; the node does its
    work nevertheless) or *refused* (backlog full, maxclients, node down, connection broken). The
    last two are attempted again after a backoff while attempts and the retry budget last, otherwise
    the request has *failed*.
-6. What was answered has the latency that the surface has at this utilisation, plus the wait in
+6. What was answered has the latency that the surrogate has at this utilisation, plus the wait in
    the queue. The *record* (`record.py`) keeps all that as time series.
 
 Counts are integers, and every run checks (`conservation.py`), per node:
@@ -36,7 +36,7 @@ Counts are integers, and every run checks (`conservation.py`), per node:
 Modules
 -------
 `schema.py`        what a scenario of `kind: cluster` says
-`surface.py`       capacity and latency of one kind of node, from the node model, cached
+`surrogate.py`       capacity and latency of one kind of node, from the node model, cached
 `cohorts.py`       the queueing block: compiled, integers, any number of queues side by side
 `nodes.py`         `Nodes`: one row per node (a primary, a replica, a Memcached node)
 `connections.py`   what an accept and a handshake take, and who does them

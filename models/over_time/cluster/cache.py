@@ -230,8 +230,8 @@ class Cache:
         nodes = self._cluster.nodes
         held = self.contents.keys_held()
         for node in range(min(nodes.count, len(stored))):
-            surface = nodes.kinds[nodes.kind[node]].surface
-            share = min(1.0, stored[node] * surface.main_ps / 1e12 / length_s)
+            surrogate = nodes.kinds[nodes.kind[node]].surrogate
+            share = min(1.0, stored[node] * surrogate.main_ps / 1e12 / length_s)
             if node not in self._claims:
                 self._claims[node] = nodes.occupy(node, share)
             self._claims[node].change(share)

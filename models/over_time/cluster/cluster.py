@@ -27,7 +27,7 @@ from .nodes import NodeKind, Nodes
 from .record import Record
 from .schema import ClusterNodes, ClusterScenario
 from .slot_map import SlotMap
-from .surface import surface_of
+from .surrogate import surrogate_of
 
 REPORTS = 300
 """Reports of a run that doesn't say how often it wants one."""
@@ -84,7 +84,7 @@ class Cluster:
     @property
     def quickest_s(self) -> float:
         """Latency of a command when there is little to do."""
-        return self.kind.surface.mean_ms[0] / 1000.0
+        return self.kind.surrogate.mean_ms[0] / 1000.0
 
     def after_step(self, function: Callable[[Step], None]) -> None:
         """Have a function called after every step of the load."""
@@ -112,9 +112,9 @@ class Cluster:
         for kind in self.nodes.kinds:
             self.record.fact(
                 "a node can do",
-                round(kind.surface.capacity_rps),
+                round(kind.surrogate.capacity_rps),
                 "1/s",
-                f"{kind.name}; its p50 and p99 are interpolated within {kind.surface.error:.0%}",
+                f"{kind.name}; its p50 and p99 are interpolated within {kind.surrogate.error:.0%}",
             )
             self.record.warnings += kind.warnings
         return self.record.run()
@@ -133,11 +133,11 @@ def _at(cluster: Cluster, index: int, event: Event) -> Happening:
 def _numbers(kind: NodeKind) -> list[float]:
     work = kind.connection
     helped = work.helpers * 1e12 / work.helpers_ps if work.helpers_ps else float("inf")
-    surface = kind.surface
+    surrogate = kind.surrogate
     return [
-        *(surface.main_ps, surface.capacity_rps, work.main_ps, work.reject_ps),
+        *(surrogate.main_ps, surrogate.capacity_rps, work.main_ps, work.reject_ps),
         *(work.per_cycle, helped, kind.maxclients, kind.tcp_backlog),
-        surface.main_ps * 1e-12 * surface.capacity_rps,
+        surrogate.main_ps * 1e-12 * surrogate.capacity_rps,
     ]
 
 
@@ -186,7 +186,7 @@ def node_kind(
         },
     }
     try:
-        surface, case, system = surface_of(one, seed=seed, progress=progress)
+        surrogate, case, system = surrogate_of(one, seed=seed, progress=progress)
     except InputError as error:
         raise InputError(str(error).removeprefix("scenario: ")) from None
     inputs = system.inputs(case.scenario)
@@ -203,7 +203,7 @@ def node_kind(
     prices = None if cost is None else load_prices(cost.prices)
     kind = NodeKind(
         name=f"{system.engine.id} on {nodes.host}",
-        surface=surface,
+        surrogate=surrogate,
         connection=work,
         maxclients=nodes.maxclients,
         tcp_backlog=nodes.tcp_backlog,

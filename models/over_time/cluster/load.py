@@ -224,7 +224,7 @@ class Load:
         """
         nodes = self._cluster.nodes
         for kind in nodes.kinds[len(self._busy) :]:
-            self._busy = np.concatenate([self._busy, [np.stack(kind.surface.busy(_LOADS))]])
+            self._busy = np.concatenate([self._busy, [np.stack(kind.surrogate.busy(_LOADS))]])
         loads = passed[:, 2] / self._cluster.kind_table()[nodes.kind, 8]
         below = np.minimum(loads * (len(_LOADS) - 1), len(_LOADS) - 1.001).astype(np.int64)
         above = np.minimum(loads, 1.0) * (len(_LOADS) - 1) - below
@@ -297,7 +297,7 @@ class Load:
         """
         nodes, described = self._cluster.nodes, self._cluster.scenario.clients
         for kind in nodes.kinds[len(self._mean_s) :]:
-            means = kind.surface.mean(_LOADS) / 1000.0
+            means = kind.surrogate.mean(_LOADS) / 1000.0
             self._mean_s = np.concatenate([self._mean_s, [means]])
         load = np.minimum(1.0, there / np.maximum(can, 1e-9)) * (len(_LOADS) - 1)
         below = np.minimum(load.astype(np.int64), len(_LOADS) - 2)

@@ -11,7 +11,7 @@ from forecache.hwprofiles.files import FieldError
 from ...footprint.limits import Limit
 from .cohorts import Queues
 from .connections import ConnectionWork
-from .surface import Surface
+from .surrogate import Surrogate
 
 _PS_PER_S = 10**12
 
@@ -47,7 +47,7 @@ class NodeKind:
     ----------
     name
         For people.
-    surface
+    surrogate
         Capacity and latency, from the node model.
     connection
         What new connections take.
@@ -58,11 +58,11 @@ class NodeKind:
     limit
         What its host leaves to it.
     warnings
-        Why its surface may be off.
+        Why its surrogate may be off.
     """
 
     name: str
-    surface: Surface
+    surrogate: Surrogate
     connection: ConnectionWork
     maxclients: int
     tcp_backlog: int
@@ -100,7 +100,7 @@ class Nodes:
     traffic
         (nodes,) share of the commands that clients send to each.
     work_factor
-        (nodes,) how much longer than its surface says a command takes.
+        (nodes,) how much longer than its surrogate says a command takes.
     occupied
         (nodes,) share of the main thread that background work takes; more than 1 counts as 1.
     limit_rps

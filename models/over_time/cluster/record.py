@@ -13,7 +13,7 @@ from .cohorts import cell_waits_s
 from .flows import cell_loads
 from .memory import MemoryWatch
 from .nodes import ANSWERED, CONNECTED, FAILED, OFFERED, REFUSED, RETRIES, TIMED_OUT, WASTED
-from .surface import QUANTILES, Surface
+from .surrogate import QUANTILES, Surrogate
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -193,8 +193,8 @@ class Record:
     def _latency_of(self, kind: int) -> np.ndarray:
         """(cells, intervals of QUANTILES) latency without a queue, in ms."""
         if kind not in self._latencies:
-            surface = self._cluster.nodes.kinds[kind].surface
-            self._latencies[kind] = latencies_ms(surface)
+            surrogate = self._cluster.nodes.kinds[kind].surrogate
+            self._latencies[kind] = latencies_ms(surrogate)
         return self._latencies[kind]
 
     @property
@@ -251,9 +251,9 @@ def _share(some: float, asked: float) -> str:
     return f"commands, {some / asked:.2%} of what was asked" if asked > 0 else ""
 
 
-def latencies_ms(surface: Surface) -> np.ndarray:
+def latencies_ms(surrogate: Surrogate) -> np.ndarray:
     """(cells, intervals of QUANTILES) latency in the middle of each interval, at `cell_loads`."""
-    known = surface.latencies(cell_loads())
+    known = surrogate.latencies(cell_loads())
     return np.asarray((known[:, 1:] + known[:, :-1]) / 2.0)
 
 

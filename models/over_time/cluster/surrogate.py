@@ -4,7 +4,7 @@ A cluster over hours can't simulate every request, so the node model is asked on
 in a closed loop for the capacity, in open loops at shares of it for the latency and for how busy
 its threads are, all with the same random streams, and what lies between is interpolated. A thread
 is not busy in proportion to the load: the less there is to do, the fewer requests share a turn of
-its event loop. Surfaces are kept in memory and in a cache folder
+its event loop. Surrogates are kept in memory and in a cache folder
 (`sim/cache_folders.py`).
 """
 
@@ -38,7 +38,7 @@ QUANTILES = (
     *(0.0, 0.05, 0.15, 0.25, 0.35, 0.45, 0.5, 0.55, 0.65, 0.75, 0.85),
     *(0.9, 0.95, 0.97, 0.98, 0.985, 0.9875, 0.99, 0.9925, 0.995, 0.999, 1.0),
 )
-"""Probabilities of the latencies that a surface knows."""
+"""Probabilities of the latencies that a surrogate knows."""
 
 LOADS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.85, 0.91, 0.95, 0.98)
 """Shares of the capacity at which a node is simulated."""
@@ -66,7 +66,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Surface:
+class Surrogate:
     """What one kind of node can do.
 
     Attributes
@@ -147,13 +147,13 @@ def between(asked: ArrayLike, loads: Sequence[float], values: ArrayLike) -> Floa
     return np.asarray(np.exp(PchipInterpolator(left, np.log(values))(-np.log1p(-found))))
 
 
-_SURFACES: dict[str, Surface] = {}
+_SURROGATES: dict[str, Surrogate] = {}
 
 
-def surface_of(
+def surrogate_of(
     scenario: Mapping[str, Any], *, seed: int = 1, progress: Progress | None = None
-) -> tuple[Surface, Case[Scenario], System]:
-    """The surface of a node, with the case and the system it is about.
+) -> tuple[Surrogate, Case[Scenario], System]:
+    """The surrogate of a node, with the case and the system it is about.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def surface_of(
     asked = {**scenario, "workload": workload, "load_generator": {"threads": _GENERATORS}}
     [(case, system)] = load_cases(asked)
     key = _key(case.scenario, system, seed)
-    if key not in _SURFACES:
+    if key not in _SURROGATES:
         kept = _read(key)
         if kept is None:
             if progress is not None:
@@ -179,12 +179,12 @@ def surface_of(
             warm_up_compiler(progress or (lambda _line: None), [policy])
             kept = simulated(case, system, seed=seed)
             _write(key, kept)
-        _SURFACES[key] = kept
-    return _SURFACES[key], case, system
+        _SURROGATES[key] = kept
+    return _SURROGATES[key], case, system
 
 
-def simulated(case: Case[Scenario], system: System, *, seed: int) -> Surface:
-    """A surface from simulations of the node."""
+def simulated(case: Case[Scenario], system: System, *, seed: int) -> Surrogate:
+    """A surrogate from simulations of the node."""
     [full] = predict_cases(
         [(case, system)], seed=seed, draws=0, replications=1, requests=2 * _REQUESTS
     )
@@ -206,7 +206,7 @@ def simulated(case: Case[Scenario], system: System, *, seed: int) -> Surface:
     # Where all threads are alike, whatever else a node does takes from all of them.
     busy = 1.0 if full.threads_alike else result.main_thread_utilisation
     rows = {share: _quantiles_ms(found) for share, found in kept.items()}
-    return Surface(
+    return Surrogate(
         capacity_rps=capacity_rps,
         main_ps=busy / capacity_rps * _PS_PER_S,
         loads=tuple(rows),
@@ -258,7 +258,7 @@ def _quantiles_ms(prediction: Prediction) -> tuple[float, ...]:
 
 
 def _key(scenario: Scenario, system: System, seed: int) -> str:
-    """Everything a surface depends on, and the version of the model."""
+    """Everything a surrogate depends on, and the version of the model."""
     parts = (
         scenario.model_dump_json(),
         *(part.model_dump_json() for part in (system.host, system.engine, system.generator)),
@@ -271,14 +271,14 @@ def _key(scenario: Scenario, system: System, seed: int) -> str:
 
 
 def _kept_at(key: str) -> Path | None:
-    folder = cache_folder("surfaces")
+    folder = cache_folder("surrogates")
     return None if folder is None else folder / f"{key}.json"
 
 
 _ROWS = ("loads", "mean_ms", "main_thread", "io_threads")
 
 
-def _read(key: str) -> Surface | None:
+def _read(key: str) -> Surrogate | None:
     """What an earlier run left; None if there is nothing, or not what this one would leave."""
     file = _kept_at(key)
     if file is None:
@@ -287,28 +287,28 @@ def _read(key: str) -> Surface | None:
         data = json.loads(file.read_text(encoding="utf-8"))
         if data.pop("key") != key:
             return None
-        surface = Surface(
+        surrogate = Surrogate(
             **{
                 **data,
                 **{name: tuple(data[name]) for name in _ROWS},
                 "latency_ms": tuple(tuple(row) for row in data["latency_ms"]),
             }
         )
-        points = len(surface.loads)
-        shape = np.array(surface.latency_ms, float).shape
-        whole = shape == (points, len(QUANTILES)) and surface.capacity_rps > 0
-        whole = whole and len(surface.mean_ms) == points
-        busy = (surface.main_thread, surface.io_threads)
-        return surface if whole and all(len(row) == points + 2 for row in busy) else None
+        points = len(surrogate.loads)
+        shape = np.array(surrogate.latency_ms, float).shape
+        whole = shape == (points, len(QUANTILES)) and surrogate.capacity_rps > 0
+        whole = whole and len(surrogate.mean_ms) == points
+        busy = (surrogate.main_thread, surrogate.io_threads)
+        return surrogate if whole and all(len(row) == points + 2 for row in busy) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def _write(key: str, surface: Surface) -> None:
+def _write(key: str, surrogate: Surrogate) -> None:
     file = _kept_at(key)
     if file is None:
         return
     try:
-        write_text_atomic(file, json.dumps({"key": key, **asdict(surface)}) + "\n")
+        write_text_atomic(file, json.dumps({"key": key, **asdict(surrogate)}) + "\n")
     except InputError:
         return  # It will be simulated again.

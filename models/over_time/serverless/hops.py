@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cluster.record import weighted_quantiles
-from ..cluster.surface import QUANTILES, Surface
+from ..cluster.surrogate import QUANTILES, Surrogate
 from .versions import Mechanisms
 
 Floats = NDArray[np.float64]
@@ -48,41 +48,41 @@ def hop(mechanisms: Mechanisms) -> Hop:
     )
 
 
-def behind_proxy(surface: Surface, mechanisms: Mechanisms) -> Surface:
+def behind_proxy(surrogate: Surrogate, mechanisms: Mechanisms) -> Surrogate:
     """A node as a proxy sees it: no more than is let through, with the latency of the way there.
 
     A shard that gets all that is let through is no busier than that; what is more waits in a queue
     before it. The node model counts a round trip within a zone already.
     """
-    surface = let_through(surface, mechanisms.let_through)
+    surrogate = let_through(surrogate, mechanisms.let_through)
     way = hop(mechanisms)
     added = way.rtts_ms - mechanisms.same_zone_rtt_ms + mechanisms.proxy_ms
     middles = (np.arange(_GRID) + 0.5) / _GRID
     rows = []
-    for row in surface.latency_ms:
+    for row in surrogate.latency_ms:
         own = np.interp(middles, QUANTILES, row)
         both = (own[:, None] + added[None, :]).ravel()
         weights = np.broadcast_to(way.shares, (_GRID, len(added))).ravel()
         rows.append(tuple(weighted_quantiles(both, weights, QUANTILES)))
     mean = float(added @ way.shares)
     return replace(
-        surface, latency_ms=tuple(rows), mean_ms=tuple(each + mean for each in surface.mean_ms)
+        surrogate, latency_ms=tuple(rows), mean_ms=tuple(each + mean for each in surrogate.mean_ms)
     )
 
 
-def let_through(surface: Surface, share: float) -> Surface:
+def let_through(surrogate: Surrogate, share: float) -> Surrogate:
     """A node of which so much is used at most: its loads are shares of that."""
     if share >= 1.0:
-        return surface
+        return surrogate
     # `between` looks at what is left of the capacity, so that there has to be something.
-    loads = np.array([*surface.loads, _ALMOST_ALL])
-    main, helpers = surface.busy(share * np.array([0.0, *loads, 1.0]))
+    loads = np.array([*surrogate.loads, _ALMOST_ALL])
+    main, helpers = surrogate.busy(share * np.array([0.0, *loads, 1.0]))
     return replace(
-        surface,
-        capacity_rps=share * surface.capacity_rps,
+        surrogate,
+        capacity_rps=share * surrogate.capacity_rps,
         loads=tuple(map(float, loads)),
-        latency_ms=tuple(tuple(map(float, row)) for row in surface.latencies(share * loads)),
-        mean_ms=tuple(map(float, surface.mean(share * loads))),
+        latency_ms=tuple(tuple(map(float, row)) for row in surrogate.latencies(share * loads)),
+        mean_ms=tuple(map(float, surrogate.mean(share * loads))),
         main_thread=tuple(map(float, main)),
         io_threads=tuple(map(float, helpers)),
     )

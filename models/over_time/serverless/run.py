@@ -175,7 +175,7 @@ class Cache:
             self._kinds[key] = replace(
                 kind,
                 name=f"{kind.name}, {threads} threads",
-                surface=behind_proxy(kind.surface, self.mechanisms),
+                surrogate=behind_proxy(kind.surrogate, self.mechanisms),
             )
         return self._kinds[key]
 

@@ -101,7 +101,9 @@ class Shards:
         """Requests a second that all shards can do, evenly asked."""
         nodes = self.cluster.nodes
         primaries = [self.slots.primary[shard] for shard in self.slots.shards]
-        each = [nodes.kind_of(node).surface.capacity_rps for node in primaries if node is not None]
+        each = [
+            nodes.kind_of(node).surrogate.capacity_rps for node in primaries if node is not None
+        ]
         return float(sum(each)) * self._more_with_replicas()
 
     def start(self, *, shards: int) -> None:
@@ -253,7 +255,7 @@ class Shards:
         if len(self._busy) < count:
             self._busy = np.concatenate([self._busy, np.zeros(count - len(self._busy))])
         nodes = self.cluster.nodes
-        able = np.array([kind.surface.capacity_rps for kind in nodes.kinds])[nodes.kind]
+        able = np.array([kind.surrogate.capacity_rps for kind in nodes.kinds])[nodes.kind]
         # A limit of the proxies keeps no shard busy, but for the first one, which more cores lift.
         of_it = 1.0 if self.limited else np.minimum(1.0, nodes.limit_rps[:count] / able[:count])
         self._busy[:count] += step.utilisation * of_it * step.length_s

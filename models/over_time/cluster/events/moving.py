@@ -163,7 +163,7 @@ class Mover:
     def _load(self, node: int) -> NodeLoad:
         """What clients ask of a node: its present share of what they asked in the last seconds."""
         rate = self._asked_per_s * float(self.cluster.nodes.traffic[node])
-        one_s = self.cluster.nodes.kind_of(node).surface.main_ps * 1e-12
+        one_s = self.cluster.nodes.kind_of(node).surrogate.main_ps * 1e-12
         return NodeLoad(
             busy=min(1.0, rate * one_s),
             waiting_s=float(self.cluster.nodes.connections[node]) * one_s,
