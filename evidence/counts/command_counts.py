@@ -47,8 +47,6 @@ from forecache.models.engines.commands import (
 from forecache.models.engines.profile import EngineProfile
 from forecache.sim.errors import EngineError
 
-from .shipped import REUSE_RANGE
-
 FOLDER = Path("evidence/counts/command_counts")
 ENGINES = Path("models/engines")
 
@@ -289,35 +287,14 @@ def _leaf(value: float, worst: float, source: str, how: str) -> Quantity:
     )
 
 
-def reused_leaves(of: dict[str, Quantity], *, engine: str) -> dict[str, Quantity]:
-    """The same for a version that was not counted, in wider ranges."""
-    return {
-        name: Quantity(
-            value=leaf.value,
-            unit=leaf.unit,
-            kind="assumed",
-            low=float(f"{(leaf.low or 0.0) / REUSE_RANGE:.4g}"),
-            high=float(f"{(leaf.high or 0.0) * REUSE_RANGE:.4g}"),
-            method=f"as counted of {engine}, in a range {REUSE_RANGE:g} times as wide",
-        )
-        for name, leaf in of.items()
-    }
-
-
 SOURCE = "command-counts"
 
 COUNTED = {
-    "redis-6.2": "redis-7.0.15",
     "redis-7.0": "redis-7.0.15",
-    "redis-8.0": "redis-7.0.15",
-    "redis-8.2": "redis-7.0.15",
-    "valkey-7.2": "redis-7.0.15",
     "valkey-8.0": "valkey-8.0.1",
-    "valkey-8.1": "valkey-8.0.1",
-    "valkey-9.0": "valkey-9.1.2",
     "valkey-9.1": "valkey-9.1.2",
 }
-"""Engine profiles and the version whose commands were counted for them."""
+"""Engine profiles and the version whose commands were counted for them; others reuse these."""
 
 
 def write_leaves() -> None:
@@ -327,15 +304,12 @@ def write_leaves() -> None:
         counts = json.loads((FOLDER / f"{counted}.json").read_text(encoding="utf-8"))
         found = leaves(counts, source=SOURCE)
         data = dict(read_yaml(path))
-        if counted.startswith(f"{profile_id}."):
-            source = {
-                "title": f"forecache: instructions of commands on {counted}, in valgrind",
-                "file": f"{FOLDER}/{counted}.json",
-                "accessed": counts["date"],
-            }
-            data["sources"] = {**data["sources"], SOURCE: source}
-        else:
-            found = reused_leaves(found, engine=counted)
+        source = {
+            "title": f"forecache: instructions of commands on {counted}, in valgrind",
+            "file": f"{FOLDER}/{counted}.json",
+            "accessed": counts["date"],
+        }
+        data["sources"] = {**data["sources"], SOURCE: source}
         data["commands"] = {name: leaf.model_dump(mode="json") for name, leaf in found.items()}
         parse(EngineProfile, data, file=path)
         write_text_atomic(path, dump_yaml(data))

@@ -20,10 +20,8 @@ from typing import Any
 
 from forecache.calibration.bundle.bundle import Bundle, require_new
 from forecache.calibration.fit.calibrate import calibrate
-from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
 from forecache.hwprofiles.files import dump_yaml, read_yaml, write_text_atomic
-from forecache.hwprofiles.quantity import Quantity
-from forecache.models.engines.profile import EngineProfile, Reuse, load_engine
+from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.sim.errors import ForecacheError
 
 Progress = Callable[[str], None]
@@ -32,37 +30,8 @@ BUNDLES = Path("evidence/bundles")
 ENGINES = Path("models/engines")
 ACCURACY = Path("docs/accuracy")
 
-REUSED = {
-    "redis-6.2": "redis-7.0",
-    "valkey-7.2": "redis-7.0",
-    "valkey-8.1": "valkey-8.0",
-    "valkey-9.0": "valkey-8.0",
-    "redis-8.0": "redis-7.0",
-    "redis-8.2": "redis-7.0",
-}
-"""Profiles of versions that were not observed, and whose work they take."""
-
-REUSE_REASONS = {
-    "redis-6.2": "6.2 has the event loop, parser, dict and strings of 7.0, which changed scripts, "
-    "append-only files and access control; it was not at hand to observe",
-    "valkey-7.2": "Valkey 7.2 is Redis 7.2.4 under another name, which has the event loop, parser, "
-    "I/O threads, dict and strings of 7.0; no build of it was at hand to observe",
-    "valkey-8.1": "8.1 has the event loop, parser and command table of 8.0; it changed the hash "
-    "table, which the memory layout of its own accounts for, and it was not at hand to observe",
-    "valkey-9.0": "9.0 has the transport of 8.0 and the hash table of 8.1; at pipeline 1 it is as "
-    "fast as 8.1 (GET 98.2 against 97.9 thousand a second, valkey issue 2580), its parsing of "
-    "whole pipelines and its replies without copies are rules of its own, and it was not at hand "
-    "to observe",
-    "redis-8.0": "8.0 has the event loop, dict and objects of 7.0; the work of its commands is "
-    "taken over, that of moving clients between threads is counted in its source, and it was not "
-    "at hand to observe",
-    "redis-8.2": "8.2 has the event loop, dict and objects of 7.0; the work of its commands is "
-    "taken over, that of moving clients between threads is counted in its source, and it was not "
-    "at hand to observe",
-}
-
-REUSE_RANGE = 1.25
-"""How much wider the range of a number is that was observed on another version."""
+COVARIANCE = ("covariance", "host_covariance")
+"""Fields of a fit that stand in a file of their own."""
 
 
 def compact(path: str | Path, out: Path) -> None:
@@ -127,46 +96,24 @@ def measured_of(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def reused(rules: EngineProfile, observed: EngineProfile) -> EngineProfile:
-    """A profile with the work of another version, its ranges wider, and the record of it."""
-    work = dict(rules.work)
-    for name in (*INSTRUCTIONS, *SCALES):
-        leaf = observed.work[name]
-        assert leaf.value is not None and leaf.low is not None and leaf.high is not None
-        work[name] = Quantity(
-            value=leaf.value,
-            unit=leaf.unit,
-            kind="assumed",
-            low=float(f"{leaf.low / REUSE_RANGE:.4g}"),
-            high=float(f"{leaf.high * REUSE_RANGE:.4g}"),
-            method=f"as observed of {observed.id}, in a range {REUSE_RANGE:g} times as wide",
-        )
-    record = Reuse.model_validate(
-        {"from": observed.id, "to": rules.version, "reason": REUSE_REASONS[rules.id]}
-    )
-    origin = observed.observed
-    if origin is not None and observed.engine != rules.engine:
-        origin = origin.model_copy(update={"engine": observed.engine})
-    return rules.model_copy(update={"work": work, "observed": origin, "reuse": record})
-
-
-def text_of(profile: EngineProfile) -> str:
-    """A profile as the text of its file."""
-    return dump_yaml(profile.model_dump(mode="json", exclude_defaults=True, by_alias=True))
+def files_of(profile: EngineProfile) -> dict[Path, str]:
+    """A fitted profile as it is shipped: its file, and its covariance in one beside it, by path."""
+    data = profile.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    covariance = {name: data.pop(name) for name in COVARIANCE}
+    name = f"{profile.id}.yaml"
+    return {ENGINES / name: dump_yaml(data), ENGINES / "covariance" / name: dump_yaml(covariance)}
 
 
 def fit_all(bundles: Path, *, progress: Progress | None = None) -> dict[Path, str]:
-    """Contents of all files that follow from the committed bundles, by path."""
+    """Contents of all files that follow from the committed bundles, by path.
+
+    Profiles that reuse the work of these follow by themselves when they are loaded.
+    """
     files: dict[Path, str] = {}
-    profiles = {}
     for folder in sorted(path for path in bundles.iterdir() if path.is_dir()):
         profile, report = refit(folder, progress=progress)
-        profiles[profile.id] = profile
-        files[ENGINES / f"{profile.id}.yaml"] = text_of(profile)
+        files |= files_of(profile)
         files[ACCURACY / f"live-{profile.id}.json"] = json_text(report)
-    for name, source in REUSED.items():
-        if source in profiles:
-            files[ENGINES / f"{name}.yaml"] = text_of(reused(load_engine(name), profiles[source]))
     return files
 
 

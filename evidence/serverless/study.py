@@ -126,7 +126,7 @@ def page(data: Mapping[str, Any]) -> str:
         "## From nothing to five million requests a second",
         "",
         "512 B, 80% reads. What it takes follows from looks, provisioning, cores, threads, moves,"
-        " whose assumed numbers were chosen with these two ramps and the cold cache below in view"
+        " whose numbers were chosen with these two ramps and the cold cache below in view"
         " ([below](#one-set-of-rules-for-all-tests)). Latency is the proxies', minute"
         " by minute.",
         "",

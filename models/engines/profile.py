@@ -24,6 +24,7 @@ from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
 from .commands import COMMAND_WORK
+from .completion import check_origins, complete, read_shipped
 
 Policy = Literal[
     "single_thread",
@@ -157,8 +158,9 @@ class Observed(_Record):
 class Reuse(_Record):
     """A written decision to use work observed on another version, or on a relative.
 
-    In a file: `reuse: {from: valkey-8.0, to: "8.1", reason: ...}`, in the profile of 8.1;
-    `{from: redis-7.0, to: "7.2", reason: ...}` in that of Valkey 7.2.
+    In the profile of 8.1: `reuse: {from: valkey-8.0, to: "8.1", reason: ...}`; in that of Valkey
+    7.2: `{from: redis-7.0, to: "7.2", reason: ...}`. A file that leaves its work to the other
+    profile says `widen` as well (`completion`).
     """
 
     origin: str = Field(alias="from")
@@ -319,7 +321,7 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
         its work was observed on another version and no reuse record says why that will do.
     """
     if name.endswith((".yaml", ".yml")) or "/" in name:
-        profile = parse(EngineProfile, read_yaml(name), file=name)
+        profile = _profile_of(read_yaml(name), file=name)
         # A profile observed on 8.1.1 may also be asked for as 8.1.
         asked = version is None or profile.version.startswith(version + ".")
         if version is not None and not (asked or profile.follows(version)):
@@ -360,12 +362,18 @@ def _shipped_files() -> Mapping[str, Path]:
 
 @cache
 def _shipped_profile(name: str) -> EngineProfile:
-    """A shipped profile; of a variant, the file holds what differs from the profile it names."""
+    data = read_shipped(_shipped_files()[name])
+    return _profile_of(data, file=f"models/engines/{name}.yaml", chain=(name,))
+
+
+def _profile_of(
+    data: Mapping[str, Any], *, file: str, chain: tuple[str, ...] = ()
+) -> EngineProfile:
+    """The profile of a file's contents, completed by those it builds on."""
     files = _shipped_files()
-    data = read_yaml(files[name])
-    if isinstance(data, dict) and "variant_of" in data:
-        data = {**read_yaml(files[data["variant_of"]]), **data}
-    return parse(EngineProfile, data, file=f"models/engines/{name}.yaml")
+    check_origins(data, file=file, numbers=WORK_NAMES, path_of=files, chain=chain)
+    completed = complete(data, file=file, numbers=WORK_NAMES, load=_shipped_profile)
+    return parse(EngineProfile, completed, file=file)
 
 
 def _usable(profile: EngineProfile, version: str | None, *, file: str) -> EngineProfile:

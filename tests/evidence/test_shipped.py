@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evidence.counts.shipped import REUSE_RANGE, compact, json_text, refit, reused, text_of
+from evidence.counts.shipped import BUNDLES, ENGINES, compact, files_of, json_text, refit
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.fit.fit import fit_bundle
 from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
@@ -18,8 +18,9 @@ from forecache.hwprofiles.files import dump_yaml, parse, read_yaml
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.sim.errors import InputError
 from forecache.sim.histogram import LatencyHistogram
-from tests.calibration.known_engine import PRIOR, known_engine, observed, written
+from tests.calibration.known_engine import observed, written
 
+ROOT = Path(__file__).parents[2]
 FEW = [given for given in design_points("quick") if given.keys <= 1000][:12]
 
 
@@ -116,27 +117,21 @@ def test_a_shipped_profile_has_the_name_of_its_rules(
     assert profile.discrepancy is not None
     assert report["measured"]["date"] == "2026-11-20"
     assert report["measured"]["design"] == "quick"
-    text = text_of(profile)
-    assert parse(EngineProfile, yaml.safe_load(text), file="x") == profile
+    file, covariance = files_of(profile).values()
+    written_apart = yaml.safe_load(file) | yaml.safe_load(covariance)
+    assert parse(EngineProfile, written_apart, file="x") == profile
+    assert "covariance" not in yaml.safe_load(file)
 
 
-def test_reused_work_has_wider_ranges_and_the_rules_of_its_version() -> None:
-    rules, source = load_engine("valkey-8.1"), known_engine()
-    work = {
-        name: leaf.model_copy(update={"low": leaf.best / 2, "high": leaf.best * 3})
-        for name, leaf in source.work.items()
-    }
-    profile = reused(rules, source.model_copy(update={"work": work}))
-    assert (profile.id, profile.policy) == (rules.id, rules.policy)
-    for name in (*INSTRUCTIONS, *SCALES):
-        leaf = profile.work[name]
-        assert leaf.value == work[name].value
-        assert leaf.kind == "assumed"
-        assert leaf.low == pytest.approx(work[name].best / 2 / REUSE_RANGE, rel=1e-3)
-        assert leaf.high == pytest.approx(work[name].best * 3 * REUSE_RANGE, rel=1e-3)
-        assert PRIOR.id in (leaf.method or "")
-    for name in set(rules.work) - {*INSTRUCTIONS, *SCALES}:
-        assert profile.work[name] == rules.work[name]
+@pytest.mark.parametrize("name", ["redis-7.0", "valkey-8.0", "valkey-9.1"])
+def test_shipped_files_are_as_they_are_written(name: str) -> None:
+    for path, text in files_of(load_engine(name)).items():
+        assert (ROOT / path).read_text(encoding="utf-8") == text, path
+
+
+def test_only_what_was_fitted_has_a_covariance() -> None:
+    beside = {path.stem for path in (ROOT / ENGINES / "covariance").iterdir()}
+    assert beside == {path.name for path in (ROOT / BUNDLES).iterdir()}
 
 
 def test_json_has_six_digits() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evidence.counts.shipped import BUNDLES, REUSED
+from evidence.counts.shipped import BUNDLES
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import ObservedPoint
 from forecache.calibration.fit.fit import fit_bundle, usable
@@ -77,12 +77,16 @@ def test_what_is_known_anywhere_is_what_the_ranges_say(name: str) -> None:
     assert errors == pytest.approx(expected, rel=0.01)
 
 
-@pytest.mark.parametrize("name", REUSED)
-def test_work_of_another_version_is_on_record(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "origin"),
+    [("redis-6.2", "redis-7.0"), ("valkey-7.2", "redis-7.0"), ("valkey-8.1", "valkey-8.0"),
+     ("valkey-9.0", "valkey-8.0"), ("redis-8.0", "redis-7.0"), ("redis-8.2", "redis-7.0")],
+)  # fmt: skip
+def test_work_of_another_version_is_on_record(name: str, origin: str) -> None:
     profile = load_engine(name)
     assert profile.reuse is not None
-    assert profile.reuse.origin == REUSED[name]
-    source = load_engine(REUSED[name])
+    assert profile.reuse.origin == origin
+    source = load_engine(origin)
     for number in (*INSTRUCTIONS, *SCALES):
         leaf, known = profile.work[number], source.work[number]
         assert leaf.value == known.value

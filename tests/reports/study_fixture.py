@@ -246,11 +246,11 @@ def calibration() -> Json:
         },
         "parameters": [
             {"name": "instructions per request", "value": 2310.0, "unit": "1", "low": 2150.0,
-             "high": 2480.0, "kind": "measured", "note": "identified by the data"},
+             "high": 2480.0, "kind": "fitted", "note": "identified by the data"},
             {"name": "instructions per command", "value": 880.0, "unit": "1", "low": 790.0,
-             "high": 960.0, "kind": "measured", "note": "identified by the data"},
+             "high": 960.0, "kind": "fitted", "note": "identified by the data"},
             {"name": "cache lines touched per look-up", "value": 3.2, "unit": "lines", "low": 2.5,
-             "high": 4.0, "kind": "assumed", "note": "rests on its prior"},
+             "high": 4.0, "kind": "prior", "note": "rests on its prior"},
         ],
         "identifiability": {
             "directions": {"determined": 10, "total": 18},

@@ -1,9 +1,14 @@
-"""How each version of the service scales: mechanisms with origins, one file a version."""
+"""How each version of the service scales: mechanisms with origins, one file a version.
+
+A file with `variant_of` says only what differs from the version it names; its `numbers` and
+`sources` replace those of the same name one by one.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -158,4 +163,21 @@ def load_version(name: str) -> ServiceVersion:
     files = shipped("forecache.models.over_time.serverless", "versions")
     if name not in files:
         raise InputError(f"field version: found {name!r}; {did_you_mean(name, files)}")
-    return parse(ServiceVersion, read_yaml(files[name]), file=str(files[name]))
+    return parse(ServiceVersion, _completed(name, files), file=str(files[name]))
+
+
+def _completed(name: str, files: Mapping[str, Path]) -> dict[str, Any]:
+    """The contents of a version's file with what they leave to the version they vary."""
+    data = read_yaml(files[name])
+    base_name = data.pop("variant_of", None)
+    if base_name is None:
+        return data
+    whole = [other for other in sorted(files) if "variant_of" not in read_yaml(files[other])]
+    if base_name not in whole:
+        raise InputError(
+            f"{files[name]}: field 'variant_of': found {base_name!r}; valid is a version whose "
+            f"file says everything: {', '.join(whole)}."
+        )
+    base = read_yaml(files[base_name])
+    parts = {part: {**base[part], **data.get(part, {})} for part in ("sources", "numbers")}
+    return {**base, **data, **parts}
