@@ -14,7 +14,7 @@ from forecache.models.engines.profile import WORK_NAMES, list_engines, load_engi
 from forecache.sim.errors import InputError
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-an-engine.md"
-TAKEN = {
+TAKEN: dict[str, Any] = {
     "id": "mine-1.0",
     "title": "Mine",
     "engine": "mine",
