@@ -15,10 +15,11 @@ from typing import Any
 
 from measure import interleaved_cpu_s, median_ratio
 
-from forecache.models.node import POLICIES, layout, simulate_node
+from forecache.models.node import layout
 from forecache.models.node.reference import run_reference
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import NodeSetup
+from forecache.models.node.simulate import compiled_run, simulate_node
 
 WINDOW_PS = 4 * 10**11
 """Simulated time of the compiled execution: 0.4 s, about a million requests."""
@@ -34,7 +35,7 @@ SIMPY = "asynchronous, SimPy"
 
 _COMPILE = """
 import time
-from forecache.models.node import warm_up_compiler
+from forecache.models.node.simulate import warm_up_compiler
 began_s = time.process_time()
 warm_up_compiler(lambda line: None)
 print(time.process_time() - began_s)
@@ -71,7 +72,7 @@ def agree() -> bool:
     """Whether both executions complete the same requests at the same times in this setting."""
     setup = scenario(end_ps=SIMPY_WINDOW_PS)
     node = layout.new_node(sample_times(), setup)
-    POLICIES["asynchronous"](node.memory, node.histogram, node.calendar)
+    compiled_run("asynchronous")(node.memory, node.histogram, node.calendar)
     return node.latency() == run_reference("asynchronous", sample_times(), setup).latency
 
 

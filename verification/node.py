@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from forecache.models.node import NodeResult, simulate_node
+from forecache.models.node.policies import POLICIES
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeTimes
+from forecache.models.node.simulate import NodeResult, simulate_node
 
 from .check import Check, Finding, within_interval, within_range
 from .closed_forms import mg1_mean_sojourn, simulate_replications
@@ -151,9 +152,9 @@ def _closed(times: NodeTimes, clients: int, io_threads: int, policy: str) -> Nod
         io_threads=io_threads,
         clients=clients,
         generators=5,
-        whole_pipeline=int(policy == "shared_queues"),
+        whole_pipeline=int(POLICIES[policy].samples_load),
         events_per_io_thread=0,
-        initial_active=io_threads if policy == "shared_queues" else 1,
+        initial_active=io_threads if POLICIES[policy].samples_load else 1,
         shrink_after_ps=10**17,
         warmup_ps=50 * 10**9,
         end_ps=250 * 10**9,

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from hypothesis import HealthCheck, settings
 
-from forecache.models.node import POLICIES
+from forecache.models.node.policies import POLICIES
 
 from .check import Check, Finding
 

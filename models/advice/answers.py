@@ -25,6 +25,7 @@ from ..breakdown.timeline import write_timeline
 from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import GeneratorProfile, load_generator
 from ..engines.profile import EngineProfile, load_engine
+from ..node.policies import SINGLE_THREAD
 from ..node.simulate import warm_up_compiler
 from ..prediction.caveats import warnings_of
 from ..prediction.predict import Prediction, Progress, System, predict_cases
@@ -120,7 +121,7 @@ def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
         It names one that doesn't.
     """
     load = case.scenario.load_generator
-    if engine.policy != "locked_threads" or load.tool.replace("_", "-") == MEMCACHED_TOOL:
+    if engine.engine != "memcached" or load.tool.replace("_", "-") == MEMCACHED_TOOL:
         return case
     if "tool" in load.model_fields_set:
         raise InputError(
@@ -193,7 +194,7 @@ def _predict(
     progress: Progress | None,
     executor: Executor | None = None,
 ) -> tuple[list[Prediction], list[dict[str, Any]]]:
-    policies = {"single_thread", *(system.engine.policy for _, system in systems)}
+    policies = {SINGLE_THREAD.name, *(system.engine.policy for _, system in systems)}
     warm_up_compiler(progress or (lambda _line: None), policies)
     predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
     limits = limits_of(predictions, seed=seed, executor=executor)

@@ -212,14 +212,13 @@ def _why_not(
         if not meets(theirs):
             return f"misses the slo: {reached_by(theirs)}"
         return f"meets the slo with a probability of {sure} only: {reached_by(theirs)}"
-    seldom = 2 * theirs.case.scenario.io_threads
-    forked = theirs.system.engine.policy == "fork_join" and seldom > 2
-    if forked and point["active_threads"] == 1:
+    policy = theirs.system.engine.threading
+    seldom = policy.replies_per_thread * theirs.case.scenario.io_threads
+    if theirs.case.scenario.io_threads > 1 and seldom and point["active_threads"] == 1:
         return f"{seldom} replies seldom wait at a time, so the engine stops all its I/O threads"
-    alike = theirs.system.engine.policy == "locked_threads"
     if fewer:
         limit = point["bottleneck"]
-        if alike and theirs.case.scenario.io_threads == 1:
+        if policy.threads_alike and theirs.case.scenario.io_threads == 1:
             return "one worker thread does all the work"
         if limit == "main thread" and theirs.case.scenario.io_threads == 1:
             return "the main thread still does the socket work itself"
@@ -238,7 +237,7 @@ def _why_not(
         )
     if loss > 0.01 and point["bottleneck"] == "cores" != mine_point["bottleneck"]:
         return "more threads than cores, which take turns"
-    if loss > 0.01 and alike:
+    if loss > 0.01 and policy.locks_items:
         return "loses throughput: threads wait for each other's locks"
     if loss > 0.01:
         return f"loses throughput: {threads} more thread{'s' * (threads > 1)} to hand work to"
@@ -257,26 +256,24 @@ def _cost(prediction: Prediction, price: ServerPrice | None) -> float | None:
 def _configuration_file(prediction: Prediction) -> str:
     """What the settings are put into, or what they are where nobody can set them."""
     engine = prediction.system.engine
-    if engine.policy == "locked_threads":
-        return "memcached options"
-    if engine.policy == "multiplexed":
-        return "The service's own settings"
-    return "valkey.conf" if engine.engine == "valkey" else "redis.conf"
+    own = "valkey.conf" if engine.engine == "valkey" else "redis.conf"
+    return engine.threading.configuration_file or own
 
 
 def _configuration(prediction: Prediction) -> str:
     scenario, engine = prediction.case.scenario, prediction.system.engine
-    if engine.policy == "locked_threads":
-        tls = " -Z -o ssl_chain_cert=FILE,ssl_key=FILE" if scenario.tls is not None else ""
-        return f"-t {scenario.io_threads}{tls}\n"
-    if engine.policy == "multiplexed":
-        return (
-            "# ElastiCache sets its threads by the size of the instance; they can't be changed.\n"
-            f"# {scenario.io_threads} is what to look for in an instance: more would bring little, "
-            "fewer lose\n# what is told above.\n"
-        )
-    lines = [f"io-threads {scenario.io_threads}"]
-    if scenario.io_threads > 1 and engine.policy == "asynchronous":
+    policy = engine.threading
+    return policy.configuration.format(
+        io_threads=scenario.io_threads,
+        settings="".join(f"{line}\n" for line in _settings(scenario, engine)),
+        tls=policy.tls_configuration if scenario.tls is not None else "",
+    )
+
+
+def _settings(scenario: Scenario, engine: EngineProfile) -> list[str]:
+    """Lines of a configuration file for settings that differ from the engine's own."""
+    lines = []
+    if scenario.io_threads > 1 and "events_per_io_thread" in engine.threading.settings:
         if engine.version.startswith("8.0"):
             lines.append("io-threads-do-reads yes")
         events = scenario.events_per_io_thread
@@ -287,10 +284,7 @@ def _configuration(prediction: Prediction) -> str:
     batch = scenario.prefetch_batch
     if engine.prefetch_batch > 0 and batch is not None and batch != engine.prefetch_batch:
         lines.append(f"prefetch-batch-max-size {batch}")
-    if scenario.tls is not None:
-        lines += ["port 0", "tls-port 6379", "tls-cert-file FILE", "tls-key-file FILE"]
-        lines += ["tls-ca-cert-file FILE", "tls-auth-clients no"]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def benchmark_command(scenario: Scenario, engine: EngineProfile | None = None) -> str:
@@ -305,7 +299,7 @@ def benchmark_command(scenario: Scenario, engine: EngineProfile | None = None) -
     engine
         Who is to be driven; one of the Redis family if left out.
     """
-    memcached = engine is not None and engine.policy == "locked_threads"
+    memcached = engine is not None and engine.engine == "memcached"
     workload = scenario.workload
     if no_benchmark_command(scenario):
         return ""

@@ -8,16 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..node.setup import FIRST_OWNERS, NodeTimes
+from ..node.policies import POLICIES
+from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult
 from ..prediction.predict import Prediction
 from ..prediction.simulation import Inputs
 from ..step_times.forking import do_reads
 from ..step_times.stalls import code_shares
 from ..step_times.wire import segment_bytes
-
-SLEEPING = frozenset({"single_thread", *FIRST_OWNERS})
-"""Policies whose threads sleep when there is nothing to do."""
 
 _PS_PER_US = 1e6
 _PS_PER_S = 1e12
@@ -75,8 +73,7 @@ def cpu_time_of(prediction: Prediction) -> CpuTime:
     stepped_us = math.fsum(us for _, _, us in steps)
     busy_us = float(np.mean([result.server_useful_cpu_us_per_request for result in results]))
     kernel_us = float(np.mean([result.server_cpu_us_per_request for result in results]))
-    policy = results[0].policy
-    if policy in SLEEPING:
+    if POLICIES[results[0].policy].threads_sleep:
         useful_us = busy_us
     elif _stopped_while_waiting(prediction):
         # What the main thread waits for the slowest is no CPU time where neither has a core.
@@ -136,7 +133,7 @@ class _Steps:
         self.shares = code_shares(self.times)
         scenario, engine = inputs.scenario, inputs.engine
         self.threaded = scenario.io_threads > 1
-        self.forked = self.threaded and engine.policy == "fork_join"
+        self.forked = self.threaded and engine.threading.hand_over == "turns"
         self.reads = self.per_request("reads")
         self.writes = self.per_request("writes")
         self.inline_reads = self.per_request("inline_reads")
@@ -145,9 +142,8 @@ class _Steps:
         self.reader = "I/O" if self.offloaded_reads > 0.5 * self.reads else "main"
         self.writer = "I/O" if self.offloaded_writes > 0.5 * self.writes else "main"
         # Where a reader takes the first command only, the main thread parses the others.
-        whole = scenario.workload.pipeline == 1 or engine.whole_pipeline
-        if self.threaded and engine.policy == "multiplexed":
-            whole = engine.whole_pipeline
+        first = engine.threading.parses_first or not self.threaded
+        whole = engine.whole_pipeline or (first and scenario.workload.pipeline == 1)
         self.parser = self.reader if whole else "main"
         copied = self.times.request_bytes_by_code, self.times.reply_bytes_by_code
         self.read_kib, self.written_kib = (self.mean(table) / 1024 for table in copied)
@@ -237,19 +233,19 @@ class _Steps:
 
     def _handing_over(self) -> list[Row]:
         """Jobs and lists that go from thread to thread, and what I/O threads do with them."""
-        times, policy = self.times, self.inputs.engine.policy
+        times, hand_over = self.times, self.inputs.engine.threading.hand_over
         jobs = self.offloaded_reads + self.offloaded_writes
         handed, taken_over = jobs * times.push_ps, jobs * times.pop_ps
-        if policy == "owning_threads":
+        if hand_over == "clients":
             handed = self.writes * (times.push_ps + times.collect_ps)
             # Each list is joined by one side and taken by the other; either tells half of the time.
             moved = self.per_request("list_moves") * times.done_ps
             moved += self.per_request("notifications") * (times.notify_ps + times.notice_ps) / 2
             handed += moved
             taken_over += moved
-        elif policy != "multiplexed":
+        elif hand_over != "batches":
             handed += self.offloaded_writes * times.done_ps
-        if policy == "shared_queues":
+        if hand_over == "shared_queue":
             handed += jobs * times.collect_ps
         freed, freed_by_main = self.per_request("freed_values"), self.per_request("inline_frees")
         handed += (freed - freed_by_main) * times.free_push_ps

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..node.policies import POLICIES, running, under_policy
 from ..node.reference import run_node
 from ..node.reference.trace import (
     EXECUTE,
@@ -31,7 +32,7 @@ from ..node.reference.trace import (
     Step,
     TracedNode,
 )
-from ..node.setup import NodeSetup, NodeTimes, under_policy
+from ..node.setup import NodeSetup, NodeTimes
 from ..prediction.predict import Prediction
 from ..prediction.simulation import Inputs, node_setup, starting_ps, whole_periods
 
@@ -148,7 +149,7 @@ def watch(
     str
         The policy that ran: without I/O threads every engine is single-threaded.
     """
-    policy = policy if setup.io_threads > 1 else "single_thread"
+    policy = running(policy, io_threads=setup.io_threads).name
     node = TracedNode(times, under_policy(policy, setup), on_step=on_step, on_journey=on_journey)
     run_node(policy, node)
     return policy
@@ -203,7 +204,7 @@ def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> Sample:
             counts["requests"] += 1
             counts["latency_ps"] += done_ps - journey.due_ps
             for (station, thread), lasts_ps in stations_of(journey, setup).items():
-                alike = policy == "locked_threads" and thread in ("main", "I/O")
+                alike = POLICIES[policy].threads_alike and thread in ("main", "I/O")
                 spent[station, "worker" if alike else thread] += lasts_ps
 
     watch(policy, times, setup, on_journey=add)

@@ -16,6 +16,7 @@ from typing import Any
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.sim.errors import InputError
 
+from ..node.policies import POLICIES
 from ..node.reference.trace import (
     EXECUTE,
     LOOK_UP,
@@ -99,7 +100,7 @@ def timeline(policy: str, times: NodeTimes, setup: NodeSetup) -> dict[str, Any]:
     ran = watch(policy, times, setup, on_step=keep_step, on_journey=keep_journey)
     journeys.sort(key=lambda journey: (journey.due_ps, journey.client, journey.index))
     arrows = _arrows(journeys, setup)
-    events = _names(setup, alike=policy == "locked_threads")
+    events = _names(setup, alike=POLICIES[policy].threads_alike)
     for step in sorted(steps, key=lambda step: (step.thread, step.start_ps)):
         events += _step_events(step, arrows.get(id(step), []), setup)
     events += _request_events(journeys, setup)

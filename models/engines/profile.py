@@ -16,25 +16,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, model_serializer, model_validator
+from pydantic import Field, field_validator, model_serializer, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
+from ..node.policies import POLICIES
+from ..node.policy import Policy
 from .commands import COMMAND_WORK
 from .completion import check_origins, complete, read_shipped
 
-Policy = Literal[
-    "single_thread",
-    "asynchronous",
-    "shared_queues",
-    "fork_join",
-    "multiplexed",
-    "owning_threads",
-    "locked_threads",
-]
 Layout = Literal["dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value", "slabs"]
 
 
@@ -183,7 +176,8 @@ class EngineProfile(_Record):
     variant_of: str | None = None
     """The shipped profile that holds for everything a variant's file doesn't say: one release with
     a known defect, say."""
-    policy: Policy
+    policy: str
+    """Name of the threading policy (`models/node/policies.py`)."""
     layout: Layout
     whole_pipeline: bool
     presentation_offload: bool = False
@@ -242,6 +236,19 @@ class EngineProfile(_Record):
     memory_discrepancy: float | None = Field(default=None, ge=0)
     """The same of waits for memory, by their share of the time."""
     generator: dict[str, Quantity] | None = None
+
+    @field_validator("policy")
+    @classmethod
+    def _known(cls, policy: str) -> str:
+        if policy not in POLICIES:
+            *others, last = (repr(name) for name in POLICIES)
+            raise ValueError(f"{', '.join(others)} or {last}")
+        return policy
+
+    @property
+    def threading(self) -> Policy:
+        """How its threads divide their work where there is more than one."""
+        return POLICIES[self.policy]
 
     @model_validator(mode="after")
     def _complete(self) -> EngineProfile:

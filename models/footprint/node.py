@@ -13,6 +13,7 @@ from ..layouts.generations import generation
 from ..layouts.slabs import bytes_of_keys, hash_table_bytes
 from ..layouts.tables import SLOTS
 from ..memory.contents import data_bytes
+from ..memory.key_lines import SLABS
 from ..scenario.schema import Scenario
 from .answers import forking_of, of_node
 from .baseline import PROCESS_BYTES, baseline
@@ -64,7 +65,7 @@ def node_memory(
         Nodes that share the slots; more than one means cluster mode.
     """
     workload, unknown = scenario.workload, OTHER_CONNECTION_BYTES
-    if engine.policy == "locked_threads":
+    if engine.layout == SLABS:
         items = bytes_of_keys(workload.keys, key_bytes=workload.key_bytes, sizes=workload.sizes)
         return NodeMemory(items, hash_table_bytes(workload.keys), unknown, unknown)
     try:

@@ -278,21 +278,6 @@ class NodeSetup(NamedTuple):
         return client % self.generators
 
 
-FIRST_OWNERS = {"multiplexed": 1, "owning_threads": 1, "locked_threads": 0}
-"""Policies of which every thread, from this one on, watches the sockets of its own clients."""
-
-
-def under_policy(policy: str, setup: NodeSetup) -> NodeSetup:
-    """The setup with sockets watched by the threads that do so under a policy."""
-    first = FIRST_OWNERS.get(policy)
-    if first is None or setup.io_threads == 1:
-        return setup._replace(first_owner=0, owners=1)
-    # None of them is ever stopped.
-    return setup._replace(
-        first_owner=first, owners=setup.io_threads - first, initial_active=setup.io_threads
-    )
-
-
 OWN_CORE = (0, 0)
 """The range of a thread that has a core of its own."""
 

@@ -17,40 +17,17 @@ from forecache.sim.histogram import LatencyHistogram
 from forecache.sim.stopping import stoppable
 
 from . import layout as at
-from .compiled import (
-    asynchronous,
-    fork_join,
-    locked_threads,
-    multiplexed,
-    owning_threads,
-    shared_queues,
-    single_thread,
-)
 from .compiled.run import run_of
 from .conservation import check_conservation
+from .policies import POLICIES, SINGLE_THREAD, running, under_policy
+from .policy import Policy
 from .sample import sample_setup, sample_times
-from .setup import (
-    FIRST_OWNERS,
-    OWN_CORE,
-    NodeSetup,
-    NodeTimes,
-    core_ranges,
-    shared_range,
-    under_policy,
-)
+from .setup import OWN_CORE, NodeSetup, NodeTimes, core_ranges, shared_range
 
 Run = Callable[[np.ndarray, np.ndarray, np.ndarray], int]
 
-POLICIES: dict[str, Run] = {
-    "single_thread": run_of(single_thread),
-    "asynchronous": run_of(asynchronous),
-    "shared_queues": run_of(shared_queues),
-    "fork_join": run_of(fork_join),
-    "multiplexed": run_of(multiplexed),
-    "owning_threads": run_of(owning_threads),
-    "locked_threads": run_of(locked_threads),
-}
-"""Compiled execution of each threading policy."""
+_RUNS: dict[Policy, Run] = {}
+_RUNS_LOCK = threading.Lock()
 
 COUNTERS = {
     name.lower(): getattr(at, name)
@@ -199,14 +176,26 @@ class NodeResult:
     flow: Flow | None = field(default=None, repr=False)
 
 
+def compiled_run(policy: str) -> Run:
+    """The compiled execution of a policy: simulates a node's memory, histogram and calendar.
+
+    Returns the number of events. It is compiled, or loaded, when it is called first.
+    """
+    with _RUNS_LOCK:
+        record = POLICIES[policy]
+        if record not in _RUNS:
+            _RUNS[record] = run_of(record.compiled_module())
+        return _RUNS[record]
+
+
 def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult:
     """Simulate a node from empty until `setup.end_ps`.
 
     Parameters
     ----------
     policy : str
-        A name in `POLICIES`. With `io_threads` 1 every engine is single-threaded, whatever its
-        policy.
+        The name of a policy (`policies.py`). With `io_threads` 1 every engine is single-threaded,
+        whatever its policy.
 
     Raises
     ------
@@ -232,8 +221,7 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         raise ValueError("a quota needs a period and a slice above 0")
     if setup.main_pinned and setup.server_cores == 1:
         raise ValueError("a main thread with the only core leaves none to the other threads")
-    if setup.io_threads == 1:
-        policy = "single_thread"
+    policy = running(policy, io_threads=setup.io_threads).name
     setup = under_policy(policy, setup)
     agents = at.n_agents(setup)
     if setup.end_ps >= horizon_ps(agents):
@@ -248,7 +236,7 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
         node.memory[[at.END_PS, at.UNTIL_PS]] = 0
 
     with stoppable(end_now):
-        events = POLICIES[policy](node.memory, node.histogram, node.calendar)
+        events = compiled_run(policy)(node.memory, node.histogram, node.calendar)
     check_conservation(node)
     return _result(policy, node, times, int(events))
 
@@ -273,22 +261,23 @@ def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeRe
     busy_ps = [node.thread(n, at.BUSY_PS) for n in range(setup.io_threads + setup.generators)]
     server_ps, generator_ps = busy_ps[: setup.io_threads], busy_ps[setup.io_threads :]
 
-    alike = FIRST_OWNERS.get(policy) == 0
+    rules = POLICIES[policy]
+    alike = rules.threads_alike
 
     def per_request_us(total_ps: int) -> float:
         return total_ps / completions / _PS_PER_US if completions else float("nan")
 
     # Active I/O threads spin while they have nothing to do; stopped ones sleep.
     on_cpu_ps = node.thread(0, at.ON_CPU_PS) + counters["active_thread_ps"]
-    if policy in FIRST_OWNERS:
-        on_cpu_ps = sum(server_ps)  # those with an epoll of their own sleep
+    if rules.threads_sleep:
+        on_cpu_ps = sum(server_ps)
     limits = _network_limits(node, counters)
     ranges, shared = core_ranges(setup), shared_range(setup)
     cores = shared[1] - shared[0]
     if cores or setup.quota_ps:
         on_cpu_ps = sum(node.on_core_ps(n) for n in range(setup.io_threads))
         if ranges[0] == OWN_CORE:
-            on_cpu_ps += server_ps[0] if policy in FIRST_OWNERS else node.thread(0, at.ON_CPU_PS)
+            on_cpu_ps += server_ps[0] if rules.threads_sleep else node.thread(0, at.ON_CPU_PS)
     quota = setup.quota_period_ps / setup.quota_ps if setup.quota_ps else 0.0
     sharing_ps = sum(node.on_core_ps(n) for n, cs in enumerate(ranges) if cs == shared)
     return NodeResult(
@@ -384,16 +373,16 @@ def warm_up_compiler(
     progress : callable
         Given one line if it takes longer than loading does, and none otherwise.
     policies : iterable of str
-        Names in `POLICIES`; all of them unless said.
+        Names of policies; all of them unless said.
     """
     wanted = sorted(set(policies))
     seconds = _COMPILE_S * len(wanted)
     with announced_if_slow(progress, f"the node model ({', '.join(wanted)})", seconds=seconds):
         for policy in wanted:
-            io_threads = 1 if policy == "single_thread" else 2
+            io_threads = 1 if policy == SINGLE_THREAD.name else 2
             setup = under_policy(policy, sample_setup(io_threads=io_threads))
             node = at.new_node(sample_times(), setup)
-            POLICIES[policy](node.memory, node.histogram, node.calendar)
+            compiled_run(policy)(node.memory, node.histogram, node.calendar)
 
 
 @contextmanager

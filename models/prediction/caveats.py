@@ -29,11 +29,9 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
         )
     elif engine.observed is None:
         warnings.append(f"the work of {engine.id} was not observed: all of it is assumed")
-    if engine.policy == "multiplexed":
-        warnings.append(
-            f"how the threads of {engine.id} share work is assumed: Amazon publishes what they do, "
-            "not how"
-        )
+    policy = engine.threading
+    if policy.caveat:
+        warnings.append(policy.caveat.format(engine=engine.id))
     cores = sharing(scenario, speed.cores).server_cores
     if scenario.irq_cores and scenario.same_host:
         warnings.append("server and load generator share a host: irq_cores have nothing to do")
@@ -43,7 +41,7 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
             f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} count"
         )
     server = min(scenario.io_threads, engine.max_io_threads)
-    if scenario.main_thread_pinned and engine.policy == "locked_threads":
+    if scenario.main_thread_pinned and policy.threads_alike:
         warnings.append(
             f"no thread of {engine.id} is the main thread: main_thread_pinned has no effect"
         )
@@ -55,16 +53,15 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
         warnings.append(f"{engine.id} serves TLS on its main thread: I/O threads stay idle")
     if scenario.prefetch_batch is not None and engine.prefetch_batch == 0:
         warnings.append(f"{engine.id} fetches nothing ahead: prefetch_batch has no effect")
-    if scenario.events_per_io_thread is not None and engine.policy != "asynchronous":
+    if scenario.events_per_io_thread is not None and "events_per_io_thread" not in policy.settings:
         warnings.append(f"{engine.id} has no events_per_io_thread: it has no effect")
-    if engine.policy == "fork_join":
-        replies = 2 * server
-        if server > 1 and scenario.workload.clients < replies:
-            warnings.append(
-                f"io-threads {server} are never used: they need {replies} replies that wait at a "
-                f"time, and there are {scenario.workload.clients} clients"
-            )
-    elif scenario.io_threads_do_reads is not None:
+    replies = policy.replies_per_thread * server
+    if server > 1 and scenario.workload.clients < replies:
+        warnings.append(
+            f"io-threads {server} are never used: they need {replies} replies that wait at a "
+            f"time, and there are {scenario.workload.clients} clients"
+        )
+    if scenario.io_threads_do_reads is not None and "io_threads_do_reads" not in policy.settings:
         warnings.append(
             "io_threads_do_reads is a setting of fork-join threads (Redis 6 to 7.4, Valkey 7.2): "
             "it has no effect here"

@@ -159,7 +159,7 @@ class System:
         """The groups of threads that may have to share cores."""
         groups = sharing(scenario, self.host.speed().cores)
         # Of threads that are all alike none is the main thread.
-        alike = self.engine.policy == "locked_threads"
+        alike = self.engine.threading.threads_alike
         return groups._replace(main_pinned=groups.main_pinned and not alike)
 
     def shares_cores(self, scenario: Scenario) -> bool:
@@ -368,7 +368,7 @@ class Prediction:
     @property
     def threads_alike(self) -> bool:
         """Whether no thread is the main thread, as in Memcached."""
-        return self.system.engine.policy == "locked_threads"
+        return self.system.engine.threading.threads_alike
 
     @property
     def io_thread_utilisation(self) -> list[float]:

@@ -17,7 +17,8 @@ from ..engines.profile import EngineProfile, EngineWork
 from ..footprint.node import resident_bytes
 from ..memory.bandwidth import MemoryLoad
 from ..memory.contents import prefetch_batch
-from ..node.setup import NodeSetup, NodeTimes, under_policy
+from ..node.policies import running, under_policy
+from ..node.setup import NodeSetup, NodeTimes
 from ..node.simulate import NodeResult, simulate_node
 from ..scenario.arrivals import with_arrivals
 from ..scenario.schema import Scenario
@@ -246,7 +247,7 @@ def node_setup(
         segment_size_bytes=round(inputs.speed.network_mtu_bytes) - IP_TCP_HEADER_BYTES,
         header_bytes=IP_TCP_HEADER_BYTES + ETHERNET_HEADER_BYTES,
         interrupt_cores=scenario.interrupt_cores,
-        item_locks=item_locks(scenario.io_threads) if engine.policy == "locked_threads" else 0,
+        item_locks=item_locks(scenario.io_threads) if engine.threading.locks_items else 0,
         first_owner=0,
         owners=1,
         io_threads_do_reads=int(do_reads(scenario, engine)),
@@ -272,6 +273,11 @@ def node_setup(
     return under_policy(engine.policy, setup)
 
 
+def _samples_load(inputs: Inputs) -> bool:
+    """Whether the engine decides while it runs how many of its threads it uses."""
+    return running(inputs.engine.policy, io_threads=inputs.scenario.io_threads).samples_load
+
+
 def ignites_at_once(inputs: Inputs) -> bool:
     """Whether the load leaves no doubt that the first I/O thread starts.
 
@@ -279,7 +285,7 @@ def ignites_at_once(inputs: Inputs) -> bool:
     all and lasts longer than a shortened sampling period, so the wait for it isn't simulated.
     """
     workload = inputs.scenario.workload
-    if inputs.engine.policy != "shared_queues" or inputs.scenario.io_threads == 1:
+    if not _samples_load(inputs):
         return False
     return workload.arrival == "closed_loop" and workload.think_us == 0 and workload.clients >= 8
 
@@ -292,7 +298,7 @@ def settling_ps(inputs: Inputs, active: int | None = None) -> int:
     active
         Threads active at the start, the main thread included; as `node_setup` says if left out.
     """
-    if inputs.engine.policy != "shared_queues" or inputs.scenario.io_threads == 1:
+    if not _samples_load(inputs):
         return 0
     started = max(0, (active or 1) - 1)
     periods = (inputs.scenario.io_threads + 1 - started) * _GROW_PERIOD_PS
@@ -317,7 +323,7 @@ def starting_ps(inputs: Inputs) -> int:
 
 def cycle_ps(inputs: Inputs) -> int:
     """How long Valkey 9.1 takes to stop its only I/O thread for lack of work and start it again."""
-    if inputs.engine.policy != "shared_queues" or inputs.scenario.io_threads == 1:
+    if not _samples_load(inputs):
         return 0
     ignition = _SAMPLES_PER_DECISION * _IGNITE_PERIOD_PS
     return (_SHRINK_AFTER_PS + ignition) // CONTROL_SPEEDUP

@@ -20,6 +20,7 @@ from ..engines.profile import EngineProfile, EngineWork
 from ..memory.contents import prefetch_batch
 from ..memory.lines import LINE_BYTES
 from ..memory.waits import memory_times
+from ..node.policies import running
 from ..scenario.schema import Scenario
 from .pace import user_rate
 from .values import (
@@ -83,8 +84,8 @@ def command_times(
     kinds = command_kinds(scenario)
     batch = prefetch_batch(scenario, engine)
     # Threads that own their clients look up to twice as many keys up together (`take_batch`).
-    owning = engine.policy == "owning_threads" and scenario.io_threads > 1
-    most_keys = 2 * batch if owning and batch > 1 else batch
+    policy = running(engine.policy, io_threads=scenario.io_threads)
+    most_keys = policy.most_batches * batch if batch > 1 else batch
     paths = [value_path(k.on_values, k.value_bytes, scenario, engine) for k in kinds]
     found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
     load = loaded_memory(scenario, engine, work, speed, caches=caches, found=found)
@@ -195,7 +196,7 @@ class _Threads:
     def transfer_ns(self, kind: CommandKind, buffered_bytes: int) -> float:
         """Lines of the reply buffer and of values that come from an I/O thread's core."""
         work, line_ns = self.work, self.speed.core_to_core_ns
-        if self.lone or self.engine.policy == "fork_join":
+        if self.lone or self.engine.threading.hand_over == "turns":
             return 0.0
         if kind.command in WRITES:
             return kind.items * work.set_lines * line_ns

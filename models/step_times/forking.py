@@ -17,7 +17,7 @@ from ..scenario.schema import Scenario
 
 def do_reads(scenario: Scenario, engine: EngineProfile) -> bool:
     """Whether active fork-join threads read as well: io-threads-do-reads, which is no by itself."""
-    return engine.policy == "fork_join" and bool(scenario.io_threads_do_reads)
+    return "io_threads_do_reads" in engine.threading.settings and bool(scenario.io_threads_do_reads)
 
 
 def forked_times(

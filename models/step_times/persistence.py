@@ -17,6 +17,7 @@ from forecache.sim.errors import InputError
 from ..engines.commands import LOG, WRITES, CommandKind, log_instructions
 from ..engines.profile import EngineProfile, EngineWork
 from ..footprint.resident import PAGES_PER_WRITE, copied_pages
+from ..node.policies import running
 from ..node.setup import NodeTimes
 from ..scenario.schema import Persistence, Scenario
 from .stalls import Stall
@@ -54,8 +55,6 @@ DISK_RANGES = {
 """(low, value, high) by the field of `DiskCosts`."""
 
 _PS_PER_NS = 1000
-_KEEPS_REPLIES = frozenset({"single_thread", "fork_join", "asynchronous", "shared_queues"})
-"""Policies under which replies wait for an fsync here."""
 
 
 def persistence_of(scenario: Scenario) -> Persistence | None:
@@ -90,7 +89,8 @@ def check_persistence(scenario: Scenario, engine: EngineProfile) -> None:
         raise InputError(
             f"field 'persistence.aof': found {kept.aof!r}; valid with {engine.id} is none, {why}."
         )
-    if fsyncs_always(scenario) and scenario.io_threads > 1 and engine.policy not in _KEEPS_REPLIES:
+    policy = running(engine.policy, io_threads=scenario.io_threads)
+    if fsyncs_always(scenario) and not policy.keeps_replies:
         raise InputError(
             f"field 'persistence.aof': found 'always'; valid with {engine.id} and io_threads above "
             "1 is 'everysec', since replies that wait for the file are not modelled there."

@@ -17,6 +17,7 @@ from ..engines.commands import CommandKind, command_kinds
 from ..engines.generator import GeneratorWork
 from ..engines.profile import EngineProfile, EngineWork
 from ..memory.lines import LINE_BYTES
+from ..node.policies import running
 from ..node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from ..scenario.arrivals import Arrivals
 from ..scenario.schema import Scenario
@@ -97,8 +98,8 @@ def node_times(
     commands = command_times(scenario, engine, work, speed, caches=caches, shared_ns=shared_ns)
     written_lines = commands.reply_bytes * scenario.workload.pipeline / LINE_BYTES
     reply_lines = written_lines * work.reply_lines_per_line
-    owning = engine.policy == "owning_threads" and scenario.io_threads > 1
-    handings = 1 if owning else 2
+    hand_over = running(engine.policy, io_threads=scenario.io_threads).hand_over
+    handings = 1 if hand_over == "clients" else 2
     key_bytes = scenario.workload.key_bytes
     no_arrivals: dict[str, Any] = Arrivals().tables(1, {})
     times = NodeTimes(
@@ -166,7 +167,7 @@ def node_times(
         **_generator_ps(scenario, engine, generator, generator_speed),
         **no_arrivals,
     )
-    if engine.policy != "fork_join" or scenario.io_threads == 1:
+    if hand_over != "turns":
         return times
     written = commands.reply_bytes * scenario.workload.pipeline
     return forked_times(times, scenario, engine, work, speed, reply_bytes=written)

@@ -158,7 +158,7 @@ class ValuePath:
         if self.freed_apart:
             # The old value's header, which a batched look-up brought to the main thread's core.
             waiting_ns += speed.core_to_core_ns if self.fetched else last_touch_ns
-        if engine.policy == "locked_threads":
+        if engine.threading.locks_items:
             # What leaves a list and what enters it do so under the list's lock.
             linking_ns = release_ns + LIST_LINES * speed.core_to_core_ns
             return ValueTimes(making_ns, waiting_ns, linking_ns)
@@ -169,7 +169,7 @@ class ValuePath:
             shell_ns = SHELL_SHARE * release_ns
             release_ns -= shell_ns
             shell_ns += SHELL_LINES * speed.core_to_core_ns
-        entries = 1 if engine.policy == "shared_queues" else RING_ENTRIES_PER_LINE
+        entries = 1 if engine.threading.hand_over == "shared_queue" else RING_ENTRIES_PER_LINE
         taking_ns = work.pop_instructions / (speed.user_ipc * speed.clock_ghz)
         taking_ns += speed.core_to_core_ns / entries
         return ValueTimes(making_ns, shell_ns, taking_ns + release_ns + waiting_ns + shared_ns)

@@ -72,7 +72,7 @@ def workload_caches(
         RESIDENT_TOUCHES + CONNECTION_LINES / workload.pipeline,
     )
     copied = LINE_BYTES * (request + reply)
-    helped = engine.policy != "fork_join"
+    helped = engine.threading.hand_over != "turns"
     pace_ns = own_ns = main_pace_ns(scenario, work, speed, copied, helped=helped)
     # What others bring in meanwhile depends on how long a request takes, which depends on that.
     for _ in range(3):

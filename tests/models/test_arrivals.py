@@ -12,10 +12,10 @@ from forecache.hwprofiles import load_host
 from forecache.models.engines.commands import check_trace
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
 from forecache.models.node.reference.arrivals import arrivals
 from forecache.models.node.sample import sample_setup, sample_times
+from forecache.models.node.simulate import compiled_run
 from forecache.models.prediction.simulation import Inputs, node_setup, run, window
 from forecache.models.scenario.arrivals import Bursts, RatePiece, read_trace
 from forecache.models.scenario.schema import Scenario
@@ -87,7 +87,7 @@ def test_completions_follow_the_rate(policy: str) -> None:
     )
     slower = {"piece_ps": PIECES["piece_ps"], "piece_gap_ps": 4 * PIECES["piece_gap_ps"]}
     node = at.new_node(sample_times(**slower), setup)
-    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    compiled_run(policy)(node.memory, node.histogram, node.calendar)
     done = node.series()[:60, 0].reshape(10, 6).sum(axis=0)
     expected = 10 * np.array([250, 250, 0, 1000, 1000, 1000])
     # Some are on their way when a piece ends.

@@ -11,10 +11,9 @@ from forecache.models.advice.next_measurement import measurements_for
 from forecache.models.advice.recommend import choose, recommendation_of
 from forecache.models.breakdown.explain import cpu_time_of
 from forecache.models.breakdown.journeys import journey_of
-from forecache.models.node import simulate_node
 from forecache.models.node.sample import GET, SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
-from forecache.models.node.simulate import NodeResult
+from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.caveats import warnings_of
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.scenario.workload import HotSetPopularity, Workload, Zipf

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models.node import POLICIES, simulate_node
+from forecache.models.node.policies import POLICIES
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
-from forecache.models.node.simulate import NodeResult
+from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.step_times.interruptions import (
     LONGEST_INTERRUPTION_US,
     interruption_gap_ps,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
+from forecache.models.node.simulate import compiled_run
 
 KEY_PS = 100_000
 
@@ -35,7 +35,7 @@ def busy_ps(keys: int, *, prefetch_batch: int, whole_pipeline: int) -> float:
         clients=1, generators=1, prefetch_batch=prefetch_batch, whole_pipeline=whole_pipeline
     )
     node = at.new_node(times, setup._replace(end_ps=10**10))
-    POLICIES["single_thread"](node.memory, node.histogram, node.calendar)
+    compiled_run("single_thread")(node.memory, node.histogram, node.calendar)
     return node.thread(0, at.BUSY_PS) / node.counter(at.WRITES)
 
 

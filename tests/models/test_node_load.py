@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from forecache.models.node import POLICIES, simulate_node
+from forecache.models.node.policies import POLICIES
 from forecache.models.node.sample import sample_setup, sample_times
+from forecache.models.node.simulate import simulate_node
 from tests.models.steady_node import STEADY
 
 

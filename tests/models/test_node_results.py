@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.node import POLICIES, NodeResult, layout, simulate_node, warm_up_compiler
 from forecache.models.node import layout as at
 from forecache.models.node.compiled.inline import sources_digest
 from forecache.models.node.conservation import check_conservation
+from forecache.models.node.policies import POLICIES
 from forecache.models.node.sample import sample_setup, sample_times
+from forecache.models.node.simulate import NodeResult, compiled_run, simulate_node, warm_up_compiler
 
 WINDOW = {"warmup_ps": 10**9, "end_ps": 11 * 10**9, "series_ps": 10**9}
 
@@ -101,7 +102,7 @@ def test_the_code_that_ran_is_of_these_sources(policy: str) -> None:
     """A cached compilation of other sources would give other results, silently."""
     io_threads = 1 if policy == "single_thread" else 2
     node = at.new_node(sample_times(), sample_setup(io_threads=io_threads))
-    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    compiled_run(policy)(node.memory, node.histogram, node.calendar)
     assert node.memory[at.SOURCES_DIGEST] == sources_digest()
 
 
@@ -109,9 +110,9 @@ def test_the_code_that_ran_is_of_these_sources(policy: str) -> None:
 def test_another_process_loads_what_this_one_compiled(policy: str) -> None:
     warm_up_compiler(lambda _line: None, [policy])
     load = (
-        "from forecache.models.node import POLICIES, warm_up_compiler\n"
+        "from forecache.models.node.simulate import compiled_run, warm_up_compiler\n"
         f"warm_up_compiler(print, [{policy!r}])\n"
-        f"stats = POLICIES[{policy!r}].stats\n"
+        f"stats = compiled_run({policy!r}).stats\n"
         "print(stats.cache_hits.total(), stats.cache_misses.total())\n"
     )
     done = subprocess.run([sys.executable, "-c", load], check=True, capture_output=True, text=True)
@@ -124,7 +125,7 @@ def marks(policy: str, io_threads: int) -> np.ndarray:
         io_threads=io_threads, clients=40, generators=4, outstanding_limit=32, end_ps=10**9
     )
     node = at.new_node(sample_times(), setup)
-    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    compiled_run(policy)(node.memory, node.histogram, node.calendar)
     sent = node.clients()[:, at.SENT]
     assert 5 < sent.min() <= sent.max() <= 32
     return np.where(np.arange(32) < sent[:, None], node.commands(at.MARK), -1)
@@ -188,7 +189,7 @@ def test_a_loaded_compiler_is_not_announced() -> None:
 def finished(**changes: Any) -> at.Node:
     setup = sample_setup(io_threads=4, clients=20, generators=2, end_ps=10**10, **changes)
     node = at.new_node(sample_times(), setup)
-    POLICIES["asynchronous"](node.memory, node.histogram, node.calendar)
+    compiled_run("asynchronous")(node.memory, node.histogram, node.calendar)
     check_conservation(node)
     return node
 
@@ -218,7 +219,7 @@ def test_a_lost_latency_is_found() -> None:
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_wrong_latency_breaks_littles_law(factor: float) -> None:
     node = finished(think_ps=10**7)
-    latency = layout.LatencyHistogram()
+    latency = at.LatencyHistogram()
     for _ in range(node.counter(at.COMPLETIONS)):
         latency.record(round(factor * node.latency().mean))
     node.histogram[:] = latency.counts

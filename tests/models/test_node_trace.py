@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from forecache.models.breakdown.journeys import STATIONS, sample, stations_of
-from forecache.models.node.reference import POLICIES, run_node, run_reference
+from forecache.models.node.policies import POLICIES, under_policy
+from forecache.models.node.reference import run_node, run_reference
 from forecache.models.node.reference.trace import Journey, Step, TracedNode
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.node.setup import NodeSetup, under_policy
+from forecache.models.node.setup import NodeSetup
 
 LOADS: dict[str, dict[str, Any]] = {
     "closed loop over a network": {"clients": 40, "generators": 3},

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
 from forecache.models.node.conservation import check_conservation
+from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup, under_policy
-from forecache.models.node.simulate import COUNTERS
+from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup
+from forecache.models.node.simulate import COUNTERS, compiled_run
 
 # Enough to notice a slip; `make verification` compares two hundred of each policy.
 EXAMPLES = 40 if settings.default.max_examples < 500 else settings.default.max_examples
@@ -203,7 +203,7 @@ def compared(policy: str, changes: dict[str, Any], setup: NodeSetup) -> at.Node:
     times = sample_times(**changes)
     setup = under_policy(policy, setup)
     node = at.new_node(times, setup, log_completions=LOG)
-    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    compiled_run(policy)(node.memory, node.histogram, node.calendar)
     check_conservation(node)
     assert differences(node, run_reference(policy, times, setup)) == []
     return node

@@ -5,17 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.node import POLICIES, NodeResult, simulate_node
 from forecache.models.node import layout as at
+from forecache.models.node.policies import under_policy
 from forecache.models.node.sample import SET, sample_setup, sample_times
-from forecache.models.node.setup import (
-    DRAWS,
-    JITTER_ONE,
-    QUANTILES,
-    NodeSetup,
-    NodeTimes,
-    under_policy,
-)
+from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
+from forecache.models.node.simulate import NodeResult, compiled_run, simulate_node
 
 STEADY = {
     "jitter": np.full(QUANTILES, JITTER_ONE),
@@ -31,7 +25,7 @@ def simulate(setup: NodeSetup, **changes: Any) -> NodeResult:
 
 def run(times: NodeTimes, setup: NodeSetup) -> at.Node:
     node = at.new_node(times, under_policy("owning_threads", setup))
-    POLICIES["owning_threads"](node.memory, node.histogram, node.calendar)
+    compiled_run("owning_threads")(node.memory, node.histogram, node.calendar)
     return node
 
 

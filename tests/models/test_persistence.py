@@ -10,10 +10,11 @@ import pytest
 from forecache.hwprofiles import load_host
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
+from forecache.models.node.policies import under_policy
 from forecache.models.node.sample import SET, sample_setup, sample_times
-from forecache.models.node.setup import DRAWS, under_policy
+from forecache.models.node.setup import DRAWS
+from forecache.models.node.simulate import compiled_run
 from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import Inputs, run, stalls_of
 from forecache.models.scenario.schema import Scenario
@@ -66,7 +67,7 @@ def node_of(policy: str, **changes: Any) -> at.Node:
         }
     )
     node = at.new_node(times, under_policy(policy, setup), log_completions=LOG)
-    POLICIES[policy](node.memory, node.histogram, node.calendar)
+    compiled_run(policy)(node.memory, node.histogram, node.calendar)
     return node
 
 

@@ -9,10 +9,10 @@ import pytest
 from forecache.hwprofiles import load_host
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.node import POLICIES
 from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import QUANTILES
+from forecache.models.node.simulate import compiled_run
 from forecache.models.prediction.simulation import Inputs, run, window
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
@@ -52,7 +52,7 @@ def open_loop(duration_ms: float, share: float, *, rate_rps: float, service_ps: 
         seed=5,
     )
     node = at.new_node(times, setup)
-    POLICIES["single_thread"](node.memory, node.histogram, node.calendar)
+    compiled_run("single_thread")(node.memory, node.histogram, node.calendar)
     return node
 
 
@@ -87,13 +87,13 @@ def test_as_many_come_as_are_asked_for() -> None:
     assert shares.tolist() == pytest.approx([0.25 * 0.8, 0.25 * 0.2, 0.25, 0.5], abs=1e-3)
     setup = sample_setup(clients=20, end_ps=200 * MS, warmup_ps=0)
     node = at.new_node(times, setup)
-    POLICIES["single_thread"](node.memory, node.histogram, node.calendar)
+    compiled_run("single_thread")(node.memory, node.histogram, node.calendar)
     completions = node.counter(at.COMPLETIONS)
     # Nothing but their durations fills the time.
     busy = node.thread(0, at.BUSY_PS)
     rest = busy - completions * (0.25 * 1_000_000 + 0.5 * 2_000_000)
     plain = at.new_node(sample_times(), setup)
-    POLICIES["single_thread"](plain.memory, plain.histogram, plain.calendar)
+    compiled_run("single_thread")(plain.memory, plain.histogram, plain.calendar)
     plain_each = plain.thread(0, at.BUSY_PS) / plain.counter(at.COMPLETIONS)
     assert rest / completions == pytest.approx(plain_each, rel=0.25)
 

@@ -16,7 +16,8 @@ from forecache.models.breakdown.timeline import (
     timeline,
     write_timeline,
 )
-from forecache.models.node.reference import POLICIES, run_reference
+from forecache.models.node.policies import POLICIES
+from forecache.models.node.reference import run_reference
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import simulate_node
 from forecache.models.prediction.predict import Prediction, predict_cases

@@ -4,32 +4,13 @@ It is the specification of behaviour. `node` holds what all policies share (sock
 `generator` the load generator, and each policy has a module with its main thread and I/O threads.
 """
 
-from collections.abc import Callable
 from typing import TypeVar
 
-from ..setup import NodeSetup, NodeTimes, under_policy
-from . import (
-    asynchronous,
-    fork_join,
-    locked_threads,
-    multiplexed,
-    owning_threads,
-    shared_queues,
-    single_thread,
-)
+from ..policies import POLICIES, under_policy
+from ..setup import NodeSetup, NodeTimes
 from .node import ReferenceNode
 
 NodeT = TypeVar("NodeT", bound=ReferenceNode)
-
-POLICIES: dict[str, Callable[[ReferenceNode], None]] = {
-    "single_thread": single_thread.start,
-    "asynchronous": asynchronous.start,
-    "shared_queues": shared_queues.start,
-    "fork_join": fork_join.start,
-    "multiplexed": multiplexed.start,
-    "owning_threads": owning_threads.start,
-    "locked_threads": locked_threads.start,
-}
 
 
 def run_reference(policy: str, times: NodeTimes, setup: NodeSetup) -> ReferenceNode:
@@ -39,6 +20,6 @@ def run_reference(policy: str, times: NodeTimes, setup: NodeSetup) -> ReferenceN
 
 def run_node(policy: str, node: NodeT) -> NodeT:
     """Simulate a node that was made before, a traced one say, until its `setup.end_ps`."""
-    POLICIES[policy](node)
+    POLICIES[policy].reference_module().start(node)
     node.run()
     return node
