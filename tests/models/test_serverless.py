@@ -14,6 +14,7 @@ from forecache.models.over_time.cluster.nodes import NodeKind
 from forecache.models.over_time.cluster.surrogate import LOADS, QUANTILES, Surrogate
 from forecache.models.over_time.serverless import run as run_module
 from forecache.models.over_time.serverless import scaling as scaling_module
+from forecache.models.over_time.serverless import versions as versions_module
 from forecache.models.over_time.serverless.filling import Filling
 from forecache.models.over_time.serverless.hops import behind_proxy, hop, let_through
 from forecache.models.over_time.serverless.metering import Meter
@@ -510,3 +511,15 @@ def test_a_ramp_to_less_than_an_empty_cache_serves_has_no_doublings():
 def test_more_data_at_first_than_there_may_be_is_told():
     with pytest.raises(InputError, match=r"field 'filled'.*limits\.most_gb"):
         ran(scenario(filled=1.0, limits={"most_gb": 0.01}))
+
+
+def test_a_version_varies_one_whose_file_says_everything(tmp_path, monkeypatch):
+    whole, varied = (load_version(name) for name in ("7.2", "8.0"))
+    same = {name for name in whole.numbers if whole.numbers[name] == varied.numbers[name]}
+    assert whole.numbers.keys() - same == {"let_through", "migration_threads"}
+    for name, text in {"a": "variant_of: b", "b": "variant_of: a", "c": "id: c"}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    files = {path.stem: path for path in tmp_path.glob("*.yaml")}
+    monkeypatch.setattr(versions_module, "shipped", lambda *_: files)
+    with pytest.raises(InputError, match=r"a\.yaml: field 'variant_of': found 'b'.*everything: c"):
+        load_version("a")
