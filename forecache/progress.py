@@ -51,7 +51,7 @@ class Progress:
                 self._stream.write(line + "\n")
             self._stream.flush()
         except OSError:
-            # Nobody reads the messages any more; the work itself goes on.
+            # The reader of the messages is gone; the work itself goes on.
             self._terminal = False
 
     def close(self) -> None:

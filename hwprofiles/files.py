@@ -168,7 +168,7 @@ def named(file: str | Path) -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A clause that helps with a name nobody knows: close matches, else all valid names."""
+    """A clause that helps with an unknown name: close matches, else all valid names."""
     names = sorted(set(known))
     by_lower = {known_name.lower(): known_name for known_name in names}
     close = difflib.get_close_matches(name.lower(), list(by_lower), n=4, cutoff=0.6)

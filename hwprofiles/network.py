@@ -77,7 +77,7 @@ class Path:
     ends: Sequence[Bandwidth]
 
     def steady_gbit_per_s(self, flows: int = 1) -> float:
-        """What so many connections carry for as long as anybody likes."""
+        """Sustained rate of the given number of connections."""
         return self._allowed([0.0] * len(self.ends), flows)
 
     def first_gbit_per_s(self, flows: int = 1) -> float:
@@ -85,7 +85,7 @@ class Path:
         return self._allowed([end.credit_gbit for end in self.ends], flows)
 
     def transfer_s(self, size_bytes: float, *, flows: int = 1) -> float:
-        """How long so many bytes take over so many connections, all credit being there at first.
+        """Time to transfer bytes over a number of connections, with full credit at first.
 
         At most one phase for each interface whose credit ends, and one after that.
         """
@@ -115,7 +115,7 @@ class Path:
             ]
 
     def mean_bytes_per_s(self, size_bytes: float, *, flows: int = 1) -> float:
-        """The mean rate of a transfer of so many bytes."""
+        """Mean rate of a transfer of the given number of bytes."""
         if size_bytes <= 0.0:
             return self.first_gbit_per_s(flows) * _GBIT / 8.0
         taken_s = self.transfer_s(size_bytes, flows=flows)

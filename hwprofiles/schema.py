@@ -57,9 +57,9 @@ class HostProfile(Group):
     `user_ipc` is instructions per cycle of engine user code whose data is in the first two cache
     levels; what it waits for beyond them is counted apart, by the caches and `dram`.
     `latency_curve` (captured hosts) is ns per dependent load by working set in bytes, on small
-    pages. `walk_curve` (captured hosts) is what random accesses to a region of so many bytes take
+    pages. `walk_curve` (captured hosts) is what random accesses to a region of that size take
     longer on small pages than on huge ones. `interruptions` (captured hosts) is how often a second
-    something else takes a busy core away from its thread for at least so many microseconds: timer
+    something else takes a busy core away from its thread for at least that time in us: timer
     ticks, interrupts, the hypervisor, other programs. `l3_fills_per_us` is how many lines a
     microsecond others bring into the shared last-level cache: the neighbours of a virtual machine;
     none where nothing is said. `tls` is `ASSUMED_TLS` where nothing is said. `raw` (captured hosts)

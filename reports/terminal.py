@@ -245,7 +245,7 @@ def _print_checks(recommendation: Json, console: Console) -> None:
     advice = "; ".join(surer_phrases(mapping(recommendation, "measure_next")))
     if advice:
         console.print()
-        console.print(Text.assemble(("To be surer: ", "bold"), advice))
+        console.print(Text.assemble(("To tighten this estimate: ", "bold"), advice))
 
 
 def print_measurements(result: Json, console: Console) -> None:
@@ -258,7 +258,7 @@ def print_measurements(result: Json, console: Console) -> None:
     if own:
         about += f"; the model’s own error of {margin(own)} would remain"
     console.print()
-    console.print(Text("To be surer", style="bold"))
+    console.print(Text("To tighten this estimate", style="bold"))
     console.print(Text(about))
     for row in rows(measure_next, "measurements"):
         console.print()

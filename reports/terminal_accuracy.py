@@ -176,7 +176,7 @@ def _print_counters(checks: list[Json], console: Console) -> None:
     if not checks:
         return
     console.print()
-    console.print(Text("Counters of whole runs, per request, fitted by nobody", style="bold"))
+    console.print(Text("Counters of whole runs, per request, not fitted", style="bold"))
     table = plain_table()
     for key in varying_keys(checks):
         add_setting_column(table, key)

@@ -22,24 +22,24 @@ _NEGLIGIBLE_LOSS = 0.005
 _SMALL_LOSS = 0.03
 
 _LIMITS = {
-    "main thread": "the main thread limits",
-    "i/o threads": "the I/O threads limit",
-    "worker threads": "the worker threads limit",
-    "load generator": "the load generator limits, not the server",
-    "network": "the network limits",
-    "interrupts": "the interrupt cores limit",
-    "cores": "the cores limit, which threads have to share",
-    "cpu quota": "the CPU quota limits",
-    "clients": "the number of clients limits",
+    "main thread": "limited by the main thread",
+    "i/o threads": "limited by the I/O threads",
+    "worker threads": "limited by the worker threads",
+    "load generator": "limited by the load generator, not the server",
+    "network": "limited by the network",
+    "interrupts": "limited by the interrupt cores",
+    "cores": "limited by the cores, which the threads share",
+    "cpu quota": "limited by the CPU quota",
+    "clients": "limited by the number of clients",
     "none": "nothing is saturated",
 }
 
 _DEPTHS = {
-    "prior": "its work assumed, never observed",
-    "clock": "its work fitted to measured CPU time",
-    "instructions": "its work fitted to counted instructions",
-    "counters": "its work fitted to hardware counters",
-    "vtune": "its work fitted to a VTune profile",
+    "prior": "CPU work assumed, never measured",
+    "clock": "CPU work fitted to measured CPU time",
+    "instructions": "CPU work fitted to counted instructions",
+    "counters": "CPU work fitted to hardware counters",
+    "vtune": "CPU work fitted to a VTune profile",
 }
 
 
@@ -49,21 +49,21 @@ def depth_phrase(depth: object) -> str:
 
 
 def limit_phrase(place: Json) -> str:
-    """Say what limits a point or recommendation, `the main thread limits`; empty if not known."""
+    """Say what limits a point or recommendation: `limited by the main thread`, or nothing."""
     bottleneck = place.get("bottleneck")
     if not bottleneck:
         return ""
     name = str(bottleneck)
-    return _LIMITS.get(name.lower(), f"{name} limits") + _of_the_network(place)
+    return _LIMITS.get(name.lower(), f"limited by {name}") + _of_the_network(place)
 
 
 def limit_name(place: Json) -> str:
     """Name what limits a point or recommendation for a table cell; empty when it is not known."""
     name = str(place.get("bottleneck") or "")
     if name.lower() == "none":
-        return "nothing, not saturated"
+        return "nothing, no station is saturated"
     if name.lower() == "clients":
-        return "the number of clients, each of which waits for its replies"
+        return "the number of clients: each waits for its replies"
     return name + _of_the_network(place)
 
 
@@ -86,7 +86,7 @@ def action(recommendation: Json) -> str:
     """
     closest = setting_text(mapping(recommendation, "closest"))
     if shortfall := recommendation.get("shortfall"):
-        return f"Nothing to recommend: {shortfall}; {closest} would serve them best"
+        return f"Nothing to recommend: {shortfall}; {closest} would be best for them"
     if closest:
         return f"No setting meets the objective; {closest} comes closest"
     setting = setting_text(mapping(recommendation, "setting"))
@@ -119,7 +119,7 @@ def headline_facts(recommendation: Json, point: Json) -> list[str]:
 def headline(recommendation: Json, point: Json) -> str:
     """Return the whole headline.
 
-    `Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; the main thread limits`
+    `Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; limited by the main thread`
     """
     facts = headline_facts(recommendation, point)
     limit = limit_phrase(recommendation)
@@ -211,9 +211,7 @@ def slo_phrase(recommendation: Json) -> str:
         verdict = f"met with a probability of {probability(sure)}"
     elif sure is not None:
         asked = number(slo, "asked_probability")
-        verdict = (
-            f"met with a probability of {probability(sure)} only, asked for {probability(asked)}"
-        )
+        verdict = f"met with a probability of only {probability(sure)}, not {probability(asked)}"
     return f"{', '.join(goals)}: {verdict}"
 
 
@@ -239,8 +237,8 @@ def surer_phrases(measure_next: Json) -> list[str]:
     before, after = margin(number(measure_next, "margin")), margin(number(best, "margin"))
     quantity = measure_next.get("quantity") or "the answer"
     if before == after:
-        # Not worth the time; what is left is the model's own error.
-        return [f"no measurement would narrow {quantity} ({before}) visibly"]
+        # Not worth the time: the rest is the model's own error.
+        return [f"no measurement would noticeably narrow {quantity} ({before})"]
     phrases = [f"{best['what']} ({quantity}: {before} would become {after})"]
     away = next((row for row in found if not row.get("needs_host")), best)
     if away is not best:
@@ -276,18 +274,18 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
         ("Server CPU", _cpu_phrase(point)),
         ("Cost", cost_phrase(recommendation)),
         ("Uncertainty", ", ".join(parts)),
-        ("Wide intervals", "“To be surer” says what would narrow them" if surer and wide else ""),
+        ("Wide intervals", "see “To tighten this estimate”" if surer and wide else ""),
     ]
     return [(label, text) for label, text in facts if text]
 
 
 def _cpu_phrase(point: Json) -> str:
-    """What a request needs of the server, and what threads that wait for work spend besides."""
+    """CPU time of a request on the server, and CPU time that threads spend spinning."""
     cpu_us = number(point, "server_cpu_us_per_request")
     if cpu_us is None:
         return ""
     spinning_us = number(point, "spinning_cpu_us_per_request") or 0.0
-    spun = f"; besides {spinning_us:.2f} µs of spinning" if spinning_us >= 0.005 else ""
+    spun = f", plus {spinning_us:.2f} µs of spinning" if spinning_us >= 0.005 else ""
     return f"{cpu_us:.2f} µs per request{spun}"
 
 

@@ -113,7 +113,7 @@ class Submitted:
     """Calls of one block; when it is left, those that were not begun are cancelled.
 
     Those that threads are in are ended, if what they run can be (`stopping.py`): after Ctrl-C or an
-    error nobody wants their results, and the executor would wait for them.
+    error their results are not needed, and the executor would wait for them.
     """
 
     def __init__(self, executor: Executor) -> None:

@@ -23,7 +23,7 @@ def usable_cores() -> int:
 
 @contextmanager
 def processes(count: int) -> Iterator[Executor | None]:
-    """So many worker processes for as long as the block runs; None for fewer than two.
+    """A pool of worker processes while the block runs; None for fewer than two.
 
     They are forked, so that they have at once all that is imported and compiled. An error in the
     block, Ctrl-C included, ends them in the middle of what they do.

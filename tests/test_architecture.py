@@ -1,4 +1,4 @@
-"""The house holds: rooms depend downward only, on declared packages only, by their one name."""
+"""Rooms import downward only, declared packages only, and each module under one name."""
 
 import ast
 import sys

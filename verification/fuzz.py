@@ -187,7 +187,7 @@ def _bundles() -> Iterator[Source]:
 
 
 def fuzz(*, count: int, seed: int, jobs: int, kept: Path) -> Outcome:
-    """Run so many damaged inputs; those that fail are kept in a folder."""
+    """Run a number of damaged inputs; those that fail are kept in a folder."""
     outcome = Outcome()
     whole = sources()
     work = Path(tempfile.mkdtemp(prefix="forecache-fuzz-"))
@@ -406,7 +406,7 @@ def findings(*, count: int = COUNT, seed: int = SEED, jobs: int | None = None) -
 
 
 def check(*, count: int = COUNT, seed: int = SEED) -> Check:
-    """The check with so many inputs of a seed."""
+    """The check with a number of inputs of a seed."""
     run: Callable[[], list[Finding]] = partial(findings, count=count, seed=seed)
     return Check("fuzz", "damaged inputs of every kind for every verb end with a sentence", run)
 

@@ -114,7 +114,7 @@ def node_mg1() -> list[Finding]:
 
 
 def node_repairman() -> list[Finding]:
-    """Constant think and service times: each client waits for the others or for nobody."""
+    """Constant think and service times: each client waits for the others or for none."""
     times = costless(send_ps=SERVICE_PS)
     think_ps = 20 * SERVICE_PS
     findings = []

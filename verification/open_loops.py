@@ -58,7 +58,7 @@ _TAKING = frozenset({"cores", "cpu_quota_cores", "load_generator"})
 """Fields by which something takes time from the server's threads."""
 
 _CHANCE = 5.0
-"""Standard errors that count as chance: so many scenarios are compared."""
+"""Standard errors that count as chance, given how many scenarios are compared."""
 
 _GRAIN = 0.02
 """Relative difference of throughputs that two windows have because clients move in waves."""
@@ -199,7 +199,7 @@ def _with_more(inputs: Inputs, result: NodeResult, growth: Growth, seed: int) ->
 
 
 def check_policy(policy: str, *, scenarios: int = SCENARIOS) -> list[Contradiction]:
-    """All contradictions in so many random scenarios of a policy."""
+    """All contradictions in a number of random scenarios of a policy."""
     warm_up_compiler(lambda _line: None, {"single_thread", policy})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         each = pool.map(partial(contradictions, policy), range(scenarios))
@@ -218,7 +218,7 @@ def _findings(scenarios: int) -> list[Finding]:
 
 
 def check(scenarios: int = SCENARIOS) -> Check:
-    """The check with so many scenarios of each policy."""
+    """The check with a number of scenarios of each policy."""
     says = "random open loops of every policy do not contradict themselves"
     return Check("open-loops", says, partial(_findings, scenarios))
 

@@ -1,6 +1,6 @@
 """What could be observed besides, and what each would tell of the factors that a fit looks for.
 
-Nothing was counted at a point that nobody observed: counts per request are what saturated engines
+Nothing was counted at a point that was not observed: counts per request are what saturated engines
 show. The derivatives of a logarithm that would be observed, of CPU time or of instructions, are a
 row of the Jacobian, and a row with its error updates a covariance as in any linear model with
 normal errors.

@@ -69,7 +69,7 @@ def discrepancy_of(
         `USUAL` keeps a handful of points from claiming to know it.
     """
     middle = np.log(USUAL if known is None else known[:2])
-    # The standard error of the logarithm of a standard deviation from so many values (half as many
+    # The standard error of the logarithm of a standard deviation from these values (half as many
     # for each of two).
     width = 1.0 if known is None else 1.0 / math.sqrt(known.points)
 

@@ -1,6 +1,6 @@
 """What is known of an engine's work before a bundle is fitted.
 
-Of an engine nobody observed, or where a fit has to rest on its bundle alone, that are the ranges of
+Of an unobserved engine, or where a fit has to rest on its bundle alone, that are the ranges of
 `priors.yaml`. Otherwise it is what an earlier fit left: its profile's work with the covariance of
 the logarithms, so that what a new observation says is added to what is known. The numbers of the
 host are begun anew each time: they are the host's.

@@ -121,7 +121,7 @@ _RANDOM_BYTES = 2 * 2**30
 
 
 def random_points() -> list[Given]:
-    """Held-out points nobody chose: Sobol points in the space that `full` is to cover.
+    """Held-out points not chosen by hand: Sobol points in the space that `full` is to cover.
 
     Keys from 100 to 5,000,000, values from 8 B to 16 KiB and pipelines from 1 to 128, all uniform
     in the logarithm; GET, SET or four GETs to a SET; uniform or Zipf popularity. Points come in

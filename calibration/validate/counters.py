@@ -1,4 +1,4 @@
-"""What a profiler counted over a whole run, beside what the model says: a check nobody fitted.
+"""What a profiler counted over a whole run, beside what the model says: a check without a fit.
 
 Published runs come with the processors used, cycles and instructions of the server from its start
 to its end, which may hold several points: 25.6 million SETs, then as many GETs. The model's side is

@@ -1,7 +1,7 @@
 """What a move of slots leaves of the rate of memtier_benchmark, predicted.
 
 Its threads are taken to be the limit, as where more connections make nothing but latency: then all
-connections of a thread have their turn, and a thread has replies of so many of them to work on when
+connections of a thread have their turn, and a thread has replies of that many to work on when
 servers stand still. Two things take from that: all primaries but the target save nodes.conf at the
 same time, once a slot (`models/over_time/cluster/migration.py`), and threads draw keys for the
 connections to a new shard (`models/over_time/cluster/redirects.py`).

@@ -24,7 +24,7 @@ from .dataset import Dataset, MeasuredCase, list_datasets
 from .factors import Posterior
 
 DIGITS = 5
-"""A number with so many significant digits that turns up twice was copied."""
+"""A number with this many significant digits that turns up twice was copied."""
 
 _NUMBER = re.compile(r"(?<![\w.])\d[\d_,]*(?:\.\d+)?(?![\w.]*\d)")
 _PULL = re.compile(r"github\.com/[^/]+/([^/]+)/(?:pull|issues)/(\d+)")

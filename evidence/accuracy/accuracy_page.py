@@ -1,9 +1,10 @@
-"""The accuracy pages and the README's tables, from the JSON files in `docs/accuracy/`."""
+"""The accuracy pages and the README's figures, from the JSON files in `docs/accuracy/`."""
 
 from __future__ import annotations
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -223,23 +224,71 @@ def ladder_of(report: dict[str, Any]) -> list[tuple[int, float, float]]:
     return sorted(rows)
 
 
-def write(out: Path, readme: Path) -> None:
-    """Write the pages beside the folder, and the tables into the README between its markers."""
-    write_text_atomic(out.parent / "accuracy.md", page(out))
-    write_text_atomic(out.parent / "datasets.md", published_page(out))
-    body = "\n".join(
+def readme_figures(out: Path) -> str:
+    """Five figures of accuracy for the README, the one with the largest median error last."""
+    live = [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("live-*.json"))
+    ]
+    rows = [
+        _figure_row(words, _held_out(live, quantity), "make calibration")
+        for words, quantity in (
+            ("CPU time per request, three live engines", CPU),
+            ("throughput, the same engines", THROUGHPUT),
+            ("p99 latency, the same engines", LATENCIES["p99"]),
+        )
+    ]
+    for words, name, quantity in (
+        (
+            "throughput of Valkey 8.1.1 with 1 to 14 threads, Graviton4",
+            "valkey-8.1.1-c8g-unix-p1",
+            "throughput_rps",
+        ),
+        (
+            "median latency with more threads than cores, four-core Arm board",
+            "valkey-cm4-oversubscription",
+            "p50_ms",
+        ),
+    ):
+        report = json.loads((out / f"published-{name}.json").read_text(encoding="utf-8"))
+        errors = [
+            abs(point["relative_error"][quantity])
+            for point in report["points"]
+            if point["role"] != "calibration" and quantity in point["relative_error"]
+        ]
+        rows.append(_figure_row(words, errors, f"forecache validate {name}"))
+    return "\n".join(
         [
-            "On a live engine, on the machine that ran `make accuracy` last"
-            " ([every point](docs/accuracy.md)):",
-            "",
-            summary_table(out),
-            "",
-            "Against measurements others published, fitting only what is marked for it ([curves and"
-            " every point](docs/datasets.md)):",
-            "",
-            published_table(out),
+            "| prediction | held-out points | median error | worst | reproduce with |",
+            "|---|--:|--:|--:|---|",
+            *(row for _, row in sorted(rows)),
         ]
     )
+
+
+def _held_out(live: list[dict[str, Any]], quantity: str) -> list[float]:
+    """Absolute relative errors of the held-out points of all live engines."""
+    return [
+        abs(point["relative_error"])
+        for report in live
+        for point in report["points"]
+        if point["quantity"] == quantity and point["role"] == "holdout"
+    ]
+
+
+def _figure_row(words: str, errors: list[float], command: str) -> tuple[float, str]:
+    """The median error, to sort by, and a row of the README's table."""
+    median = statistics.median(errors)
+    return (
+        median,
+        f"| {words} | {len(errors)} | {median:.1%} | {max(errors):.1%} | `{command}` |",
+    )
+
+
+def write(out: Path, readme: Path) -> None:
+    """Write the pages beside the folder, and five figures into the README between its markers."""
+    write_text_atomic(out.parent / "accuracy.md", page(out))
+    write_text_atomic(out.parent / "datasets.md", published_page(out))
+    body = readme_figures(out)
     text = readme.read_text(encoding="utf-8")
     marked = re.compile(r"(<!-- accuracy:begin -->\n).*?(<!-- accuracy:end -->)", re.DOTALL)
     if marked.search(text):

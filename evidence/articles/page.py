@@ -13,7 +13,7 @@ _ORDER = ("prediction", "consistent", "arithmetic", "calibration", "context")
 
 _HEADINGS = {
     "prediction": "## Predictions\n\nThe number is no input of the model, and no number of the"
-    " model was chosen by it. That is not to say that nobody had seen it: every claim had been"
+    " model was chosen by it. That does not mean that it was unseen: every claim had been"
     " compared with earlier models. Where the model was changed because of such a comparison, with"
     " this claim or with one beside it, the row is marked *seen*, and what was changed stands"
     f" below. {RULE}\n",

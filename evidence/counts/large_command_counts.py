@@ -58,7 +58,7 @@ _CLIENT_LIMIT_S = 300.0
 
 @dataclass(frozen=True)
 class Case:
-    """Sets of so many members, and so large ones of the same load; members of so many bytes."""
+    """Members of the sets, of the large ones of the same load, and bytes of a member."""
 
     members: int
     more: int
@@ -188,7 +188,7 @@ def _commands(
 
 
 def count_client(client: str, server: Path) -> list[dict[str, Any]]:
-    """Instructions of the client for a reply of so many elements, written to a file.
+    """Instructions of the client for a reply, by its elements, written to a file.
 
     It takes its command from its standard input, as a script feeds it.
     """

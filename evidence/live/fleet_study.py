@@ -318,7 +318,7 @@ def _conclusion(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f" host, {_difference(kept, 'density_gained', 1)} more, at"
         f" {kept['per_10000']['value']:.0f} instead of {level['per_10000']['value']:.0f}"
         " migrations in 10,000 scale-ups and longer standing still, since what moves is large."
-        " Elsewhere it costs: with small steps nobody needs an empty host, and the full ones get"
+        " Elsewhere it costs: with small steps none needs an empty host, and the full ones get"
         f" hot more often ({_difference(small, 'per_10000_difference', 1)} migrations when the"
         " smallest machine that cools a host is moved); with giants and the smallest machine moved"
         " the empty hosts fill up with what fled from them"

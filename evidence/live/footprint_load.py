@@ -93,7 +93,7 @@ def _member(population: Sets, number: int) -> str:
 
 
 def _name(letter: str, number: int, length: int) -> str:
-    """A name of so many bytes, unlike all others of its letter."""
+    """A name of the given length in bytes, unlike all others of its letter."""
     return letter + str(number).rjust(length - 1, "0")
 
 

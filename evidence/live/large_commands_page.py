@@ -39,8 +39,9 @@ def _published(found: dict[str, Any]) -> list[str]:
     fitted = {row["name"]: row["factor"] for row in found["fitted"]}
     lines = [
         "Redis 2.8.6 on cache.r3.xlarge with redis-cli on m1.large, ten sets of ten million"
-        f" members of 64 bytes ([dataset](../calibration/datasets/{DATASET}.yaml)). Seconds of each"
-        " part are in the columns after the error. Fitted to the two points marked so: waits for"
+        f" members of 64 bytes ([dataset](../calibration/validate/datasets/{DATASET}.yaml))."
+        " Seconds of each part are in the columns after the error. Fitted to the two points marked"
+        " so: waits for"
         f" memory × {fitted['touch_scale']:.2f}, and"
         f" {fitted['copied_page_ns'] / 1e3:.1f} µs for the client to move a page.",
         "",

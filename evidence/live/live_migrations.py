@@ -233,7 +233,7 @@ def section(found: Mapping[str, Any]) -> list[str]:
         ),
         "",
         "Of Quake's 60 ms only some 2 can be the rest of its memory (at most 256 KiB, by Xen's"
-        " rule); what else took so long is not known.",
+        " rule); what took the rest is not known.",
         "",
         *_busy_lines(found["busy"]),
     ]

@@ -45,7 +45,7 @@ from forecache.models.scenario.workload import Zipf
 from forecache.sim.errors import EngineError
 
 TICK_S = 0.02
-"""The client asks for the keys of so long a time at once; what it missed it stores afterwards."""
+"""Time whose keys the client asks for at once; it stores what it missed afterwards."""
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _START_TIMEOUT_S = 5.0
@@ -89,7 +89,7 @@ class Check:
 
     @property
     def key_bytes(self) -> int:
-        """All keys are so long."""
+        """Length of all keys."""
         return len(self.key(0))
 
     def key(self, rank: int) -> bytes:
@@ -205,7 +205,7 @@ def running(check: Check) -> Iterator[list[Node]]:
 
 
 def owners(check: Check, count: int) -> np.ndarray:
-    """(keys,) node of every key when the list has so many."""
+    """(keys,) node of every key, by the length of the list."""
     hashes = np.array([ketama_hash(check.key(rank)) for rank in range(check.keys)])
     if check.hashing == "modulo":
         return hashes % count
@@ -252,7 +252,7 @@ def _fill(
     random: np.random.Generator,
     value: bytes,
 ) -> None:
-    """Store all keys; where they don't fit, ask for so many that the steady state is reached."""
+    """Store all keys; where they don't fit, ask until the steady state is reached."""
     if check.memory_mib is None:
         for number, node in enumerate(nodes):
             node.store(
@@ -279,7 +279,7 @@ def _ask(
 
 
 def predict(check: Check, asked: np.ndarray) -> dict[str, Any]:
-    """The same from the model: share of hits of every second, with so many requests in each."""
+    """The same from the model: share of hits of every second, by the requests in each."""
     lists = [range(check.before), range(check.after)]
     groups = groups_of(lists, hashing=check.hashing, names=check.names)
     capacity = _NO_LIMIT

@@ -40,7 +40,7 @@ _DRAWS = 61
 """Purpose of draws."""
 
 WAITS_MISSES = 2
-"""The long tests are left out for a set that misses more than so many numbers of the short ones."""
+"""Misses of the short tests beyond which the long tests are left out for a set."""
 
 
 COMMON = ("detect_s", "enable_s", "provision_s", "proxy_ms")
@@ -90,7 +90,7 @@ def ranges() -> list[tuple[str, str, float, float]]:
 
 
 def hypercube(count: int, *, seed: int = SEED) -> list[Rules]:
-    """Sets of rules: each rule's range is cut in so many equal parts, and each part used once."""
+    """Sets of rules: each rule's range is cut into one equal part per set, each used once."""
     random = generator(seed, _DRAWS, 0)
     sets: list[Rules] = [{whose: {} for whose in ("driver", "common", *OWN)} for _ in range(count)]
     for whose, name, low, high in ranges():

@@ -46,9 +46,9 @@ class Collected:
     region_ns
         By size of a region in bytes, ns per random load on small pages.
     survival_ns
-        By pause in ms, ns per load of lines of the last-level cache that nobody touched meanwhile.
+        By pause in ms, ns per load of lines of the last-level cache, untouched meanwhile.
     interruptions_per_s
-        By duration in us, how often a second a busy CPU was taken away for at least so long: a
+        By duration in us, how often per second a busy CPU was taken away for at least that long: a
         sample for each CPU and round.
     """
 

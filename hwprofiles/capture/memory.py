@@ -42,7 +42,7 @@ def link_random_cycle(words: Any, lines: int, seed: Any) -> None:
     nogil=True,
 )
 def chase_ns(words: Any, cursors: Any, steps: int) -> tuple[int, int]:
-    """Follow one chain per cursor for `steps` steps; thread CPU ns, and a value nobody needs.
+    """Follow one chain per cursor for `steps` steps; thread CPU ns, and a value to ignore.
 
     The second value keeps the compiler from dropping the loop. Cursors are left where they end.
     """
@@ -168,7 +168,7 @@ def region_samples(
 def survival_samples(
     buffer: Buffer, size_bytes: int, pauses_ms: Sequence[float]
 ) -> dict[float, float]:
-    """ns per load of lines that were touched twice and then left alone for so many ms."""
+    """ns per load of lines that were touched twice and then left alone for each pause, in ms."""
     lines = size_bytes // LINE_BYTES
     link_random_cycle(buffer.words, lines, np.uint64(size_bytes))
     cursors = np.zeros(1, dtype=np.uint64)

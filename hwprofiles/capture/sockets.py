@@ -172,7 +172,7 @@ class AwakeCosts:
 def awake_samples(
     transport: str, *, size: int = SMALL_BYTES, count: int = 48, repetitions: int = 60
 ) -> AwakeCosts:
-    """Cost of `send` and `recv` when nobody has to be woken.
+    """Cost of `send` and `recv` when no thread has to be woken.
 
     Messages go there and back on `count` connections in turn, as requests and replies do, so that
     TCP acknowledgements ride on data. Both clocks are read, in alternate repetitions: monotonic

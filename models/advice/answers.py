@@ -308,7 +308,7 @@ def compare_threads(
 def _measure_next(
     predictions: list[Prediction], points: list[dict[str, Any]], *, seed: int
 ) -> dict[str, Any]:
-    """What to measure to be surer: of the recommendation, or of the least certain point.
+    """Which measurement would tighten the recommendation, or else the least certain point.
 
     Only points that differ in nothing but io_threads have a recommendation.
     """

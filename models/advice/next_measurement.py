@@ -269,7 +269,7 @@ def measurements_for(chosen: Prediction) -> list[Measurement]:
     elif observable and engine.observed is not None:
         found.append(
             Measurement(
-                f"observe {engine.engine} once more, as many points again",
+                f"observe {engine.engine} again, with as many points",
                 observe,
                 False,
                 {"work": _SINGLE_THREAD},
@@ -279,7 +279,7 @@ def measurements_for(chosen: Prediction) -> list[Measurement]:
         if engine.observed.depth == "clock":
             found.append(
                 Measurement(
-                    "count the engine’s instructions while it is observed",
+                    "count the engine’s instructions while observing it",
                     (f"{observe[0]} --profiler callgrind", observe[1]),
                     False,
                     {"work": _INSTRUCTIONS},
@@ -311,7 +311,7 @@ def measurements_for(chosen: Prediction) -> list[Measurement]:
 def next_measurement(
     chosen: Prediction, others: Sequence[Prediction], *, seed: int
 ) -> dict[str, Any]:
-    """What to measure to be surer of a prediction, and what each measurement would bring.
+    """Which measurements would tighten a prediction, and by how much each.
 
     Parameters
     ----------

@@ -211,11 +211,14 @@ def _why_not(
         sure = chance(point["objective_probability"])
         if not meets(theirs):
             return f"misses the slo: {reached_by(theirs)}"
-        return f"meets the slo with a probability of {sure} only: {reached_by(theirs)}"
+        return f"meets the slo with a probability of only {sure}: {reached_by(theirs)}"
     policy = theirs.system.engine.threading
     seldom = policy.replies_per_thread * theirs.case.scenario.io_threads
     if theirs.case.scenario.io_threads > 1 and seldom and point["active_threads"] == 1:
-        return f"{seldom} replies seldom wait at a time, so the engine stops all its I/O threads"
+        return (
+            f"fewer than {seldom} replies usually wait at once, so the engine stops all its I/O "
+            "threads"
+        )
     if fewer:
         limit = point["bottleneck"]
         if policy.threads_alike and theirs.case.scenario.io_threads == 1:
@@ -223,27 +226,29 @@ def _why_not(
         if limit == "main thread" and theirs.case.scenario.io_threads == 1:
             return "the main thread still does the socket work itself"
         if limit == "none":
-            return "reaches less, without any station being saturated"
+            return "reaches less, although no station is saturated"
         if limit == CLIENTS:
-            return "reaches less: every request of so many clients takes longer"
-        return f"{limit} are the limit" if limit.endswith("s") else f"the {limit} is the limit"
+            return "reaches less: with this many clients every request takes longer"
+        if limit.endswith("s"):
+            return f"{limit} are the bottleneck"
+        return f"the {limit} is the bottleneck"
     if point["active_threads"] <= mine_point["active_threads"]:
         more = sum(point["io_thread_utilisation"]) - sum(mine_point["io_thread_utilisation"])
         if more < _NO_WORK:
-            return "the engine leaves the further threads stopped"
+            return "the engine leaves the extra threads stopped"
         return (
-            f"the engine keeps the further threads stopped most of the time: their work fills "
+            f"the engine keeps the extra threads stopped most of the time: they use only "
             f"{more:.0%} of a core"
         )
     if loss > 0.01 and point["bottleneck"] == "cores" != mine_point["bottleneck"]:
-        return "more threads than cores, which take turns"
+        return "more threads than cores, so threads wait for a core"
     if loss > 0.01 and policy.locks_items:
         return "loses throughput: threads wait for each other's locks"
     if loss > 0.01:
         return f"loses throughput: {threads} more thread{'s' * (threads > 1)} to hand work to"
     if point["core_utilisation"] > 0:
-        return "more threads than cores, for no throughput worth having"
-    return f"{threads} more core{'s' * (threads > 1)} busy for no throughput worth having"
+        return "more threads than cores, for no significant gain"
+    return f"{threads} more core{'s' * (threads > 1)} busy for no significant gain"
 
 
 def _cost(prediction: Prediction, price: ServerPrice | None) -> float | None:
@@ -254,7 +259,7 @@ def _cost(prediction: Prediction, price: ServerPrice | None) -> float | None:
 
 
 def _configuration_file(prediction: Prediction) -> str:
-    """What the settings are put into, or what they are where nobody can set them."""
+    """The file that holds the settings, or a name for settings that users cannot change."""
     engine = prediction.system.engine
     own = "valkey.conf" if engine.engine == "valkey" else "redis.conf"
     return engine.threading.configuration_file or own
@@ -353,13 +358,13 @@ def no_benchmark_command(scenario: Scenario) -> str:
     """Why there is no command that measures what was predicted; empty where there is one."""
     workload = scenario.workload
     if workload.varying != Arrivals():
-        return "No benchmark tool sends requests at a rate that changes like this one."
+        return "No benchmark tool can send requests at a rate that changes like this one."
     others = [name.upper() for name in workload.commands if name not in ("get", "set")]
     if others:
         return (
-            f"No command line is made for {', '.join(others)}: the load that benchmark tools bring "
-            "along is of GET and SET. memtier_benchmark sends others with --command, on data that "
-            "you have to fill in first."
+            f"No benchmark command for {', '.join(others)}: the built-in loads of benchmark tools "
+            "are GET and SET. memtier_benchmark sends others with --command, on data that you have "
+            "to load first."
         )
     return ""
 

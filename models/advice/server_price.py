@@ -25,7 +25,7 @@ def server_price(system: System) -> ServerPrice | None:
     """The price of the server: of its instance, or of the managed node that runs on it.
 
     None for a host that is no instance and names no price, and for a type of node that the price
-    table doesn't have. The instance behind a managed node has a price too, which nobody pays there.
+    table doesn't have. The instance behind a managed node has a price too; users don't pay it.
     """
     host, engine = system.host, system.engine.engine
     managed = managed_node(host, engine)

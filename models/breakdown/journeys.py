@@ -281,7 +281,7 @@ def journey_setup(
     Returns
     -------
     NodeSetup or None
-        None where so many requests are on the way, or come in a period of a CPU quota, that the
+        None where too many requests are on the way, or come in a period of a CPU quota, that the
         sample would take minutes.
     """
     workload = inputs.scenario.workload

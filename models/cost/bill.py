@@ -137,7 +137,7 @@ def break_even_with_nodes(
         assert bill is not None  # there was one of fewer
         most = sized.most_load(shards)
         if math.isfinite(most) and serverless_bill(scenario, prices, load=most).usd < bill.usd:
-            continue  # cheaper still at all that so many serve
+            continue  # cheaper at every load that this many nodes serve
         load = break_even_load(scenario, prices, nodes_usd=bill.usd)
         if load is None:
             break

@@ -67,7 +67,7 @@ class Nodes(_Record):
     type: str
     """Such as cache.m6g.large."""
     shards: int = Field(default=1, ge=1, le=MOST_SHARDS)
-    """Shards; where data or the peak hour need more, so many are priced as they need."""
+    """Shards. If data or the peak hour need more, the larger number is priced."""
     replicas: int = Field(default=0, ge=0, le=5)
     """Replicas of each shard."""
     payment: Literal["on_demand", "reserved_1_year", "reserved_3_years"] = "on_demand"

@@ -67,7 +67,7 @@ class Need:
         return max(1, math.ceil(asked / self.each * (1.0 - 1e-12)))
 
     def most_load(self, shards: int) -> float:
-        """The multiple of the scenario's requests up to which so many are enough."""
+        """The multiple of the scenario's requests up to which a number of nodes is enough."""
         return shards * self.each / self.asked if self.grows and self.asked > 0 else math.inf
 
     def plain(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Sizing:
         return max(self.needs, key=Need.shards, default=None)
 
     def most_load(self, shards: int) -> float:
-        """The multiple of the scenario's requests up to which so many shards are enough."""
+        """The multiple of the scenario's requests up to which a number of shards is enough."""
         return min((need.most_load(shards) for need in self.needs), default=math.inf)
 
 

@@ -177,7 +177,7 @@ class CommandKind:
 
 
 def bulk_bytes(length: int) -> int:
-    """A bulk string of so many bytes as the protocol writes it."""
+    """Bytes of a bulk string on the wire, for a payload of the given size."""
     return 1 + len(str(length)) + 2 + length + 2
 
 
@@ -232,7 +232,7 @@ def traced_codes(kinds: Sequence[CommandKind]) -> dict[str, np.ndarray]:
 
 
 def check_bytes_on_the_way(scenario: Scenario) -> None:
-    """Refuse so many and so large values at a time that no server could hold them.
+    """Refuse requests whose values together are larger than any server could hold.
 
     Raises
     ------
@@ -360,7 +360,7 @@ def execute_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
 
 
 def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: str) -> None:
-    """Refuse commands whose work on an engine nobody counted.
+    """Refuse commands whose work on an engine is unknown.
 
     Raises
     ------

@@ -101,7 +101,7 @@ def list_generators() -> list[GeneratorProfile]:
 
 
 def load_generator(name: str) -> GeneratorProfile:
-    """A load generator by the tool's name; `InputError` if nobody knows it."""
+    """A load generator by the tool's name; `InputError` if it is unknown."""
     files = _shipped_files()
     key = name.replace("_", "-")
     if key not in files:

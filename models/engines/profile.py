@@ -186,7 +186,7 @@ class EngineProfile(_Record):
     events_per_io_thread: int = Field(ge=0)
     job_capacity: int = Field(ge=2)
     hand_over_group: int = Field(default=16, ge=1)
-    """Threads that own their clients: so many move to another thread's list together."""
+    """Threads that own their clients: how many clients move to another thread's list together."""
     read_limit_bytes: int = Field(default=20_475, ge=1024)
     """What one read asks for: a buffer of PROTO_IOBUF_LEN (16 KiB) as the allocator rounds it."""
     large_read_limit_bytes: int = Field(default=40_950, ge=1024)
@@ -200,11 +200,11 @@ class EngineProfile(_Record):
     reply_reference_bytes_threaded: int | None = Field(default=None, ge=1)
     """The same with I/O threads (min-string-size-avoid-copy-reply-threaded)."""
     reply_reference_threads: int | None = Field(default=None, ge=2)
-    """From so many threads on every value that has a string of its own is sent so, and values are
+    """From this number of threads on every value with its own string is sent so; values are
     not fetched ahead (min-io-threads-avoid-copy-reply); None where there is no such rule."""
     reply_reference_reads_length: bool = False
     """Whether the main thread reads the length of a value that it doesn't copy (for the command
-    log, valkey PR 2652): a line of the value that nobody fetched ahead."""
+    log, valkey PR 2652): a line of the value that was not prefetched."""
     values_freed_by: Literal["main_thread", "io_threads"] = "main_thread"
     """Who frees the strings that SETs replace, where there are I/O threads."""
     tls: Literal["main_thread", "io_threads", "io_threads_and_handshakes"] = "main_thread"

@@ -79,7 +79,7 @@ class Mixture:
         self._beside = beside_of(scenario, self.node)
 
     def weight(self, keys: float) -> Weight:
-        """What so many keys weigh on a node."""
+        """Memory footprint of a number of keys on one node."""
         counts = tuple(share * keys for share in self._shares)
         return weigh_keys(self.node, self.scenario.data, counts, self._per_key, self._beside)
 

@@ -47,7 +47,7 @@ class NodeMemory:
     idle_connection: float
 
     def used_bytes(self, clients: float) -> float:
-        """With so many active connections."""
+        """The same with another number of active connections."""
         return self.data + self.server + clients * self.connection
 
 

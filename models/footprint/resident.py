@@ -33,7 +33,7 @@ class Child(Protocol):
 
     @property
     def writes_per_s(self) -> float | None:
-        """Keys written a second while it lives; None where nobody knows."""
+        """Keys written a second while it lives; None if unknown."""
 
     @property
     def child_s(self) -> float | None:
@@ -81,7 +81,7 @@ def resident(
     process_bytes
         What is resident beside (`baseline.process_bytes`).
     forking
-        The child; None where nothing forks. Where nobody knows how much is written while it lives,
+        The child; None where nothing forks. Where it is unknown how much is written while it lives,
         every page is.
     """
     data_bytes = used_bytes * fragmentation

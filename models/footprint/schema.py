@@ -16,7 +16,7 @@ from ..scenario.workload import UniformSizes, ValueSizes
 from .resident import FRAGMENTATION
 
 _UNIFORM_SIZES = 64
-"""A range of sizes is weighed at so many of them, evenly spread."""
+"""How many evenly spread sizes stand for a range of sizes."""
 
 
 class _Population(_Record):

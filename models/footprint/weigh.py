@@ -137,7 +137,7 @@ def _content(
 
 
 def key_table(node: Node, keys: float) -> TableBytes:
-    """The node's tables for so many keys: of all keys, or of those with a time to live."""
+    """The node's tables for a number of keys: of all keys, or of those with a time to live."""
     g = node.generation
     if node.slots is not None and g.slots == "tables":
         struct = g.table_struct_bytes + _SLOT_METADATA_BYTES

@@ -43,7 +43,7 @@ def keys_that_fit(
 
 
 def bytes_of_keys(keys: float, *, key_bytes: int, sizes: Sequence[tuple[int, float]]) -> float:
-    """Memory that so many keys need, in pages; the sizes as in `keys_that_fit`."""
+    """Memory that a number of keys needs, in pages; the sizes as in `keys_that_fit`."""
     return keys * _pages_per_key(key_bytes, sizes) * PAGE_BYTES
 
 

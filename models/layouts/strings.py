@@ -34,7 +34,7 @@ def old_sds_bytes(length: int) -> int:
 
 
 def integer_bytes(digits: int) -> int:
-    """Bytes of a whole number of so many digits in a set of integers (intset.c)."""
+    """Bytes of an integer in a set of integers (intset.c), by its number of digits."""
     return 2 if digits <= 4 else 4 if digits <= 9 else 8
 
 
@@ -50,7 +50,7 @@ def listpack_entry_bytes(length: int) -> int:
 
 
 def listpack_integer_bytes(digits: int) -> int:
-    """A whole number of so many digits in a listpack; between two widths, the wider."""
+    """Bytes of an integer in a listpack, by its number of digits; between two widths, the wider."""
     widths = ((2, 1), (4, 2), (5, 3), (7, 4), (9, 5))
     encoded = next((width for most, width in widths if digits < most), 9)
     return encoded + 1
@@ -73,6 +73,6 @@ def ziplist_entry_bytes(length: int, *, before_bytes: int) -> int:
 
 
 def ziplist_integer_bytes(digits: int) -> int:
-    """A whole number of so many digits in a ziplist; between two widths, the wider."""
+    """Bytes of an integer in a ziplist, by its number of digits; between two widths, the wider."""
     widths = ((3, 2), (5, 3), (7, 4), (10, 5))
     return 1 + next((width for most, width in widths if digits < most), 9)

@@ -35,7 +35,7 @@ _FEWEST_DICT_BUCKETS = 4
 """DICT_HT_INITIAL_SIZE (dict.h)."""
 
 _BINOMIAL_BUCKETS = 32
-"""Up to so many buckets their loads are far enough from independent to matter."""
+"""Up to this number of buckets, the dependence between their loads matters."""
 
 _NEGLIGIBLE = 1e-9
 
@@ -54,7 +54,7 @@ NO_TABLE = TableBytes(0.0, 0.0)
 
 
 def buckets_of(kind: TableKind, entries: int) -> int:
-    """Buckets after so many entries were added one by one; 0 for none."""
+    """Buckets after a number of entries was added one by one; 0 for none."""
     if entries <= 0:
         return 0
     if kind != "hashtable":
@@ -74,7 +74,7 @@ def hash_table_load(entries: int) -> float:
 
 @lru_cache(maxsize=4096)
 def children_per_bucket(entries: float, buckets: int) -> float:
-    """Mean child buckets of a bucket among so many that hold so many entries.
+    """Mean child buckets of a bucket, by the number of buckets and of entries in all.
 
     A bucket of m > 7 entries keeps six of them and the way to the next, which takes seven or again
     six: ceil((m - 7) / 6) children. m is binomial, for many buckets Poisson.

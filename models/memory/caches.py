@@ -83,7 +83,7 @@ def _line_classes(
 
 @dataclass(frozen=True)
 class CacheTimes:
-    """How long a line that nobody touches stays in a cache: Che's characteristic time, in requests.
+    """How long an untouched line stays in a cache: Che's characteristic time, in requests.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ def characteristic_requests(
     Returns
     -------
     float
-        Infinite if all lines that are ever touched fit and nobody else brings any, 0 for a cache of
+        Infinite if all lines that are ever touched fit and neighbours bring none, 0 for a cache of
         no lines.
     """
     touched = (lines > 0) & (rates > 0)

@@ -52,7 +52,7 @@ def command_structures(
 
 
 def keyspace(kind: CommandKind, scenario: Scenario) -> Workload:
-    """The workload as the keys of a command's type see it: so many of them, alike popular."""
+    """The workload as the keys of a command's type see it: their number, all equally popular."""
     workload = scenario.workload
     if kind.data_type == "string":
         return workload

@@ -36,7 +36,7 @@ class MemoryTimes:
     prefetched_stall_ns
         Mean of what is left after a batched look-up.
     prefetch_ns
-        (limit + 1,) a batched look-up of so many keys, without its instructions.
+        (limit + 1,) a batched look-up by its number of keys, without its instructions.
     last_touch_ns
         Mean wait for the first line of the last structure, the value's.
     """
@@ -47,7 +47,7 @@ class MemoryTimes:
     last_touch_ns: float
 
     def of_keys(self, keys: int) -> MemoryTimes:
-        """The same of a command of so many keys, each of which waits for itself.
+        """The same of a command of several keys, each of which waits for itself.
 
         The table keeps mean and variance of the sum of independent waits.
         """
@@ -128,11 +128,11 @@ class Waits:
         return float(np.dot(waits, self.line_ns))
 
     def together_ns(self, keys: int, parallel_misses: float) -> float:
-        """Wait of a batched look-up of so many keys for the structures it fetches ahead."""
+        """Wait of a batched look-up for the structures it prefetches, by its number of keys."""
         total = 0.0
         for s, missed, line_ns in zip(self.structures, self.missed, self.line_ns, strict=True):
             if s.prefetched and missed > 0.0:
-                # So many of the batch's keys miss at this step; at least one wave if any does.
+                # Keys of the batch that miss at this step; at least one wave if any does.
                 waves = max(1.0 - (1.0 - missed) ** keys, keys * missed / parallel_misses)
                 total += s.touches * waves * line_ns / missed
         return total
@@ -226,7 +226,7 @@ def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
         in_l2, in_l3 = waits.in_l2[index][group], waits.in_l3[index][group]
         whole = int(structure.touches)
         if whole > _MOST_DRAWN:
-            # Of so many, the mean is as good.
+            # With this many, the mean is as good.
             total += structure.touches * by_bin_ns[index][group]
             whole = -1
         for touch in range(whole + 1):

@@ -37,7 +37,7 @@ _BYTES_OF_A_BURST = 120.0
 
 
 def work_of(scenario: Any) -> tuple[float, str]:
-    """Seconds of one core that a run takes, estimated, and what it is of; 0 where nobody knows.
+    """Seconds of one core that a run takes, estimated, and what it is of; 0 where unknown.
 
     Raises
     ------

@@ -164,7 +164,7 @@ def _words(case: Case[Any], seed: int, seeds: Sequence[int]) -> str:
 
 
 def check_seeds(seed: int, seeds: int) -> range:
-    """The seeds of so many replications, from the first on.
+    """The seeds of a number of replications, from the first on.
 
     Raises
     ------

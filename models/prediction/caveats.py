@@ -1,4 +1,4 @@
-"""Why a prediction may be off: what the model doesn't cover of a scenario and a system."""
+"""Warnings about a prediction: data that don't fit, and what the model doesn't cover."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
     speed, engine = system.host.speed(), system.engine
     if engine.reuse is not None:
         warnings.append(
-            f"the work of {engine.id} was not observed: that of {engine.reuse.origin} is reused"
+            f"the CPU work of {engine.id} was not measured: that of {engine.reuse.origin} is used"
         )
     elif engine.observed is None:
-        warnings.append(f"the work of {engine.id} was not observed: all of it is assumed")
+        warnings.append(f"the CPU work of {engine.id} was not measured: all of it is assumed")
     policy = engine.threading
     if policy.caveat:
         warnings.append(policy.caveat.format(engine=engine.id))
     cores = sharing(scenario, speed.cores).server_cores
     if scenario.irq_cores and scenario.same_host:
-        warnings.append("server and load generator share a host: irq_cores have nothing to do")
+        warnings.append("server and load generator share a host: irq_cores has no effect")
     if scenario.cores is not None and scenario.cores > cores:
         beside = " beside interrupt cores" if scenario.interrupt_cores else ""
         warnings.append(
-            f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} count"
+            f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} are used"
         )
     server = min(scenario.io_threads, engine.max_io_threads)
     if scenario.main_thread_pinned and policy.threads_alike:
@@ -52,7 +52,7 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
     if only_the_main_thread(scenario, engine):
         warnings.append(f"{engine.id} serves TLS on its main thread: I/O threads stay idle")
     if scenario.prefetch_batch is not None and engine.prefetch_batch == 0:
-        warnings.append(f"{engine.id} fetches nothing ahead: prefetch_batch has no effect")
+        warnings.append(f"{engine.id} does not prefetch: prefetch_batch has no effect")
     if scenario.events_per_io_thread is not None and "events_per_io_thread" not in policy.settings:
         warnings.append(f"{engine.id} has no events_per_io_thread: it has no effect")
     replies = policy.replies_per_thread * server
@@ -70,8 +70,8 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
     slow = workload.slow_command
     if slow is not None and slow.every_s is not None and slow.every_s > 60.0:
         warnings.append(
-            "slow commands come less than once a minute: a run sees few of them, and the tail is "
-            "as uncertain as that"
+            "slow commands come less than once a minute: a run contains few of them, so the tail "
+            "is uncertain"
         )
     rare = [kind for kind in command_kinds(scenario) if kind.share < 0.5 / NODE_DRAWS]
     if rare:

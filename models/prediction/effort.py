@@ -26,7 +26,7 @@ _PS_PER_S = 1e12
 
 
 def check_count(points: int, runs: int) -> None:
-    """Refuse so many runs of so many points that setting them up takes too long.
+    """Refuse more runs and points than can be set up in reasonable time.
 
     Raises
     ------

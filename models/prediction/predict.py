@@ -65,7 +65,7 @@ DRAWS = 20
 REPLICATIONS = 4
 
 UNCHECKED_DISCREPANCY = 0.08
-"""Relative standard error assumed for an engine profile that nobody checked against measurements
+"""Relative standard error assumed for an engine profile that was not checked against measurements
 it was not fitted to, and for the way of one that was to another host."""
 
 SATURATED = 0.95
@@ -468,7 +468,7 @@ def _spread(logs: Sequence[float] | np.ndarray) -> float:
 
 
 def _t(runs: Sequence[Any] | np.ndarray, level: float) -> float:
-    """Student t of an interval from so many runs."""
+    """Student t of an interval, by its number of runs."""
     return student_t(level, len(runs) - 1) if len(runs) > 1 else 0.0
 
 

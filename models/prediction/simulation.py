@@ -68,13 +68,13 @@ _SAMPLES_PER_DECISION = 16
 
 _SPIN_CHECKS = 1_000_000
 _SPIN_CHECK_CYCLES = 4
-"""An idle I/O thread of Valkey 8.0 looks so many times before it sleeps; a look takes a load and a
+"""Looks for work of an idle I/O thread of Valkey 8.0 before it sleeps; a look takes a load and a
 branch."""
 
 PILOT_REQUESTS = 3000
 
 _MOST_PILOT_EVENTS = 30_000_000
-"""A pilot with so many events has seen enough of requests that are large, and rare for it."""
+"""Events after which a pilot has seen enough large requests, which are rare."""
 
 OPEN_PILOT_REQUESTS = 10_000
 """Measured requests of an open loop's pilot run, while its backlog shows no trend."""
@@ -93,13 +93,13 @@ _CYCLES = 2
 
 _CONNECTIONS = 30
 _LONGER = 5
-"""New connections a window holds at least, unless it had to be more than so many times longer."""
+"""New connections a window holds at least, unless that made it `_LONGER` times longer."""
 
 _FEWEST_STALLS, _LEAST_STALLS = 8, 3
 _REQUESTS_PER_STALL = 2000
 _MOST_REQUESTS = 4_000_000
-"""A window is lengthened until it holds at least so many stalls, and one for so many requests it
-was to have, but not beyond so many requests."""
+"""A window is lengthened until it holds at least `_FEWEST_STALLS`, and one stall for each
+`_REQUESTS_PER_STALL` requests it was to have, but not beyond `_MOST_REQUESTS`."""
 
 _QUOTA_SLICE_PS = 5 * _PS_PER_MS
 """What a core takes of a CPU quota at a time: the kernel's default of
@@ -188,7 +188,7 @@ def stalls_of(inputs: Inputs) -> list[Stall]:
 
 
 def stalls_ps(inputs: Inputs, *, rate_rps: float, requests: int) -> int:
-    """How long a run that measures so many requests takes to see enough stalls, if it has to."""
+    """Duration of a run of a number of requests that sees enough stalls, if it has to."""
     most_s = _MOST_REQUESTS / rate_rps
     gaps_s = [stall.mean_gap_s(rate_rps) for stall in stalls_of(inputs)]
     # Those that hardly any window of bearable length holds are left to chance.
@@ -381,7 +381,7 @@ class Pilot:
         Whether the engine went on starting and stopping one of its first I/O threads; one of many
         makes little difference.
     settled_ps
-        Open loop: after so long the backlog showed no trend, or the loop was overloaded.
+        Open loop: time after which the backlog showed no trend, or the loop was overloaded.
     active_threads
         Open loop: how many threads an engine that starts and stops them had settled on, the main
         thread included; 0 for other engines.
@@ -467,7 +467,7 @@ def _surely_active(inputs: Inputs, times: NodeTimes) -> int:
 def window(
     inputs: Inputs, times: NodeTimes, *, requests: int, seed: int, pilot: Pilot | None = None
 ) -> Window:
-    """Warm-up and end of a run that measures about so many requests, in ps.
+    """Warm-up and end of a run, by the number of requests it measures, in ps.
 
     A pilot run, unless its result is given, finds how long that takes. The warm-up covers the
     engine's decisions about threads and ten round trips of every client, which a test holds against

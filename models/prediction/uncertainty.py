@@ -27,7 +27,7 @@ _SMALLEST = 1e-9
 
 
 def moved(bounds: Range, z: float) -> float:
-    """A number so many standard errors above its value."""
+    """A number, moved by `z` of its standard errors."""
     low, value, high = bounds
     if value <= _SMALLEST or low <= _SMALLEST:
         # A range that begins at zero has no logarithm: split normal on the plain scale.

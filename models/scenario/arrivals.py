@@ -29,7 +29,7 @@ LONGEST_TRACE_S = 86_400.0
 
 
 class RatePiece(_Record):
-    """So many requests a second for so long."""
+    """A rate of requests that holds for a time."""
 
     duration_s: float = Field(ge=1e-6, le=86_400)
     """How long this rate lasts."""
@@ -66,7 +66,7 @@ class Trace:
     Attributes
     ----------
     period_ps
-        After so long it begins again: one mean gap behind the last request.
+        Time after which it begins again: one mean gap behind the last request.
     """
 
     due_ps: np.ndarray
@@ -155,7 +155,7 @@ class Arrivals:
 
     @property
     def cycle_ps(self) -> int:
-        """After so long it begins again, or in bursts does so on average; 0: no need to look."""
+        """Time after which it begins again, in bursts on average; 0: no need to look."""
         if self.profile is not None:
             return sum(round(piece.duration_s * _PS_PER_S) for piece in self.profile)
         if self.bursts is not None:

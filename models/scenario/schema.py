@@ -166,7 +166,7 @@ class Scenario(_Record):
     """CPU time that all threads of the server together may take, as a number of cores: 1.5 is
     `cpu.max` 150000 100000 of its control group, or a container's CPU limit of 1500m."""
     cpu_quota_period_ms: float = Field(default=100.0, ge=1, le=1000)
-    """After so long the quota begins anew: the second number of `cpu.max`."""
+    """Period after which the quota is renewed: the second number of `cpu.max`."""
     other_busy_threads: int = Field(default=0, ge=0, le=256)
     """Threads of other programs that never pause, on the server's cores."""
     prefetch_batch: int | None = Field(default=None, ge=0, le=128)

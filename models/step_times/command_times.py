@@ -47,7 +47,7 @@ class CommandTimes:
         Waits for memory of one whose keys were looked up alone, as (samples,), and the mean wait
         that is left of one whose keys were looked up ahead in a batch.
     prefetch_ns
-        (keys + 1,) looking so many keys up together.
+        (keys + 1,) looking up keys together, by their number.
     free_arguments_ns
         Freeing the arguments of one, where that is a job of its own.
     reply_bytes

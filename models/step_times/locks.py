@@ -22,7 +22,7 @@ the slab class's free list (assumed, 2 to 5)."""
 
 
 def item_locks(threads: int) -> int:
-    """How many item locks so many worker threads share."""
+    """How many item locks the worker threads share, by their number."""
     power = next((power for most, power in _MOST_THREADS if threads <= most), _LARGEST_POWER)
     return 1 << power
 
@@ -31,7 +31,7 @@ def lock_table(workload: Workload, locks: int) -> np.ndarray:
     """(1024,) item lock by draw; -1 where the key is not popular enough to have a slot to itself.
 
     Keys are popular that get one request in 1,024 or more. Their locks differ: two of so few keys
-    hardly ever share one of so many. All others are spread evenly over the locks.
+    hardly ever share one of these many. All others are spread evenly over the locks.
     """
     table = np.full(DRAWS, -1, np.int64)
     shares = popular_shares(workload)

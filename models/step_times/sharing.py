@@ -86,7 +86,7 @@ def shares_cores(scenario: Scenario, groups: Sharing) -> bool:
     generators = scenario.generator_threads
     server = scenario.io_threads + (generators if groups.shared else 0)
     if groups.main_pinned and server == 1:
-        server = 0  # the main thread, to which nobody comes
+        server = 0  # the main thread, to which no client connects
     else:
         server += groups.others
     return 0 < groups.server_cores < server or 0 < groups.generator_cores < generators

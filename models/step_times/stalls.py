@@ -51,7 +51,7 @@ class Stall:
         return min(1.0, 1.0 / (rate_rps * left_s))
 
     def mean_gap_s(self, rate_rps: float) -> float:
-        """From one to the next at so many requests a second."""
+        """Time from one to the next at a rate of requests."""
         return self.every_s if self.share is None else 1.0 / (self.share * rate_rps)  # type: ignore[return-value]
 
 

@@ -52,7 +52,7 @@ VALUE = "value"
 class ValueTimes:
     """What making and releasing a SET's values costs each thread, in ns.
 
-    `freeing_ns` is a job of its own; 0 where nobody is asked to.
+    `freeing_ns` is a job of its own; 0 where no thread is asked to.
     """
 
     reader_ns: float = 0.0
@@ -60,7 +60,7 @@ class ValueTimes:
     freeing_ns: float = 0.0
 
     def of_values(self, values: int) -> ValueTimes:
-        """The same of a command that replaces so many; one job frees them all."""
+        """The same of a command that replaces several values; one job frees them all."""
         if values < 2:
             return self
         return ValueTimes(values * self.reader_ns, values * self.main_ns, values * self.freeing_ns)

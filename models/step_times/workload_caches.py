@@ -26,7 +26,7 @@ RESIDENT_LINES = 6000
 text and data)."""
 
 RESIDENT_TOUCHES = 900
-"""Of which one request touches so many (assumed)."""
+"""How many of them one request touches (assumed)."""
 
 
 @dataclass(frozen=True)

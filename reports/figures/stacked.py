@@ -103,7 +103,7 @@ def _number(value: float) -> str:
 
 
 def _shown(bars: int, most: int) -> np.ndarray:
-    """Indices of at most so many bars, evenly chosen, the first and the last among them."""
+    """Indices of evenly chosen bars, at most a given number, the first and the last among them."""
     return np.unique(np.linspace(0, bars - 1, min(bars, max(2, most))).round().astype(np.int64))
 
 

@@ -324,7 +324,7 @@ def test_a_host_can_be_given_beside_the_bundle(tmp_path: Path) -> None:
     assert calibration.host.l3_fills_per_us is not None
 
 
-def test_an_engine_nobody_modelled_is_told(tmp_path: Path) -> None:
+def test_an_unmodelled_engine_is_reported(tmp_path: Path) -> None:
     points = [plain(pipeline=n) for n in (1, 2, 3, 4)]
     path = written(tmp_path / "a", points, name="valkey", version="7.1.5")
     with pytest.raises(InputError, match=r"'7\.1\.5'.*8\.0"):

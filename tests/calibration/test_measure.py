@@ -63,7 +63,7 @@ def test_rates_from_info_leave_out_its_own_command() -> None:
     assert rates["writes_per_request"] == 0.25
     assert rates["main_thread_user_fraction"] == 0.25
     assert rates["main_thread_active_time_ns_per_request"] == pytest.approx(5.0)
-    # Redis 7.0 doesn't count event loops, and nobody here has I/O threads: absent, not zero.
+    # Redis 7.0 doesn't count event loops, and these engines have no I/O threads: absent, not zero.
     assert rates["event_loops_per_request"] is None
     assert rates["io_threads_active_time_ns_per_request"] is None
     assert rates["prefetch_batches_per_request"] is None

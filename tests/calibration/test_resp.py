@@ -51,7 +51,7 @@ def test_broken_replies(raw: bytes, complaint: str, fake_engine: FakeEngine) -> 
         client.command("ANY")
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(EngineError, match=f"no engine answers at 127.0.0.1:{port}"):

@@ -86,6 +86,6 @@ def test_points_that_may_all_be_fitted_are_told(tmp_path: Path) -> None:
     assert any("no point has role validation" in warning for warning in result["warnings"])
 
 
-def test_a_host_that_nobody_knows_is_told(tmp_path: Path) -> None:
+def test_an_unknown_host_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="graviton33"):
         validate(written(tmp_path, GET, host="graviton33"))

@@ -75,7 +75,7 @@ def test_observe_stopped_in_the_middle(
         signal.sigtimedwait([], 0.05)
     assert not any(map(is_alive, servers))
     if number != signal.SIGKILL:
-        # Killed outright, nobody is left to tidy up; the bundle still doesn't exist.
+        # Killed outright, it cannot tidy up; the bundle still doesn't exist.
         assert list(tmp_path.iterdir()) == []
     assert not (tmp_path / "bundle").exists()
 

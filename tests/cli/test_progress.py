@@ -62,7 +62,7 @@ def test_a_terminal_shows_every_step_on_one_line_and_leaves_it_empty() -> None:
     assert text.endswith("\r\x1b[2K")
 
 
-def test_work_goes_on_when_nobody_listens() -> None:
+def test_work_goes_on_without_a_listener() -> None:
     stream = Closed()
     progress = Progress(stream)
     progress("measuring")

@@ -236,7 +236,7 @@ def test_core_to_core_transfers_take_time_and_end() -> None:
     assert 2.0 < min(samples) < 2000.0
 
 
-def test_a_token_nobody_passes_on_is_given_up() -> None:
+def test_a_token_that_is_not_passed_on_is_given_up() -> None:
     elapsed = np.zeros(3, dtype=np.int64)
     cores.pass_token(np.zeros(1, dtype=np.int64), 1, elapsed, 10, 1000)
     assert list(elapsed) == [-1, -1, -1]

@@ -6,13 +6,13 @@ from forecache.models.engines.profile import EngineProfile, Observed
 
 
 def unobserved(engine: EngineProfile) -> EngineProfile:
-    """The profile as if nobody had observed it: neither a fit nor an error of its own."""
+    """The profile as if it had not been observed: neither a fit nor an error of its own."""
     nothing = ("observed", "reuse", "covariance", "discrepancy", "memory_discrepancy")
     return engine.model_copy(update=dict.fromkeys(nothing))
 
 
 def prior(engine: EngineProfile) -> EngineProfile:
-    """An unobserved profile with wide ranges: widest of instructions, which nobody counted."""
+    """An unobserved profile with wide ranges: widest of instructions, which were not counted."""
     work = {}
     for name, leaf in engine.work.items():
         factor = 2.5 if "_instructions" in name else 1.35

@@ -67,7 +67,7 @@ def test_che_matches_an_exact_cache_that_others_stream_through(fills: float, cap
     popularity /= popularity.sum()
     random = np.random.default_rng(11)
     ours = random.choice(lines, size=requests, p=popularity)
-    # So many lines of others have come before each of our touches.
+    # This many lines of others have come before each of our touches.
     before = np.floor(fills * np.arange(requests)).astype(np.int64)
     touches = np.arange(requests + before[-1]) + lines
     touches[np.arange(requests) + before] = ours
@@ -94,7 +94,7 @@ def test_closed_limits() -> None:
     for capacity in (1.0, 250.0, 999.0):
         time = characteristic_requests(*one_class, capacity)
         assert hit_shares(np.array([0.003]), time)[0] == pytest.approx(capacity / 1000, rel=1e-4)
-    # Lines that nobody touches take no room.
+    # Untouched lines take no room.
     assert characteristic_requests(np.array([10.0, 1e9]), np.array([1.0, 0.0]), 10) == math.inf
 
 

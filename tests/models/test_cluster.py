@@ -223,7 +223,7 @@ def test_a_token_bucket_keeps_the_attempts_near_a_tenth_more():
 
 
 @pytest.mark.usefixtures("made")
-def test_time_outs_leave_work_for_nobody():
+def test_time_outs_leave_wasted_work():
     clients = {"retries": 0, "pods": 10**4, "timeout_s": 0.5, "connect_timeout_s": 0.5}
     cluster, _ = ran(scenario(rate_rps=1500, clients=clients))
     state = cluster.nodes.state[0]

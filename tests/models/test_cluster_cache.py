@@ -53,7 +53,7 @@ def test_a_new_list_moves_keys_and_the_hit_rate_recovers(hashing, before, after,
     [change] = changes(run)
     assert change["keys moved"] == pytest.approx(moved, abs=0.03)
     assert change["hit rate before"] == pytest.approx(1.0)
-    # So many of the first requests after it miss, fewer as popular keys are fetched.
+    # This many of the first requests after it miss, fewer as popular keys are fetched.
     assert 1 - moved - 0.03 < change["lowest"] < 1 - 0.3 * moved
     assert 0 < change["recovered after"] < 30
     assert series(run, "hit rate")[-1] > 0.95

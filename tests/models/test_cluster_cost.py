@@ -120,9 +120,7 @@ def test_a_managed_node_costs_what_the_table_says_for_its_engine(engine: str, sh
         ({"node_type": "cache.m7g.xlarge", "prices": "nowhere"}, "r7g.xlarge", "prices"),
     ],
 )
-def test_a_price_that_nobody_knows_is_refused(
-    cost: dict[str, Any], host: str, message: str
-) -> None:
+def test_an_unknown_price_is_refused(cost: dict[str, Any], host: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         node_price(NodeCost.model_validate(cost), nodes(host))
 

@@ -44,7 +44,7 @@ def test_a_backlog_drains_at_what_capacity_leaves():
     assert done.mean_wait_s[0] == pytest.approx((20 * 0.267 + 30 * 0.1) / 80, rel=0.04)
 
 
-def test_nobody_waits_below_capacity():
+def test_no_request_waits_below_capacity():
     queues = Queues(1, timeout_steps=5)
     for step in run(queues, [99] * 20, [100] * 20):
         assert step.mean_wait_s[0] == 0.0

@@ -53,7 +53,7 @@ def test_the_articles_month() -> None:
 
 
 def test_the_same_month_with_valkey() -> None:
-    # Nobody has published a reserved price of Valkey's nodes; on demand they are a fifth cheaper.
+    # No reserved price of Valkey's nodes is published; on demand they are a fifth cheaper.
     with pytest.raises(InputError, match=r"nodes.payment.*usd_per_month"):
         cost(ARTICLE | {"engine": "valkey"})
     nodes = ARTICLE["nodes"] | {"payment": "on_demand"}

@@ -56,7 +56,7 @@ def test_the_steps_of_several_threads_stay_within_their_time(engine: str, versio
     spent_by_io = sum(threads) / result.throughput_rps * 1e6
     assert total(rows, "I/O") == pytest.approx(spent_by_io, rel=0.05)
     spent_by_main = result.main_thread_utilisation / result.throughput_rps * 1e6
-    # Turns of the main thread that find little belong to nobody's request.
+    # Turns of the main thread that find little belong to no request.
     assert 0.5 * spent_by_main < total(rows, "main") <= 1.01 * spent_by_main
 
 

@@ -212,7 +212,7 @@ def test_the_slowest_party_binds() -> None:
     assert slow.stream_ns == pytest.approx(1e6 * 20_000, rel=0.05)
 
 
-def test_nobody_is_faster_than_the_network() -> None:
+def test_nothing_is_faster_than_the_network() -> None:
     lasting = set_command(place(gbit_per_s=1.0), "smembers", Sets(10**6, 0, 0, False, 64))
     assert lasting.stream_ns >= lasting.moved.total_bytes * 8.0
 
@@ -281,7 +281,7 @@ def test_the_example_answers_with_series_and_a_row_for_each_command() -> None:
     commands = point["tables"][0]
     assert [row[1] for row in commands["rows"]] == ["sinter", "sunion", "flushdb"]
     longest = next(f for f in point["facts"] if f["name"] == "longest latency of others")
-    blocked = next(f for f in point["facts"] if f["name"] == "longest time nobody else is served")
+    blocked = next(f for f in point["facts"] if f["name"] == "longest time other clients wait")
     assert longest["value"] >= 1e3 * blocked["value"]
     assert json.dumps(answer)
     assert forecache.simulate(EXAMPLE)["points"] == answer["points"], "the same seed"
@@ -308,7 +308,7 @@ def test_what_can_not_be_is_refused_by_name(fields: dict[str, object], message: 
         forecache.simulate(changed(**fields))
 
 
-def test_a_version_that_nobody_counted_is_answered_with_a_warning() -> None:
+def test_an_uncounted_version_gets_a_warning() -> None:
     answer = forecache.simulate(changed(engine_version="8.1", load=None))
     assert "counted" in " ".join(answer["points"][0]["warnings"])
 
@@ -320,7 +320,7 @@ def test_a_version_that_nobody_counted_is_answered_with_a_warning() -> None:
         ("redis", "3.6", "field 'engine_version': found '3.6'; valid for redis is one of 2.8, "),
     ],
 )
-def test_versions_that_nobody_counted_get_those_that_are_known_once_each(
+def test_uncounted_versions_get_those_that_are_known_once_each(
     engine: str, version: str, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:

@@ -113,7 +113,7 @@ def _one_host(machines: int, step_s: float) -> Fleet:
 
 
 def _peak_over_mean(demand: TracedDemand, machines: int, *, minutes: int) -> float:
-    """99% of the memory that a host with so many machines gives out, over its mean."""
+    """99% of the memory that a host gives out, by its machines, over its mean."""
     fleet = _one_host(machines, 60.0)
     for machine in range(machines):
         fleet.start(machine, 0)

@@ -163,10 +163,10 @@ def test_with_tls_every_thread_encrypts_for_its_own_connections() -> None:
     assert not any("TLS" in warning for warning in warnings)
 
 
-def test_work_that_nobody_observed_is_told() -> None:
+def test_unmeasured_work_is_reported() -> None:
     [(case, system)] = load_cases(MEMCACHED)
     assert any(
-        "not observed: all of it is assumed" in w for w in warnings_of(case.scenario, system)
+        "not measured: all of it is assumed" in w for w in warnings_of(case.scenario, system)
     )
 
 

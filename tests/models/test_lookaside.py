@@ -210,7 +210,7 @@ def overloaded(abandoned: str, *, coalescing: bool = False) -> tuple[Tier, list[
     return made, run(made, list_now=0, seconds=60.0)
 
 
-def test_queries_run_for_nobody_keep_a_cache_empty() -> None:
+def test_queries_whose_clients_gave_up_keep_a_cache_empty() -> None:
     collapsed, steps = overloaded("run")
     assert steps[-1].hit_share < 0.5
     assert sum(step.answered for step in steps[600:]) == 0

@@ -46,7 +46,7 @@ def test_a_lone_request_wakes_both_threads_and_its_client() -> None:
     assert latency_ps[1] - latency_ps[0] == pytest.approx(4 * longer_ps, rel=0.01)
 
 
-def test_a_busy_main_thread_meets_batches_and_wakes_nobody() -> None:
+def test_a_busy_main_thread_meets_batches_and_wakes_no_thread() -> None:
     alone, many = run(clients=1, generators=1), run(**AMPLE)
     assert many.main_thread_utilisation > 0.95
     assert per_request(many, "loops") < 0.05 < 1 <= per_request(alone, "loops")

@@ -47,7 +47,7 @@ def test_a_client_belongs_to_the_thread_with_the_fewest(clients: int, shares: li
     assert np.array(busy) / sum(busy) == pytest.approx(np.array(shares) / clients, abs=0.02)
 
 
-# --- nobody spins ---------------------------------------------------------------------------------
+# --- no thread spins ------------------------------------------------------------------------------
 
 
 def test_cpu_time_is_in_proportion_to_work() -> None:

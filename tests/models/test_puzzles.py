@@ -54,7 +54,7 @@ def test_a_recommendation_says_why_not_25() -> None:
     advice = answer["recommendation"]
     assert advice["setting"] == {"io_threads": 8}
     why_not = {row["io_threads"]: row["why_not"] for row in advice["regret"]}
-    assert "50 replies seldom wait at a time" in why_not[25]
+    assert "fewer than 50 replies usually wait at once" in why_not[25]
     assert "52 replies" in why_not[26]
     [_, _, _, most] = answer["points"]
     assert any("io-threads 26 are never used" in warning for warning in most["warnings"])
@@ -84,7 +84,7 @@ def test_four_threads_that_only_write_gain_five_times_what_was_measured(host: st
 
 
 def test_clients_far_away_gain_what_was_measured() -> None:
-    """With 0.3 ms each way 200 clients hardly need a second thread; nobody says they were."""
+    """With 0.3 ms each way 200 clients hardly need a second thread; the source doesn't say so."""
     cases = load_cases({**TWO_HUNDRED_CLIENTS, "io_threads": {"sweep": [1, 4]}})
     alone, four = (
         run(

@@ -141,14 +141,14 @@ def test_a_curve_with_a_plateau() -> None:
     assert answer["knee"] == {"io_threads": 6}
     told = why_not(answer)
     assert "does the socket work itself" in told[1]
-    assert told[2] == "I/O threads are the limit"
+    assert told[2] == "I/O threads are the bottleneck"
     assert told[8].startswith("2 more cores busy")
     assert answer["headroom_rps"] == pytest.approx(990e3)
 
 
 def test_a_main_thread_with_helpers_does_no_socket_work() -> None:
     answer = made_up(CURVE, points={4: {"bottleneck": "main thread"}})
-    assert why_not(answer)[4] == "the main thread is the limit"
+    assert why_not(answer)[4] == "the main thread is the bottleneck"
 
 
 def test_more_threads_that_lose_are_told_so() -> None:
@@ -192,8 +192,8 @@ def test_where_all_have_such_threads_the_fewest_are_recommended() -> None:
 
 def test_more_threads_than_cores_keep_no_more_cores_busy() -> None:
     answer = made_up({4: 1e6, 8: 1e6, 12: 1e6}, points={12: {"core_utilisation": 0.4}})
-    assert why_not(answer)[8] == "4 more cores busy for no throughput worth having"
-    assert why_not(answer)[12] == "more threads than cores, for no throughput worth having"
+    assert why_not(answer)[8] == "4 more cores busy for no significant gain"
+    assert why_not(answer)[12] == "more threads than cores, for no significant gain"
 
 
 def test_a_setting_that_cannot_keep_up_is_not_recommended() -> None:
@@ -425,7 +425,7 @@ def test_a_load_curve_of_pipelines_starts_from_what_single_requests_allow() -> N
 def test_threads_the_engine_leaves_stopped_cost_no_cores() -> None:
     answer = made_up({4: 1e6, 8: 1.01e6}, points={8: {"active_threads": 4}})
     [other] = answer["regret"]
-    assert other["why_not"] == "the engine leaves the further threads stopped"
+    assert other["why_not"] == "the engine leaves the extra threads stopped"
 
 
 def test_threads_that_work_now_and_then_are_not_called_stopped() -> None:

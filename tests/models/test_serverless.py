@@ -29,7 +29,7 @@ THREAD_RPS = 10_000.0
 
 
 def surrogate(threads):
-    """A node that does so many times 10,000 requests a second, each in a tenth of a ms."""
+    """A node of multiples of 10,000 requests a second, each in a tenth of a ms."""
     rps = THREAD_RPS * threads
     latency = ((0.1,) * len(QUANTILES),) * 2
     busy = ((0.0, 0.02, 0.98, 1.0), (0.0,) * 4)

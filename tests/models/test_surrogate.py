@@ -224,6 +224,6 @@ def test_a_folder_that_can_not_be_written_to_does_no_harm(
     assert surrogate_of(NODE)[0] == made
 
 
-def test_a_host_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_host_is_refused() -> None:
     with pytest.raises(InputError, match="no host"):
         surrogate_of({**NODE, "host": "nowhere"})

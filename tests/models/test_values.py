@@ -146,7 +146,7 @@ def test_valkey_9_1_0_loses_a_fifth_of_its_sets(
     assert least <= 1.0 - broken / mended <= most
 
 
-def test_nobody_hands_values_out_alone() -> None:
+def test_no_thread_hands_values_out_alone() -> None:
     counters = simulated("9.1.0", scenario(1, "set")).counters
     assert counters["freed_values"] == 0
     assert (

@@ -143,7 +143,7 @@ def test_neighbours_matter_where_the_last_level_held_the_data() -> None:
     for keys in (100, 100_000):
         assert stall_ns(keys, NEIGHBOURS) >= stall_ns(keys, SPEED)
     assert stall_ns(100_000, NEIGHBOURS) > 1.5 * stall_ns(100_000, SPEED)
-    # What no cache holds nobody can take away.
+    # What no cache holds cannot be evicted.
     far = stall_ns(10**9, SPEED)
     assert stall_ns(10**9, NEIGHBOURS) == pytest.approx(far, rel=0.05)
     stalls = [
@@ -161,7 +161,7 @@ def test_neighbours_bring_more_between_requests_that_are_rare() -> None:
     slow = requests_kept(arrival="open_loop", rate_rps=1_000)
     slower = requests_kept(arrival="open_loop", rate_rps=500)
     assert slow < 0.2 * requests_kept()
-    # Where ours are nothing beside theirs, a line stays for a time, not for so many requests.
+    # Where ours are nothing beside theirs, a line stays for a time, not for a number of requests.
     assert slower == pytest.approx(slow / 2, rel=0.02)
     lines = NEIGHBOURS.l3_bytes / LINE_BYTES
     assert slow == pytest.approx(lines / 50.0 / 1000.0, rel=0.05)

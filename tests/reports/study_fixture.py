@@ -147,7 +147,7 @@ def recommendation() -> Json:
 
 
 def graviton_target() -> Json:
-    """Return the target of a cloud instance nobody in this study has."""
+    """Return the target of a cloud instance that this study does not run on."""
     return {
         "name": "graviton3-c7g.4xlarge",
         "host": {"id": "graviton3-c7g.4xlarge", "title": "AWS Graviton3, c7g.4xlarge",

@@ -107,11 +107,11 @@ def test_headline() -> None:
     target = graviton_target()
     point = shapes.chosen_point(target)
     assert wording.headline(target["recommendation"], point) == (
-        "Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; the main thread limits"
+        "Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; limited by the main thread"
     )
     used = {"bandwidth": 0.5, "packets": 0.99, "one connection": 0.1}
     network = {**target["recommendation"], "bottleneck": "network", "network_limits": used}
-    assert wording.headline(network, point).endswith("; the network limits (packets)")
+    assert wording.headline(network, point).endswith("; limited by the network (packets)")
     advice = target["recommendation"]
     missed = {**advice, "setting": None, "closest": advice["setting"]}
     told = wording.headline(missed, point)
@@ -173,14 +173,14 @@ def test_nothing_saturated_is_said_in_words() -> None:
         "next_bottleneck": {"name": "none", "at_rps": None},
     }
     assert wording.headline(idle, {}) == "Run io-threads 1; nothing is saturated"
-    assert wording.key_facts(idle, {}) == [("Limited by", "nothing, not saturated")]
+    assert wording.key_facts(idle, {}) == [("Limited by", "nothing, no station is saturated")]
 
 
 def test_a_measurement_that_changes_nothing_is_not_advised() -> None:
     row = {"what": "observe valkey once more", "needs_host": False, "margin": 0.158}
     answer = {"quantity": "throughput at io-threads 2", "margin": 0.161, "measurements": [row]}
     [phrase] = wording.surer_phrases(answer)
-    assert phrase == "no measurement would narrow throughput at io-threads 2 (±16%) visibly"
+    assert phrase == "no measurement would noticeably narrow throughput at io-threads 2 (±16%)"
     [phrase] = wording.surer_phrases({**answer, "margin": 0.3})
     assert phrase == "observe valkey once more (throughput at io-threads 2: ±30% would become ±16%)"
     assert wording.surer_phrases({**answer, "measurements": []}) == []

@@ -109,7 +109,7 @@ def test_every_number_of_the_recommendation_is_on_the_page(page: Page) -> None:
     assert "Run io-threads 6" in text
     assert "1.18 M requests/s (1.05–1.31)" in text
     assert "p99 0.93 ms" in text
-    assert "the main thread limits" in text
+    assert "limited by the main thread" in text
     for loss in ("82% less (80–84%)", "78% less (75–80%)", "58% less (53–62%)"):
         assert loss in text
     assert "37% less (31–43%)" in text

@@ -63,7 +63,7 @@ def test_study_shows_each_recommendation_and_the_accuracy() -> None:
     text = _printed(_show_study)
     assert "Run io-threads 1" in text
     assert "Run io-threads 6" in text
-    assert "1.18 M requests/s (1.05–1.31); p99 0.93 ms; the main thread limits" in text
+    assert "1.18 M requests/s (1.05–1.31); p99 0.93 ms; limited by the main thread" in text
     assert "21% less (12–31%)" in text
     assert "7 of its values are assumed ranges" in text
     assert "held out" in text

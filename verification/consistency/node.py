@@ -33,7 +33,7 @@ REQUESTS = 3_000
 DRAWS, REPLICATIONS = 3, 2
 
 VERBS_OF, EXPLAINED_OF = 20, 100
-"""One scenario in so many is asked of every verb, and of `explain`, which traces requests."""
+"""One scenario out of this many goes to every verb, and to `explain`, which traces requests."""
 
 CHANCE = 0.04
 """What two runs of so few requests may differ by."""

@@ -119,7 +119,7 @@ def consistency(
     kinds: Iterable[str] = KINDS,
     processes: int | None = None,
 ) -> list[Finding]:
-    """Check so many scenarios of each kind, a fifth of that of each threading policy.
+    """Check a number of scenarios of each kind, and a fifth as many of each threading policy.
 
     Parameters
     ----------

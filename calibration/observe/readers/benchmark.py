@@ -55,7 +55,7 @@ _FEWEST_FOR_QUANTILES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """This share of the requests took at most so long; old versions don't print the count."""
+    """Share of the requests that took at most this long; old versions don't print the count."""
 
     fraction: float
     latency_ms: float

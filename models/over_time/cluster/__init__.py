@@ -12,7 +12,7 @@ One request through a step
    what one worker asks of one node in one go: `commands` commands, one after the other.
 2. *Clients* (`clients.py`) are pods x workers. `Nodes.traffic` says how requests spread over nodes;
    the draw is Poisson. A request needs a free worker, else it is *turned away*: `Load._admit` lets
-   so many begin as the workers can make that do not wait all through the step.
+   as many begin as the workers can send that do not wait all through the step.
 3. A worker that has no connection to the node opens one first: it joins the node's *connection
    queue* (`connections.py`: the listen backlog; accept and handshake cost main-thread time). The
    others, and those whose connection was accepted, join the node's *request queue*.
@@ -76,9 +76,9 @@ place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
     cluster.nodes.set_up(node)
     cluster.nodes.break_connections(node, 1.0)  # clients find out when they use them next
     cluster.nodes.data_bytes[node]            # memory of the data there
-    cluster.nodes.paid[node] = False          # nobody pays for it any more
+    cluster.nodes.paid[node] = False          # it is no longer billed
     cluster.nodes.spare_share(node)           # of its main thread, what the last step left
-    cluster.load.demand_factor = 1.5          # so many times the scenario's demand begins from now
+    cluster.load.demand_factor = 1.5          # a factor on the scenario's demand from now on
     cluster.clients.pods += 10                # and .workers, .wanted_connections, .timeout_steps
     cluster.clients.held                      # workers that wait for something else than a node
     cluster.clients.close_some(state, share=0.1)   # connections in `state = cluster.nodes.state`

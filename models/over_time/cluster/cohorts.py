@@ -3,7 +3,7 @@
 A cohort is a number of requests that joined a queue in the same step as the same attempt. Queues
 are served from the front with a capacity that may differ in every step. After `timeout_steps` the
 clients of a cohort have gone: that is a time-out, and what is left of the cohort stays in the
-queue, because the server does not know; serving it is wasted. Nobody is lost: of every queue
+queue, because the server does not know; serving it is wasted. No request is lost: of every queue
 
     joined = answered + timed out + waiting + withdrawn,        checked by `Queues.check`.
 
@@ -53,7 +53,7 @@ def cell_waits_s() -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def join(cohorts, marks, queue, step, attempt, count):  # type: ignore[no-untyped-def]
-    """So many requests join a queue at its end; there must be a free slot."""
+    """Add a number of requests to the end of a queue; there must be a free slot."""
     if count == 0:
         return
     slots = cohorts.shape[1]
@@ -192,7 +192,7 @@ class Queues:
         self.totals = np.concatenate([self.totals, np.zeros((1, 3), np.int64)])
 
     def make_room(self, cohorts: int) -> None:
-        """See to it that so many more cohorts may join each queue."""
+        """Make room for a number of further cohorts in each queue."""
         slots = self.cohorts.shape[1]
         longest = int((self.marks[:, TAIL] - self.marks[:, HEAD]).max())
         if longest + cohorts <= slots:

@@ -70,7 +70,7 @@ class ConnectionWork:
         return min(by_main, self.helpers * 1e12 / self.helpers_ps)
 
     def main_share(self, per_second: float) -> float:
-        """Share of the main thread that so many new connections a second take."""
+        """Share of the main thread that a rate of new connections takes."""
         return per_second * self.main_ps / 1e12
 
 

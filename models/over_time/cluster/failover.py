@@ -35,7 +35,7 @@ _CRON_S = 0.1
 _FIXED_S = 0.5
 _RANK_S = 0.5
 _SLICE_S = 0.002
-"""Messages of one broadcast are handed over in pieces of so long."""
+"""Duration of the pieces in which the messages of one broadcast are handed over."""
 _OBSERVERS = 192
 """Nodes of which each is asked when it knows of a failure; the first of them counts."""
 _LONGEST_S = 1800.0
@@ -118,7 +118,7 @@ class Failover:
 
 
 def fail_over(rules: FailoverRules, failed: int, *, seed: int = 1) -> Failover:
-    """Kill so many primaries at once, drawn at random, and wait until their shards are back.
+    """Kill a number of primaries at once, drawn at random, and wait until their shards are back.
 
     Raises
     ------

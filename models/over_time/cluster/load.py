@@ -255,7 +255,7 @@ class Load:
         def can_with(new: np.ndarray) -> np.ndarray:
             can = self._can(given, new)
             can[nodes.state[:, DOWN] == SILENT] = 0.0
-            # Who is refused backs off, or has a worker free again at once where nobody tries again.
+            # A refused client backs off, or frees its worker at once where there are no retries.
             can[nodes.state[:, DOWN] == REFUSES] = 0.0 if described.retries else np.inf
             return can
 
@@ -309,7 +309,7 @@ class Load:
         return float(served @ (own_s + self._commands * each_s)) / self.step_s
 
     def _busy_s(self) -> float:
-        """How long a users' request keeps a worker busy that waits for nobody."""
+        """How long a user's request keeps a worker busy when nothing makes it wait."""
         described = self._cluster.scenario.clients
         busy_s = described.request_ms / 1000.0
         busy_s += described.commands_per_request * self._cluster.quickest_s
@@ -322,8 +322,8 @@ class Load:
         ----------
         new
             (nodes,) requests that begin. Each with a connection of its own, they take accepts from
-            the time for requests, as `flows` has it: so many accepts may fit into what those that
-            lie ready leave, that nothing is left to serve who was accepted.
+            the time for requests, as `flows` has it: accepts may take all the time that queued
+            requests leave, so that none remains to serve the accepted clients.
         """
         nodes = self._cluster.nodes
         cost_ps, left_ps = given[:, flows.COST_PS], given[:, flows.BUDGET].astype(float)

@@ -83,7 +83,7 @@ class NodeLoad:
     write_bytes: float = 0.0
 
     def wait_s(self, blocked_s: float, free_s: float) -> float:
-        """How long a command waits that arrives `free_s` after the thread was blocked so long.
+        """How long a command waits that arrives `free_s` after a block of `blocked_s`.
 
         Meanwhile clients asked for `busy` of that time, no more than can wait; the thread then
         works that off while they go on asking.
@@ -96,7 +96,7 @@ class NodeLoad:
         return max(left, self.waiting_s) if self.busy >= 1.0 else left
 
     def left(self, piece_s: float) -> float:
-        """Share of the thread for work that comes in pieces of so long, one each turn of its loop.
+        """Share of the thread for work in pieces of a given duration, one per turn of its loop.
 
         What clients don't want, but where they want all, one piece beside all that wait.
         """
@@ -204,7 +204,7 @@ def key_by_key(
     others: NodeLoad = IDLE,
     saves: Saving = NOTHING_SAVED,
 ) -> KeyByKey:
-    """One slot with so many keys of this size.
+    """One slot with a number of keys of this size.
 
     Batches repeat, so a few rounds find how long each command waits for what the round before left.
     All nodes but the target save nodes.conf at the same time, when the target says that the slot is
@@ -296,7 +296,7 @@ def keys_per_s(
     """How fast a snapshot flows: as fast as the slowest of child, source, target and network.
 
     Main threads give what their clients leave. With one core the source's child and main thread
-    take turns on it. With `threads`, so many write and send without child and main thread.
+    take turns on it. With `threads`, those write and send, without child and main thread.
     """
     child = _per_key_s(work.child_key_ns, work.child_ns_per_byte, value_bytes)
     relay = _per_key_s(work.relay_key_ns, work.relay_ns_per_byte, value_bytes)
@@ -328,7 +328,7 @@ def atomic(
     threads: int | None = None,
     buffer_limit_bytes: float = BUFFER_LIMIT_BYTES,
 ) -> Atomic:
-    """One job that moves so many keys.
+    """One job that moves a number of keys.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def atomic(
     data_bytes
         Memory of the source, which the fork maps.
     threads
-        So many threads of the source write and send the slots; a forked child without it. They
+        How many threads of the source write and send the slots; without it, a forked child. They
         share its memory, so that nothing is forked or copied.
     """
     copies = threads is None

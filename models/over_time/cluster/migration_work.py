@@ -65,7 +65,7 @@ class MigrationWork:
         return replace(self, **scaled)
 
     def dump_ns(self, keys: float, value_bytes: float) -> float:
-        """The source's main thread, for one MIGRATE of so many keys."""
+        """Time of the source's main thread for one MIGRATE, by its number of keys."""
         return self.dump_call_ns + keys * (self.dump_key_ns + value_bytes * self.dump_ns_per_byte)
 
     def restore_ns(self, keys: float, value_bytes: float) -> float:

@@ -23,7 +23,7 @@ next attempt."""
 
 OFFERED, ATTEMPTS, ANSWERED, TIMED_OUT, REFUSED, RETRIES, FAILED, WASTED = range(8, 16)
 """Columns that count from the start: requests, attempts and what became of them (`FAILED`: requests
-given up; `WASTED`: served for nobody)."""
+given up; `WASTED`: served after its client had given up)."""
 
 CONNECTED, CLOSED, BACKLOG_FULL, TOO_MANY, BROKEN, ABANDONED = range(16, 22)
 """The same: connections opened and closed; attempts that found the backlog full, maxclients
@@ -204,7 +204,7 @@ class Nodes:
         return Claim(self, node, share)
 
     def stall(self, node: int, seconds: float) -> None:
-        """A node's main thread does nothing else for so long, from the next step on."""
+        """Block a node's main thread for a time, from the next step on."""
         self.state[node, STALL_PS] += round(seconds * _PS_PER_S)
 
     def spare_share(self, node: int) -> float:
@@ -228,7 +228,7 @@ class Nodes:
         self.state[node, DOWN] = SILENT if silent else REFUSES
 
     def set_up(self, node: int) -> None:
-        """A node serves again; whoever still waits for it is refused, since it knows nobody."""
+        """A node serves again; clients that still wait are refused: it lost its connections."""
         self.break_connections(node)
         self.state[node, DOWN] = UP
         self.state[node, STALL_PS] = 0
@@ -240,14 +240,14 @@ class Nodes:
         return bool(self.state[node, DOWN] == UP)
 
     def break_connections(self, node: int, share: float = 1.0) -> None:
-        """So many of a node's connections lead nowhere; clients find out when they use them."""
+        """Break a number of a node's connections; clients find out when they use them."""
         broken = round(share * int(self.state[node, OPEN]))
         self.state[node, OPEN] -= broken
         self.state[node, STALE] += broken
         self.state[node, CLOSED] += broken
 
     def connect(self, node: int, count: int) -> None:
-        """So many connections to a node were opened before anybody needed them."""
+        """Note how many connections to a node were opened before a request needed them."""
         self.state[node, OPEN] += count
         self.state[node, CONNECTED] += count
 

@@ -152,7 +152,7 @@ class Clients(_Record):
     request_ms: float = Field(default=0.0, ge=0, le=3_600_000)
     """Time a users' request keeps a worker busy besides the cluster's."""
     timeout_s: float = Field(default=1.0, gt=0, le=3600)
-    """After so long without an answer a client gives up an attempt and closes the connection."""
+    """Time without an answer after which a client gives up an attempt and closes the connection."""
     connect_timeout_s: float = Field(default=2.0, gt=0, le=3600)
     """The same for a connection."""
     retries: int = Field(default=3, ge=0, le=20)

@@ -127,7 +127,7 @@ def apply(owners: NDArray[np.int32], moves: Sequence[Move]) -> NDArray[np.int32]
 
 
 def keys_per_slot(keys: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """How many of so many keys lie in each slot: a hash spreads them like balls over boxes."""
+    """How many keys lie in each slot: a hash spreads them like balls over boxes."""
     return rng.multinomial(keys, np.full(SLOTS, 1.0 / SLOTS)).astype(np.int64)
 
 

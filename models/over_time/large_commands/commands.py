@@ -46,7 +46,7 @@ class Lasting:
     Attributes
     ----------
     main
-        Execution on the main thread, during which nobody else is served. For a bulk load, all of
+        Execution on the main thread, during which nothing else is served. For a bulk load, all of
         its commands.
     moved
         Transfer of the reply, or of the load.
@@ -202,7 +202,7 @@ def keys_command(place: Place, *, keys: int, key_bytes: int, fresh: bool = True)
 def flush(
     place: Place, *, members: int, member_bytes: int, mode: Literal["sync", "async"] | None = None
 ) -> Lasting:
-    """FLUSHDB of sets with so many members in all.
+    """FLUSHDB of sets, by their number of members in all.
 
     Raises
     ------

@@ -156,5 +156,5 @@ def main_thread(
 
 
 def calls(total_bytes: float, each_bytes: float) -> int:
-    """System calls that carry so many bytes."""
+    """Number of system calls that carry a number of bytes."""
     return max(1, math.ceil(total_bytes / each_bytes)) if total_bytes > 0 else 0

@@ -23,7 +23,7 @@ class SetsData(_Group):
     count: int = Field(default=2, ge=1, le=1_000_000)
     """How many."""
     members: int = Field(ge=1, le=2_000_000_000)
-    """Members of each: so many that they lie in a table (from 513 on in all versions)."""
+    """Members of each set. There must be enough for a hash table: from 513 on in all versions."""
     member_bytes: int = Field(default=64, ge=1, le=65_000)
     """Length of a member."""
     key_bytes: int = Field(default=16, ge=1, le=1_000)
@@ -93,7 +93,7 @@ class Server(_Group):
 
 
 class ClientData(_Group):
-    """Who sends the commands: redis-cli on a host, or a program that takes so long."""
+    """The client that sends the commands: redis-cli on a host, or a program with given times."""
 
     host: str | None = None
     """The server's where nothing is said."""

@@ -45,7 +45,7 @@ def simulate_large_commands(
         series = [*felt_series, *series]
         facts += felt_facts
     facts += [
-        Fact("longest time nobody else is served", _longest(timed), "s"),
+        Fact("longest time other clients wait", _longest(timed), "s"),
         Fact("largest reply buffer", max(_reply_bytes(t) for t in timed), "bytes"),
         Fact("main-thread time", sum(t.lasting.main_thread_ns for t in timed) / 1e9, "s"),
     ]

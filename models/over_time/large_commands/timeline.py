@@ -66,7 +66,7 @@ def place_of(
     Raises
     ------
     InputError
-        A host, an engine version or a client's version nobody knows.
+        An unknown host, engine version or version of a client.
     """
     chosen = load_work(scenario.engine, scenario.engine_version)
     host = load_host(scenario.host).speed(values)

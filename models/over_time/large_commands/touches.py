@@ -127,7 +127,7 @@ def following_lines(string_bytes_used: float) -> float:
 
 
 def member_memory_bytes(layout: Layout, members: float, member_bytes: int) -> float:
-    """What a set of so many members takes, its table included."""
+    """What a set takes, its table included, by its number of members."""
     each = _entry_bytes(layout) + string_bytes(layout, member_bytes)
     each += 16 if layout == "objects" else 0
     bucket = 64 if layout == "hashtable" else 8
@@ -256,7 +256,7 @@ def flush_touches(layout: Layout, members: float, member_bytes: int) -> Sequence
 def load_touches(
     layout: Layout, members: float, member_bytes: int, *, sets: int
 ) -> Sequence[Touch]:
-    """Lines that a bulk load of so many members into so many sets, one after the other, waits for.
+    """Lines that a bulk load waits for, by members and sets, one set after the other.
 
     Of one set at a time: a bucket (of a dict two, because it is being moved all the while), the
     entries of its chain, and those that are moved, which have to be read to be hashed again.

@@ -75,14 +75,14 @@ class Link:
         return self.path.first_gbit_per_s()
 
     def carry_ns(self, payload_bytes: float) -> float:
-        """Time that so many bytes and their headers occupy it."""
+        """Time that a number of bytes and their headers occupy it."""
         packets = calls(payload_bytes, self.mtu_bytes - _HEADER_BYTES)
         return 1e9 * self.path.transfer_s(payload_bytes + packets * _HEADER_BYTES)
 
 
 @dataclass(frozen=True)
 class Client:
-    """A command-line client on a host, or one that takes so long per element and byte.
+    """A command-line client on a host, or one with given times per element and byte.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Client:
         return formatting + writing + growing
 
     def grow_ns(self, text_bytes: float) -> float:
-        """Making room for a text that grows to so many bytes."""
+        """Making room for a text that grows to a size in bytes."""
         if self.work is None:
             return 0.0
         pages = copied_bytes(text_bytes, self.work.growth) / PAGE_BYTES
@@ -214,7 +214,7 @@ def transfer(
     client: Client,
     kernel_scale: float = 1.0,
 ) -> Transfer:
-    """A reply of so many elements on its way."""
+    """A reply on its way, by its number of elements."""
     return Transfer(
         total_bytes=total_bytes,
         server_ns=write_ns(total_bytes, server, kernel_scale=kernel_scale),

@@ -108,7 +108,7 @@ def poisson_arrivals(rate_per_s: float, duration_s: float, random: np.random.Gen
 
 @dataclass(frozen=True)
 class Felt:
-    """Latency over time: one value per bucket, NaN where nobody came; s."""
+    """Latency over time: one value per bucket, NaN where no request arrived; s."""
 
     p50_s: Times
     p99_s: Times

@@ -104,13 +104,13 @@ class LargeWork(_Record):
 
 
 def buckets_of(layout: Layout, members: float) -> float:
-    """Buckets of a table with so many entries (dict.c, hashtable.c)."""
+    """Buckets of a table, by its number of entries (dict.c, hashtable.c)."""
     slots = _BUCKET_SLOTS if layout == "hashtable" else 1
     return float(2 ** max(2, math.ceil(math.log2(max(1.0, members / slots)))))
 
 
 def moved_entries(layout: Layout, members: float) -> float:
-    """Entries that a table moved while it grew to so many, one by one.
+    """Entries that a table moved while it grew to its size, one by one.
 
     Each addition moves a bucket. A dict of Redis doubles when it has as many entries as buckets, so
     a bucket has one entry, and the move ends when the next one begins: a dict that is filled moves
@@ -145,7 +145,7 @@ def load_work(engine: str, version: str) -> Chosen:
     Raises
     ------
     InputError
-        Nobody counted anything like it.
+        Nothing like it was counted.
     """
 
     def fits(known: str) -> bool:
@@ -163,7 +163,7 @@ def load_work(engine: str, version: str) -> Chosen:
         known.setdefault(work.engine, set()).update([work.version, *work.versions])
         for name, versions in work.relatives.items():
             known.setdefault(name, set()).update(versions)
-    others = "; nobody counted the work of large commands on others."
+    others = "; the work of large commands on other versions was not counted."
     if engine not in known:
         raise InputError(
             f"field 'engine': found {engine!r}; valid is one of {', '.join(sorted(known))}{others}"

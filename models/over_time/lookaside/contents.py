@@ -82,7 +82,7 @@ class Contents:
         self._times_s = self._characteristic_s(requests_per_s)
         finite = self._times_s[np.isfinite(self._times_s) & (self._times_s > 0)]
         if (self.by_node(self.keys.sum(axis=1)) <= self.capacity).all():
-            # Nothing is ever evicted, so that nobody asks how old a key is.
+            # Nothing is ever evicted, so the age of a key does not matter.
             self.bin_s, ages = _NEVER_S, 2
         elif finite.size:
             self.bin_s = max(_SHORTEST_S, float(finite.min()) / AGES_TO_EVICTION)
@@ -119,7 +119,7 @@ class Contents:
         return np.asarray(self.held.sum(axis=2))
 
     def keys_held(self) -> Floats:
-        """(nodes,) keys on each node, those that nobody asks for there any more included."""
+        """(nodes,) keys on each node, including those that clients no longer ask it for."""
         return self.by_node(self.present.sum(axis=1))
 
     def touch(self, requests_per_key: Floats) -> None:
@@ -129,7 +129,7 @@ class Contents:
         self.held[:, :, 0] += touched.sum(axis=2)
 
     def store(self, keys: Floats) -> None:
-        """Store so many (slots, classes) keys that are not present, and evict what doesn't fit."""
+        """Store (slots, classes) counts of absent keys, and evict what doesn't fit."""
         self.held[:, :, 0] += keys
         excess = self.keys_held() - self.capacity
         if (excess <= 0).any() and not (excess > 0).any():
@@ -166,7 +166,7 @@ class Contents:
         return np.asarray(counts, np.float64)
 
     def _characteristic_s(self, requests_per_s: float) -> Floats:
-        """(lists, nodes) how long a node holds a key nobody asks for, under each list; 0: no keys.
+        """(lists, nodes) how long a node holds an unused key, under each list; 0: no keys.
 
         Infinite where everything that is ever asked of it fits.
         """

@@ -3,7 +3,7 @@
 Queries are served first in, first out, at most `capacity_qps` a second; besides waiting each takes
 `latency_ms`. A client that has waited for `timeout_s` gives up: it stores nothing, and the query is
 still run unless `abandoned` says that it is cancelled. So while answers come later than clients
-wait, the database is busy with answers that nobody takes, and the cache stays empty.
+wait, the database is busy with answers whose clients have given up, and the cache stays empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DatabaseSettings(Record):
     latency_ms: float = Field(default=5.0, ge=0, le=1000)
     """What a query takes that need not wait."""
     timeout_s: float = Field(default=2.0, gt=0, le=3600)
-    """After so long a client gives a query up and stores nothing."""
+    """Time after which a client gives up a query and stores nothing."""
     abandoned: Literal["run", "cancelled"] = "run"
     """What becomes of a query that was given up."""
     most_waiting: float | None = Field(default=None, ge=0, le=1e9)
@@ -75,7 +75,7 @@ class Served:
     fills, lost : (slots, classes)
         Keys to be stored, and keys whose clients gave up.
     timed_out, wasted
-        Requests given up, and queries run for nobody.
+        Requests given up, and queries run after their client had given up.
     busy
         Share of the capacity that was used.
     """
@@ -98,7 +98,7 @@ class Database:
 
     @property
     def queued(self) -> float:
-        """Queries that wait, those that nobody waits for included."""
+        """Queries that wait, those that were given up included."""
         return sum(cohort.queries for cohort in self.cohorts)
 
     @property
@@ -111,7 +111,7 @@ class Database:
         return max(0.0, self.settings.capacity_qps * step_s - self.queued)
 
     def share_refused(self, queries: float, step_s: float) -> float:
-        """Share of so many new queries that is one too many."""
+        """Share of the new queries that exceed what the queue takes."""
         if self.settings.most_waiting is None or queries <= 0:
             return 0.0
         taken = self.settings.most_waiting + self.settings.capacity_qps * step_s - self.queued

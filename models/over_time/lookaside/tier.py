@@ -89,7 +89,7 @@ class Tier:
         straight: float = 0.0,
         up: NDArray[np.bool_] | None = None,
     ) -> TierStep:
-        """So many requests (nodes,) reached each node in a step.
+        """Count the requests (nodes,) that reached each node in a step.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ def host_price(cost: FleetCost) -> HostPrice:
 
 
 def hosts_for(machines: Floats, *, nominal_gb: float, memory_gb: float) -> Floats:
-    """Hosts that have all the memory that so many machines are promised.
+    """Hosts that have all the memory that a number of machines is promised.
 
     A machine is on one host, unless it is promised more than one has.
     """

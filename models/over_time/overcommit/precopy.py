@@ -32,7 +32,7 @@ class Limits:
     resume_s
         What stopping and resuming take besides.
     timeout_s
-        After so long it is given up.
+        Time after which it is given up.
     within_rounds
         Whether the machine may stop in the middle of a round. If not, only what was written in a
         round that is over can be left: memory that costs next to nothing to send, such as empty

@@ -215,7 +215,7 @@ class LiveMigration(_Record):
     resume_ms: float = Field(default=20.0, ge=0)
     """Stopping and resuming besides."""
     timeout_s: float = Field(default=600.0, gt=0)
-    """After so long it is given up."""
+    """Time after which a migration is given up."""
     at_once: int = Field(default=2, ge=1)
     """Migrations that a host takes part in at a time."""
     stops: Literal["within_a_round", "after_a_round"] = "within_a_round"

@@ -35,7 +35,7 @@ def ramp_facts(
         return [Fact(name, None, "s", f"not reached; {most:,.0f} were")]
     begun = [growth.begun_s for growth in shards.growths if growth.begun_s <= until_s]
     between_s = (begun[-1] - begun[0]) / (len(begun) - 1) if len(begun) > 1 else None
-    facts = [Fact(name, until_s, "s", "the first step that answered so many")]
+    facts = [Fact(name, until_s, "s", "the first step that answered that rate")]
     if first_rps is not None and to_rps > first_rps:
         facts.append(
             Fact(
@@ -85,9 +85,7 @@ def bill_facts(meter: Meter, *, duration_s: float, requests: float) -> list[Fact
     usd = meter.requests_usd + meter.data_usd
     months = duration_s / 3600.0 / HOURS_A_MONTH
     idle = meter.billed_ecpu > meter.ecpu * (1.0 + 1e-6)
-    note = (
-        f"{meter.billed_ecpu / 1e6:,.0f} M are billed, as so many were kept ready" if idle else ""
-    )
+    note = f"{meter.billed_ecpu / 1e6:,.0f} M are billed: they were kept ready" if idle else ""
     return [
         Fact("ECPU", meter.ecpu, "ECPU", note),
         Fact("cost of the run", usd, "USD", f"{meter.data_usd:.2f} of it for data"),

@@ -47,7 +47,7 @@ class Filling:
         return float((self._count * self._share) @ there)
 
     def write(self, writes: float, *, most: float, evicts: bool) -> float:
-        """So many writes; returns how many of them failed for want of room.
+        """Apply a number of writes; returns how many of them failed for want of room.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Filling:
         return float(self._count @ -np.expm1(-named * self._share))
 
     def _named_for(self, held: float) -> float:
-        """Writes after which so many keys are there."""
+        """Number of writes after which a number of keys is present."""
         if held >= self.keys * (1.0 - 1e-9):
             held = self.keys * (1.0 - 1e-9)
         low, high = 0.0, float(self.keys)

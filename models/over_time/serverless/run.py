@@ -157,7 +157,7 @@ class Cache:
         return self._told(cluster.run())
 
     def _kind_of(self, threads: int, shards: int) -> NodeKind:
-        """A node of so many threads, one of so many shards, behind proxies."""
+        """A node behind proxies, by its threads and the number of shards."""
         key = (threads, shards)
         if key not in self._kinds:
             nodes = self._described.cluster

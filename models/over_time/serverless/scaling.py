@@ -26,7 +26,7 @@ _MEMORY_S = 0.5
 """A job of some slots takes about as long, and the next one shall know what it changed."""
 
 _MOVES_FOR_DAYS_S = 7 * 86_400.0
-"""Nobody gives a move up."""
+"""A move is never given up."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Shards:
     Parameters
     ----------
     kind_of
-        The kind of a node with so many threads, one of so many shards.
+        The kind of a node, by its threads and the number of shards.
     ecpu_each
         Mean ECPU of a request now.
     data_bytes
@@ -207,7 +207,7 @@ class Shards:
         )
 
     def _add(self, count: int, *, connections: int) -> None:
-        """So many more shards, to which proxies have opened so many connections each."""
+        """Add shards, to each of which proxies have opened a number of connections."""
         kind, nodes = self.kind_of(self.threads, self.count), self.cluster.nodes
         first = max(self.slots.primary) + 1
         for shard in range(first, first + count):

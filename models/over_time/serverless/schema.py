@@ -19,7 +19,7 @@ from .versions import Mechanisms, known_versions, load_version
 
 
 class LoadMachines(_Record):
-    """So many machines from then on."""
+    """Number of load machines from then on."""
 
     at_s: float = Field(ge=0)
     """From when."""
@@ -39,7 +39,7 @@ class Clients(_Record):
     own_ms: float = Field(default=0.05, ge=0, le=1_000)
     """What a client itself adds to a request, between an answer and its next request."""
     timeout_s: float = Field(default=2.0, gt=0, le=3_600)
-    """After so long without an answer a client gives up an attempt."""
+    """Time without an answer after which a client gives up an attempt."""
     retries: int = Field(default=3, ge=0, le=20)
     """Attempts after the first, with full jitter from 0.1 s on."""
 
@@ -55,7 +55,7 @@ class Demand(_Record):
     """What is asked for; one of the four."""
 
     rate_rps: float | None = Field(default=None, gt=0, le=1e8)
-    """So many requests a second, whatever becomes of them."""
+    """Requests per second, sent whatever becomes of them."""
     rate_profile: list[RatePiece] | None = Field(default=None, min_length=1, max_length=10_000)
     """Rates in turn, over and over."""
     ramp_to_rps: float | None = Field(default=None, gt=0, le=1e8)

@@ -73,7 +73,7 @@ class Mechanisms(Record):
     most_connections: int = Field(ge=1)
     """Connections of all clients that the proxies take."""
     slot_ecpu_per_s: float = Field(gt=0)
-    """What one slot is let have."""
+    """The load that proxies admit to one slot."""
     replica_ecpu_factor: float = Field(ge=1, le=16)
     """Times the first limit, and a slot's, where clients read from replicas."""
     shard_gb: float = Field(gt=0, le=10_000)

@@ -102,11 +102,11 @@ def test_shared_functions_are_charged_to_their_nearest_mapped_caller() -> None:
     )
     assert charged["execute"] == {"Ir": 110, "D1mr": 220}
     assert charged["reply"] == {"Ir": 90, "D1mr": 180}
-    assert charged["memory"] == {"Ir": 7, "D1mr": 14}  # nobody is known to call free
+    assert charged["memory"] == {"Ir": 7, "D1mr": 14}  # the caller of free is unknown
     assert lost == {"Ir": 0, "D1mr": 0}
 
 
-def test_what_nobody_mapped_calls_is_lost_to_other() -> None:
+def test_calls_of_unmapped_functions_go_to_other() -> None:
     charged, lost = charge(profile({"0x1234": 5, "call": 1}, []), STAGES)
     assert (charged["other"]["Ir"], lost["Ir"]) == (5, 5)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Fail(Event):
-    """So many primaries fail at once, those of the first shards."""
+    """How many primaries fail at once; those of the first shards do."""
 
     event: Literal["fail"]
     """Its name."""

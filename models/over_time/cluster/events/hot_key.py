@@ -24,7 +24,7 @@ class HotKey(Event):
     share: float = Field(gt=0, lt=1)
     """Share of the commands that name this key."""
     lasts_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
-    """For so long; to the end without it."""
+    """How long it lasts; without it, until the end of the run."""
 
     def happen(self, cluster: Cluster) -> Happening:
         """Heat one slot up, and let it cool."""

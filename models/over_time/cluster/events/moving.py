@@ -57,11 +57,11 @@ class Moving(Event):
     fsync_ms: float = Field(default=FSYNC_MS, ge=0, le=10_000)
     """Key by key: one small write and fdatasync on the disk that nodes.conf lies on."""
     give_up_s: float = Field(default=7200.0, gt=0, le=7 * 86_400)
-    """After so long it has failed."""
+    """Time after which the move counts as failed."""
     cores: float = Field(default=2.0, ge=1, le=1024)
     """Cores of a node: the forked child has one of its own where there are two."""
     threads: int | None = Field(default=None, ge=1, le=256)
-    """Atomic: so many more threads of a source write and send its slots, instead of a forked
+    """Atomic: how many extra threads of a source write and send its slots, instead of a forked
     child."""
 
 
@@ -119,7 +119,7 @@ class Mover:
             )  # fmt: skip
 
     def carry(self, moves: list[Move]) -> Happening:
-        """All of them, told nobody; `done` says whether all are there."""
+        """All of them, without a message; `done` says whether all are there."""
         env = self.cluster.env
         jobs = self._jobs(moves)
         if self.asked.method == "key_by_key":

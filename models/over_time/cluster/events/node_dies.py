@@ -1,4 +1,4 @@
-"""A node that nobody replaces dies: clients keep asking it."""
+"""A node dies and is not replaced; clients keep sending to it."""
 
 from __future__ import annotations
 

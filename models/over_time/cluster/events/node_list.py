@@ -26,7 +26,7 @@ class NodeList(Event):
     event: Literal["node_list"]
     """Its name."""
     nodes: int | list[int]
-    """So many nodes, the first ones, or their numbers from 0 on; new ones are empty."""
+    """The number of nodes, or a list of node numbers from 0 on. New nodes are empty."""
     over_s: float = Field(default=0.0, ge=0, le=7 * 86_400)
     """How long it takes until all clients have it; meanwhile some use the old list."""
 

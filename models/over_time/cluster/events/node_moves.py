@@ -24,7 +24,7 @@ class NodeMoves(Event):
     node: int = Field(ge=0)
     """Number of the node, from 0 on."""
     down_s: float = Field(default=0.0, ge=0, le=86_400)
-    """For so long it is nowhere."""
+    """How long it is down."""
     silent: bool = False
     """Whether it gives no answer meanwhile, so that clients time out, or they are refused."""
 
