@@ -13,7 +13,7 @@ from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.engines.commands import command_kinds
 from forecache.models.engines.profile import EngineProfile
 from forecache.models.memory.contents import prefetch_batch
-from forecache.models.step_times.pace import user_rate
+from forecache.models.step_times.request_interval import user_rate
 from forecache.models.step_times.workload_caches import command_waits, workload_caches
 
 from ..bundle.profiles import Profile

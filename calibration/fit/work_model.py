@@ -19,7 +19,7 @@ from forecache.models.engines.profile import EngineProfile
 from forecache.models.memory.contents import prefetch_batch
 from forecache.models.scenario.schema import Scenario
 from forecache.models.step_times.command_times import copied_value_bytes
-from forecache.models.step_times.pace import user_rate
+from forecache.models.step_times.request_interval import user_rate
 from forecache.models.step_times.workload_caches import command_waits, workload_caches
 
 from ..bundle.points import Given, ObservedPoint

@@ -29,7 +29,7 @@ from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, Sys
 from forecache.models.prediction.simulation import Inputs
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
-from forecache.models.step_times.pace import user_rate
+from forecache.models.step_times.request_interval import user_rate
 from forecache.models.step_times.workload_caches import workload_caches
 
 from .claims_page import page

@@ -22,7 +22,7 @@ from ..memory.lines import LINE_BYTES
 from ..memory.waits import memory_times
 from ..node.policies import running
 from ..scenario.schema import Scenario
-from .pace import user_rate
+from .request_interval import user_rate
 from .values import (
     ARGUMENTS_SHARE,
     REPLY_INSTRUCTIONS,

@@ -25,7 +25,7 @@ from .command_times import command_times
 from .forking import forked_times
 from .interruptions import interruption_table_ps
 from .locks import item_locks, lock_table
-from .pace import shared_line_ns, user_rate
+from .request_interval import shared_line_ns, user_rate
 from .tls import tls_times
 from .workload_caches import workload_caches
 

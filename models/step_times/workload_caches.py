@@ -15,7 +15,7 @@ from ..memory.contents import command_structures, keyspace, populations, prefetc
 from ..memory.lines import LINE_BYTES
 from ..memory.waits import Waits, waits_of
 from ..scenario.schema import Scenario
-from .pace import main_pace_ns
+from .request_interval import main_request_interval_ns
 
 CONNECTION_LINES = 48
 """Lines of kernel and engine state a connection owns: socket, receive queue, client (assumed; a
@@ -73,14 +73,14 @@ def workload_caches(
     )
     copied = LINE_BYTES * (request + reply)
     helped = engine.threading.hand_over != "turns"
-    pace_ns = own_ns = main_pace_ns(scenario, work, speed, copied, helped=helped)
+    interval_ns = own_ns = main_request_interval_ns(scenario, work, speed, copied, helped=helped)
     # What others bring in meanwhile depends on how long a request takes, which depends on that.
     for _ in range(3):
         times = cache_times(
             population,
             speed,
             others=(resident, waiting, answered),
-            fills_per_request=speed.l3_fills_per_us * pace_ns / 1000.0,
+            fills_per_request=speed.l3_fills_per_us * interval_ns / 1000.0,
         )
         caches = WorkloadCaches(
             times,
@@ -97,9 +97,9 @@ def workload_caches(
             waits = command_waits(kind, scenario, engine, work, speed, caches)
             later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
             waits_ns += kind.share * kind.keys * (waits.touching_ns() + later_ns)
-        pace_ns = own_ns + waits_ns + caches.copy_wait_ns
+        interval_ns = own_ns + waits_ns + caches.copy_wait_ns
         if (rate_rps := workload.mean_rate_rps) is not None:
-            pace_ns = max(pace_ns, 1e9 / rate_rps)
+            interval_ns = max(interval_ns, 1e9 / rate_rps)
     return caches
 
 
@@ -135,7 +135,7 @@ def loaded_memory(
     caches: WorkloadCaches,
     found: Sequence[Waits],
 ) -> MemoryLoad:
-    """The same from where lines are, at the pace of a main thread that waits for nothing else.
+    """The same from where lines are, with the request interval of a thread that waits for nothing else.
 
     That is the fastest: where something else limits, memory is faster than this says.
 
@@ -162,7 +162,7 @@ def loaded_memory(
 
     lines = sum(k.share * k.keys * waits.dram_lines for k, waits in zip(kinds, found, strict=True))
     idle_ns = waits_ns(0.0)
-    request_ns = main_pace_ns(scenario, work, speed, caches.copied_bytes) + idle_ns
+    request_ns = main_request_interval_ns(scenario, work, speed, caches.copied_bytes) + idle_ns
     rate_rps = workload.mean_rate_rps
     least_ns = 0.0 if rate_rps is None else 1e9 / rate_rps
     if not scenario.same_host:

@@ -171,7 +171,7 @@ def test_after_a_round_only_what_was_written_in_it_is_left() -> None:
     assert busy.sent_bytes == pytest.approx(11.1e9, rel=1e-3)
 
 
-def test_a_pace_follows_what_is_written_until_it_is_too_much() -> None:
+def test_an_adaptive_rate_follows_what_is_written_until_it_is_too_much() -> None:
     pace = Pace(least_bytes_per_s=10e6, most_bytes_per_s=60e6, above_bytes_per_s=5e6)
 
     def moved(writes: Any) -> Any:

@@ -13,7 +13,7 @@ from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import run
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
-from forecache.models.step_times.pace import user_rate
+from forecache.models.step_times.request_interval import user_rate
 from forecache.models.step_times.stages import node_times
 from forecache.models.step_times.values import value_path
 

@@ -167,7 +167,7 @@ def test_neighbours_bring_more_between_requests_that_are_rare() -> None:
     assert slow == pytest.approx(lines / 50.0 / 1000.0, rel=0.05)
 
 
-def test_what_others_bring_meanwhile_and_the_pace_agree() -> None:
+def test_what_others_bring_meanwhile_and_the_request_interval_agree() -> None:
     """The fixed point: fills per request follow from the time a request takes with them."""
     case = scenario(command="get", keys=200_000, value_bytes=64)
     work = ENGINE.engine_work()
@@ -180,9 +180,9 @@ def test_what_others_bring_meanwhile_and_the_pace_agree() -> None:
     kernel_ns = (own.recv_ps + own.send_ps) / 1000.0
     kernel_ns += caches.copied_bytes * own.copy_ps_per_kib / 1024.0 / 1000.0
     later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
-    pace_ns = user_ns + kernel_ns + waits.touching_ns() + later_ns
+    interval_ns = user_ns + kernel_ns + waits.touching_ns() + later_ns
     # Give the cache that many fills at once, from a rate that no wait feeds back on.
-    rate_rps = 1e9 / pace_ns
+    rate_rps = 1e9 / interval_ns
     open_loop = scenario(
         command="get", keys=200_000, value_bytes=64, arrival="open_loop", rate_rps=rate_rps * 0.999
     )

@@ -19,7 +19,7 @@ def user_rate(speed: HostSpeed) -> float:
     return speed.user_ipc * speed.clock_ghz
 
 
-def main_pace_ns(
+def main_request_interval_ns(
     scenario: Scenario,
     work: EngineWork,
     speed: HostSpeed,
@@ -74,7 +74,7 @@ def shared_line_ns(scenario: Scenario, work: EngineWork, speed: HostSpeed) -> fl
     own_ns = instructions / user_rate(speed) + work.kernel_scale * calls_ns
     own_ns += speed.copy_ns_per_byte * copied * workload.pipeline
     own_ns += (work.read_lines + work.write_lines) / 2 * speed.core_to_core_ns
-    request_ns = main_pace_ns(scenario, work, speed, copied)
+    request_ns = main_request_interval_ns(scenario, work, speed, copied)
     if (rate_rps := workload.mean_rate_rps) is not None:
         request_ns = max(request_ns, 1e9 / rate_rps)
     between_ns = max(own_ns, writers * workload.pipeline * request_ns) / accesses
