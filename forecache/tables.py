@@ -403,7 +403,7 @@ def _print_point(point: Mapping[str, Any], setting: str, out: Console) -> None:
         made.add_row("besides: spinning", "", f"{spinning_us:.3f}", "")
     out.print(made)
     if point.get("journey"):
-        out.print(_journey_table(setting, point["journey"]))
+        out.print(_latency_table(setting, point["journey"]))
     _print_limits(point, out)
 
 
@@ -433,15 +433,15 @@ def _print_limits(point: Mapping[str, Any], out: Console) -> None:
         )
 
 
-def _journey_table(given: str, journey: Mapping[str, Any]) -> Table:
+def _latency_table(given: str, breakdown: Mapping[str, Any]) -> Table:
     """A request's latency in the order in which it passes the stations."""
-    mean_us = journey["mean_us"]
+    mean_us = breakdown["mean_us"]
     made = table(
-        f"{given}: latency, as {number(journey['requests'])} traced requests share it out",
+        f"{given}: latency, as {number(breakdown['requests'])} traced requests share it out",
         *("station", "thread", ">µs waiting", ">µs served", ">share"),
     )
     waited_us = served_us = 0.0
-    for row in journey["stations"]:
+    for row in breakdown["stations"]:
         us = row["us"]
         waited_us, served_us = (
             (waited_us + us, served_us) if row["waits"] else (waited_us, served_us + us)

@@ -12,7 +12,12 @@ from forecache.models.over_time.overcommit.dirtying import (
     bytes_per_key,
     key_writes,
 )
-from forecache.models.over_time.overcommit.precopy import Limits, Pace, migrate, migrate_at_pace
+from forecache.models.over_time.overcommit.precopy import (
+    AdaptiveRate,
+    Limits,
+    migrate,
+    migrate_adaptively,
+)
 from forecache.models.scenario.workload import Zipf
 
 _MIB = 2.0**20
@@ -49,7 +54,7 @@ which is the same: QEMU's docs/devel/migration/qatzip-compression.rst."""
 _ALLOWED = Limits(blackout_s=0.3, resume_s=0.02, timeout_s=120.0)
 _BETWEEN = Limits(blackout_s=0.3, resume_s=0.02, timeout_s=120.0, within_rounds=False)
 
-_XEN_PACE = Pace(
+_XEN_RATES = AdaptiveRate(
     least_bytes_per_s=100 * _MBIT, most_bytes_per_s=500 * _MBIT, above_bytes_per_s=50 * _MBIT
 )
 _XEN_LINK_MBIT = 870.0
@@ -136,10 +141,10 @@ def xen_machines() -> list[dict[str, Any]]:
                 EvenWrites(row["rest_mib_per_s"] * _MIB, row["memory_mib"] * _MIB),
             ]
         )
-        found = migrate_at_pace(
+        found = migrate_adaptively(
             row["memory_mib"] * _MIB,
             writes,
-            pace=_XEN_PACE,
+            rates=_XEN_RATES,
             bandwidth_bytes_per_s=_XEN_LINK_MBIT * _MBIT,
             resume_s=_XEN_RESUME_S,
         )

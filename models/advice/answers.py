@@ -20,7 +20,7 @@ from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.words import chance
 
 from ..breakdown.explain import cpu_time_of
-from ..breakdown.journeys import journey_of
+from ..breakdown.latency import latency_breakdown_of
 from ..breakdown.timeline import write_timeline
 from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import GeneratorProfile, load_generator
@@ -431,7 +431,7 @@ def explain(
     if progress is not None:
         progress("tracing requests")
     for prediction, point in zip(predictions, points, strict=True):
-        point["journey"] = journey_of(prediction, seed=seed)
+        point["journey"] = latency_breakdown_of(prediction, seed=seed)
     written = None if timeline is None else write_timeline(timeline, shown, seed=seed)
     case, system = asked[0]
     numbers = []

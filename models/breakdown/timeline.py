@@ -26,12 +26,12 @@ from ..node.reference.trace import (
     RECEIVE,
     SEND,
     WRITE,
-    Journey,
     Step,
+    TracedRequest,
 )
 from ..node.setup import NodeSetup, NodeTimes
 from ..prediction.predict import Prediction
-from .journeys import PARTS, journey_run, stretches_of, watch
+from .latency import PARTS, stretches_of, traced_run, watch
 
 WINDOW_MS = 1.0
 
@@ -61,7 +61,7 @@ def write_timeline(path: str | Path, prediction: Prediction, *, seed: int) -> di
     InputError
         Nothing is served, or too much is on the way to be traced.
     """
-    found = journey_run(prediction, seed=seed, window_ps=round(WINDOW_MS * _PS_PER_MS))
+    found = traced_run(prediction, seed=seed, window_ps=round(WINDOW_MS * _PS_PER_MS))
     if found is None:
         workload = prediction.case.scenario.workload
         raise InputError(
@@ -87,26 +87,26 @@ def timeline(policy: str, times: NodeTimes, setup: NodeSetup) -> dict[str, Any]:
     a thread waits: for work, a wake-up or a line from another core.
     """
     steps: list[Step] = []
-    journeys: list[Journey] = []
+    requests: list[TracedRequest] = []
 
     def keep_step(step: Step) -> None:
         if not step.idle and (step.end_ps or 0) > setup.warmup_ps:
             steps.append(step)
 
-    def keep_journey(journey: Journey) -> None:
-        if (journey.done_ps or 0) >= setup.warmup_ps:
-            journeys.append(journey)
+    def keep_request(request: TracedRequest) -> None:
+        if (request.done_ps or 0) >= setup.warmup_ps:
+            requests.append(request)
 
-    ran = watch(policy, times, setup, on_step=keep_step, on_journey=keep_journey)
-    journeys.sort(key=lambda journey: (journey.due_ps, journey.client, journey.index))
-    arrows = _arrows(journeys, setup)
+    ran = watch(policy, times, setup, on_step=keep_step, on_request=keep_request)
+    requests.sort(key=lambda request: (request.due_ps, request.client, request.index))
+    arrows = _arrows(requests, setup)
     events = _names(setup, alike=POLICIES[policy].threads_alike)
     for step in sorted(steps, key=lambda step: (step.thread, step.start_ps)):
         events += _step_events(step, arrows.get(id(step), []), setup)
-    events += _request_events(journeys, setup)
+    events += _request_events(requests, setup)
     return {
         "displayTimeUnit": "ns",
-        "otherData": {"policy": ran, "requests": len(journeys)},
+        "otherData": {"policy": ran, "requests": len(requests)},
         "traceEvents": events,
     }
 
@@ -183,12 +183,12 @@ def _step_events(step: Step, arrows: Sequence[Event], setup: NodeSetup) -> list[
     return events
 
 
-def _arrows(journeys: Sequence[Journey], setup: NodeSetup) -> dict[int, list[Event]]:
+def _arrows(requests: Sequence[TracedRequest], setup: NodeSetup) -> dict[int, list[Event]]:
     """Flow events by the step they start at or lead to, of requests that began in the window."""
     arrows: dict[int, list[Event]] = {}
-    for number, journey in enumerate(journeys):
+    for number, request in enumerate(requests):
         # One step may serve a request in several ways.
-        taken = (journey.steps.get(what) for what in _HOPS)
+        taken = (request.steps.get(what) for what in _HOPS)
         hops = list({id(step): step for step in taken if step is not None}.values())
         if hops[0].start_ps < setup.warmup_ps or hops[-1].end_ps is None:
             continue
@@ -210,24 +210,24 @@ def _arrows(journeys: Sequence[Journey], setup: NodeSetup) -> dict[int, list[Eve
     return arrows
 
 
-def _request_events(journeys: Sequence[Journey], setup: NodeSetup) -> list[Event]:
+def _request_events(requests: Sequence[TracedRequest], setup: NodeSetup) -> list[Event]:
     """A span per request with its stations inside; requests that overlap lie on different rows."""
     events: list[Event] = []
     free: list[tuple[int, int]] = []
     rows = 0
-    for journey in journeys:
-        done_ps = journey.done_ps or journey.due_ps
-        if free and free[0][0] <= journey.due_ps:
+    for request in requests:
+        done_ps = request.done_ps or request.due_ps
+        if free and free[0][0] <= request.due_ps:
             _, row = heapq.heappop(free)
         else:
             row, rows = rows, rows + 1
         heapq.heappush(free, (done_ps, row))
         on = {"cat": "request", "id": hex(row), "pid": REQUESTS, "tid": 0}
-        about = {"client": journey.client, "request": journey.index}
+        about = {"client": request.client, "request": request.index}
         events.append(
-            {"ph": "b", "name": "request", "ts": _ts(journey.due_ps), "args": about, **on}
+            {"ph": "b", "name": "request", "ts": _ts(request.due_ps), "args": about, **on}
         )
-        for station, thread, start_ps, end_ps in stretches_of(journey, setup):
+        for station, thread, start_ps, end_ps in stretches_of(request, setup):
             begin: Event = {"ph": "b", "name": station, "ts": _ts(start_ps), **on}
             events.append({**begin, "args": {"thread": thread}})
             events.append({"ph": "e", "name": station, "ts": _ts(end_ps), **on})

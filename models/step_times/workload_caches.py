@@ -135,7 +135,7 @@ def loaded_memory(
     caches: WorkloadCaches,
     found: Sequence[Waits],
 ) -> MemoryLoad:
-    """The same from where lines are, with the request interval of a thread that waits for nothing else.
+    """The same from where lines are, for a main thread that waits for nothing else.
 
     That is the fastest: where something else limits, memory is faster than this says.
 

@@ -10,7 +10,7 @@ from forecache.models.advice.limits import limits_of
 from forecache.models.advice.next_measurement import measurements_for
 from forecache.models.advice.recommend import choose, recommendation_of
 from forecache.models.breakdown.explain import cpu_time_of
-from forecache.models.breakdown.journeys import journey_of
+from forecache.models.breakdown.latency import latency_breakdown_of
 from forecache.models.node.sample import GET, SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
@@ -131,7 +131,7 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
         point = point_of(prediction, *limits_of([prediction], seed=1))
         assert point["main_thread_utilisation"] is None
         assert point["io_thread_utilisation"] == pytest.approx([1.0] * count, abs=0.02)
-        journey = journey_of(prediction, seed=1)
+        journey = latency_breakdown_of(prediction, seed=1)
         assert journey is not None
         threads = {row["thread"] for row in journey["stations"]}
         assert threads == {"worker", "network", "load generator"}

@@ -1,4 +1,4 @@
-"""A traced run is the same run; its steps fill every thread's time, its journeys every latency."""
+"""A traced run is the same run; its steps fill every thread's time, its requests every latency."""
 
 import itertools
 from collections import Counter
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from forecache.models.breakdown.journeys import STATIONS, sample, stations_of
+from forecache.models.breakdown.latency import STATIONS, sample, stations_of
 from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import run_node, run_reference
-from forecache.models.node.reference.trace import Journey, Step, TracedNode
+from forecache.models.node.reference.trace import TracedRequest, Step, TracedNode
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import NodeSetup
 
@@ -45,21 +45,21 @@ def setup_of(policy: str, load: dict[str, Any]) -> NodeSetup:
 def test_a_traced_run_is_the_same_and_nothing_of_a_latency_is_lost(policy: str, load: str) -> None:
     times, setup = sample_times(), setup_of(policy, LOADS[load])
     steps: list[Step] = []
-    journeys: list[Journey] = []
+    requests: list[TracedRequest] = []
     plain = run_reference(policy, times, setup)
     node = run_node(
-        policy, TracedNode(times, setup, on_step=steps.append, on_journey=journeys.append)
+        policy, TracedNode(times, setup, on_step=steps.append, on_request=requests.append)
     )
     assert node.log == plain.log
     assert node.counters == plain.counters
     assert [thread.busy_ps for thread in node.threads] == [t.busy_ps for t in plain.threads]
     assert node.latency == plain.latency
 
-    assert len(journeys) > 10
-    for journey in journeys:
-        spent = stations_of(journey, setup)
+    assert len(requests) > 10
+    for request in requests:
+        spent = stations_of(request, setup)
         assert min(spent.values()) > 0
-        assert spent.total() == (journey.done_ps or 0) - journey.due_ps
+        assert spent.total() == (request.done_ps or 0) - request.due_ps
     within = sample(policy, times, setup)
     assert within.latency_ps == within.spent_ps.total() == node.latency.sum_ps
     assert within.requests == node.latency.count

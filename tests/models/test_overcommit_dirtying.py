@@ -19,7 +19,12 @@ from forecache.models.over_time.overcommit.dirtying import (
     key_writes,
 )
 from forecache.models.over_time.overcommit.manager import dirtying_of
-from forecache.models.over_time.overcommit.precopy import Limits, Pace, migrate, migrate_at_pace
+from forecache.models.over_time.overcommit.precopy import (
+    AdaptiveRate,
+    Limits,
+    migrate,
+    migrate_adaptively,
+)
 from forecache.models.over_time.overcommit.schema import Machines
 from forecache.models.scenario.workload import Zipf
 
@@ -172,10 +177,12 @@ def test_after_a_round_only_what_was_written_in_it_is_left() -> None:
 
 
 def test_an_adaptive_rate_follows_what_is_written_until_it_is_too_much() -> None:
-    pace = Pace(least_bytes_per_s=10e6, most_bytes_per_s=60e6, above_bytes_per_s=5e6)
+    rates = AdaptiveRate(least_bytes_per_s=10e6, most_bytes_per_s=60e6, above_bytes_per_s=5e6)
 
     def moved(writes: Any) -> Any:
-        return migrate_at_pace(500e6, writes, pace=pace, bandwidth_bytes_per_s=100e6, resume_s=0.01)
+        return migrate_adaptively(
+            500e6, writes, rates=rates, bandwidth_bytes_per_s=100e6, resume_s=0.01
+        )
 
     # Nothing is written: one slow round.
     idle = moved(EvenWrites(0, 0))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecache.models.advice import answers
-from forecache.models.breakdown import journeys
+from forecache.models.breakdown import latency
 from forecache.models.prediction.predict import predict_cases
 from forecache.reports import study
 from forecache.sim.errors import InfeasibleError
@@ -50,7 +50,7 @@ def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "predict_cases", few)
     monkeypatch.setattr(answers, "next_measurement", lambda *_, **__: {})
     monkeypatch.setattr(study, "load_curve", lambda *_, **__: [])
-    monkeypatch.setattr(journeys, "SAMPLE", 200)
+    monkeypatch.setattr(latency, "SAMPLE", 200)
 
 
 def recommended(scenario: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forecache.models.advice.answers import explain, load_cases
-from forecache.models.breakdown.journeys import journey_of, journey_run, sample
+from forecache.models.breakdown.latency import latency_breakdown_of, sample, traced_run
 from forecache.models.breakdown.timeline import (
     GENERATOR,
     REQUESTS,
@@ -136,14 +136,14 @@ def test_arrows_lead_from_sender_to_server_and_back() -> None:
 )
 def test_the_stations_add_up_to_the_mean_latency(fields: dict[str, Any]) -> None:
     prediction = predicted(**fields)
-    found = journey_run(prediction, seed=1)
+    found = traced_run(prediction, seed=1)
     assert found is not None
     policy, times, setup = found
     compiled = simulate_node(policy, times, setup)
     traced = sample(*found)
     # The other execution of the same run, which answers come from, has the same latency.
     assert traced.spent_ps.total() == compiled.latency.sum_ps
-    journey = journey_of(prediction, seed=1)
+    journey = latency_breakdown_of(prediction, seed=1)
     assert journey is not None
     assert journey["traced_mean_us"] == pytest.approx(compiled.latency.mean / 1e6)
     # The stations add up to the prediction that they explain, and the sample is near it.

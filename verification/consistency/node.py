@@ -349,13 +349,13 @@ def _verbs(held: Held, data: dict[str, Any], point: dict[str, Any], *, explained
     journey, mean = said.get("explain", {}).get("journey"), point["mean_ms"]
     if journey is not None and mean is not None and mean["value"] is not None:
         held.adds_up(
-            "a journey is made of its stations",
+            "a latency breakdown is made of its stations",
             journey["mean_us"],
             [row["us"] for row in journey["stations"]],
             "us",
         )
         held.adds_up(
-            "a journey is as long as the mean latency",
+            "a latency breakdown adds up to the mean latency",
             journey["mean_us"] / 1e3,
             [mean["value"]],
             f"ms, {point['verdict']}",

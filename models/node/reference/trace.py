@@ -79,7 +79,7 @@ class Step:
 
 
 @dataclass
-class Journey:
+class TracedRequest:
     """A request on its way: when what happened to it, and the steps that served it."""
 
     client: int
@@ -152,13 +152,13 @@ class _ReportingCoreAgent(_Reports, CoreAgent):
 
 
 class TracedNode(ReferenceNode):
-    """A reference node that hands finished steps and journeys over.
+    """A reference node that hands finished steps and requests over.
 
     Parameters
     ----------
     on_step
         Called with every step that has ended, in the order of their ends.
-    on_journey
+    on_request
         Called with every request whose reply was taken.
     """
 
@@ -168,15 +168,15 @@ class TracedNode(ReferenceNode):
         setup: NodeSetup,
         *,
         on_step: Callable[[Step], None] = lambda _step: None,
-        on_journey: Callable[[Journey], None] = lambda _journey: None,
+        on_request: Callable[[TracedRequest], None] = lambda _request: None,
     ) -> None:
-        self._on_step, self._on_journey = on_step, on_journey
+        self._on_step, self._on_request = on_step, on_request
         self._steps: dict[int, Step] = {}
         self._parts: list[tuple[str, int]] = []
-        self._serves: list[tuple[str, Journey]] = []
-        self._journeys: dict[tuple[int, int], Journey] = {}
+        self._serves: list[tuple[str, TracedRequest]] = []
+        self._requests: dict[tuple[int, int], TracedRequest] = {}
         self._look_ups: dict[int, Step] = {}
-        self._fetched: list[Journey] = []
+        self._fetched: list[TracedRequest] = []
 
         def noting(what: str) -> Callable[[int], None]:
             return lambda lasts_ps: self._parts.append((what, lasts_ps))
@@ -206,13 +206,13 @@ class TracedNode(ReferenceNode):
         serves = frozenset(what for what, _ in self._serves)
         step = Step(thread, _process_function(), self.now, idle, self._parts, serves=serves)
         self._steps[thread] = step
-        for what, journey in self._serves:
-            journey.steps[what] = step
+        for what, request in self._serves:
+            request.steps[what] = step
         if any(what == LOOK_UP for what, _ in self._parts):
             self._look_ups[thread] = step
-        for journey in self._fetched:
+        for request in self._fetched:
             if thread in self._look_ups:
-                journey.steps[LOOK_UP] = self._look_ups[thread]
+                request.steps[LOOK_UP] = self._look_ups[thread]
         self._parts, self._serves, self._fetched = [], [], []
 
     def lengthened(self, thread: int, duration_ps: int) -> int:
@@ -230,36 +230,36 @@ class TracedNode(ReferenceNode):
 
     # --- requests on their way --------------------------------------------------------------
 
-    def _those(self, client: Client, first: int, last: int) -> list[Journey]:
+    def _those(self, client: Client, first: int, last: int) -> list[TracedRequest]:
         numbered = ((client.number, index) for index in range(first, last))
-        return [self._journeys[key] for key in numbered if key in self._journeys]
+        return [self._requests[key] for key in numbered if key in self._requests]
 
     def _serve(self, what: str, client: Client, first: int, last: int) -> None:
-        self._serves += [(what, journey) for journey in self._those(client, first, last)]
+        self._serves += [(what, request) for request in self._those(client, first, last)]
 
     def compose(self, client: Client, commands: int, due_ps: int, code: int = ANY_COMMAND) -> int:
         """New requests set out."""
         first = client.sent
         size_bytes = super().compose(client, commands, due_ps, code)
         for index in range(first, client.sent):
-            self._journeys[client.number, index] = Journey(client.number, index, due_ps)
+            self._requests[client.number, index] = TracedRequest(client.number, index, due_ps)
         self._serve(SEND, client, first, client.sent)
         return size_bytes
 
     def deliver_request(self, client: Client, commands: int, size_bytes: int) -> int:
         """They will be in the server's socket at the stamp on the wire."""
         stamp = super().deliver_request(client, commands, size_bytes)
-        for journey in self._those(client, client.sent - commands, client.sent):
-            journey.arrived_ps = stamp
+        for request in self._those(client, client.sent - commands, client.sent):
+            request.arrived_ps = stamp
         return stamp
 
     def poll(self, thread: int = 0) -> list[Client]:
         """Those found are known to the server."""
         found = super().poll(thread)
         for client in found:
-            for journey in self._those(client, client.read, client.arrived):
-                if journey.polled_ps is None:
-                    journey.polled_ps = self.now
+            for request in self._those(client, client.read, client.arrived):
+                if request.polled_ps is None:
+                    request.polled_ps = self.now
         return found
 
     def read(self, client: Client) -> int:
@@ -310,18 +310,18 @@ class TracedNode(ReferenceNode):
         """They will be in the client's socket at the stamp on the wire."""
         first = client.written
         stamp = super().deliver_reply(client)
-        for journey in self._those(client, first, client.written):
-            journey.returned_ps = stamp
+        for request in self._those(client, first, client.written):
+            request.returned_ps = stamp
         return stamp
 
     def complete(self, client: Client, index: int, done_ps: int) -> None:
         """The client has the reply; the step of its thread that ends now took it."""
         super().complete(client, index, done_ps)
-        journey = self._journeys.pop((client.number, index))
-        journey.done_ps = done_ps
+        request = self._requests.pop((client.number, index))
+        request.done_ps = done_ps
         generator = self.setup.io_threads + self.setup.generator_of(client.number)
-        journey.steps[RECEIVE] = self._steps[generator]
-        self._on_journey(journey)
+        request.steps[RECEIVE] = self._steps[generator]
+        self._on_request(request)
 
 
 def _process_function() -> str:

@@ -46,7 +46,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Pace:
+class AdaptiveRate:
     """Rounds that take no more of the network than they need, as Xen does it (Clark et al.).
 
     The first round is sent at `least`, each other one `above` what was written in the one before.
@@ -149,22 +149,22 @@ def migrate(
     )
 
 
-def migrate_at_pace(
+def migrate_adaptively(
     memory_bytes: float,
     dirtying: Dirtying,
     *,
-    pace: Pace,
+    rates: AdaptiveRate,
     bandwidth_bytes_per_s: float,
     resume_s: float,
 ) -> Migration:
-    """A migration at a pace that follows what is written.
+    """A migration at a rate that follows what is written.
 
     Parameters
     ----------
     bandwidth_bytes_per_s
         What the network gives to the rest, while the machine stands still.
     """
-    rate = pace.least_bytes_per_s
+    rate = rates.least_bytes_per_s
     rest_bytes = memory_bytes
     elapsed_s = sent_bytes = dirtied_bytes = 0.0
     rounds = 0
@@ -175,8 +175,8 @@ def migrate_at_pace(
         sent_bytes += rest_bytes
         rest_bytes = dirtying.in_time(round_s)
         dirtied_bytes += rest_bytes
-        rate = max(pace.least_bytes_per_s, rest_bytes / round_s + pace.above_bytes_per_s)
-        if rest_bytes <= pace.few_bytes or rate > pace.most_bytes_per_s:
+        rate = max(rates.least_bytes_per_s, rest_bytes / round_s + rates.above_bytes_per_s)
+        if rest_bytes <= rates.few_bytes or rate > rates.most_bytes_per_s:
             break
     blackout_s = rest_bytes / bandwidth_bytes_per_s + resume_s
     return Migration(

@@ -28,9 +28,9 @@ from ..node.reference.trace import (
     RECEIVE,
     SEND,
     WRITE,
-    Journey,
     Step,
     TracedNode,
+    TracedRequest,
 )
 from ..node.setup import NodeSetup, NodeTimes
 from ..prediction.predict import Prediction
@@ -85,24 +85,24 @@ WAITING = frozenset(_WAITS.values()) - {_WAITS[NETWORK_OUT], _WAITS[NETWORK_BACK
 """Stations where a request waits for its turn; elsewhere it is served, or travels."""
 
 
-def stations_of(journey: Journey, setup: NodeSetup) -> Counter[tuple[str, str]]:
+def stations_of(request: TracedRequest, setup: NodeSetup) -> Counter[tuple[str, str]]:
     """A finished request's latency in ps by (station, thread); the sum is the latency."""
     spent: Counter[tuple[str, str]] = Counter()
-    for station, thread, start_ps, end_ps in stretches_of(journey, setup):
+    for station, thread, start_ps, end_ps in stretches_of(request, setup):
         spent[station, thread] += end_ps - start_ps
     return spent
 
 
-def stretches_of(journey: Journey, setup: NodeSetup) -> list[tuple[str, str, int, int]]:
+def stretches_of(request: TracedRequest, setup: NodeSetup) -> list[tuple[str, str, int, int]]:
     """A finished request's way as (station, thread, start, end) in ps, without gaps or overlaps."""
     found: list[tuple[str, str, int, int]] = []
     moments = {
-        NETWORK_OUT: journey.arrived_ps,
-        POLL: journey.polled_ps,
-        NETWORK_BACK: journey.returned_ps,
+        NETWORK_OUT: request.arrived_ps,
+        POLL: request.polled_ps,
+        NETWORK_BACK: request.returned_ps,
     }
-    done_ps = journey.done_ps or journey.due_ps
-    at_ps, reader = journey.due_ps, journey.steps.get(READ)
+    done_ps = request.done_ps or request.due_ps
+    at_ps, reader = request.due_ps, request.steps.get(READ)
 
     def until(end_ps: int, station: str, thread: str) -> int:
         if end_ps > at_ps:
@@ -110,7 +110,7 @@ def stretches_of(journey: Journey, setup: NodeSetup) -> list[tuple[str, str, int
         return max(at_ps, end_ps)
 
     for what in _ORDER:
-        step = journey.steps.get(what)
+        step = request.steps.get(what)
         if step is None:
             moment_ps = moments.get(what)
             if moment_ps is not None:
@@ -140,9 +140,9 @@ def watch(
     setup: NodeSetup,
     *,
     on_step: Callable[[Step], None] = lambda _step: None,
-    on_journey: Callable[[Journey], None] = lambda _journey: None,
+    on_request: Callable[[TracedRequest], None] = lambda _request: None,
 ) -> str:
-    """Run a node and hand its finished steps and journeys over.
+    """Run a node and hand its finished steps and requests over.
 
     Returns
     -------
@@ -150,13 +150,13 @@ def watch(
         The policy that ran: without I/O threads every engine is single-threaded.
     """
     policy = running(policy, io_threads=setup.io_threads).name
-    node = TracedNode(times, under_policy(policy, setup), on_step=on_step, on_journey=on_journey)
+    node = TracedNode(times, under_policy(policy, setup), on_step=on_step, on_request=on_request)
     run_node(policy, node)
     return policy
 
 
 @dataclass(frozen=True)
-class Sample:
+class LatencyBreakdown:
     """The requests of a traced run that were completed in its window.
 
     Attributes
@@ -193,43 +193,43 @@ class Sample:
         }
 
 
-def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> Sample:
+def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> LatencyBreakdown:
     """Trace a run and add up where the requests of its window spent their time."""
     spent: Counter[tuple[str, str]] = Counter()
     counts = Counter(requests=0, latency_ps=0)
 
-    def add(journey: Journey) -> None:
-        done_ps = journey.done_ps
+    def add(request: TracedRequest) -> None:
+        done_ps = request.done_ps
         if done_ps is not None and setup.warmup_ps <= done_ps < setup.end_ps:
             counts["requests"] += 1
-            counts["latency_ps"] += done_ps - journey.due_ps
-            for (station, thread), lasts_ps in stations_of(journey, setup).items():
+            counts["latency_ps"] += done_ps - request.due_ps
+            for (station, thread), lasts_ps in stations_of(request, setup).items():
                 alike = POLICIES[policy].threads_alike and thread in ("main", "I/O")
                 spent[station, "worker" if alike else thread] += lasts_ps
 
-    watch(policy, times, setup, on_journey=add)
-    return Sample(counts["requests"], counts["latency_ps"], spent)
+    watch(policy, times, setup, on_request=add)
+    return LatencyBreakdown(counts["requests"], counts["latency_ps"], spent)
 
 
-def journey_of(prediction: Prediction, *, seed: int) -> dict[str, Any] | None:
-    """Where the latency of a predicted point goes: a traced sample, as `Sample.as_dict` says.
+def latency_breakdown_of(prediction: Prediction, *, seed: int) -> dict[str, Any] | None:
+    """Where the latency of a predicted point goes: `LatencyBreakdown.as_dict` of a traced sample.
 
     None where nothing was completed, or so much is on the way that a sample would take minutes, or
     requests pile up, so that there is no latency to speak of.
     """
-    found = None if prediction.overloaded else journey_run(prediction, seed=seed)
+    found = None if prediction.overloaded else traced_run(prediction, seed=seed)
     if found is None:
         return None
     return at_mean(sample(*found).as_dict(), prediction.mean("mean_ms") * 1000.0)
 
 
-def at_mean(journey: dict[str, Any], mean_us: float) -> dict[str, Any]:
+def at_mean(breakdown: dict[str, Any], mean_us: float) -> dict[str, Any]:
     """A traced sample whose parts add up to a mean that is known better than from the sample.
 
     What few requests miss is waiting: for a stall that is rare, in a backlog that comes and goes.
     `traced_mean_us` is the mean of the sample itself.
     """
-    rows, traced_us = journey["stations"], journey["mean_us"]
+    rows, traced_us = breakdown["stations"], breakdown["mean_us"]
     waited_us = sum(row["us"] for row in rows if row["waits"])
     served_us = traced_us - waited_us
     if mean_us > served_us and waited_us > 0.0:
@@ -237,21 +237,21 @@ def at_mean(journey: dict[str, Any], mean_us: float) -> dict[str, Any]:
     else:
         waits = serves = mean_us / traced_us if traced_us > 0.0 else 1.0
     stations = [{**row, "us": row["us"] * (waits if row["waits"] else serves)} for row in rows]
-    return {**journey, "mean_us": mean_us, "traced_mean_us": traced_us, "stations": stations}
+    return {**breakdown, "mean_us": mean_us, "traced_mean_us": traced_us, "stations": stations}
 
 
-def journey_run(
+def traced_run(
     prediction: Prediction, *, seed: int, window_ps: int | None = None
 ) -> tuple[str, NodeTimes, NodeSetup] | None:
     """Policy, durations and setup of a run to trace, at the nominal numbers of a prediction.
 
-    It begins with the threads the engine settled on; `window_ps` is as in `journey_setup`.
+    It begins with the threads the engine settled on; `window_ps` is as in `traced_setup`.
     """
     rate_rps = prediction.mean("throughput_rps")
     if rate_rps <= 0:
         return None
     inputs = prediction.system.inputs(prediction.case.scenario)
-    setup = journey_setup(
+    setup = traced_setup(
         inputs,
         rate_rps=rate_rps,
         active_threads=prediction.active_threads,
@@ -261,7 +261,7 @@ def journey_run(
     return None if setup is None else (inputs.engine.policy, inputs.times(), setup)
 
 
-def journey_setup(
+def traced_setup(
     inputs: Inputs,
     *,
     rate_rps: float,
