@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .events.base import Happening
+from .events.base import EventProcess
 from .flows import TOKEN
 from .nodes import CLOSED, OPEN
 from .schema import Autoscaler
@@ -105,7 +105,7 @@ def steps_of(timeout_s: float, step_s: float) -> int:
     return max(1, math.floor(timeout_s / step_s + 0.5))
 
 
-def autoscale(cluster: Cluster, rule: Autoscaler) -> Happening:
+def autoscale(cluster: Cluster, rule: Autoscaler) -> EventProcess:
     """The horizontal autoscaler: looks every `sync_s`, starts pods and removes some."""
     clients = cluster.clients
     wanted = deque([(float(cluster.env.now), clients.pods)])
@@ -150,7 +150,7 @@ def desired_pods(pods: int, used: float, rule: Autoscaler) -> int:
     return max(rule.min_pods, min(rule.max_pods, desired))
 
 
-def _start(cluster: Cluster, pods: int, startup_s: float) -> Happening:
+def _start(cluster: Cluster, pods: int, startup_s: float) -> EventProcess:
     yield cluster.env.timeout(startup_s)
     cluster.clients.starting -= pods
     cluster.clients.pods += pods

@@ -20,7 +20,7 @@ from .cache import Cache
 from .clients import Clients, autoscale
 from .connections import connection_work
 from .cost import Bill
-from .events.base import Event, Happening
+from .events.base import Event, EventProcess
 from .load import Load, Step
 from .memory import node_limit
 from .nodes import NodeKind, Nodes
@@ -120,7 +120,7 @@ class Cluster:
         return self.record.run()
 
 
-def _at(cluster: Cluster, index: int, event: Event) -> Happening:
+def _at(cluster: Cluster, index: int, event: Event) -> EventProcess:
     yield cluster.env.timeout(event.at_s)
     try:
         yield from event.happen(cluster)

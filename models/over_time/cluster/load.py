@@ -15,7 +15,7 @@ from . import flows
 from .cohorts import WAIT_CELLS
 from .conservation import check_conservation
 from .demand import expected_requests
-from .events.base import Happening
+from .events.base import EventProcess
 from .nodes import (
     ANSWERED,
     BACKING_OFF,
@@ -132,7 +132,7 @@ class Load:
             cluster.nodes.state[:, OPEN] = np.minimum(wanted, limits)
         self._opened_before = cluster.nodes.connections.copy()
 
-    def process(self) -> Happening:
+    def process(self) -> EventProcess:
         """The SimPy process: one step after the other until the end."""
         env, record = self._cluster.env, self._cluster.record
         # What happens at time 0 comes before the first step.

@@ -16,7 +16,7 @@ from ...prices.table import load_prices
 from ...results.series import Fact, Run
 from ...scenario.workload import sizes_of
 from ..cluster.cluster import Cluster, node_kind
-from ..cluster.events.base import Happening
+from ..cluster.events.base import EventProcess
 from ..cluster.load import Step
 from ..cluster.nodes import NodeKind
 from ..cluster.schema import ClusterScenario
@@ -240,7 +240,7 @@ class Cache:
         self.ramp_rps = min(most_rps, self.ramp_rps)
         self.cluster.load.demand_factor = self.ramp_rps / most_rps
 
-    def _grow_proxies(self) -> Happening:
+    def _grow_proxies(self) -> EventProcess:
         wanted = self.mechanisms
         while True:
             yield self.cluster.env.timeout(wanted.detect_s)
@@ -248,7 +248,7 @@ class Cache:
                 yield self.cluster.env.timeout(wanted.enable_s)
                 self.proxies *= 2
 
-    def _machines(self) -> Happening:
+    def _machines(self) -> EventProcess:
         clients = self.cluster.clients
         for row in self.scenario.clients.machines:
             yield self.cluster.env.timeout(row.at_s - self.cluster.env.now)
@@ -257,7 +257,7 @@ class Cache:
             if row.at_s > 0:
                 self.cluster.record.mark(f"{row.count} load machines")
 
-    def _keep_ready(self, at_s: float, ecpu_per_s: float) -> Happening:
+    def _keep_ready(self, at_s: float, ecpu_per_s: float) -> EventProcess:
         yield self.cluster.env.timeout(at_s)
         self.shards.least_ecpu_per_s = ecpu_per_s
         self._ready_after_s[ecpu_per_s] = None

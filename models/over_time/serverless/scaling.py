@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..cluster.cluster import Cluster
-from ..cluster.events.base import Happening
+from ..cluster.events.base import EventProcess
 from ..cluster.events.moving import Mover
 from ..cluster.events.resize import Resize
 from ..cluster.load import Step
@@ -134,7 +134,7 @@ class Shards:
         for node in range(self.cluster.nodes.count):
             self.cluster.nodes.become(node, kind)
 
-    def watch(self) -> Happening:
+    def watch(self) -> EventProcess:
         """The process that looks and acts, until the end."""
         env, wanted = self.cluster.env, self.mechanisms
         while True:
@@ -162,7 +162,7 @@ class Shards:
         self.refit()
         self.cluster.record.mark(f"shards have {self.threads} threads")
 
-    def _out(self) -> Happening:
+    def _out(self) -> EventProcess:
         """More shards, and slots for them."""
         env, wanted = self.cluster.env, self.mechanisms
         before = self.count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from .background import Background
-from .base import Event, Happening
+from .base import Event, EventProcess
 from .deploy import Deploy
 from .fail import Fail
 from .hot_key import HotKey, ReplicaReads
@@ -39,4 +39,4 @@ def name_of(kind: type[Event] | Event) -> str:
     return str(name)
 
 
-__all__ = ["KINDS", "Event", "Happening", "name_of"]
+__all__ = ["KINDS", "Event", "EventProcess", "name_of"]

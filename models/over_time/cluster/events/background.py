@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 
-from .base import Event, Happening
+from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -38,7 +38,7 @@ class Background(Event):
             )
         return self
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Take the time, and give it back."""
         numbers = range(cluster.nodes.count) if self.nodes is None else self.nodes
         cluster.record.mark(self.what)

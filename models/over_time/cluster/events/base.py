@@ -13,7 +13,7 @@ from forecache.hwprofiles.record import Record
 if TYPE_CHECKING:
     from ..cluster import Cluster
 
-Happening = Generator[simpy.Event, Any, None]
+EventProcess = Generator[simpy.Event, Any, None]
 """A SimPy process: it yields what it waits for."""
 
 
@@ -23,6 +23,6 @@ class Event(Record):
     at_s: float = Field(ge=0, le=7 * 86_400)
     """When it begins, in seconds from the start."""
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """The process that is started at `at_s`."""
         raise NotImplementedError

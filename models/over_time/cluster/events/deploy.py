@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from .base import Event, Happening
+from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -23,7 +23,7 @@ class Deploy(Event):
     surge: float = Field(default=0.25, ge=0, le=1)
     """New pods before old ones go, as a share of all (maxSurge of a Kubernetes Deployment)."""
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Add the surge, close connections as pods go, take the surge away."""
         clients = cluster.clients
         cluster.record.mark("a deploy begins")

@@ -12,7 +12,7 @@ from forecache.hwprofiles.files import FieldError
 from ..failover import FailoverRules, fail_over
 from ..slot_map import SlotMap
 from ..slots import LOST
-from .base import Event, Happening
+from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -33,7 +33,7 @@ class Fail(Event):
     ranked: bool = True
     """Whether shards whose primary failed take turns, as from Valkey 8.1 on."""
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Fail, be noticed, be replaced."""
         slots = SlotMap.of(cluster)
         shards = slots.shards

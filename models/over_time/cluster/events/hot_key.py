@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from ..slot_map import SlotMap
-from .base import Event, Happening
+from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -26,7 +26,7 @@ class HotKey(Event):
     lasts_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
     """How long it lasts; without it, until the end of the run."""
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Heat one slot up, and let it cool."""
         slots = SlotMap.of(cluster)
         slot = slots.add_hot_key(self.share)
@@ -50,7 +50,7 @@ class ReplicaReads(Event):
     """Share of the commands of a shard that its replicas get, evenly; reads, so no more than their
     share in the mix."""
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Spread reads over replicas from now on."""
         slots = SlotMap.of(cluster)
         slots.replica_share = self.share

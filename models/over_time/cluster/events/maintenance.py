@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 
-from .base import Event, Happening
+from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -34,7 +34,7 @@ class Maintenance(Event):
             raise FieldError("down_s", found=self.down_s, valid="at most window_s")
         return self
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Restart one, wait, restart the next."""
         nodes = list(range(cluster.nodes.count)) if self.nodes is None else self.nodes
         rest_s = (self.window_s - self.down_s * len(nodes)) / max(1, len(nodes) - 1)

@@ -11,7 +11,7 @@ from forecache.hwprofiles.files import FieldError
 
 from ..slot_map import SlotMap
 from ..slots import Move
-from .base import Happening
+from .base import EventProcess
 from .moving import Mover, Moving
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Migrate(Moving):
             raise FieldError("target", found=self.target, valid="another shard than source")
         return self
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Choose slots and move them."""
         slots = SlotMap.of(cluster)
         for name in ("source", "target"):

@@ -19,7 +19,7 @@ from ..migration_work import MigrationWork, load_migration_profile
 from ..redirects import learned
 from ..slot_map import SlotMap
 from ..slots import Move
-from .base import Event, Happening
+from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -94,7 +94,7 @@ class Mover:
         self.longest_block_s = 0.0
         self._asked_per_s = 0.0
 
-    def move(self, moves: list[Move], what: str) -> Happening:
+    def move(self, moves: list[Move], what: str) -> EventProcess:
         """All of them, with facts and a series about it; `done` says whether all are there."""
         cluster, env, asked = self.cluster, self.cluster.env, self.asked
         total = sum(len(move.slots) for move in moves)
@@ -118,7 +118,7 @@ class Mover:
                 "one MIGRATE, or nodes.conf",
             )  # fmt: skip
 
-    def carry(self, moves: list[Move]) -> Happening:
+    def carry(self, moves: list[Move]) -> EventProcess:
         """All of them, without a message; `done` says whether all are there."""
         env = self.cluster.env
         jobs = self._jobs(moves)
@@ -132,7 +132,7 @@ class Mover:
             ])  # fmt: skip
         self.done = self.moved == sum(len(move.slots) for move in moves)
 
-    def look(self) -> Happening:
+    def look(self) -> EventProcess:
         """Begin: note the load from now on, and look at it for a moment."""
         env = self.cluster.env
         self.begun_s = env.now

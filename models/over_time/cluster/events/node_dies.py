@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from .base import Event, Happening
+from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -24,7 +24,7 @@ class NodeDies(Event):
     back_after_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
     """When it is back, with what a new process has; never without it."""
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Go down, and perhaps come back."""
         cluster.record.mark(f"node {cluster.nodes.check(self.node)} dies")
         cluster.nodes.set_down(self.node, silent=self.silent)

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 
-from .base import Event, Happening
+from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -44,7 +44,7 @@ class NodeList(Event):
         """The nodes in the order of the list."""
         return list(range(self.nodes)) if isinstance(self.nodes, int) else list(self.nodes)
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Have clients use it."""
         cache = cluster.cache
         assert cache is not None  # by the scenario's schema

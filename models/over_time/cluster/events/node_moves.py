@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from .base import Event, Happening
+from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -28,7 +28,7 @@ class NodeMoves(Event):
     silent: bool = False
     """Whether it gives no answer meanwhile, so that clients time out, or they are refused."""
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Go down, come back, and leave connections behind."""
         cluster.record.mark(f"node {cluster.nodes.check(self.node)} moves")
         if self.down_s > 0:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ..slot_map import SlotMap
 from ..slots import rebalance
-from .base import Happening
+from .base import EventProcess
 from .moving import Mover, Moving
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Resize(Moving):
     provision_s: float = Field(default=0.0, ge=0, le=86_400)
     """Until new nodes are there."""
 
-    def happen(self, cluster: Cluster) -> Happening:
+    def happen(self, cluster: Cluster) -> EventProcess:
         """Add nodes, move slots, take nodes away."""
         slots, mover = SlotMap.of(cluster), Mover(self, cluster)
         before = slots.shards
