@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.fit.candidates import expected_counts
 from forecache.calibration.fit.fit import POINT_ERROR, fit_bundle
 from forecache.calibration.fit.prior import engine_with_priors, prior_errors
@@ -38,7 +38,7 @@ WELL = [
     for given in design_points("full")
     if given.role == "fit" and given.arrival == "closed_loop" and not given.think_us
 ]
-BADLY = [Given(command="get", pipeline=pipeline) for pipeline in (1, 2, 4, 8, 16, 32, 64, 128)]
+BADLY = [Conditions(command="get", pipeline=pipeline) for pipeline in (1, 2, 4, 8, 16, 32, 64, 128)]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _Synthetic:
         return truth, Problem(names, widths, self.model.log_cpu_ns, observed, self.errors)
 
 
-def _synthetic(name: str, points: list[Given]) -> _Synthetic:
+def _synthetic(name: str, points: list[Conditions]) -> _Synthetic:
     engine = engine_with_priors("valkey", "9.1")
     counted = [(given, expected_counts(given)) for given in points]
     model = work_model(counted, engine, load_host("graviton3-c7g.4xlarge").speed())

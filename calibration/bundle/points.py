@@ -13,8 +13,8 @@ Command = Literal["get", "set", "mix"]
 Role = Literal["fit", "holdout"]
 
 
-class Given(_Record):
-    """The conditions of a point.
+class Conditions(_Record):
+    """Under which a point is observed.
 
     `command` says in a word what `get_fraction` says in a number. `value_bytes` is the size of
     every value, or the mean size where `value_sizes` lists (bytes, weight) pairs. `rate_share` sets
@@ -49,7 +49,7 @@ class Given(_Record):
         return data
 
     @model_validator(mode="after")
-    def _agree(self) -> "Given":
+    def _agree(self) -> "Conditions":
         named = {1.0: "get", 0.0: "set"}.get(self.get_fraction, "mix")
         if named != self.command or self.get_fraction < 0:
             raise ValueError(
@@ -67,7 +67,7 @@ class Given(_Record):
         return (self.io_threads, self.keys, self.key_bytes, self.sizes, self.transport)
 
     @property
-    def closed_twin(self) -> "Given":
+    def closed_twin(self) -> "Conditions":
         """The same conditions in a closed loop; a fit may or may not use it."""
         changes = {"arrival": "closed_loop", "rate_rps": None, "rate_share": None, "role": "fit"}
         return self.model_copy(update=changes)
@@ -228,7 +228,7 @@ class Repetition(_Record):
 class ObservedPoint(_Record):
     """A point with every repetition, and the file with INFO after its last one."""
 
-    given: Given
+    given: Conditions
     repetitions: list[Repetition] = Field(min_length=1)
     info: str | None = None
 

@@ -14,7 +14,7 @@ from forecache.hwprofiles.files import parse, read_text
 from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
-from .points import Given
+from .points import Conditions
 
 Stage = Literal[
     "poll",
@@ -120,7 +120,7 @@ class Profile(_Record):
 
     profiler: Literal["clock", "callgrind", "perf", "vtune"]
     tool: str
-    given: Given
+    given: Conditions
     requests: int | None = Field(default=None, ge=1)
     samples: int | None = Field(default=None, ge=0)
     unattributed: float | None = Field(default=None, ge=-1, le=1)

@@ -16,7 +16,7 @@ import numpy as np
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.profile import EngineProfile
 
-from ..bundle.points import Command, Given
+from ..bundle.points import Command, Conditions
 from ..bundle.profiled import CALLGRIND_POINTS
 from ..bundle.profiles import Profile, StageCost, ThreadCost
 from .instructions import GROUPS, instruction_rows
@@ -43,19 +43,19 @@ _FALLBACK_CLIENTS = 50
 """Clients that `FALLBACK_TURNS_PER_READ` was counted with."""
 
 
-def candidate_points() -> list[Given]:
+def candidate_points() -> list[Conditions]:
     """A grid over what a design varies: command, pipeline, value size, keys, clients."""
     grid = [
-        Given(command=command, pipeline=pipeline, value_bytes=value_bytes, keys=keys)
+        Conditions(command=command, pipeline=pipeline, value_bytes=value_bytes, keys=keys)
         for value_bytes, keys in product(_VALUES, _KEYS)
         if value_bytes * keys <= _DATA_SET_BYTES
         for command, pipeline in product(_COMMANDS, _PIPELINES)
         if value_bytes * pipeline <= _PIPELINE_BYTES
     ]
-    return grid + [Given(command="get", clients=clients) for clients in _FEW_AND_MANY_CLIENTS]
+    return grid + [Conditions(command="get", clients=clients) for clients in _FEW_AND_MANY_CLIENTS]
 
 
-def expected_counts(given: Given) -> PointCounts:
+def expected_counts(given: Conditions) -> PointCounts:
     """What one request is expected to take of an engine with one thread that is kept busy.
 
     A client alone finds the engine asleep every time. Replies to large values go through the stack
@@ -78,7 +78,7 @@ def expected_counts(given: Given) -> PointCounts:
 
 
 def candidate_rows(
-    candidates: Sequence[Given], engine: EngineProfile, host: HostProfile, logs: np.ndarray
+    candidates: Sequence[Conditions], engine: EngineProfile, host: HostProfile, logs: np.ndarray
 ) -> np.ndarray:
     """What each candidate's CPU time says of each factor.
 
@@ -116,7 +116,7 @@ def profiled_rows(engine: EngineProfile, logs: np.ndarray) -> np.ndarray:
     return derivatives(instruction_rows(profiles, engine).log_instructions, logs)
 
 
-def _expected_profile(given: Given) -> Profile:
+def _expected_profile(given: Conditions) -> Profile:
     counts = expected_counts(given)
     # How many were counted is no part of a derivative, only that some were in each stage.
     stages = [

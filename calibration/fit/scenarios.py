@@ -7,10 +7,10 @@ from typing import Any
 from forecache.hwprofiles.files import parse
 from forecache.models.scenario.schema import Scenario
 
-from ..bundle.points import Given
+from ..bundle.points import Conditions
 
 
-def scenario_of(given: Given, *, engine: str, engine_version: str) -> Scenario:
+def scenario_of(given: Conditions, *, engine: str, engine_version: str) -> Scenario:
     """The scenario of an observed point: engine and load generator on one host.
 
     Raises

@@ -22,7 +22,7 @@ from forecache.models.step_times.command_times import copied_value_bytes
 from forecache.models.step_times.request_interval import user_rate
 from forecache.models.step_times.workload_caches import command_waits, workload_caches
 
-from ..bundle.points import Given, ObservedPoint
+from ..bundle.points import Conditions, ObservedPoint
 from .scenarios import scenario_of
 
 IPC = "user_ipc"
@@ -144,7 +144,7 @@ class PointTimes:
 
 
 def point_times(
-    points: Sequence[tuple[Given, PointCounts]], engine: EngineProfile, speed: HostSpeed
+    points: Sequence[tuple[Conditions, PointCounts]], engine: EngineProfile, speed: HostSpeed
 ) -> PointTimes:
     """The parts of points with their counts, with an engine's numbers as they are."""
     rows = [_one_point(given, counts, engine, speed) for given, counts in points]
@@ -154,7 +154,7 @@ def point_times(
 
 
 def _one_point(
-    given: Given, counts: PointCounts, engine: EngineProfile, speed: HostSpeed
+    given: Conditions, counts: PointCounts, engine: EngineProfile, speed: HostSpeed
 ) -> PointTimes:
     work = engine.engine_work()
     scenario = scenario_of(given, engine=engine.engine, engine_version=engine.version)
@@ -266,7 +266,7 @@ class WorkModel:
 
 
 def work_model(
-    points: Sequence[tuple[Given, PointCounts]], engine: EngineProfile, speed: HostSpeed
+    points: Sequence[tuple[Conditions, PointCounts]], engine: EngineProfile, speed: HostSpeed
 ) -> WorkModel:
     """The model of points with their counts, on a host whose neighbours are in its profile.
 

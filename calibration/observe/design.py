@@ -12,7 +12,7 @@ from scipy.stats import qmc
 
 from forecache.sim.errors import InputError
 
-from ..bundle.points import Command, Given, Role
+from ..bundle.points import Command, Conditions, Role
 from ..drive.loadspec import Popularity
 
 
@@ -120,7 +120,7 @@ _RANDOM_BYTES = 2 * 2**30
 """Largest random data set, values only: more keys than that are cut."""
 
 
-def random_points() -> list[Given]:
+def random_points() -> list[Conditions]:
     """Held-out points not chosen by hand: Sobol points in the space that `full` is to cover.
 
     Keys from 100 to 5,000,000, values from 8 B to 16 KiB and pipelines from 1 to 128, all uniform
@@ -129,14 +129,14 @@ def random_points() -> list[Given]:
     """
     sets = qmc.Sobol(2, seed=_RANDOM_SEED).random(_RANDOM_DATA_SETS)
     each = qmc.Sobol(3, seed=_RANDOM_SEED).random(_RANDOM_DATA_SETS * _RANDOM_POINTS)
-    points: list[Given] = []
+    points: list[Conditions] = []
     for a, b in sets:
         value_bytes = round(8 * 2048**b)
         keys = min(round(100 * 50_000**a), _RANDOM_BYTES // value_bytes)
         for c, d, e in each[len(points) : len(points) + _RANDOM_POINTS]:
             share = (1.0, 0.0, 0.8)[int(3 * d)]
             points.append(
-                Given(
+                Conditions(
                     command={1.0: "get", 0.0: "set"}.get(share, "mix"),  # type: ignore[arg-type]
                     get_fraction=share,
                     keys=keys,
@@ -149,9 +149,11 @@ def random_points() -> list[Given]:
     return points
 
 
-def _points(rows: Sequence[_Row], *, io_threads: int = 1, transport: str = "tcp") -> list[Given]:
+def _points(
+    rows: Sequence[_Row], *, io_threads: int = 1, transport: str = "tcp"
+) -> list[Conditions]:
     return [
-        Given(
+        Conditions(
             command=command,
             keys=keys,
             value_bytes=value_bytes,
@@ -175,9 +177,9 @@ _PARTLY_LOADED: tuple[tuple[Role, int, float, float | None], ...] = (
 )
 
 
-def _partly_loaded() -> list[Given]:
+def _partly_loaded() -> list[Conditions]:
     return [
-        Given(
+        Conditions(
             command="get",
             clients=clients,
             think_us=think_us,
@@ -196,9 +198,9 @@ _LOADS: tuple[tuple[Role, float], ...] = (
 )
 
 
-def _loaded() -> list[Given]:
-    small = Given(command="get", arrival="open_loop", rate_share=0.5)
-    large = Given(
+def _loaded() -> list[Conditions]:
+    small = Conditions(command="get", arrival="open_loop", rate_share=0.5)
+    large = Conditions(
         command="mix",
         get_fraction=0.8,
         keys=100_000,
@@ -216,7 +218,7 @@ def _loaded() -> list[Given]:
     ]
 
 
-def design_points(name: str) -> list[Given]:
+def design_points(name: str) -> list[Conditions]:
     """The points of a named design: `quick` (about a minute) or `full` (about eight)."""
     if name == "quick":
         return [*_points(_QUICK), *_partly_loaded()]
@@ -225,7 +227,9 @@ def design_points(name: str) -> list[Given]:
             *_points(_QUICK),
             *_partly_loaded(),
             *_points(_MORE),
-            Given(command="mix", get_fraction=0.8, keys=100_000, value_bytes=512, role="holdout"),
+            Conditions(
+                command="mix", get_fraction=0.8, keys=100_000, value_bytes=512, role="holdout"
+            ),
             *_loaded(),
             *_points(_CORNERS),
             *_points(_LADDER),

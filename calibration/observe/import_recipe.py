@@ -11,7 +11,7 @@ from forecache.hwprofiles.pmu import pmu_of
 from forecache.sim.errors import InputError
 
 from ..bundle.bundle import Bundle, Engine, Machine, Manifest, Method
-from ..bundle.points import Given, ObservedPoint, Repetition
+from ..bundle.points import Conditions, ObservedPoint, Repetition
 from ..bundle.profiles import Profile
 from ..drive.engine_process import EngineThread
 from ..drive.proc import ThreadUsage
@@ -161,7 +161,7 @@ def _point(folder: Path, at: Path, tool: str, *, cores: int) -> ObservedPoint:
         raise InputError(
             f"{given_file}: no JSON ({error}); valid are a point's conditions."
         ) from None
-    given = parse(Given, data, file=given_file)
+    given = parse(Conditions, data, file=given_file)
     plan = plan_cores(
         io_threads=given.io_threads,
         generator_threads=given.generator_threads,
@@ -175,7 +175,7 @@ def _point(folder: Path, at: Path, tool: str, *, cores: int) -> ObservedPoint:
     return ObservedPoint(given=given, repetitions=repetitions, info=str(info))
 
 
-def _repetition(at: Path, given: Given, tool: str, plan: CorePlan) -> Repetition:
+def _repetition(at: Path, given: Conditions, tool: str, plan: CorePlan) -> Repetition:
     started_s, ended_s = (_number(at / f"{when}.uptime") for when in ("before", "after"))
     if ended_s <= started_s:
         raise InputError(f"{at / 'after.uptime'}: found {ended_s:g}; valid is later than before.")
@@ -238,7 +238,7 @@ def _tasks(file: Path) -> dict[EngineThread, ThreadUsage]:
     return found
 
 
-def _profiles(at: Path, given: Given, stages: Stages | None, cpuinfo: str) -> list[Profile]:
+def _profiles(at: Path, given: Conditions, stages: Stages | None, cpuinfo: str) -> list[Profile]:
     """What perf found at a point: CPU time by stage, and counters where there are any."""
     if not at.is_dir():
         return []

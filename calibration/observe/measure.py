@@ -9,7 +9,7 @@ from typing import Any
 
 from forecache.sim.histogram import LatencyHistogram
 
-from ..bundle.points import Given, Repetition
+from ..bundle.points import Conditions, Repetition
 from ..drive.engine_process import EngineProcess, EngineThread
 from ..drive.loadgen import LoadGenerator, LoadResult
 from ..drive.proc import ThreadUsage, core_times_ns, process_cpu_ns, thread_usage
@@ -113,7 +113,7 @@ class Watch:
 
     def repetition(
         self,
-        given: Given,
+        given: Conditions,
         result: LoadResult | ToolResult,
         slices: Mapping[str, float | None] | None = None,
     ) -> Repetition:
@@ -140,7 +140,7 @@ class Watch:
 
 
 def repetition_of(
-    given: Given,
+    given: Conditions,
     client: Mapping[str, Any],
     used: Mapping[EngineThread, ThreadUsage],
     info: tuple[Mapping[str, str], Mapping[str, str]],
@@ -189,7 +189,7 @@ def repetition_of(
 
 
 def measure_repetition(
-    given: Given,
+    given: Conditions,
     process: EngineProcess,
     control: RespClient,
     *,
@@ -260,7 +260,7 @@ def _sliced(load: LoadGenerator, window_s: float) -> dict[str, float | None]:
 
 def measure_with_tool(
     tool: Path,
-    given: Given,
+    given: Conditions,
     process: EngineProcess,
     control: RespClient,
     *,
@@ -297,7 +297,7 @@ def _host_fractions(
 
 
 def _flags(
-    given: Given,
+    given: Conditions,
     client: Mapping[str, Any],
     main: ThreadUsage,
     busiest_ns: int,

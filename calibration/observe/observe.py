@@ -26,7 +26,7 @@ from ..bundle.bundle import (
     whole_folder,
     write_bundle,
 )
-from ..bundle.points import Given, ObservedPoint, Repetition
+from ..bundle.points import Conditions, ObservedPoint, Repetition
 from ..bundle.profiles import Geometry
 from ..drive.engine_process import EngineProcess, find_engine, sha256_of
 from ..drive.loadgen import RECEIVE_BYTES, compile_load_generator
@@ -55,7 +55,7 @@ _AGAIN_SHARE = 0.2
 def observe(
     *,
     engine: str | Path | None = None,
-    design: str | Sequence[Given] = "quick",
+    design: str | Sequence[Conditions] = "quick",
     out: Path,
     host: HostProfile | None = None,
     progress: Progress | None = None,
@@ -190,22 +190,22 @@ class _Observation:
         self._say = say
         self._origin_s = origin_s
         self._allowed = os.sched_getaffinity(0)
-        self.repetitions: dict[Given, list[Repetition]] = {}
-        self.resolved: dict[Given, Given] = {}
-        self.info: dict[Given, str] = {}
+        self.repetitions: dict[Conditions, list[Repetition]] = {}
+        self.resolved: dict[Conditions, Conditions] = {}
+        self.info: dict[Conditions, str] = {}
         self.configs: dict[int, dict[str, str]] = {}
         self.left_out: list[str] = []
         self._server_info: dict[str, str] = {}
         self._done = 0
         self._total = 0
 
-    def run(self, points: Sequence[Given]) -> None:
+    def run(self, points: Sequence[Conditions]) -> None:
         """Measure all points: as many data sets side by side as fit in memory."""
         self._total = len(points) * self._timing.repetitions
         ordered = sorted(
             points, key=lambda given: (given.io_threads, given.keys * given.value_bytes)
         )
-        groups: dict[tuple[Any, ...], list[Given]] = {}
+        groups: dict[tuple[Any, ...], list[Conditions]] = {}
         for given in ordered:
             reason = None if self._tool is None else unsupported(self._tool, given)
             if reason is not None:
@@ -215,11 +215,11 @@ class _Observation:
         for wave in self._waves(list(groups.values())):
             self._measure_wave(wave)
 
-    def _waves(self, groups: list[list[Given]]) -> Iterator[list[list[Given]]]:
+    def _waves(self, groups: list[list[Conditions]]) -> Iterator[list[list[Conditions]]]:
         """Groups whose data sets fit in memory together; what never fits is left out."""
         free = available_memory_bytes()
         room = float("inf") if free is None else _MEMORY_SHARE * free
-        wave: list[list[Given]] = []
+        wave: list[list[Conditions]] = []
         used = 0.0
         for group in groups:
             need = max(memory_bytes(given.load_spec()) for given in group)
@@ -240,10 +240,10 @@ class _Observation:
         if wave:
             yield wave
 
-    def _measure_wave(self, wave: list[list[Given]]) -> None:
+    def _measure_wave(self, wave: list[list[Conditions]]) -> None:
         """A server for each data set, all loaded and paused; then rounds over all their points."""
         with ExitStack() as stack:
-            servers: dict[Given, _Server] = {}
+            servers: dict[Conditions, _Server] = {}
             for group in wave:
                 server = self._start(group, stack)
                 servers.update(dict.fromkeys(group, server))
@@ -252,7 +252,7 @@ class _Observation:
             self._measure_rounds({g: s for g, s in servers.items() if g not in loaded})
             self._measure_rounds({self._at_rate(g): s for g, s in loaded.items()})
 
-    def _at_rate(self, given: Given) -> Given:
+    def _at_rate(self, given: Conditions) -> Conditions:
         """An open loop whose share of the closed loop's throughput has become a rate."""
         closed = given.closed_twin
         twins = [g for g in self.repetitions if g.model_copy(update={"role": "fit"}) == closed]
@@ -266,7 +266,7 @@ class _Observation:
         self.resolved[given] = given.model_copy(update={"rate_rps": rate_rps})
         return self.resolved[given]
 
-    def _start(self, group: list[Given], stack: ExitStack) -> _Server:
+    def _start(self, group: list[Conditions], stack: ExitStack) -> _Server:
         """A fresh server with the group's data set loaded."""
         first = group[0]
         plan = self._plan(group)
@@ -292,7 +292,7 @@ class _Observation:
             )
         return _Server(process, control, plan)
 
-    def _measure_rounds(self, servers: dict[Given, _Server]) -> None:
+    def _measure_rounds(self, servers: dict[Conditions, _Server]) -> None:
         """The repetitions of all points, then more of those points that other work disturbed."""
         start_s = time.monotonic()
         for number in range(self._timing.repetitions):
@@ -316,11 +316,11 @@ class _Observation:
                 self._measure(given, servers[given], number)
             number += 1
 
-    def _quiet(self, given: Given) -> int:
+    def _quiet(self, given: Conditions) -> int:
         """Repetitions of a point that other work didn't disturb."""
         return sum("disturbed" not in r.flags for r in self.repetitions[given])
 
-    def _measure(self, given: Given, server: "_Server", number: int) -> None:
+    def _measure(self, given: Conditions, server: "_Server", number: int) -> None:
         """Measure one repetition of a point and keep it, with INFO after it."""
         server.process.resume()
         with _on_cores(server.plan.generator):
@@ -328,7 +328,7 @@ class _Observation:
             self.info[given] = server.control.info("all")
         server.process.pause()
 
-    def _drive(self, given: Given, server: "_Server", number: int) -> None:
+    def _drive(self, given: Conditions, server: "_Server", number: int) -> None:
         if self._tool is not None:
             repetition = measure_with_tool(
                 self._tool,
@@ -351,14 +351,14 @@ class _Observation:
             )
         self.repetitions.setdefault(given, []).append(repetition)
 
-    def _plan(self, group: Sequence[Given]) -> CorePlan:
+    def _plan(self, group: Sequence[Conditions]) -> CorePlan:
         return plan_cores(
             io_threads=group[0].io_threads,
             generator_threads=max(given.generator_threads for given in group),
             allowed=self._allowed,
         )
 
-    def machine(self, points: Sequence[Given]) -> Machine:
+    def machine(self, points: Sequence[Conditions]) -> Machine:
         """Where this ran; cores as planned for the most threads."""
         widest = max(points, key=lambda given: (given.io_threads, given.generator_threads))
         plan = self._plan([widest])
@@ -408,7 +408,7 @@ class _Observation:
         ]
 
 
-def _shuffled(points: Sequence[Given], number: int) -> list[Given]:
+def _shuffled(points: Sequence[Conditions], number: int) -> list[Conditions]:
     """The points in the order of repetition `number`, the same in every observation."""
     order = list(points)
     random.Random(f"{_SEED} {number}").shuffle(order)

@@ -17,7 +17,7 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.profile import EngineProfile
 from forecache.sim.errors import InputError
 
-from ..bundle.points import Given
+from ..bundle.points import Conditions
 from ..drive.engine_process import engine_version
 from ..fit.candidates import candidate_points, candidate_rows, updated
 from ..fit.fit import LEAST_POINTS, POINT_ERROR
@@ -40,19 +40,19 @@ _CONNECT_S = 1e-4
 _OVERHEAD_S = 0.015
 
 
-def loading_s(given: Given) -> float:
+def loading_s(given: Conditions) -> float:
     """How long a fresh server takes to start and to be loaded with the data set of a point."""
     return _START_S + given.keys * (_KEY_S + given.value_bytes * _BYTE_S)
 
 
-def measuring_s(given: Given, timing: Timing) -> float:
+def measuring_s(given: Conditions, timing: Timing) -> float:
     """How long all repetitions of a point take on a loaded server."""
     warm_up_s = timing.warm_up_s if given.io_threads == 1 else timing.io_warm_up_s
     each_s = warm_up_s + timing.window_s + given.clients * _CONNECT_S + _OVERHEAD_S
     return timing.repetitions * each_s
 
 
-def design_s(points: Sequence[Given], timing: Timing) -> float:
+def design_s(points: Sequence[Conditions], timing: Timing) -> float:
     """How long points take that share servers where they share a data set."""
     data_sets = {given.data_set: given for given in points}
     loading = sum(loading_s(given) for given in data_sets.values())
@@ -61,7 +61,7 @@ def design_s(points: Sequence[Given], timing: Timing) -> float:
 
 def auto_points(
     binary: Path, host: HostProfile | None, *, timing: Timing, budget_s: float
-) -> list[Given]:
+) -> list[Conditions]:
     """`optimal_points` for a server binary.
 
     Raises
@@ -86,7 +86,7 @@ def optimal_points(
     *,
     timing: Timing,
     budget_s: float = DEFAULT_BUDGET_S,
-) -> list[Given]:
+) -> list[Conditions]:
     """The points that tell most of an engine's work, then held-out points drawn at random.
 
     Parameters
@@ -123,8 +123,8 @@ def optimal_points(
 
 
 def _most_telling(
-    candidates: Sequence[Given], rows: np.ndarray, timing: Timing, *, budget_s: float
-) -> list[Given]:
+    candidates: Sequence[Conditions], rows: np.ndarray, timing: Timing, *, budget_s: float
+) -> list[Conditions]:
     """Candidates in the order of what they add a second, while time and candidates last."""
     covariance = np.diag(prior_errors() ** 2)
     chosen: list[int] = []

@@ -12,7 +12,7 @@ from shlex import quote
 from forecache.hwprofiles import HostProfile
 from forecache.hwprofiles.pmu import list_pmus
 
-from ..bundle.points import Given
+from ..bundle.points import Conditions
 from ..bundle.profiled import CLOCK_POINTS
 from ..drive.resp import Address
 from .tools import MEMTIER_FIRST_KEY, tool_command, unsupported
@@ -154,7 +154,7 @@ echo "wrote $folder"
 
 
 def recipe(
-    points: Sequence[Given], *, tool: str, engine: str | None, host: HostProfile | None = None
+    points: Sequence[Conditions], *, tool: str, engine: str | None, host: HostProfile | None = None
 ) -> str:
     """The script.
 
@@ -202,7 +202,7 @@ def _events(host: HostProfile | None) -> list[str]:
     return ["cycles", "instructions", "cache-misses", "branch-misses"]
 
 
-def _point(number: int, given: Given, tool: str) -> str:
+def _point(number: int, given: Conditions, tool: str) -> str:
     """One call of `point`."""
     address = Address(port=_NUMBER)
     each = given.clients if tool == "memtier_benchmark" else 1

@@ -18,7 +18,7 @@ from typing import Any
 from forecache.hwprofiles.files import read_text
 from forecache.sim.errors import EngineError, InputError
 
-from ..bundle.points import Given
+from ..bundle.points import Conditions
 from ..drive.resp import Address
 from .readers.benchmark import parse_benchmark
 from .readers.memtier import parse_memtier
@@ -71,7 +71,7 @@ def find_tool(name: str) -> Path:
     return Path(found)
 
 
-def unsupported(tool: Path, given: Given) -> str | None:
+def unsupported(tool: Path, given: Conditions) -> str | None:
     """Why this tool can't make these conditions, or None when it can."""
     reasons = {
         "an open loop": given.arrival != "closed_loop",
@@ -87,7 +87,7 @@ def unsupported(tool: Path, given: Given) -> str | None:
 
 
 def tool_command(
-    tool: Path, given: Given, address: Address, *, requests: int, json_file: Path
+    tool: Path, given: Conditions, address: Address, *, requests: int, json_file: Path
 ) -> list[str]:
     """The command line that drives `given` for about `requests` requests."""
     unix = address.unix_path
@@ -128,7 +128,7 @@ def tool_command(
 
 def run_tool(
     tool: Path,
-    given: Given,
+    given: Conditions,
     address: Address,
     *,
     requests: int,

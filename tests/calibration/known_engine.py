@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.calibration.bundle.bundle import Engine, Machine, Manifest, Method, write_bundle
-from forecache.calibration.bundle.points import Given, ObservedPoint, Repetition
+from forecache.calibration.bundle.points import Conditions, ObservedPoint, Repetition
 from forecache.calibration.bundle.profiles import Profile
 from forecache.calibration.fit.prior import engine_with_priors
 from forecache.calibration.fit.scenarios import scenario_of
@@ -78,7 +78,7 @@ def known_engine() -> EngineProfile:
 
 
 def simulated(
-    given: Given, engine: EngineProfile, host: HostProfile = TRUE_HOST, seed: int = 1
+    given: Conditions, engine: EngineProfile, host: HostProfile = TRUE_HOST, seed: int = 1
 ) -> NodeResult:
     """A run of a point, on the host as it was while it was observed."""
     system = System(host, engine, load_generator("forecache"))
@@ -87,11 +87,11 @@ def simulated(
 
 
 @cache
-def _known(given: Given) -> NodeResult:
+def _known(given: Conditions) -> NodeResult:
     return simulated(given, known_engine())
 
 
-def segments_per_request(given: Given, writes_per_request: float) -> float:
+def segments_per_request(given: Conditions, writes_per_request: float) -> float:
     """Pieces that a request's share of the replies goes through the stack in."""
     scenario = scenario_of(given, engine="valkey", engine_version="9.1")
     limit, segment = PRIOR.write_limit_bytes, segment_bytes(scenario, PRIOR)
@@ -103,7 +103,7 @@ def segments_per_request(given: Given, writes_per_request: float) -> float:
     return pieces * writes_per_request
 
 
-def observed(given: Given, *, noise: float = 0.0) -> ObservedPoint:
+def observed(given: Conditions, *, noise: float = 0.0) -> ObservedPoint:
     """A point as `observe` would write it; `noise` is the relative error of its CPU time."""
     result = _known(given)
     counters = result.counters
@@ -150,7 +150,7 @@ def plain(**change: Any) -> ObservedPoint:
         generator_utilisation=0.5,
         flags=flags,
     )
-    return ObservedPoint(given=Given(**{"command": "get", **change}), repetitions=[repetition])
+    return ObservedPoint(given=Conditions(**{"command": "get", **change}), repetitions=[repetition])
 
 
 def written(

@@ -19,7 +19,7 @@ from forecache.calibration.bundle.bundle import (
     whole_folder,
     write_bundle,
 )
-from forecache.calibration.bundle.points import Given, ObservedPoint, Repetition
+from forecache.calibration.bundle.points import Conditions, ObservedPoint, Repetition
 from forecache.calibration.drive.loadspec import Popularity
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
@@ -47,11 +47,11 @@ def repetition(cpu_ns: float, **change: Any) -> Repetition:
 
 POINTS = [
     ObservedPoint(
-        given=Given(command="get", pipeline=4, popularity=Popularity(kind="zipf")),
+        given=Conditions(command="get", pipeline=4, popularity=Popularity(kind="zipf")),
         repetitions=[repetition(5000.0), repetition(5200.0)],
     ),
     ObservedPoint(
-        given=Given(command="mix", get_fraction=0.8, role="holdout"),
+        given=Conditions(command="mix", get_fraction=0.8, role="holdout"),
         repetitions=[repetition(6000.0, io_thread_cpu_ns_per_request=[100.0, 50.0])],
     ),
 ]
@@ -257,7 +257,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_medians_prefer_undisturbed_repetitions() -> None:
     values = [(5000.0, []), (5200.0, []), (9000.0, ["disturbed"]), (9500.0, ["disturbed"])]
-    given = Given(command="get")
+    given = Conditions(command="get")
     point = ObservedPoint(
         given=given, repetitions=[repetition(value, flags=flags) for value, flags in values]
     )
@@ -270,22 +270,26 @@ def test_medians_prefer_undisturbed_repetitions() -> None:
 
 
 def test_given_fills_and_checks() -> None:
-    assert Given(command="get").get_fraction == 1.0
-    assert Given(command="set").get_fraction == 0.0
-    assert Given(command="mix").get_fraction == 0.5
-    assert Given(command="get") == Given(command="get")
-    assert len({Given(command="get"), Given(command="get"), Given(command="set")}) == 2
-    assert Given(command="get", pipeline=16, keys=100).label() == "get P16 v16 k100 c50"
+    assert Conditions(command="get").get_fraction == 1.0
+    assert Conditions(command="set").get_fraction == 0.0
+    assert Conditions(command="mix").get_fraction == 0.5
+    assert Conditions(command="get") == Conditions(command="get")
+    assert (
+        len({Conditions(command="get"), Conditions(command="get"), Conditions(command="set")}) == 2
+    )
+    assert Conditions(command="get", pipeline=16, keys=100).label() == "get P16 v16 k100 c50"
     with pytest.raises(ValueError, match="open_loop"):
-        Given(command="get", arrival="open_loop")
+        Conditions(command="get", arrival="open_loop")
     with pytest.raises(ValueError, match="rate_share with arrival open_loop"):
-        Given(command="get", rate_share=0.5)
+        Conditions(command="get", rate_share=0.5)
 
 
 def test_an_open_loop_and_the_closed_one_it_is_a_share_of() -> None:
-    share = Given(command="get", pipeline=2, arrival="open_loop", rate_share=0.8, role="holdout")
+    share = Conditions(
+        command="get", pipeline=2, arrival="open_loop", rate_share=0.8, role="holdout"
+    )
     assert share.label().endswith("load80%")
-    closed = Given(command="get", pipeline=2)
+    closed = Conditions(command="get", pipeline=2)
     assert share.closed_twin == closed
     assert closed.model_copy(update={"role": "holdout"}).closed_twin == closed
     assert share.data_set == closed.data_set
@@ -293,14 +297,14 @@ def test_an_open_loop_and_the_closed_one_it_is_a_share_of() -> None:
     assert resolved.closed_twin == closed
     assert resolved.label() == share.label()
     assert resolved.load_spec().rate_rps == 12_345.0
-    # The plain Given of a rate stays as it was.
-    rate = Given(command="get", arrival="open_loop", rate_rps=5e4)
+    # The plain conditions of a rate stay as they were.
+    rate = Conditions(command="get", arrival="open_loop", rate_rps=5e4)
     assert rate.label().endswith("50000rps")
-    assert Given.model_validate_json(share.model_dump_json()) == share
+    assert Conditions.model_validate_json(share.model_dump_json()) == share
 
 
 def test_the_least_disturbed_repetition_gives_all_numbers() -> None:
-    given = Given(command="get")
+    given = Conditions(command="get")
     slow = repetition(5200.0, reads_per_request=0.5, io_thread_cpu_ns_per_request=[300.0])
     least = repetition(5300.0, reads_per_request=0.25, throughput_rps=1500.0)
     noisy = repetition(4000.0, reads_per_request=0.9, flags=["disturbed"])

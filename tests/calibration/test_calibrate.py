@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.points import Given, ObservedPoint
+from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.fit.calibrate import calibrate, discrepancy_of, with_discrepancy
 from forecache.calibration.fit.fit import Calibration, fit_bundle
 from forecache.calibration.fit.latency_fit import fit_wake_latency, quiet_ms
@@ -89,7 +89,7 @@ def test_a_handful_of_points_cannot_claim_to_know_the_models_error() -> None:
     assert discrepancy_of(np.zeros(40), np.zeros(40))[0] < lucky[0]
 
 
-def loaded(given: Given, host: HostProfile) -> ObservedPoint:
+def loaded(given: Conditions, host: HostProfile) -> ObservedPoint:
     """An open loop of the known engine on a host, as `observe` would write it."""
     result = simulated(given, known_engine(), host)
     latency = result.latency
@@ -117,7 +117,9 @@ def test_the_wake_latency_comes_back_from_medians_of_open_loops(exact: Path) -> 
     host = TRUE_HOST.model_copy(update={"kernel": kernel})
     points = [
         loaded(
-            Given(command="get", arrival="open_loop", rate_share=share, rate_rps=share * 150_000),
+            Conditions(
+                command="get", arrival="open_loop", rate_share=share, rate_rps=share * 150_000
+            ),
             host,
         )
         for share in (0.2, 0.4)
@@ -142,7 +144,7 @@ def test_quiet_latencies_are_the_median_of_those_that_are_known() -> None:
     [repetition] = plain().repetitions
     values = [0.2, None, 0.4, 0.9]
     point = ObservedPoint(
-        given=Given(command="get"),
+        given=Conditions(command="get"),
         repetitions=[repetition.model_copy(update={"quiet_p50_ms": value}) for value in values],
     )
     assert quiet_ms(point, "p50") == 0.4

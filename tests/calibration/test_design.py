@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.drive.preload import memory_bytes
 from forecache.calibration.observe.design import (
     LADDER_KEYS,
@@ -15,7 +15,7 @@ from forecache.calibration.observe.design import (
 from forecache.sim.errors import InputError
 
 
-def split(name: str) -> tuple[list[Given], list[Given]]:
+def split(name: str) -> tuple[list[Conditions], list[Conditions]]:
     points = [point for point in design_points(name) if point.io_threads == 1]
     fit = [point for point in points if point.role == "fit"]
     return fit, [point for point in points if point.role == "holdout"]
@@ -90,7 +90,7 @@ def test_loaded_open_loops_stand_beside_what_they_are_a_share_of() -> None:
         twins = [other for other in closed if other.closed_twin == point.closed_twin]
         assert len(twins) == 1
         assert twins[0].data_set == point.data_set
-    by_workload: dict[Given, list[Given]] = {}
+    by_workload: dict[Conditions, list[Conditions]] = {}
     for point in loaded:
         by_workload.setdefault(point.closed_twin, []).append(point)
     assert len(by_workload) == 2

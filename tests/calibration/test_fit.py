@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.points import Given, ObservedPoint
+from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.bundle.profiles import Profile, StageCost, ThreadCost
 from forecache.calibration.drive.loadspec import Popularity
 from forecache.calibration.fit.fit import Calibration, fit_bundle, usable, work_problem
@@ -114,15 +114,17 @@ def test_true_numbers_lie_in_the_ranges_of_the_fitted_ones(tmp_path: Path) -> No
 
 
 HELD_OUT = [
-    Given(command="get", pipeline=3, value_bytes=300, keys=40_000),
-    Given(command="set", pipeline=24, value_bytes=64, keys=2_000_000),
-    Given(command="mix", get_fraction=0.7, value_bytes=1000, keys=500_000, clients=120),
-    Given(command="get", keys=10_000_000, pipeline=4, popularity=Popularity(kind="zipf")),
+    Conditions(command="get", pipeline=3, value_bytes=300, keys=40_000),
+    Conditions(command="set", pipeline=24, value_bytes=64, keys=2_000_000),
+    Conditions(command="mix", get_fraction=0.7, value_bytes=1000, keys=500_000, clients=120),
+    Conditions(command="get", keys=10_000_000, pipeline=4, popularity=Popularity(kind="zipf")),
 ]
 
 
 @pytest.mark.parametrize("given", HELD_OUT, ids=lambda given: given.label())
-def test_the_fitted_engine_predicts_points_it_never_saw(fitted: Calibration, given: Given) -> None:
+def test_the_fitted_engine_predicts_points_it_never_saw(
+    fitted: Calibration, given: Conditions
+) -> None:
     true = simulated(given, known_engine(), TRUE_HOST, seed=2)
     found = simulated(given, fitted.profile, fitted.host, seed=2)
     before = simulated(given, PRIOR, HOST, seed=2)
@@ -199,7 +201,7 @@ def test_the_fitted_host_is_the_one_the_engine_met(fitted: Calibration) -> None:
 
 def counted(command: str, pipeline: int) -> Profile:
     """What callgrind would count of the known engine, stage by stage."""
-    given = Given(command=command, pipeline=pipeline)  # type: ignore[arg-type]
+    given = Conditions(command=command, pipeline=pipeline)  # type: ignore[arg-type]
     repetition = observed(given).repetitions[0]
     work = known_engine().engine_work()
     reads = repetition.reads_per_request or 0.0
@@ -332,6 +334,6 @@ def test_an_unmodelled_engine_is_reported(tmp_path: Path) -> None:
 
 
 def test_conditions_without_a_model_are_told() -> None:
-    given = Given(command="get", arrival="open_loop", rate_rps=1e4, pipeline=4)
+    given = Conditions(command="get", arrival="open_loop", rate_rps=1e4, pipeline=4)
     with pytest.raises(InputError, match=r"observed point get P4.*open_loop"):
         scenario_of(given, engine="valkey", engine_version="9.1")

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.fit.candidates import (
     candidate_points,
     candidate_rows,
@@ -182,13 +182,13 @@ def engine() -> EngineProfile:
 
 
 @pytest.fixture(scope="module")
-def few() -> list[Given]:
+def few() -> list[Conditions]:
     """A small part of the grid, to keep the test short."""
     return candidate_points()[::6]
 
 
 @pytest.fixture(scope="module")
-def rows(engine: EngineProfile, few: list[Given]) -> np.ndarray:
+def rows(engine: EngineProfile, few: list[Conditions]) -> np.ndarray:
     return candidate_rows(few, engine, HOST, PRIORS)
 
 
@@ -203,15 +203,15 @@ def test_candidates_are_different_points_to_fit() -> None:
 @pytest.mark.parametrize(
     ("given", "reads", "writes", "turns"),
     [
-        (Given(command="get"), 1.0, 1.0, 0.03),
-        (Given(command="get", clients=1), 1.0, 1.0, 1.0),
-        (Given(command="get", pipeline=16), 1 / 16, 1 / 16, 0.03 / 16),
-        (Given(command="set", pipeline=16, value_bytes=4096), 4 / 16, 4 / 16, 0.12 / 16),
-        (Given(command="get", pipeline=64, value_bytes=4096), 1 / 64, 4 / 64, 0.03 / 64),
+        (Conditions(command="get"), 1.0, 1.0, 0.03),
+        (Conditions(command="get", clients=1), 1.0, 1.0, 1.0),
+        (Conditions(command="get", pipeline=16), 1 / 16, 1 / 16, 0.03 / 16),
+        (Conditions(command="set", pipeline=16, value_bytes=4096), 4 / 16, 4 / 16, 0.12 / 16),
+        (Conditions(command="get", pipeline=64, value_bytes=4096), 1 / 64, 4 / 64, 0.03 / 64),
     ],
-    ids=lambda value: value.label() if isinstance(value, Given) else "",
+    ids=lambda value: value.label() if isinstance(value, Conditions) else "",
 )
-def test_expected_counts(given: Given, reads: float, writes: float, turns: float) -> None:
+def test_expected_counts(given: Conditions, reads: float, writes: float, turns: float) -> None:
     counts = expected_counts(given)
     assert (counts.reads, counts.writes) == pytest.approx((reads, writes))
     assert counts.turns == pytest.approx(turns)
@@ -237,7 +237,7 @@ def test_an_update_is_what_a_fit_with_one_more_point_says() -> None:
     assert found == pytest.approx(after.covariance, rel=1e-4, abs=1e-9)
 
 
-def fitted_to(points: list[Given], engine: EngineProfile) -> Posterior:
+def fitted_to(points: list[Conditions], engine: EngineProfile) -> Posterior:
     """A fit to points at which every factor is as believed."""
     counted = [(given, expected_counts(given)) for given in points]
     model = work_model(counted, engine, HOST.speed())
@@ -253,9 +253,9 @@ def fitted_to(points: list[Given], engine: EngineProfile) -> Posterior:
 
 
 @pytest.fixture(scope="module")
-def hurried(engine: EngineProfile, few: list[Given], rows: np.ndarray) -> Identifiability:
+def hurried(engine: EngineProfile, few: list[Conditions], rows: np.ndarray) -> Identifiability:
     """What GETs of one small data set say."""
-    points = [Given(command="get", pipeline=pipeline) for pipeline in (1, 4, 16, 64)]
+    points = [Conditions(command="get", pipeline=pipeline) for pipeline in (1, 4, 16, 64)]
     return identifiability_of(
         fitted_to(points, engine),
         candidates={given.label(): row for given, row in zip(few, rows, strict=True)},
@@ -277,10 +277,10 @@ def test_a_split_of_instructions_is_left_to_a_profiler(hurried: Identifiability)
         assert advice[name].endswith("add instruction counts (observe --profiler callgrind)")
 
 
-def test_the_advised_point_helps(engine: EngineProfile, few: list[Given]) -> None:
+def test_the_advised_point_helps(engine: EngineProfile, few: list[Conditions]) -> None:
     """The point named for the wake-up's cost narrows it by what is said, when it is observed."""
-    points = [Given(command="get", pipeline=pipeline) for pipeline in (4, 16, 64)]
-    alone = Given(command="get", clients=1)
+    points = [Conditions(command="get", pipeline=pipeline) for pipeline in (4, 16, 64)]
+    alone = Conditions(command="get", clients=1)
     rows = candidate_rows([*few, alone], engine, HOST, PRIORS)
     before = fitted_to(points, engine)
     found = identifiability_of(
@@ -296,7 +296,7 @@ def test_the_advised_point_helps(engine: EngineProfile, few: list[Given]) -> Non
 
 
 def test_the_report_is_plain_and_takes_advice_from_the_whole_grid(engine: EngineProfile) -> None:
-    points = [Given(command="get", pipeline=pipeline) for pipeline in (4, 16, 64)]
+    points = [Conditions(command="get", pipeline=pipeline) for pipeline in (4, 16, 64)]
     fitted = SimpleNamespace(
         prior=SimpleNamespace(engine=engine),
         posterior=fitted_to(points, engine),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.points import Given, Repetition
+from forecache.calibration.bundle.points import Conditions, Repetition
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.preload import memory_bytes
 from forecache.calibration.observe.design import Timing
@@ -21,11 +21,11 @@ from forecache.sim.errors import EngineError, InputError
 
 SHORT = Timing(warm_up_s=0.03, window_s=0.15, repetitions=2, io_warm_up_s=0.5)
 DESIGN = [
-    Given(command="get", pipeline=1, clients=10),
-    Given(command="get", pipeline=16, clients=10),
-    Given(command="set", pipeline=16, clients=10, role="holdout"),
-    Given(command="get", pipeline=4, keys=5000, value_bytes=600, transport="unix"),
-    Given(command="get", pipeline=4, clients=10, io_threads=2),
+    Conditions(command="get", pipeline=1, clients=10),
+    Conditions(command="get", pipeline=16, clients=10),
+    Conditions(command="set", pipeline=16, clients=10, role="holdout"),
+    Conditions(command="get", pipeline=4, keys=5000, value_bytes=600, transport="unix"),
+    Conditions(command="get", pipeline=4, clients=10, io_threads=2),
 ]
 
 
@@ -182,7 +182,7 @@ def test_a_data_set_too_large_for_the_memory_is_left_out(
     )
     bundle = observe(
         engine=binary,
-        design=[DESIGN[0], Given(command="get", keys=1_000_000)],
+        design=[DESIGN[0], Conditions(command="get", keys=1_000_000)],
         out=tmp_path / "bundle",
         timing=SHORT,
     )
@@ -205,7 +205,10 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As many data sets as fit in memory share the rounds, so that drift favours none."""
-    design = [Given(command="get", clients=5), Given(command="get", clients=5, value_bytes=20)]
+    design = [
+        Conditions(command="get", clients=5),
+        Conditions(command="get", clients=5, value_bytes=20),
+    ]
     need = max(memory_bytes(given.load_spec()) for given in design)
     free = int(data_sets_that_fit * need / 0.6)
     monkeypatch.setattr(
@@ -213,7 +216,7 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
     )
     seen = []
 
-    def look(given: Given, process: EngineProcess, *args: Any, **options: Any) -> Repetition:
+    def look(given: Conditions, process: EngineProcess, *args: Any, **options: Any) -> Repetition:
         # A signal to stop takes effect when the process runs next.
         for _ in range(400):
             states = {pid: state(pid) for pid in children()}
@@ -241,8 +244,8 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a core for each side")
 def test_an_open_loop_runs_at_its_share_of_the_closed_one(binary: Path, tmp_path: Path) -> None:
     design = [
-        Given(command="get", arrival="open_loop", rate_share=0.25, clients=10, role="holdout"),
-        Given(command="get", clients=10),
+        Conditions(command="get", arrival="open_loop", rate_share=0.25, clients=10, role="holdout"),
+        Conditions(command="get", clients=10),
     ]
     bundle = observe(engine=binary, design=design, out=tmp_path / "bundle", timing=SHORT)
     loaded, closed = bundle.points
@@ -265,7 +268,7 @@ def test_an_open_loop_runs_at_its_share_of_the_closed_one(binary: Path, tmp_path
 
 
 def test_a_share_of_nothing_is_told(binary: Path, tmp_path: Path) -> None:
-    alone = Given(command="get", arrival="open_loop", rate_share=0.5)
+    alone = Conditions(command="get", arrival="open_loop", rate_share=0.5)
     with pytest.raises(InputError, match=r"get P1 .*load50%: found no closed loop"):
         observe(engine=binary, design=[alone], out=tmp_path / "bundle", timing=SHORT)
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.drive.engine_process import engine_version
 from forecache.calibration.fit.candidates import candidate_rows, updated
 from forecache.calibration.fit.fit import POINT_ERROR
@@ -34,7 +34,7 @@ _ROWS: dict[tuple[object, ...], np.ndarray] = {}
 
 
 def rows_once(
-    candidates: Sequence[Given], engine: EngineProfile, host: HostProfile, logs: np.ndarray
+    candidates: Sequence[Conditions], engine: EngineProfile, host: HostProfile, logs: np.ndarray
 ) -> np.ndarray:
     """What candidates tell, worked out once for equal arguments: it is what a design takes."""
     key = (tuple(candidates), engine.model_dump_json(), host.to_yaml(), logs.tobytes())
@@ -48,12 +48,12 @@ def _rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optimal_design, "candidate_rows", rows_once)
 
 
-def split(points: list[Given]) -> tuple[list[Given], list[Given]]:
+def split(points: list[Conditions]) -> tuple[list[Conditions], list[Conditions]]:
     fit = [point for point in points if point.role == "fit"]
     return fit, [point for point in points if point.role == "holdout"]
 
 
-def covariance(points: list[Given], engine: EngineProfile) -> np.ndarray:
+def covariance(points: list[Conditions], engine: EngineProfile) -> np.ndarray:
     errors = prior_errors()
     known = np.diag(errors**2)
     for row in candidate_rows(points, engine, HOST, np.zeros(len(errors))):
@@ -103,7 +103,7 @@ def test_a_larger_budget_adds_points_to_fit() -> None:
 
 
 def test_loading_a_data_set_counts_once() -> None:
-    one = Given(command="get", keys=1_000_000)
+    one = Conditions(command="get", keys=1_000_000)
     other = one.model_copy(update={"pipeline": 16})
     alone = design_s([one], TIMING)
     assert design_s([one, other], TIMING) == pytest.approx(2 * alone - loading_s(one))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.drive.resp import Address
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
@@ -90,18 +90,20 @@ def test_damaged_memtier_json() -> None:
 
 def test_what_a_tool_can_not_do() -> None:
     benchmark, memtier = Path("redis-benchmark"), Path("memtier_benchmark")
-    assert unsupported(benchmark, Given(command="get")) is None
-    assert "mix of GET and SET" in str(unsupported(benchmark, Given(command="mix")))
-    assert unsupported(memtier, Given(command="mix")) is None
-    assert "think time" in str(unsupported(memtier, Given(command="get", think_us=5)))
-    open_loop = Given(command="get", arrival="open_loop", rate_rps=10)
+    assert unsupported(benchmark, Conditions(command="get")) is None
+    assert "mix of GET and SET" in str(unsupported(benchmark, Conditions(command="mix")))
+    assert unsupported(memtier, Conditions(command="mix")) is None
+    assert "think time" in str(unsupported(memtier, Conditions(command="get", think_us=5)))
+    open_loop = Conditions(command="get", arrival="open_loop", rate_rps=10)
     assert "open loop" in str(unsupported(benchmark, open_loop))
 
 
 def test_memtier_command_names_the_keys_we_load() -> None:
     words = tool_command(
         Path("memtier_benchmark"),
-        Given(command="mix", get_fraction=0.8, keys=1000, clients=10, pipeline=4, value_bytes=64),
+        Conditions(
+            command="mix", get_fraction=0.8, keys=1000, clients=10, pipeline=4, value_bytes=64
+        ),
         Address(port=7000),
         requests=5000,
         json_file=Path("out.json"),
@@ -117,10 +119,10 @@ def test_a_tool_that_fails(tmp_path: Path) -> None:
     tool.write_text("#!/bin/sh\necho some progress\necho 'no such host' >&2\nexit 3\n")
     tool.chmod(0o755)
     with pytest.raises(EngineError, match=r"redis-benchmark failed \(status 3\): no such host"):
-        run_tool(tool, Given(command="get"), Address(), requests=10)
+        run_tool(tool, Conditions(command="get"), Address(), requests=10)
     tool.write_text("#!/bin/sh\necho nothing of use\n")
     with pytest.raises(EngineError, match="no result that can be read"):
-        run_tool(tool, Given(command="get"), Address(), requests=10)
+        run_tool(tool, Conditions(command="get"), Address(), requests=10)
 
 
 def test_unknown_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_observing_with_a_real_tool(tool: str, binary: Path, tmp_path: Path) -> 
         pytest.skip(f"{tool} is not installed")
     bundle = observe(
         engine=binary,
-        design=[Given(command="get", pipeline=8), Given(command="get", think_us=100.0)],
+        design=[Conditions(command="get", pipeline=8), Conditions(command="get", think_us=100.0)],
         out=tmp_path / "bundle",
         timing=Timing(warm_up_s=0.0, window_s=0.2, repetitions=1),
         tool=tool,

@@ -17,7 +17,7 @@ from forecache.hwprofiles import HostProfile, load_host
 from forecache.hwprofiles.parts import Cache
 from forecache.sim.errors import EngineError, InputError
 
-from ...bundle.points import Given
+from ...bundle.points import Conditions
 from ...bundle.profiled import CACHE_POINTS, CALLGRIND_POINTS
 from ...bundle.profiles import CacheGeometry, Depth, Geometry, Profile, Stage, StageCost, ThreadCost
 from ..readers.callgrind import CallgrindProfile, read_callgrind
@@ -92,18 +92,18 @@ class Callgrind:
     geometry: Geometry | None = None
     name: Literal["callgrind"] = "callgrind"
     depth: Depth = "instructions"
-    design: Sequence[Given] = field(default_factory=lambda: CALLGRIND_POINTS)
+    design: Sequence[Conditions] = field(default_factory=lambda: CALLGRIND_POINTS)
 
     def refusal(self) -> str | None:
         """valgrind is missing or doesn't know this processor."""
         trial = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "true"]
         return missing("valgrind", "vgdb") or refusal(trial)
 
-    def points(self) -> Sequence[Given]:
+    def points(self) -> Sequence[Conditions]:
         """Points that tell apart what is done per request, read, event loop and byte."""
         return self.design if self.geometry is None else [*self.design, *CACHE_POINTS]
 
-    def profile(self, binary: Path, points: Sequence[Given]) -> list[Found]:
+    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[Found]:
         """Count each point."""
         with tempfile.TemporaryDirectory(prefix="forecache-valgrind-") as folder:
             out = Path(folder) / "counts"
@@ -128,7 +128,7 @@ class Callgrind:
         )
         return ["--cache-sim=yes", f"--I1={l1}", f"--D1={l1}", f"--LL={ll}"]
 
-    def _look(self, counts: "Counts", given: Given) -> Found:
+    def _look(self, counts: "Counts", given: Conditions) -> Found:
         on = counts.on
         round_requests = given.clients * given.pipeline
         short = -(-_LEAST_REQUESTS // round_requests) * round_requests

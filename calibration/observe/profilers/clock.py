@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ...bundle.points import Given
+from ...bundle.points import Conditions
 from ...bundle.profiled import CLOCK_POINTS
 from ...bundle.profiles import Depth, Profile
 from ..readers.perf_script import read_perf_script
@@ -32,16 +32,16 @@ class Clock:
         """perf is missing, or the system refuses to sample."""
         return missing("perf") or record_refusal("cpu-clock")
 
-    def points(self) -> Sequence[Given]:
+    def points(self) -> Sequence[Conditions]:
         """Points that show reading, parsing, execution and copying apart."""
         return CLOCK_POINTS
 
-    def profile(self, binary: Path, points: Sequence[Given]) -> list[Found]:
+    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[Found]:
         """Sample each point for a window."""
         with session(binary, points) as on:
             return [self._look(on, given) for given in points]
 
-    def _look(self, on: Session, given: Given) -> Found:
+    def _look(self, on: Session, given: Conditions) -> Found:
         with steady_load(on, given) as steady:
             roles = on.roles()
             found = record(on, "cpu-clock", self.window_s)

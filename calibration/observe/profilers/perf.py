@@ -9,7 +9,7 @@ from typing import Literal
 from forecache.hwprofiles.pmu import Pmu, this_pmu
 from forecache.sim.errors import EngineError, InputError
 
-from ...bundle.points import Given
+from ...bundle.points import Conditions
 from ...bundle.profiled import COUNTER_POINTS
 from ...bundle.profiles import CounterValue, Depth, Profile
 from ..readers.perf_stat import Counter, parse_perf_stat, read_perf_stat
@@ -37,16 +37,16 @@ class Counters:
         """perf is missing, or the processor or hypervisor offers no counters."""
         return missing("perf") or _no_counters() or record_refusal("cycles")
 
-    def points(self) -> Sequence[Given]:
+    def points(self) -> Sequence[Conditions]:
         """Points with data sets inside and beyond the caches."""
         return COUNTER_POINTS
 
-    def profile(self, binary: Path, points: Sequence[Given]) -> list[Found]:
+    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[Found]:
         """Count and sample each point for a window."""
         with session(binary, points) as on:
             return [self._look(on, given) for given in points]
 
-    def _look(self, on: Session, given: Given) -> Found:
+    def _look(self, on: Session, given: Conditions) -> Found:
         pmu = this_pmu()
         with steady_load(on, given) as steady:
             roles = on.roles()

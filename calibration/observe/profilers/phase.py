@@ -8,7 +8,7 @@ from pathlib import Path
 
 from forecache.sim.errors import ForecacheError
 
-from ...bundle.points import Given
+from ...bundle.points import Conditions
 from ...bundle.profiles import Depth, Profile
 from .choose import Choice
 from .session import Found
@@ -55,7 +55,7 @@ def profile_phase(binary: Path, choice: Choice, *, say: Say) -> Phase:
     return Phase(depth, reason, profiles, files)
 
 
-def _by_data_set(points: Sequence[Given]) -> list[list[Given]]:
+def _by_data_set(points: Sequence[Conditions]) -> list[list[Conditions]]:
     ordered = sorted(points, key=lambda given: given.data_set)
     return [list(group) for _, group in groupby(ordered, key=lambda given: given.data_set)]
 

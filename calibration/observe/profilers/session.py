@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from forecache.sim.errors import EngineError
 
-from ...bundle.points import Given
+from ...bundle.points import Conditions
 from ...bundle.profiles import Depth, Profile
 from ...drive.engine_process import EngineProcess
 from ...drive.loadgen import LoadGenerator
@@ -52,10 +52,10 @@ class Profiler(Protocol):
     def refusal(self) -> str | None:
         """Why it can't be used here, in words, or None when it can."""
 
-    def points(self) -> Sequence[Given]:
+    def points(self) -> Sequence[Conditions]:
         """The points it looks at."""
 
-    def profile(self, binary: Path, points: Sequence[Given]) -> list[Found]:
+    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[Found]:
         """Look at points that share a data set, on a server of their own."""
 
 
@@ -85,7 +85,7 @@ class Session:
 
 @contextmanager
 def session(
-    binary: Path, points: Sequence[Given], *, wrapper: Sequence[str] = ()
+    binary: Path, points: Sequence[Conditions], *, wrapper: Sequence[str] = ()
 ) -> Iterator[Session]:
     """Start an engine for points that share a data set, load it, and stop it in the end.
 
@@ -134,7 +134,7 @@ class Steady:
 
 
 @contextmanager
-def steady_load(on: Session, given: Given) -> Iterator[Steady]:
+def steady_load(on: Session, given: Conditions) -> Iterator[Steady]:
     """Drive a point, warmed up, while the block runs."""
     steady = Steady()
     address = on.process.address(given.transport)
@@ -162,7 +162,7 @@ def steady_load(on: Session, given: Given) -> Iterator[Steady]:
     }
 
 
-def fixed_load(on: Session, given: Given, *, requests: int) -> None:
+def fixed_load(on: Session, given: Conditions, *, requests: int) -> None:
     """Send an exact number of requests and wait for their replies."""
     address = on.process.address(given.transport)
     with LoadGenerator(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from forecache.sim.errors import InputError
 
-from ...bundle.points import Given
+from ...bundle.points import Conditions
 from ...bundle.profiled import COUNTER_POINTS
 from ...bundle.profiles import CounterValue, Depth, Profile, StageCost, ThreadCost
 from ..readers.vtune import VtuneReport, read_vtune
@@ -49,11 +49,11 @@ class Vtune:
         """VTune is missing or can't start."""
         return missing("vtune") or refusal(["vtune", "--version"])
 
-    def points(self) -> Sequence[Given]:
+    def points(self) -> Sequence[Conditions]:
         """As for hardware counters."""
         return COUNTER_POINTS
 
-    def profile(self, binary: Path, points: Sequence[Given]) -> list[Found]:
+    def profile(self, binary: Path, points: Sequence[Conditions]) -> list[Found]:
         """Collect at each point."""
         with session(binary, points) as on:
             found = []
@@ -86,7 +86,7 @@ class Vtune:
 
 
 def import_vtune(
-    folder: Path, *, engine: str, version: str, given: Given, requests: int | None = None
+    folder: Path, *, engine: str, version: str, given: Conditions, requests: int | None = None
 ) -> Profile:
     """The profile in a folder of CSV reports that VTune wrote on another machine.
 
@@ -112,7 +112,7 @@ def import_vtune(
 
 
 def profile_of_reports(
-    files: Iterable[Path], stages: Stages, *, given: Given, requests: int | None, tool: str
+    files: Iterable[Path], stages: Stages, *, given: Conditions, requests: int | None, tool: str
 ) -> Profile:
     """One profile from reports; CPU time gives the shares, events the counters."""
     threads: list[ThreadCost] = []

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.observe.profilers.perf import Counters
 from forecache.calibration.observe.profilers.stages import Stages
 from forecache.calibration.observe.profilers.vtune import Vtune, import_vtune, profile_of_reports
 from forecache.hwprofiles.pmu import list_pmus
 from forecache.sim.errors import InputError
 
-POINT = Given(command="get", clients=10)
+POINT = Conditions(command="get", clients=10)
 REPORTS = Path(__file__).parent / "reports"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.bundle.profiles import StageCost
 from forecache.calibration.drive.engine_process import find_engine
 from forecache.calibration.observe.design import Timing
@@ -17,8 +17,8 @@ from forecache.calibration.observe.profilers.session import Found, Profiler
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import EngineError, InputError
 
-ONE = Given(command="get", clients=20)
-DEEP = Given(command="get", pipeline=16, clients=20)
+ONE = Conditions(command="get", clients=20)
+DEEP = Conditions(command="get", pipeline=16, clients=20)
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +137,10 @@ class Broken:
     def refusal(self) -> None:
         return None
 
-    def points(self) -> list[Given]:
+    def points(self) -> list[Conditions]:
         return [ONE]
 
-    def profile(self, _binary: Path, _points: list[Given]) -> list[Found]:
+    def profile(self, _binary: Path, _points: list[Conditions]) -> list[Found]:
         raise EngineError("perf failed (status 1): no more counters.")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.bundle.profiles import (
     CounterValue,
     Profile,
@@ -19,7 +19,7 @@ PROFILES = [
     Profile(
         profiler="clock",
         tool="perf version 6.1",
-        given=Given(command="get", pipeline=4),
+        given=Conditions(command="get", pipeline=4),
         requests=1000,
         samples=100,
         unattributed=0.02,
@@ -37,7 +37,7 @@ PROFILES = [
     Profile(
         profiler="perf",
         tool="perf version 6.1",
-        given=Given(command="set"),
+        given=Conditions(command="set"),
         counters=[CounterValue(event="cycles", per_request=None)],
         metrics={"instructions_per_cycle": 1.5},
     ),

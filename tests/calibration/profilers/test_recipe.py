@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.observe.design import design_points
 from forecache.calibration.observe.import_recipe import load_bundle
 from forecache.calibration.observe.recipe import recipe
@@ -16,8 +16,8 @@ from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
 
 POINTS = [
-    Given(command="get", clients=20),
-    Given(command="set", pipeline=16, clients=20, value_bytes=64, role="holdout"),
+    Conditions(command="get", clients=20),
+    Conditions(command="set", pipeline=16, clients=20, value_bytes=64, role="holdout"),
 ]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forecache.calibration.bundle.points import Given
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.observe.profilers.session import (
     difference,
     exact_rates,
@@ -14,7 +14,7 @@ from forecache.calibration.observe.profilers.session import (
     steady_load,
 )
 
-POINT = Given(command="get", pipeline=4, clients=5)
+POINT = Conditions(command="get", pipeline=4, clients=5)
 
 
 def test_a_wrapper_becomes_the_server(binary: Path, tmp_path: Path) -> None:
