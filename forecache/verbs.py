@@ -181,7 +181,7 @@ def explain(
 
 
 def memory(scenario: Scenario) -> dict[str, Any]:
-    """Say what the data of a scenario weighs, and how many keys fit.
+    """Give the memory footprint of a scenario's data, and how many keys fit.
 
     Parameters
     ----------

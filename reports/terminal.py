@@ -48,7 +48,7 @@ from .wording import (
     knee_phrase,
     loss_phrase,
     ordered_candidates,
-    surer_phrases,
+    tightening_phrases,
 )
 
 __all__ = [
@@ -242,7 +242,7 @@ def _print_checks(recommendation: Json, console: Console) -> None:
         console.print()
         console.print(Text(check, style="bold"))
         console.print(Padding(Text(why_none), (0, 0, 0, 2)))
-    advice = "; ".join(surer_phrases(mapping(recommendation, "measure_next")))
+    advice = "; ".join(tightening_phrases(mapping(recommendation, "measure_next")))
     if advice:
         console.print()
         console.print(Text.assemble(("To tighten this estimate: ", "bold"), advice))

@@ -1,4 +1,4 @@
-"""What data weighs, in a terminal: used and resident memory, what fits, each population by part."""
+"""Memory footprint, in a terminal: used and resident memory, what fits, each population by part."""
 
 from collections.abc import Iterable
 

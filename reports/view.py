@@ -46,7 +46,7 @@ from .wording import (
     loss_phrase,
     next_limit_phrase,
     ordered_candidates,
-    surer_phrases,
+    tightening_phrases,
 )
 
 
@@ -105,7 +105,7 @@ def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
         "figures": _target_figures(target, point, drawer),
         "candidates": _candidates(target),
         "points": _points(target),
-        "measure_next": surer_phrases(mapping(recommendation, "measure_next")),
+        "measure_next": tightening_phrases(mapping(recommendation, "measure_next")),
         "conf": str(recommendation.get("conf") or "").strip("\n"),
         "conf_file": str(recommendation.get("conf_file") or "valkey.conf"),
         "benchmark_command": str(recommendation.get("benchmark_command") or "").strip(),

@@ -224,7 +224,7 @@ def cost_phrase(recommendation: Json) -> str:
     return f"{dollars(cost)} per million requests" + (f" ({note})" if note else "")
 
 
-def surer_phrases(measure_next: Json) -> list[str]:
+def tightening_phrases(measure_next: Json) -> list[str]:
     """Say which measurement would narrow an answer most, and which does so without its host.
 
     `profile c7g.4xlarge itself (throughput at io-threads 6: ±38% would become ±20%)`; nothing
@@ -261,7 +261,7 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
     headroom = number(recommendation, "headroom_rps")
     p50, p99 = interval(point, "p50_ms"), interval(point, "p99_ms")
     throughput = interval(recommendation, "throughput_rps")
-    surer = surer_phrases(mapping(recommendation, "measure_next"))
+    tighter = tightening_phrases(mapping(recommendation, "measure_next"))
     wide = any(map(is_wide, (p50, p99, throughput)))
     facts = [
         ("Latency p50", time_with_bounds(p50) if p50 else ""),
@@ -274,7 +274,7 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
         ("Server CPU", _cpu_phrase(point)),
         ("Cost", cost_phrase(recommendation)),
         ("Uncertainty", ", ".join(parts)),
-        ("Wide intervals", "see “To tighten this estimate”" if surer and wide else ""),
+        ("Wide intervals", "see “To tighten this estimate”" if tighter and wide else ""),
     ]
     return [(label, text) for label, text in facts if text]
 

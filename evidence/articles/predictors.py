@@ -130,7 +130,7 @@ class Predictors:
         return self._runs[key]
 
 
-# --- what data weighs -----------------------------------------------------------------------------
+# --- memory footprint -----------------------------------------------------------------------------
 
 _WEIGHS = "forecache memory"
 _SLOTS = 16_384

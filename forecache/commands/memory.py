@@ -1,4 +1,4 @@
-"""`memory`: what data weighs, and how much of it fits."""
+"""`memory`: the memory footprint of data, and how much of it fits."""
 
 from pathlib import Path
 
@@ -12,14 +12,14 @@ from .options import json_option, scenario_argument, verb
 
 @verb(
     "memory",
-    short="Say what the data weighs, and how many keys fit.",
+    short="Give the memory footprint of the data, and how many keys fit.",
     example="""forecache memory examples/memory.yaml
     forecache memory examples/quickstart.yaml""",
 )
 @scenario_argument
 @json_option
 def memory(scenario: Path, as_json: bool) -> None:
-    """Say what the data of a scenario weighs, and how many keys fit.
+    """Give the memory footprint of a scenario's data, and how many keys fit.
 
     Used memory as the engine counts it, block by block in its allocator's size classes: each
     population of keys by part, tables while they move, what the server holds beside data; resident

@@ -418,7 +418,7 @@ def explain(
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
     with named(_name(scenario)):
         predictions, points = _predict(systems, seed=seed, progress=progress)
-    surer = _measure_next(predictions, points, seed=seed)
+    measure_next = _measure_next(predictions, points, seed=seed)
     index, recommended = _shown(predictions, points)
     closest = _has_recommendation(predictions) and not recommended
     shown = predictions[index]
@@ -447,7 +447,7 @@ def explain(
         "points": points,
         "shown": {"point": index, "recommended": recommended, "closest": closest},
         "timeline": written,
-        "measure_next": surer,
+        "measure_next": measure_next,
         "numbers": numbers,
         "provenance": provenance(seed=seed),
     }

@@ -97,7 +97,7 @@ class CostScenario(_Record):
     hours_per_month: float = Field(default=HOURS_A_MONTH, gt=0, le=744)
     """Hours that a month is taken for."""
     data_gb: float = Field(ge=0, le=5_000)
-    """Mean size of the data, in GB of 10^9 bytes; `forecache memory` says what data weighs."""
+    """Mean size of the data, in GB of 10^9 bytes; `forecache memory` tells it."""
     requests: list[Requests] = Field(min_length=1)
     """What is asked for."""
     hourly_shares: list[Annotated[float, Field(ge=0)]] | None = Field(

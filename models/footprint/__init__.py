@@ -1,4 +1,4 @@
-"""What data weighs: `used_memory` of Redis and Valkey by version, type, size, time to live.
+"""Memory footprint: `used_memory` of Redis and Valkey by version, type, size, time to live.
 
 The model adds up what the engine allocates, block by block, in the allocator's size classes; it
 simulates nothing and takes tens of microseconds.

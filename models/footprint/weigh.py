@@ -1,4 +1,4 @@
-"""What data weighs on a node: the whole, population by population, and while tables move."""
+"""Memory footprint of a node: the whole, population by population, and while tables move."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def key_table(node: Node, keys: float) -> TableBytes:
 
 @dataclass(frozen=True)
 class Weight:
-    """What data weighs on a node, in bytes.
+    """Memory footprint of a node, in bytes.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ def beside_of(scenario: MemoryScenario, node: Node) -> Baseline:
 def weigh(
     node: Node, data: Sequence[Population], *, beside: Baseline | None = None, shards: int = 1
 ) -> Weight:
-    """What data weighs on a node.
+    """Memory footprint of a node.
 
     Parameters
     ----------

@@ -223,7 +223,7 @@ def posterior_of(points: int) -> Posterior:
     return fit(costs(contributions(points), TRUE))
 
 
-def test_more_points_make_surer() -> None:
+def test_more_points_narrow_the_intervals() -> None:
     few, many = posterior_of(8), posterior_of(200)
     for name in few.names:
         assert many.error(name) < 0.5 * few.error(name)

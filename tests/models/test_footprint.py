@@ -1,4 +1,4 @@
-"""What data weighs: closed forms per key, published totals, and laws that hold of any data."""
+"""Memory footprint: closed forms per key, published totals, and laws that hold of any data."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -179,8 +179,8 @@ def test_nothing_saturated_is_said_in_words() -> None:
 def test_a_measurement_that_changes_nothing_is_not_advised() -> None:
     row = {"what": "observe valkey once more", "needs_host": False, "margin": 0.158}
     answer = {"quantity": "throughput at io-threads 2", "margin": 0.161, "measurements": [row]}
-    [phrase] = wording.surer_phrases(answer)
+    [phrase] = wording.tightening_phrases(answer)
     assert phrase == "no measurement would noticeably narrow throughput at io-threads 2 (±16%)"
-    [phrase] = wording.surer_phrases({**answer, "margin": 0.3})
+    [phrase] = wording.tightening_phrases({**answer, "margin": 0.3})
     assert phrase == "observe valkey once more (throughput at io-threads 2: ±30% would become ±16%)"
-    assert wording.surer_phrases({**answer, "measurements": []}) == []
+    assert wording.tightening_phrases({**answer, "measurements": []}) == []
