@@ -16,7 +16,7 @@ from .quantity import Quantity, Source
 from .record import Record as _Group
 
 
-class Event(_Group):
+class CounterEvent(_Group):
     """A hardware event.
 
     `generic` is the kernel's own name where a fixed counter counts it; otherwise `event`, `umask`
@@ -31,7 +31,7 @@ class Event(_Group):
     cmask: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
-    def _one(self) -> "Event":
+    def _one(self) -> "CounterEvent":
         if (self.generic is None) == (self.event is None):
             raise ValueError("either generic or event")
         return self
@@ -96,7 +96,7 @@ class Pmu(_Group):
     processors: list[Processor] = Field(min_length=1)
     notes: list[str] = Field(default_factory=list)
     sources: dict[str, Source]
-    events: dict[str, Event]
+    events: dict[str, CounterEvent]
     metrics: dict[str, Metric]
 
     @model_validator(mode="after")

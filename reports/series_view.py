@@ -28,7 +28,7 @@ from .runs import (
     without_idle,
 )
 from .shapes import Json, mapping, rows, texts
-from .stacks import Stack, Ticks, chosen_text, notes_of, stacks_of, table_of, ticks_of
+from .stacks import StackView, TickView, chosen_text, notes_of, stacks_of, table_of, ticks_of
 from .view import provenance_rows
 
 # Greatest values further apart would leave the smaller lines of a common axis on its ground.
@@ -118,7 +118,7 @@ def _figure(
     panel: Panel,
     point: Json,
     moments: Sequence[Moment],
-    ticks: Sequence[Ticks],
+    ticks: Sequence[TickView],
     panels: Sequence[Sequence[Panel]],
     drawer: Drawer,
 ) -> FigureView | None:
@@ -159,12 +159,12 @@ def _figure(
     )
 
 
-def _ticks_sentence(ticks: Ticks) -> str:
+def _ticks_sentence(ticks: TickView) -> str:
     return f"Ticks below the plots: {ticks.name}, {count(ticks.counts.sum())} in all"
 
 
 def _stack_views(
-    stacks: Sequence[Stack], all_stacks: Sequence[Sequence[Stack]], drawer: Drawer
+    stacks: Sequence[StackView], all_stacks: Sequence[Sequence[StackView]], drawer: Drawer
 ) -> list[dict[str, Any]]:
     """Figure, notes and table of each stack of a point; vertical axes are alike at all points."""
     units = {stack.unit for found in all_stacks for stack in found}
@@ -179,7 +179,7 @@ def _stack_views(
     ]
 
 
-def _stack_view(stack: Stack, time: str, highest: float, drawer: Drawer) -> dict[str, Any]:
+def _stack_view(stack: StackView, time: str, highest: float, drawer: Drawer) -> dict[str, Any]:
     margin_px = figures.right_margin_px([], figures.limit_names(stack))
     columns, cells = table_of(stack)
     title = f"{time}, {stack.title}"
@@ -206,7 +206,7 @@ def _stack_view(stack: Stack, time: str, highest: float, drawer: Drawer) -> dict
     }
 
 
-def _spoken_stack(stack: Stack, title: str) -> str:
+def _spoken_stack(stack: StackView, title: str) -> str:
     totals = stack.totals
     limits = "; ".join(f"{name} {quantity(value, stack.unit)}" for name, value in stack.limits)
     flagged = [stack.said(index) for index in stack.flagged]

@@ -25,7 +25,7 @@ _GROUPS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
+class StackView:
     """Bars side by side, the highest first; see the top of this module."""
 
     title: str
@@ -63,18 +63,18 @@ class Stack:
         return f"{self.names[index]}, {quantity(float(self.totals[index]), self.unit)}: {told}"
 
 
-def stacks_of(point: Json) -> list[Stack]:
+def stacks_of(point: Json) -> list[StackView]:
     """A point's stacks in the order of time."""
     found = [stack for row in rows(point, "stacks") if (stack := _stack(row)) is not None]
     return sorted(found, key=lambda stack: stack.time_s)
 
 
-def _stack(row: Json) -> Stack | None:
+def _stack(row: Json) -> StackView | None:
     layers = tuple((str(x.get("name")), bool(x.get("stands_out"))) for x in rows(row, "layers"))
     bars = [b for b in rows(row, "bars") if len(b.get("sizes") or ()) == len(layers)]
     if not bars or not layers:
         return None
-    return Stack(
+    return StackView(
         title=str(row.get("title") or ""),
         time_s=number(row, "time_s") or 0.0,
         unit=str(row.get("unit") or ""),
@@ -94,23 +94,25 @@ def _stack(row: Json) -> Stack | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Ticks:
+class TickView:
     """Something that happens often, counted between the times of a point's series."""
 
     name: str
     counts: Floats
 
 
-def ticks_of(point: Json, times_s: Floats) -> list[Ticks]:
+def ticks_of(point: Json, times_s: Floats) -> list[TickView]:
     """What happens often; left out where it never did."""
     found = [
-        Ticks(str(row.get("name") or UNKNOWN), np.array(row.get("counts") or [], dtype=np.float64))
+        TickView(
+            str(row.get("name") or UNKNOWN), np.array(row.get("counts") or [], dtype=np.float64)
+        )
         for row in rows(point, "ticks")
     ]
     return [row for row in found if row.counts.shape == times_s.shape and row.counts.any()]
 
 
-def table_of(stack: Stack) -> tuple[list[str], list[list[str]]]:
+def table_of(stack: StackView) -> tuple[list[str], list[list[str]]]:
     """Names of columns, and rows: a bar each, or the mean of every tenth of many bars."""
     used = [i for i in range(len(stack.layers)) if stack.sizes[:, i].any()]
     columns = [stack.what, "in all", *(stack.layers[i][0] for i in reversed(used))]
@@ -131,13 +133,13 @@ def _group_names() -> Sequence[str]:
     return ("highest tenth", *(f"{n}. tenth" for n in range(2, _GROUPS)), "lowest tenth")
 
 
-def notes_of(stack: Stack) -> list[str]:
+def notes_of(stack: StackView) -> list[str]:
     """What there is to say about single bars, flagged ones first."""
     noted = [i for i in range(len(stack.names)) if stack.notes[i] and not stack.flags[i]]
     return [stack.said(index) for index in (*stack.flagged, *noted)]
 
 
-def chosen_text(stack: Stack) -> str:
+def chosen_text(stack: StackView) -> str:
     """`100 hosts`, or how many of them have a bar."""
     all_of_them = f"{count(stack.count)} {stack.what}{'s' * (stack.count != 1)}"
     shown = len(stack.names)

@@ -31,7 +31,7 @@ from .runs import (
     without_idle,
 )
 from .shapes import Json, rows, texts
-from .stacks import Ticks, stacks_of, ticks_of
+from .stacks import TickView, stacks_of, ticks_of
 from .terminal_stacks import block, print_stacks
 
 _WIDEST_NAME = 22
@@ -192,7 +192,7 @@ def _print_lines(point: Json, moments: list[Moment], console: Console) -> None:
     console.print(table)
 
 
-def _rug(times_s: Floats, ticks: Ticks, width: int) -> str:
+def _rug(times_s: Floats, ticks: TickView, width: int) -> str:
     """Draw how often something happened in each stretch of time; a space where it didn't."""
     sums = np.bincount(_cells_of(times_s, times_s, width), weights=ticks.counts, minlength=width)
     return "".join(block(each / sums.max()) if each else " " for each in sums.tolist())

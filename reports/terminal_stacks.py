@@ -8,7 +8,7 @@ from rich.text import Text
 
 from .quantities import quantity
 from .runs import Floats, clock_times
-from .stacks import Stack, chosen_text
+from .stacks import StackView, chosen_text
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 _NARROWEST_BARS = 10
@@ -20,7 +20,7 @@ def block(share: float) -> str:
     return BLOCKS[min(len(BLOCKS) - 1, max(0, int(share * len(BLOCKS))))]
 
 
-def print_stacks(stacks: list[Stack], console: Console) -> None:
+def print_stacks(stacks: list[StackView], console: Console) -> None:
     """Print a line for each time: the highest, the median and the lowest bar, and all of them.
 
     A character stands for the bars of its stretch, as high as their mean; the full height is the

@@ -236,3 +236,14 @@ def test_every_room_says_what_it_is() -> None:
     for folder in ["forecache", *ROOMS, *packages]:
         source = (ROOT / folder / "__init__.py").read_text(encoding="utf-8")
         assert ast.get_docstring(ast.parse(source)), folder
+
+
+def test_public_class_names_are_unique() -> None:
+    places: dict[str, list[str]] = {}
+    for room in ["forecache", *ROOMS]:
+        for path in modules_of(room):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert len(places) > 100
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -42,7 +42,7 @@ class Engine(_Section):
     allocator: str | None = None
 
 
-class Machine(_Section):
+class ObservedMachine(_Section):
     """Where it ran: what /proc says, and which core did what."""
 
     cpu_model: str
@@ -79,7 +79,7 @@ class Manifest(_Section):
     elapsed_s: float
     depth: Depth = "clock"
     engine: Engine
-    machine: Machine
+    machine: ObservedMachine
     method: Method
     points: int
     profiles: int = 0

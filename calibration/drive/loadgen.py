@@ -33,7 +33,7 @@ Notice = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class LoadSnapshot:
     """Totals since the load started, at one moment.
 
     Attributes
@@ -171,11 +171,11 @@ class LoadGenerator:
         """Begin to record latencies."""
         self._control[0] = wire.MEASURE
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LoadSnapshot:
         """Totals now. Raises `EngineError` when a connection broke."""
         self.check()
         usage = tuple(thread_usage(os.getpid(), worker.tid) for worker in self._workers)
-        return Snapshot(time.monotonic_ns(), self.counters(), usage)
+        return LoadSnapshot(time.monotonic_ns(), self.counters(), usage)
 
     def counters(self) -> np.ndarray:
         """Totals over the threads, indexed by the names in `loadgen_wire`."""
@@ -222,7 +222,7 @@ class LoadGenerator:
         """A copy of what was recorded since `measure`."""
         return self._histogram()
 
-    def result(self, before: Snapshot, after: Snapshot) -> LoadResult:
+    def result(self, before: LoadSnapshot, after: LoadSnapshot) -> LoadResult:
         """The window between two snapshots, with the latencies recorded since `measure`."""
         duration_s = (after.time_ns - before.time_ns) / 1e9
         delta = after.counters - before.counters

@@ -10,7 +10,7 @@ from forecache.hwprofiles.files import parse, read_text, read_yaml
 from forecache.hwprofiles.pmu import pmu_of
 from forecache.sim.errors import InputError
 
-from ..bundle.bundle import Bundle, Engine, Machine, Manifest, Method
+from ..bundle.bundle import Bundle, Engine, Manifest, Method, ObservedMachine
 from ..bundle.points import Conditions, ObservedPoint, Repetition
 from ..bundle.profiles import Profile
 from ..drive.engine_process import EngineThread
@@ -129,14 +129,14 @@ def _stages(engine: Engine) -> tuple[Stages | None, list[str]]:
         return None, [f"samples of the engine are not used: {error}"]
 
 
-def _machine(folder: Path, *, cores: int) -> Machine:
+def _machine(folder: Path, *, cores: int) -> ObservedMachine:
     kernel = _line(folder / "uname.txt").split()
     cpu: dict[str, str] = {}
     for line in read_text(folder / "cpuinfo.txt").splitlines():
         name, _, value = line.partition(":")
         cpu.setdefault(name.strip(), value.strip())
     pmu = pmu_of(read_text(folder / "cpuinfo.txt"))
-    return Machine(
+    return ObservedMachine(
         cpu_model=cpu.get("model name") or (pmu.title if pmu else "unknown"),
         kernel=kernel[1] if len(kernel) > 1 else "unknown",
         architecture=kernel[-1] if kernel else "unknown",

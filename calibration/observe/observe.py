@@ -19,9 +19,9 @@ from forecache.sim.errors import EngineError, InputError
 from ..bundle.bundle import (
     Bundle,
     Engine,
-    Machine,
     Manifest,
     Method,
+    ObservedMachine,
     require_new,
     whole_folder,
     write_bundle,
@@ -358,11 +358,11 @@ class _Observation:
             allowed=self._allowed,
         )
 
-    def machine(self, points: Sequence[Conditions]) -> Machine:
+    def machine(self, points: Sequence[Conditions]) -> ObservedMachine:
         """Where this ran; cores as planned for the most threads."""
         widest = max(points, key=lambda given: (given.io_threads, given.generator_threads))
         plan = self._plan([widest])
-        return Machine(
+        return ObservedMachine(
             cpu_model=_cpu_model(),
             kernel=platform.release(),
             architecture=platform.machine(),

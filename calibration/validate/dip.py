@@ -35,7 +35,7 @@ _MOST = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clients:
+class ClosedLoopClients:
     """Who asks.
 
     Attributes
@@ -59,7 +59,7 @@ class Clients:
         return self.threads * self.clients_per_thread
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], where: str) -> Clients:
+    def of(cls, given: Mapping[str, Any], where: str) -> ClosedLoopClients:
         """Read a point's fields.
 
         Raises
@@ -91,7 +91,13 @@ class Clients:
 
 
 def rates(
-    clients: Clients, *, slot_s: float, save_s: float, rtt_s: float, new_shards: int, shards: int
+    clients: ClosedLoopClients,
+    *,
+    slot_s: float,
+    save_s: float,
+    rtt_s: float,
+    new_shards: int,
+    shards: int,
 ) -> dict[str, float]:
     """Requests a second during the move and in its first second, and until when it recovers to
     within a twentieth of the former.

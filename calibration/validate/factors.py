@@ -157,7 +157,7 @@ def factors_for(
 
 
 @dataclass(frozen=True)
-class Posterior:
+class FactorPosterior:
     """Logarithms of the factors: mean and covariance, and the points (by index) they rest on."""
 
     factors: list[Factor]
@@ -185,7 +185,7 @@ class Posterior:
 
 def fit_posterior(
     factors: list[Factor], cases: Sequence[tuple[MeasuredCase, System]], *, seed: int
-) -> Posterior:
+) -> FactorPosterior:
     """Fit the factors to the throughput of calibration points, the simulation in the loop.
 
     All evaluations share their random streams, so that the simulated throughput is a smooth
@@ -200,7 +200,7 @@ def fit_posterior(
     if held_out:
         raise ValueError(f"points with role calibration only, not {held_out}")
     prior = np.array([factor.prior_error for factor in factors])
-    start = Posterior(factors, np.zeros(len(factors)), np.diag(prior**2))
+    start = FactorPosterior(factors, np.zeros(len(factors)), np.diag(prior**2))
     if not factors or not cases:
         return start
     observed = np.log([case.observed["throughput_rps"] for case, _ in cases])
@@ -247,7 +247,7 @@ def fit_posterior(
         )
     covariance = np.linalg.inv(solution.jac.T @ solution.jac)
     used = tuple(case.index for case, _ in cases)
-    return Posterior(factors, solution.x - 1.0, covariance, used)
+    return FactorPosterior(factors, solution.x - 1.0, covariance, used)
 
 
 def _work_spread(system: System, scenario: Scenario, window_ps: Window, *, seed: int) -> float:

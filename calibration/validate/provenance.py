@@ -21,7 +21,7 @@ from forecache.models.prediction.predict import System
 
 from ..bundle.bundle import Bundle
 from .dataset import Dataset, MeasuredCase, list_datasets
-from .factors import Posterior
+from .factors import FactorPosterior
 
 DIGITS = 5
 """A number with this many significant digits that turns up twice was copied."""
@@ -32,7 +32,7 @@ _UNREAD = {"raw", "covariance", "host_covariance"}
 
 
 def provenance_of(
-    cases: Sequence[MeasuredCase], systems: Sequence[System], posterior: Posterior
+    cases: Sequence[MeasuredCase], systems: Sequence[System], posterior: FactorPosterior
 ) -> dict[str, Any]:
     """Origins of all numbers that a validation's predictions rest on.
 
@@ -102,7 +102,7 @@ def taken_points(profile: Any) -> dict[str, set[int]]:
 # --- what breaks the rule -----------------------------------------------------------------------
 
 
-def factor_problems(cases: Sequence[MeasuredCase], posterior: Posterior) -> list[str]:
+def factor_problems(cases: Sequence[MeasuredCase], posterior: FactorPosterior) -> list[str]:
     """Held-out points among those the factors were fitted to."""
     roles = {case.index: case.role for case in cases}
     names = ", ".join(factor.name for factor in posterior.factors)

@@ -42,7 +42,7 @@ _LASTING_S = 3e-3
 
 
 @dataclass(frozen=True)
-class Doubt:
+class SetOperationDoubt:
     """Factors on what is assumed of the hosts."""
 
     server_rate: float = 1.0
@@ -51,7 +51,7 @@ class Doubt:
 
 
 DOUBTS = tuple(
-    Doubt(server, client, bandwidth)
+    SetOperationDoubt(server, client, bandwidth)
     for server in (0.6, 1.4)
     for client in (0.6, 1.6)
     for bandwidth in (0.5, 1.5)
@@ -86,7 +86,7 @@ def scenarios_of(dataset: Dataset, file: str) -> list[LargeCommands]:
 
 
 def lasting(
-    scenario: LargeCommands, fitted: Mapping[str, float], doubt: Doubt | None = None
+    scenario: LargeCommands, fitted: Mapping[str, float], doubt: SetOperationDoubt | None = None
 ) -> Lasting:
     """The command of a scenario under fitted numbers."""
     given = scenario.model_copy(
@@ -116,7 +116,7 @@ def fit(
     scenarios: Sequence[LargeCommands],
     observed: Sequence[float],
     rows: Sequence[int],
-    doubt: Doubt | None = None,
+    doubt: SetOperationDoubt | None = None,
 ) -> dict[str, float]:
     """The two numbers, from the calibration points alone: the rest of each explains the other."""
     found = dict(_START)
@@ -135,7 +135,7 @@ def _solved(
     observed: Sequence[float],
     points: Sequence[int],
     found: Mapping[str, float],
-    doubt: Doubt | None,
+    doubt: SetOperationDoubt | None,
 ) -> float:
     """The value at which the logarithms of durations agree in the mean, within its bounds."""
 

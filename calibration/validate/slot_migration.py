@@ -38,7 +38,7 @@ from forecache.sim.errors import InputError
 
 from ..observe.readers.lines import shown_value
 from .dataset import Dataset, DatasetPoint
-from .dip import Clients, rates
+from .dip import ClosedLoopClients, rates
 
 QUANTITY = "duration_s"
 
@@ -48,7 +48,7 @@ CLIENT_BYTES_PER_S = 23e9 / 8
 FLOW_BYTES_PER_S = 10e9 / 8
 """One TCP connection between two such machines (assumed, 5 to 23 Gbit/s)."""
 
-HEAVY = Clients(
+HEAVY = ClosedLoopClients(
     stand_in="m7i.2xlarge", threads=4, clients_per_thread=50, set_share=1.0 / 11.0, rate_rps=None
 )
 """memtier_benchmark 1:10 without options, each client connected to every shard; eight CPUs of the
@@ -88,7 +88,7 @@ class Rebalance:
     engine: str = "valkey"
     engine_version: str = "9.0"
     replicas: int = 0
-    clients: Clients | None = None
+    clients: ClosedLoopClients | None = None
     """Who asks, where that is said; otherwise one machine as fast as its network."""
 
     @classmethod
@@ -123,7 +123,9 @@ class Rebalance:
             engine=str(all_fields.get("engine", "valkey")),
             engine_version=str(all_fields.get("engine_version", "9.0")),
             replicas=int(numbers["replicas"]),
-            clients=Clients.of(all_fields, where) if all_fields["load"] == "memtier" else None,
+            clients=ClosedLoopClients.of(all_fields, where)
+            if all_fields["load"] == "memtier"
+            else None,
         )
 
 
@@ -412,7 +414,7 @@ def _loads(
 
 
 @lru_cache(maxsize=8)
-def _service_s(clients: Clients, engine: str, version: str, value_bytes: float) -> float:
+def _service_s(clients: ClosedLoopClients, engine: str, version: str, value_bytes: float) -> float:
     """Time of a main thread for a request of memtier_benchmark."""
     scenario: Mapping[str, Any] = {
         "host": clients.stand_in, "engine": engine, "engine_version": version, "io_threads": 1,

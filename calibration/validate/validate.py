@@ -22,7 +22,7 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.recommend import KNEE
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
-from forecache.models.prediction.effort import Asked, check_count, check_runs
+from forecache.models.prediction.effort import AskedRuns, check_count, check_runs
 from forecache.models.prediction.predict import LATENCIES, Metrics, Prediction, System
 from forecache.models.prediction.simulation import Inputs, pilot_run, run, window
 from forecache.models.scenario.schema import Scenario
@@ -33,7 +33,7 @@ from forecache.sim.statistics import student_t
 
 from .counters import counter_checks, server_work
 from .dataset import MeasuredCase, is_of_memory, load_dataset, read_dataset
-from .factors import FIT_REQUESTS, HOST, Posterior, factors_for, fit_posterior, may_be_fitted
+from .factors import FIT_REQUESTS, HOST, FactorPosterior, factors_for, fit_posterior, may_be_fitted
 from .memory_dataset import validate_memory
 from .provenance import provenance_of
 from .series import curves_of
@@ -170,7 +170,7 @@ def _check_work(
     asked = []
     for (case, system), each in runs:
         inputs = system.inputs(case.scenario)
-        asked.append(Asked(inputs, pilot_run(inputs, inputs.times(), seed=seed), each))
+        asked.append(AskedRuns(inputs, pilot_run(inputs, inputs.times(), seed=seed), each))
     check_runs(asked, points=len(points), seed=seed, progress=progress)
 
 
@@ -229,7 +229,9 @@ def system_of(
     return System(profile, rules, tool)
 
 
-def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int) -> dict[str, Any]:
+def _predict(
+    case: MeasuredCase, system: System, posterior: FactorPosterior, seed: int
+) -> dict[str, Any]:
     """One point: nominal at the fitted factors, and draws of factors and of all ranges."""
     nominal_inputs = posterior.apply(system.inputs(case.scenario), posterior.mean)
     window_ps = window(nominal_inputs, nominal_inputs.times(), requests=REQUESTS, seed=seed)
@@ -292,7 +294,7 @@ def _predict(case: MeasuredCase, system: System, posterior: Posterior, seed: int
 
 
 def _drawn_inputs(
-    system: System, scenario: Scenario, posterior: Posterior, seed: int, draw: int
+    system: System, scenario: Scenario, posterior: FactorPosterior, seed: int, draw: int
 ) -> Inputs:
     """A draw of the ranges, without those numbers that the fitted factors stand for."""
     drawn = system.inputs(scenario, draw=draw, seed=seed)
@@ -339,7 +341,7 @@ def band_of(utilisation: float) -> str:
     return "saturated"
 
 
-def _fitted(posterior: Posterior) -> list[dict[str, Any]]:
+def _fitted(posterior: FactorPosterior) -> list[dict[str, Any]]:
     rows = []
     for index, factor in enumerate(posterior.factors):
         log, error = posterior.mean[index], math.sqrt(posterior.covariance[index, index])

@@ -14,7 +14,7 @@ from forecache.models.over_time.overcommit.dirtying import (
 )
 from forecache.models.over_time.overcommit.precopy import (
     AdaptiveRate,
-    Limits,
+    MigrationLimits,
     migrate,
     migrate_adaptively,
 )
@@ -51,8 +51,8 @@ IDLE: tuple[dict[str, Any], ...] = (
 downtime-limit of 300 ms: P. Xu and Y. Liu on qemu-devel, 28 March 2024. The third with the default,
 which is the same: QEMU's docs/devel/migration/qatzip-compression.rst."""
 
-_ALLOWED = Limits(blackout_s=0.3, resume_s=0.02, timeout_s=120.0)
-_BETWEEN = Limits(blackout_s=0.3, resume_s=0.02, timeout_s=120.0, within_rounds=False)
+_ALLOWED = MigrationLimits(blackout_s=0.3, resume_s=0.02, timeout_s=120.0)
+_BETWEEN = MigrationLimits(blackout_s=0.3, resume_s=0.02, timeout_s=120.0, within_rounds=False)
 
 _XEN_RATES = AdaptiveRate(
     least_bytes_per_s=100 * _MBIT, most_bytes_per_s=500 * _MBIT, above_bytes_per_s=50 * _MBIT

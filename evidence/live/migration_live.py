@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from forecache.calibration.drive.engine_process import EngineProcess, free_port
-from forecache.calibration.drive.loadgen import LoadGenerator, Snapshot
+from forecache.calibration.drive.loadgen import LoadGenerator, LoadSnapshot
 from forecache.calibration.drive.loadgen_wire import REQUESTS
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.proc import process_cpu_ns
@@ -189,7 +189,7 @@ def measure(pair: Pair, trial: Trial) -> Measured:
         first, cpu = generator.snapshot(), process_cpu_ns(source)
         time.sleep(_BEFORE_S)
         second, cpu = generator.snapshot(), process_cpu_ns(source) - cpu
-        after: list[Snapshot] = []
+        after: list[LoadSnapshot] = []
 
         def move() -> Measured:
             moved = _move(pair, trial, slots)

@@ -23,7 +23,7 @@ _CONNECTIONS = 64
 """Used in turn, as a server does: a connection's keys and buffers have left the nearest cache."""
 
 
-class Link:
+class EncryptedLink:
     """A TLS connection whose ends hand their bytes over in memory.
 
     Attributes
@@ -97,7 +97,7 @@ def handshake_samples(
     server: ssl.SSLContext, client: ssl.SSLContext, *, repetitions: int = 30
 ) -> list[float]:
     """us of the server's part of full handshakes."""
-    return [Link(server, client).handshake_ns / 1000.0 for _ in range(repetitions)]
+    return [EncryptedLink(server, client).handshake_ns / 1000.0 for _ in range(repetitions)]
 
 
 def record_samples(
@@ -107,7 +107,7 @@ def record_samples(
 
     What Python's calls and copies of the same size take is taken off.
     """
-    links = itertools.cycle([Link(server, client) for _ in range(_CONNECTIONS)])
+    links = itertools.cycle([EncryptedLink(server, client) for _ in range(_CONNECTIONS)])
     plain = ssl.MemoryBIO()
 
     def exchanged(message: bytes) -> None:

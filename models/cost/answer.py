@@ -23,7 +23,7 @@ from .bill import (
     node_bill,
     serverless_bill,
 )
-from .schema import CostScenario, Nodes
+from .schema import CostScenario, PricedNodes
 from .sizing import Sizing, sizing
 
 
@@ -124,7 +124,7 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> dict[str, Any]:
     return point
 
 
-def _too_few(asked: Nodes, sized: Sizing) -> str:
+def _too_few(asked: PricedNodes, sized: Sizing) -> str:
     """That more shards are needed than were asked for, and what for."""
     need = sized.deciding
     assert need is not None  # there would be enough

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..prices.table import CacheEngine, PriceTable
 from .ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
-from .schema import MOST_SHARDS, CostScenario, Nodes, Requests
+from .schema import MOST_SHARDS, CostScenario, PricedNodes, Requests
 from .sizing import Sizing
 
 _PAID_MONTHLY = {"reserved_1_year": 1, "reserved_3_years": 3}
@@ -18,7 +18,7 @@ _MOST_LOAD = 1e6
 
 
 @dataclass(frozen=True)
-class Line:
+class BillLine:
     """One line of a bill."""
 
     what: str
@@ -32,7 +32,7 @@ class Line:
 class Bill:
     """The lines of a month."""
 
-    lines: Sequence[Line]
+    lines: Sequence[BillLine]
 
     @property
     def usd(self) -> float:
@@ -73,14 +73,14 @@ def serverless_bill(scenario: CostScenario, prices: PriceTable, *, load: float =
     idle = billed - used
     return Bill(
         [
-            Line(
+            BillLine(
                 "requests",
                 million_ecpu,
                 "million ECPU",
                 million_ecpu * rates.usd_per_million_ecpu.best,
                 f"{idle / billed:.0%} of it kept ready and not used" if idle > 1e-9 * used else "",
             ),
-            Line(
+            BillLine(
                 "data",
                 stored_gb * scenario.hours_per_month,
                 "GB-hours",
@@ -92,7 +92,7 @@ def serverless_bill(scenario: CostScenario, prices: PriceTable, *, load: float =
 
 
 def node_bill(
-    nodes: Nodes, engine: CacheEngine, prices: PriceTable, *, hours: float
+    nodes: PricedNodes, engine: CacheEngine, prices: PriceTable, *, hours: float
 ) -> Bill | None:
     """What the nodes cost in a month of `hours`; None where the table has no such price.
 
@@ -106,14 +106,16 @@ def node_bill(
         if monthly is None:
             return None
     if monthly is not None:
-        return Bill([Line(nodes.payment.replace("_", " "), count, "node-months", count * monthly)])
+        return Bill(
+            [BillLine(nodes.payment.replace("_", " "), count, "node-months", count * monthly)]
+        )
     paid_hours = count * math.ceil(hours)
     usd_per_hour = prices.node_usd_per_hour(nodes.type, engine)
-    lines = [Line("on demand", paid_hours, "node-hours", paid_hours * usd_per_hour)]
+    lines = [BillLine("on demand", paid_hours, "node-hours", paid_hours * usd_per_hour)]
     if nodes.free_tier and nodes.type in prices.free_tier.types:
         free = min(paid_hours, prices.free_tier.hours_per_month)
         lines.append(
-            Line(
+            BillLine(
                 "free tier",
                 free,
                 "node-hours",
@@ -125,7 +127,7 @@ def node_bill(
 
 
 def break_even_with_nodes(
-    scenario: CostScenario, prices: PriceTable, sized: Sizing, nodes: Nodes
+    scenario: CostScenario, prices: PriceTable, sized: Sizing, nodes: PricedNodes
 ) -> tuple[float | None, int]:
     """The load at which a serverless cache costs as much as the nodes that serve it, and how many.
 

@@ -61,7 +61,7 @@ class Serverless(_Record):
     """Smallest data, in GB of 10^9 bytes."""
 
 
-class Nodes(_Record):
+class PricedNodes(_Record):
     """A cluster of nodes that would do the same."""
 
     type: str
@@ -107,7 +107,7 @@ class CostScenario(_Record):
     to serve the busiest hour."""
     serverless: Serverless = Serverless()
     """What the serverless cache keeps ready."""
-    nodes: Nodes | None = None
+    nodes: PricedNodes | None = None
     """Nodes to compare with."""
 
     @model_validator(mode="after")

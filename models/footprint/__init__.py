@@ -10,9 +10,9 @@ simulates nothing and takes tens of microseconds.
 
 For more than one number: `weigh(node, data)` gives a `Weight` (parts, states of the tables),
 `key_weight(node, population)` one key's share, `keys_that_fit(scenario)` turns the model round, and
-`memory(source)` is the answer of `forecache memory`. A `Node` is a generation, an allocator and the
-slots it serves in cluster mode; `Mixture` weighs any number of keys in the same proportions, of
-which only the tables are worked out again.
+`memory(source)` is the answer of `forecache memory`. A `NodeFootprint` is a generation, an
+allocator and the slots it serves in cluster mode; `Mixture` weighs any number of keys in the same
+proportions, of which only the tables are worked out again.
 
 | module           | what it knows                                                            |
 |------------------|--------------------------------------------------------------------------|
@@ -31,7 +31,7 @@ from ..layouts.allocator import Allocator, size_class
 from ..layouts.generations import Generation, generation
 from .fitting import Fitting, Mixture, keys_that_fit
 from .schema import Hashes, Lists, MemoryScenario, Population, Sets, SortedSets, Strings
-from .weigh import Node, Weight, key_weight, node_of, used_memory_bytes, weigh
+from .weigh import NodeFootprint, Weight, key_weight, node_of, used_memory_bytes, weigh
 
 __all__ = [
     "Allocator",
@@ -41,7 +41,7 @@ __all__ = [
     "Lists",
     "MemoryScenario",
     "Mixture",
-    "Node",
+    "NodeFootprint",
     "Population",
     "Sets",
     "SortedSets",

@@ -10,7 +10,7 @@ from forecache.sim.errors import InputError
 
 from ..layouts.tables import buckets_of, most_entries
 from .baseline import process_bytes
-from .limits import Limit, Room, gib, host_limit, room
+from .limits import MemoryLimit, Room, gib, host_limit, room
 from .schema import MemoryScenario
 from .weigh import Weight, beside_of, key_table, key_weight, node_of, weigh_keys
 
@@ -83,7 +83,7 @@ class Mixture:
         counts = tuple(share * keys for share in self._shares)
         return weigh_keys(self.node, self.scenario.data, counts, self._per_key, self._beside)
 
-    def room(self, used_bytes: float, limit: Limit) -> Room:
+    def room(self, used_bytes: float, limit: MemoryLimit) -> Room:
         """What the node needs for so much used memory, against a limit."""
         scenario = self.scenario
         return room(
@@ -112,7 +112,7 @@ class Mixture:
         return Doubling(at + 1, tables * (after.settled - before.settled), tables * after.rehash)
 
 
-def limits_of(scenario: MemoryScenario) -> list[Limit]:
+def limits_of(scenario: MemoryScenario) -> list[MemoryLimit]:
     """What limits used or resident memory: `maxmemory`, and the machine or managed node.
 
     Raises
@@ -123,10 +123,10 @@ def limits_of(scenario: MemoryScenario) -> list[Limit]:
     limits = []
     if (most := scenario.maxmemory_bytes) is not None:
         words = f"maxmemory leaves {gib(most)} GiB to the server"
-        limits.append(Limit("maxmemory", "used", most, most, "maxmemory_bytes", words))
+        limits.append(MemoryLimit("maxmemory", "used", most, most, "maxmemory_bytes", words))
     if (most := scenario.memory_bytes) is not None:
         words = f"the machine leaves {gib(most)} GiB to the server"
-        limits.append(Limit("memory", "resident", most, most, "memory_bytes", words))
+        limits.append(MemoryLimit("memory", "resident", most, most, "memory_bytes", words))
     elif scenario.host is not None:
         limits.append(host_limit(load_host(scenario.host), scenario.engine))
     return limits
@@ -168,7 +168,7 @@ def keys_that_fit(scenario: MemoryScenario) -> Fitting | None:
     return min((_fitting(mixture, limit) for limit in limits), key=lambda each: each.keys)
 
 
-def _fitting(mixture: Mixture, limit: Limit) -> Fitting:
+def _fitting(mixture: Mixture, limit: MemoryLimit) -> Fitting:
     def fits(used_bytes: float) -> bool:
         return mixture.room(used_bytes, limit).fits
 

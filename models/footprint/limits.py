@@ -26,7 +26,7 @@ _GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Limit:
+class MemoryLimit:
     """What a server may use.
 
     Attributes
@@ -57,7 +57,7 @@ class Limit:
 class Room:
     """What a server needs against what it may use; bytes."""
 
-    limit: Limit
+    limit: MemoryLimit
     used_bytes: float
     needed_bytes: float
 
@@ -98,14 +98,14 @@ def gib(size_bytes: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
 
-def machine_limit(name: str, memory_bytes: float, *, field: str = "host") -> Limit:
+def machine_limit(name: str, memory_bytes: float, *, field: str = "host") -> MemoryLimit:
     """What a machine with so much memory leaves to a server."""
     usable = (1.0 - SYSTEM_SHARE) * memory_bytes
     words = f"{name} leaves {gib(usable)} of its {gib(memory_bytes)} GiB to the server"
-    return Limit("memory", "resident", usable, memory_bytes, field, words)
+    return MemoryLimit("memory", "resident", usable, memory_bytes, field, words)
 
 
-def managed_limit(prices: PriceTable, node_type: str, *, field: str = "host") -> Limit | None:
+def managed_limit(prices: PriceTable, node_type: str, *, field: str = "host") -> MemoryLimit | None:
     """What a managed node has for data; None where its memory is not known.
 
     Raises
@@ -118,10 +118,10 @@ def managed_limit(prices: PriceTable, node_type: str, *, field: str = "host") ->
         return None
     usable = maxmemory * (1.0 - prices.nodes.reserved_share.best)
     words = f"{node_type} leaves {gib(usable)} of its {gib(maxmemory)} GiB to the server"
-    return Limit("managed node", "used", usable, maxmemory, field, words)
+    return MemoryLimit("managed node", "used", usable, maxmemory, field, words)
 
 
-def host_limit(host: HostProfile, engine: str, *, field: str = "host") -> Limit:
+def host_limit(host: HostProfile, engine: str, *, field: str = "host") -> MemoryLimit:
     """What a host leaves to an engine: as a managed node where a service runs the engine."""
     managed = managed_node(host, engine)
     limit = None if managed is None else managed_limit(*managed, field=field)
@@ -132,7 +132,7 @@ def host_limit(host: HostProfile, engine: str, *, field: str = "host") -> Limit:
 
 
 def room(
-    limit: Limit,
+    limit: MemoryLimit,
     used_bytes: float,
     *,
     process_bytes: float,

@@ -19,7 +19,7 @@ from .answers import forking_of, of_node
 from .baseline import PROCESS_BYTES, baseline
 from .limits import Room, host_limit, room
 from .resident import FRAGMENTATION, resident
-from .weigh import Node, weigh
+from .weigh import NodeFootprint, weigh
 
 OTHER_CONNECTION_BYTES = 18_000.0
 """Memory of a connection to an engine whose footprint isn't known (assumed, 2,000 to 40,000)."""
@@ -81,7 +81,7 @@ def node_memory(
         commands=described.commands,
         replicas=scenario.replicas,
     )
-    weight = weigh(Node(rules, rules.allocator, slots), described.data, beside=beside)
+    weight = weigh(NodeFootprint(rules, rules.allocator, slots), described.data, beside=beside)
     one = baseline(rules, clients=1)
     return NodeMemory(
         data=weight.used_bytes - beside.total,

@@ -28,7 +28,7 @@ _SLOT_METADATA_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeFootprint:
     """Where data lies: rules, allocator, and in cluster mode the slots it serves."""
 
     generation: Generation
@@ -65,7 +65,7 @@ class KeyBytes(NamedTuple):
 _NO_CONTENT = Content(0.0)
 
 
-def key_weight(node: Node, population: Population) -> KeyBytes:
+def key_weight(node: NodeFootprint, population: Population) -> KeyBytes:
     """What one key of a population weighs on average."""
     if population.ttl in (0.0, 1.0):
         return _key_weight(node, population, ttl=population.ttl > 0.0)
@@ -78,7 +78,7 @@ def key_weight(node: Node, population: Population) -> KeyBytes:
     return KeyBytes(Blocks(*mixed), without.content)
 
 
-def _key_weight(node: Node, population: Population, *, ttl: bool) -> KeyBytes:
+def _key_weight(node: NodeFootprint, population: Population, *, ttl: bool) -> KeyBytes:
     g, allocator, key_bytes = node.generation, node.allocator, population.key_bytes
     if isinstance(population, Strings):
         parts = [0.0] * len(Blocks._fields)
@@ -136,7 +136,7 @@ def _content(
             )
 
 
-def key_table(node: Node, keys: float) -> TableBytes:
+def key_table(node: NodeFootprint, keys: float) -> TableBytes:
     """The node's tables for a number of keys: of all keys, or of those with a time to live."""
     g = node.generation
     if node.slots is not None and g.slots == "tables":
@@ -201,7 +201,7 @@ class Weight:
         )
 
 
-def node_of(scenario: MemoryScenario) -> Node:
+def node_of(scenario: MemoryScenario) -> NodeFootprint:
     """Where a scenario's data lies.
 
     Raises
@@ -214,7 +214,7 @@ def node_of(scenario: MemoryScenario) -> Node:
     if scenario.cluster:
         check_cluster(g)
         slots = served_slots(scenario)
-    return Node(g, scenario.allocator or g.allocator, slots)
+    return NodeFootprint(g, scenario.allocator or g.allocator, slots)
 
 
 def served_slots(scenario: MemoryScenario) -> int:
@@ -237,7 +237,7 @@ def check_cluster(g: Generation) -> None:
         )
 
 
-def beside_of(scenario: MemoryScenario, node: Node) -> Baseline:
+def beside_of(scenario: MemoryScenario, node: NodeFootprint) -> Baseline:
     """What a scenario's node holds beside its data."""
     return baseline(
         node.generation,
@@ -251,7 +251,11 @@ def beside_of(scenario: MemoryScenario, node: Node) -> Baseline:
 
 
 def weigh(
-    node: Node, data: Sequence[Population], *, beside: Baseline | None = None, shards: int = 1
+    node: NodeFootprint,
+    data: Sequence[Population],
+    *,
+    beside: Baseline | None = None,
+    shards: int = 1,
 ) -> Weight:
     """Memory footprint of a node.
 
@@ -274,7 +278,7 @@ def weigh(
 
 
 def weigh_keys(
-    node: Node,
+    node: NodeFootprint,
     data: Sequence[Population],
     keys: tuple[float, ...],
     per_key: tuple[KeyBytes, ...],
@@ -323,6 +327,6 @@ def used_memory_bytes(
     g = generation(engine, engine_version)
     if slots is not None:
         check_cluster(g)
-    node = Node(g, allocator or g.allocator, slots)
+    node = NodeFootprint(g, allocator or g.allocator, slots)
     beside = baseline(g, cluster=node.cluster, clients=clients)
     return weigh(node, data, beside=beside).used_bytes

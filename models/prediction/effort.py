@@ -41,7 +41,7 @@ def check_count(points: int, runs: int) -> None:
     )
 
 
-class Asked(NamedTuple):
+class AskedRuns(NamedTuple):
     """Runs of one point.
 
     Attributes
@@ -58,7 +58,7 @@ class Asked(NamedTuple):
 
 
 def check_runs(
-    asked: Sequence[Asked],
+    asked: Sequence[AskedRuns],
     *,
     points: int,
     seed: int,

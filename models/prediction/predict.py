@@ -41,7 +41,7 @@ from ..step_times.sharing import Sharing, shares_cores, sharing
 from ..step_times.stalls import code_shares
 from ..step_times.tls import only_the_main_thread
 from .backlog import Growth, grows, growth_of
-from .effort import Asked, check_count, check_runs
+from .effort import AskedRuns, check_count, check_runs
 from .simulation import Inputs, Pilot, pilot_run, run, window
 from .uncertainty import (
     draw_engine,
@@ -509,7 +509,7 @@ def predict_cases(
         found = [pilot.result() for pilot in pilots]
         runs = ((replications, requests), (draws, DRAW_REQUESTS))
         asked = [
-            Asked(system.inputs(case.scenario), pilot, runs)
+            AskedRuns(system.inputs(case.scenario), pilot, runs)
             for (case, system), pilot in zip(cases, found, strict=True)
         ]
         check_runs(asked, points=len(cases), seed=seed, progress=progress)

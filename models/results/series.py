@@ -72,7 +72,7 @@ class Ticks:
 
 
 @dataclass(frozen=True)
-class Limit:
+class LimitLine:
     """A line across stacked bars, such as what a host has."""
 
     name: str
@@ -134,7 +134,7 @@ class Stack:
     """What bars are made of, from the ground up."""
     bars: Sequence[Bar]
     """The highest first."""
-    limits: Sequence[Limit] = ()
+    limits: Sequence[LimitLine] = ()
 
     def __post_init__(self) -> None:
         """Hold what a plot relies on."""

@@ -60,7 +60,7 @@ class Bursts(_Record):
 
 
 @dataclass(frozen=True)
-class Trace:
+class ArrivalTrace:
     """Requests of a file: when each falls due, from the first one on, and its command.
 
     Attributes
@@ -79,7 +79,7 @@ class Trace:
         return len(self.due_ps) / self.period_ps * _PS_PER_S
 
 
-def read_trace(file: str) -> Trace:
+def read_trace(file: str) -> ArrivalTrace:
     """Read a CSV file of times in seconds, in order, and commands.
 
     Raises
@@ -93,7 +93,7 @@ def read_trace(file: str) -> Trace:
 
 
 @lru_cache(maxsize=8)
-def _read_trace(file: str, changed_ns: int) -> Trace:
+def _read_trace(file: str, changed_ns: int) -> ArrivalTrace:
     del changed_ns  # part of the cache's key
     times_s: list[float] = []
     commands: list[str] = []
@@ -122,7 +122,7 @@ def _read_trace(file: str, changed_ns: int) -> Trace:
         raise InputError(f"{file}: found more than {LONGEST_TRACE_S:g} s; valid is a day at most.")
     due_ps = np.rint((np.array(times_s) - times_s[0]) * _PS_PER_S).astype(np.int64)
     gap_ps = max(1, round(int(due_ps[-1]) / (len(due_ps) - 1)))
-    return Trace(due_ps, tuple(commands), int(due_ps[-1]) + gap_ps)
+    return ArrivalTrace(due_ps, tuple(commands), int(due_ps[-1]) + gap_ps)
 
 
 def _seconds(word: str, where: str) -> float:
@@ -141,7 +141,7 @@ class Arrivals:
 
     profile: Sequence[RatePiece] | None = None
     bursts: Bursts | None = None
-    trace: Trace | None = None
+    trace: ArrivalTrace | None = None
 
     @property
     def mean_rate_rps(self) -> float | None:

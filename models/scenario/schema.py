@@ -20,7 +20,7 @@ LEAST_QUOTA_MS = 1.0
 """Of CPU time per period, which the kernel refuses to go below (min_cfs_quota_period)."""
 
 
-class Tls(_Record):
+class TlsSettings(_Record):
     """Encrypted connections; `tls: true` is short for these defaults.
 
     `new_connections_per_s` come besides those of the load, each with a full handshake, and ask for
@@ -35,12 +35,12 @@ class Tls(_Record):
 
 def _short(tls: object) -> object:
     """`true` as the defaults, `false` as none."""
-    if not isinstance(tls, bool | Mapping | Tls | None):
+    if not isinstance(tls, bool | Mapping | TlsSettings | None):
         raise ValueError("true or false without quotes, or a mapping with certificate")
     return ({} if tls else None) if isinstance(tls, bool) else tls
 
 
-TlsChoice = Annotated[Tls | None, BeforeValidator(_short)]
+TlsChoice = Annotated[TlsSettings | None, BeforeValidator(_short)]
 """`true`, `false`, or what differs from the defaults."""
 
 
@@ -94,7 +94,7 @@ PersistenceChoice = Annotated[
 ]
 
 
-class LoadGenerator(_Record):
+class GeneratorSettings(_Record):
     """Who sends the load; it is a station of the model like any other."""
 
     tool: str = "valkey-benchmark"
@@ -177,7 +177,7 @@ class Scenario(_Record):
     """io-threads-do-reads of Redis 6 to 7.4 and Valkey 7.2, which is no unless set."""
     workload: Workload = Workload()
     """What the clients ask for, and when."""
-    load_generator: LoadGenerator = LoadGenerator()
+    load_generator: GeneratorSettings = GeneratorSettings()
     """Who sends the load."""
     slo: Slo | None = None
     """What must hold for a setting to be recommended."""

@@ -217,7 +217,7 @@ class Mix(_Record):
         return asked | {n: found for n in others if (found := getattr(self, n)) is not None}
 
 
-class SortedSets(_Record):
+class WorkloadSortedSets(_Record):
     """The sorted sets that ZADD and ZRANGE work on, all alike."""
 
     keys: int = Field(ge=1, le=10**10)
@@ -228,7 +228,7 @@ class SortedSets(_Record):
     """Bytes of a member."""
 
 
-class Hashes(_Record):
+class WorkloadHashes(_Record):
     """The hashes that HSET, HGET and HGETALL work on, all alike."""
 
     keys: int = Field(ge=1, le=10**10)
@@ -300,9 +300,9 @@ class Workload(_Record):
     popularity: Popularity = "uniform"
     """How requests spread over keys: `uniform`, `{zipf: 0.99}`, or `{hot_set: {keys: 0.1, requests:
     0.9}}`."""
-    sorted_sets: SortedSets | None = None
+    sorted_sets: WorkloadSortedSets | None = None
     """What ZADD and ZRANGE work on; only with one of them in `mix`."""
-    hashes: Hashes | None = None
+    hashes: WorkloadHashes | None = None
     """What HSET, HGET and HGETALL work on; only with one of them in `mix`."""
     slow_command: SlowCommand | None = None
     """A command that occupies the main thread now and then."""

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from ..formats import Unit, count
 from ..quantities import is_count, quantity_unit
 from ..runs import Floats, Line, Moment, Panel
-from ..stacks import Ticks
+from ..stacks import TickView
 from .canvas import (
     ACCENT,
     GENERATOR,
@@ -99,7 +99,7 @@ def over_time(
     highest: float,
     lowest_positive: float,
     margin_px: float,
-    ticks: Sequence[Ticks] = (),
+    ticks: Sequence[TickView] = (),
     width_px: float = PLOT_PX,
 ) -> Figure | None:
     """Draw the lines of one panel over time; dashed verticals with numbers are the moments.
@@ -162,7 +162,7 @@ def over_time(
     return figure
 
 
-def _rug(axes: Axes, times_s: Floats, ticks: Ticks, row: int, *, beside: bool) -> None:
+def _rug(axes: Axes, times_s: Floats, ticks: TickView, row: int, *, beside: bool) -> None:
     """Draw one row of ticks below the axis, named at its right end where there is room."""
     there = ticks.counts > 0
     lowest = -(_RUG_PX * (row + 1) - 1) / _PLOT_HEIGHT_PX

@@ -11,7 +11,7 @@ from matplotlib.path import Path
 from ..formats import count
 from ..quantities import quantity, quantity_unit
 from ..runs import Floats
-from ..stacks import Stack
+from ..stacks import StackView
 from .canvas import (
     ACCENT,
     GENERATOR,
@@ -41,7 +41,9 @@ _GAP_FROM_PX = 4.0
 _MOST_LABELS = 3
 
 
-def stacked(stack: Stack, *, highest: float, margin_px: float, width_px: float) -> Figure | None:
+def stacked(
+    stack: StackView, *, highest: float, margin_px: float, width_px: float
+) -> Figure | None:
     """Draw the bars of one stack with its limits across; flagged ones are pointed at.
 
     Parameters
@@ -93,7 +95,7 @@ def stacked(stack: Stack, *, highest: float, margin_px: float, width_px: float) 
     return figure
 
 
-def limit_names(stack: Stack) -> list[str]:
+def limit_names(stack: StackView) -> list[str]:
     """What stands beside each limit: `memory of a host, 256 GB`."""
     return [f"{name}, {quantity(value, stack.unit)}" for name, value in stack.limits]
 
@@ -107,7 +109,7 @@ def _shown(bars: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, bars - 1, min(bars, max(2, most))).round().astype(np.int64))
 
 
-def _colours(stack: Stack) -> list[tuple[str, float]]:
+def _colours(stack: StackView) -> list[tuple[str, float]]:
     """Colour and opacity of each layer: shades of one, except for what stands out."""
     plain = sum(not stands_out for _, stands_out in stack.layers)
     found, shade, other = [], 0, 0
@@ -125,7 +127,7 @@ _Entry = tuple[str, float, tuple[str, float]]
 
 
 def _legend_rows(
-    stack: Stack, colours: Sequence[tuple[str, float]], width_px: float
+    stack: StackView, colours: Sequence[tuple[str, float]], width_px: float
 ) -> list[list[_Entry]]:
     """Names of layers that are there, with place and colour, in as many rows as they need."""
     found: list[list[_Entry]] = []
@@ -180,7 +182,7 @@ def _draw_bars(
         axes.add_patch(PathPatch(path, facecolor=colour, alpha=alpha, linewidth=0, zorder=2))
 
 
-def _rank_axis(axes: Axes, stack: Stack, shown: int) -> None:
+def _rank_axis(axes: Axes, stack: StackView, shown: int) -> None:
     """Number the bars from the highest on, as many as there are, shown or not."""
     ticks = [1, *(t for t in round_ticks(stack.count, about=8) if 1 < t <= stack.count)]
     places = {(rank - 1) * (shown - 1) / max(1, stack.count - 1) + 0.5: rank for rank in ticks}
@@ -200,7 +202,7 @@ def _limit(axes: Axes, name: str, value: float, *, beside: bool) -> None:
 
 
 def _point_at(
-    axes: Axes, stack: Stack, shown: np.ndarray, totals: Floats, across_px: float
+    axes: Axes, stack: StackView, shown: np.ndarray, totals: Floats, across_px: float
 ) -> None:
     """Mark flagged bars, and say what there is to say about the first of them."""
     flagged = [place for place, index in enumerate(shown) if stack.flags[index]]

@@ -9,7 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.bundle.bundle import Engine, Machine, Manifest, Method, write_bundle
+from forecache.calibration.bundle.bundle import (
+    Engine,
+    Manifest,
+    Method,
+    ObservedMachine,
+    write_bundle,
+)
 from forecache.calibration.bundle.points import Conditions, ObservedPoint, Repetition
 from forecache.calibration.bundle.profiles import Profile
 from forecache.calibration.fit.prior import engine_with_priors
@@ -169,7 +175,7 @@ def written(
         forecache_version="0.1.0",
         elapsed_s=1.0,
         engine=Engine(**{**described, **engine}),
-        machine=Machine(
+        machine=ObservedMachine(
             cpu_model="simulated",
             kernel="none",
             architecture="aarch64",

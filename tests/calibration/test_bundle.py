@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from forecache.calibration.bundle.bundle import (
     Bundle,
     Engine,
-    Machine,
     Manifest,
     Method,
+    ObservedMachine,
     read_points,
     whole_folder,
     write_bundle,
@@ -61,7 +61,7 @@ MANIFEST = Manifest(
     forecache_version="0.1.0",
     elapsed_s=60.0,
     engine=Engine(name="valkey", version="9.1.2", path="/usr/bin/valkey-server", sha256="ab" * 32),
-    machine=Machine(
+    machine=ObservedMachine(
         cpu_model="AMD EPYC",
         kernel="6.1",
         architecture="x86_64",

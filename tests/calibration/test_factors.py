@@ -13,7 +13,7 @@ from forecache.calibration.validate.factors import (
     KERNEL,
     USER,
     WAKE,
-    Posterior,
+    FactorPosterior,
     factors_for,
     fit_posterior,
 )
@@ -39,13 +39,13 @@ def case_of(pipeline: int, observed_rps: float = 1.0, **scenario: Any) -> Measur
     return MeasuredCase({}, "calibration", {"throughput_rps": observed_rps}, case.scenario, 0)
 
 
-def throughput_rps(scenario: Scenario, factors: Posterior, logs: np.ndarray) -> float:
+def throughput_rps(scenario: Scenario, factors: FactorPosterior, logs: np.ndarray) -> float:
     inputs = factors.apply(SYSTEM.inputs(scenario), logs)
     return Metrics.of(run(inputs, requests=20_000, seed=3)).values["throughput_rps"]
 
 
 def test_a_fit_finds_the_machine_behind_the_points() -> None:
-    truth = Posterior([KERNEL, USER], np.log([1.3, 0.85]), np.eye(2))
+    truth = FactorPosterior([KERNEL, USER], np.log([1.3, 0.85]), np.eye(2))
     cases = [case_of(pipeline) for pipeline in (1, 4, 16, 64)]
     paired = []
     for each in cases:

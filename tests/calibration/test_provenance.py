@@ -17,7 +17,7 @@ from forecache.calibration.validate.dataset import (
     read_dataset,
     why_not_predicted,
 )
-from forecache.calibration.validate.factors import Posterior, factors_for, fit_posterior
+from forecache.calibration.validate.factors import FactorPosterior, factors_for, fit_posterior
 from forecache.calibration.validate.provenance import (
     bundle_problems,
     factor_problems,
@@ -38,9 +38,9 @@ HELD_OUT = 5
 """Position of a held-out point of that curve."""
 
 
-def posterior(*points: int) -> Posterior:
+def posterior(*points: int) -> FactorPosterior:
     """A fit of no factors, to these points."""
-    return Posterior([], np.zeros(0), np.zeros((0, 0)), points)
+    return FactorPosterior([], np.zeros(0), np.zeros((0, 0)), points)
 
 
 @pytest.mark.parametrize("name", PREDICTED)

@@ -3,7 +3,7 @@
 import pytest
 
 from forecache.hwprofiles.files import parse
-from forecache.hwprofiles.pmu import Event, Pmu, list_pmus, pmu_of
+from forecache.hwprofiles.pmu import CounterEvent, Pmu, list_pmus, pmu_of
 from forecache.sim.errors import InputError
 
 CANONICAL = {
@@ -76,9 +76,9 @@ def test_metrics_need_all_their_counters() -> None:
 
 def test_an_event_is_generic_or_coded() -> None:
     with pytest.raises(ValueError, match="either generic or event"):
-        Event(name="X", source="s")
+        CounterEvent(name="X", source="s")
     with pytest.raises(ValueError, match="either generic or event"):
-        Event(name="X", source="s", generic="cycles", event=1)
+        CounterEvent(name="X", source="s", generic="cycles", event=1)
 
 
 def test_a_file_that_contradicts_itself_is_refused() -> None:

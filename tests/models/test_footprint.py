@@ -12,7 +12,7 @@ from forecache.models.footprint import (
     Lists,
     MemoryScenario,
     Mixture,
-    Node,
+    NodeFootprint,
     Population,
     Sets,
     SortedSets,
@@ -91,14 +91,14 @@ lists = st.builds(
 )
 populations = st.one_of(strings, sets, hashes, sorted_sets, lists)
 nodes = st.builds(
-    lambda g, allocator, slots: Node(g, allocator, slots if g.slots else None),
+    lambda g, allocator, slots: NodeFootprint(g, allocator, slots if g.slots else None),
     st.sampled_from(GENERATIONS),
     st.sampled_from(ALLOCATORS),
     st.sampled_from([None, 16384, 500]),
 )
 
 
-def used(node: Node, data: Sequence[Population]) -> float:
+def used(node: NodeFootprint, data: Sequence[Population]) -> float:
     return weigh(node, data).used_bytes
 
 
@@ -203,7 +203,7 @@ def test_bytes_of_a_string_key_by_generation(value_bytes: int, totals: tuple[int
     one = Strings(type="string", keys=1, key_bytes=16, value_bytes=value_bytes)
     cases = [("7.2", None), ("7.2", 16384), ("8.0", None), ("8.1", None), ("9.1", None)]
     for (version, slots), total in zip(cases, totals, strict=True):
-        node = Node(generation("valkey", version), "jemalloc", slots)
+        node = NodeFootprint(generation("valkey", version), "jemalloc", slots)
         assert key_weight(node, one).blocks.total == total
 
 
@@ -222,7 +222,7 @@ def test_published_totals_of_the_open_engine_within_a_hundredth(
 def test_large_sets_of_redis_2_8() -> None:
     """64-byte members: string 80, object 16, entry 32, and 2^24 buckets of 8 for ten million."""
     data = Sets(type="set", keys=1, members=10_000_000, member_bytes=64)
-    content = key_weight(Node(generation("redis", "2.8"), "jemalloc_3"), data).content
+    content = key_weight(NodeFootprint(generation("redis", "2.8"), "jemalloc_3"), data).content
     each = (content.items + content.table) / data.members
     assert each == pytest.approx(80 + 16 + 32 + 2**24 * 8 / 1e7, rel=1e-4)
 
@@ -230,7 +230,7 @@ def test_large_sets_of_redis_2_8() -> None:
 def test_a_time_to_live_has_an_entry_and_a_table_or_a_place_in_the_object() -> None:
     data = Strings(type="string", keys=1, key_bytes=16, value_bytes=1024)
     for version, more in (("7.2", 24), ("8.0", 24), ("8.1", 8), ("9.1", 8)):
-        node = Node(generation("valkey", version), "jemalloc")
+        node = NodeFootprint(generation("valkey", version), "jemalloc")
         without, having = (key_weight(node, changed(data, ttl=ttl)).blocks for ttl in (0.0, 1.0))
         assert having.total - without.total == more, version
 
@@ -251,7 +251,7 @@ def test_a_time_to_live_has_an_entry_and_a_table_or_a_place_in_the_object() -> N
 def test_small_collections_are_packed(
     version: str, packed: Population, not_packed: dict[str, int]
 ) -> None:
-    node = Node(generation("valkey", version), "jemalloc")
+    node = NodeFootprint(generation("valkey", version), "jemalloc")
     small = key_weight(node, packed).content
     large = key_weight(node, changed(packed, **not_packed)).content
     assert small.table == 0.0
@@ -262,7 +262,9 @@ def test_small_collections_are_packed(
 def test_sets_of_strings_are_packed_from_7_2_on_only() -> None:
     data = Sets(type="set", keys=1, members=20)
     tables = {
-        version: key_weight(Node(generation("redis", version), "jemalloc"), data).content.table
+        version: key_weight(
+            NodeFootprint(generation("redis", version), "jemalloc"), data
+        ).content.table
         for version in ("6.2", "7.0", "7.2")
     }
     assert tables == {"6.2": 256.0, "7.0": 256.0, "7.2": 0.0}
@@ -270,7 +272,7 @@ def test_sets_of_strings_are_packed_from_7_2_on_only() -> None:
 
 def test_lists_fill_nodes_of_8_kib() -> None:
     data = Lists(type="list", keys=1, elements=2000, element_bytes=100)
-    content = key_weight(Node(generation("valkey", "8.0"), "jemalloc"), data).content
+    content = key_weight(NodeFootprint(generation("valkey", "8.0"), "jemalloc"), data).content
     # An element takes 103 bytes; 79 make a node of 8,144, which is a block of 8,192.
     nodes, rest = divmod(2000, 79)
     last = size_class(7 + rest * 103)
@@ -281,14 +283,14 @@ def test_lists_fill_nodes_of_8_kib() -> None:
 
 
 @given(nodes, populations, st.integers(1, 100_000))
-def test_more_keys_never_weigh_less(node: Node, population: Population, more: int) -> None:
+def test_more_keys_never_weigh_less(node: NodeFootprint, population: Population, more: int) -> None:
     larger = changed(population, keys=population.keys + more)
     assert used(node, [larger]) > used(node, [population])
     assert weigh(node, [larger]).rehashing_bytes > weigh(node, [population]).rehashing_bytes - 1
 
 
 @given(nodes, populations, populations)
-def test_populations_add_up(node: Node, first: Population, second: Population) -> None:
+def test_populations_add_up(node: NodeFootprint, first: Population, second: Population) -> None:
     """Beside tables, which they share, and what a node holds anyway."""
     both, one, other = (weigh(node, data) for data in ([first, second], [first], [second]))
     without = weigh(node, []).used_bytes
@@ -301,7 +303,7 @@ def test_populations_add_up(node: Node, first: Population, second: Population) -
 
 @given(nodes, populations, shares, shares)
 def test_a_time_to_live_never_makes_it_lighter(
-    node: Node, population: Population, one: float, other: float
+    node: NodeFootprint, population: Population, one: float, other: float
 ) -> None:
     few, many = sorted((one, other))
     lighter = used(node, [changed(population, ttl=few)])
@@ -309,7 +311,7 @@ def test_a_time_to_live_never_makes_it_lighter(
 
 
 @given(nodes, populations)
-def test_states_are_in_order(node: Node, population: Population) -> None:
+def test_states_are_in_order(node: NodeFootprint, population: Population) -> None:
     weight = weigh(node, [population])
     assert weight.low_bytes <= weight.used_bytes <= weight.rehashing_bytes <= weight.high_bytes
 

@@ -15,7 +15,7 @@ from forecache.hwprofiles import load_host
 from forecache.hwprofiles.network import Path as NetworkPath
 from forecache.hwprofiles.network import constant
 from forecache.models.over_time.large_commands.commands import (
-    Place,
+    DataPlace,
     bulk_load,
     flush,
     keys_command,
@@ -23,16 +23,16 @@ from forecache.models.over_time.large_commands.commands import (
     set_command,
 )
 from forecache.models.over_time.large_commands.cost import Speed
-from forecache.models.over_time.large_commands.touches import Sets, member_memory_bytes
+from forecache.models.over_time.large_commands.touches import TouchedSets, member_memory_bytes
 from forecache.models.over_time.large_commands.transfer import (
-    Client,
-    Link,
+    TransferClient,
+    TransferLink,
     array_bytes,
     copied_bytes,
 )
 from forecache.models.over_time.large_commands.waiting import (
     Block,
-    Turns,
+    ServiceTurns,
     by_time,
     latencies,
     poisson_arrivals,
@@ -53,15 +53,19 @@ def place(
     *,
     gbit_per_s: float = 10.0,
     element_ns: float | None = None,
-) -> Place:
+) -> DataPlace:
     work = load_work(engine, version).work
     speed = Speed(HOST)
-    client = Client(speed, None if element_ns is not None else work.client, element_ns or 0.0)
-    return Place(work, speed, Link(NetworkPath([constant(gbit_per_s)]), 30.0, 9001.0), client)
+    client = TransferClient(
+        speed, None if element_ns is not None else work.client, element_ns or 0.0
+    )
+    return DataPlace(
+        work, speed, TransferLink(NetworkPath([constant(gbit_per_s)]), 30.0, 9001.0), client
+    )
 
 
-def two_sets(members: int, shared: int = 0, *, same_key: bool = False) -> Sets:
-    return Sets(members, members, members if same_key else shared, same_key, 64)
+def two_sets(members: int, shared: int = 0, *, same_key: bool = False) -> TouchedSets:
+    return TouchedSets(members, members, members if same_key else shared, same_key, 64)
 
 
 # --- waiting -----------------------------------------------------------------------------------
@@ -111,7 +115,7 @@ def test_others_wait_for_the_rest_of_a_command_and_catch_up_afterwards() -> None
 def test_who_comes_during_a_turn_waits_for_its_rest() -> None:
     random = np.random.default_rng(2)
     arrival = poisson_arrivals(100.0, 1000.0, random)
-    stretch = Turns(0.0, 1000.0, turn_s=0.01, busy=0.5)
+    stretch = ServiceTurns(0.0, 1000.0, turn_s=0.01, busy=0.5)
     found = latencies(arrival, service_s=1e-9, blocks=[], turns=[stretch], random=random)
     assert found.mean() == pytest.approx(0.5 * 0.01 / 2, rel=0.02)
     assert found.max() <= 0.0101
@@ -161,7 +165,7 @@ def test_a_dict_moves_an_entry_per_addition(members: int) -> None:
 def test_results_are_those_of_sets(first: int, second: int, shared: int) -> None:
     shared = min(first, second, shared)
     a, b = set(range(first)), set(range(first - shared, first - shared + second))
-    sets = Sets(first, second, shared, False, 64)
+    sets = TouchedSets(first, second, shared, False, 64)
     assert sets.result("sinter") == len(a & b)
     assert sets.result("sunion") == len(a | b)
     assert sets.result("sdiff") == len(a - b)
@@ -179,7 +183,7 @@ def test_more_members_take_longer_and_every_byte_is_carried(
     where = place(engine, version)
     before = 0.0
     for members in (20_000, 200_000, 2_000_000):
-        sets = Sets(members, 0 if command == "smembers" else members, 0, False, 64)
+        sets = TouchedSets(members, 0 if command == "smembers" else members, 0, False, 64)
         lasting = set_command(where, command, sets)
         assert lasting.lasts_ns > 5 * before
         before = lasting.lasts_ns
@@ -213,7 +217,7 @@ def test_the_slowest_party_binds() -> None:
 
 
 def test_nothing_is_faster_than_the_network() -> None:
-    lasting = set_command(place(gbit_per_s=1.0), "smembers", Sets(10**6, 0, 0, False, 64))
+    lasting = set_command(place(gbit_per_s=1.0), "smembers", TouchedSets(10**6, 0, 0, False, 64))
     assert lasting.stream_ns >= lasting.moved.total_bytes * 8.0
 
 

@@ -17,7 +17,7 @@ from forecache.models.over_time.overcommit.policies import (
     fullest_host,
     random_host,
 )
-from forecache.models.over_time.overcommit.schema import Demand, OvercommitScenario
+from forecache.models.over_time.overcommit.schema import FleetDemand, OvercommitScenario
 from forecache.models.over_time.overcommit.traces import read_trace
 from forecache.sim.generators import generator
 
@@ -163,7 +163,7 @@ def test_the_more_tenants_share_a_host_the_flatter_it_is(tmp_path: Path, shape: 
 
 def test_tenants_that_move_together_flatten_nothing() -> None:
     def peak_over_mean(machines: int, in_common: float) -> float:
-        demand = Demand(
+        demand = FleetDemand(
             daily_swing=0,
             spread=0,
             noise=0.5,

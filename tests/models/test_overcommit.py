@@ -12,9 +12,9 @@ from forecache.models.over_time.overcommit.demand import SyntheticDemand
 from forecache.models.over_time.overcommit.dirtying import EvenWrites
 from forecache.models.over_time.overcommit.fleet import Fleet
 from forecache.models.over_time.overcommit.policies import HOST_POLICIES, Candidates
-from forecache.models.over_time.overcommit.precopy import Limits, migrate
+from forecache.models.over_time.overcommit.precopy import MigrationLimits, migrate
 from forecache.models.over_time.overcommit.run import run_overcommit
-from forecache.models.over_time.overcommit.schema import Demand, FlashCrowd, OvercommitScenario
+from forecache.models.over_time.overcommit.schema import FlashCrowd, FleetDemand, OvercommitScenario
 from forecache.models.results.series import Run
 
 
@@ -48,7 +48,7 @@ def test_rounds_of_a_migration_shrink_geometrically(
     # A working set so large that nothing is written twice: round i sends M r^i, and the last ends
     # when what is left of it and what was written in it fit into the blackout.
     dirtying = EvenWrites(ratio * bandwidth, working_set_bytes=1e9 * memory)
-    limits = Limits(blackout_s=0.05, resume_s=0.0, timeout_s=math.inf)
+    limits = MigrationLimits(blackout_s=0.05, resume_s=0.0, timeout_s=math.inf)
     found = migrate(memory, dirtying, bandwidth_bytes_per_s=bandwidth, limits=limits)
     assert found.converged
     first_s = memory / bandwidth
@@ -65,7 +65,7 @@ def test_rounds_of_a_migration_shrink_geometrically(
 
 def test_a_machine_that_writes_faster_than_the_network_never_gets_there() -> None:
     dirtying = EvenWrites(2e9, working_set_bytes=1e12)
-    limits = Limits(timeout_s=120.0)
+    limits = MigrationLimits(timeout_s=120.0)
     found = migrate(20e9, dirtying, bandwidth_bytes_per_s=1e9, limits=limits)
     assert not found.converged
     assert found.duration_s == 120.0
@@ -76,7 +76,10 @@ def test_a_machine_that_writes_faster_than_the_network_never_gets_there() -> Non
 
 def test_an_idle_machine_is_sent_once() -> None:
     found = migrate(
-        56e9, EvenWrites(0.0, 0.0), bandwidth_bytes_per_s=21.2e9 / 8, limits=Limits(resume_s=0.0)
+        56e9,
+        EvenWrites(0.0, 0.0),
+        bandwidth_bytes_per_s=21.2e9 / 8,
+        limits=MigrationLimits(resume_s=0.0),
     )
     # Each byte once, the last of them while it stands still.
     assert found.duration_s == pytest.approx(56 * 8 / 21.2)
@@ -200,7 +203,7 @@ def test_a_policy_of_ones_own() -> None:
 
 
 def test_demand_has_the_mean_and_the_season_it_is_said_to_have() -> None:
-    demand = Demand(mean_gb=8, daily_swing=0.5, peak_spread_h=0, bursts={"per_day": 0})
+    demand = FleetDemand(mean_gb=8, daily_swing=0.5, peak_spread_h=0, bursts={"per_day": 0})
     made = SyntheticDemand(demand, [], machines=20_000, duration_s=86_400, seed=3)
     totals = [made.at(3_600.0 * hour).mean() for hour in range(24)]
     assert np.mean(totals) == pytest.approx(8, rel=0.03)
@@ -210,7 +213,7 @@ def test_demand_has_the_mean_and_the_season_it_is_said_to_have() -> None:
 
 def test_tenants_in_common_make_the_sum_vary_more() -> None:
     def swing(tenants: int | None, in_common: float) -> float:
-        demand = Demand(
+        demand = FleetDemand(
             daily_swing=0, noise=0.5, tenants=tenants, in_common=in_common, bursts={"per_day": 0}
         )
         made = SyntheticDemand(demand, [], machines=1_000, duration_s=86_400, seed=3)
@@ -221,8 +224,8 @@ def test_tenants_in_common_make_the_sum_vary_more() -> None:
 
 def test_a_flash_crowd_comes_and_goes() -> None:
     crowd = FlashCrowd(at_s=1_000, lasts_s=500, share=0.5, factor=3)
-    plain = SyntheticDemand(Demand(), [], machines=1_000, duration_s=3_600, seed=3)
-    crowded = SyntheticDemand(Demand(), [crowd], machines=1_000, duration_s=3_600, seed=3)
+    plain = SyntheticDemand(FleetDemand(), [], machines=1_000, duration_s=3_600, seed=3)
+    crowded = SyntheticDemand(FleetDemand(), [crowd], machines=1_000, duration_s=3_600, seed=3)
     ratio = [crowded.at(t) / plain.at(t) for t in (900.0, 1_000.0, 1_499.0, 1_500.0)]
     assert (ratio[0] == 1).all()
     assert (ratio[3] == 1).all()

@@ -21,7 +21,7 @@ from forecache.models.over_time.overcommit.dirtying import (
 from forecache.models.over_time.overcommit.manager import dirtying_of
 from forecache.models.over_time.overcommit.precopy import (
     AdaptiveRate,
-    Limits,
+    MigrationLimits,
     migrate,
     migrate_adaptively,
 )
@@ -149,7 +149,7 @@ def test_a_scenario_says_what_its_engines_are_asked() -> None:
 def test_each_page_is_held_up_once_in_a_round() -> None:
     # Nothing is written twice: as many pages as are written before the machine stops.
     writes = EvenWrites(0.2e9, 1e18)
-    limits = Limits(blackout_s=0.05, resume_s=0.0)
+    limits = MigrationLimits(blackout_s=0.05, resume_s=0.0)
     found = migrate(10e9, writes, bandwidth_bytes_per_s=1e9, limits=limits)
     running_s = found.duration_s - found.blackout_s
     assert found.dirtied_pages == pytest.approx(0.2e9 * running_s / PAGE_BYTES, rel=1e-3)
@@ -159,13 +159,16 @@ def test_each_page_is_held_up_once_in_a_round() -> None:
     assert found.throughput_lost(2e-6) == pytest.approx(more / (1 + more), rel=1e-3)
     # A set of a few pages costs that many in each round, however often they are written.
     few = migrate(
-        10e9, EvenWrites(1e12, 1e6), bandwidth_bytes_per_s=1e9, limits=Limits(within_rounds=False)
+        10e9,
+        EvenWrites(1e12, 1e6),
+        bandwidth_bytes_per_s=1e9,
+        limits=MigrationLimits(within_rounds=False),
     )
     assert few.dirtied_pages == pytest.approx(few.rounds * 1e6 / PAGE_BYTES, rel=1e-3)
 
 
 def test_after_a_round_only_what_was_written_in_it_is_left() -> None:
-    limits = Limits(blackout_s=0.3, resume_s=0.02, within_rounds=False)
+    limits = MigrationLimits(blackout_s=0.3, resume_s=0.02, within_rounds=False)
     idle = migrate(56e9, EvenWrites(0, 0), bandwidth_bytes_per_s=1e9, limits=limits)
     assert idle.blackout_s == pytest.approx(0.02)
     assert idle.duration_s == pytest.approx(56.02)

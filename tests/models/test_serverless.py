@@ -18,7 +18,7 @@ from forecache.models.over_time.serverless import versions as versions_module
 from forecache.models.over_time.serverless.filling import Filling
 from forecache.models.over_time.serverless.hops import behind_proxy, hop, let_through
 from forecache.models.over_time.serverless.metering import Meter
-from forecache.models.over_time.serverless.run import Cache
+from forecache.models.over_time.serverless.run import ServerlessCache
 from forecache.models.over_time.serverless.schema import ServerlessScenario
 from forecache.models.over_time.serverless.versions import known_versions, load_version
 from forecache.models.prices.table import load_prices
@@ -71,7 +71,7 @@ def scenario(version="8.0", mechanisms=None, **more):
 
 
 def ran(asked, seed=1):
-    cache = Cache(asked, seed=seed, progress=lambda _line: None)
+    cache = ServerlessCache(asked, seed=seed, progress=lambda _line: None)
     run = cache.run()
     facts = {fact.name: fact.value for fact in run.facts}
     return cache, run, facts, {(each.panel, each.name): each.values for each in run.series}

@@ -13,7 +13,7 @@ from forecache.models.over_time.kinds import simulate
 from forecache.models.over_time.overcommit.cost import hosts_for
 from forecache.models.over_time.overcommit.run import run_overcommit
 from forecache.models.over_time.overcommit.schema import OvercommitScenario
-from forecache.models.results.series import MOST_BARS, Bar, Layer, Limit, Run, Stack, Ticks
+from forecache.models.results.series import MOST_BARS, Bar, Layer, LimitLine, Run, Stack, Ticks
 from forecache.sim.errors import InputError
 
 
@@ -40,7 +40,7 @@ def facts(found: Run) -> dict[str, Any]:
 
 def stack(bars: list[Bar], *, count: int | None = None) -> Stack:
     layers = [Layer("old"), Layer("new", stands_out=True)]
-    limits = [Limit("all", 4.0)]
+    limits = [LimitLine("all", 4.0)]
     return Stack("here", 0.0, "GB", "host", len(bars) if count is None else count, layers, bars,
                  limits)  # fmt: skip
 

@@ -13,7 +13,7 @@ from forecache.models.node.simulate import NodeResult
 from forecache.models.prediction.caveats import warnings_of
 from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import run
-from forecache.models.scenario.schema import Scenario, Tls
+from forecache.models.scenario.schema import Scenario, TlsSettings
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.wire import segment_bytes
 from forecache.sim.errors import InputError
@@ -40,7 +40,7 @@ def simulated(version: str, case: Scenario, **changes: Any) -> NodeResult:
 
 
 def test_true_is_short_for_the_defaults() -> None:
-    assert scenario(tls=True).tls == scenario(tls={}).tls == Tls()
+    assert scenario(tls=True).tls == scenario(tls={}).tls == TlsSettings()
     assert scenario(tls=False).tls is None
     assert scenario(tls=False) == scenario()
 

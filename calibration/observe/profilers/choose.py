@@ -16,14 +16,14 @@ NAMES = ("none", "auto", "clock", "callgrind", "perf", "vtune")
 
 
 @dataclass(frozen=True)
-class Choice:
+class ProfilerChoice:
     """The profilers to use, deepest first, and why these, in a sentence."""
 
     profilers: tuple[Profiler, ...]
     reason: str
 
 
-def choose(name: str, *, geometry: Geometry | None = None) -> Choice:
+def choose(name: str, *, geometry: Geometry | None = None) -> ProfilerChoice:
     """The profilers behind a name of `NAMES`.
 
     `auto` takes VTune, or else hardware counters, or else Callgrind and the CPU clock together:
@@ -46,7 +46,7 @@ def choose(name: str, *, geometry: Geometry | None = None) -> Choice:
         "clock": Clock(),
     }
     if name == "none":
-        return Choice((), "No profiler was asked for.")
+        return ProfilerChoice((), "No profiler was asked for.")
     if name == "auto":
         return _deepest([(known["vtune"],), (known["perf"],), (known["callgrind"], known["clock"])])
     if name not in known:
@@ -54,10 +54,10 @@ def choose(name: str, *, geometry: Geometry | None = None) -> Choice:
     reason = known[name].refusal()
     if reason is not None:
         raise InputError(f"profiler: {name} can't be used here ({reason}); valid is auto or none.")
-    return Choice((known[name],), f"{name} was asked for.")
+    return ProfilerChoice((known[name],), f"{name} was asked for.")
 
 
-def _deepest(steps: Sequence[tuple[Profiler, ...]]) -> Choice:
+def _deepest(steps: Sequence[tuple[Profiler, ...]]) -> ProfilerChoice:
     """The first step of which anything can be used, and why not those before it."""
     reasons = []
     for step in steps:
@@ -71,5 +71,7 @@ def _deepest(steps: Sequence[tuple[Profiler, ...]]) -> Choice:
         if usable:
             taken = " and ".join(profiler.name for profiler in usable)
             why = f", because deeper ones can't be used ({'; '.join(reasons)})" if reasons else ""
-            return Choice(tuple(usable), f"auto took {taken}{why}.")
-    return Choice((), f"auto took no profiler, because none can be used ({'; '.join(reasons)}).")
+            return ProfilerChoice(tuple(usable), f"auto took {taken}{why}.")
+    return ProfilerChoice(
+        (), f"auto took no profiler, because none can be used ({'; '.join(reasons)})."
+    )

@@ -10,7 +10,7 @@ from forecache.sim.errors import ForecacheError
 
 from ...bundle.points import Conditions
 from ...bundle.profiles import Depth, Profile
-from .choose import Choice
+from .choose import ProfilerChoice
 from .session import Found
 
 Say = Callable[[str], None]
@@ -29,7 +29,7 @@ class Phase:
     files: dict[str, bytes] = field(default_factory=dict)
 
 
-def profile_phase(binary: Path, choice: Choice, *, say: Say) -> Phase:
+def profile_phase(binary: Path, choice: ProfilerChoice, *, say: Say) -> Phase:
     """Let every chosen profiler look at its points, each data set on a fresh server.
 
     A profiler that fails stops there, and the reason says so: what was measured before doesn't

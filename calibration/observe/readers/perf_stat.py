@@ -18,7 +18,7 @@ from .lines import ABSENT, Place, numbered, shown
 
 
 @dataclass(frozen=True)
-class Metric:
+class PerfMetric:
     """A number perf derives from a counter, `0.523 CPUs utilized`; its sign is free."""
 
     value: float
@@ -60,7 +60,7 @@ class Counter:
     variance_fraction: float | None = None
     interval_s: float | None = None
     where: str | None = None
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[PerfMetric, ...] = ()
 
     @property
     def metric_value(self) -> float | None:
@@ -248,7 +248,7 @@ def _variance(at: Place, percent: str) -> float:
     return at.decimal(percent.removesuffix("%"), "the variance in percent", highest=1e9) / 100
 
 
-def _metric(at: Place, value: str, unit: str) -> Metric | None:
+def _metric(at: Place, value: str, unit: str) -> PerfMetric | None:
     """A metric, or None where perf printed none; `0.0` without a unit is how JSON says none."""
     if value in _NO_METRIC:
         return None
@@ -257,7 +257,7 @@ def _metric(at: Place, value: str, unit: str) -> Metric | None:
         if number:
             raise at.wrong(f"a metric {shown(value)} without a unit", valid="both or neither")
         return None
-    return Metric(number, unit)
+    return PerfMetric(number, unit)
 
 
 def _add_metric(

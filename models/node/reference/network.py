@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..setup import NodeSetup, NodeTimes
 
 
-class Direction:
+class LinkDirection:
     """One direction of the interface: until when its bytes, in all and by client, are on the wire.
 
     Times are in ps.
@@ -23,13 +23,13 @@ class Direction:
         self.flow_free_ps = [0] * clients
 
 
-class Network:
+class SimulatedNetwork:
     """Messages between the load generator and a server on another host."""
 
     def __init__(self, times: NodeTimes, setup: NodeSetup) -> None:
         self.times = times
         self.setup = setup
-        self.requests, self.replies = Direction(setup.clients), Direction(setup.clients)
+        self.requests, self.replies = LinkDirection(setup.clients), LinkDirection(setup.clients)
         self.packets_free_ps = 0
         self.core_free_ps = [0] * setup.interrupt_cores
         """When each interrupt core has done what it has."""
@@ -70,7 +70,7 @@ class Network:
         self.packets_free_ps = max(now, self.packets_free_ps) + packets * self.times.packet_ps
         return packets
 
-    def _passes(self, direction: Direction, client: int, size_bytes: int, now: int) -> int:
+    def _passes(self, direction: LinkDirection, client: int, size_bytes: int, now: int) -> int:
         """When the last limit is behind a message that is sent now."""
         times = self.times
         packets = self.packets(size_bytes)

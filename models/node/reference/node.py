@@ -20,7 +20,7 @@ from forecache.sim.streams import draw4, exponential_ps, to_unit
 from ..setup import BIG_ARGUMENT_BYTES, DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes, owner_of
 from .arrivals import ANY_COMMAND
 from .cores import CoreAgent, Cores
-from .network import Network
+from .network import SimulatedNetwork
 
 REQUEST_DRAWS = 1
 INTERRUPTION_DRAWS = 3
@@ -113,7 +113,7 @@ class ReferenceNode:
         self.latency = LatencyHistogram()
         self.log: list[tuple[int, int, int]] = []
         self.backlog = self.backlog_at_start = 0
-        self.network = Network(times, setup)
+        self.network = SimulatedNetwork(times, setup)
         self.connections = self.new_connections()
         self.next_connection_ps = next(self.connections)
 

@@ -29,7 +29,7 @@ from .nodes import FAILED, Claim
 
 if TYPE_CHECKING:
     from .cluster import Cluster
-    from .load import Step
+    from .load import LoadStep
 
 CLASSES = 40
 """Popularity classes of Zipf's law."""
@@ -69,7 +69,7 @@ class Upset:
 
 
 @dataclass
-class Interval:
+class CacheInterval:
     """Sums since the last report."""
 
     hits: float = 0.0
@@ -83,7 +83,7 @@ class Interval:
     length_s: float = field(default=1e-12)
 
 
-class Cache:
+class LookasideCache:
     """The cache's contents and its database, kept up with a cluster's load.
 
     Raises
@@ -136,7 +136,7 @@ class Cache:
         self._steady = math.nan
         self._failed = np.zeros(cluster.nodes.count)
         self._claims: dict[int, Claim] = {}
-        self._sums = Interval()
+        self._sums = CacheInterval()
         self._spread()
         self._record()
         cluster.clients.missing = 0.0 if described.begins == "warm" else 1.0
@@ -181,7 +181,7 @@ class Cache:
         clients = self._cluster.clients
         clients.missing = min(1.0, clients.missing + (moved or 0.0))
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: LoadStep) -> None:
         """Look up what the nodes answered in a step of the load."""
         nodes = self._cluster.nodes
         count = len(self.contents.capacity)
@@ -220,7 +220,7 @@ class Cache:
         sums.length_s += step.length_s
         self._watch(done.hit_share, done.busy, step)
 
-    def _commands(self, step: Step, requests: np.ndarray) -> np.ndarray:
+    def _commands(self, step: LoadStep, requests: np.ndarray) -> np.ndarray:
         commands = requests * step.commands_each
         count = len(self.contents.capacity)
         return np.asarray(np.pad(commands, (0, max(0, count - len(commands))))[:count], float)
@@ -237,7 +237,7 @@ class Cache:
             self._claims[node].change(share)
             nodes.data_bytes[node] = held[node] * self.item_bytes
 
-    def _watch(self, hit_share: float, busy: float, step: Step) -> None:
+    def _watch(self, hit_share: float, busy: float, step: LoadStep) -> None:
         """Follow what the last upset did to the hit rate."""
         if math.isnan(hit_share):
             return
@@ -286,7 +286,7 @@ class Cache:
     def _last_gauge(self) -> float:
         """The last series; begins a new interval."""
         value = self._sums.refused / self._sums.length_s
-        self._sums = Interval()
+        self._sums = CacheInterval()
         return value
 
     def finish(self) -> None:

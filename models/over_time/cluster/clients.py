@@ -12,13 +12,13 @@ from .events.base import EventProcess
 from .flows import TOKEN
 from .nodes import CLOSED, OPEN
 from .schema import Autoscaler
-from .schema import Clients as Described
+from .schema import ClientFleet as Described
 
 if TYPE_CHECKING:
     from .cluster import Cluster
 
 
-class Clients:
+class ClientFleet:
     """The pods, and the rules their workers follow.
 
     Attributes

@@ -16,15 +16,15 @@ from ...prediction.caveats import not_covered
 from ...prediction.predict import Progress
 from ...prices.table import load_prices
 from ...results.series import Run
-from .cache import Cache
-from .clients import Clients, autoscale
+from .cache import LookasideCache
+from .clients import ClientFleet, autoscale
 from .connections import connection_work
-from .cost import Bill
+from .cost import NodeBill
 from .events.base import Event, EventProcess
-from .load import Load, Step
+from .load import Load, LoadStep
 from .memory import node_limit
 from .nodes import NodeKind, Nodes
-from .record import Record
+from .record import RunRecord
 from .schema import ClusterNodes, ClusterScenario
 from .slot_map import SlotMap
 from .surrogate import surrogate_of
@@ -55,7 +55,7 @@ class Cluster:
         self.seed = seed
         self._progress = progress or (lambda _line: None)
         self.env = simpy.Environment()
-        self.clients = Clients(scenario.clients, step_s=scenario.step)
+        self.clients = ClientFleet(scenario.clients, step_s=scenario.step)
         self.nodes = Nodes(
             timeout_steps=self.clients.timeout_steps,
             connect_timeout_steps=self.clients.connect_timeout_steps,
@@ -72,12 +72,12 @@ class Cluster:
             for _ in range(replicas):
                 node = self.nodes.add(self.kind, shard=shard)
                 self.nodes.data_bytes[node] = self.shard_bytes
-        self.record = Record(self, report_s=report_s(scenario))
+        self.record = RunRecord(self, report_s=report_s(scenario))
         if scenario.backoff_rounded is not None:
             self.record.warnings.append(scenario.backoff_rounded)
         self.load = Load(self, seed=seed)
-        self.cache = None if scenario.cache is None else Cache(self, scenario.cache)
-        self.bill = None if scenario.cost is None else Bill(self, scenario.cost)
+        self.cache = None if scenario.cache is None else LookasideCache(self, scenario.cache)
+        self.bill = None if scenario.cost is None else NodeBill(self, scenario.cost)
         self.slot_map: SlotMap | None = None
         self._table = np.zeros((0, 9))
 
@@ -86,7 +86,7 @@ class Cluster:
         """Latency of a command when there is little to do."""
         return self.kind.surrogate.mean_ms[0] / 1000.0
 
-    def after_step(self, function: Callable[[Step], None]) -> None:
+    def after_step(self, function: Callable[[LoadStep], None]) -> None:
         """Have a function called after every step of the load."""
         self.load.after_step.append(function)
 

@@ -13,13 +13,13 @@ from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
 from ...cost.bill import node_bill
-from ...cost.schema import HOURS_A_MONTH, Nodes
+from ...cost.schema import HOURS_A_MONTH, PricedNodes
 from ...engines.profile import load_engine
 from ...prices.table import CacheEngine, load_prices
 
 if TYPE_CHECKING:
     from .cluster import Cluster
-    from .load import Step
+    from .load import LoadStep
     from .schema import ClusterNodes
 
 
@@ -69,7 +69,7 @@ def node_price(cost: NodeCost, nodes: ClusterNodes) -> NodePrice:
             )
         return NodePrice(speed.price_usd_per_hour, f"{nodes.host} on demand")
     table, engine = load_prices(cost.prices), _engine(nodes)
-    one = Nodes(type=cost.node_type, payment=cost.payment)
+    one = PricedNodes(type=cost.node_type, payment=cost.payment)
     try:
         bill = node_bill(one, engine, table, hours=HOURS_A_MONTH)
     except InputError as error:
@@ -93,7 +93,7 @@ def _engine(nodes: ClusterNodes) -> CacheEngine:
     return "valkey" if name.endswith("valkey") else "redis"
 
 
-class Bill:
+class NodeBill:
     """Adds node-hours up, step by step, and says what they cost."""
 
     def __init__(self, cluster: Cluster, cost: NodeCost) -> None:
@@ -103,7 +103,7 @@ class Bill:
         cluster.after_step(self._add)
         cluster.record.gauge("nodes", "USD", "cost so far", lambda: self.usd)
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: LoadStep) -> None:
         self._node_s += step.length_s * self._cluster.nodes.paid_count
 
     @property

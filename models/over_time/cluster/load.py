@@ -45,7 +45,7 @@ _LOADS = np.linspace(0.0, 1.0, 101)
 
 
 @dataclass(frozen=True)
-class Step:
+class LoadStep:
     """What a step of the load did.
 
     Attributes
@@ -83,7 +83,7 @@ class Load:
         """Of the scenario's demand, how much begins: events may change it."""
         self.closed_loop = False
         """Whether nothing is asked but what free workers begin, each its next request at once."""
-        self.after_step: list[Callable[[Step], None]] = []
+        self.after_step: list[Callable[[LoadStep], None]] = []
         self._expected, self._drawn = expected_requests(
             scenario.demand, steps=self.steps, step_s=self.step_s, seed=seed
         )
@@ -206,7 +206,7 @@ class Load:
             clients.cpu_s += float(offered.sum()) / visits * autoscaler.cpu_s_per_request
         cluster.record.step(self._commands)
         if self.after_step:
-            done = Step(
+            done = LoadStep(
                 *(self.number, self.number * self.step_s, self.step_s),
                 *(offered, passed[:, 0], self._commands, utilisation),
             )

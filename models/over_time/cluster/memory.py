@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...footprint.baseline import PROCESS_BYTES
-from ...footprint.limits import Limit, Room, host_limit, managed_limit, room
+from ...footprint.limits import MemoryLimit, Room, host_limit, managed_limit, room
 
 if TYPE_CHECKING:
     from ...prediction.predict import System
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .nodes import Nodes
 
 
-def node_limit(system: System, prices: PriceTable | None, node_type: str | None) -> Limit:
+def node_limit(system: System, prices: PriceTable | None, node_type: str | None) -> MemoryLimit:
     """What a node has for its data: as what it is paid for, where that is a managed node.
 
     Raises

@@ -8,7 +8,7 @@ import numpy as np
 
 from forecache.hwprofiles.files import FieldError
 
-from ...footprint.limits import Limit
+from ...footprint.limits import MemoryLimit
 from .cohorts import Queues
 from .connections import ConnectionWork
 from .surrogate import Surrogate
@@ -67,7 +67,7 @@ class NodeKind:
     maxclients: int
     tcp_backlog: int
     server_bytes: float = 0.0
-    limit: Limit | None = None
+    limit: MemoryLimit | None = None
     warnings: tuple[str, ...] = ()
 
 

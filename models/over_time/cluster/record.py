@@ -42,7 +42,7 @@ class Gauge:
     read: Callable[[], float]
 
 
-class Record:
+class RunRecord:
     """Collects what happens in a run; `run` makes a `Run` of it."""
 
     def __init__(self, cluster: Cluster, *, report_s: float) -> None:

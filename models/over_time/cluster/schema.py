@@ -12,7 +12,7 @@ from forecache.hwprofiles.record import Record as _Record
 from ...scenario.arrivals import Arrivals, Bursts, RatePiece, read_trace
 from ...scenario.fields import EngineVersion
 from ...scenario.schema import TlsChoice
-from ...scenario.workload import Hashes, Mix, Popularity, SortedSets, ValueSizes
+from ...scenario.workload import Mix, Popularity, ValueSizes, WorkloadHashes, WorkloadSortedSets
 from ..lookaside.schema import Lookaside
 from .cost import NodeCost
 from .events import KINDS, Event
@@ -76,9 +76,9 @@ class Data(_Record):
     """Bytes of a value, or a distribution of them."""
     popularity: Popularity = "uniform"
     """How commands spread over keys."""
-    sorted_sets: SortedSets | None = None
+    sorted_sets: WorkloadSortedSets | None = None
     """What ZADD and ZRANGE work on, on each shard."""
-    hashes: Hashes | None = None
+    hashes: WorkloadHashes | None = None
     """What HSET, HGET and HGETALL work on, on each shard."""
 
 

@@ -9,14 +9,23 @@ from forecache.sim.errors import InputError
 
 from .cost import MainThread, Speed, main_thread
 from .touches import (
-    Sets,
+    TouchedSets,
     flush_touches,
     keys_touches,
     load_touches,
     member_memory_bytes,
     set_touches,
 )
-from .transfer import TURN_BYTES, Client, Link, Party, Transfer, array_bytes, read_ns, transfer
+from .transfer import (
+    TURN_BYTES,
+    Party,
+    Transfer,
+    TransferClient,
+    TransferLink,
+    array_bytes,
+    read_ns,
+    transfer,
+)
 from .work import LargeWork
 
 SET_COMMANDS = ("smembers", "sinter", "sunion", "sdiff")
@@ -29,13 +38,13 @@ to 200 us)."""
 
 
 @dataclass(frozen=True)
-class Place:
+class DataPlace:
     """Who takes part: an engine's work on a host, a link, a client."""
 
     work: LargeWork
     server: Speed
-    link: Link
-    client: Client
+    link: TransferLink
+    client: TransferClient
     kernel_scale: float = 1.0
 
 
@@ -117,7 +126,7 @@ class Lasting:
 
 
 def _reply(
-    place: Place, name: str, main: MainThread, *, elements: int, element_bytes: int
+    place: DataPlace, name: str, main: MainThread, *, elements: int, element_bytes: int
 ) -> Lasting:
     total = array_bytes(elements, element_bytes)
     moved = transfer(
@@ -142,7 +151,9 @@ def _reply(
     )
 
 
-def set_command(place: Place, command: str, sets: Sets, *, fresh: bool = True) -> Lasting:
+def set_command(
+    place: DataPlace, command: str, sets: TouchedSets, *, fresh: bool = True
+) -> Lasting:
     """SMEMBERS, SINTER, SUNION or SDIFF.
 
     Parameters
@@ -185,7 +196,7 @@ def set_command(place: Place, command: str, sets: Sets, *, fresh: bool = True) -
     return _reply(place, command, main, elements=result, element_bytes=sets.member_bytes)
 
 
-def keys_command(place: Place, *, keys: int, key_bytes: int, fresh: bool = True) -> Lasting:
+def keys_command(place: DataPlace, *, keys: int, key_bytes: int, fresh: bool = True) -> Lasting:
     """KEYS with a pattern that all keys match."""
     instructions = place.work.instructions_of("keys", members=keys, member_bytes=0.0)
     touches = keys_touches(place.work.layout, keys, key_bytes)
@@ -200,7 +211,11 @@ def keys_command(place: Place, *, keys: int, key_bytes: int, fresh: bool = True)
 
 
 def flush(
-    place: Place, *, members: int, member_bytes: int, mode: Literal["sync", "async"] | None = None
+    place: DataPlace,
+    *,
+    members: int,
+    member_bytes: int,
+    mode: Literal["sync", "async"] | None = None,
 ) -> Lasting:
     """FLUSHDB of sets, by their number of members in all.
 
@@ -230,7 +245,7 @@ def flush(
     return Lasting(**{**vars(lasting), "background_ns": freeing.total_ns})
 
 
-def large_get(place: Place, *, value_bytes: int, copies: bool, fresh: bool = True) -> Lasting:
+def large_get(place: DataPlace, *, value_bytes: int, copies: bool, fresh: bool = True) -> Lasting:
     """GET of one value of megabytes.
 
     Parameters
@@ -250,7 +265,7 @@ def large_get(place: Place, *, value_bytes: int, copies: bool, fresh: bool = Tru
 
 
 def bulk_load(
-    place: Place,
+    place: DataPlace,
     *,
     sets: int,
     members: int,

@@ -39,7 +39,7 @@ class StringsData(_Group):
     """Length of a key."""
 
 
-class Data(_Group):
+class LargeData(_Group):
     """What the database holds, before every command: a FLUSHDB leaves it to the next one."""
 
     sets: SetsData | None = None
@@ -48,7 +48,7 @@ class Data(_Group):
     """Keys with strings."""
 
 
-class Command(_Group):
+class LargeCommand(_Group):
     """One large command; its client sends the next one when it has printed this one."""
 
     at_s: float = Field(default=0.0, ge=0, le=1e7)
@@ -67,7 +67,7 @@ class Command(_Group):
     """Of the value that `get` asks for."""
 
     @model_validator(mode="after")
-    def _fitting(self) -> Command:
+    def _fitting(self) -> LargeCommand:
         if self.command not in _OF_TWO_SETS and self.overlap is not None:
             valid = f"nothing with {self.command}: an overlap is one of two sets"
             raise FieldError("overlap", found=self.overlap, valid=valid)
@@ -119,7 +119,7 @@ class NetworkData(_Group):
     """From one to the other."""
 
 
-class Load(_Group):
+class OtherLoad(_Group):
     """What all other clients ask meanwhile: small commands."""
 
     requests_per_s: float = Field(ge=0, le=1e7)
@@ -149,11 +149,11 @@ class LargeCommands(_Group):
     """Who sends the commands."""
     network: NetworkData = NetworkData()
     """Between them."""
-    data: Data
+    data: LargeData
     """What the commands find."""
-    commands: list[Command] = Field(min_length=1, max_length=1_000)
+    commands: list[LargeCommand] = Field(min_length=1, max_length=1_000)
     """One after the other."""
-    load: Load | None = None
+    load: OtherLoad | None = None
     """What others ask for."""
     duration_s: float | None = Field(default=None, gt=0, le=1e7)
     """How long to look; until shortly after the last command where nothing is said."""
@@ -163,6 +163,6 @@ class LargeCommands(_Group):
         for command in self.commands:
             if command.command in _OF_SETS and self.data.sets is None:
                 raise FieldError("data.sets", found=None, valid=f"sets for {command.command}")
-            if command.command in ("keys", "flushdb") and self.data == Data():
+            if command.command in ("keys", "flushdb") and self.data == LargeData():
                 raise FieldError("data", found="nothing", valid=f"data for {command.command}")
         return self

@@ -11,7 +11,7 @@ from ...prediction.predict import Progress
 from ...results.series import Cell, Fact, Mark, Run, Series, Table
 from .scenario import LargeCommands
 from .timeline import Timed, place_of, profile_of, service_s, timeline
-from .waiting import Block, Turns, by_time, latencies, poisson_arrivals
+from .waiting import Block, ServiceTurns, by_time, latencies, poisson_arrivals
 from .work import Chosen
 
 _MOST_REQUESTS = 30_000_000
@@ -130,7 +130,7 @@ def _felt(
             if t.lasting.execution_ns > 0
         ],
         turns=[
-            Turns(
+            ServiceTurns(
                 t.executed_s,
                 t.streamed_s,
                 t.lasting.turn_ns / 1e9,

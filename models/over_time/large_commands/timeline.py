@@ -12,11 +12,11 @@ from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 
 from ...engines.profile import EngineProfile, load_engine
-from .commands import Lasting, Place, bulk_load, flush, keys_command, large_get, set_command
+from .commands import DataPlace, Lasting, bulk_load, flush, keys_command, large_get, set_command
 from .cost import Speed
-from .scenario import Command, LargeCommands
-from .touches import Sets
-from .transfer import Client, Link
+from .scenario import LargeCommand, LargeCommands
+from .touches import TouchedSets
+from .transfer import TransferClient, TransferLink
 from .work import Chosen, load_work
 
 _LOOPBACK_US = 10.0
@@ -55,7 +55,7 @@ def place_of(
     *,
     values: Mapping[str, float] | None = None,
     client_values: Mapping[str, float] | None = None,
-) -> tuple[Place, Chosen]:
+) -> tuple[DataPlace, Chosen]:
     """Engine, hosts, link and client of a scenario.
 
     Parameters
@@ -76,7 +76,7 @@ def place_of(
     if given.version is not None:
         engine, _, version = given.version.partition(" ")
         client_work = load_work(engine, version).work.client
-    client = Client(
+    client = TransferClient(
         speed=Speed(far, first_touch_ns=given.first_touch_ns, copied_page_ns=given.copied_page_ns),
         work=None if given.element_ns is not None else client_work,
         element_ns=given.element_ns or 0.0,
@@ -89,7 +89,7 @@ def place_of(
         touch_scale = 1.0 if known is None else known.touch_scale
     server = Speed(host, touch_scale=touch_scale, first_touch_ns=scenario.server.first_touch_ns)
     scale = 1.0 if known is None else known.kernel_scale
-    return Place(chosen.work, server, _link(scenario, host, far), client, scale), chosen
+    return DataPlace(chosen.work, server, _link(scenario, host, far), client, scale), chosen
 
 
 def profile_of(scenario: LargeCommands) -> EngineProfile | None:
@@ -105,14 +105,14 @@ def _shipped_profile(engine: str, version: str) -> EngineProfile | None:
         return None  # older than any profile of small commands
 
 
-def _link(scenario: LargeCommands, host: HostSpeed, far: HostSpeed) -> Link:
+def _link(scenario: LargeCommands, host: HostSpeed, far: HostSpeed) -> TransferLink:
     given = scenario.network
     local = scenario.client.host is None
     path = Path([]) if local else between(host, far)
     if given.gbit_per_s is not None:
         path = Path([constant(given.gbit_per_s)])
     one_way = _LOOPBACK_US if local else max(host.network_one_way_us, far.network_one_way_us)
-    return Link(
+    return TransferLink(
         path=path,
         one_way_us=one_way if given.one_way_us is None else given.one_way_us,
         mtu_bytes=min(host.network_mtu_bytes, far.network_mtu_bytes),
@@ -120,7 +120,7 @@ def _link(scenario: LargeCommands, host: HostSpeed, far: HostSpeed) -> Link:
 
 
 def lasting_of(
-    command: Command, scenario: LargeCommands, place: Place, *, fresh: bool = True
+    command: LargeCommand, scenario: LargeCommands, place: DataPlace, *, fresh: bool = True
 ) -> Lasting:
     """What one command of a scenario takes.
 
@@ -161,7 +161,7 @@ def lasting_of(
     return set_command(
         place,
         command.command,
-        Sets(
+        TouchedSets(
             first=sets.members,
             second=0 if one else sets.members,
             shared=0 if one else shared,
@@ -184,7 +184,7 @@ def _copies(scenario: LargeCommands, value_bytes: int) -> bool:
     return from_bytes is None or value_bytes < from_bytes
 
 
-def timeline(scenario: LargeCommands, place: Place) -> list[Timed]:
+def timeline(scenario: LargeCommands, place: DataPlace) -> list[Timed]:
     """All commands with their times; memory that one command took serves the next ones."""
     found: list[Timed] = []
     free_s, largest = 0.0, 0.0

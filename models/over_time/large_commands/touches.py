@@ -63,7 +63,7 @@ class Touch:
 
 
 @dataclass(frozen=True)
-class Sets:
+class TouchedSets:
     """Two sets, as far as a command sees them.
 
     Attributes
@@ -196,7 +196,7 @@ class _Counter:
         return self._rows
 
 
-def set_touches(command: str, sets: Sets, layout: Layout) -> Sequence[Touch]:
+def set_touches(command: str, sets: TouchedSets, layout: Layout) -> Sequence[Touch]:
     """Lines that SMEMBERS, SINTER, SUNION or SDIFF waits for."""
     count = _Counter(layout, sets.visited, sets.member_bytes)
     first, second = sets.first, sets.second

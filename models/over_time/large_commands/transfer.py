@@ -52,7 +52,7 @@ def array_bytes(elements: float, element_bytes: float) -> float:
 
 
 @dataclass(frozen=True)
-class Link:
+class TransferLink:
     """Between client and server.
 
     Attributes
@@ -81,7 +81,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Client:
+class TransferClient:
     """A command-line client on a host, or one with given times per element and byte.
 
     Attributes
@@ -210,8 +210,8 @@ def transfer(
     elements: float,
     element_bytes: float,
     server: Speed,
-    link: Link,
-    client: Client,
+    link: TransferLink,
+    client: TransferClient,
     kernel_scale: float = 1.0,
 ) -> Transfer:
     """A reply on its way, by its number of elements."""

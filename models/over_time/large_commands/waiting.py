@@ -31,7 +31,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Turns:
+class ServiceTurns:
     """A stretch of time with turns of a large command in it; s.
 
     Attributes
@@ -66,7 +66,7 @@ def latencies(
     *,
     service_s: float,
     blocks: Sequence[Block],
-    turns: Sequence[Turns],
+    turns: Sequence[ServiceTurns],
     random: np.random.Generator,
 ) -> Times:
     """Latency of each of the others' requests, without the network; s.

@@ -63,7 +63,7 @@ class Cohort:
 
 
 @dataclass(frozen=True)
-class Served:
+class DatabaseAnswers:
     """What a database did in one step.
 
     Attributes
@@ -122,7 +122,7 @@ class Database:
         if cohort.queries > 0 or cohort.followers > 0:
             self.cohorts.append(cohort)
 
-    def serve(self, now_s: float, step_s: float, shape: tuple[int, ...]) -> Served:
+    def serve(self, now_s: float, step_s: float, shape: tuple[int, ...]) -> DatabaseAnswers:
         """Work for one step that ends at `now_s`."""
         fills, lost = np.zeros((2, *shape))
         timed_out = self._give_up(now_s, step_s, lost)
@@ -148,7 +148,7 @@ class Database:
             if part < 1.0:
                 break
             self.cohorts.popleft()
-        return Served(
+        return DatabaseAnswers(
             answered, wait_s, fills, lost, timed_out, wasted, busy=(capacity - left) / capacity
         )
 

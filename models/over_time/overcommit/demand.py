@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from forecache.sim.generators import generator
 
-from .schema import DAY_S, Demand, FlashCrowd
+from .schema import DAY_S, FlashCrowd, FleetDemand
 from .traces import Trace
 
 Floats = NDArray[np.float64]
@@ -55,7 +55,7 @@ class SyntheticDemand:
 
     def __init__(
         self,
-        demand: Demand,
+        demand: FleetDemand,
         crowds: list[FlashCrowd],
         *,
         machines: int,
@@ -121,7 +121,7 @@ class SyntheticDemand:
 
 
 def _burst_edges(
-    demand: Demand, *, machines: int, duration_s: float, seed: int
+    demand: FleetDemand, *, machines: int, duration_s: float, seed: int
 ) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
     """Times at which bursts begin and end, whose they are, and +1 or -1, in order of time."""
     draws = generator(seed, _BURSTS)

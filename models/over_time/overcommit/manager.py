@@ -16,7 +16,7 @@ from .demand import Wants
 from .dirtying import Dirtying, EvenWrites, bytes_per_key, key_writes
 from .fleet import NOWHERE, Fleet
 from .policies import Candidates, HostPolicy, Residents, VictimPolicy
-from .precopy import Limits, Migration, migrate
+from .precopy import Migration, MigrationLimits, migrate
 from .schema import HostFailure, Machines
 
 Process = Generator[simpy.Event, Any, None]
@@ -68,7 +68,7 @@ def dirtying_of(
 
 
 @dataclass(frozen=True)
-class Move:
+class MachineMove:
     """Which machine a migration was about, from where to where, and whether it got there."""
 
     machine: int
@@ -109,7 +109,7 @@ class Manager:
         self._env, self._fleet, self._wants, self._seed = env, fleet, wants, seed
         self._placement, self._destination, self._victim = placement, destination, victim
         scenario = fleet.scenario
-        self._limits = Limits(
+        self._limits = MigrationLimits(
             blackout_s=scenario.migration.blackout_ms / 1e3,
             resume_s=scenario.migration.resume_ms / 1e3,
             timeout_s=scenario.migration.timeout_s,
@@ -121,7 +121,7 @@ class Manager:
         self._view_s = -np.inf
         self._moves = 0
         self.migrations: list[Migration] = []
-        self.moves: list[Move] = []
+        self.moves: list[MachineMove] = []
         self.under_way = self.begun = 0
         self.killed = self.restarted = self.unplaced = 0
 
@@ -234,7 +234,7 @@ class Manager:
             fleet.host[machine] = target
         self.migrations.append(outcome)
         ended_s, moved = float(self._env.now), outcome.converged
-        self.moves.append(Move(machine, host, target, began_s, ended_s, moved))
+        self.moves.append(MachineMove(machine, host, target, began_s, ended_s, moved))
 
     def _exhausted(self) -> None:
         """Help machines that are short for longer than is acceptable."""

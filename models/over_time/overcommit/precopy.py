@@ -22,7 +22,7 @@ MOST_ROUNDS = 1_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class MigrationLimits:
     """When a migration stops the machine, and when it gives up.
 
     Attributes
@@ -87,7 +87,11 @@ class Migration:
 
 
 def migrate(
-    memory_bytes: float, dirtying: Dirtying, *, bandwidth_bytes_per_s: float, limits: Limits
+    memory_bytes: float,
+    dirtying: Dirtying,
+    *,
+    bandwidth_bytes_per_s: float,
+    limits: MigrationLimits,
 ) -> Migration:
     """A migration at a constant bandwidth.
 

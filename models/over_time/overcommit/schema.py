@@ -72,7 +72,7 @@ class GiveBack(_Record):
         )
 
 
-class Requests(_Record):
+class MachineRequests(_Record):
     """What the engine on a machine is asked, for how fast it writes its memory.
 
     A machine is full of keys. Rates are for each GB it has.
@@ -112,7 +112,7 @@ class Machines(_Record):
     """Share of its memory that one writes in a second, which a migration has to send again."""
     writable_share: float = Field(default=0.2, gt=0, le=1)
     """Share of its memory that those writes go to."""
-    requests: Requests | None = None
+    requests: MachineRequests | None = None
     """What its engine is asked, in place of `written_share_per_s` and `writable_share`."""
     arrivals_per_hour: float = Field(default=0.0, ge=0)
     """New machines."""
@@ -120,7 +120,7 @@ class Machines(_Record):
     """Mean time until a machine is deleted; they stay without it."""
 
 
-class Bursts(_Record):
+class DemandBursts(_Record):
     """Times at which one machine alone wants more."""
 
     per_day: float = Field(default=1.0, ge=0, le=1_000)
@@ -131,7 +131,7 @@ class Bursts(_Record):
     """How long one lasts on average."""
 
 
-class Demand(_Record):
+class FleetDemand(_Record):
     """What machines want: a mean of their own, a season, noise, bursts.
 
     Machines of one tenant have the hour of their peak and part of the noise in common.
@@ -153,7 +153,7 @@ class Demand(_Record):
     """Tenants that machines belong to; each has its own without it."""
     in_common: float = Field(default=0.5, ge=0, le=1)
     """Share of the noise's variance that the machines of a tenant have in common."""
-    bursts: Bursts = Bursts()
+    bursts: DemandBursts = DemandBursts()
     """Bursts of single machines."""
     trace: str | None = None
     """A file with recorded demand instead; each machine draws a tenant and a shift in time from it.
@@ -284,7 +284,7 @@ class OvercommitScenario(_Record):
     """The hosts."""
     machines: Machines
     """The virtual machines."""
-    demand: Demand = Demand()
+    demand: FleetDemand = FleetDemand()
     """What they want."""
     heat: Heat = Heat()
     """When something is done about a host."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...results.series import MOST_BARS, Bar, Layer, Limit, Stack
+from ...results.series import MOST_BARS, Bar, Layer, LimitLine, Stack
 from .fleet import Fleet, Floats, Ints
-from .manager import Manager, Move
+from .manager import MachineMove, Manager
 
 _OTHERS, _THIRD, _SECOND, _LARGEST, _CAME, _COPY, _LEAVES = range(7)
 _LAYERS = (
@@ -27,7 +27,7 @@ _MOST_TOLD = 3
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class FleetSnapshot:
     """Who had what where at one time; arrays as in `Fleet`."""
 
     title: str
@@ -44,9 +44,9 @@ class Snapshots:
     def __init__(self, fleet: Fleet, manager: Manager) -> None:
         self._fleet, self._manager = fleet, manager
         self._first = self._take("at the start", 0.0)
-        self._fullest: Snapshot | None = None
-        self._before: tuple[float, Snapshot] | None = None
-        self._moving: tuple[tuple[int, float], Snapshot] | None = None
+        self._fullest: FleetSnapshot | None = None
+        self._before: tuple[float, FleetSnapshot] | None = None
+        self._moving: tuple[tuple[int, float], FleetSnapshot] | None = None
         self._begun = 0
         self.fullest_share = float(self._shares().max())
         """Greatest share of a host's memory taken at any step."""
@@ -54,9 +54,9 @@ class Snapshots:
     def _shares(self) -> Floats:
         return self._fleet.host_gb() / self._fleet.memory_gb
 
-    def _take(self, title: str, time_s: float) -> Snapshot:
+    def _take(self, title: str, time_s: float) -> FleetSnapshot:
         fleet = self._fleet
-        return Snapshot(
+        return FleetSnapshot(
             title,
             time_s,
             host=fleet.host.copy(),
@@ -95,7 +95,7 @@ class Snapshots:
         return [_stack(taken[time_s], self._fleet, self._manager.moves) for time_s in sorted(taken)]
 
 
-def _stack(shot: Snapshot, fleet: Fleet, moves: Sequence[Move]) -> Stack:
+def _stack(shot: FleetSnapshot, fleet: Fleet, moves: Sequence[MachineMove]) -> Stack:
     heat = fleet.scenario.heat
     soon_s = shot.time_s + max(heat.look_every_s, fleet.scenario.step_s)
     leave = [m for m in moves if m.began_s <= soon_s and m.ended_s >= shot.time_s]
@@ -134,13 +134,13 @@ def _stack(shot: Snapshot, fleet: Fleet, moves: Sequence[Move]) -> Stack:
         layers=_LAYERS,
         bars=bars,
         limits=[
-            Limit("memory of a host", fleet.memory_gb),
-            Limit(f"hot above {heat.move_above:.0%}", hot_gb),
+            LimitLine("memory of a host", fleet.memory_gb),
+            LimitLine(f"hot above {heat.move_above:.0%}", hot_gb),
         ],
     )
 
 
-def _sizes_gb(shot: Snapshot, *, leave: Sequence[int], came: Sequence[int]) -> Floats:
+def _sizes_gb(shot: FleetSnapshot, *, leave: Sequence[int], came: Sequence[int]) -> Floats:
     """(hosts, layers) memory of each layer."""
     hosts = len(shot.up)
     here = np.flatnonzero(shot.host >= 0)

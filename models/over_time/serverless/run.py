@@ -17,7 +17,7 @@ from ...results.series import Fact, Run
 from ...scenario.workload import sizes_of
 from ..cluster.cluster import Cluster, node_kind
 from ..cluster.events.base import EventProcess
-from ..cluster.load import Step
+from ..cluster.load import LoadStep
 from ..cluster.nodes import NodeKind
 from ..cluster.schema import ClusterScenario
 from .answers import bill_facts, growth_table, latency_facts, ramp_facts
@@ -47,7 +47,7 @@ _LEFT_OUT = ("connections", "new connections", "memory", "progress")
 """Panels of a cluster that say nothing about one."""
 
 
-class Cache:
+class ServerlessCache:
     """A serverless cache and its load.
 
     Attributes
@@ -205,7 +205,7 @@ class Cache:
         nodes.limit_rps[:] = np.inf
         nodes.limit_rps[held] = (each * nodes.traffic)[held]
 
-    def _after(self, step: Step) -> None:
+    def _after(self, step: LoadStep) -> None:
         """Follow a step of the load: data, bill, limits, and the ramp."""
         answered = float(step.answered.sum())
         self._asked_per_s = answered / step.length_s
@@ -226,7 +226,7 @@ class Cache:
         if most_rps is not None:
             self._ramp(step, most_rps)
 
-    def _ramp(self, step: Step, most_rps: float) -> None:
+    def _ramp(self, step: LoadStep, most_rps: float) -> None:
         """More, or less where somebody looks and sees requests wait."""
         demand = self.scenario.demand
         self.ramp_rps *= (1.0 + demand.ramp_growth) ** step.length_s
@@ -335,7 +335,7 @@ class Cache:
 
 def run_serverless(scenario: ServerlessScenario, seed: int, progress: Progress) -> Run:
     """Simulate one scenario of `kind: serverless`."""
-    return Cache(scenario, seed=seed, progress=progress).run()
+    return ServerlessCache(scenario, seed=seed, progress=progress).run()
 
 
 def _as_cluster(

@@ -12,7 +12,7 @@ from ..cluster.cluster import Cluster
 from ..cluster.events.base import EventProcess
 from ..cluster.events.moving import Mover
 from ..cluster.events.resize import Resize
-from ..cluster.load import Step
+from ..cluster.load import LoadStep
 from ..cluster.nodes import NodeKind
 from ..cluster.slot_map import SlotMap
 from ..cluster.slots import rebalance
@@ -30,7 +30,7 @@ _MOVES_FOR_DAYS_S = 7 * 86_400.0
 
 
 @dataclass
-class Growth:
+class ShardGrowth:
     """One scale-out, as it went."""
 
     begun_s: float
@@ -65,7 +65,7 @@ class Shards:
     least_ecpu_per_s: float = 0.0
     limited: bool = True
     """Whether the first limit of an empty cache still holds."""
-    growths: list[Growth] = field(default_factory=list)
+    growths: list[ShardGrowth] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.slots = SlotMap.of(self.cluster)
@@ -166,7 +166,7 @@ class Shards:
         """More shards, and slots for them."""
         env, wanted = self.cluster.env, self.mechanisms
         before = self.count
-        growth = Growth(float(env.now), self._next_count())
+        growth = ShardGrowth(float(env.now), self._next_count())
         self.growths.append(growth)
         self.cluster.record.mark(f"from {before} to {growth.shards} shards")
         yield env.timeout(wanted.provision_s)
@@ -250,7 +250,7 @@ class Shards:
                 return True
         return False
 
-    def _look(self, step: Step) -> None:
+    def _look(self, step: LoadStep) -> None:
         count = len(step.utilisation)
         if len(self._busy) < count:
             self._busy = np.concatenate([self._busy, np.zeros(count - len(self._busy))])

@@ -27,7 +27,7 @@ class LoadMachines(_Record):
     """How many."""
 
 
-class Clients(_Record):
+class ServerlessClients(_Record):
     """Machines with connections, each of which waits for its answer before it asks again."""
 
     machines: list[LoadMachines] = Field(
@@ -44,14 +44,14 @@ class Clients(_Record):
     """Attempts after the first, with full jitter from 0.1 s on."""
 
     @model_validator(mode="after")
-    def _in_order(self) -> Clients:
+    def _in_order(self) -> ServerlessClients:
         times = [row.at_s for row in self.machines]
         if times[0] != 0 or any(a >= b for a, b in itertools.pairwise(times)):
             raise FieldError("machines", found=times, valid="times from 0 that increase")
         return self
 
 
-class Demand(_Record):
+class ServerlessDemand(_Record):
     """What is asked for; one of the four."""
 
     rate_rps: float | None = Field(default=None, gt=0, le=1e8)
@@ -73,7 +73,7 @@ class Demand(_Record):
     """Shares of GET and SET."""
 
     @model_validator(mode="after")
-    def _one(self) -> Demand:
+    def _one(self) -> ServerlessDemand:
         names = ("rate_rps", "rate_profile", "ramp_to_rps")
         given = [name for name in names if getattr(self, name) is not None]
         given += ["closed_loop"] if self.closed_loop else []
@@ -96,7 +96,7 @@ class Minimum(_Record):
     """ECPU a second; billed even if unused."""
 
 
-class Limits(_Record):
+class UsageLimits(_Record):
     """What a user sets for a cache."""
 
     least: list[Minimum] = Field(default=[], max_length=1_000)
@@ -134,11 +134,11 @@ class ServerlessScenario(_Record):
     """Share of these keys that is there at first."""
     shards: int = Field(default=1, ge=1, le=500)
     """Shards at first, with as many cores as they may have if there are several."""
-    demand: Demand
+    demand: ServerlessDemand
     """What is asked for."""
-    clients: Clients = Clients()
+    clients: ServerlessClients = ServerlessClients()
     """Who asks."""
-    limits: Limits = Limits()
+    limits: UsageLimits = UsageLimits()
     """What the user sets."""
     mechanisms: dict[str, Any] = Field(default={})
     """Mechanisms that differ from the version's; docs/serverless.md lists them."""

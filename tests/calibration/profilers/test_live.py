@@ -11,7 +11,7 @@ from forecache.calibration.drive.engine_process import find_engine
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.calibration.observe.profilers.callgrind import Callgrind, geometry_of
-from forecache.calibration.observe.profilers.choose import Choice
+from forecache.calibration.observe.profilers.choose import ProfilerChoice
 from forecache.calibration.observe.profilers.clock import Clock
 from forecache.calibration.observe.profilers.session import Found, Profiler
 from forecache.hwprofiles import load_host
@@ -147,7 +147,7 @@ class Broken:
 def test_a_failing_profiler_does_not_cost_the_observation(
     binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = Choice((Broken(),), "perf was asked for.")  # type: ignore[arg-type]
+    chosen = ProfilerChoice((Broken(),), "perf was asked for.")  # type: ignore[arg-type]
     monkeypatch.setattr("forecache.calibration.observe.observe.choose", lambda *_a, **_k: chosen)
     bundle = observe(
         engine=binary,

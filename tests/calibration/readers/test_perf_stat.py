@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forecache.calibration.observe.readers.perf_stat import (
     Counter,
-    Metric,
+    PerfMetric,
     parse_perf_stat,
     read_perf_stat,
 )
@@ -64,8 +64,8 @@ def test_multiplexed_counters_and_names_with_commas() -> None:
     assert (cycles.where, cycles.interval_s) == ("S0-D0-C0", 0.1002003)
     assert (instructions.value, instructions.running_fraction) == (2306404.0, 0.25)
     assert instructions.metrics == (
-        Metric(0.5, "insn per cycle"),
-        Metric(1.1, "stalled cycles per insn"),
+        PerfMetric(0.5, "insn per cycle"),
+        PerfMetric(1.1, "stalled cycles per insn"),
     )
     assert (misses.event, misses.value) == ("cpu/event=0x2e,umask=0x41/u", 70317.0)
     assert (fills.event, fills.absent) == ("ls_any_fills/umask=8,cmask=1/", "<not counted>")
@@ -76,7 +76,7 @@ def test_json_of_other_versions() -> None:
     clock, cycles, other = read_perf_stat(SAMPLES / "newer-handmade.json")
     assert clock.metric_value == 224.456872
     assert cycles.running_fraction == pytest.approx(0.4001)
-    assert cycles.metrics == (Metric(35.6, "%  tma_backend_bound"),)
+    assert cycles.metrics == (PerfMetric(35.6, "%  tma_backend_bound"),)
     assert (other.value, other.running_fraction, other.metrics) == (None, 0.0, ())
 
 
@@ -144,7 +144,9 @@ def counters(draw: st.DrawFn, *, names: st.SearchStrategy[str]) -> Counter:
         interval_s=draw(st.none() | st.integers(0, 10**12).map(lambda n: n / 1000)),
         where=draw(st.none() | st.sampled_from(["CPU0", "S1-D0-C12", "io thd 1-4311", "N0"])),
         metrics=tuple(
-            Metric(draw(st.integers(-1000, 10**6)) / 1000, draw(st.sampled_from(["GHz", "K/sec"])))
+            PerfMetric(
+                draw(st.integers(-1000, 10**6)) / 1000, draw(st.sampled_from(["GHz", "K/sec"]))
+            )
             for _ in range(n_metrics)
         ),
     )
