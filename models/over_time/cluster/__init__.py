@@ -40,7 +40,7 @@ Modules
 `cohorts.py`       the queueing block: compiled, integers, any number of queues side by side
 `nodes.py`         `Nodes`: one row per node (a primary, a replica, a Memcached node)
 `connections.py`   what an accept and a handshake take, and who does them
-`clients.py`       `Clients`: pods, workers, connections, retries; the autoscaler
+`clients.py`       `ClientFleet`: pods, workers, connections, retries; the autoscaler
 `demand.py`        how many requests begin in a step
 `flows.py`         one step of the load at every node (3 to 5 above): the Numba kernel
 `load.py`          its clock, the SimPy process `Load.process`: draws and admits what begins in a

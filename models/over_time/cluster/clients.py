@@ -12,7 +12,7 @@ from .events.base import EventProcess
 from .flows import TOKEN
 from .nodes import CLOSED, OPEN
 from .schema import Autoscaler
-from .schema import ClientFleet as Described
+from .schema import Clients as Described
 
 if TYPE_CHECKING:
     from .cluster import Cluster
