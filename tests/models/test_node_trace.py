@@ -9,7 +9,7 @@ import pytest
 from forecache.models.breakdown.latency import STATIONS, sample, stations_of
 from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import run_node, run_reference
-from forecache.models.node.reference.trace import TracedRequest, Step, TracedNode
+from forecache.models.node.reference.trace import Step, TracedNode, TracedRequest
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import NodeSetup
 
