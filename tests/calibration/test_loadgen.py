@@ -18,8 +18,7 @@ from forecache.calibration.drive.preload import preload
 from forecache.calibration.drive.resp import RespClient
 from forecache.calibration.observe.readers.info import info_fields
 from forecache.sim.errors import EngineError
-
-from .conftest import FakeEngine
+from tests.live_engine import FakeEngine
 
 
 def stats(control: RespClient) -> dict[str, float]:

@@ -6,8 +6,7 @@ import pytest
 from forecache.calibration.drive.resp import Address, RespClient
 from forecache.calibration.observe.readers.info import info_fields, info_number
 from forecache.sim.errors import EngineError
-
-from .conftest import FakeEngine
+from tests.live_engine import FakeEngine
 
 
 @pytest.mark.parametrize(
