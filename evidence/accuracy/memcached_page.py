@@ -17,7 +17,7 @@ def memcached_section(out: Path) -> list[str]:
     lines = [
         "## Hit rate of Memcached after a change",
         "",
-        f"Measured on {report['date']} with `python -m evidence.live.memcached_check`, on"
+        f"Measured on {report['date']} with `make evidence STUDY=memcached`, on"
         f" memcached {checks[0]['version']}: a client asks for keys by Zipf's law and stores what"
         " it missed; after some seconds its list of nodes changes, or a node restarts. Nothing is"
         " fitted. Hit rates in percent, measured → predicted; points are percentage points.",

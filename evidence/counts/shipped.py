@@ -1,19 +1,14 @@
 """The engine profiles that come with forecache, and the observations they were fitted to.
 
-    python -m evidence.counts.shipped          # fit all again, from evidence/bundles/
-    python -m evidence.counts.shipped --check  # the same, but only say what would change
-
 Bundles are kept in compact form: every repetition with all its counts and times, without latency
 histograms, INFO texts, the raw repetitions of the host's capture and paths of the machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +17,8 @@ from forecache.calibration.bundle.bundle import Bundle, require_new
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.hwprofiles.files import dump_yaml, read_yaml, write_text_atomic
 from forecache.models.engines.profile import EngineProfile, load_engine
-from forecache.sim.errors import ForecacheError
+
+from ..harness import Asked, Files
 
 Progress = Callable[[str], None]
 
@@ -104,7 +100,7 @@ def files_of(profile: EngineProfile) -> dict[Path, str]:
     return {ENGINES / name: dump_yaml(data), ENGINES / "covariance" / name: dump_yaml(covariance)}
 
 
-def fit_all(bundles: Path, *, progress: Progress | None = None) -> dict[Path, str]:
+def fit_all(bundles: Path, *, progress: Progress | None = None) -> Files:
     """Contents of all files that follow from the committed bundles, by path.
 
     Profiles that reuse the work of these follow by themselves when they are loaded.
@@ -130,31 +126,6 @@ def json_text(data: Any) -> str:
     return json.dumps(shorten(data), indent=1) + "\n"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m evidence.counts.shipped")
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a file differs")
-    parser.add_argument("--bundles", type=Path, default=BUNDLES)
-    given = parser.parse_args(arguments)
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    try:
-        files = fit_all(given.bundles, progress=say)
-    except ForecacheError as error:
-        say(f"calibration: error: {error}")
-        return error.exit_code
-    changed = [
-        path for path, text in files.items() if not path.is_file() or path.read_text() != text
-    ]
-    for path, text in files.items():
-        state = "differs" if path in changed else "as committed"
-        print(f"{path}: {state}")
-        if not given.check:
-            write_text_atomic(path, text)
-    return 1 if given.check and changed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def artefact(asked: Asked) -> Files:
+    """Fit all again, from the committed observations; nothing is measured."""
+    return fit_all(BUNDLES, progress=asked.progress)

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the commands themselves: `python -m evidence.documents.cli`.
+"""Writes docs/cli.md from the commands themselves.
 
 The page is made from names and texts, not from click's layout, so it doesn't change with click.
 """
@@ -131,7 +131,3 @@ def _meaning(option: click.Option) -> str:
     if option.show_default:
         return f"{text} Default: `{option.default}`."
     return text
-
-
-if __name__ == "__main__":
-    print(page(), end="")

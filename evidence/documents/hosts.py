@@ -1,6 +1,5 @@
-"""Writes the catalogue as a page of Markdown: `python -m evidence.documents.hosts`."""
+"""Writes docs/hosts.md from the catalogue."""
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from forecache.hwprofiles.catalogue import list_hosts
@@ -11,8 +10,8 @@ from forecache.hwprofiles.schema import HostProfile
 _HEAD = """\
 # Hosts and instances
 
-This page is generated from the catalogue in `hwprofiles/`; change that, then run
-`python -m evidence.documents.hosts > docs/hosts.md`. [Add a host](add-a-host.md) says how.
+Written by `make docs` from the catalogue in `hwprofiles/`; a test holds the two equal.
+[Add a host](add-a-host.md) says how to add one.
 
 Every number has a kind. *Measured* and *published* (a specification or a price) come from the
 source named; *derived* follows by its formula from other numbers; *assumed* is a judgement for the
@@ -22,7 +21,7 @@ the first, agreed; numbers without this word are provisional.
 """
 
 
-def document() -> str:
+def page() -> str:
     """The whole page."""
     hosts = list_hosts()
     return "\n".join([_HEAD, *_summary(hosts), *_instances(), *_each_host(hosts)]).rstrip() + "\n"
@@ -158,7 +157,3 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     for row in rows:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
     yield ""
-
-
-if __name__ == "__main__":
-    sys.stdout.write(document())

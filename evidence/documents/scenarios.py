@@ -1,4 +1,4 @@
-"""Writes docs/scenario.md from the schemas: `python -m evidence.documents.scenarios`."""
+"""Writes docs/scenario.md from the schemas."""
 
 from __future__ import annotations
 
@@ -188,7 +188,3 @@ def _anchor(title: str) -> str:
     """The anchor that a heading gets: lower case, no punctuation, hyphens for spaces."""
     kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
     return kept.replace(" ", "-")
-
-
-if __name__ == "__main__":
-    print(page(), end="")

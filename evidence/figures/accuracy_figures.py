@@ -1,13 +1,9 @@
-"""The figures of the accuracy page, from the committed results.
-
-python -m evidence.figures.accuracy_figures
-"""
+"""The figures of the accuracy pages, from the committed results."""
 
 from __future__ import annotations
 
-import argparse
+import io
 import json
-import sys
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -16,43 +12,38 @@ from forecache.reports.figures.canvas import house_style
 
 from ..accuracy.accuracy_page import ladder_of
 from ..accuracy.published_page import figure_file, results_of
+from ..harness import Files
 from .cache_misses import cache_misses
 from .published import published
 
 _DOTS_PER_PIXEL = 2.0
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Entry point; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m evidence.figures.accuracy_figures")
-    parser.add_argument("--results", type=Path, default=Path("docs/accuracy"))
-    parser.add_argument("--out", type=Path, default=Path("docs/images"))
-    given = parser.parse_args(arguments)
+def figures(results: Path = Path("docs/accuracy"), out: Path = Path("docs/images")) -> Files:
+    """A figure of all ladders of keys, and one of every published dataset."""
     ladders = {}
-    for path in sorted(given.results.glob("live-*.json")):
+    for path in sorted(results.glob("live-*.json")):
         report = json.loads(path.read_text(encoding="utf-8"))
         ladder = ladder_of(report)
         if ladder:
             ladders[f"{report['engine']['name']} {report['engine']['version']}"] = ladder
-    if not ladders:
-        print(f"{given.results}: found no live-*.json with a ladder of keys", file=sys.stderr)
-        return 2
-    _save(cache_misses(ladders), given.out / "cache-misses.png")
-    for result in results_of(given.results):
-        _save(published(result), given.out / figure_file(result["dataset"]["id"]))
-    return 0
+    drawn: dict[Path, bytes] = {}
+    if ladders:
+        drawn[out / "cache-misses.png"] = _png(cache_misses(ladders))
+    for result in results_of(results):
+        drawn[out / figure_file(result["dataset"]["id"])] = _png(published(result))
+    return drawn
 
 
-def _save(figure: Figure, path: Path) -> None:
+def _png(figure: Figure) -> bytes:
     """The same results give the same bytes: no date, no version."""
+    drawn = io.BytesIO()
     with house_style():
         figure.savefig(
-            path,
+            drawn,
+            format="png",
             dpi=figure.dpi * _DOTS_PER_PIXEL,
             facecolor="white",
             metadata={"Software": None},
         )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return drawn.getvalue()

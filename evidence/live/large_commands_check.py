@@ -1,18 +1,16 @@
 """Large commands on a live engine, at a hundredth of a published measurement's size, and predicted.
 
-    python -m evidence.live.large_commands_check
-
-loads ten sets of 100,000 members of 64 bytes into Redis and the embedded Valkey with
-`redis-cli --pipe`, runs set operations, KEYS, FLUSHDB and a GET of megabytes through redis-cli, and
-predicts each: CPU time of the main thread and time until all is printed. Nothing is fitted to them:
-work per member was counted in valgrind (`large_command_counts`), the host's speed is that of a
-bundle, with the instructions per cycle and the neighbours' share of the cache that GETs and SETs at
-other sizes found there. Writes `docs/accuracy/large-commands.json`.
+The study `large-commands` loads ten sets of 100,000 members of 64 bytes, and of 70,000 of 200, into
+Redis and the embedded Valkey with `redis-cli --pipe`, runs set operations, KEYS, FLUSHDB and a GET
+of megabytes through redis-cli, and predicts each: CPU time of the main thread and time until all is
+printed. Nothing is fitted to them: work per member was counted in valgrind
+(`counts/large_command_counts.py`), the host's speed is that of a bundle, with the instructions per
+cycle and the neighbours' share of the cache that GETs and SETs at other sizes found there.
+`large-commands-predicted` predicts again what was measured last.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import mmap
 import os
@@ -33,7 +31,6 @@ from forecache.calibration.drive.engine_process import EngineProcess, engine_ver
 from forecache.calibration.drive.proc import thread_usage
 from forecache.calibration.observe.measure import plan_cores
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.engines.profile import load_engine
 from forecache.models.over_time.large_commands.commands import Lasting
 from forecache.models.over_time.large_commands.scenario import LargeCommands
@@ -41,6 +38,7 @@ from forecache.models.over_time.large_commands.timeline import lasting_of, place
 from forecache.sim.errors import EngineError
 
 from ..counts.large_command_counts import inline_import
+from ..harness import Asked, Files, Progress
 
 OUT = Path("docs/accuracy/large-commands.json")
 ENGINES = {
@@ -86,6 +84,9 @@ class Size:
         """Numbers of a set's members: no two sets share one, but 8 and 9 share all."""
         first = 8 if number == 9 else number
         return range(first * self.members, (first + 1) * self.members)
+
+
+SIZES = (Size(), Size(members=70_000, member_bytes=200))
 
 
 @dataclass(frozen=True)
@@ -275,12 +276,12 @@ def predicted_again(of: dict[str, Any]) -> dict[str, Any]:
     return of | {"rows": compare(seen, predicted)}
 
 
-def measured(name: str, size: Size) -> dict[str, Any]:
+def measured(name: str, size: Size, say: Progress) -> dict[str, Any]:
     """One engine at one size, measured and predicted."""
     binary = find_engine(name)
     engine, version = engine_version(binary)
     page_ns = first_touch_ns()
-    seen = measure(binary, size, print)
+    seen = measure(binary, size, say)
     return {
         "engine": f"{engine} {version}",
         "members": size.members,
@@ -292,30 +293,22 @@ def measured(name: str, size: Size) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Measure and predict both engines, or predict again what was measured."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--engine", action="append", choices=sorted(ENGINES))
-    parser.add_argument("--members", type=int, default=Size.members)
-    parser.add_argument("--member-bytes", type=int, default=Size.member_bytes)
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--again", action="store_true", help="measure nothing, predict anew")
-    arguments = parser.parse_args()
-    known = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    if arguments.again:
-        known = [predicted_again(of) for of in known]
-    else:
-        size = Size(arguments.members, arguments.member_bytes)
-        new = [measured(name, size) for name in arguments.engine or ENGINES]
-        same = [(of["engine"], of["members"], of["member_bytes"]) for of in new]
-        kept = [of for of in known if (of["engine"], of["members"], of["member_bytes"]) not in same]
-        known = [*kept, *new]
-    for of in known:
-        for row in of["rows"]:
-            name = f"{of['engine']} {of['members']} {row['command']}"
-            print(name, row["main_thread_ms"], row["lasts_ms"])
-    write_text_atomic(arguments.out, json.dumps(known, indent=1) + "\n")
+def artefact(asked: Asked) -> Files:
+    """Every engine at every size; what was measured on engines that aren't asked for stays."""
+    new = [
+        measured(name, size, asked.progress) for size in SIZES for name in asked.engines(ENGINES)
+    ]
+    same = [(of["engine"], of["members"], of["member_bytes"]) for of in new]
+    known = [of for of in kept() if (of["engine"], of["members"], of["member_bytes"]) not in same]
+    return {OUT: json.dumps([*known, *new], indent=1) + "\n"}
 
 
-if __name__ == "__main__":
-    main()
+def again(_asked: Asked) -> Files:
+    """What was measured before, predicted anew."""
+    return {OUT: json.dumps([predicted_again(of) for of in kept()], indent=1) + "\n"}
+
+
+def kept() -> list[dict[str, Any]]:
+    """What was measured last, engine by engine."""
+    found: list[dict[str, Any]] = json.loads(OUT.read_text(encoding="utf-8"))
+    return found

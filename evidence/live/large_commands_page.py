@@ -1,38 +1,33 @@
 """The measured and predicted durations of large commands, as a section of `docs/fleet.md`.
 
-    python -m evidence.live.large_commands_page
-
-predicts the published set operations anew (`docs/accuracy/set-operations.json`) and writes the
-section from that and from what `large_commands_check` measured last.
+The study `set-operations` predicts the published set operations; the section is written from that
+and from what `large_commands_check` measured last.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from pathlib import Path
 from typing import Any
 
 from forecache.calibration.validate.validate import validate
-from forecache.hwprofiles.files import write_text_atomic
 
-from .large_commands_check import OUT as LIVE
+from ..harness import Asked, Files
+from ..markdown import with_section
+from .large_commands_check import kept
 
 DATASET = "redis-2.8-set-operations"
 PUBLISHED = Path("docs/accuracy/set-operations.json")
 PAGE = Path("docs/fleet.md")
 
-_MARKED = re.compile(
-    r"(<!-- large-commands:begin -->\n).*?(<!-- large-commands:end -->)", re.DOTALL
-)
 _LIMIT = 0.20
 _QUANTITIES = ("main_thread_ms", "lasts_ms")
 
 
-def section(published: dict[str, Any], live: list[dict[str, Any]]) -> str:
+def section(published: dict[str, Any], live: list[dict[str, Any]]) -> list[str]:
     """Both tables."""
-    return "\n".join([*_published(published), "", *_live(live)]) + "\n"
+    return [*_published(published), "", *_live(live)]
 
 
 def _published(found: dict[str, Any]) -> list[str]:
@@ -41,8 +36,7 @@ def _published(found: dict[str, Any]) -> list[str]:
         "Redis 2.8.6 on cache.r3.xlarge with redis-cli on m1.large, ten sets of ten million"
         f" members of 64 bytes ([dataset](../calibration/validate/datasets/{DATASET}.yaml))."
         " Seconds of each part are in the columns after the error. Fitted to the two points marked"
-        " so: waits for"
-        f" memory × {fitted['touch_scale']:.2f}, and"
+        f" so: waits for memory × {fitted['touch_scale']:.2f}, and"
         f" {fitted['copied_page_ns'] / 1e3:.1f} µs for the client to move a page.",
         "",
         "| command | measured | predicted | error | blocks | sends | network | client reads |"
@@ -115,22 +109,14 @@ def _sets(of: dict[str, Any]) -> str:
     return f"{of['members']:,} × {of['member_bytes']} B"
 
 
-def write(page: Path = PAGE) -> None:
-    """Put the section between its marks."""
-    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))
-    live = json.loads(LIVE.read_text(encoding="utf-8"))
-    text = page.read_text(encoding="utf-8")
-    new = section(published, live)
-    write_text_atomic(page, _MARKED.sub(lambda found: found[1] + new + found[2], text))
-
-
-def main() -> None:
-    """Predict the published points, then write the section."""
+def artefact(_asked: Asked) -> Files:
+    """The published set operations, predicted."""
     found = validate(DATASET)
-    kept = {name: found[name] for name in ("dataset", "fitted", "points", "summary")}
-    write_text_atomic(PUBLISHED, json.dumps(kept, indent=1) + "\n")
-    write()
+    shown = {name: found[name] for name in ("dataset", "fitted", "points", "summary")}
+    return {PUBLISHED: json.dumps(shown, indent=1) + "\n"}
 
 
-if __name__ == "__main__":
-    main()
+def pages() -> Files:
+    """The page with this section."""
+    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    return {PAGE: with_section(PAGE, "large-commands", section(published, kept()))}

@@ -1,15 +1,13 @@
 """Hit rate of real Memcached nodes after a change of their list, against the model.
 
-`python -m evidence.live.memcached_check` starts `memcached` processes on Unix sockets, asks
-them for keys by Zipf's law through a small client that stores what it missed, changes the list of
-nodes (or restarts one) after some seconds, and compares the hit rate of every second with that of
-`over_time/lookaside`. It takes a minute and a half and writes `docs/accuracy/memcached.json`, from
-which `make accuracy-page` writes its section of the page. Nothing is fitted.
+The study `memcached` starts `memcached` processes on Unix sockets, asks them for keys by Zipf's law
+through a small client that stores what it missed, changes the list of nodes (or restarts one) after
+some seconds, and compares the hit rate of every second with that of `models/over_time/lookaside`.
+Nothing is fitted.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import json
@@ -28,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.layouts.slabs import keys_that_fit
 from forecache.models.memory.lines import rank_classes
 from forecache.models.over_time.lookaside.contents import Contents
@@ -43,6 +40,10 @@ from forecache.models.over_time.lookaside.hashing import (
 from forecache.models.over_time.lookaside.tier import Tier
 from forecache.models.scenario.workload import Zipf
 from forecache.sim.errors import EngineError
+
+from ..harness import Asked, Files
+
+ARTEFACT = Path("docs/accuracy/memcached.json")
 
 TICK_S = 0.02
 """Time whose keys the client asks for at once; it stores what it missed afterwards."""
@@ -335,28 +336,17 @@ def compare(check: Check, *, seed: int = 1, paced: bool = True) -> dict[str, Any
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run all checks and write the artefact."""
-    parser = argparse.ArgumentParser(prog="memcached_check", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/accuracy/memcached.json"))
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
+def artefact(asked: Asked) -> Files:
+    """All checks, measured and predicted."""
     checks = []
     for check in CHECKS:
-        result = compare(check, seed=given.seed)
+        result = compare(check)
         checks.append(result)
-        print(
+        asked.progress(
             f"{check.name}: hit rate after the change "
             f"{result['measured_hit_share'][check.change_s]:.1%}, predicted "
             f"{result['predicted_hit_share'][check.change_s]:.1%}; worst second off by "
-            f"{100 * result['worst_difference']:.1f} points",
-            flush=True,
+            f"{100 * result['worst_difference']:.1f} points"
         )
     date = datetime.now(UTC).date().isoformat()
-    write_text_atomic(given.out, json.dumps({"date": date, "checks": checks}, indent=1) + "\n")
-    print(f"wrote {given.out}")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    return {ARTEFACT: json.dumps({"date": date, "checks": checks}, indent=1) + "\n"}

@@ -1,18 +1,14 @@
 """Moves of slots on this machine, fitted on some and predicted for others.
 
-`python -m evidence.live.migration_check` moves slots key by key between two Redis, and
-atomically between two Valkey, of several sizes, with and without load. The calibration trials give
-CPU time per call, key and byte, and the length of a round trip; nothing else is fitted. It writes
-`docs/accuracy/migration/trials.json` and prints tables. From that file `--page docs/fleet.md`
-writes those of the page and `--profiles FOLDER` the profiles of `cluster/migration_work/`.
-About two minutes on two cores.
+The study `migration` moves slots key by key between two Redis, and atomically between two Valkey,
+of several sizes, with and without load. The calibration trials give CPU time per call, key and
+byte, and the length of a round trip; nothing else is fitted. `migration-work` writes what they gave
+into the profiles that the model reads.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,7 +19,7 @@ from scipy.optimize import nnls
 
 from forecache.calibration.drive.engine_process import engine_version, find_engine
 from forecache.calibration.drive.loadgen import compile_load_generator
-from forecache.hwprofiles.files import dump_yaml, write_text_atomic
+from forecache.hwprofiles.files import dump_yaml
 from forecache.models.over_time.cluster.migration import (
     COMMAND_BYTES,
     IDLE,
@@ -36,10 +32,14 @@ from forecache.models.over_time.cluster.migration import (
     key_by_key,
 )
 from forecache.models.over_time.cluster.migration_work import MigrationWork
-from forecache.sim.errors import ForecacheError, InputError
 
+from ..harness import Asked, Files
+from ..markdown import with_section
 from .migration_live import LOAD_CLIENTS, Measured, Pair, Trial, measure, two_cores
 
+ARTEFACT = Path("docs/accuracy/migration/trials.json")
+PAGE = Path("docs/fleet.md")
+PROFILES = Path("models/over_time/cluster/migration_work")
 ROUNDS = 3
 _LOOPBACK_BYTES_PER_S = 2.5e9
 _FETCH_SHARE = 1 / 3
@@ -341,26 +341,8 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     return text
 
 
-BEGIN, END = "<!-- migration:begin -->", "<!-- migration:end -->"
-
-
-def with_tables(page: str, found: Mapping[str, Any]) -> str:
-    """A page with what was measured between its two markers.
-
-    Raises
-    ------
-    InputError
-        It has none.
-    """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise InputError(f"page: no {BEGIN} and {END} in it")
-    return "\n".join([before + BEGIN, *lines(found)]) + END + after
-
-
 def profile(name: str, each: Mapping[str, Any]) -> str:
-    """The file of `cluster/migration_work/` that says what the calibration trials showed."""
+    """The file that says what the calibration trials of one way to move slots showed."""
     how = "CLUSTER MIGRATESLOTS" if name.endswith("atomic") else "key by key"
     work = {}
     for number, value in each["work"].items():
@@ -383,7 +365,7 @@ def profile(name: str, each: Mapping[str, Any]) -> str:
             "method": "atomic" if name.endswith("atomic") else "key_by_key",
             "sources": {
                 "trials": {
-                    "title": "python -m evidence.live.migration_check",
+                    "title": "make evidence STUDY=migration",
                     "file": "docs/accuracy/migration/trials.json",
                 }
             },
@@ -400,34 +382,23 @@ def profile(name: str, each: Mapping[str, Any]) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, or write profiles from what was measured."""
-    parser = argparse.ArgumentParser(prog="migration_check", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/accuracy/migration/trials.json"))
-    parser.add_argument("--only", choices=PLANS, action="append")
-    parser.add_argument("--profiles", type=Path, help="folder for profiles from what `--out` holds")
-    parser.add_argument("--page", type=Path, help="page whose tables to write from the same file")
-    given = parser.parse_args(arguments)
-    if given.page:
-        found = json.loads(given.out.read_text())
-        write_text_atomic(given.page, with_tables(given.page.read_text(), found))
-        return 0
-    if given.profiles:
-        for name, each in json.loads(given.out.read_text()).items():
-            write_text_atomic(given.profiles / f"{name}.yaml", profile(name, each))
-        return 0
-    try:
-        found = run(
-            given.only or list(PLANS), lambda line: print(line, file=sys.stderr, flush=True)
-        )
-    except ForecacheError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    write_text_atomic(given.out, json.dumps(found, indent=1) + "\n")
-    print("\n".join(lines(found)))
-    return 0
+def artefact(asked: Asked) -> Files:
+    """All trials, or those of one way to move slots; the others stay."""
+    found = kept() | run(asked.of(PLANS), asked.progress)
+    return {ARTEFACT: json.dumps(found, indent=1) + "\n"}
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+def profiles(_asked: Asked) -> Files:
+    """What the calibration trials gave, as the files that the model reads."""
+    return {PROFILES / f"{name}.yaml": profile(name, each) for name, each in kept().items()}
+
+
+def pages() -> Files:
+    """The page with the tables of all trials."""
+    return {PAGE: with_section(PAGE, "migration", lines(kept())[:-1])}
+
+
+def kept() -> dict[str, Any]:
+    """What was measured last."""
+    found: dict[str, Any] = json.loads(ARTEFACT.read_text(encoding="utf-8"))
+    return found

@@ -2,19 +2,18 @@
 
 Throughput and latency of an engine in a control group with a quota of CPU time, against the same
 without one. A single thread has one of the machine's two cores and the load generator the other;
-two threads share both cores with the load generator. `python -m evidence.live.quotas` says
-how what was measured is predicted. Nothing is fitted. Making control groups takes root.
+two threads share both cores with the load generator. The study says how what was measured is
+predicted. Nothing is fitted. Making control groups takes root.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import json
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,14 @@ from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns
 from forecache.hwprofiles.capture import capture_host
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.predict import predict_cases
-from forecache.sim.errors import ForecacheError, InputError
+from forecache.sim.errors import InputError
 
+from ..harness import Asked, Files
 from .crowded import own_load
 
+ARTEFACT = Path("docs/accuracy/quotas.json")
+IO_THREADS = {"redis-server": 1, "valkey-server": 2}
+"""Of each engine that is measured."""
 CLIENTS, KEYS, VALUE_BYTES = 400, 100_000, 64
 PERIOD_MS = 100
 QUOTAS: dict[int, tuple[float, ...]] = {1: (0.0, 0.25, 0.5, 0.8), 2: (0.0, 0.5, 1.0)}
@@ -171,46 +174,6 @@ def _line(name: str, seen: Seen, without: Seen) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, then predict."""
-    parser = argparse.ArgumentParser(prog="quotas", description=__doc__)
-    parser.add_argument("--engine", default="redis-server", help="a command or a path")
-    parser.add_argument("--io-threads", type=int, choices=sorted(QUOTAS), default=1)
-    parser.add_argument("--host", type=Path, help="profile of this machine; captured if left out")
-    parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, help="of undisturbed ones the medians count"
-    )
-    parser.add_argument("--window", type=float, default=WINDOW_S, help="seconds of each")
-    given = parser.parse_args(arguments)
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    try:
-        compile_load_generator(say)
-        binary = find_engine(given.engine)
-        engine, full = engine_version(binary)
-        version = ".".join(full.split(".")[:2])
-        quotas = QUOTAS[given.io_threads]
-        rounds: dict[float, list[Seen]] = {quota: [] for quota in quotas}
-        for number in range(given.rounds):
-            for quota in quotas:
-                seen = measure(
-                    binary, io_threads=given.io_threads, quota_cores=quota, window_s=given.window
-                )
-                rounds[quota].append(seen)
-                say(
-                    f"round {number + 1}: quota {quota or 'none'}: {seen.throughput_rps:,.0f}/s, "
-                    f"others took {seen.others_cores:.2f} cores"
-                )
-        found = {quota: typical(seen) for quota, seen in rounds.items()}
-        _report(engine, version, full, _host(given.host, say), given.io_threads, found)
-    except ForecacheError as error:
-        say(f"error: {error}")
-        return 1
-    return 0
-
-
 def typical(rounds: Sequence[Seen]) -> Seen:
     """The median of the rounds in which other programs left the machine alone, if there are any."""
     least = min(seen.others_cores for seen in rounds)
@@ -218,28 +181,55 @@ def typical(rounds: Sequence[Seen]) -> Seen:
     return sorted(quiet, key=lambda seen: seen.throughput_rps)[len(quiet) // 2]
 
 
-def _host(given: Path | None, say: Callable[[str], None]) -> str:
-    if given is not None:
-        return str(given)
-    path = Path("build") / "quotas-host.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(capture_host(progress=say).to_yaml())
-    return str(path)
+def artefact(asked: Asked) -> Files:
+    """Every engine under every quota, measured and predicted; says both."""
+    compile_load_generator(asked.progress)
+    host = Path("build") / "quotas-host.yaml"
+    host.parent.mkdir(exist_ok=True)
+    host.write_text(capture_host(progress=asked.progress).to_yaml())
+    rows = []
+    for name in asked.engines(IO_THREADS):
+        io_threads = IO_THREADS.get(name, 1)
+        binary = find_engine(name)
+        engine, full = engine_version(binary)
+        version = ".".join(full.split(".")[:2])
+        found = _measured(binary, io_threads, asked.progress)
+        model = {
+            quota: predicted(engine, version, str(host), io_threads=io_threads, quota_cores=quota)
+            for quota in found
+        }
+        asked.progress(f"{engine} {full}, io-threads {io_threads}")
+        for line in _report(found, model):
+            asked.progress(line)
+        rows += [
+            {
+                "engine": f"{engine} {full}",
+                "io_threads": io_threads,
+                "quota_cores": quota,
+                "measured": asdict(found[quota]),
+                "predicted": asdict(model[quota]),
+            }
+            for quota in found
+        ]
+    return {ARTEFACT: json.dumps(rows, indent=1) + "\n"}
 
 
-def _report(
-    engine: str, version: str, full: str, host: str, io_threads: int, found: dict[float, Seen]
-) -> None:
-    print(f"{engine} {full}, io-threads {io_threads}")
-    models = {
-        quota: predicted(engine, version, host, io_threads=io_threads, quota_cores=quota)
-        for quota in found
-    }
+def _measured(binary: Path, io_threads: int, say: Callable[[str], None]) -> dict[float, Seen]:
+    """What is typical of several rounds, by quota; quotas take turns."""
+    rounds: dict[float, list[Seen]] = {quota: [] for quota in QUOTAS[io_threads]}
+    for number in range(ROUNDS):
+        for quota, all_seen in rounds.items():
+            seen = measure(binary, io_threads=io_threads, quota_cores=quota, window_s=WINDOW_S)
+            all_seen.append(seen)
+            say(
+                f"round {number + 1}: quota {quota or 'none'}: {seen.throughput_rps:,.0f}/s, "
+                f"others took {seen.others_cores:.2f} cores"
+            )
+    return {quota: typical(seen) for quota, seen in rounds.items()}
+
+
+def _report(found: Mapping[float, Seen], model: Mapping[float, Seen]) -> Iterator[str]:
     for quota, seen in found.items():
-        print(f"quota {quota or 'none'}")
-        print(_line("measured", seen, found[0.0]))
-        print(_line("predicted", models[quota], models[0.0]), flush=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+        yield f"quota {quota or 'none'}"
+        yield _line("measured", seen, found[0.0])
+        yield _line("predicted", model[quota], model[0.0])

@@ -31,9 +31,9 @@ def rules_section(data: Mapping[str, Any], searched: Mapping[str, Any] | None) -
     Parameters
     ----------
     data
-        What `serverless_study.study` returns.
+        What `study.study` returns.
     searched
-        What `serverless_search` wrote, if it did.
+        What the study `serverless-rules` left, if it did.
     """
     numbers = _numbers(data)
     lines = [
@@ -41,7 +41,7 @@ def rules_section(data: Mapping[str, Any], searched: Mapping[str, Any] | None) -
         "",
         "The service is closed: how much of a shard its proxies let through, how long it looks and"
         " provisions, how its operator paces MIGRATE, and how whoever drove the ramps paced them is"
-        " not published. `python -m evidence.serverless.search` draws sets of these"
+        " not published. `make evidence STUDY=serverless-rules` draws sets of these"
         " rules from what is assumed of each and holds every set against all published numbers"
         " together. The adopted set was found by hand, from what such draws missed. Numbers that"
         " were in view then are inputs, marked *chosen*; the others were not, but had been seen.",

@@ -1,28 +1,23 @@
 """Which rules of a closed service fit all its published tests together.
 
-    python -m evidence.serverless.search
-
 What a serverless cache does inside is not published, its tests are. This draws sets of rules (a
 Latin hypercube over what each may be), simulates every test with each, and counts which published
-numbers each set misses. It writes `docs/accuracy/serverless_rules.json`, which
-`docs/serverless.md` tells of. The rules of a set that misses nothing are inputs from then on, and
+numbers each set misses. The rules of a set that misses nothing are inputs from then on, and
 what they were chosen by is no prediction.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import write_text_atomic
 from forecache.models.over_time.serverless.versions import Mechanisms, load_version
 from forecache.sim.generators import generator
 
 from ..articles.yardstick import error_of, holds
+from ..harness import Asked, Files, Progress
 from .published_tests import (
     DEFAULT_CACHE,
     DOUBLINGS,
@@ -34,7 +29,9 @@ from .published_tests import (
     ramp_window_ms,
 )
 
+ARTEFACT = Path("docs/accuracy/serverless_rules.json")
 SETS = 40
+WORKERS = 2
 SEED = 13
 _DRAWS = 61
 """Purpose of draws."""
@@ -149,30 +146,18 @@ def _holds(name: str, value: float | None) -> bool:
     return value is not None and holds(error_of(value, low=low, high=high))
 
 
-def search(sets: list[Rules], *, workers: int) -> list[dict[str, Any]]:
+def search(sets: list[Rules], progress: Progress) -> list[dict[str, Any]]:
     """All sets, simulated."""
     rows: list[dict[str, Any]] = []
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(WORKERS) as pool:
         for rules, numbers in zip(sets, pool.map(simulate_set, sets), strict=True):
             missed = misses(numbers)
             rows.append({"rules": rules, "numbers": numbers, "misses": missed})
-            told = f"set {len(rows)} of {len(sets)}: misses {', '.join(missed)}"
-            print(told, file=sys.stderr, flush=True)
+            progress(f"set {len(rows)} of {len(sets)}: misses {', '.join(missed)}")
     return rows
 
 
-def main() -> int:
-    """Search and write; exit code 0."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--docs", type=Path, default=Path("docs"), help="where it is written")
-    parser.add_argument("--sets", type=int, default=SETS)
-    parser.add_argument("--workers", type=int, default=2)
-    asked = parser.parse_args()
-    rows = search(hypercube(asked.sets), workers=asked.workers)
-    text = json.dumps({"seed": SEED, "sets": rows}, indent=1) + "\n"
-    write_text_atomic(asked.docs / "accuracy" / "serverless_rules.json", text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def artefact(asked: Asked) -> Files:
+    """All sets and what each of them misses."""
+    rows = search(hypercube(SETS), asked.progress)
+    return {ARTEFACT: json.dumps({"seed": SEED, "sets": rows}, indent=1) + "\n"}

@@ -1,4 +1,4 @@
-"""Published live migrations and what the model says of them; part of `fleet_study`."""
+"""Published live migrations and what the model says of them; part of the study `overcommit`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Fleets that promise memory more than once: published migrations, and policies compared."""
