@@ -3,6 +3,7 @@
 #   PYTHON=/path/to/python3.12   another Python to build .venv with
 #   SCENARIO=examples/x.yaml     another scenario for `make study`
 #   STUDY_FLAGS="--design full"  more options for `make study`
+#   STUDY=footprint              the study that `make evidence` runs, of those that it lists
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -19,6 +20,8 @@ INSTALLED := build/installed
 SCENARIO ?= examples/quickstart.yaml
 STUDY_OUT ?= study
 STUDY_FLAGS ?=
+STUDY ?=
+ONLY ?=
 PYTEST_FLAGS ?=
 
 # What an installation depends on; the sources themselves are used where they are (editable).
@@ -26,7 +29,7 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) evidence -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
 
-.PHONY: accuracy accuracy-page calibration crowded quotas help study test lint format types pytest verification benchmark docs clean \
+.PHONY: accuracy evidence pages help study test lint format types pytest verification benchmark docs clean \
 	clean-cache
 
 help:
@@ -34,12 +37,11 @@ help:
 	@echo "make test          ruff, mypy on the installed package and evidence/, pytest"
 	@echo "make verification  closed forms, interval coverage, random scenarios, damaged inputs"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
-	@echo "make calibration   fit the shipped engine profiles again, from evidence/bundles/"
-	@echo "make accuracy      observe engines here, predict them and published data; docs/accuracy.md"
-	@echo "make crowded       measure engines whose threads share two cores here, and predict them"
-	@echo "make quotas        measure engines under CPU quotas here (as root), and predict them"
+	@echo "make evidence      list the studies of accuracy; STUDY=x runs one, ONLY=y a part of it"
+	@echo "make accuracy      run all studies that can run here: hours, and nothing else should run"
+	@echo "make pages         write the pages of all studies again, from what they found last"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
-	@echo "make docs          write the generated pages of docs/ again"
+	@echo "make docs          write the pages of docs/ that come from code"
 	@echo "make clean-cache   remove what Numba compiled, after a change to compiled code"
 	@echo "make clean         remove .venv, build/ and all caches"
 
@@ -61,36 +63,15 @@ types: build/.types-checked
 pytest: $(VENV)/.ready-dev
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-# The embedded engine, and those of Debian that are on PATH.
-ACCURACY_ENGINES := $(shell for e in redis-server valkey-server; do command -v $$e; done)
+# Measure, keep what was found, write its page: evidence/studies.py has them all.
+evidence: $(VENV)/.ready
+	@$(BIN)/python -m evidence $(STUDY) $(ONLY:%=--only %)
 
 accuracy: $(VENV)/.ready
-	$(BIN)/python -m evidence.accuracy.observed live $(ACCURACY_ENGINES:%=--engine %)
-	$(MAKE) calibration
-	$(BIN)/python -m evidence.accuracy.observed published
-	$(BIN)/python -m evidence.articles.claims
-	$(BIN)/python -m evidence.live.footprint_check
-	if command -v redis-server && command -v redis-cli; then \
-		$(BIN)/python -m evidence.live.large_commands_check && \
-		$(BIN)/python -m evidence.live.large_commands_page; fi
-	if command -v memcached; then $(BIN)/python -m evidence.live.memcached_check; fi
-	$(MAKE) accuracy-page
+	$(BIN)/python -m evidence --all
 
-# More threads than cores: measures three engines here in two minutes and predicts them.
-quotas: $(VENV)/.ready
-	$(BIN)/python -m evidence.live.quotas --engine redis-server
-	$(BIN)/python -m evidence.live.quotas --engine valkey-server --io-threads 2
-
-crowded: $(VENV)/.ready
-	$(BIN)/python -m evidence.live.crowded --out crowded
-
-# All shipped fits again, from the committed observations; nothing is measured.
-calibration: $(VENV)/.ready
-	$(BIN)/python -m evidence.counts.shipped
-
-accuracy-page: $(VENV)/.ready
-	$(BIN)/python -m evidence.figures.accuracy_figures
-	$(BIN)/python -m evidence.accuracy.observed write
+pages: $(VENV)/.ready
+	$(BIN)/python -m evidence --pages
 
 verification: $(VENV)/.ready-dev
 	$(BIN)/python -m verification $(VERIFICATION_FLAGS)
@@ -98,11 +79,8 @@ verification: $(VENV)/.ready-dev
 benchmark: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/kernel.py --json $(BENCHMARK_FLAGS)
 
-docs: $(VENV)/.ready-dev
-	@mkdir -p build
-	$(BIN)/python -m evidence.documents.hosts > build/hosts.md && mv build/hosts.md docs/hosts.md
-	$(BIN)/python -m evidence.documents.cli > build/cli.md && mv build/cli.md docs/cli.md
-	$(BIN)/python -m evidence.documents.scenarios > build/scenario.md && mv build/scenario.md docs/scenario.md
+docs: $(VENV)/.ready
+	$(BIN)/python -m evidence --pages hosts cli scenario
 
 clean-cache:
 	find $(ROOMS) evidence verification benchmarks -type f \( -name '*.nbi' -o -name '*.nbc' \) -delete

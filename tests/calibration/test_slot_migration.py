@@ -1,12 +1,11 @@
 """Published durations of migrations: what is fitted, what is predicted, what is refused."""
 
-import json
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from evidence.live.migration_check import PLANS, fit, fit_operator, predict, profile, with_tables
+from evidence.live.migration_check import PLANS, fit, fit_operator, predict
 from evidence.live.migration_live import Measured, Trial
 from forecache.calibration.validate.dataset import read_dataset
 from forecache.calibration.validate.slot_migration import Rebalance, duration_s, validate_migrations
@@ -128,27 +127,3 @@ def test_a_fit_finds_the_costs_it_was_given() -> None:
             seen = made(trial)
             lasts, _ = predict(seen, work, link, operator)
             assert lasts == pytest.approx(seen.duration_s, rel=0.05)
-
-
-def test_the_page_shows_what_was_measured() -> None:
-    root = Path(__file__).resolve().parents[2]
-    found = json.loads((root / "docs/accuracy/migration/trials.json").read_text())
-    page = (root / "docs/fleet.md").read_text()
-    assert with_tables(page, found) == page
-    with pytest.raises(InputError, match="migration:begin"):
-        with_tables("nothing", found)
-
-
-def test_shipped_work_is_that_of_the_measured_trials() -> None:
-    root = Path(__file__).resolve().parents[2]
-    found = json.loads((root / "docs/accuracy/migration/trials.json").read_text())
-    for name, each in found.items():
-        shipped = root / f"models/over_time/cluster/migration_work/{name}.yaml"
-        assert profile(name, each) == shipped.read_text()
-        seen = [
-            Measured(trial=Trial(**row["trial"]), **{k: row[k] for k in NUMBERS})
-            for row in each["trials"]
-            if row["role"] == "calibration"
-        ]
-        work, _ = fit(seen)
-        assert asdict(work) == pytest.approx(each["work"])

@@ -6,14 +6,11 @@ from pathlib import Path
 import pytest
 
 from evidence.articles import claims_page
-from evidence.articles.page import page
 from evidence.articles.predictors import Predictors
 from evidence.articles.table import Claim, Claimed, Claims, judge, load_claims
 from evidence.articles.yardstick import holds
-from forecache.calibration.validate.articles import judged_claims
 from forecache.calibration.validate.dataset import read_dataset
 from forecache.models.footprint import Allocator, Strings, used_memory_bytes
-from forecache.reports.claims import named
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -109,17 +106,6 @@ def test_a_wrong_sum_and_a_missed_prediction_are_called_so() -> None:
     assert [row.verdict for row in rows] == ["wrong", "misses", "disagrees"]
 
 
-def test_predictions_alone_are_counted_and_those_that_were_seen_are_told_apart() -> None:
-    result = judged_claims()
-    predictions = [row for row in result["rows"] if row["role"] == "prediction"]
-    held = sum(row["verdict"] == "holds" for row in predictions)
-    text = page(result)
-    assert f"Of {len(predictions)} predictions {held} hold" in text
-    for row in predictions:
-        line = next(each for each in text.splitlines() if each.startswith(f"| {named(row)} |"))
-        assert ("*seen*" in line) == ("changed" in row)
-
-
 @pytest.mark.parametrize(
     ("error", "met"), [(0.0, True), (0.15, True), (-0.15, True), (0.151, False), (math.inf, False)]
 )
@@ -137,19 +123,6 @@ def test_every_claim_of_the_articles_is_there() -> None:
 def test_a_prediction_is_made_once() -> None:
     made = Predictors()
     assert made("bill_total") is made("bill_total")
-
-
-def test_the_page_is_what_the_artefact_says() -> None:
-    result = judged_claims()
-    assert (DOCS / "articles.md").read_text() == page(result)
-    names = [(row["id"], row.get("part")) for row in result["rows"]]
-    assert names == [(claim.id, claim.part) for claim in load_claims().claims]
-
-
-def test_what_misses_says_why_and_nothing_else_does() -> None:
-    result = judged_claims()
-    for row in result["rows"]:
-        assert ("gap" in row) == (row["verdict"] == "misses"), row["id"]
 
 
 def test_what_a_dataset_fits_is_no_prediction() -> None:

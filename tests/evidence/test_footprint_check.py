@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from evidence.accuracy.memory_page import memory_section
 from evidence.live.footprint_check import CLUSTER, POPULATIONS, check
 from evidence.live.footprint_load import load, look_up
 from forecache import verbs
@@ -135,10 +134,3 @@ def test_a_wrong_dataset_says_what_is_wrong(
         verbs.validate(path)
     assert str(path) in str(caught.value)
     assert part in str(caught.value)
-
-
-def test_the_page_has_a_row_for_every_population(checkout: Path, tmp_path: Path) -> None:
-    lines = memory_section(checkout / "docs" / "accuracy")
-    rows = [line for line in lines if line.startswith(("| string: ", "| set: ", "| hash: "))]
-    assert len(rows) == sum(p.type in ("string", "set", "hash") for p in (*POPULATIONS, *CLUSTER))
-    assert memory_section(tmp_path) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evidence.documents.hosts import document
+from evidence.documents.hosts import page as document
 from forecache.hwprofiles import list_hosts, list_instances, load_host
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.formula import evaluate
@@ -282,7 +282,7 @@ def test_a_wrong_profile_says_what_is_wrong(
 
 def test_the_page_is_what_the_catalogue_says() -> None:
     page = (CHECKOUT / "docs" / "hosts.md").read_text(encoding="utf-8")
-    assert page == document(), "run: python -m evidence.documents.hosts > docs/hosts.md"
+    assert page == document(), "run `make docs`"
 
 
 def test_no_number_stems_from_what_models_are_validated_with() -> None:

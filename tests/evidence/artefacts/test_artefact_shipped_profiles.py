@@ -13,7 +13,7 @@ from forecache.calibration.fit.prior import marginal_covariance, prior_error, pr
 from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
 from forecache.models.engines.profile import load_engine
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDERS = sorted(path for path in (ROOT / BUNDLES).iterdir() if path.is_dir())
 
 

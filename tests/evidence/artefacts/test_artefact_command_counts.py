@@ -10,7 +10,7 @@ from evidence.counts.command_counts import COUNTED, Point, leaves
 from forecache.models.engines.commands import COMMAND_WORK, CommandKind, execute_instructions
 from forecache.models.engines.profile import load_engine
 
-COUNTS = Path(__file__).parents[2] / "evidence" / "counts" / "command_counts"
+COUNTS = Path(__file__).parents[3] / "evidence" / "counts" / "command_counts"
 
 
 @pytest.mark.parametrize("profile_id", COUNTED)

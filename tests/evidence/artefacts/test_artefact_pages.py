@@ -1,0 +1,53 @@
+"""Committed pages and profiles are what the committed artefacts, and the code, say."""
+
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+
+from evidence.harness import Asked, Files
+from evidence.live import migration_check
+from evidence.live.migration_live import Measured, Trial
+from evidence.studies import STUDIES
+
+NUMBERS = [each.name for each in fields(Measured) if each.name != "trial"]
+PAGES = {study.pages: name for name, study in STUDIES.items() if study.pages is not None}
+
+
+def differing(files: Files) -> list[str]:
+    """Texts that aren't what is committed; a figure's bytes depend on the library that draws it."""
+    return [
+        str(path)
+        for path, text in files.items()
+        if isinstance(text, str) and path.read_text(encoding="utf-8") != text
+    ]
+
+
+@pytest.mark.parametrize("name", PAGES.values())
+def test_a_page_says_what_its_artefact_does(
+    name: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkout)
+    pages = STUDIES[name].pages
+    assert pages is not None
+    files = pages()
+    assert files
+    assert all(path.is_file() for path in files)
+    assert differing(files) == [], "run `make pages`"
+
+
+def test_shipped_work_of_moves_is_that_of_the_measured_trials(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkout)
+    files = migration_check.profiles(Asked())
+    assert len(files) == 2
+    assert differing(files) == [], "run `make evidence STUDY=migration-work`"
+    for each in migration_check.kept().values():
+        seen = [
+            Measured(trial=Trial(**row["trial"]), **{name: row[name] for name in NUMBERS})
+            for row in each["trials"]
+            if row["role"] == "calibration"
+        ]
+        work, _ = migration_check.fit(seen)
+        assert asdict(work) == pytest.approx(each["work"])
