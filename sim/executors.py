@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import suppress
 from queue import SimpleQueue
 from types import TracebackType
@@ -101,9 +108,13 @@ def as_they_end(
                     later.cancel()
         if failed is not None:
             failed.result()
-    finally:
-        for future in index_of:
-            future.cancel()
+    except BaseException as error:
+        # Whoever interrupts may have ended the worker processes too. The pool then gives all calls
+        # an error, which it can't give to cancelled ones; it cancels them itself when it is shut.
+        if isinstance(error, Exception) or not isinstance(executor, ProcessPoolExecutor):
+            for future in index_of:
+                future.cancel()
+        raise
 
 
 _LOOK_AGAIN_S = 0.05

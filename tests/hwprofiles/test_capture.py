@@ -317,16 +317,17 @@ def test_signing_with_rsa_takes_longer(
 def test_records_cost_something_and_so_do_their_bytes(
     keys: dict[str, tuple[ssl.SSLContext, ssl.SSLContext]],
 ) -> None:
-    by_record, by_byte = encryption.record_samples(*keys["ecdsa"], repetitions=4, records=40)
-    assert len(by_record) == len(by_byte) == 4
-    assert 30.0 < min(by_record) < 50_000.0
-    assert 0.02 < min(by_byte) < 20.0
+    by_record, by_byte = encryption.record_samples(*keys["ecdsa"], repetitions=9, records=40)
+    assert len(by_record) == len(by_byte) == 9
+    # Differences of timings: whatever else the machine does disturbs some of them, either way.
+    assert 30.0 < statistics.median(by_record) < 50_000.0
+    assert 0.02 < statistics.median(by_byte) < 20.0
 
 
 def test_a_message_of_two_records_does_not_come_at_once(
     keys: dict[str, tuple[ssl.SSLContext, ssl.SSLContext]],
 ) -> None:
-    link = encryption.Link(*keys["ecdsa"])
+    link = encryption.EncryptedLink(*keys["ecdsa"])
     link.exchange(bytes(encryption.LARGE_BYTES))
     with pytest.raises(ssl.SSLError):
         link.exchange(bytes(2 * encryption.LARGE_BYTES))
