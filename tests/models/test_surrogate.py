@@ -173,7 +173,7 @@ def test_what_was_simulated_once_is_kept(fresh: pytest.MonkeyPatch) -> None:
         surrogate_of({**NODE, "workload": {"keys": 1_000_000, "value_bytes": 513}})
     # So is what a changed model makes of it.
     fresh.setattr(module, "_SURROGATES", {})
-    fresh.setattr(module, "_model_digest", lambda: "another")
+    fresh.setattr(module, "source_digest", lambda: "another")
     with pytest.raises(AssertionError):
         surrogate_of(NODE)
     assert kept.exists()

@@ -141,7 +141,7 @@ def test_an_error_does_not_wait_for_what_runs() -> None:
     began_s = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert time.monotonic() - began_s < 10
+    assert time.monotonic() - began_s < 30
     assert not multiprocessing.active_children()
 
 
