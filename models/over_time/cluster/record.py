@@ -86,7 +86,8 @@ class RunRecord:
 
     def gauge(self, name: str, unit: str, panel: str, read: Callable[[], float]) -> None:
         """A series of what `read` returns at each report; a second one of a name is numbered."""
-        same = sum(g.name == name or g.name.startswith(f"{name} (") for g in self._gauges)
+        beside = [gauge.name for gauge in self._gauges if gauge.panel == panel]
+        same = sum(each == name or each.startswith(f"{name} (") for each in beside)
         self._gauges.append(Gauge(f"{name} ({same + 1})" if same else name, unit, panel, read))
 
     def step(self, commands_each: np.ndarray) -> None:
