@@ -27,6 +27,7 @@ from forecache.sim.errors import InputError
 
 from .points import ObservedPoint
 from .profiles import Depth, Profile, read_profiles, write_profiles
+from .records import parse_records
 
 FORMAT = "forecache-bundle/1"
 
@@ -167,21 +168,8 @@ def read_points(file: Path, *, expected: int) -> list[ObservedPoint]:
     InputError
         A line is no JSON or no point, or lines are missing.
     """
-    points = []
     text = _unpacked(file) if file.suffix == ".gz" else read_text(file)
-    for number, line in enumerate(text.splitlines(), start=1):
-        where = f"{file}, line {number}"
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: no JSON ({error}); valid is one point a line.") from None
-        points.append(parse(ObservedPoint, data, file=where))
-    if len(points) != expected or (text and not text.endswith("\n")):
-        raise InputError(
-            f"{file}, line {len(points) + 1}: the file ends after {len(points)} points; "
-            f"manifest.yaml announces {expected}."
-        )
-    return points
+    return parse_records(ObservedPoint, text, file=file, noun="point", expected=expected)
 
 
 def _unpacked(file: Path) -> str:

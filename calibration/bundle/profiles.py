@@ -10,11 +10,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from forecache.hwprofiles.files import parse, read_text
+from forecache.hwprofiles.files import read_text
 from forecache.hwprofiles.record import Record as _Record
-from forecache.sim.errors import InputError
 
 from .points import Conditions
+from .records import parse_records
 
 Stage = Literal[
     "poll",
@@ -151,18 +151,4 @@ def read_profiles(file: Path, *, expected: int) -> list[Profile]:
     InputError
         A line is no JSON or no profile, or lines are missing.
     """
-    profiles = []
-    text = read_text(file)
-    for number, line in enumerate(text.splitlines(), start=1):
-        where = f"{file}, line {number}"
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: no JSON ({error}); valid is one profile a line.") from None
-        profiles.append(parse(Profile, data, file=where))
-    if len(profiles) != expected or (text and not text.endswith("\n")):
-        raise InputError(
-            f"{file}, line {len(profiles) + 1}: the file ends after {len(profiles)} profiles; "
-            f"manifest.yaml announces {expected}."
-        )
-    return profiles
+    return parse_records(Profile, read_text(file), file=file, noun="profile", expected=expected)
