@@ -4,6 +4,7 @@ The scenarios and the comparison are those of `tests/models/test_node_twin.py`.
 """
 
 import importlib.util
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -39,8 +40,9 @@ def _agreeing(subject: str, scenarios: Callable[[], list[int]]) -> Finding:
     """How many scenarios agree; the first that doesn't is printed."""
     try:
         agreeing = len(scenarios())
-    except Exception as error:
-        print(f"  {subject}: {error}", flush=True)
+    except Exception:
+        # An assertion says nothing by itself outside pytest: its place, and Hypothesis's example.
+        print(f"  {subject}:\n{traceback.format_exc()}", flush=True)
         agreeing = 0
     return Finding(subject, SCENARIOS, agreeing, SCENARIOS, float("inf"), agreeing >= SCENARIOS)
 

@@ -449,3 +449,10 @@ def test_they_agree_on_shares_for_a_thread_that_never_had_a_core_yet() -> None:
         other_threads=1,
     )
     assert compared("fork_join", {"switch_ps": 20_000_000}, setup).counter(at.SWITCHES) >= 4
+
+
+def test_they_agree_on_a_main_thread_that_never_had_a_core_yet() -> None:
+    setup = sample_setup(
+        io_threads=6, clients_in_blocks=1, server_cores=3, slice_ps=5_000_000, other_threads=3
+    )
+    assert compared("owning_threads", {}, setup).counter(at.SWITCHES) >= 5

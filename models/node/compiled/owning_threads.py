@@ -350,6 +350,8 @@ def io_step(m, calendar, agent, now):
 def begin(m, calendar):
     """I/O threads begin asleep."""
     m[thread_row(MAIN) + at.PHASE] = POLLED
+    # Also while it waits for its first turn on a core.
+    m[thread_row(MAIN) + at.RUNNING] = 1
     for thread in range(1, m[at.IO_THREADS]):
         m[thread_row(thread) + at.PHASE] = WAKING
         begin_asleep(m, calendar, thread)
