@@ -35,7 +35,7 @@ allocation and copying whose caller isn't known; `other` includes what no symbol
 Depth = Literal["clock", "instructions", "counters", "vtune"]
 
 
-class StageCost(_Record):
+class StageWork(_Record):
     """One stage of one thread.
 
     Attributes
@@ -62,14 +62,14 @@ ll_misses_per_request
     ll_misses_per_request: float | None = None
 
 
-class ThreadCost(_Record):
+class ThreadWork(_Record):
     """One thread of the server; `share` is its part of all samples."""
 
     thread: str
     role: Literal["main", "io", "other"]
     samples: int | None = Field(default=None, ge=0)
     share: float | None = Field(default=None, ge=0, le=1)
-    stages: list[StageCost] = Field(default_factory=list)
+    stages: list[StageWork] = Field(default_factory=list)
 
 
 class CounterValue(_Record):
@@ -128,7 +128,7 @@ class Profile(_Record):
     writes_per_request: float | None = None
     event_loops_per_request: float | None = None
     geometry: Geometry | None = None
-    threads: list[ThreadCost] = Field(default_factory=list)
+    threads: list[ThreadWork] = Field(default_factory=list)
     counters: list[CounterValue] = Field(default_factory=list)
     metrics: dict[str, float] = Field(default_factory=dict)
     evidence: str | None = None

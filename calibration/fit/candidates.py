@@ -18,7 +18,7 @@ from forecache.models.engines.profile import EngineProfile
 
 from ..bundle.points import Command, Conditions
 from ..bundle.profiled import CALLGRIND_POINTS
-from ..bundle.profiles import Profile, StageCost, ThreadCost
+from ..bundle.profiles import Profile, StageWork, ThreadWork
 from .instructions import GROUPS, instruction_rows
 from .regression import derivatives
 from .work_model import FALLBACK_TURNS_PER_READ, PointCounts, work_model
@@ -120,7 +120,7 @@ def _expected_profile(given: Conditions) -> Profile:
     counts = expected_counts(given)
     # How many were counted is no part of a derivative, only that some were in each stage.
     stages = [
-        StageCost(stage=stage, instructions_per_request=100.0)
+        StageWork(stage=stage, instructions_per_request=100.0)
         for group in GROUPS.values()
         for stage in group
     ]
@@ -131,7 +131,7 @@ def _expected_profile(given: Conditions) -> Profile:
         reads_per_request=counts.reads,
         writes_per_request=counts.writes,
         event_loops_per_request=counts.turns,
-        threads=[ThreadCost(thread="main", role="main", stages=stages)],
+        threads=[ThreadWork(thread="main", role="main", stages=stages)],
     )
 
 

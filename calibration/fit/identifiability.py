@@ -36,8 +36,8 @@ _NOTHING = 1e-3
 
 _MEANINGS = {
     IPC: "speed of user code",
-    "kernel_scale": "cost of socket calls",
-    "wake_scale": "cost of sleeping and waking",
+    "kernel_scale": "CPU time of socket calls",
+    "wake_scale": "CPU time of sleeping and waking",
     "touch_scale": "miss penalty",
     "stream_scale": "wait for a value's lines",
     "value_touches": "touches of the old value",
@@ -316,7 +316,7 @@ class _Sayer:
             return f"{said}: only their ratio is known"
         if (signs < 0).all() and set(names) <= set(INSTRUCTIONS):
             return f"{said}: only their sum is known"
-        return f"{said}: only what they cost together is known"
+        return f"{said}: only the sum of their times is known"
 
     def _advice(self, shares: np.ndarray, *, alone: bool) -> str:
         """What to observe next: the point that narrows the direction most, or a profiler."""

@@ -131,20 +131,20 @@ def _most_telling(
     loaded: set[tuple[object, ...]] = set()
     left_s = budget_s
     while len(chosen) < (1.0 - HELD_OUT_SHARE) * len(candidates):
-        cost_s = np.array(
+        duration_s = np.array(
             [
                 measuring_s(given, timing) + (given.data_set not in loaded) * loading_s(given)
                 for given in candidates
             ]
         )
         known = np.einsum("ij,jk,ik->i", rows, covariance, rows)
-        rate = np.log1p(known / POINT_ERROR**2) / cost_s
-        rate[[*chosen, *np.flatnonzero(cost_s > left_s)]] = -1.0
+        rate = np.log1p(known / POINT_ERROR**2) / duration_s
+        rate[[*chosen, *np.flatnonzero(duration_s > left_s)]] = -1.0
         best = int(np.argmax(rate))
         if rate[best] < 0.0:
             break
         chosen.append(best)
         loaded.add(candidates[best].data_set)
-        left_s -= float(cost_s[best])
+        left_s -= float(duration_s[best])
         covariance = updated(covariance, rows[best], POINT_ERROR)
     return [candidates[index] for index in chosen]

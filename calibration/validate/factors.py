@@ -1,7 +1,8 @@
 """How fast the machine behind published measurements really was: a handful of fitted factors.
 
-A dataset's calibration points may move what its source leaves open (the cost of system calls, the
-speed of an unnamed host, the way of a line between cores), each with a prior that says how far.
+A dataset's calibration points may move what its source leaves open (the CPU time of system calls,
+the speed of an unnamed host, the transfer of a line between cores), each with a prior that says how
+far.
 """
 
 from __future__ import annotations
@@ -100,9 +101,9 @@ def _scaled(work: EngineWork, names: Sequence[str], factor: float) -> EngineWork
 
 
 KERNEL = Factor(
-    "kernel", "cost of system calls, engine's and host's range together", 0.35, _scaled_kernel
+    "kernel", "CPU time of system calls, engine's and host's range together", 0.35, _scaled_kernel
 )
-WAKE = Factor("wake", "cost of sleeping and of waking a sleeper", 0.5, _scaled_wake)
+WAKE = Factor("wake", "CPU time of falling asleep and of waking a sleeper", 0.5, _scaled_wake)
 USER = Factor("user", "instructions of the engine's user code", 0.25, _scaled_user)
 SET = Factor("set", "what a SET takes beyond a GET", 0.7, _scaled_set)
 TRANSFER = Factor("transfer", "lines handed from core to core", 0.35, _scaled_transfer)
@@ -111,7 +112,11 @@ HOST = Factor("host", "speed of a host the source does not name", 0.25, _scaled_
 square of their times)."""
 
 HOST_KERNEL = Factor(
-    "host kernel", "cost of system calls on the host, for every engine", 0.2, _scaled_kernel, True
+    "host kernel",
+    "CPU time of system calls on the host, for every engine",
+    0.2,
+    _scaled_kernel,
+    True,
 )
 HOST_WAKE = replace(WAKE, name="host wake", of_host=True)
 HOST_USER = Factor(

@@ -8,7 +8,7 @@ import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
-from forecache.calibration.bundle.profiles import Profile, StageCost, ThreadCost
+from forecache.calibration.bundle.profiles import Profile, StageWork, ThreadWork
 from forecache.calibration.drive.loadspec import Popularity
 from forecache.calibration.fit.fit import Calibration, fit_bundle, usable, work_problem
 from forecache.calibration.fit.prior import Prior, prior_errors, priors
@@ -218,7 +218,7 @@ def counted(command: str, pipeline: int) -> Profile:
         "lookup": work.prefetch_instructions_per_key if pipeline > 1 else 0.0,
     }
     costs = [
-        StageCost(stage=stage, instructions_per_request=count)  # type: ignore[arg-type]
+        StageWork(stage=stage, instructions_per_request=count)  # type: ignore[arg-type]
         for stage, count in stages.items()
     ]
     return Profile(
@@ -228,7 +228,7 @@ def counted(command: str, pipeline: int) -> Profile:
         reads_per_request=reads,
         writes_per_request=writes,
         event_loops_per_request=loops,
-        threads=[ThreadCost(thread="server", role="main", stages=costs)],
+        threads=[ThreadWork(thread="server", role="main", stages=costs)],
     )
 
 

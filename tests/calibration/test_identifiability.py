@@ -127,7 +127,7 @@ def test_misses_and_their_price_are_told_apart_by_the_point_that_shows_one_alone
     [sentence] = identifiability_of(posterior, candidates=candidates).words
     for part in ("miss rate (l3_fills_per_us)", "miss penalty (touch_scale)"):
         assert part in sentence
-    assert "only what they cost together is known" in sentence
+    assert "only the sum of their times is known" in sentence
     assert "observe get P1 v16 k1000 c50 as well, which narrows it by" in sentence
 
 

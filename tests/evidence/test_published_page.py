@@ -51,7 +51,7 @@ def predicted(name: str, error: float = 0.1) -> dict[str, Any]:
         "engine": {"id": "valkey-8.1", "version": "8.1"},
         "fitted": [
             {"name": "kernel", "factor": 1.1, "low": 1.0, "high": 1.2, "from_prior": 0.1,
-             "points": used, "note": "cost of system calls"}
+             "points": used, "note": "CPU time of system calls"}
         ],
         "provenance": {
             "calibration_points": used,

@@ -22,7 +22,7 @@ from forecache.models.over_time.large_commands.commands import (
     large_get,
     set_command,
 )
-from forecache.models.over_time.large_commands.cost import Speed
+from forecache.models.over_time.large_commands.main_thread import Speed
 from forecache.models.over_time.large_commands.touches import TouchedSets, member_memory_bytes
 from forecache.models.over_time.large_commands.transfer import (
     TransferClient,

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ...bundle.profiles import Stage, StageCost, ThreadCost
+from ...bundle.profiles import Stage, StageWork, ThreadWork
 from ..readers.callgrind import CallgrindProfile
 from ..readers.perf_script import Frame, Sample
 from .stages import Stages
@@ -69,13 +69,13 @@ class Attribution:
         """Share of the samples that no map names."""
         return self.unknown / self.samples if self.samples else 0.0
 
-    def threads(self, roles: Mapping[int, Role]) -> list[ThreadCost]:
+    def threads(self, roles: Mapping[int, Role]) -> list[ThreadWork]:
         """Shares of every thread that ran, the busiest first; unknown threads are `other`."""
-        costs = []
+        works = []
         for tid, counts in self._counts.items():
             total = counts.total()
-            costs.append(
-                ThreadCost(
+            works.append(
+                ThreadWork(
                     thread=self._names[tid],
                     role=roles.get(tid, "other"),
                     samples=total,
@@ -83,7 +83,7 @@ class Attribution:
                     stages=_shares(counts, total),
                 )
             )
-        return sorted(costs, key=lambda cost: -(cost.samples or 0))
+        return sorted(works, key=lambda work: -(work.samples or 0))
 
     def evidence(self) -> str:
         """`thread;stage;function count` lines, the largest first."""
@@ -91,13 +91,13 @@ class Attribution:
         return "".join(f"{';'.join(key)} {count}\n" for key, count in rows)
 
 
-def _shares(counts: "Counter[tuple[Stage, bool]]", total: int) -> list[StageCost]:
+def _shares(counts: "Counter[tuple[Stage, bool]]", total: int) -> list[StageWork]:
     """Shares with their binomial standard errors, the largest first."""
     by_stage: Counter[Stage] = Counter()
     for (stage, _), count in counts.items():
         by_stage[stage] += count
     return [
-        StageCost(
+        StageWork(
             stage=stage,
             share=count / total,
             standard_error=math.sqrt(count / total * (1 - count / total) / total),
@@ -110,11 +110,11 @@ def _shares(counts: "Counter[tuple[Stage, bool]]", total: int) -> list[StageCost
 def charge(
     profile: CallgrindProfile, stages: Stages
 ) -> tuple[dict[Stage, dict[str, float]], dict[str, float]]:
-    """Costs by stage and event, and the part of `other` that found no stage.
+    """Events by stage, and the part of `other` that found no stage.
 
-    A function with a stage of its own pays for itself. All others, those of the stage `memory`
-    among them, pass their costs on to their callers, in proportion to what the calls of each cost,
-    until a function with a stage is reached.
+    A function with a stage of its own keeps its events. All others, including those of the stage
+    `memory`, pass them on to their callers, in proportion to the events of the calls of each, until
+    a function with a stage is reached.
 
     Parameters
     ----------
@@ -131,14 +131,14 @@ def charge(
     charged: dict[Stage, dict[str, float]] = {}
     lost: dict[str, float] = {}
     for event in profile.events:
-        pending = {name: float(cost.self[event]) for name, cost in profile.functions.items()}
+        pending = {name: float(work.self[event]) for name, work in profile.functions.items()}
         for _ in range(_DEEPEST):
             passed: dict[str, float] = {}
             for name, amount in pending.items():
                 if not amount:
                     continue
                 stage = own[name]
-                shares = {caller: cost[event] for caller, cost in callers.get(name, {}).items()}
+                shares = {caller: work[event] for caller, work in callers.get(name, {}).items()}
                 total = sum(shares.values())
                 if stage is not None and (stage != "memory" or not total):
                     pay = charged.setdefault(stage, {})

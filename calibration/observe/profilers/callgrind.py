@@ -19,7 +19,7 @@ from forecache.sim.errors import EngineError, InputError
 
 from ...bundle.points import Conditions
 from ...bundle.profiled import CACHE_POINTS, CALLGRIND_POINTS
-from ...bundle.profiles import CacheGeometry, Depth, Geometry, Profile, Stage, StageCost, ThreadCost
+from ...bundle.profiles import CacheGeometry, Depth, Geometry, Profile, Stage, StageWork, ThreadWork
 from ..readers.callgrind import CallgrindProfile, read_callgrind
 from .attribution import charge
 from .programs import missing, refusal, run_program, version_of
@@ -154,7 +154,7 @@ class Callgrind:
             requests=more,
             unattributed=unattributed,
             geometry=self.geometry,
-            threads=[ThreadCost(thread="all", role="main", stages=stages)],
+            threads=[ThreadWork(thread="all", role="main", stages=stages)],
             **exact_rates(looks, requests=more),
         )
         return Found(profile, _evidence(parts, requests=more))
@@ -184,8 +184,8 @@ class Counts:
 
 def _per_request(
     parts: Sequence[CallgrindProfile], on: Session, *, requests: int
-) -> tuple[list[StageCost], float]:
-    """Costs by stage, the dearest first, and the share of the instructions without a stage."""
+) -> tuple[list[StageWork], float]:
+    """Instructions by stage, the most first, and the share of the instructions without a stage."""
     (short, short_lost), (long, long_lost) = (charge(part, on.stages) for part in parts)
     simulated = "D1mr" in parts[0].events
 
@@ -198,8 +198,8 @@ def _per_request(
             / requests
         )
 
-    costs = [
-        StageCost(
+    works = [
+        StageWork(
             stage=stage,
             instructions_per_request=change(stage, "Ir"),
             data_references_per_request=change(stage, *_REFERENCES) if simulated else None,
@@ -208,21 +208,21 @@ def _per_request(
         )
         for stage in long
     ]
-    costs.sort(key=lambda cost: -(cost.instructions_per_request or 0.0))
-    total = sum(cost.instructions_per_request or 0.0 for cost in costs)
+    works.sort(key=lambda work: -(work.instructions_per_request or 0.0))
+    total = sum(work.instructions_per_request or 0.0 for work in works)
     lost = (long_lost.get("Ir", 0.0) - short_lost.get("Ir", 0.0)) / requests
-    return costs, lost / total if total else 0.0
+    return works, lost / total if total else 0.0
 
 
 def _evidence(parts: Sequence[CallgrindProfile], *, requests: int) -> str:
-    """`function events...` lines: what each function itself costs a request, the dearest first."""
+    """`function events...` lines: each function's own per request, the largest first."""
     short, long = parts
     zeros = dict.fromkeys(long.events, 0)
     rows = []
-    for name, cost in long.functions.items():
+    for name, work in long.functions.items():
         before = short.functions[name].self if name in short.functions else zeros
         rows.append(
-            (name, [(cost.self[event] - before[event]) / requests for event in long.events])
+            (name, [(work.self[event] - before[event]) / requests for event in long.events])
         )
     rows.sort(key=lambda row: -row[1][0])
     lines = [

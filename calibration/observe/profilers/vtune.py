@@ -10,7 +10,7 @@ from forecache.sim.errors import InputError
 
 from ...bundle.points import Conditions
 from ...bundle.profiled import COUNTER_POINTS
-from ...bundle.profiles import CounterValue, Depth, Profile, StageCost, ThreadCost
+from ...bundle.profiles import CounterValue, Depth, Profile, StageWork, ThreadWork
 from ..readers.vtune import VtuneReport, read_vtune
 from .programs import missing, refusal, run_program, version_of
 from .session import Found, session, steady_load
@@ -115,14 +115,14 @@ def profile_of_reports(
     files: Iterable[Path], stages: Stages, *, given: Conditions, requests: int | None, tool: str
 ) -> Profile:
     """One profile from reports; CPU time gives the shares, events the counters."""
-    threads: list[ThreadCost] = []
+    threads: list[ThreadWork] = []
     counters: dict[str, CounterValue] = {}
     unattributed: float | None = None
     for file in files:
         report = read_vtune(file)
         if report.kind == "hotspots":
-            costs, unattributed = _shares(report, stages)
-            threads = [ThreadCost(thread="all", role="main", stages=costs)]
+            works, unattributed = _shares(report, stages)
+            threads = [ThreadWork(thread="all", role="main", stages=works)]
         elif report.kind == "hw-events":
             for name, total in _events(report).items():
                 each = total / requests if requests and total is not None else None
@@ -138,7 +138,7 @@ def profile_of_reports(
     )
 
 
-def _shares(report: VtuneReport, stages: Stages) -> tuple[list[StageCost], float | None]:
+def _shares(report: VtuneReport, stages: Stages) -> tuple[list[StageWork], float | None]:
     """Shares of the CPU time by stage, the largest first, and the share without a stage."""
     column = next((name for name in _CPU_TIME if name in report.columns), None)
     times: dict[str, float] = {}
@@ -153,8 +153,8 @@ def _shares(report: VtuneReport, stages: Stages) -> tuple[list[StageCost], float
     total = sum(times.values())
     if not total:
         return [], None
-    costs = [StageCost(stage=stage, share=time_s / total) for stage, time_s in times.items()]  # type: ignore[arg-type]
-    return sorted(costs, key=lambda cost: -(cost.share or 0.0)), unknown / total
+    works = [StageWork(stage=stage, share=time_s / total) for stage, time_s in times.items()]  # type: ignore[arg-type]
+    return sorted(works, key=lambda work: -(work.share or 0.0)), unknown / total
 
 
 def _events(report: VtuneReport) -> dict[str, float | None]:

@@ -57,7 +57,8 @@ TOKENS_PER_ANSWER, MOST_TOKENS, CONNECT_DELAY_STEPS = range(4, 7)
 whose clients have gone; the retry budget in thousandths, 0 for none; how long a client waits for a
 connection that the kernel does not answer."""
 
-NEW, COST_PS, BUDGET, ELSEWHERE, CONNECT_COST_PS, REJECT_COST_PS, PER_CYCLE, HELPERS = range(8)
+NEW, PER_REQUEST_PS, BUDGET, ELSEWHERE = range(4)
+PER_CONNECTION_PS, PER_REJECTION_PS, PER_CYCLE, HELPERS = range(4, 8)
 MAXCLIENTS, BACKLOG, WANTED, KIND, FORGETS, EXPECTED = range(8, 14)
 """Columns of `given`: requests that begin; time of the main thread per request and in this step;
 requests that the node's other threads can serve in it; time per connection, and per one turned
@@ -186,19 +187,19 @@ def _accept(node, step, step_s, state, given, connect_queue, queue, budget, acce
     credit, row[ACCEPT_CREDIT_PS] = row[ACCEPT_CREDIT_PS], 0
     if waiting == 0:
         return budget
-    cost = asked[CONNECT_COST_PS]
-    ready_ps = (queue_marks[node, WAITING] + queue_marks[node, LEFT]) * asked[COST_PS]
+    accept_ps = asked[PER_CONNECTION_PS]
+    ready_ps = (queue_marks[node, WAITING] + queue_marks[node, LEFT]) * asked[PER_REQUEST_PS]
     accepting = budget
-    if waiting * (cost + asked[COST_PS]) + ready_ps > budget:
+    if waiting * (accept_ps + asked[PER_REQUEST_PS]) + ready_ps > budget:
         # Every turn of the event loop accepts a few and serves all requests that lie ready.
-        few = asked[PER_CYCLE] * cost
-        fair = int(budget * (few / (few + max(ready_ps, asked[COST_PS]))))
+        few = asked[PER_CYCLE] * accept_ps
+        fair = int(budget * (few / (few + max(ready_ps, asked[PER_REQUEST_PS]))))
         accepting = max(fair, budget - ready_ps)
-    able = (accepting + credit) // cost
+    able = (accepting + credit) // accept_ps
     most = min(able, waiting, asked[HELPERS])
     accepted[:] = 0
     served = serve(cohorts, marks, node, step, step_s, most, accepted, waits)
-    spent = served * cost
+    spent = served * accept_ps
     if most == able and able < waiting:
         # Time too short for a connection counts in the next step.
         row[ACCEPT_CREDIT_PS] = accepting + credit - spent
@@ -212,8 +213,8 @@ def _accept(node, step, step_s, state, given, connect_queue, queue, budget, acce
         turned_away = accepted[attempt] - let_in
         lost[attempt] += turned_away
         row[TOO_MANY] += turned_away
-        spent -= turned_away * (cost - asked[REJECT_COST_PS])
-        left += turned_away * (cost - asked[REJECT_COST_PS])
+        spent -= turned_away * (accept_ps - asked[PER_REJECTION_PS])
+        left += turned_away * (accept_ps - asked[PER_REJECTION_PS])
         row[OPEN] += let_in
         row[CONNECTED] += let_in
         join(queue_cohorts, queue_marks, node, step, attempt, let_in)
@@ -323,21 +324,21 @@ def advance(  # type: ignore[no-untyped-def]
         budget = asked[BUDGET] - stalled
         row[BUDGET_PS] += budget
         serving = row[DOWN] == 0
-        work = (marks[node, WAITING] + marks[node, LEFT]) * asked[COST_PS]
+        work = (marks[node, WAITING] + marks[node, LEFT]) * asked[PER_REQUEST_PS]
         work += (connect_marks[node, WAITING] + connect_marks[node, LEFT]) * (
-            asked[CONNECT_COST_PS] + asked[COST_PS]
+            asked[PER_CONNECTION_PS] + asked[PER_REQUEST_PS]
         )
-        can = min(budget, asked[ELSEWHERE] * asked[COST_PS])
+        can = min(budget, asked[ELSEWHERE] * asked[PER_REQUEST_PS])
         load = 1.0 if can <= 0 else min(1.0, work / can)
         utilisation[node] = load if serving and work > 0 else 0.0
         # Chance between steps is part of the waiting that the node model has in its latencies.
-        work += (asked[EXPECTED] - 1000 * asked[NEW]) * asked[COST_PS] // 1000
+        work += (asked[EXPECTED] - 1000 * asked[NEW]) * asked[PER_REQUEST_PS] // 1000
         if serving:
             left = row[CREDIT_PS] + _accept(
                 *(node, step, step_s, state, given, connect_queue, queue, budget),
                 *(answered, connect_waits, lost),
             )
-            most = min(left // asked[COST_PS], asked[ELSEWHERE])
+            most = min(left // asked[PER_REQUEST_PS], asked[ELSEWHERE])
             answered[:] = 0
             cell = _cell(1.0 if can <= 0 else work / can)
             served = serve(
@@ -346,11 +347,12 @@ def advance(  # type: ignore[no-untyped-def]
             got = answered.sum()
             row[ANSWERED] += got
             row[WASTED] += served - got
-            row[BUSY_PS] += served * asked[COST_PS]
+            row[BUSY_PS] += served * asked[PER_REQUEST_PS]
             # Time too short for a request counts in the next step, if somebody waits for it.
             row[CREDIT_PS] = 0
             if marks[node, WAITING] + marks[node, LEFT] > 0:
-                row[CREDIT_PS] = max(0, min(left - served * asked[COST_PS], asked[COST_PS]))
+                unused_ps = left - served * asked[PER_REQUEST_PS]
+                row[CREDIT_PS] = max(0, min(unused_ps, asked[PER_REQUEST_PS]))
             if rules[PERSISTENT] == 0:
                 closed = min(got, row[OPEN])
                 row[OPEN] -= closed

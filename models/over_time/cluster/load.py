@@ -326,18 +326,18 @@ class Load:
             requests leave, so that none remains to serve the accepted clients.
         """
         nodes = self._cluster.nodes
-        cost_ps, left_ps = given[:, flows.COST_PS], given[:, flows.BUDGET].astype(float)
-        connecting_ps = cost_ps + given[:, flows.CONNECT_COST_PS]
-        ready = np.minimum(nodes.request_queue.waiting, left_ps / cost_ps)
-        left_ps -= ready * cost_ps
+        request_ps, left_ps = given[:, flows.PER_REQUEST_PS], given[:, flows.BUDGET].astype(float)
+        connecting_ps = request_ps + given[:, flows.PER_CONNECTION_PS]
+        ready = np.minimum(nodes.request_queue.waiting, left_ps / request_ps)
+        left_ps -= ready * request_ps
         connecting = np.minimum(nodes.connect_queue.waiting, left_ps / connecting_ps)
         connecting = np.minimum(connecting, given[:, flows.HELPERS])
         left_ps -= connecting * connecting_ps
         if self._cluster.scenario.clients.connections == "persistent":
-            can = ready + connecting + left_ps / cost_ps
+            can = ready + connecting + left_ps / request_ps
         else:
-            accepting_ps = np.minimum(new * given[:, flows.CONNECT_COST_PS], left_ps)
-            can = ready + connecting + (left_ps - accepting_ps) / cost_ps
+            accepting_ps = np.minimum(new * given[:, flows.PER_CONNECTION_PS], left_ps)
+            can = ready + connecting + (left_ps - accepting_ps) / request_ps
         return np.minimum(can, given[:, flows.ELSEWHERE])
 
     def _flow(self, given: np.ndarray, utilisation: np.ndarray) -> None:
@@ -384,14 +384,14 @@ class Load:
         given = np.zeros((nodes.count, flows.GIVEN), np.int64)
         each = self._cluster.kind_table()[nodes.kind]
         work = self._commands * nodes.work_factor
-        given[:, flows.COST_PS] = np.maximum(1.0, each[:, 0] * work)
+        given[:, flows.PER_REQUEST_PS] = np.maximum(1.0, each[:, 0] * work)
         step_ps = self.step_s * _PS_PER_S
         given[:, flows.BUDGET] = step_ps * (1.0 - np.clip(nodes.occupied, 0.0, 1.0))
         most_rps = np.minimum(each[:, 1] / work, nodes.limit_rps / self._commands)
         self._most = self.step_s * most_rps
         given[:, flows.ELSEWHERE] = self._most
-        given[:, flows.CONNECT_COST_PS] = each[:, 2]
-        given[:, flows.REJECT_COST_PS] = each[:, 3]
+        given[:, flows.PER_CONNECTION_PS] = each[:, 2]
+        given[:, flows.PER_REJECTION_PS] = each[:, 3]
         given[:, flows.PER_CYCLE] = each[:, 4]
         given[:, flows.HELPERS] = np.minimum(self.step_s * each[:, 5], _UNLIMITED)
         given[:, flows.MAXCLIENTS] = each[:, 6]

@@ -1,7 +1,7 @@
-"""Commands that read or write millions of members: what they take and what others feel meanwhile.
+"""Commands that read or write millions of members: how long they take, and how long others wait.
 
-`work` is what an engine does per member, counted; `touches` the lines it waits for; `cost` makes
-time of both on a host; `transfer` adds network and client; `waiting` is what other clients feel;
-`scenario` says what to run, `timeline` puts its commands one after the other, and `simulate` makes
-a run of that.
+`work` has an engine's instructions per member, counted; `touches` the lines it waits for;
+`main_thread` turns both into time on a host; `transfer` adds network and client; `waiting` gives
+the latency of other clients. `scenario` has the fields, `timeline` puts the commands one after the
+other, and `simulate` makes a `Run` of that.
 """

@@ -7,7 +7,7 @@ from typing import Literal
 
 from forecache.sim.errors import InputError
 
-from .cost import MainThread, Speed, main_thread
+from .main_thread import MainThread, Speed, main_thread
 from .touches import (
     TouchedSets,
     flush_touches,

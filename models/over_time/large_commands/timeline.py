@@ -13,7 +13,7 @@ from forecache.sim.errors import InputError
 
 from ...engines.profile import EngineProfile, load_engine
 from .commands import DataPlace, Lasting, bulk_load, flush, keys_command, large_get, set_command
-from .cost import Speed
+from .main_thread import Speed
 from .scenario import LargeCommand, LargeCommands
 from .touches import TouchedSets
 from .transfer import TransferClient, TransferLink

@@ -14,7 +14,7 @@ from typing import Literal
 from forecache.hwprofiles.network import Path
 
 from ...layouts.allocator import size_class
-from .cost import PAGE_BYTES, Speed, calls
+from .main_thread import PAGE_BYTES, Speed, calls
 from .work import ClientWork, Growth
 
 TURN_BYTES = 64 * 1024

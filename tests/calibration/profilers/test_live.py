@@ -6,7 +6,7 @@ import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.bundle.profiles import StageCost
+from forecache.calibration.bundle.profiles import StageWork
 from forecache.calibration.drive.engine_process import find_engine
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
@@ -35,7 +35,7 @@ def usable(profiler: Profiler) -> None:
         pytest.skip(f"{profiler.name} can't be used here: {reason}")
 
 
-def stages(found: Found) -> dict[str, StageCost]:
+def stages(found: Found) -> dict[str, StageWork]:
     return {cost.stage: cost for cost in found.profile.threads[0].stages}
 
 

@@ -8,8 +8,8 @@ from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.bundle.profiles import (
     CounterValue,
     Profile,
-    StageCost,
-    ThreadCost,
+    StageWork,
+    ThreadWork,
     read_profiles,
     write_profiles,
 )
@@ -25,12 +25,12 @@ PROFILES = [
         unattributed=0.02,
         reads_per_request=0.25,
         threads=[
-            ThreadCost(
+            ThreadWork(
                 thread="server",
                 role="main",
                 samples=100,
                 share=1.0,
-                stages=[StageCost(stage="read", share=0.4, standard_error=0.05, kernel_share=0.3)],
+                stages=[StageWork(stage="read", share=0.4, standard_error=0.05, kernel_share=0.3)],
             )
         ],
     ),

@@ -1,12 +1,12 @@
-"""What a large command takes of the main thread: work x speed = time.
+"""How long a large command keeps the main thread busy: work x speed = time.
 
     instructions / (IPC x clock) + sum of lines waited for x what each takes + new pages + calls
 
-Nothing of the data is in the caches when a command begins: whatever else runs, here or on
-neighbouring cores, has taken them over. Where a line is found that was touched before follows Che's
-approximation (`memory.py`), with the touches of this command as all there is. Lines of one member
-are waited for one after the other, as in the rest of the model; where little is done per member, a
-core is at work on several at once. Page walks don't overlap.
+No data is in the caches when a command begins: whatever else runs, here or on neighbouring
+cores, has filled them. Where a line is found that was touched before follows Che's
+approximation (`memory/caches.py`), with the touches of this command as all there is. Lines of one
+member are waited for one after the other, as in the rest of the model; where little is done per
+member, a core works on several at once. Page walks don't overlap.
 """
 
 from __future__ import annotations
