@@ -23,7 +23,7 @@ started, and piles up from then on.
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,8 @@ import numpy as np
 from forecache.models.advice.answers import load_cases
 from forecache.models.node.simulate import NodeResult, warm_up_compiler
 from forecache.models.prediction.backlog import Growth, grows, growth_of
-from forecache.models.prediction.simulation import Inputs, run
+from forecache.models.prediction.simulation import run, times_of
+from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError
 
 from .check import Check, Finding
@@ -128,7 +129,7 @@ def contradictions(policy: str, seed: int) -> list[Contradiction]:
     return [Contradiction(what, scenario, seed) for what in found]
 
 
-def _in_itself(inputs: Inputs, result: NodeResult, growth: Growth) -> list[str]:
+def _in_itself(inputs: NodeInputs, result: NodeResult, growth: Growth) -> list[str]:
     flow, counters, found = result.flow, result.counters, []
     assert flow is not None
     accepted = counters["arrivals"] - counters["overflows"]
@@ -138,7 +139,7 @@ def _in_itself(inputs: Inputs, result: NodeResult, growth: Growth) -> list[str]:
         quantiles = [result.latency.quantile(q) for q in (1e-9, 0.5, 0.9, 0.99, 0.999)]
         if quantiles != sorted(quantiles):
             found.append(f"quantiles {quantiles} are not in order")
-        times = inputs.times()
+        times = times_of(inputs)
         round_trip_ps = 0 if inputs.scenario.same_host else 2 * times.one_way_ps
         # A histogram knows a latency to a part of its bucket.
         if quantiles[0] < 0.97 * round_trip_ps:
@@ -159,7 +160,7 @@ def _in_itself(inputs: Inputs, result: NodeResult, growth: Growth) -> list[str]:
     return found
 
 
-def _later(inputs: Inputs, result: NodeResult, growth: Growth, seed: int) -> list[str]:
+def _later(inputs: NodeInputs, result: NodeResult, growth: Growth, seed: int) -> list[str]:
     """Against a run four times as long under other random streams."""
     longer = run(inputs, requests=4 * REQUESTS, seed=seed, replication=7)
     mine, theirs = result.flow, longer.flow
@@ -175,13 +176,13 @@ def _later(inputs: Inputs, result: NodeResult, growth: Growth, seed: int) -> lis
     return []
 
 
-def _with_more(inputs: Inputs, result: NodeResult, growth: Growth, seed: int) -> list[str]:
+def _with_more(inputs: NodeInputs, result: NodeResult, growth: Growth, seed: int) -> list[str]:
     workload = inputs.scenario.workload
     if workload.rate_rps is None or result.counters["activations"] > 0:
         return []
     more = workload.model_copy(update={"rate_rps": 1.5 * workload.rate_rps})
     scenario = inputs.scenario.model_copy(update={"workload": more})
-    changed = Inputs(**{**vars(inputs), "scenario": scenario})
+    changed = replace(inputs, scenario=scenario)
     loaded = run(changed, requests=REQUESTS, seed=seed)
     # What completes varies with its arrivals, and by the waves in which clients move.
     errors = math.hypot(

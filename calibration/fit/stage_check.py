@@ -12,15 +12,13 @@ from typing import Any
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.engines.commands import command_kinds
 from forecache.models.engines.profile import EngineProfile
-from forecache.models.memory.contents import prefetch_batch
-from forecache.models.step_times.request_interval import user_rate
 from forecache.models.step_times.workload_caches import command_waits, workload_caches
 
 from ..bundle.profiles import Profile
 from .fit import Calibration
 from .instructions import GROUPS
 from .scenarios import scenario_of
-from .work_model import PointCounts, instruction_counts
+from .work_model import PointCounts, inputs_of, instruction_counts
 
 _GROUP_OF = {stage: group for group, stages in GROUPS.items() for stage in stages}
 
@@ -145,19 +143,17 @@ def _instructions(profile: Profile, engine: EngineProfile) -> dict[str, float]:
 
 def stage_times_ns(profile: Profile, engine: EngineProfile, speed: HostSpeed) -> dict[str, float]:
     """Fitted CPU ns per request by group, at the counts of a profiled point."""
-    scenario = scenario_of(profile.given, engine=engine.engine, engine_version=engine.version)
-    work, counts = engine.engine_work(), _counts(profile)
-    kinds = command_kinds(scenario)
-    rate = user_rate(speed)
+    inputs, counts = inputs_of(profile.given, engine, speed), _counts(profile)
+    scenario, work, kinds = inputs.scenario, inputs.work, inputs.kinds
     done = instruction_counts(kinds, scenario, engine, counts)
     parts = dict.fromkeys(GROUPS, 0.0)
     for name, often in done.items():
         group = _INSTRUCTION_GROUP.get(name, "command")
-        parts[group] += often * getattr(work, name) / rate
-    caches = workload_caches(scenario, engine, work, speed)
-    batch = min(prefetch_batch(scenario, engine), scenario.workload.pipeline)
+        parts[group] += inputs.user_ns(often * getattr(work, name))
+    caches = workload_caches(inputs)
+    batch = min(inputs.prefetch_batch, scenario.workload.pipeline)
     for kind in kinds:
-        waits = command_waits(kind, scenario, engine, work, speed, caches)
+        waits = command_waits(kind, inputs, caches)
         later = work.stream_scale * waits.head_ns() + waits.tail_ns()
         if engine.whole_pipeline and batch > 1:
             walked = waits.together_ns(batch, speed.parallel_misses) / batch + waits.alone_ns()

@@ -14,12 +14,13 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from forecache.hwprofiles.speed import HostSpeed
-from forecache.models.engines.commands import CommandKind, command_kinds
+from forecache.models.engines.commands import CommandKind
+from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile
 from forecache.models.memory.contents import prefetch_batch
 from forecache.models.scenario.schema import Scenario
 from forecache.models.step_times.command_times import copied_value_bytes
-from forecache.models.step_times.request_interval import user_rate
+from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.workload_caches import command_waits, workload_caches
 
 from ..bundle.points import Conditions, ObservedPoint
@@ -153,15 +154,19 @@ def point_times(
     )
 
 
+def inputs_of(given: Conditions, engine: EngineProfile, speed: HostSpeed) -> NodeInputs:
+    """What a simulation of a point would need, with an engine's numbers as they are."""
+    scenario = scenario_of(given, engine=engine.engine, engine_version=engine.version)
+    generator = load_generator(scenario.load_generator.tool).generator_work()
+    return NodeInputs(scenario, engine, engine.engine_work(), speed, generator, speed)
+
+
 def _one_point(
     given: Conditions, counts: PointCounts, engine: EngineProfile, speed: HostSpeed
 ) -> PointTimes:
-    work = engine.engine_work()
-    scenario = scenario_of(given, engine=engine.engine, engine_version=engine.version)
-    kinds = command_kinds(scenario)
-    unix = scenario.transport == "unix_socket"
-    recv_ns = speed.unix_recv_ns if unix else speed.tcp_recv_ns
-    send_ns = speed.unix_send_ns if unix else speed.tcp_send_ns
+    inputs = inputs_of(given, engine, speed)
+    scenario, work, kinds = inputs.scenario, inputs.work, inputs.kinds
+    recv_ns, send_ns = inputs.socket_ns(speed)
     kernel = counts.turns * speed.epoll_wait_ns + counts.segments * send_ns
     kernel += counts.reads * (recv_ns + speed.epoll_event_ns)
     wake = counts.generator_wakes * speed.wake_send_ns + counts.server_sleeps * speed.block_ns
@@ -170,14 +175,14 @@ def _one_point(
     )
     batch = _batch(scenario, engine)
     done = instruction_counts(kinds, scenario, engine, counts)
-    user = [done[name] * getattr(work, name) / user_rate(speed) for name in INSTRUCTIONS]
+    user = [inputs.user_ns(done[name] * getattr(work, name)) for name in INSTRUCTIONS]
     waits = np.zeros((5, len(FILLS_GRID)))
     for column, fills in enumerate(FILLS_GRID):
-        filled = replace(speed, l3_fills_per_us=float(fills))
-        caches = workload_caches(scenario, engine, work, filled)
+        filled = replace(inputs, speed=replace(speed, l3_fills_per_us=float(fills)))
+        caches = workload_caches(filled)
         waits[3, column] = caches.copy_wait_ns
         for kind in kinds:
-            where = command_waits(kind, scenario, engine, work, filled, caches)
+            where = command_waits(kind, filled, caches)
             old_ns = 0.0
             if where.structures[-1].name == "old value":
                 old_ns = where.structures[-1].touches * float(where.line_ns[-1])

@@ -15,8 +15,8 @@ from typing import Any
 
 from forecache.models.breakdown.explain import steps_of
 from forecache.models.prediction.predict import SERVER_CPU, Metrics, Prediction, System
-from forecache.models.prediction.simulation import Inputs
 from forecache.models.scenario.sweeps import Case
+from forecache.models.step_times.inputs import NodeInputs
 
 from .dataset import Dataset
 
@@ -26,7 +26,7 @@ _STEP = 0.01
 _US = 1e-6
 
 
-def server_work(system: System, inputs: Inputs, nominal: Sequence[Metrics]) -> dict[str, float]:
+def server_work(system: System, inputs: NodeInputs, nominal: Sequence[Metrics]) -> dict[str, float]:
     """What the server spends on a request, from runs at the numbers of `inputs`.
 
     Returns
@@ -41,7 +41,7 @@ def server_work(system: System, inputs: Inputs, nominal: Sequence[Metrics]) -> d
 
     counted = Prediction(Case(given={}, scenario=inputs.scenario), system, list(nominal), [])
 
-    def steps_us(numbers: Inputs) -> float:
+    def steps_us(numbers: NodeInputs) -> float:
         return sum(us for _, _, us in steps_of(counted, inputs=numbers))
 
     per_us = 1e3 * speed.user_ipc * speed.clock_ghz

@@ -17,8 +17,9 @@ from scipy.optimize import least_squares
 
 from forecache.models.engines.profile import EngineWork
 from forecache.models.prediction.predict import System
-from forecache.models.prediction.simulation import Inputs, Window, run, window
+from forecache.models.prediction.simulation import Window, pilot_run, run, times_of, window
 from forecache.models.scenario.schema import Scenario
+from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.executors import Submitted
 
 from .dataset import MeasuredCase
@@ -50,19 +51,19 @@ class Factor:
     name: str
     note: str
     prior_error: float
-    apply: Callable[[Inputs, float], Inputs]
+    apply: Callable[[NodeInputs, float], NodeInputs]
     of_host: bool = False
 
 
-def _scaled_kernel(inputs: Inputs, factor: float) -> Inputs:
+def _scaled_kernel(inputs: NodeInputs, factor: float) -> NodeInputs:
     return replace(inputs, work=_scaled(inputs.work, ("kernel_scale",), factor))
 
 
-def _scaled_wake(inputs: Inputs, factor: float) -> Inputs:
+def _scaled_wake(inputs: NodeInputs, factor: float) -> NodeInputs:
     return replace(inputs, work=_scaled(inputs.work, ("wake_scale",), factor))
 
 
-def _scaled_user(inputs: Inputs, factor: float) -> Inputs:
+def _scaled_user(inputs: NodeInputs, factor: float) -> NodeInputs:
     names = (
         *("loop_instructions", "read_instructions", "write_instructions"),
         *("parse_instructions", "get_instructions", "set_instructions"),
@@ -70,24 +71,24 @@ def _scaled_user(inputs: Inputs, factor: float) -> Inputs:
     return replace(inputs, work=_scaled(inputs.work, names, factor))
 
 
-def _scaled_ipc(inputs: Inputs, factor: float) -> Inputs:
+def _scaled_ipc(inputs: NodeInputs, factor: float) -> NodeInputs:
     """A host that takes longer by the factor for the same instructions of the server."""
     speed = inputs.speed
     return replace(inputs, speed=replace(speed, user_ipc=speed.user_ipc / factor))
 
 
-def _scaled_set(inputs: Inputs, factor: float) -> Inputs:
+def _scaled_set(inputs: NodeInputs, factor: float) -> NodeInputs:
     names = ("value_instructions", "value_touches", "parse_instructions_per_byte")
     return replace(inputs, work=_scaled(inputs.work, names, factor))
 
 
-def _scaled_transfer(inputs: Inputs, factor: float) -> Inputs:
+def _scaled_transfer(inputs: NodeInputs, factor: float) -> NodeInputs:
     speed = inputs.speed
     faster = replace(speed, core_to_core_ns=speed.core_to_core_ns * factor)
     return replace(inputs, speed=faster)
 
 
-def _scaled_host(inputs: Inputs, factor: float) -> Inputs:
+def _scaled_host(inputs: NodeInputs, factor: float) -> NodeInputs:
     """A host whose every time is longer by the factor."""
     return replace(
         inputs,
@@ -181,7 +182,7 @@ class FactorPosterior:
             return np.zeros(0)
         return random.multivariate_normal(self.mean, self.covariance, method="eigh")
 
-    def apply(self, inputs: Inputs, logs: np.ndarray) -> Inputs:
+    def apply(self, inputs: NodeInputs, logs: np.ndarray) -> NodeInputs:
         """Inputs with the factors whose logarithms are given."""
         for factor, log in zip(self.factors, logs, strict=True):
             inputs = factor.apply(inputs, math.exp(float(log)))
@@ -216,7 +217,10 @@ def fit_posterior(
         ]
     )
     base = [system.inputs(case.scenario) for case, system in cases]
-    windows = [window(inputs, inputs.times(), requests=FIT_REQUESTS, seed=seed) for inputs in base]
+    windows = [
+        window(inputs, pilot_run(inputs, times_of(inputs), seed=seed), requests=FIT_REQUESTS)
+        for inputs in base
+    ]
     if start.of_host:
         # How well a point tells the host depends on how well its engine's work is known.
         spreads = [

@@ -24,9 +24,10 @@ from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.effort import AskedRuns, check_count, check_runs
 from forecache.models.prediction.predict import LATENCIES, Metrics, Prediction, System
-from forecache.models.prediction.simulation import Inputs, pilot_run, run, window
+from forecache.models.prediction.simulation import pilot_run, run, times_of, window
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
+from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError
 from forecache.sim.executors import Submitted
 from forecache.sim.statistics import student_t
@@ -170,8 +171,8 @@ def _check_work(
     asked = []
     for (case, system), each in runs:
         inputs = system.inputs(case.scenario)
-        asked.append(AskedRuns(inputs, pilot_run(inputs, inputs.times(), seed=seed), each))
-    check_runs(asked, points=len(points), seed=seed, progress=progress)
+        asked.append(AskedRuns(inputs, pilot_run(inputs, times_of(inputs), seed=seed), each))
+    check_runs(asked, points=len(points), progress=progress)
 
 
 def _calibration(pairs: list[tuple[MeasuredCase, System]]) -> list[tuple[MeasuredCase, System]]:
@@ -234,7 +235,9 @@ def _predict(
 ) -> dict[str, Any]:
     """One point: nominal at the fitted factors, and draws of factors and of all ranges."""
     nominal_inputs = posterior.apply(system.inputs(case.scenario), posterior.mean)
-    window_ps = window(nominal_inputs, nominal_inputs.times(), requests=REQUESTS, seed=seed)
+    times = times_of(nominal_inputs)
+    pilot = pilot_run(nominal_inputs, times, seed=seed)
+    window_ps = window(nominal_inputs, pilot, requests=REQUESTS)
     nominal = [
         Metrics.of(
             run(
@@ -242,6 +245,7 @@ def _predict(
                 requests=REQUESTS,
                 seed=seed,
                 replication=number,
+                times=times,
                 window_ps=window_ps,
             )
         )
@@ -295,7 +299,7 @@ def _predict(
 
 def _drawn_inputs(
     system: System, scenario: Scenario, posterior: FactorPosterior, seed: int, draw: int
-) -> Inputs:
+) -> NodeInputs:
     """A draw of the ranges, without those numbers that the fitted factors stand for."""
     drawn = system.inputs(scenario, draw=draw, seed=seed)
     if set(posterior.factors) <= {HOST}:

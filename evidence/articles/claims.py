@@ -21,10 +21,9 @@ from forecache.models.advice.recommend import ratio_margin
 from forecache.models.memory.key_lines import structures
 from forecache.models.memory.waits import waits_of
 from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, System, predict_cases
-from forecache.models.prediction.simulation import Inputs
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
-from forecache.models.step_times.request_interval import user_rate
+from forecache.models.step_times.inputs import NodeInputs, user_rate
 from forecache.models.step_times.workload_caches import workload_caches
 
 from ..harness import Asked, Files
@@ -203,7 +202,7 @@ def look_up(prediction: Prediction, *, keys: int, draws: int) -> dict[str, Any]:
     }
 
 
-def _hash_find_ns(inputs: Inputs, keys: int) -> tuple[float, float]:
+def _hash_find_ns(inputs: NodeInputs, keys: int) -> tuple[float, float]:
     given, engine, work, speed = inputs.scenario, inputs.engine, inputs.work, inputs.speed
     workload = given.workload
     size = int(workload.mean_value_bytes)
@@ -215,7 +214,7 @@ def _hash_find_ns(inputs: Inputs, keys: int) -> tuple[float, float]:
         for line in lines
         if line.name in _HASH_FIND
     ]
-    caches = workload_caches(given, engine, work, speed)
+    caches = workload_caches(inputs)
     waits = waits_of(walked, workload, speed, caches.times)
     rate = user_rate(speed)
     alone_ns = LOOKUP_INSTRUCTIONS / rate + waits.touching_ns()

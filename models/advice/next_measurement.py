@@ -21,8 +21,9 @@ import numpy as np
 from ..engines.generator import GENERATOR_NAMES
 from ..engines.profile import HAND_OVER_WORK, WORK_NAMES
 from ..prediction.predict import Metrics, Prediction, System
-from ..prediction.simulation import Inputs, run, window
+from ..prediction.simulation import pilot_run, run, times_of, window
 from ..prediction.uncertainty import host_ranges, moved
+from ..step_times.inputs import NodeInputs
 from .recommend import KNEE, ratio_margin
 
 REQUESTS = 16_000
@@ -50,7 +51,7 @@ _INSTRUCTIONS = frozenset(name for name in WORK_NAMES if "_instructions" in name
 _SINGLE_THREAD = frozenset(WORK_NAMES) - HAND_OVER_WORK
 
 Part = Literal["speed", "work", "generator"]
-"""The field of `Inputs` that holds a number: of the host, the engine or the load generator."""
+"""The field of `NodeInputs` that holds a number: of the host, the engine or the load generator."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def _probe(
 ) -> Callable[[Part, str, float], float]:
     """A function that simulates a setting with one number replaced."""
     base = prediction.system.inputs(prediction.case.scenario)
-    window_ps = window(base, base.times(), requests=REQUESTS, seed=seed)
+    window_ps = window(base, pilot_run(base, times_of(base), seed=seed), requests=REQUESTS)
 
     def logarithm(part: Part, name: str, value: float) -> float:
         changed = _replaced(base, part, name, value)
@@ -185,7 +186,7 @@ def _probe(
     return logarithm
 
 
-def _replaced(base: Inputs, part: Part, name: str, value: float) -> Inputs:
+def _replaced(base: NodeInputs, part: Part, name: str, value: float) -> NodeInputs:
     if part == "work":
         changed: dict[str, Any] = {name: value}
         return replace(base, work=replace(base.work, **changed))

@@ -12,8 +12,9 @@ from ..node.policies import POLICIES
 from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult
 from ..prediction.predict import Prediction
-from ..prediction.simulation import Inputs
+from ..prediction.simulation import times_of
 from ..step_times.forking import do_reads
+from ..step_times.inputs import NodeInputs
 from ..step_times.stalls import code_shares
 from ..step_times.wire import segment_bytes
 
@@ -104,7 +105,7 @@ def _with_turns(prediction: Prediction, steps: list[Row], turns_us: float) -> li
     return [*kept, (EVENT_LOOP, thread, known_us + turns_us)]
 
 
-def steps_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[Row]:
+def steps_of(prediction: Prediction, *, inputs: NodeInputs | None = None) -> list[Row]:
     """CPU time per request of each step, in us, as the first run counted it.
 
     Parameters
@@ -127,9 +128,9 @@ def steps_of(prediction: Prediction, *, inputs: Inputs | None = None) -> list[Ro
 class _Steps:
     """How often a request has each step of a run, who takes it, and how long that is."""
 
-    def __init__(self, result: NodeResult, inputs: Inputs) -> None:
+    def __init__(self, result: NodeResult, inputs: NodeInputs) -> None:
         self.result, self.inputs = result, inputs
-        self.times = inputs.times()
+        self.times = times_of(inputs)
         self.shares = code_shares(self.times)
         scenario, engine = inputs.scenario, inputs.engine
         self.threaded = scenario.io_threads > 1

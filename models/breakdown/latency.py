@@ -34,7 +34,8 @@ from ..node.reference.trace import (
 )
 from ..node.setup import NodeSetup, NodeTimes
 from ..prediction.predict import Prediction
-from ..prediction.simulation import Inputs, node_setup, starting_ps, whole_periods
+from ..prediction.simulation import node_setup, starting_ps, times_of, whole_periods
+from ..step_times.inputs import NodeInputs
 
 SAMPLE = 2000
 """Requests of a sample; whole round trips of all clients, if those are more."""
@@ -258,11 +259,11 @@ def traced_run(
         seed=seed,
         window_ps=window_ps,
     )
-    return None if setup is None else (inputs.engine.policy, inputs.times(), setup)
+    return None if setup is None else (inputs.engine.policy, times_of(inputs), setup)
 
 
 def traced_setup(
-    inputs: Inputs,
+    inputs: NodeInputs,
     *,
     rate_rps: float,
     active_threads: int,

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from forecache.sim.effort import check_work
 from forecache.sim.processes import usable_cores
 
-from .simulation import Inputs, Pilot, window
+from ..step_times.inputs import NodeInputs
+from .simulation import Pilot, window
 
 _RUN_S = 0.01
 """Setting up a run: durations, tables, an array for the state."""
@@ -52,7 +53,7 @@ class AskedRuns(NamedTuple):
         How many of them, and about how many requests each measures.
     """
 
-    inputs: Inputs
+    inputs: NodeInputs
     pilot: Pilot
     runs: tuple[tuple[int, int], ...]
 
@@ -61,7 +62,6 @@ def check_runs(
     asked: Sequence[AskedRuns],
     *,
     points: int,
-    seed: int,
     progress: Callable[[str], None] | None,
 ) -> None:
     """Say how long the runs of all points take, or refuse them.
@@ -74,9 +74,8 @@ def check_runs(
     seconds = longest_s = 0.0
     runs = 0
     for point in asked:
-        times = point.inputs.times()
         for count, requests in point.runs:
-            window_ps = window(point.inputs, times, requests=requests, seed=seed, pilot=point.pilot)
+            window_ps = window(point.inputs, point.pilot, requests=requests)
             end_s = window_ps.end_ps / _PS_PER_S
             longest_s = max(longest_s, end_s)
             by_request = point.pilot.rate_rps * _REQUEST_S + _SIMULATED_S

@@ -30,19 +30,16 @@ from ..engines.profile import EngineProfile
 from ..node.simulate import NodeResult
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from ..step_times.persistence import (
-    ASSUMED_DISK,
-    DISK_RANGES,
-    DiskCosts,
-    check_persistence,
-    persistence_of,
-)
+from ..step_times.disk import ASSUMED_DISK, DISK_RANGES, DiskCosts
+from ..step_times.inputs import NodeInputs
+from ..step_times.persistence import check_persistence, persistence_of
 from ..step_times.sharing import Sharing, shares_cores, sharing
 from ..step_times.stalls import code_shares
 from ..step_times.tls import only_the_main_thread
+from ..step_times.workload_caches import scenario_memory_load
 from .backlog import Growth, grows, growth_of
 from .effort import AskedRuns, check_count, check_runs
-from .simulation import Inputs, Pilot, pilot_run, run, window
+from .simulation import Pilot, pilot_run, run, times_of, window
 from .uncertainty import (
     draw_engine,
     draw_generator,
@@ -104,7 +101,7 @@ class System:
     engine: EngineProfile
     generator: GeneratorProfile
 
-    def inputs(self, scenario: Scenario, *, draw: int | None = None, seed: int = 1) -> Inputs:
+    def inputs(self, scenario: Scenario, *, draw: int | None = None, seed: int = 1) -> NodeInputs:
         """Numbers for one simulation: nominal, or draw number `draw`."""
         # What a capture leaves open is part of what was fitted to an engine on that very host.
         observed = self.engine.observed
@@ -151,7 +148,7 @@ class System:
             speed = replace(speed, cores=scenario.cores)
         spins = self.generator.spins_when_due
         blocks = self.generator.connections == "in_blocks"
-        return Inputs(
+        return NodeInputs(
             scenario, self.engine, work, speed, generator, speed, spins, blocks, groups, disk
         )
 
@@ -280,7 +277,7 @@ class Prediction:
     def memory_wait_ns(self) -> float:
         """Mean wait for memory of a command, beyond what a batched look-up spends."""
         result = self.nominal[0].result
-        times = self.system.inputs(self.case.scenario).times()
+        times = times_of(self.system.inputs(self.case.scenario))
         shares = code_shares(times)
         asked = float(np.dot(shares, times.keys_by_code))
         fetched = result.counters["prefetched_keys"] / max(1, result.completions) / asked
@@ -396,7 +393,7 @@ class Prediction:
     def memory_bandwidth(self) -> dict[str, float]:
         """Bandwidth of main memory in use, its share of the peak, and the latency it leads to."""
         inputs = self.system.inputs(self.case.scenario)
-        load = inputs.memory_load()
+        load = scenario_memory_load(inputs)
         used = load.bytes_per_request * self.mean("throughput_rps") / 1e9
         return {
             "gb_per_s": used,
@@ -512,7 +509,7 @@ def predict_cases(
             AskedRuns(system.inputs(case.scenario), pilot, runs)
             for (case, system), pilot in zip(cases, found, strict=True)
         ]
-        check_runs(asked, points=len(cases), seed=seed, progress=progress)
+        check_runs(asked, points=len(cases), progress=progress)
         pending = []
         for (case, system), pilot in zip(cases, found, strict=True):
             scenario = case.scenario
@@ -530,7 +527,7 @@ def predict_cases(
 
 def _pilot(scenario: Scenario, system: System, seed: int) -> Pilot:
     inputs = system.inputs(scenario)
-    return pilot_run(inputs, inputs.times(), seed=seed)
+    return pilot_run(inputs, times_of(inputs), seed=seed)
 
 
 def _nominal(
@@ -542,10 +539,17 @@ def _nominal(
     pilot: Pilot,
 ) -> list[Metrics]:
     inputs = system.inputs(scenario)
-    window_ps = window(inputs, inputs.times(), requests=requests, seed=seed, pilot=pilot)
+    times, window_ps = times_of(inputs), window(inputs, pilot, requests=requests)
     return [
         Metrics.of(
-            run(inputs, requests=requests, seed=seed, replication=number, window_ps=window_ps)
+            run(
+                inputs,
+                requests=requests,
+                seed=seed,
+                replication=number,
+                times=times,
+                window_ps=window_ps,
+            )
         )
         for number in range(replications)
     ]
@@ -554,7 +558,7 @@ def _nominal(
 def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilot) -> Metrics:
     """One draw; its window is that of the nominal numbers, so that it needs no pilot of its own."""
     inputs = system.inputs(scenario, draw=draw, seed=seed)
-    window_ps = window(inputs, inputs.times(), requests=DRAW_REQUESTS, seed=seed, pilot=pilot)
+    window_ps = window(inputs, pilot, requests=DRAW_REQUESTS)
     return Metrics.of(
         run(
             inputs,

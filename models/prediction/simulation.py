@@ -8,32 +8,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.calendar import horizon_ps
 
-from ..engines.commands import command_kinds, traced_codes
-from ..engines.generator import GeneratorWork
-from ..engines.profile import EngineProfile, EngineWork
-from ..footprint.node import resident_bytes
-from ..memory.bandwidth import MemoryLoad
-from ..memory.contents import prefetch_batch
-from ..node.policies import running, under_policy
+from ..engines.commands import traced_codes
+from ..node.policies import under_policy
 from ..node.setup import NodeSetup, NodeTimes
 from ..node.simulate import NodeResult, simulate_node
 from ..scenario.arrivals import with_arrivals
-from ..scenario.schema import Scenario
 from ..step_times.forking import do_reads
+from ..step_times.inputs import NodeInputs
 from ..step_times.interruptions import interruption_gap_ps
 from ..step_times.locks import item_locks
 from ..step_times.persistence import (
-    ASSUMED_DISK,
-    DiskCosts,
     fork_stall,
     fsyncs_always,
     with_copies_on_write,
     with_log,
 )
-from ..step_times.sharing import OWN_CORES_EACH, Sharing, shares_cores
+from ..step_times.sharing import shares_cores
 from ..step_times.stages import node_times
 from ..step_times.stalls import Stall, code_shares, with_stalls
 from ..step_times.tls import connection_gap_ps
@@ -43,7 +35,6 @@ from ..step_times.wire import (
     read_limit_bytes,
     segment_bytes,
 )
-from ..step_times.workload_caches import scenario_memory_load
 from .backlog import grows, growth_of, is_decided
 
 _PS_PER_S = 10**12
@@ -117,77 +108,40 @@ _ROUND_TRIPS = 50
 """Round trips of every client a closed-loop window holds at least."""
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Everything one simulation of a scenario needs, as plain numbers."""
+def times_of(inputs: NodeInputs) -> NodeTimes:
+    """Durations of the node's steps.
 
-    scenario: Scenario
-    engine: EngineProfile
-    work: EngineWork
-    speed: HostSpeed
-    generator: GeneratorWork
-    generator_speed: HostSpeed
-    generator_spins: bool = False
-    clients_in_blocks: bool = False
-    sharing: Sharing = OWN_CORES_EACH
-    disk: DiskCosts = ASSUMED_DISK
-
-    def memory_load(self) -> MemoryLoad:
-        """What requests take from memory."""
-        return scenario_memory_load(self.scenario, self.engine, self.work, self.speed)
-
-    def times(self) -> NodeTimes:
-        """Durations of the node's steps.
-
-        How many requests a stall every so often is one in follows from a pilot run without stalls,
-        where the scenario doesn't give the rate.
-        """
-        plain = node_times(
-            self.scenario,
-            self.engine,
-            self.work,
-            self.speed,
-            self.generator,
-            self.generator_speed,
-        )
-        kinds = command_kinds(self.scenario)
-        plain = with_arrivals(
-            plain,
-            self.scenario.workload.varying,
-            generators=self.scenario.generator_threads,
-            codes=traced_codes(kinds),
-        )
-        plain = with_log(plain, kinds, self.scenario, self.engine, self.work, self.speed, self.disk)
-        stalls = stalls_of(self)
-        if not stalls:
-            return plain
-        given_rps = self.scenario.workload.mean_rate_rps
-        rate_rps = given_rps or pilot_run(self, plain, seed=1).rate_rps
-        saturated = self.scenario.workload.arrival == "closed_loop"
-        held_bytes = resident_bytes(self.scenario, self.engine, self.work)
-        return with_stalls(
-            with_copies_on_write(
-                plain,
-                kinds,
-                self.scenario,
-                data_bytes=held_bytes,
-                rate_rps=rate_rps,
-                disk=self.disk,
-            ),
-            [(s.share_at(rate_rps, saturated=saturated), s.duration_ms) for s in stalls],
-        )
+    How many requests a stall every so often is one in follows from a pilot run without stalls,
+    where the scenario doesn't give the rate.
+    """
+    workload = inputs.scenario.workload
+    plain = with_arrivals(
+        node_times(inputs),
+        workload.varying,
+        generators=inputs.scenario.generator_threads,
+        codes=traced_codes(inputs.kinds),
+    )
+    plain = with_log(plain, inputs)
+    stalls = stalls_of(inputs)
+    if not stalls:
+        return plain
+    rate_rps = workload.mean_rate_rps or pilot_run(inputs, plain, seed=1).rate_rps
+    saturated = workload.arrival == "closed_loop"
+    return with_stalls(
+        with_copies_on_write(plain, inputs, rate_rps=rate_rps),
+        [(s.share_at(rate_rps, saturated=saturated), s.duration_ms) for s in stalls],
+    )
 
 
-def stalls_of(inputs: Inputs) -> list[Stall]:
+def stalls_of(inputs: NodeInputs) -> list[Stall]:
     """What occupies the main thread for long now and then."""
     slow = inputs.scenario.workload.slow_command
     found = [] if slow is None else [Stall(slow.duration_ms, slow.every_s, slow.share)]
-    held_bytes = resident_bytes(inputs.scenario, inputs.engine, inputs.work)
-    fork = fork_stall(inputs.scenario, held_bytes, inputs.disk)
+    fork = fork_stall(inputs.scenario, inputs.resident_bytes, inputs.disk)
     return found if fork is None else [*found, fork]
 
 
-def stalls_ps(inputs: Inputs, *, rate_rps: float, requests: int) -> int:
+def stalls_ps(inputs: NodeInputs, *, rate_rps: float, requests: int) -> int:
     """Duration of a run of a number of requests that sees enough stalls, if it has to."""
     most_s = _MOST_REQUESTS / rate_rps
     gaps_s = [stall.mean_gap_s(rate_rps) for stall in stalls_of(inputs)]
@@ -198,7 +152,7 @@ def stalls_ps(inputs: Inputs, *, rate_rps: float, requests: int) -> int:
 
 
 def node_setup(
-    inputs: Inputs, *, warmup_ps: int, end_ps: int, seed: int, replication: int
+    inputs: NodeInputs, *, warmup_ps: int, end_ps: int, seed: int, replication: int
 ) -> NodeSetup:
     """Counts and rules of a run."""
     scenario, engine = inputs.scenario, inputs.engine
@@ -221,7 +175,7 @@ def node_setup(
         mean_interarrival_ps=interarrival_ps,
         think_ps=round(workload.think_us * _PS_PER_US),
         same_host=int(scenario.same_host),
-        prefetch_batch=prefetch_batch(scenario, engine),
+        prefetch_batch=inputs.prefetch_batch,
         events_per_io_thread=engine.events_per_io_thread if events is None else events,
         whole_pipeline=int(engine.whole_pipeline),
         job_capacity=engine.job_capacity,
@@ -273,24 +227,19 @@ def node_setup(
     return under_policy(engine.policy, setup)
 
 
-def _samples_load(inputs: Inputs) -> bool:
-    """Whether the engine decides while it runs how many of its threads it uses."""
-    return running(inputs.engine.policy, io_threads=inputs.scenario.io_threads).samples_load
-
-
-def ignites_at_once(inputs: Inputs) -> bool:
+def ignites_at_once(inputs: NodeInputs) -> bool:
     """Whether the load leaves no doubt that the first I/O thread starts.
 
     Clients that never pause keep a lone main thread busy; one turn of its loop then serves them
     all and lasts longer than a shortened sampling period, so the wait for it isn't simulated.
     """
     workload = inputs.scenario.workload
-    if not _samples_load(inputs):
+    if not inputs.policy.samples_load:
         return False
     return workload.arrival == "closed_loop" and workload.think_us == 0 and workload.clients >= 8
 
 
-def settling_ps(inputs: Inputs, active: int | None = None) -> int:
+def settling_ps(inputs: NodeInputs, active: int | None = None) -> int:
     """How long the engine takes to decide how many I/O threads it uses.
 
     Parameters
@@ -298,7 +247,7 @@ def settling_ps(inputs: Inputs, active: int | None = None) -> int:
     active
         Threads active at the start, the main thread included; as `node_setup` says if left out.
     """
-    if not _samples_load(inputs):
+    if not inputs.policy.samples_load:
         return 0
     started = max(0, (active or 1) - 1)
     periods = (inputs.scenario.io_threads + 1 - started) * _GROW_PERIOD_PS
@@ -307,29 +256,29 @@ def settling_ps(inputs: Inputs, active: int | None = None) -> int:
     return periods * _SAMPLES_PER_DECISION // CONTROL_SPEEDUP
 
 
-def decisions_ps(inputs: Inputs) -> int:
+def decisions_ps(inputs: NodeInputs) -> int:
     """How long an engine that starts and stops threads takes for two decisions about them."""
     return (
         2 * _SAMPLES_PER_DECISION * _GROW_PERIOD_PS // CONTROL_SPEEDUP if settling_ps(inputs) else 0
     )
 
 
-def starting_ps(inputs: Inputs) -> int:
+def starting_ps(inputs: NodeInputs) -> int:
     """How long the load generator takes to start its threads."""
     if inputs.scenario.workload.arrival == "open_loop":
         return 0
     return round(inputs.scenario.generator_threads * inputs.generator.thread_start_us * _PS_PER_US)
 
 
-def cycle_ps(inputs: Inputs) -> int:
+def cycle_ps(inputs: NodeInputs) -> int:
     """How long Valkey 9.1 takes to stop its only I/O thread for lack of work and start it again."""
-    if not _samples_load(inputs):
+    if not inputs.policy.samples_load:
         return 0
     ignition = _SAMPLES_PER_DECISION * _IGNITE_PERIOD_PS
     return (_SHRINK_AFTER_PS + ignition) // CONTROL_SPEEDUP
 
 
-def slices_ps(inputs: Inputs) -> int:
+def slices_ps(inputs: NodeInputs) -> int:
     """How long threads that share cores take to do so in many ways."""
     if not shares_cores(inputs.scenario, inputs.sharing):
         return 0
@@ -337,7 +286,7 @@ def slices_ps(inputs: Inputs) -> int:
     return round(_SLICES * slice_us * _PS_PER_US)
 
 
-def whole_periods(inputs: Inputs, time_ps: int) -> int:
+def whole_periods(inputs: NodeInputs, time_ps: int) -> int:
     """A time rounded up to whole periods of a CPU quota, where there is one."""
     if inputs.sharing.quota_cores == 0:
         return time_ps
@@ -345,12 +294,12 @@ def whole_periods(inputs: Inputs, time_ps: int) -> int:
     return -(-time_ps // period_ps) * period_ps
 
 
-def periods_ps(inputs: Inputs) -> int:
+def periods_ps(inputs: NodeInputs) -> int:
     """How long the periods of a CPU quota take that a window holds at least."""
     return _PERIODS * whole_periods(inputs, 1) if inputs.sharing.quota_cores else 0
 
 
-def longest_ps(inputs: Inputs) -> int:
+def longest_ps(inputs: NodeInputs) -> int:
     """The longest run: an hour, or what the calendar's horizon leaves of it."""
     workload = inputs.scenario.workload
     agents = inputs.scenario.io_threads + inputs.scenario.generator_threads + workload.clients
@@ -396,7 +345,7 @@ class Pilot:
     events_per_s: float = 0.0
 
 
-def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
+def pilot_run(inputs: NodeInputs, times: NodeTimes, *, seed: int) -> Pilot:
     """Find out how fast a closed loop is, and when an open loop settles."""
     if inputs.scenario.workload.mean_rate_rps is not None:
         return _open_pilot(inputs, times, seed=seed)
@@ -419,19 +368,19 @@ def pilot_run(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
         end_ps = min(longest_ps(inputs), 2 * end_ps)
 
 
-def _alternates(inputs: Inputs, result: NodeResult) -> bool:
+def _alternates(inputs: NodeInputs, result: NodeResult) -> bool:
     """Whether the engine went on starting and stopping one of its first I/O threads."""
     helpers = result.counters["active_thread_ps"] / (result.window_s * _PS_PER_S)
     return result.counters["activations"] > 0 and helpers < 2.0 and cycle_ps(inputs) > 0
 
 
-def _open_pilot(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
+def _open_pilot(inputs: NodeInputs, times: NodeTimes, *, seed: int) -> Pilot:
     """A run of an open loop, made longer until threads and backlog have settled."""
     rate_rps = inputs.scenario.workload.mean_rate_rps or 0.0
     active = _surely_active(inputs, times)
     starts_ps = settling_ps(inputs, active) if active else 0
     begins = Pilot(rate_rps, changing=False, settled_ps=starts_ps, active_threads=active)
-    first = _window(inputs, begins, requests=OPEN_PILOT_REQUESTS)
+    first = window(inputs, begins, requests=OPEN_PILOT_REQUESTS)
     result, last = _settled_run(inputs, times, first, seed=seed, replication=0)
     overloaded = result.flow is not None and grows([growth_of(result)])
     return Pilot(
@@ -444,7 +393,7 @@ def _open_pilot(inputs: Inputs, times: NodeTimes, *, seed: int) -> Pilot:
     )
 
 
-def _surely_active(inputs: Inputs, times: NodeTimes) -> int:
+def _surely_active(inputs: NodeInputs, times: NodeTimes) -> int:
     """Threads that an engine which starts and stops them needs at least; 0 for other engines.
 
     A run that began with the main thread alone would build up a backlog until the others have been
@@ -464,20 +413,14 @@ def _surely_active(inputs: Inputs, times: NodeTimes) -> int:
     return min(inputs.scenario.io_threads, 1 + max(1, math.floor(needed)))
 
 
-def window(
-    inputs: Inputs, times: NodeTimes, *, requests: int, seed: int, pilot: Pilot | None = None
-) -> Window:
+def window(inputs: NodeInputs, pilot: Pilot, *, requests: int) -> Window:
     """Warm-up and end of a run, by the number of requests it measures, in ps.
 
-    A pilot run, unless its result is given, finds how long that takes. The warm-up covers the
+    The warm-up covers the
     engine's decisions about threads and ten round trips of every client, which a test holds against
     MSER-5. In an open loop it lasts until the pilot's threads and backlog had settled. Where
     requests are rare the window ends before it has as many.
     """
-    return _window(inputs, pilot or pilot_run(inputs, times, seed=seed), requests=requests)
-
-
-def _window(inputs: Inputs, pilot: Pilot, *, requests: int) -> Window:
     workload = inputs.scenario.workload
     settle = settling_ps(inputs) + starting_ps(inputs)
     rare_ps = stalls_ps(inputs, rate_rps=pilot.rate_rps, requests=requests)
@@ -508,11 +451,12 @@ def _window(inputs: Inputs, pilot: Pilot, *, requests: int) -> Window:
 
 
 def run(
-    inputs: Inputs,
+    inputs: NodeInputs,
     *,
     requests: int,
     seed: int,
     replication: int = 0,
+    times: NodeTimes | None = None,
     window_ps: Window | None = None,
 ) -> NodeResult:
     """Simulate a scenario once.
@@ -524,17 +468,20 @@ def run(
     ----------
     requests
         About how many requests to measure.
+    times
+        From `times_of`, which is asked if they are left out.
     window_ps
         From `window`; found by a pilot run if left out.
     """
-    times = inputs.times()
-    window_ps = window_ps or window(inputs, times, requests=requests, seed=seed)
+    times = times_of(inputs) if times is None else times
+    if window_ps is None:
+        window_ps = window(inputs, pilot_run(inputs, times, seed=seed), requests=requests)
     result, _ = _settled_run(inputs, times, window_ps, seed=seed, replication=replication)
     return result
 
 
 def _settled_run(
-    inputs: Inputs, times: NodeTimes, window_ps: Window, *, seed: int, replication: int
+    inputs: NodeInputs, times: NodeTimes, window_ps: Window, *, seed: int, replication: int
 ) -> tuple[NodeResult, Window]:
     """A run whose backlog has settled or grows, or that is as long as a run may be; its window."""
     warmup_ps, end_ps, active = window_ps
@@ -554,14 +501,14 @@ def _settled_run(
         warmup_ps, end_ps = end_ps, end_ps + measured_ps
 
 
-def _is_decided(inputs: Inputs, result: NodeResult, begins: Window, warmup_ps: int) -> bool:
+def _is_decided(inputs: NodeInputs, result: NodeResult, begins: Window, warmup_ps: int) -> bool:
     """Whether an open loop's backlog has settled, or grows with all threads that may be started."""
     growth = growth_of(result)
     in_time = growth.caught_up or warmup_ps >= settling_ps(inputs, begins.initial_active)
     return in_time and is_decided(growth)
 
 
-def _longest_measured_ps(inputs: Inputs, measured_ps: int) -> int:
+def _longest_measured_ps(inputs: NodeInputs, measured_ps: int) -> int:
     """How long a window may become whose backlog has not settled."""
     rate_rps = inputs.scenario.workload.mean_rate_rps or math.inf
     return min(_LONGEST * measured_ps, round(_MOST_REQUESTS / rate_rps * _PS_PER_S))

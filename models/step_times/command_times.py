@@ -6,23 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forecache.hwprofiles.speed import HostSpeed
-
 from ..engines.commands import (
     ARGUMENT,
     ARGUMENTS_PARSED,
     WRITES,
     CommandKind,
-    command_kinds,
     execute_instructions,
 )
-from ..engines.profile import EngineProfile, EngineWork
-from ..memory.contents import prefetch_batch
+from ..engines.profile import EngineProfile
 from ..memory.lines import LINE_BYTES
 from ..memory.waits import memory_times
-from ..node.policies import running
 from ..scenario.schema import Scenario
-from .request_interval import user_rate
+from .inputs import NodeInputs
 from .values import (
     ARGUMENTS_SHARE,
     REPLY_INSTRUCTIONS,
@@ -65,15 +60,7 @@ class CommandTimes:
     reply_bytes: float
 
 
-def command_times(
-    scenario: Scenario,
-    engine: EngineProfile,
-    work: EngineWork,
-    speed: HostSpeed,
-    *,
-    caches: WorkloadCaches,
-    shared_ns: float,
-) -> CommandTimes:
+def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: float) -> CommandTimes:
     """Times of every kind of command of a scenario.
 
     Parameters
@@ -81,14 +68,13 @@ def command_times(
     shared_ns
         Wait of an I/O thread per client for lines that all of them write in turn.
     """
-    kinds = command_kinds(scenario)
-    batch = prefetch_batch(scenario, engine)
+    work, speed, kinds = inputs.work, inputs.speed, inputs.kinds
+    batch = inputs.prefetch_batch
     # Threads that own their clients look up to twice as many keys up together (`take_batch`).
-    policy = running(engine.policy, io_threads=scenario.io_threads)
-    most_keys = policy.most_batches * batch if batch > 1 else batch
-    paths = [value_path(k.on_values, k.value_bytes, scenario, engine) for k in kinds]
-    found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
-    load = loaded_memory(scenario, engine, work, speed, caches=caches, found=found)
+    most_keys = inputs.policy.most_batches * batch if batch > 1 else batch
+    paths = [value_path(k.on_values, k.value_bytes, inputs.scenario, inputs.engine) for k in kinds]
+    found = [command_waits(kind, inputs, caches) for kind in kinds]
+    load = loaded_memory(inputs, caches, found)
     slower_ns = (load.latency_factor - 1.0) * speed.dram_ns
     found = [waits.with_slower_dram(slower_ns) for waits in found]
     memory = [
@@ -105,7 +91,7 @@ def command_times(
     asked /= asked.sum() / shares.sum()
     looked_up = np.sum([s * m.prefetch_ns for s, m in zip(asked, memory, strict=True)], axis=0)
     keys = np.arange(most_keys + 1)
-    looked_up = looked_up + keys * (work.prefetch_instructions_per_key / user_rate(speed))
+    looked_up = looked_up + keys * inputs.user_ns(work.prefetch_instructions_per_key)
     looked_up[:2] = 0.0
 
     buffered = [
@@ -113,94 +99,81 @@ def command_times(
         for k, path in zip(kinds, paths, strict=True)
     ]
     values = [
-        path.times(
-            engine, work, speed, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2
-        ).of_values(kind.stored_values)
+        path.times(inputs, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2).of_values(
+            kind.stored_values
+        )
         for kind, path, m in zip(kinds, paths, memory, strict=True)
     ]
-    threads = _Threads(scenario, engine, work, speed)
     return CommandTimes(
-        parse_ns=[threads.parse_ns(k, v) for k, v in zip(kinds, values, strict=True)],
+        parse_ns=[_parse_ns(inputs, k, v) for k, v in zip(kinds, values, strict=True)],
         execute_ns=[
-            threads.execute_ns(k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)
+            _execute_ns(inputs, k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)
         ],
         write_ns=[
-            p.writer_ns(w, work.stream_scale) + threads.formatting_ns(k, p)
+            p.writer_ns(w, work.stream_scale) + _formatting_ns(inputs, k, p)
             for k, p, w in zip(kinds, paths, found, strict=True)
         ],
         free_ns=[value.freeing_ns for value in values],
         stall_ns=[m.stall_ns for m in memory],
         prefetched_stall_ns=[m.prefetched_stall_ns for m in memory],
         prefetch_ns=looked_up,
-        free_arguments_ns=freeing_arguments_ns(scenario, engine, work, speed),
+        free_arguments_ns=freeing_arguments_ns(inputs),
         reply_bytes=float(np.dot(shares, buffered)),
     )
 
 
-@dataclass(frozen=True)
-class _Threads:
-    """What the thread of each step does for a command, beside waiting for memory."""
+def _parse_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> float:
+    work = inputs.work
+    apart = freeing_arguments_ns(inputs) > 0.0
+    parsing = work.parse_instructions * (1.0 - (ARGUMENTS_SHARE if apart else 0.0))
+    # An I/O thread that parses a command also finds it in the command table.
+    parsing += 0.0 if inputs.lone else work.command_lookup_instructions
+    parsing += kind.sent_value_bytes * work.parse_instructions_per_byte
+    if kind.command not in ("get", "set"):
+        parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
+    return inputs.user_ns(parsing) + value.reader_ns
 
-    scenario: Scenario
-    engine: EngineProfile
-    work: EngineWork
-    speed: HostSpeed
 
-    @property
-    def lone(self) -> bool:
-        return self.scenario.io_threads == 1
+def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> float:
+    """What the I/O thread that sends a reply does where it formats it."""
+    if inputs.lone or not inputs.engine.presentation_offload:
+        return 0.0
+    per_byte = inputs.work.get_instructions_per_byte
+    copied = kind.returned_bytes * per_byte if path.referenced else 0.0
+    return inputs.user_ns(_reply_instructions(kind) + copied)
 
-    def user(self, instructions: float) -> float:
-        return instructions / user_rate(self.speed)
 
-    def parse_ns(self, kind: CommandKind, value: ValueTimes) -> float:
-        work = self.work
-        apart = freeing_arguments_ns(self.scenario, self.engine, work, self.speed) > 0.0
-        parsing = work.parse_instructions * (1.0 - (ARGUMENTS_SHARE if apart else 0.0))
-        # An I/O thread that parses a command also finds it in the command table.
-        parsing += 0.0 if self.lone else work.command_lookup_instructions
-        parsing += kind.sent_value_bytes * work.parse_instructions_per_byte
-        if kind.command not in ("get", "set"):
-            parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
-        return self.user(parsing) + value.reader_ns
+def _execute_ns(
+    inputs: NodeInputs, kind: CommandKind, buffered_bytes: int, value: ValueTimes
+) -> float:
+    work = inputs.work
+    copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
+    copied = copied_bytes * work.get_instructions_per_byte
+    copied += kind.stored_values * kind.value_bytes * work.set_instructions_per_byte
+    if kind.command == "get":
+        base = work.get_instructions
+    elif kind.command == "set":
+        base = work.set_instructions
+    else:
+        # Counted with one thread, which makes and releases the values as well.
+        values = kind.stored_values * work.value_instructions
+        base = max(work.get_instructions, execute_instructions(kind, work.commands) - values)
+    if inputs.engine.presentation_offload and not inputs.lone:
+        base -= _reply_instructions(kind)
+    base += copied
+    if not inputs.lone:
+        base = max(0.0, base - work.command_lookup_instructions)
+    return inputs.user_ns(base) + value.main_ns + _transfer_ns(inputs, kind, buffered_bytes)
 
-    def formatting_ns(self, kind: CommandKind, path: ValuePath) -> float:
-        """What the I/O thread that sends a reply does where it formats it."""
-        if self.lone or not self.engine.presentation_offload:
-            return 0.0
-        per_byte = self.work.get_instructions_per_byte
-        copied = kind.returned_bytes * per_byte if path.referenced else 0.0
-        return self.user(_reply_instructions(kind) + copied)
 
-    def execute_ns(self, kind: CommandKind, buffered_bytes: int, value: ValueTimes) -> float:
-        work = self.work
-        copied_bytes = copied_value_bytes(kind, self.scenario, self.engine)
-        copied = copied_bytes * work.get_instructions_per_byte
-        copied += kind.stored_values * kind.value_bytes * work.set_instructions_per_byte
-        if kind.command == "get":
-            base = work.get_instructions
-        elif kind.command == "set":
-            base = work.set_instructions
-        else:
-            # Counted with one thread, which makes and releases the values as well.
-            values = kind.stored_values * work.value_instructions
-            counted = execute_instructions(kind, work.commands)
-            base = max(work.get_instructions, counted - values)
-        if self.engine.presentation_offload and not self.lone:
-            base -= _reply_instructions(kind)
-        base += copied
-        if not self.lone:
-            base = max(0.0, base - work.command_lookup_instructions)
-        return self.user(base) + value.main_ns + self.transfer_ns(kind, buffered_bytes)
-
-    def transfer_ns(self, kind: CommandKind, buffered_bytes: int) -> float:
-        """Lines of the reply buffer and of values that come from an I/O thread's core."""
-        work, line_ns = self.work, self.speed.core_to_core_ns
-        if self.lone or self.engine.threading.hand_over == "turns":
-            return 0.0
-        if kind.command in WRITES:
-            return kind.items * work.set_lines * line_ns
-        return buffered_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
+def _transfer_ns(inputs: NodeInputs, kind: CommandKind, buffered_bytes: int) -> float:
+    """Lines of the reply buffer and of values that come from an I/O thread's core."""
+    work, line_ns = inputs.work, inputs.speed.core_to_core_ns
+    if inputs.lone or inputs.engine.threading.hand_over == "turns":
+        return 0.0
+    if kind.command in WRITES:
+        return kind.items * work.set_lines * line_ns
+    return buffered_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
 
 
 def _reply_instructions(kind: CommandKind) -> float:

@@ -6,13 +6,12 @@ so that a turn which the main thread serves alone has none of them.
 
 from __future__ import annotations
 
-from forecache.hwprofiles.speed import HostSpeed
-
-from ..engines.profile import EngineProfile, EngineWork
+from ..engines.profile import EngineProfile
 from ..memory.contention import written_in_turn_ns
 from ..memory.lines import LINE_BYTES
 from ..node.setup import NodeTimes
 from ..scenario.schema import Scenario
+from .inputs import NodeInputs
 
 
 def do_reads(scenario: Scenario, engine: EngineProfile) -> bool:
@@ -20,15 +19,7 @@ def do_reads(scenario: Scenario, engine: EngineProfile) -> bool:
     return "io_threads_do_reads" in engine.threading.settings and bool(scenario.io_threads_do_reads)
 
 
-def forked_times(
-    times: NodeTimes,
-    scenario: Scenario,
-    engine: EngineProfile,
-    work: EngineWork,
-    speed: HostSpeed,
-    *,
-    reply_bytes: float,
-) -> NodeTimes:
+def forked_times(times: NodeTimes, inputs: NodeInputs, *, reply_bytes: float) -> NodeTimes:
     """The durations of a node with those of fork-join threads in place of job queues.
 
     A thread that writes fetches the client's fields and its reply from the main thread's core; the
@@ -42,26 +33,25 @@ def forked_times(
     reply_bytes
         Of the replies of one write, in the mean.
     """
-    rate = speed.user_ipc * speed.clock_ghz
-    line_ns = speed.core_to_core_ns
+    scenario, work, line_ns = inputs.scenario, inputs.work, inputs.speed.core_to_core_ns
     reply_lines = reply_bytes / LINE_BYTES * work.reply_lines_per_line
     given_lines, returned_lines = work.write_lines + reply_lines, work.done_lines + reply_lines
     serving_ns = (times.write_event_ps + times.send_ps) / 1000
     serving_ns += reply_bytes * times.copy_ps_per_kib / 1024 / 1000
     accesses = work.shared_lines / 2
-    if do_reads(scenario, engine):
+    if do_reads(scenario, inputs.engine):
         sets = 1.0 - scenario.workload.get_fraction
         given_lines = (given_lines + work.read_lines) / 2
         returned_lines += work.execute_lines + sets * work.set_lines
         returned_lines /= 2
         # A SET's value is a third burst of allocations.
         accesses *= 1.0 + sets / 4
-    taking_ns = work.pop_instructions / rate + given_lines * line_ns
+    taking_ns = inputs.user_ns(work.pop_instructions) + given_lines * line_ns
     if accesses > 0.0:
         between_ns = (serving_ns + taking_ns) / accesses
         taking_ns += accesses * written_in_turn_ns(scenario.io_threads, line_ns, between_ns)
     return times._replace(
-        push_ps=round(work.push_instructions / rate * 1000),
+        push_ps=round(inputs.user_ns(work.push_instructions) * 1000),
         pop_ps=round(taking_ns * 1000),
-        done_ps=round((work.done_instructions / rate + returned_lines * line_ns) * 1000),
+        done_ps=round((inputs.user_ns(work.done_instructions) + returned_lines * line_ns) * 1000),
     )

@@ -6,53 +6,19 @@ Rules: aof.c (`feedAppendOnlyFile`, `flushAppendOnlyFile`), replication.c (`feed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 
-from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.errors import InputError
 
-from ..engines.commands import LOG, WRITES, CommandKind, log_instructions
-from ..engines.profile import EngineProfile, EngineWork
+from ..engines.commands import LOG, WRITES, log_instructions
+from ..engines.profile import EngineProfile
 from ..footprint.resident import PAGES_PER_WRITE, copied_pages
 from ..node.policies import running
 from ..node.setup import NodeTimes
 from ..scenario.schema import Persistence, Scenario
+from .disk import ASSUMED_DISK, DiskCosts
+from .inputs import NodeInputs
 from .stalls import Stall
-
-FILE_WRITE_NS = 1500.0
-"""One write to the append-only file beside the copy: the way through the file system into the page
-cache (assumed, 700 to 4,000)."""
-
-FORK_MS_PER_GIB = 13.0
-"""The main thread copies its page tables: 12.8 ms for a GiB on a virtual machine, 13.1 on a
-physical one (Redis documentation, "Diagnosing latency issues"); 89 ms for 5 GB on a c7g.2xlarge are
-19 (valkey issue 2767). Assumed range: 9 to 24."""
-
-COPY_ON_WRITE_NS = 1200.0
-"""First write to a page while a child lives: a fault and 4 KiB copied (assumed, 600 to 3,000)."""
-
-
-class DiskCosts(NamedTuple):
-    """What the constants above say, or a draw of them."""
-
-    file_write_ns: float = FILE_WRITE_NS
-    fork_ms_per_gib: float = FORK_MS_PER_GIB
-    copy_on_write_ns: float = COPY_ON_WRITE_NS
-    pages_per_write: float = PAGES_PER_WRITE
-
-
-ASSUMED_DISK = DiskCosts()
-
-DISK_RANGES = {
-    "file_write_ns": (700.0, FILE_WRITE_NS, 4000.0),
-    "fork_ms_per_gib": (9.0, FORK_MS_PER_GIB, 24.0),
-    "copy_on_write_ns": (600.0, COPY_ON_WRITE_NS, 3000.0),
-    "pages_per_write": (1.5, PAGES_PER_WRITE, 5.0),
-}
-"""(low, value, high) by the field of `DiskCosts`."""
 
 _PS_PER_NS = 1000
 
@@ -105,43 +71,35 @@ def replicas_written_by_main(engine: EngineProfile) -> bool:
     return (major, minor) < (8, 1)
 
 
-def with_log(
-    times: NodeTimes,
-    kinds: Sequence[CommandKind],
-    scenario: Scenario,
-    engine: EngineProfile,
-    work: EngineWork,
-    speed: HostSpeed,
-    disk: DiskCosts = ASSUMED_DISK,
-) -> NodeTimes:
+def with_log(times: NodeTimes, inputs: NodeInputs) -> NodeTimes:
     """Times with what an append-only file and replicas add.
 
     Each write is put into one buffer for the file and one for all replicas. Once a turn the buffers
     go to the kernel: one call for the file, one for each replica, or one hand-over where I/O
     threads write to replicas.
     """
-    kept, replicas = persistence_of(scenario), scenario.replicas
+    work, speed, kinds = inputs.work, inputs.speed, inputs.kinds
+    kept, replicas = persistence_of(inputs.scenario), inputs.scenario.replicas
     aof = kept.aof if kept is not None else None
     if aof is None and replicas == 0:
         return times
-    rate = speed.user_ipc * speed.clock_ghz
     buffers = (aof is not None) + (replicas > 0)
-    by_main = replicas_written_by_main(engine) or scenario.io_threads == 1
+    by_main = replicas_written_by_main(inputs.engine) or inputs.lone
     copies = (aof is not None) + (replicas if by_main else 0)
     flush_ns = 0.0
     if kept is not None and aof is not None:
-        flush_ns += work.kernel_scale * speed.syscall_ns + disk.file_write_ns
+        flush_ns += work.kernel_scale * speed.syscall_ns + inputs.disk.file_write_ns
         if aof == "always":
             assert kept.fsync_ms is not None
             flush_ns += 1e6 * kept.fsync_ms
-    send_ns = work.kernel_scale * speed.tcp_send_ns + work.write_instructions / rate
-    flush_ns += replicas * (send_ns if by_main else work.push_instructions / rate)
+    send_ns = work.kernel_scale * speed.tcp_send_ns + inputs.user_ns(work.write_instructions)
+    flush_ns += replicas * (send_ns if by_main else inputs.user_ns(work.push_instructions))
     logged = np.zeros(len(kinds), np.int64)
     added_ps = np.zeros(len(kinds), np.int64)
     for code, kind in enumerate(kinds):
         if kind.command in WRITES:
-            size_bytes = kind.request_bytes(scenario.workload.key_bytes)
-            added_ns = buffers * log_instructions(kind, work.commands) / rate
+            size_bytes = kind.request_bytes(inputs.scenario.workload.key_bytes)
+            added_ns = inputs.user_ns(buffers * log_instructions(kind, work.commands))
             added_ns += copies * size_bytes * speed.copy_ns_per_byte
             logged[code] = size_bytes
             added_ps[code] = round(added_ns * _PS_PER_NS)
@@ -183,24 +141,16 @@ def copied_pages_per_write(
     return copied / (writes_per_s * every_s)
 
 
-def with_copies_on_write(
-    times: NodeTimes,
-    kinds: Sequence[CommandKind],
-    scenario: Scenario,
-    *,
-    data_bytes: float,
-    rate_rps: float,
-    disk: DiskCosts = ASSUMED_DISK,
-) -> NodeTimes:
+def with_copies_on_write(times: NodeTimes, inputs: NodeInputs, *, rate_rps: float) -> NodeTimes:
     """Times with the faults of writes while a snapshot is made, averaged over all time."""
-    kept = persistence_of(scenario)
+    kept, kinds, disk = persistence_of(inputs.scenario), inputs.kinds, inputs.disk
     if kept is None or kept.snapshot is None:
         return times
     items = np.array([kind.items if kind.command in WRITES else 0 for kind in kinds])
     writes_per_s = rate_rps * float(np.dot(items, [kind.share for kind in kinds]))
     snapshot = kept.snapshot
     pages = copied_pages_per_write(
-        data_bytes,
+        inputs.resident_bytes,
         writes_per_s=writes_per_s,
         child_s=snapshot.child_s,
         every_s=snapshot.every_s,

@@ -13,19 +13,17 @@ from scipy.special import ndtri
 
 from forecache.hwprofiles.speed import HostSpeed
 
-from ..engines.commands import CommandKind, command_kinds
-from ..engines.generator import GeneratorWork
-from ..engines.profile import EngineProfile, EngineWork
+from ..engines.commands import CommandKind
+from ..engines.profile import EngineWork
 from ..memory.lines import LINE_BYTES
-from ..node.policies import running
 from ..node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from ..scenario.arrivals import Arrivals
-from ..scenario.schema import Scenario
 from .command_times import command_times
 from .forking import forked_times
+from .inputs import NodeInputs, user_rate
 from .interruptions import interruption_table_ps
 from .locks import item_locks, lock_table
-from .request_interval import shared_line_ns, user_rate
+from .request_interval import shared_line_ns
 from .tls import tls_times
 from .workload_caches import workload_caches
 
@@ -66,39 +64,21 @@ def jitter_table(variation: float = KERNEL_VARIATION) -> np.ndarray:
     return np.rint(factor / factor.mean() * JITTER_ONE).astype(np.int64)
 
 
-def node_times(
-    scenario: Scenario,
-    engine: EngineProfile,
-    work: EngineWork,
-    speed: HostSpeed,
-    generator: GeneratorWork,
-    generator_speed: HostSpeed,
-) -> NodeTimes:
-    """Durations of all steps, in whole picoseconds.
-
-    Parameters
-    ----------
-    generator_speed
-        The host the load generator runs on; the same as `speed` if they share one.
-    """
-    kinds = command_kinds(scenario)
-    rate = user_rate(speed)
-    line_ns = speed.core_to_core_ns
-
-    def user(instructions: float) -> float:
-        return instructions / rate
-
-    recv_ns, send_ns = _socket_ns(scenario, speed)
+def node_times(inputs: NodeInputs) -> NodeTimes:
+    """Durations of all steps, in whole picoseconds."""
+    scenario, engine, work, speed = inputs.scenario, inputs.engine, inputs.work, inputs.speed
+    kinds, user, line_ns = inputs.kinds, inputs.user_ns, speed.core_to_core_ns
+    recv_ns, send_ns = inputs.socket_ns(speed)
     kernel = work.kernel_scale
     tls = tls_times(scenario, engine, speed, kernel_scale=kernel)
-    caches = workload_caches(scenario, engine, work, speed)
+    caches = workload_caches(inputs)
     copy_ns_per_byte = speed.copy_ns_per_byte + caches.copy_wait_ns / caches.copied_bytes
     copy_ns_per_byte += tls.byte_ns
-    shared_ns = work.shared_lines * shared_line_ns(scenario, work, speed)
-    commands = command_times(scenario, engine, work, speed, caches=caches, shared_ns=shared_ns)
+    shared_ns = work.shared_lines * shared_line_ns(inputs)
+    commands = command_times(inputs, caches=caches, shared_ns=shared_ns)
     written_lines = commands.reply_bytes * scenario.workload.pipeline / LINE_BYTES
     reply_lines = written_lines * work.reply_lines_per_line
-    hand_over = running(engine.policy, io_threads=scenario.io_threads).hand_over
+    hand_over = inputs.policy.hand_over
     handings = 1 if hand_over == "clients" else 2
     key_bytes = scenario.workload.key_bytes
     no_arrivals: dict[str, Any] = Arrivals().tables(1, {})
@@ -113,7 +93,7 @@ def node_times(
         wake_send_ps=_ps(work.wake_scale * speed.wake_send_ns),
         read_event_ps=_ps(user(work.read_instructions)),
         recv_ps=_ps(kernel * recv_ns + tls.recv_ns),
-        send_ps=_ps(_sending_ns(scenario, kernel * send_ns, speed) + tls.send_ns),
+        send_ps=_ps(_sending_ns(inputs, kernel * send_ns) + tls.send_ns),
         write_event_ps=_ps(user(work.write_instructions)),
         copy_ps_per_kib=_ps(copy_ns_per_byte * 1024),
         # A request has two jobs, a read and a write: each is charged half of the lines fetched. A
@@ -164,27 +144,26 @@ def node_times(
         lock_by_draw=lock_table(scenario.workload, item_locks(scenario.io_threads)),
         jitter=jitter_table(),
         interruption_ps=interruption_table_ps(speed),
-        **_generator_ps(scenario, engine, generator, generator_speed),
+        **_generator_ps(inputs),
         **no_arrivals,
     )
     if hand_over != "turns":
         return times
     written = commands.reply_bytes * scenario.workload.pipeline
-    return forked_times(times, scenario, engine, work, speed, reply_bytes=written)
+    return forked_times(times, inputs, reply_bytes=written)
 
 
-def _generator_ps(
-    scenario: Scenario, engine: EngineProfile, generator: GeneratorWork, speed: HostSpeed
-) -> dict[str, Any]:
+def _generator_ps(inputs: NodeInputs) -> dict[str, Any]:
     """Durations of the load generator's steps, by the field of `NodeTimes`."""
-    recv_ns, send_ns = _socket_ns(scenario, speed)
+    generator, speed = inputs.generator, inputs.generator_speed
+    recv_ns, send_ns = inputs.socket_ns(speed)
     kernel = generator.kernel_scale
     rate = user_rate(speed)
 
     def user(instructions: float) -> float:
         return instructions / rate
 
-    tls = tls_times(scenario, engine, speed, kernel_scale=kernel)
+    tls = tls_times(inputs.scenario, inputs.engine, speed, kernel_scale=kernel)
     polling_ns = speed.epoll_wait_ns * generator.poll_rounds * kernel
     event_ns = speed.epoll_event_ns * generator.poll_rounds * kernel
     around_ns = user(generator.batch_instructions) / 2
@@ -199,22 +178,15 @@ def _generator_ps(
     }
 
 
-def _socket_ns(scenario: Scenario, speed: HostSpeed) -> tuple[float, float]:
-    """A receive and a send of a small message."""
-    if scenario.transport == "unix_socket":
-        return speed.unix_recv_ns, speed.unix_send_ns
-    return speed.tcp_recv_ns, speed.tcp_send_ns
-
-
-def _sending_ns(scenario: Scenario, send_ns: float, speed: HostSpeed) -> float:
+def _sending_ns(inputs: NodeInputs, send_ns: float) -> float:
     """A send without what interrupt cores do instead.
 
     Over loopback, where it is measured, a send contains what the receiver's interrupt takes. It
     stands for the interrupts that incoming packets cause on the server's cores.
     """
-    if scenario.interrupt_cores == 0:
+    if inputs.scenario.interrupt_cores == 0:
         return send_ns
-    return max(TRANSMIT_SHARE * send_ns, send_ns - speed.softirq_ns)
+    return max(TRANSMIT_SHARE * send_ns, send_ns - inputs.speed.softirq_ns)
 
 
 def _after_send_ns(work: EngineWork, speed: HostSpeed) -> float:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from forecache.hwprofiles.speed import HostSpeed
-
-from ..engines.profile import EngineProfile, EngineWork
+from ..engines.profile import EngineProfile
 from ..memory.key_lines import structures
 from ..memory.lines import Structure
 from ..memory.waits import Waits
 from ..scenario.schema import Scenario
+from .inputs import NodeInputs
 from .locks import LIST_LINES
 
 RELEASE_SHARE = 0.5
@@ -127,15 +126,7 @@ class ValuePath:
         """What the main thread hands an I/O thread in a reply buffer."""
         return REFERENCE_BYTES if self.referenced and not self.lone else reply_bytes
 
-    def times(
-        self,
-        engine: EngineProfile,
-        work: EngineWork,
-        speed: HostSpeed,
-        *,
-        last_touch_ns: float,
-        shared_ns: float,
-    ) -> ValueTimes:
+    def times(self, inputs: NodeInputs, *, last_touch_ns: float, shared_ns: float) -> ValueTimes:
         """What the values of a SET cost each thread.
 
         Parameters
@@ -147,7 +138,8 @@ class ValuePath:
         """
         if self.command != "set":
             return ValueTimes()
-        whole_ns = work.value_instructions / (speed.user_ipc * speed.clock_ghz)
+        engine, work, speed = inputs.engine, inputs.work, inputs.speed
+        whole_ns = inputs.user_ns(work.value_instructions)
         if self.lone:
             # Its waits for the old value are among those of the command.
             return ValueTimes(main_ns=whole_ns)
@@ -170,20 +162,16 @@ class ValuePath:
             release_ns -= shell_ns
             shell_ns += SHELL_LINES * speed.core_to_core_ns
         entries = 1 if engine.threading.hand_over == "shared_queue" else RING_ENTRIES_PER_LINE
-        taking_ns = work.pop_instructions / (speed.user_ipc * speed.clock_ghz)
-        taking_ns += speed.core_to_core_ns / entries
+        taking_ns = inputs.user_ns(work.pop_instructions) + speed.core_to_core_ns / entries
         return ValueTimes(making_ns, shell_ns, taking_ns + release_ns + waiting_ns + shared_ns)
 
 
-def freeing_arguments_ns(
-    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
-) -> float:
+def freeing_arguments_ns(inputs: NodeInputs) -> float:
     """Time to free a command's arguments, in ns; 0 where that is no job of its own."""
-    if scenario.io_threads == 1 or engine.values_freed_by == "main_thread":
+    if inputs.lone or inputs.engine.values_freed_by == "main_thread":
         return 0.0
-    rate = speed.user_ipc * speed.clock_ghz
-    taking_ns = speed.core_to_core_ns / RING_ENTRIES_PER_LINE
-    return ARGUMENTS_SHARE * work.parse_instructions / rate + taking_ns
+    taking_ns = inputs.speed.core_to_core_ns / RING_ENTRIES_PER_LINE
+    return inputs.user_ns(ARGUMENTS_SHARE * inputs.work.parse_instructions) + taking_ns
 
 
 def value_path(

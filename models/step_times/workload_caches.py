@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from forecache.hwprofiles.speed import HostSpeed
-
-from ..engines.commands import CommandKind, command_kinds
-from ..engines.profile import EngineProfile, EngineWork
+from ..engines.commands import CommandKind
 from ..memory.bandwidth import MemoryLoad, loaded_curve, memory_load
 from ..memory.caches import CacheTimes, buffer_dram_lines, buffer_wait_ns, cache_times
-from ..memory.contents import command_structures, keyspace, populations, prefetch_batch
+from ..memory.contents import command_structures, keyspace, populations
 from ..memory.lines import LINE_BYTES
 from ..memory.waits import Waits, waits_of
-from ..scenario.schema import Scenario
+from .inputs import NodeInputs
 from .request_interval import main_request_interval_ns
 
 CONNECTION_LINES = 48
@@ -51,17 +48,15 @@ class WorkloadCaches:
     copied_dram_lines: float = 0.0
 
 
-def workload_caches(
-    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
-) -> WorkloadCaches:
+def workload_caches(inputs: NodeInputs) -> WorkloadCaches:
     """How long the host's caches hold a line while everything competes for them.
 
     Keys of all sizes, code and connections do, requests that wait in the buffers of all
     connections, and the replies of one pipeline, which are put together in the same memory again
     and again.
     """
-    workload = scenario.workload
-    kinds = command_kinds(scenario)
+    scenario, engine, work, speed = inputs.scenario, inputs.engine, inputs.work, inputs.speed
+    workload, kinds = scenario.workload, inputs.kinds
     population = populations(kinds, scenario, engine, work)
     request = sum(k.share * k.request_bytes(workload.key_bytes) for k in kinds) / LINE_BYTES
     reply = sum(k.share * k.reply_bytes for k in kinds) / LINE_BYTES
@@ -73,7 +68,7 @@ def workload_caches(
     )
     copied = LINE_BYTES * (request + reply)
     helped = engine.threading.hand_over != "turns"
-    interval_ns = own_ns = main_request_interval_ns(scenario, work, speed, copied, helped=helped)
+    interval_ns = own_ns = main_request_interval_ns(inputs, copied, helped=helped)
     # What others bring in meanwhile depends on how long a request takes, which depends on that.
     for _ in range(3):
         times = cache_times(
@@ -94,7 +89,7 @@ def workload_caches(
             break
         waits_ns = 0.0
         for kind in kinds:
-            waits = command_waits(kind, scenario, engine, work, speed, caches)
+            waits = command_waits(kind, inputs, caches)
             later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
             waits_ns += kind.share * kind.keys * (waits.touching_ns() + later_ns)
         interval_ns = own_ns + waits_ns + caches.copy_wait_ns
@@ -103,38 +98,19 @@ def workload_caches(
     return caches
 
 
-def command_waits(
-    kind: CommandKind,
-    scenario: Scenario,
-    engine: EngineProfile,
-    work: EngineWork,
-    speed: HostSpeed,
-    caches: WorkloadCaches,
-) -> Waits:
+def command_waits(kind: CommandKind, inputs: NodeInputs, caches: WorkloadCaches) -> Waits:
     """Where the lines are that one kind of command touches for each of its keys; see `memory`."""
-    lines = command_structures(kind, scenario, engine, work)
-    return waits_of(lines, keyspace(kind, scenario), speed, caches.times)
+    lines = command_structures(kind, inputs.scenario, inputs.engine, inputs.work)
+    return waits_of(lines, keyspace(kind, inputs.scenario), inputs.speed, caches.times)
 
 
-def scenario_memory_load(
-    scenario: Scenario, engine: EngineProfile, work: EngineWork, speed: HostSpeed
-) -> MemoryLoad:
+def scenario_memory_load(inputs: NodeInputs) -> MemoryLoad:
     """What a scenario's requests take from memory, and how much slower it is therefore."""
-    caches = workload_caches(scenario, engine, work, speed)
-    kinds = command_kinds(scenario)
-    found = [command_waits(kind, scenario, engine, work, speed, caches) for kind in kinds]
-    return loaded_memory(scenario, engine, work, speed, caches=caches, found=found)
+    caches = workload_caches(inputs)
+    return loaded_memory(inputs, caches, [command_waits(k, inputs, caches) for k in inputs.kinds])
 
 
-def loaded_memory(
-    scenario: Scenario,
-    engine: EngineProfile,
-    work: EngineWork,
-    speed: HostSpeed,
-    *,
-    caches: WorkloadCaches,
-    found: Sequence[Waits],
-) -> MemoryLoad:
+def loaded_memory(inputs: NodeInputs, caches: WorkloadCaches, found: Sequence[Waits]) -> MemoryLoad:
     """The same from where lines are, for a main thread that waits for nothing else.
 
     That is the fastest: where something else limits, memory is faster than this says.
@@ -144,15 +120,15 @@ def loaded_memory(
     found
         Waits for each kind of command while memory is idle.
     """
-    workload, kinds = scenario.workload, command_kinds(scenario)
-    batch = prefetch_batch(scenario, engine)
+    scenario, work, speed, kinds = inputs.scenario, inputs.work, inputs.speed, inputs.kinds
+    workload, batch = scenario.workload, inputs.prefetch_batch
 
     def waits_ns(longer_ns: float) -> float:
         total = 0.0
         for kind, idle in zip(kinds, found, strict=True):
             waits = idle.with_slower_dram(longer_ns)
             wait_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
-            if scenario.io_threads > 1 and batch > 1:
+            if not inputs.lone and batch > 1:
                 wait_ns += waits.together_ns(batch, speed.parallel_misses) / batch
                 wait_ns += waits.alone_ns()
             else:
@@ -162,7 +138,7 @@ def loaded_memory(
 
     lines = sum(k.share * k.keys * waits.dram_lines for k, waits in zip(kinds, found, strict=True))
     idle_ns = waits_ns(0.0)
-    request_ns = main_request_interval_ns(scenario, work, speed, caches.copied_bytes) + idle_ns
+    request_ns = main_request_interval_ns(inputs, caches.copied_bytes) + idle_ns
     rate_rps = workload.mean_rate_rps
     least_ns = 0.0 if rate_rps is None else 1e9 / rate_rps
     if not scenario.same_host:

@@ -16,11 +16,12 @@ from forecache.models.node import layout as at
 from forecache.models.node.reference.arrivals import arrivals
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import compiled_run
-from forecache.models.prediction.simulation import Inputs, node_setup, run, window
+from forecache.models.prediction.simulation import node_setup, pilot_run, run, times_of, window
 from forecache.models.scenario.arrivals import Bursts, RatePiece, read_trace
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.scenario.workload import Workload
+from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError
 
 MS = 10**9
@@ -34,11 +35,11 @@ def scenario(**workload: Any) -> Scenario:
     return case.scenario
 
 
-def inputs(case: Scenario) -> Inputs:
+def inputs(case: Scenario) -> NodeInputs:
     engine = load_engine("valkey-8.1")
     speed = load_host("graviton3-c7g.4xlarge").speed()
     generator = load_generator("memtier-benchmark").generator_work()
-    return Inputs(case, engine, engine.engine_work(), speed, generator, speed)
+    return NodeInputs(case, engine, engine.engine_work(), speed, generator, speed)
 
 
 PIECES = {
@@ -101,7 +102,7 @@ def test_bursts_take_turns_at_random_for_all_threads_together() -> None:
     setup = node_setup(case, warmup_ps=0, end_ps=2 * S, seed=2, replication=0)
     counts = []
     for source in range(2):
-        due = arrivals(case.times(), setup, source)
+        due = arrivals(times_of(case), setup, source)
         times = [due_ps for due_ps, _ in itertools.takewhile(lambda d: d[0] < 2 * S, due)]
         counts.append(np.histogram(times, bins=1000, range=(0, 2 * S))[0])
     assert np.corrcoef(*counts)[0, 1] > 0.8
@@ -115,7 +116,7 @@ def test_a_window_holds_whole_cycles() -> None:
     profile = [{"duration_s": 0.3, "rate_rps": 20_000}, {"duration_s": 0.1, "rate_rps": 80_000}]
     case = inputs(scenario(rate_profile=profile))
     assert case.scenario.workload.mean_rate_rps == pytest.approx(35_000)
-    start, end, *_ = window(case, case.times(), requests=20_000, seed=1)
+    start, end, *_ = window(case, pilot_run(case, times_of(case), seed=1), requests=20_000)
     assert (end - start) % round(0.4 * S) == 0
     result = run(case, requests=20_000, seed=1)
     assert result.throughput_rps == pytest.approx(35_000, rel=0.05)
@@ -147,7 +148,7 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
     assert trace.period_ps == 40 * MS
     assert trace.mean_rate_rps == pytest.approx(1000)
     case = inputs(scenario(trace=file, mix={"get": 0.5, "set": 0.5}, value_bytes=64))
-    times = case.times()
+    times = times_of(case)
     assert times.trace_code[:5].tolist() == [1, 0, 0, 0, 1]
     result = run(case, requests=2_000, seed=1)
     assert result.throughput_rps == pytest.approx(1000, rel=0.01)

@@ -14,9 +14,11 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.memory.bandwidth import USUAL_CURVE, factor_at, loaded_curve, memory_load
 from forecache.models.prediction.predict import System, predict_cases
-from forecache.models.prediction.simulation import Inputs
+from forecache.models.prediction.simulation import times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case, expand
+from forecache.models.step_times.inputs import NodeInputs
+from forecache.models.step_times.workload_caches import scenario_memory_load
 
 MEASURED = [loaded_curve(load_host(name).speed()) for name in ("graviton2", "graviton4")]
 MEASURED.append(loaded_curve(load_host("icelake-8375c").speed()))
@@ -88,7 +90,7 @@ SYSTEM = System(
 )
 
 
-def inputs(**workload: Any) -> Inputs:
+def inputs(**workload: Any) -> NodeInputs:
     return SYSTEM.inputs(scenario(**workload))
 
 
@@ -100,14 +102,14 @@ def scenario(**workload: Any) -> Scenario:
 
 
 def test_data_that_fit_the_cache_take_nothing_from_memory() -> None:
-    load = inputs(keys=1000, value_bytes=16).memory_load()
+    load = scenario_memory_load(inputs(keys=1000, value_bytes=16))
     assert load.bytes_per_request < 64
     assert load.latency_factor == pytest.approx(1.0, abs=1e-3)
 
 
 def test_a_value_beyond_the_cache_is_read_and_replaced_ones_are_written_too() -> None:
-    reads = inputs(keys=300_000, value_bytes=65_536, command="get").memory_load()
-    writes = inputs(keys=300_000, value_bytes=65_536, command="set").memory_load()
+    reads = scenario_memory_load(inputs(keys=300_000, value_bytes=65_536, command="get"))
+    writes = scenario_memory_load(inputs(keys=300_000, value_bytes=65_536, command="set"))
     assert 0.8 * 65_536 < reads.bytes_per_request < 1.7 * 65_536
     assert writes.bytes_per_request > 1.5 * reads.bytes_per_request
 
@@ -116,21 +118,22 @@ def test_less_bandwidth_makes_commands_wait_longer() -> None:
     plenty = inputs(keys=300_000, value_bytes=65_536)
     little = replace(plenty, speed=replace(plenty.speed, dram_bandwidth_gb_per_s=5.0))
     tiny = replace(plenty, speed=replace(plenty.speed, dram_bandwidth_gb_per_s=2.0))
-    waits = [np.mean(each.times().prefetched_stall_by_code_ps) for each in (plenty, little, tiny)]
+    waits = [np.mean(times_of(each).prefetched_stall_by_code_ps) for each in (plenty, little, tiny)]
     assert waits[0] < 0.95 * waits[1] < 0.9 * waits[2]
 
 
 def test_few_requests_leave_memory_idle() -> None:
     busy = inputs(keys=300_000, value_bytes=65_536)
     rare = inputs(keys=300_000, value_bytes=65_536, arrival="open_loop", rate_rps=1000)
-    assert rare.memory_load().latency_factor < 1.0 + 0.1 * (busy.memory_load().latency_factor - 1.0)
+    slower, slow = (scenario_memory_load(each).latency_factor - 1.0 for each in (busy, rare))
+    assert slow < 0.1 * slower
 
 
 def test_a_prediction_says_how_much_is_in_use() -> None:
     case = Case(given={}, scenario=scenario(value_bytes=4096))
     [prediction] = predict_cases([(case, SYSTEM)], draws=0, replications=1, requests=5_000)
     found = prediction.memory_bandwidth
-    load = SYSTEM.inputs(case.scenario).memory_load()
+    load = scenario_memory_load(SYSTEM.inputs(case.scenario))
     used = load.bytes_per_request * prediction.mean("throughput_rps")
     assert found["gb_per_s"] == pytest.approx(used / 1e9)
     assert found["utilisation"] == pytest.approx(used / 465.6e9)

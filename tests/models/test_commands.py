@@ -14,6 +14,7 @@ from forecache.models.memory.collection_lines import collection_structures
 from forecache.models.node.setup import NodeTimes
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.stages import node_times
 from forecache.sim.errors import InputError
 
@@ -32,7 +33,7 @@ def scenario(io_threads: int = 1, **workload: Any) -> Scenario:
 
 def times(case: Scenario, engine_id: str = "valkey-9.1") -> NodeTimes:
     engine = load_engine(engine_id)
-    return node_times(case, engine, engine.engine_work(), SPEED, GENERATOR, SPEED)
+    return node_times(NodeInputs(case, engine, engine.engine_work(), SPEED, GENERATOR, SPEED))
 
 
 def resp(*words: str) -> int:

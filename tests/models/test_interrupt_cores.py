@@ -13,7 +13,7 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.caveats import warnings_of
 from forecache.models.prediction.predict import System, predict_cases
-from forecache.models.prediction.simulation import node_setup
+from forecache.models.prediction.simulation import node_setup, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case, expand
 from forecache.models.step_times.sharing import sharing
@@ -33,8 +33,8 @@ def scenario(**top: Any) -> Scenario:
 
 
 def test_a_send_leaves_its_interrupt_to_the_cores_set_apart() -> None:
-    shared = SYSTEM.inputs(scenario()).times()
-    apart = SYSTEM.inputs(scenario(irq_cores=2)).times()
+    shared = times_of(SYSTEM.inputs(scenario()))
+    apart = times_of(SYSTEM.inputs(scenario(irq_cores=2)))
     assert apart.softirq_ps == round(1000 * ASSUMED_SOFTIRQ_NS.best)
     assert shared.send_ps - apart.send_ps == pytest.approx(apart.softirq_ps, abs=2)
     assert shared.generator_send_ps == apart.generator_send_ps
@@ -44,7 +44,7 @@ def test_a_send_leaves_its_interrupt_to_the_cores_set_apart() -> None:
 def test_a_cheap_send_keeps_its_own_part() -> None:
     inputs = SYSTEM.inputs(scenario(irq_cores=2))
     cheap = replace(inputs.speed, tcp_send_ns=1000.0)
-    times = replace(inputs, speed=cheap).times()
+    times = times_of(replace(inputs, speed=cheap))
     assert times.send_ps == pytest.approx(400_000 * inputs.work.kernel_scale, rel=1e-3)
 
 
@@ -53,7 +53,7 @@ def test_on_one_host_there_is_nothing_to_interrupt() -> None:
     assert local.interrupt_cores == 0
     inputs = SYSTEM.inputs(local)
     assert node_setup(inputs, warmup_ps=0, end_ps=1, seed=1, replication=0).interrupt_cores == 0
-    assert inputs.times().send_ps == SYSTEM.inputs(scenario()).times().send_ps
+    assert times_of(inputs).send_ps == times_of(SYSTEM.inputs(scenario())).send_ps
     assert any("irq_cores" in warning for warning in warnings_of(local, SYSTEM))
 
 

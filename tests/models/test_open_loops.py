@@ -12,7 +12,7 @@ from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.backlog import Growth, grows, growth_of, is_decided
 from forecache.models.prediction.predict import LATENCIES, Prediction, predict_cases
-from forecache.models.prediction.simulation import pilot_run, run, window
+from forecache.models.prediction.simulation import pilot_run, run, times_of, window
 from verification.open_loops import ENGINES, check_policy
 
 
@@ -92,11 +92,11 @@ def test_how_a_run_begins_does_not_matter() -> None:
         }
     )
     inputs = system.inputs(case.scenario)
-    settled = pilot_run(inputs, inputs.times(), seed=1)
+    settled = pilot_run(inputs, times_of(inputs), seed=1)
     latencies = []
     for active in (1, settled.active_threads, 8):
         begun = replace(settled, active_threads=active)
-        window_ps = window(inputs, inputs.times(), requests=10_000, seed=1, pilot=begun)
+        window_ps = window(inputs, begun, requests=10_000)
         latencies.append(run(inputs, requests=10_000, seed=1, window_ps=window_ps).latency.mean)
     assert latencies == pytest.approx([latencies[1]] * 3, rel=0.03)
 

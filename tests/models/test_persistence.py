@@ -16,13 +16,12 @@ from forecache.models.node.sample import SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS
 from forecache.models.node.simulate import compiled_run
 from forecache.models.prediction.predict import System
-from forecache.models.prediction.simulation import Inputs, run, stalls_of
+from forecache.models.prediction.simulation import run, stalls_of, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.disk import DISK_RANGES, FORK_MS_PER_GIB, DiskCosts
+from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.persistence import (
-    DISK_RANGES,
-    FORK_MS_PER_GIB,
-    DiskCosts,
     check_persistence,
     copied_pages_per_write,
     fork_stall,
@@ -44,10 +43,10 @@ def scenario(persistence: Any = "none", replicas: int = 0, **other: Any) -> Scen
     return case.scenario
 
 
-def inputs(case: Scenario, engine_id: str = "valkey-8.0") -> Inputs:
+def inputs(case: Scenario, engine_id: str = "valkey-8.0") -> NodeInputs:
     engine = load_engine(engine_id)
     generator = load_generator("memtier-benchmark").generator_work()
-    return Inputs(case, engine, engine.engine_work(), SPEED, generator, SPEED)
+    return NodeInputs(case, engine, engine.engine_work(), SPEED, generator, SPEED)
 
 
 def node_of(policy: str, **changes: Any) -> at.Node:
@@ -105,8 +104,8 @@ def test_writes_of_replicas_take_bandwidth() -> None:
 
 def test_reads_are_not_logged() -> None:
     workload = {"mix": {"get": 0.5, "set": 0.5}}
-    plain = inputs(scenario(workload=workload)).times()
-    kept = inputs(scenario({"aof": "everysec"}, 2, workload=workload)).times()
+    plain = times_of(inputs(scenario(workload=workload)))
+    kept = times_of(inputs(scenario({"aof": "everysec"}, 2, workload=workload)))
     added = kept.execute_by_code_ps - plain.execute_by_code_ps
     assert added[0] == 0 < added[1]
     assert kept.logged_bytes_by_code.tolist() == [0, plain.request_bytes_by_code[1]]
@@ -130,7 +129,7 @@ def test_an_fsync_that_is_waited_for_limits_throughput() -> None:
 def test_replicas_cost_the_main_thread_less_where_io_threads_write_to_them() -> None:
     def flush_ps(engine_id: str, io_threads: int) -> int:
         case = scenario(replicas=2, io_threads=io_threads)
-        return inputs(case, engine_id).times().flush_ps
+        return times_of(inputs(case, engine_id)).flush_ps
 
     assert flush_ps("valkey-8.1", 4) < flush_ps("valkey-8.0", 4) / 3
     assert flush_ps("valkey-8.1", 1) > flush_ps("valkey-8.1", 4)
@@ -142,7 +141,7 @@ def test_a_fork_stops_the_main_thread_for_its_page_tables() -> None:
     assert stall is not None
     assert stall.duration_ms == pytest.approx(5 * FORK_MS_PER_GIB)
     assert fork_stall(scenario(), 5 * 2**30) is None
-    times = inputs(case).times()
+    times = times_of(inputs(case))
     assert times.rare_below_by_code[-1] > 0
 
 
@@ -218,7 +217,7 @@ def test_a_dearer_disk_costs_more_of_each_kind() -> None:
     dear = replace(kept, disk=DiskCosts(4000.0, 24.0, 3000.0, 5.0))
     [fork], [longer] = stalls_of(kept), stalls_of(dear)
     assert longer.duration_ms == pytest.approx(24.0 / FORK_MS_PER_GIB * fork.duration_ms)
-    before, after = kept.times(), dear.times()
+    before, after = times_of(kept), times_of(dear)
     assert after.flush_ps - before.flush_ps == 2_500_000
     assert after.execute_by_code_ps[1] > before.execute_by_code_ps[1]
     assert after.execute_by_code_ps[0] == before.execute_by_code_ps[0]

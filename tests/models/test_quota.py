@@ -8,7 +8,7 @@ from forecache.models.advice.answers import load_cases
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.predict import predict_cases
-from forecache.models.prediction.simulation import node_setup, window
+from forecache.models.prediction.simulation import node_setup, pilot_run, times_of, window
 from forecache.sim.errors import InputError
 
 MS = 10**9
@@ -137,7 +137,9 @@ def test_a_scenario_says_the_quota_and_its_answer_how_far_it_is_used() -> None:
 def test_windows_hold_whole_periods() -> None:
     [(found, system)] = load_cases(case(cpu_quota_cores=0.3, cpu_quota_period_ms=30))
     inputs = system.inputs(found.scenario)
-    warmup_ps, end_ps, *_ = window(inputs, inputs.times(), requests=1000, seed=1)
+    warmup_ps, end_ps, *_ = window(
+        inputs, pilot_run(inputs, times_of(inputs), seed=1), requests=1000
+    )
     assert warmup_ps % (30 * MS) == end_ps % (30 * MS) == 0
     assert end_ps - warmup_ps >= 300 * MS
     setup = node_setup(inputs, warmup_ps=0, end_ps=1, seed=1, replication=0)

@@ -12,23 +12,24 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.prediction import simulation
 from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import (
-    Inputs,
     Window,
     node_setup,
     pilot_run,
     run,
     settling_ps,
+    times_of,
     window,
 )
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.inputs import NodeInputs
 from verification.mser import MSER_BATCH, mser5_across
 
 ENGINES = ["redis-7.0", "valkey-8.0", "valkey-9.1"]
 HOST = load_host("graviton3-c7g.4xlarge")
 
 
-def inputs_of(engine: str, **fields: Any) -> Inputs:
+def inputs_of(engine: str, **fields: Any) -> NodeInputs:
     data = {"host": "graviton3-c7g.4xlarge", "engine": engine, **fields}
     [case] = expand(data, file="test", schema=Scenario)
     system = System(HOST, load_engine(engine), load_generator("valkey-benchmark"))
@@ -49,7 +50,7 @@ def test_a_window_holds_about_the_requests_asked_for(engine: str, workload: dict
     asked = 60_000
     inputs = inputs_of(engine, io_threads=3, workload=workload)
     result = run(inputs, requests=asked, seed=1)
-    if pilot_run(inputs, inputs.times(), seed=1).changing:
+    if pilot_run(inputs, times_of(inputs), seed=1).changing:
         # Whole turns of starting and stopping a thread take longer than so few requests.
         assert result.completions > asked
     else:
@@ -63,11 +64,12 @@ def test_the_warm_up_outlasts_the_transient(engine: str) -> None:
     Of a steady series it cuts some by chance alone, so where it cuts says nothing by itself.
     """
     inputs = inputs_of(engine, io_threads=4, workload={"clients": 100})
-    warmup_ps, end_ps, *_ = window(inputs, inputs.times(), requests=60_000, seed=3)
+    pilot = pilot_run(inputs, times_of(inputs), seed=3)
+    warmup_ps, end_ps, *_ = window(inputs, pilot, requests=60_000)
     series = []
     for replication in range(10):
         setup = node_setup(inputs, warmup_ps=0, end_ps=end_ps, seed=3, replication=replication)
-        result = simulation.simulate_node(inputs.engine.policy, inputs.times(), setup)
+        result = simulation.simulate_node(inputs.engine.policy, times_of(inputs), setup)
         completions, latency_ps = result.series.T
         series.append(latency_ps / np.maximum(completions, 1))
     # Without the last entry, which is all but empty.
@@ -81,7 +83,7 @@ def test_every_thread_of_the_load_generator_starts_before_the_window_begins() ->
         "valkey-8.0", io_threads=9, workload={"clients": 400}, load_generator={"threads": 50}
     )
     slow = replace(inputs, generator=replace(inputs.generator, thread_start_us=1000.0))
-    warmup_ps, end_ps, *_ = window(slow, slow.times(), requests=10_000, seed=1)
+    warmup_ps, end_ps, *_ = window(slow, pilot_run(slow, times_of(slow), seed=1), requests=10_000)
     result = run(slow, requests=10_000, seed=1, window_ps=Window(warmup_ps, end_ps))
     assert warmup_ps > 49 * 10**9 + 9 * result.latency.mean
     prompt = replace(inputs, generator=replace(inputs.generator, thread_start_us=0.0))
@@ -100,7 +102,8 @@ def test_every_thread_of_the_load_generator_starts_before_the_window_begins() ->
 )
 def test_rare_requests_end_the_window_early(workload: dict[str, Any], longest_s: float) -> None:
     inputs = inputs_of("valkey-9.1", workload=workload)
-    warmup_ps, end_ps, *_ = window(inputs, inputs.times(), requests=40_000, seed=1)
+    pilot = pilot_run(inputs, times_of(inputs), seed=1)
+    warmup_ps, end_ps, *_ = window(inputs, pilot, requests=40_000)
     assert 0 < warmup_ps < end_ps <= longest_s * 10**12
     result = run(inputs, requests=40_000, seed=1, window_ps=Window(warmup_ps, end_ps))
     assert result.completions > 0

@@ -19,7 +19,7 @@ from forecache.models.node.setup import DRAWS, JITTER_ONE, NodeTimes
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.command_times import copied_value_bytes
-from forecache.models.step_times.request_interval import user_rate
+from forecache.models.step_times.inputs import NodeInputs, user_rate
 from forecache.models.step_times.stages import code_table, jitter_table, node_times
 from forecache.models.step_times.wire import TCP_SEGMENT_BYTES, read_limit_bytes, segment_bytes
 
@@ -39,7 +39,7 @@ def times(
 ) -> NodeTimes:
     engine = other.get("engine", ENGINE)
     far = other.get("generator_speed", speed)
-    return node_times(case, engine, engine.engine_work(work), speed, GENERATOR, far)
+    return node_times(NodeInputs(case, engine, engine.engine_work(work), speed, GENERATOR, far))
 
 
 def test_bytes_on_the_wire() -> None:

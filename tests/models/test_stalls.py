@@ -13,9 +13,10 @@ from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import QUANTILES
 from forecache.models.node.simulate import compiled_run
-from forecache.models.prediction.simulation import Inputs, run, window
+from forecache.models.prediction.simulation import pilot_run, run, times_of, window
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.stalls import Stall, code_shares, with_stalls
 from forecache.sim.errors import InputError
 
@@ -98,14 +99,14 @@ def test_as_many_come_as_are_asked_for() -> None:
     assert rest / completions == pytest.approx(plain_each, rel=0.25)
 
 
-def inputs(slow: dict[str, float], **workload: Any) -> Inputs:
+def inputs(slow: dict[str, float], **workload: Any) -> NodeInputs:
     data = {"host": "graviton3", "engine": "valkey", "io_threads": 1}
     fields = {"clients": 50, "keys": 1000, "slow_command": slow, **workload}
     [case] = expand({**data, "workload": fields}, file="test", schema=Scenario)
     engine, host = load_engine("valkey-8.1"), load_host("graviton3-c7g.4xlarge")
     generator = load_generator("memtier-benchmark").generator_work()
     speed = host.speed()
-    return Inputs(case.scenario, engine, engine.engine_work(), speed, generator, speed)
+    return NodeInputs(case.scenario, engine, engine.engine_work(), speed, generator, speed)
 
 
 def test_one_every_so_often_in_a_closed_loop() -> None:
@@ -115,15 +116,15 @@ def test_one_every_so_often_in_a_closed_loop() -> None:
     plain = run(inputs({"every_s": 3600.0, "duration_ms": 1e-3}), requests=10_000, seed=3)
     lost = 1 - slowed.throughput_rps / plain.throughput_rps
     assert lost == pytest.approx(duration_ms / 1000 / every_s, rel=0.35)
-    share = code_shares(case.times())[-1]
+    share = code_shares(times_of(case))[-1]
     assert slowed.throughput_rps * share == pytest.approx(1 / every_s, rel=0.1)
 
 
 def test_a_window_holds_several_of_them() -> None:
     case = inputs({"share": 1e-5, "duration_ms": 1.0}, arrival="open_loop", rate_rps=50_000)
-    times = case.times()
+    times = times_of(case)
     assert code_shares(times)[-1] == pytest.approx(1e-5, rel=1e-3)
-    start, end, *_ = window(case, times, requests=40_000, seed=1)
+    start, end, *_ = window(case, pilot_run(case, times, seed=1), requests=40_000)
     assert (end - start) / 1e12 * 50_000 * 1e-5 >= 20
     assert math.isclose(Stall(1.0, share=1e-5).mean_gap_s(50_000), 2.0)
 

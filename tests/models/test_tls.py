@@ -12,7 +12,7 @@ from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.node.simulate import NodeResult
 from forecache.models.prediction.caveats import warnings_of
 from forecache.models.prediction.predict import System
-from forecache.models.prediction.simulation import run
+from forecache.models.prediction.simulation import run, times_of
 from forecache.models.scenario.schema import Scenario, TlsSettings
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.wire import segment_bytes
@@ -126,7 +126,7 @@ def test_handshakes_on_the_main_thread_cost_throughput_and_elsewhere_little() ->
 
 def test_an_ecdsa_certificate_makes_handshakes_cheaper() -> None:
     ecdsa, rsa = (
-        system("8.1").inputs(scenario(tls={**RSA, "certificate": name})).times().handshake_ps
+        times_of(system("8.1").inputs(scenario(tls={**RSA, "certificate": name}))).handshake_ps
         for name in ("ecdsa-p256", "rsa-2048")
     )
     assert 100e6 < ecdsa < 0.5 * rsa

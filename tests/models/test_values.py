@@ -13,7 +13,7 @@ from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import run
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
-from forecache.models.step_times.request_interval import user_rate
+from forecache.models.step_times.inputs import NodeInputs, user_rate
 from forecache.models.step_times.stages import node_times
 from forecache.models.step_times.values import value_path
 
@@ -40,7 +40,7 @@ def scenario(io_threads: int, command: str, value_bytes: int = 512, **workload: 
 
 def times(case: Scenario, engine: EngineProfile, work: dict[str, float]) -> NodeTimes:
     numbers = engine.engine_work(work)
-    return node_times(case, engine, numbers, SPEED, GENERATOR.generator_work(), SPEED)
+    return node_times(NodeInputs(case, engine, numbers, SPEED, GENERATOR.generator_work(), SPEED))
 
 
 def simulated(version: str, case: Scenario, **changes: Any) -> NodeResult:

@@ -9,13 +9,14 @@ from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.engines.commands import CommandKind, command_kinds
 from forecache.models.engines.generator import load_generator
-from forecache.models.engines.profile import EngineProfile, load_engine
+from forecache.models.engines.profile import load_engine
 from forecache.models.memory.contents import command_structures
 from forecache.models.memory.lines import LINE_BYTES
 from forecache.models.memory.waits import Waits
 from forecache.models.node.setup import NodeTimes
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
+from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.stages import node_times
 from forecache.models.step_times.workload_caches import command_waits, workload_caches
 
@@ -31,11 +32,13 @@ def scenario(io_threads: int = 1, **workload: Any) -> Scenario:
 
 
 def times(
-    case: Scenario, speed: HostSpeed = SPEED, work: dict[str, float] | None = None, **other: Any
+    case: Scenario, speed: HostSpeed = SPEED, work: dict[str, float] | None = None
 ) -> NodeTimes:
-    engine = other.get("engine", ENGINE)
-    far = other.get("generator_speed", speed)
-    return node_times(case, engine, engine.engine_work(work), speed, GENERATOR, far)
+    return node_times(inputs_of(case, work, speed))
+
+
+def inputs_of(case: Scenario, work: dict[str, float] | None, speed: HostSpeed) -> NodeInputs:
+    return NodeInputs(case, ENGINE, ENGINE.engine_work(work), speed, GENERATOR, speed)
 
 
 def where(
@@ -45,13 +48,11 @@ def where(
     *,
     work: dict[str, float] | None = None,
     speed: HostSpeed = SPEED,
-    engine: EngineProfile = ENGINE,
 ) -> Waits:
     """Where the lines are that one kind of command touches."""
-    numbers = engine.engine_work(work)
-    caches = workload_caches(case, engine, numbers, speed)
+    inputs = inputs_of(case, work, speed)
     kind = CommandKind(command, value_bytes, 1.0)
-    return command_waits(kind, case, engine, numbers, speed, caches)
+    return command_waits(kind, inputs, workload_caches(inputs))
 
 
 def mean_wait_ns(case: Scenario, command: str, value_bytes: int, **other: Any) -> float:
@@ -156,7 +157,7 @@ def test_neighbours_matter_where_the_last_level_held_the_data() -> None:
 def test_neighbours_bring_more_between_requests_that_are_rare() -> None:
     def requests_kept(**workload: Any) -> float:
         case = scenario(command="get", keys=100_000, value_bytes=64, **workload)
-        return workload_caches(case, ENGINE, ENGINE.engine_work(), NEIGHBOURS).times.l3_requests
+        return workload_caches(inputs_of(case, None, NEIGHBOURS)).times.l3_requests
 
     slow = requests_kept(arrival="open_loop", rate_rps=1_000)
     slower = requests_kept(arrival="open_loop", rate_rps=500)
@@ -170,32 +171,29 @@ def test_neighbours_bring_more_between_requests_that_are_rare() -> None:
 def test_what_others_bring_meanwhile_and_the_request_interval_agree() -> None:
     """The fixed point: fills per request follow from the time a request takes with them."""
     case = scenario(command="get", keys=200_000, value_bytes=64)
-    work = ENGINE.engine_work()
-    caches = workload_caches(case, ENGINE, work, NEIGHBOURS)
-    kind = CommandKind("get", 64, 1.0)
-    waits = command_waits(kind, case, ENGINE, work, NEIGHBOURS, caches)
+    inputs = inputs_of(case, None, NEIGHBOURS)
+    caches = workload_caches(inputs)
+    waits = command_waits(CommandKind("get", 64, 1.0), inputs, caches)
     own = times(case, NEIGHBOURS)
     user_ns = (own.parse_by_code_ps[0] + own.execute_by_code_ps[0]) / 1000.0
     user_ns += (own.read_event_ps + own.write_event_ps) / 1000.0
     kernel_ns = (own.recv_ps + own.send_ps) / 1000.0
     kernel_ns += caches.copied_bytes * own.copy_ps_per_kib / 1024.0 / 1000.0
-    later_ns = work.stream_scale * waits.head_ns() + waits.tail_ns()
+    later_ns = inputs.work.stream_scale * waits.head_ns() + waits.tail_ns()
     interval_ns = user_ns + kernel_ns + waits.touching_ns() + later_ns
     # Give the cache that many fills at once, from a rate that no wait feeds back on.
     rate_rps = 1e9 / interval_ns
     open_loop = scenario(
         command="get", keys=200_000, value_bytes=64, arrival="open_loop", rate_rps=rate_rps * 0.999
     )
-    again = workload_caches(open_loop, ENGINE, work, NEIGHBOURS)
+    again = workload_caches(inputs_of(open_loop, None, NEIGHBOURS))
     assert again.times.l3_requests == pytest.approx(caches.times.l3_requests, rel=0.02)
 
 
 def test_requests_and_replies_wait_where_their_buffers_are() -> None:
-    work = ENGINE.engine_work()
-
     def wait_ns(**workload: Any) -> float:
         case = scenario(keys=1000, **workload)
-        return workload_caches(case, ENGINE, work, SPEED).copy_wait_ns
+        return workload_caches(inputs_of(case, None, SPEED)).copy_wait_ns
 
     assert wait_ns(command="get", value_bytes=16) == pytest.approx(0.0, abs=1.0)
     # A pipeline's replies are put together in one place, which grows with the pipeline.
@@ -212,7 +210,7 @@ def test_requests_and_replies_wait_where_their_buffers_are() -> None:
 
 def test_waits_for_buffers_are_charged_to_the_copies() -> None:
     case = scenario(command="get", keys=1000, value_bytes=16_384, pipeline=64)
-    caches = workload_caches(case, ENGINE, ENGINE.engine_work(), SPEED)
+    caches = workload_caches(inputs_of(case, None, SPEED))
     [kind] = command_kinds(case)
     size = kind.request_bytes(case.workload.key_bytes) + kind.reply_bytes
     assert caches.copied_bytes == pytest.approx(size)

@@ -155,7 +155,7 @@ def _flow(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
 def _floor_ps(prediction: Prediction) -> float:
     """What every request takes: both ways through the network, and being executed."""
     inputs = prediction.system.inputs(prediction.case.scenario)
-    times = inputs.times()
+    times = simulation.times_of(inputs)
     network = 0 if prediction.case.scenario.same_host else 2 * times.one_way_ps
     return float(network + times.execute_by_code_ps[times.execute_by_code_ps > 0].min(initial=0))
 

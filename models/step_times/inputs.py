@@ -1,0 +1,91 @@
+"""What a simulation of a node needs to be told, as plain numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from forecache.hwprofiles.speed import HostSpeed
+
+from ..engines.commands import CommandKind, command_kinds
+from ..engines.generator import GeneratorWork
+from ..engines.profile import EngineProfile, EngineWork
+from ..footprint.node import resident_bytes
+from ..memory.contents import prefetch_batch
+from ..node.policies import running
+from ..node.policy import Policy
+from ..scenario.schema import Scenario
+from .disk import ASSUMED_DISK, DiskCosts
+from .sharing import OWN_CORES_EACH, Sharing
+
+
+@dataclass(frozen=True)
+class NodeInputs:
+    """Everything one simulation of a node needs, after overrides and draws.
+
+    Durations follow from it (`stages.node_times`), and so do counts and rules of a run. What only
+    concerns memory (`memory/`, `footprint/`) doesn't depend on speeds and takes scenario, engine
+    and work.
+
+    Attributes
+    ----------
+    work, speed
+        The server: what its engine does, and how fast its host does it.
+    generator, generator_speed
+        The load generator, likewise; the same speed if they share a host.
+    generator_spins
+        The tool polls without sleeping while it has a request to send soon.
+    clients_in_blocks
+        Each of its threads connects all its clients before the next thread does.
+    """
+
+    scenario: Scenario
+    engine: EngineProfile
+    work: EngineWork
+    speed: HostSpeed
+    generator: GeneratorWork
+    generator_speed: HostSpeed
+    generator_spins: bool = False
+    clients_in_blocks: bool = False
+    sharing: Sharing = OWN_CORES_EACH
+    disk: DiskCosts = ASSUMED_DISK
+
+    @cached_property
+    def kinds(self) -> list[CommandKind]:
+        """The commands with their shares."""
+        return command_kinds(self.scenario)
+
+    @property
+    def lone(self) -> bool:
+        """Whether the main thread is the only one."""
+        return self.scenario.io_threads == 1
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of so many threads."""
+        return running(self.engine.policy, io_threads=self.scenario.io_threads)
+
+    @property
+    def prefetch_batch(self) -> int:
+        """Keys of one batched look-up."""
+        return prefetch_batch(self.scenario, self.engine)
+
+    @cached_property
+    def resident_bytes(self) -> float:
+        """Resident memory of the server."""
+        return resident_bytes(self.scenario, self.engine, self.work)
+
+    def user_ns(self, instructions: float) -> float:
+        """Time that the server's user code takes for instructions."""
+        return instructions / user_rate(self.speed)
+
+    def socket_ns(self, speed: HostSpeed) -> tuple[float, float]:
+        """A receive and a send of a small message at one end of a connection."""
+        if self.scenario.transport == "unix_socket":
+            return speed.unix_recv_ns, speed.unix_send_ns
+        return speed.tcp_recv_ns, speed.tcp_send_ns
+
+
+def user_rate(speed: HostSpeed) -> float:
+    """Instructions of user code per ns, its data in the first two cache levels."""
+    return speed.user_ipc * speed.clock_ghz
