@@ -33,7 +33,7 @@ def cpu_s(machines: int, hosts: int, duration_s: float) -> float:
 def sweep_s(jobs: int) -> float:
     """Seconds of twelve runs of a sweep: three placements, four seeds."""
     # All kinds of scenarios take memory that is no part of a fleet.
-    from forecache.models.over_time.kinds import simulate
+    from forecache.models.over_time.simulate_scenario import simulate
 
     began_s = time.perf_counter()
     simulate(

@@ -85,8 +85,8 @@ def simulate(
     IncompleteError
         Workers were killed; its `result` has the points that are there, and `missing`.
     """
-    from forecache.models.over_time.kinds import runs_over_time
-    from forecache.models.over_time.kinds import simulate as run
+    from forecache.models.over_time.simulate_scenario import runs_over_time
+    from forecache.models.over_time.simulate_scenario import simulate as run
 
     how: dict[str, Any] = {
         "seed": seed,

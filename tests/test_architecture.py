@@ -42,7 +42,7 @@ PACKAGES = {
         "over_seeds",
         "runs",
         "run_effort",
-        "kinds",
+        "simulate_scenario",
     ],
     "calibration": ["drive", "bundle", "fit", "observe", "validate"],
 }

@@ -8,13 +8,14 @@ on the executor, on how many run at once, or on which ends first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from forecache.sim.executors import in_order
 from forecache.sim.statistics import Estimate, mean_interval
 
 MIN_REPLICATIONS = 5
@@ -23,6 +24,9 @@ MIN_REPLICATIONS = 5
 _GROWTH = 1.25
 """Checkpoints grow by this factor. Looking after every replication would stop too often on a
 spread that is small by accident, and the intervals would then cover less than they promise."""
+
+ArgumentT = TypeVar("ArgumentT")
+ResultT = TypeVar("ResultT")
 
 Outputs = Mapping[str, float]
 Simulate = Callable[[int], Outputs]
@@ -130,3 +134,43 @@ def _is_precise(outputs: list[Outputs], precision: Mapping[str, float], confiden
         if not estimate.relative_half_width <= relative_half_width:
             return False
     return True
+
+
+def in_order(
+    function: Callable[[ArgumentT], ResultT],
+    arguments: Iterable[ArgumentT],
+    *,
+    executor: Executor | None = None,
+    in_flight: int | None = None,
+) -> Generator[ResultT, None, None]:
+    """Call a function once for each argument; yield its results in the order of the arguments.
+
+    Calls that were not begun when the iterator is closed, or when one raises, are cancelled.
+
+    Parameters
+    ----------
+    function
+        For an executor of processes it, its arguments and its results must be picklable.
+    executor
+        Where to call; here, one at a time as results are asked for, if left out.
+    in_flight
+        How many calls may be submitted and not yet yielded, at least 1; all of them if left out.
+    """
+    if executor is None:
+        yield from map(function, arguments)
+        return
+    waiting: deque[Future[ResultT]] = deque()
+    try:
+        for argument in arguments:
+            waiting.append(executor.submit(function, argument))
+            if len(waiting) == in_flight:
+                result = waiting[0].result()
+                waiting.popleft()
+                yield result
+        while waiting:
+            result = waiting[0].result()
+            waiting.popleft()
+            yield result
+    finally:
+        for future in waiting:
+            future.cancel()

@@ -14,7 +14,7 @@ from forecache.models.advice.answers import load_cases
 from forecache.models.cost.answer import cost
 from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_transfer
 from forecache.models.footprint import Allocator, Sets, Strings, used_memory_bytes
-from forecache.models.over_time.kinds import simulate
+from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.prediction.predict import predict_cases
 
 from ..serverless.published_tests import ramps, tests

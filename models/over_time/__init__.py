@@ -1,4 +1,5 @@
 """Scenarios that run over minutes and hours, one package for each kind.
 
-`kinds.py` is the registry; `runs.py` runs every point of a sweep with every seed.
+`simulate_scenario.py` simulates a scenario file of any kind; `runs.py` runs every point of its
+sweep with every seed.
 """

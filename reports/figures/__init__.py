@@ -1,9 +1,8 @@
 """Figures of a study, drawn with matplotlib.
 
 Each function takes a part of a study and a width in pixels, and returns a matplotlib figure, or
-None when that part holds nothing to draw. `inline_svg` puts a figure into a page; `save_svg` and
-`save_png` write it to a file. To add a figure, write a function like these and draw it in
-`view.py` of this room.
+None when that part holds nothing to draw. `inline_svg` puts a figure into a page.
+To add a figure, write a function like these and draw it in `view.py` of this room.
 """
 
 from .accuracy import accuracy
@@ -14,7 +13,7 @@ from .latency import latency_by_load, latency_knee_rps
 from .over_time import PLOT_PX, over_time, right_margin_px
 from .stacked import limit_names, stacked
 from .stages import stages
-from .svg import inline_svg, save_png, save_svg
+from .svg import inline_svg
 
 __all__ = [
     "HALF_PX",
@@ -29,8 +28,6 @@ __all__ = [
     "memory_latency",
     "over_time",
     "right_margin_px",
-    "save_png",
-    "save_svg",
     "scaling",
     "stacked",
     "stages",

@@ -1,4 +1,4 @@
-"""Figures as SVG that can stand inside a page, and as files.
+"""Figures as SVG that can stand inside a page.
 
 Matplotlib numbers its elements the same way in every figure and writes a style sheet that would
 apply to the whole page. `inline_svg` removes both, so that any number of figures share a page.
@@ -7,13 +7,11 @@ apply to the whole page. `inline_svg` removes both, so that any number of figure
 import html
 import io
 import re
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from .canvas import CSS_NAMES, house_style
 
-_FONTS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 _REFERENCE = re.compile(r'(?:xlink:)?href="#([^"]+)"|url\(#([^)]+)\)')
 _ID = re.compile(r'\s+id="([^"]*)"')
 
@@ -67,17 +65,3 @@ def inline_svg(figure: Figure, *, prefix: str, label: str) -> str:
         'stroke-linejoin="round" preserveAspectRatio="xMidYMid meet">'
     )
     return root + text[text.index(">") + 1 :].strip()
-
-
-def save_svg(figure: Figure, path: Path) -> None:
-    """Write a figure as a stand-alone SVG file with a white ground, text as text."""
-    text = re.sub(r"font-family: [^;\"]*", f"font-family: {_FONTS}", _svg_text(figure))
-    ground = '<rect width="100%" height="100%" fill="#ffffff"/>'
-    start = text.index(">", text.index("<svg")) + 1
-    path.write_text(text[:start] + "\n " + ground + text[start:], encoding="utf-8")
-
-
-def save_png(figure: Figure, path: Path, *, scale: float = 2.0) -> None:
-    """Write a figure as a PNG with a white ground, `scale` image pixels to a CSS pixel."""
-    with house_style():
-        figure.savefig(path, format="png", dpi=72 * scale, facecolor="white")

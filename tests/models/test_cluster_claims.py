@@ -14,7 +14,7 @@ from forecache.hwprofiles.files import read_yaml
 from forecache.models.over_time.cluster.clients import desired_pods
 from forecache.models.over_time.cluster.connections import ConnectionWork
 from forecache.models.over_time.cluster.schema import Autoscaler
-from forecache.models.over_time.kinds import simulate
+from forecache.models.over_time.simulate_scenario import simulate
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

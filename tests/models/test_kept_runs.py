@@ -11,9 +11,9 @@ import pytest
 from pydantic import Field
 
 from forecache.hwprofiles.record import Record
-from forecache.models.over_time import kinds
+from forecache.models.over_time import simulate_scenario
 from forecache.models.over_time.kept_runs import run_key
-from forecache.models.over_time.kinds import simulate
+from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import Fact, Run
 from forecache.models.scenario.kinds import Kind
 from forecache.sim.errors import IncompleteError, InputError
@@ -31,7 +31,7 @@ class Steps(Record):
     trace: str | None = None
 
 
-def run_steps(scenario: Steps, seed: int, progress: kinds.Progress) -> Run:
+def run_steps(scenario: Steps, seed: int, progress: simulate_scenario.Progress) -> Run:
     progress("one step")
     if os.environ.get(KILLED_AT) == str(scenario.height):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -42,7 +42,9 @@ def run_steps(scenario: Steps, seed: int, progress: kinds.Progress) -> Run:
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        kinds, "KINDS", {"steps": Kind("simulate", f"{__name__}:Steps", f"{__name__}:run_steps")}
+        simulate_scenario,
+        "KINDS",
+        {"steps": Kind("simulate", f"{__name__}:Steps", f"{__name__}:run_steps")},
     )
 
 

@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 import forecache
 from forecache.models.advice.answers import explain, recommend
 from forecache.models.cost.answer import cost
-from forecache.models.over_time import kinds
-from forecache.models.over_time.kinds import simulate
+from forecache.models.over_time import simulate_scenario
+from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import Fact, Mark, Run, Series, Table
 from forecache.models.scenario.kinds import NODE, Kind
 from forecache.sim.errors import InputError
 
-SHIPPED = dict(kinds.KINDS)
+SHIPPED = dict(simulate_scenario.KINDS)
 
 
 class Ramp(BaseModel):
@@ -30,7 +30,7 @@ class Ramp(BaseModel):
     steps: list[dict[str, float]] = []
 
 
-def run_ramp(scenario: Ramp, seed: int, progress: kinds.Progress) -> Run:
+def run_ramp(scenario: Ramp, seed: int, progress: simulate_scenario.Progress) -> Run:
     if scenario.slope > 100:
         raise InputError("field slope: found too much")
     progress(f"ramp of seed {seed}")
@@ -49,7 +49,9 @@ def run_ramp(scenario: Ramp, seed: int, progress: kinds.Progress) -> Run:
 @pytest.fixture(autouse=True)
 def ramp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        kinds, "KINDS", {"ramp": Kind("simulate", f"{__name__}:Ramp", f"{__name__}:run_ramp")}
+        simulate_scenario,
+        "KINDS",
+        {"ramp": Kind("simulate", f"{__name__}:Ramp", f"{__name__}:run_ramp")},
     )
 
 

@@ -1,9 +1,11 @@
 """Clients that learn of moves by being redirected, against simulations of single clients."""
 
+import math
+
 import numpy as np
 import pytest
 
-from forecache.models.over_time.cluster.redirects import astray, drawing_mean, drawing_s, learned
+from forecache.models.over_time.cluster.redirects import drawing_mean, drawing_s, learned
 
 
 def test_redirects_while_slots_move_are_those_of_single_clients() -> None:
@@ -17,7 +19,9 @@ def test_redirects_while_slots_move_are_those_of_single_clients() -> None:
         unknown += moved_per_s / requests_per_s
         if draw < unknown:
             redirects, unknown = redirects + 1, 0.0
-    expected = astray(moved_per_s=moved_per_s, requests_per_s=requests_per_s)
+    # Moves that a client does not know of grow with the time since it last learned of one, so the
+    # time to the next redirection has Rayleigh's distribution.
+    expected = math.sqrt(2.0 * moved_per_s / (math.pi * requests_per_s))
     assert redirects / requests == pytest.approx(expected, rel=0.05)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.over_time import kinds
-from forecache.models.over_time.kinds import simulate
+from forecache.models.over_time import simulate_scenario
 from forecache.models.over_time.over_seeds import facts_over_seeds, warnings_over_seeds
+from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import Fact, Run
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import mean_interval, paired_difference
@@ -166,8 +166,8 @@ def run_refusing(scenario: Any, seed: int, report: Callable[[str], None]) -> Run
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_an_error_is_the_same_from_a_process(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = replace(kinds.KINDS["overcommit"], run_at=f"{__name__}:run_refusing")
-    monkeypatch.setattr(kinds, "KINDS", {"overcommit": kind})
+    kind = replace(simulate_scenario.KINDS["overcommit"], run_at=f"{__name__}:run_refusing")
+    monkeypatch.setattr(simulate_scenario, "KINDS", {"overcommit": kind})
     data = FLEET | {"machines": {"count": {"sweep": [1, 2, 3]}}, "policies": {}}
     with pytest.raises(InputError, match=r"^scenario: field machines.count: found 2$"):
         simulate(data, jobs=jobs)

@@ -13,7 +13,7 @@ from forecache.models.over_time.cluster.schema import ClusterScenario
 from forecache.models.over_time.cluster.slot_map import SlotMap
 from forecache.models.over_time.cluster.slots import SLOTS
 from forecache.models.over_time.cluster.surrogate import QUANTILES, Surrogate
-from forecache.models.over_time.kinds import simulate
+from forecache.models.over_time.simulate_scenario import simulate
 from forecache.sim.errors import InputError
 
 MADE = Surrogate(

@@ -2,7 +2,6 @@
 
 import re
 from itertools import combinations, pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,17 +180,6 @@ def test_inline_svg_names_only_what_is_referred_to() -> None:
     assert 'aria-label="a &quot;label&quot; &lt;here&gt;"' in svg
     for forbidden in ("<style", "<metadata", "xmlns", "http", "<!--"):
         assert forbidden not in svg
-
-
-def test_figures_can_be_saved(tmp_path: Path) -> None:
-    figure = figures.scaling(graviton_target())
-    assert figure is not None
-    figures.save_png(figure, tmp_path / "a.png")
-    figures.save_svg(figure, tmp_path / "a.svg")
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    svg = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert "recommended 6" in svg
-    assert "system-ui" in svg
 
 
 @pytest.mark.parametrize("highest", [0.07, 0.93, 1.0, 1.34, 7.0, 142.0, 999.0, 1.2e6])

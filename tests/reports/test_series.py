@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from rich.console import Console
 
 from forecache import cli
-from forecache.models.over_time import kinds
+from forecache.models.over_time import simulate_scenario
 from forecache.reports.figures.over_time import thinned_line, time_ticks
 from forecache.reports.html import render_series_html
 from forecache.reports.quantities import quantity
@@ -250,7 +250,7 @@ def test_report_is_refused_before_any_work(
     def never(*_: object, **__: object) -> Json:
         raise AssertionError("simulated")
 
-    monkeypatch.setattr(kinds, "simulate", never)
+    monkeypatch.setattr(simulate_scenario, "simulate", never)
     scenario = tmp_path / "node.yaml"
     scenario.write_text("host: graviton3\n")
     assert cli.main(["simulate", str(scenario), "--report", str(tmp_path)]) == 2
@@ -266,8 +266,8 @@ def test_report_is_refused_before_any_work(
 def test_report_is_written_and_the_answer_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kinds, "runs_over_time", lambda _: True)
-    monkeypatch.setattr(kinds, "simulate", lambda *_, **__: result())
+    monkeypatch.setattr(simulate_scenario, "runs_over_time", lambda _: True)
+    monkeypatch.setattr(simulate_scenario, "simulate", lambda *_, **__: result())
     page = tmp_path / "page.html"
     assert cli.main(["simulate", "x.yaml", "--report", str(page)]) == 0
     told = capsys.readouterr()

@@ -4,18 +4,14 @@ import multiprocessing
 import os
 import random
 import signal
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forecache.sim.errors import ForecacheError, InputError
-from forecache.sim.executors import in_order
 from forecache.sim.processes import processes
 
 
@@ -57,55 +53,10 @@ class _Awaited(Future[Any]):
         return super().result(timeout)
 
 
-def square(number: int) -> int:
-    return number * number
-
-
 def refuse_odd(number: int) -> int:
     if number % 2:
         raise InputError(f"found {number}")
     return number
-
-
-@given(
-    arguments=st.lists(st.integers(0, 100), max_size=20),
-    in_flight=st.none() | st.integers(1, 25),
-    seed=st.integers(0, 2**32),
-)
-def test_results_come_in_the_order_of_arguments(
-    arguments: list[int], in_flight: int | None, seed: int
-) -> None:
-    found = in_order(square, arguments, executor=Shuffled(seed), in_flight=in_flight)
-    assert list(found) == [square(number) for number in arguments]
-
-
-@given(arguments=st.lists(st.integers(0, 9), min_size=1), seed=st.integers(0, 2**32))
-def test_the_error_is_the_one_a_loop_meets_first(arguments: list[int], seed: int) -> None:
-    def outcome(executor: Executor | None) -> object:
-        try:
-            return list(in_order(refuse_odd, arguments, executor=executor))
-        except InputError as error:
-            return str(error)
-
-    assert outcome(Shuffled(seed)) == outcome(None)
-
-
-def test_what_has_not_begun_is_cancelled() -> None:
-    begun: list[int] = []
-    gate = threading.Event()
-
-    def call(number: int) -> int:
-        begun.append(number)
-        if number:
-            gate.wait(10)
-        return number
-
-    with ThreadPoolExecutor(1) as pool:
-        results = in_order(call, range(50), executor=pool)
-        assert next(results) == 0
-        results.close()
-        gate.set()
-    assert len(begun) <= 2
 
 
 def pid_of(number: int) -> int:
@@ -122,7 +73,7 @@ def kill_itself(number: int) -> int:
 def test_processes_of_its_own_end_with_the_block() -> None:
     with processes(2) as pool:
         assert pool is not None
-        pids = set(in_order(pid_of, range(8), executor=pool))
+        pids = set(pool.map(pid_of, range(8)))
     assert os.getpid() not in pids
     assert not multiprocessing.active_children()
     with processes(1) as none:
@@ -150,9 +101,9 @@ def test_a_process_that_dies_is_told_in_words() -> None:
         pytest.raises(ForecacheError, match="one of 2 processes ended by itself"),
         processes(2) as pool,
     ):
-        list(in_order(kill_itself, range(3), executor=pool))
+        list(pool.map(kill_itself, range(3)))
 
 
 def test_errors_of_a_user_pass_between_processes() -> None:
     with ProcessPoolExecutor(1) as pool, pytest.raises(InputError, match=r"^found 3$"):
-        list(in_order(refuse_odd, [2, 3, 4, 5], executor=pool))
+        list(pool.map(refuse_odd, [2, 3, 4, 5]))

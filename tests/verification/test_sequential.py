@@ -6,9 +6,13 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from forecache.sim.errors import InputError
 from forecache.sim.streams import uniform
-from verification.sequential import ReplicationResult, run_replications
+from tests.sim.test_executors import Shuffled, refuse_odd
+from verification.sequential import ReplicationResult, in_order, run_replications
 
 
 def noisy(replication: int) -> dict[str, float]:
@@ -115,3 +119,48 @@ def test_nonsense_is_refused(change: dict[str, object], message: str) -> None:
     arguments: dict[str, object] = {"precision": {}} | change
     with pytest.raises(ValueError, match=message):
         run_replications(noisy, **arguments)  # type: ignore[arg-type]
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+@given(
+    arguments=st.lists(st.integers(0, 100), max_size=20),
+    in_flight=st.none() | st.integers(1, 25),
+    seed=st.integers(0, 2**32),
+)
+def test_results_come_in_the_order_of_arguments(
+    arguments: list[int], in_flight: int | None, seed: int
+) -> None:
+    found = in_order(square, arguments, executor=Shuffled(seed), in_flight=in_flight)
+    assert list(found) == [square(number) for number in arguments]
+
+
+@given(arguments=st.lists(st.integers(0, 9), min_size=1), seed=st.integers(0, 2**32))
+def test_the_error_is_the_one_a_loop_meets_first(arguments: list[int], seed: int) -> None:
+    def outcome(executor: Executor | None) -> object:
+        try:
+            return list(in_order(refuse_odd, arguments, executor=executor))
+        except InputError as error:
+            return str(error)
+
+    assert outcome(Shuffled(seed)) == outcome(None)
+
+
+def test_what_has_not_begun_is_cancelled() -> None:
+    begun: list[int] = []
+    gate = threading.Event()
+
+    def call(number: int) -> int:
+        begun.append(number)
+        if number:
+            gate.wait(10)
+        return number
+
+    with ThreadPoolExecutor(1) as pool:
+        results = in_order(call, range(50), executor=pool)
+        assert next(results) == 0
+        results.close()
+        gate.set()
+    assert len(begun) <= 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.models.over_time.kinds import simulate
+from forecache.models.over_time.simulate_scenario import simulate
 
 from .breach import Breach, Held
 from .draws import Draws

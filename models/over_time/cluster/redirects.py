@@ -31,21 +31,6 @@ def learned(unknown: float, *, requests_per_s: float, seconds: float) -> float:
     return unknown / (1.0 + requests_per_s * unknown * seconds)
 
 
-def astray(*, moved_per_s: float, requests_per_s: float) -> float:
-    """Share of the requests that are redirected while slots move steadily.
-
-    Moves that a client does not know of grow in proportion to the time since it was told last, so
-    that the time to the next MOVED has Rayleigh's distribution with a mean of
-    sqrt(pi / (2 × requests × moved)).
-
-    Parameters
-    ----------
-    moved_per_s
-        Share of all requests whose slot moves in a second.
-    """
-    return math.sqrt(2.0 * moved_per_s / (math.pi * requests_per_s)) if moved_per_s > 0 else 0.0
-
-
 def drawing_s(
     *, moved_per_s: float, draw_s: float, request_s: float, connections_per_client: int
 ) -> float:

@@ -139,11 +139,3 @@ def share_moved(groups: Groups, before: int, after: int) -> float:
     """Share of the keys that two of the lists give to different nodes."""
     moved = groups.owners[before] != groups.owners[after]
     return float(groups.shares[moved].sum())
-
-
-def modulo_share_kept(nodes_before: int, nodes_after: int) -> float:
-    """Share of the keys that keep their node with `modulo` where nodes are added or removed last.
-
-    Of lcm(n, m) consecutive hashes those below min(n, m) have the same remainder.
-    """
-    return min(nodes_before, nodes_after) / math.lcm(nodes_before, nodes_after)

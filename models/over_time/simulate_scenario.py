@@ -1,7 +1,7 @@
-"""Simulating a scenario file, whatever it is about.
+"""Simulate a scenario file of any kind.
 
-A file without `kind`, or with `kind: node`, is about one node in a steady state (`scenario.py`).
-The other kinds run over minutes and hours and answer with a `Run` for each point of their sweep.
+A file without `kind`, or with `kind: node`, describes one node in a steady state. The other kinds
+run over minutes and hours and answer with a `Run` for each point of their sweep.
 """
 
 from __future__ import annotations
