@@ -8,7 +8,9 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.sim.errors import InputError
@@ -49,6 +51,30 @@ class Asked:
     def engines(self, names: Iterable[str]) -> list[str]:
         """The engines asked for, or those of these names that are at hand."""
         return self.of(name for name in names if at_hand(name))
+
+
+@dataclass(frozen=True)
+class Late:
+    """A function of this package, imported when it is called, so that listing studies is quick.
+
+    Attributes
+    ----------
+    at
+        `module:function`, the module counted from `evidence`.
+    """
+
+    at: str
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function itself."""
+        module, _, name = self.at.partition(":")
+        found: Callable[..., Any] = getattr(import_module(f"evidence.{module}"), name)
+        return found
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it."""
+        return self.function(*arguments)
 
 
 @dataclass(frozen=True)

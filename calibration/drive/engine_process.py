@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from forecache.sim.errors import EngineError, InputError
 
 from .resp import Address, RespClient
+from .started import Started
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _START_TIMEOUT_S = 20.0
@@ -132,7 +132,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class EngineProcess:
+class EngineProcess(Started):
     """A running engine. Use as a context manager.
 
     Parameters
@@ -177,22 +177,6 @@ class EngineProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self.port = 0
-
-    def __enter__(self) -> "EngineProcess":
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     @property
     def pid(self) -> int:

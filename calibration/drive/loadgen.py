@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from . import loadgen_wire as wire
 from .loadspec import LoadSpec, encode_templates, load_settings
 from .proc import ThreadUsage, thread_usage
 from .resp import Address, connect_socket
+from .started import Started
 
 # One recv may return this much: large enough that a pipeline of small replies is one call.
 RECEIVE_BYTES = 64 * 1024
@@ -96,7 +96,7 @@ class LoadResult:
         return self.histogram.quantile(q) / 1e9
 
 
-class LoadGenerator:
+class LoadGenerator(Started):
     """A load that runs in threads of its own while the caller measures. Context manager.
 
     Parameters
@@ -135,22 +135,6 @@ class LoadGenerator:
         self._workers = [
             _Worker(spec, number, requests, sequential, longest_s) for number in range(spec.threads)
         ]
-
-    def __enter__(self) -> "LoadGenerator":
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Connect every client and set the threads going."""

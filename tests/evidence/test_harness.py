@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evidence.__main__ import listed, main
-from evidence.harness import ROOT, TWO_CPUS, Asked, Files, Study, run, write_pages
+from evidence.harness import ROOT, TWO_CPUS, Asked, Files, Late, Study, run, write_pages
 from evidence.markdown import table, with_section
 from evidence.studies import STUDIES
 from forecache.sim.errors import InputError
@@ -65,6 +65,13 @@ def test_every_study_is_listed_with_an_artefact_or_a_page_that_exists(checkout: 
         if study.name != "quotas":
             assert all(list(checkout.glob(place)) for place in places if place), study.name
         assert all(" " not in need or need in (ROOT, TWO_CPUS) for need in study.needs)
+
+
+def test_every_step_of_a_study_exists() -> None:
+    steps = [step for study in STUDIES.values() for step in (study.measure, study.pages)]
+    late = [step for step in steps if isinstance(step, Late)]
+    assert len(late) > 25
+    assert all(callable(step.function) for step in late)
 
 
 def test_documents_name_studies_that_exist(checkout: Path) -> None:

@@ -1,0 +1,32 @@
+"""What starts when a `with` block begins and has stopped when it ends."""
+
+from types import TracebackType
+from typing import Self
+
+
+class Started:
+    """Calls `start` and `stop` around a `with` block; a start that fails is stopped too."""
+
+    def start(self) -> None:
+        """Start it."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Stop it, however far the start came."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
