@@ -15,6 +15,7 @@ from forecache.models.over_time.overcommit.schema import DAY_S, OvercommitScenar
 from forecache.sim.statistics import mean_interval, paired_difference
 
 from ..harness import Asked, Files
+from ..markdown import table
 from . import live_migrations
 
 ARTEFACT = Path("docs/accuracy/overcommit.json")
@@ -232,70 +233,89 @@ def page(found: Mapping[str, Any]) -> str:
         "## How many scale-ups need a migration",
         "",
         "Amazon counted 2,923 in 16,440,024 scale-ups of its database fleet, 1.8 in 10,000 (R."
-        " Barnhart and others, PVLDB 17(12), 2024). A fleet of the shape that its figure 4 shows,"
-        " for a day; what its machines want is assumed, and how high bursts are and how far hosts"
-        " are filled was settled with Amazon's number in view, so that the first row is no"
-        " prediction. What changes it is.",
+        " Barnhart and others, PVLDB 17(12), 2024). The table simulates a day of a fleet like the"
+        " one in its figure 4. The demand of its machines is assumed. The height of bursts and how"
+        " far hosts are filled were chosen with Amazon's number in view, so the first row is no"
+        " prediction. The changes in the other rows are.",
         "",
-        "| fleet | scale-ups | migrations in 10,000 | mean share taken | nearly empty hosts |",
-        "|---|--:|--:|--:|--:|",
-    ]
-    for row in found["scale_ups"]:
-        lines.append(
-            f"| {row['fleet']} | {row['scale_ups']:,.0f} | {_with_interval(row['per_10000'])} | "
-            f"{row['mean_share']:.0%} | {row['nearly_empty']:.0f} of 111 |"
-        )
-    lines += [
+        *table(
+            ["fleet", ">scale-ups", ">migrations in 10,000", ">mean share taken"]
+            + [">nearly empty hosts"],
+            [
+                [
+                    row["fleet"],
+                    f"{row['scale_ups']:,.0f}",
+                    _with_interval(row["per_10000"]),
+                    f"{row['mean_share']:.0%}",
+                    f"{row['nearly_empty']:.0f} of 111",
+                ]
+                for row in found["scale_ups"]
+            ],
+        ),
         "",
-        "Growth finds room where the machine is as long as a step is small against what its host"
-        " has left, and machines that grow at different times leave each other room. Rows that take"
-        " one of these away show what it is worth: peaks together, few large machines, hosts that"
-        " are filled further, higher bursts and most of all bursts to a large part of a host"
-        " multiply the migrations. Twenty tenants that move together don't, since every host has"
-        " machines of most of them. That some hosts are kept nearly empty is not what makes"
-        " migrations rare: the last row spreads machines evenly. It is what makes room for giants,"
-        " as below.",
+        "A machine that grows finds room where it is as long as a step is small compared with what"
+        " its host has left, and machines that grow at different times leave each other room. Rows"
+        " that take one of these away show what it is worth: peaks together, few large machines,"
+        " fuller hosts, higher bursts and most of all bursts to a large part of a host multiply the"
+        " migrations. Twenty tenants whose machines move together don't, since every host has"
+        " machines of most of them. Keeping some hosts nearly empty is not what makes migrations"
+        " rare: the last row spreads machines evenly. It makes room for giants, as below.",
         "",
         "## Policies",
         "",
         f"20 hosts for half a day, {found['seeds']} replications with the same demand for all,"
         " filled to half. *Small steps*: bursts to three times what a machine has; *giants*:"
-        " bursts to 25 times, a large part of a host. A density is reachable up to"
+        " bursts to 25 times, a large part of a host. A density is feasible up to"
         f" {MOST_MIGRATIONS:.0f} migrations in 10,000 scale-ups and"
         f" {DAY_S * MOST_SHORT:.0f} s a machine-day short of memory, limits that were set with the"
-        " first results in view; it is between those simulated, the highest of which is all that"
-        " can be reached here. Differences are against the best of two with the same victim; all"
+        " first results in view. It is interpolated between the simulated densities and is at most"
+        " the highest of them. Differences are from the best of two with the same victim; all"
         " intervals are 95%.",
         "",
-        "| demand | who leaves a hot host | placement | machines for a host | gained |",
-        "|---|---|---|--:|--:|",
+        *table(
+            ["demand", "who leaves a hot host", "placement", ">machines per host", ">gained"],
+            [
+                [
+                    *_policy(row),
+                    _with_interval(row["density"]),
+                    _difference(row, "density_gained", 1),
+                ]
+                for row in found["policies"]
+            ],
+        ),
+        "",
     ]
-    for row in found["policies"]:
-        lines.append(
-            f"| {row['demand']} | {_words(row['victim'])} | {_words(row['placement'])} | "
-            f"{_with_interval(row['density'])} | {_difference(row, 'density_gained', 1)} |"
-        )
     shown = " and ".join(f"{density} with {demand}" for demand, density in SHOWN.items())
     lines += [
-        "",
-        f"At one density ({shown}), what machines feel. The wait is that of the slowest one in"
-        " 1,000 scale-ups; standing still is blackouts, held up are first writes to pages that"
+        f"What machines experience at one density ({shown}). The wait is that of the slowest one"
+        " in 1,000 scale-ups; standing still is blackouts; held up are first writes to pages that"
         " were sent.",
         "",
-        "| demand | who leaves | placement | migrations in 10,000 | difference | short of memory,"
-        " s a day | difference | wait | standing still, ms a day | held up, ms a day |"
-        " nearly empty hosts |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        *table(
+            ["demand", "who leaves", "placement", ">migrations in 10,000", ">difference"]
+            + [">short of memory, s a day", ">difference", ">wait", ">standing still, ms a day"]
+            + [">held up, ms a day", ">nearly empty hosts"],
+            [
+                [
+                    *_policy(row),
+                    _with_interval(row["per_10000"]),
+                    _difference(row, "per_10000_difference", 1),
+                    f"{DAY_S * row['short']['value']:.1f}",
+                    _difference(row, "short_difference", DAY_S),
+                    f"{row['wait']['value']:.0f} s",
+                    f"{1e3 * DAY_S * row['still']['value']:.0f}",
+                    f"{1e3 * DAY_S * row['held']['value']:.0f}",
+                    f"{row['nearly_empty']['value']:.1f}",
+                ]
+                for row in found["policies"]
+            ],
+        ),
     ]
-    for row in found["policies"]:
-        lines.append(
-            f"| {row['demand']} | {_words(row['victim'])} | {_words(row['placement'])} | "
-            f"{_with_interval(row['per_10000'])} | {_difference(row, 'per_10000_difference', 1)} | "
-            f"{DAY_S * row['short']['value']:.1f} | {_difference(row, 'short_difference', DAY_S)}"
-            f" | {row['wait']['value']:.0f} s | {1e3 * DAY_S * row['still']['value']:.0f} | "
-            f"{1e3 * DAY_S * row['held']['value']:.0f} | {row['nearly_empty']['value']:.1f} |"
-        )
     return "\n".join([*lines, "", *_conclusion(found["policies"])]) + "\n"
+
+
+def _policy(row: Mapping[str, Any]) -> list[str]:
+    return [row["demand"], _words(row["victim"]), _words(row["placement"])]
 
 
 def _conclusion(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -306,18 +326,18 @@ def _conclusion(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     small = row["small steps", "smallest_that_cools", "unbalanced"]
     moved = row["giants", "smallest_that_cools", "unbalanced"]
     return [
-        "Unbalanced placement pays where two things come together: machines that grow to a large"
-        " part of a host, and a manager that moves those. A nearly empty host then takes what no"
-        " evenly filled one has room for:"
-        f" {kept['density']['value']:.0f} instead of {level['density']['value']:.0f} machines for a"
-        f" host, {_difference(kept, 'density_gained', 1)} more, at"
+        "Unbalanced placement pays where machines grow to a large part of a host and the manager"
+        " moves those. A nearly empty host then has room that no evenly filled one has:"
+        f" {kept['density']['value']:.0f} instead of {level['density']['value']:.0f} machines per"
+        f" host, {_difference(kept, 'density_gained', 1)} more. In return there are"
         f" {kept['per_10000']['value']:.0f} instead of {level['per_10000']['value']:.0f}"
-        " migrations in 10,000 scale-ups and longer standing still, since what moves is large."
-        " Elsewhere it costs: with small steps none needs an empty host, and the full ones get"
+        " migrations in 10,000 scale-ups, and machines stand still for longer, since those that"
+        " move are large. Elsewhere unbalanced placement hurts. With small steps no machine needs"
+        " an empty host, and the full ones get"
         f" hot more often ({_difference(small, 'per_10000_difference', 1)} migrations when the"
-        " smallest machine that cools a host is moved); with giants and the smallest machine moved"
-        " the empty hosts fill up with what fled from them"
-        f" ({_difference(moved, 'density_gained', 1)} machines for a host). Moving the smallest"
+        " smallest machine that cools a host is moved). With giants and the smallest machine moved,"
+        " machines that leave hot hosts fill the empty ones"
+        f" ({_difference(moved, 'density_gained', 1)} machines per host). Moving the smallest"
         " keeps waits for memory short at ten times the migrations. Random placement, two choices"
         " and the emptiest host differ little. Few hosts and heavy demand make the intervals wide.",
     ]

@@ -20,6 +20,8 @@ from forecache.models.over_time.overcommit.precopy import (
 )
 from forecache.models.scenario.workload import Zipf
 
+from ..markdown import table
+
 _MIB = 2.0**20
 _MBIT = 1e6 / 8
 _GBIT = 1e9 / 8
@@ -196,45 +198,44 @@ def study() -> dict[str, Any]:
 
 def section(found: Mapping[str, Any]) -> list[str]:
     """Lines of the page in Markdown."""
-    lines = [
+    return [
         "## Live migrations that were measured",
         "",
-        "Idle machines on QEMU, with 300 ms of blackout allowed. What the streams had of the"
-        " network is an input. A blackout is predicted twice: for a machine that stops as soon as"
-        " what is left of its memory fits into 300 ms, and for one that stops behind the round.",
+        "Idle machines on QEMU, with 300 ms of blackout allowed. The bandwidth of the streams is an"
+        " input. A blackout is predicted twice: for a machine that stops as soon as the rest of its"
+        " memory fits into 300 ms, and for one that stops after the round.",
         "",
-        "| machine | Gbit/s | takes | predicted | error | blackout | within a round | behind it |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    for row in found["idle"]:
-        duration, blackout = row["duration_s"], row["blackout_ms"]
-        lines.append(
-            f"| {row['machine']} | {row['gbit_per_s']} | {duration:.1f} s | "
-            f"{row['predicted_s']:.1f} s | {row['predicted_s'] / duration - 1:+.0%} | "
-            f"{blackout} ms | {_off(row['predicted_blackout_ms'], blackout)} | "
-            f"{_off(row['between_ms'], blackout)} |"
-        )
-    lines += [
+        *table(
+            ["machine", ">Gbit/s", ">takes", ">predicted", ">error", ">blackout"]
+            + [">within a round", ">after it"],
+            [_idle_row(row) for row in found["idle"]],
+        ),
         "",
-        "Durations are met. The allowed blackout is an upper bound, and which of the two a machine"
-        " meets isn't told by the sources: one used all of it, two channels two thirds, eight"
-        " channels an eighth; with compression idle machines stood still for 22 to 46 ms. A"
-        " plausible mechanism is that QEMU holds bytes on the wire against whole pages that are"
-        " left: where the last pages of a machine were never filled, they cost next to nothing,"
-        " the estimate of the bandwidth falls, and the machine isn't stopped before its round is"
-        " over. Neither prediction explains 198 ms.",
+        "Durations are predicted well. The allowed blackout is an upper bound, and the sources"
+        " don't say which of the two cases a machine is. One stream used all of it, two channels"
+        " two"
+        " thirds, eight channels an eighth; with compression idle machines stood still for 22 to"
+        " 46 ms. A plausible mechanism is that QEMU compares bytes sent with whole pages left:"
+        " where the last pages of a machine were never filled, they take next to no bytes, the"
+        " estimate of the bandwidth falls, and the machine isn't stopped before its round is over."
+        " Neither prediction explains 198 ms.",
         "",
-        "Xen at its own pace (C. Clark and others, NSDI'05; figures of the paper other than the"
-        " blackouts are quoted from memory). What SPECweb99 writes comes from the first rounds of"
-        " the same migration, read with the blackout in view; what is left in the last is"
+        "Xen with its adaptive rate (C. Clark and others, NSDI'05; figures of the paper other than"
+        " the blackouts are quoted from memory). The writes of SPECweb99 come from the first"
+        " rounds of"
+        " the same migration, read with the blackout in view; the rest in the last round is"
         " predicted.",
         "",
-        "| machine | blackout | predicted |",
-        "|---|--:|--:|",
-        *(
-            f"| {r['machine']} | {r['blackout_ms']} ms | "
-            f"{_off(r['predicted_blackout_ms'], r['blackout_ms'])} |"
-            for r in found["xen"]
+        *table(
+            ["machine", ">blackout", ">predicted"],
+            [
+                [
+                    row["machine"],
+                    f"{row['blackout_ms']} ms",
+                    _off(row["predicted_blackout_ms"], row["blackout_ms"]),
+                ]
+                for row in found["xen"]
+            ],
         ),
         "",
         "Of Quake's 60 ms only some 2 can be the rest of its memory (at most 256 KiB, by Xen's"
@@ -242,37 +243,46 @@ def section(found: Mapping[str, Any]) -> list[str]:
         "",
         *_busy_lines(found["busy"]),
     ]
-    return lines
+
+
+def _idle_row(row: Mapping[str, Any]) -> list[str]:
+    duration, blackout = row["duration_s"], row["blackout_ms"]
+    return [
+        row["machine"],
+        str(row["gbit_per_s"]),
+        f"{duration:.1f} s",
+        f"{row['predicted_s']:.1f} s",
+        f"{row['predicted_s'] / duration - 1:+.0%}",
+        f"{blackout} ms",
+        _off(row["predicted_blackout_ms"], blackout),
+        _off(row["between_ms"], blackout),
+    ]
 
 
 def _busy_lines(found: Mapping[str, Any]) -> list[str]:
     full, half = found["rates"]
-    lines = [
-        "20 GB of Redis under YCSB's workload B (95% reads, Zipf), compressed, within 120 s. How"
-        " fast memory becomes dirty follows from the node model: one thread of a Sapphire Rapids"
+    measured = {kind: [what for k, _, what in BUSY if k == kind] for kind in ("zlib", "IAA")}
+    fast, slow = full["accelerator"]
+    return [
+        "20 GB of Redis under YCSB's workload B (95% reads, Zipf), compressed, within 120 s. The"
+        " node model gives the rate at which memory becomes dirty: one thread of a Sapphire Rapids"
         f" answers {full['rps'] / 1e3:.0f} thousand requests a second at most, which make"
         f" {full['dirty_mb']['0.1']:.0f} MB dirty in a tenth of a second,"
         f" {full['dirty_mb']['1.0']:.0f} in one and {full['dirty_mb']['10.0']:.0f} in ten; reads"
-        " make most of it. How busy it was, and how much memory a channel of zlib takes in a"
-        " second, is not told; the table shows both.",
+        " cause most of it. The source doesn't say how busy the server was, nor how much memory a"
+        " channel of zlib compresses in a second; the table varies both.",
         "",
-        "| MB/s of a channel | 2 channels | 4 | 8 | half as busy: 2 | 4 | 8 |",
-        "|--:|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {speed} | {' | '.join(full['zlib'][speed])} | {' | '.join(half['zlib'][speed])} |"
-        for speed in full["zlib"]
-    ]
-    measured = {kind: [what for k, _, what in BUSY if k == kind] for kind in ("zlib", "IAA")}
-    row = " | ".join(measured["zlib"])
-    fast, slow = full["accelerator"]
-    return [
-        *lines,
-        f"| measured | {row} | {row} |",
+        *table(
+            [">MB/s of a channel", "2 channels", "4", "8", "half as busy: 2", "4", "8"],
+            [
+                *([each, *full["zlib"][each], *half["zlib"][each]] for each in full["zlib"]),
+                ["measured", *measured["zlib"], *measured["zlib"]],
+            ],
+        ),
         "",
         "Two channels fail and eight converge, as measured, from 75 MB/s or, half as busy, 45; four"
         " are at the edge. The duration with eight is predicted at a quarter to two thirds of the"
-        " measured one. With the accelerator and the bandwidth that its idle migrations had"
+        " measured one. With the accelerator and the bandwidth of its idle migrations"
         f" ({_IDLE_S[0]} to {_IDLE_S[1]} s), {fast} to {slow} are predicted for any number of"
         f" channels; measured were {', '.join(measured['IAA'])} with 2, 4 and 8. All converge, but"
         " what slowed the first two down by so much is missing from the model.",

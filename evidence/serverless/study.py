@@ -15,6 +15,7 @@ import numpy as np
 from forecache.models.over_time.serverless.versions import known_versions, load_version
 
 from ..harness import Asked, Files
+from ..markdown import table
 from .published_tests import RAMP, Progress, found, lead_minutes, ramp_numbers, ramps, tests
 from .rules_page import rules_section
 from .search import ARTEFACT as RULES
@@ -114,7 +115,7 @@ def _lead(minutes: float | None) -> str:
 
 def page(data: Mapping[str, Any]) -> str:
     """The page in Markdown."""
-    low, high = np.quantile(data["drawn_min"], [0.05, 0.95])
+    lead = data["lead_min"]
     lines = [
         "# Serverless caches",
         "",
@@ -123,124 +124,135 @@ def page(data: Mapping[str, Any]) -> str:
         "",
         "## From nothing to five million requests a second",
         "",
-        "512 B, 80% reads. What it takes follows from looks, provisioning, cores, threads, moves,"
-        " whose numbers were chosen with these two ramps and the cold cache below in view"
-        " ([below](#one-set-of-rules-for-all-tests)). Latency is the proxies', minute"
-        " by minute.",
+        "512 B, 80% reads. The durations follow from looks, provisioning, cores, threads and moves."
+        " Their numbers were chosen with these two ramps and the cold cache below in view"
+        " ([below](#one-set-of-rules-for-all-tests)). Latency is the proxies', minute by minute.",
         "",
-        "| version | | until there | scale-out to scale-out | p50 | highest | p99 | highest |"
-        " shards |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    for version, row in data["ramps"].items():
-        told = PUBLISHED[version]
-        lines += [
-            f"| {version} | published | {told['until_min']} min | {told['between_min']} min | "
-            f"{told['p50_ms']} ms | | | {told['p99_ms']} ms | |",
-            "| | with the rules chosen | "
-            f"{_number(row['until_min'])} min | {_number(row['between_min'])} min | "
-            f"{_number(row['p50_ms'], 2)} ms | {_number(row['highest_p50_ms'], 2)} ms | "
-            f"{_number(row['p99_ms'], 2)} ms | {_number(row['highest_p99_ms'])} ms | "
-            f"{row['shards']} |",
-        ]
-    lines += [
-        "",
-        f"With mechanisms drawn from their ranges ({len(data['drawn_min'])} draws) 8.0 takes"
-        f" {np.median(data['drawn_min']):.1f} minutes, 90% of them {low:.1f} to {high:.1f}; the"
-        f" published 13 lie {'within' if low <= 13 <= high else 'outside'}. How"
-        " fast load generators dare to grow is not published; with a doubling in "
-        + ", ".join(f"{row['doubling_s']:.0f}" for row in data["growths"])
-        + " s it takes "
-        + ", ".join(_number(row["until_min"]) for row in data["growths"])
-        + " minutes (28 s above).",
-        "",
-        "### Which mechanism contributes what",
-        "",
-        "| | until there | saved | scale-outs | provisioning | slots move |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    base = data["corners"][0]["until_min"]
-    for row in data["corners"]:
-        until, out = row["until_min"], row["scale_outs"]
-        saved = "–" if until is None or base is None else f"{base - until:+.1f} min"
-        lines.append(
-            f"| {row['what']} | {_number(until)} min | {saved} | {out['count']} | "
-            f"{_number(out.get('provisioning_s'), 0)} s | {_number(out.get('moving_s'), 0)} s |"
-        )
-    tests_found = data["tests"]
-    one, two, ready = tests_found["doublings"], tests_found["default"], tests_found["ready"]
-    four = tests_found["four_hours"]
-    table = [
-        ("1: requests/s of a load machine", "308 K", f"{one['machine_rps'] / 1e3:.0f} K"),
-        ("1: latency at a load machine", "1.3 ms", f"{one['client_ms']:.2f} ms"),
-        ("1: latency of the service", "0.63 to 0.71 ms", f"{one['steady_ms']:.2f} ms"),
-        ("1: rise for minutes behind a doubling", "0.2 ms", f"{one['rise_ms']:.2f} ms"),
-        ("1: ECPU a minute at the peak", "147 M", f"{one['ecpu_a_minute'] / 1e6:.0f} M"),
-        ("2: latency at first, default cache", "3 ms", f"{two['highest_ms']:.2f} ms"),
-        ("2: minutes until it is back", "10", f"{two['back_min']:.0f}"),
-        ("2: with 160 K ECPU/s kept ready", "0.6 to 0.7 ms", f"{ready['first_ms']:.2f} ms"),
-        ("3: reads over four hours", "0.67 to 0.69 ms", f"{four['mean_ms']:.2f} ms"),
-        (
-            "3: its lowest and highest minute",
-            "",
-            f"{four['lowest_ms']:.2f}, {four['highest_ms']:.2f} ms",
+        *table(
+            ["version", "", ">until there", ">scale-out to scale-out", ">p50", ">highest"]
+            + [">p99", ">highest", ">shards"],
+            [row for version, found in data["ramps"].items() for row in _ramp(version, found)],
         ),
-        ("3: ECPU a minute", "147 M", f"{four['ecpu_a_minute'] / 1e6:.0f} M"),
-    ]
-    lines += [
+        "",
+        *_drawn(data),
+        "",
+        "### How much each mechanism contributes",
+        "",
+        *table(
+            ["", ">until there", ">saved", ">scale-outs", ">provisioning", ">slots move"],
+            [_corner(row, data["corners"][0]["until_min"]) for row in data["corners"]],
+        ),
         "",
         "## Tests with load machines",
         "",
-        "memtier_benchmark on 1, 2, 4, 8 machines (test 1), on one that mostly writes to a default"
-        " cache and to one that keeps 160 K ECPU/s ready (test 2), on eight for four hours (test"
-        " 3), service version 7.1.",
+        "memtier_benchmark on 1, 2, 4 and 8 machines (test 1), on one machine that mostly writes to"
+        " a default cache and to one that keeps 160 K ECPU/s ready (test 2), and on eight for four"
+        " hours (test 3); service version 7.1.",
         "",
-        "| test | measured | predicted |",
-        "|---|--:|--:|",
-        *(f"| {what} | {measured} | {predicted} |" for what, measured, predicted in table),
-    ]
-    lead = data["lead_min"]
-    lines += [
+        *table(["test", ">measured", ">predicted"], _load_machines(data["tests"])),
         "",
-        "Five million ECPU/s that are to be kept ready from now on are ready after"
-        f" {_lead(lead['7.2'])} with 7.2, of which the article and the guide say that they want to"
-        f" be set 60 minutes ahead, and after {_lead(lead['8.0'])} with 8.0.",
+        "Five million ECPU/s that a user asks to be kept ready are ready after"
+        f" {_lead(lead['7.2'])} with 7.2 and after {_lead(lead['8.0'])} with 8.0. For 7.2 the"
+        " article and the guide advise setting them 60 minutes ahead.",
+        "",
+        *rules_section(data, data.get("searched")),
+        "",
+        "## Mechanisms",
+        "",
+        *_mechanisms(),
     ]
-    lines += ["", *rules_section(data, data.get("searched"))]
-    lines += ["", "## Mechanisms", "", *_mechanisms()]
     return "\n".join(lines) + "\n"
+
+
+def _ramp(version: str, row: Mapping[str, Any]) -> list[list[str]]:
+    told = PUBLISHED[version]
+    return [
+        [
+            *(version, "published", f"{told['until_min']} min", f"{told['between_min']} min"),
+            *(f"{told['p50_ms']} ms", "", "", f"{told['p99_ms']} ms", ""),
+        ],
+        [
+            *("", "with the rules chosen"),
+            *(f"{_number(row['until_min'])} min", f"{_number(row['between_min'])} min"),
+            *(f"{_number(row['p50_ms'], 2)} ms", f"{_number(row['highest_p50_ms'], 2)} ms"),
+            *(f"{_number(row['p99_ms'], 2)} ms", f"{_number(row['highest_p99_ms'])} ms"),
+            str(row["shards"]),
+        ],
+    ]
+
+
+def _drawn(data: Mapping[str, Any]) -> list[str]:
+    low, high = np.quantile(data["drawn_min"], [0.05, 0.95])
+    doublings = ", ".join(f"{row['doubling_s']:.0f}" for row in data["growths"])
+    minutes = ", ".join(_number(row["until_min"]) for row in data["growths"])
+    return [
+        f"With mechanisms drawn from their ranges ({len(data['drawn_min'])} draws) 8.0 takes"
+        f" {np.median(data['drawn_min']):.1f} minutes, 90% of them {low:.1f} to {high:.1f}; the"
+        f" published 13 lie {'within' if low <= 13 <= high else 'outside'}. How fast load"
+        f" generators may grow is not published: with a doubling in {doublings} s it takes"
+        f" {minutes} minutes (28 s above).",
+    ]
+
+
+def _corner(row: Mapping[str, Any], base: float | None) -> list[str]:
+    until, out = row["until_min"], row["scale_outs"]
+    return [
+        row["what"],
+        f"{_number(until)} min",
+        "–" if until is None or base is None else f"{base - until:+.1f} min",
+        str(out["count"]),
+        f"{_number(out.get('provisioning_s'), 0)} s",
+        f"{_number(out.get('moving_s'), 0)} s",
+    ]
+
+
+def _load_machines(tests_found: Mapping[str, Any]) -> list[list[str]]:
+    one, two, ready = tests_found["doublings"], tests_found["default"], tests_found["ready"]
+    four = tests_found["four_hours"]
+    return [
+        ["1: requests/s of a load machine", "308 K", f"{one['machine_rps'] / 1e3:.0f} K"],
+        ["1: latency at a load machine", "1.3 ms", f"{one['client_ms']:.2f} ms"],
+        ["1: latency of the service", "0.63 to 0.71 ms", f"{one['steady_ms']:.2f} ms"],
+        ["1: rise for minutes after a doubling", "0.2 ms", f"{one['rise_ms']:.2f} ms"],
+        ["1: ECPU a minute at the peak", "147 M", f"{one['ecpu_a_minute'] / 1e6:.0f} M"],
+        ["2: latency at first, default cache", "3 ms", f"{two['highest_ms']:.2f} ms"],
+        ["2: minutes until it is back", "10", f"{two['back_min']:.0f}"],
+        ["2: with 160 K ECPU/s kept ready", "0.6 to 0.7 ms", f"{ready['first_ms']:.2f} ms"],
+        ["3: reads over four hours", "0.67 to 0.69 ms", f"{four['mean_ms']:.2f} ms"],
+        [
+            "3: its lowest and highest minute",
+            "",
+            f"{four['lowest_ms']:.2f}, {four['highest_ms']:.2f} ms",
+        ],
+        ["3: ECPU a minute", "147 M", f"{four['ecpu_a_minute'] / 1e6:.0f} M"],
+    ]
 
 
 def _mechanisms() -> list[str]:
     """All numbers of both versions, with origins."""
     versions = [load_version(name) for name in known_versions()]
-    lines = [
-        "Fields of `mechanisms` in a scenario.",
-        "",
-        "| field | " + " | ".join(each.id for each in versions) + " | range | kind | how or why |",
-        "|---|" + "--:|" * len(versions) + "---|---|---|",
-    ]
+    rows = []
     for name in ("io_threads", "migration"):
         values = [str(getattr(each, name)).strip("()").rstrip(",") for each in versions]
         notes = "; ".join(f"{each.id}: {getattr(each, name + '_note')}" for each in versions)
-        lines.append(f"| `{name}` | {' | '.join(values)} | | assumed | {notes} |")
+        rows.append([f"`{name}`", *values, "", "assumed", notes])
     for name, first in versions[0].numbers.items():
         values = [f"{each.numbers[name].best:g}" for each in versions]
         number = versions[-1].numbers[name]
+        values[-1] += "" if number.unit == "1" else f" {number.unit}"
         between = "" if number.low is None else f"{number.low:g} to {number.high:g}"
-        unit = "" if number.unit == "1" else f" {number.unit}"
         source = versions[-1].sources[number.source].title if number.source else ""
         why = f"{number.method} ({source})" if source else number.method
-        lines.append(
-            f"| `{name}` | {' | '.join(values)}{unit} | {between} | {first.kind} | {why} |"
-        )
+        rows.append([f"`{name}`", *values, between, first.kind, why])
     rtts = versions[-1].cross_zone_rtt_ms
     source = versions[-1].sources[versions[-1].cross_zone_source].title
-    lines.append(
-        f"| `cross_zone_rtt_ms` | {' | '.join(['15 pairs'] * len(versions))} | {min(rtts):g} to "
-        f"{max(rtts):g} ms | measured | mean of each pair of zones of us-east-1 ({source}) |"
+    rows.append(
+        ["`cross_zone_rtt_ms`", *["15 pairs"] * len(versions)]
+        + [f"{min(rtts):g} to {max(rtts):g} ms", "measured"]
+        + [f"mean of each pair of zones of us-east-1 ({source})"]
     )
-    return lines
+    header = ["field", *(f">{each.id}" for each in versions), "range", "kind", "how or why"]
+    return ["Fields of `mechanisms` in a scenario.", "", *table(header, rows)]
 
 
 def artefact(asked: Asked) -> Files:
