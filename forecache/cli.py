@@ -53,11 +53,11 @@ class VerbGroup(click.Group):
 @click.version_option(__version__, prog_name="forecache", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Predict how a Redis or Valkey engine scales on given hardware.
+    """Predict how a Redis or Valkey server performs on given hardware.
 
-    forecache simulates a workload on a host and an engine, says how many I/O threads to run, what
-    breaks first, and how sure it is. `study` does the whole job on the machine in front of you;
-    the other verbs are its steps.
+    forecache simulates a workload on a host and an engine. It says how many I/O threads to run,
+    what the bottleneck is, and how uncertain the answer is. `study` does everything on this
+    machine; most other verbs are its steps.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -1,7 +1,7 @@
 """The verbs of the command line as Python functions.
 
 Each one is thin: it imports the room that does the work when it is called, so that importing
-`forecache` costs nothing, and hands over plain arguments. Scenarios, datasets and bundles are
+`forecache` is quick, and passes plain arguments on. Scenarios, datasets and bundles are
 paths; a scenario may also be a mapping of the same shape as the file. Results are plain
 dictionaries that `json.dumps` takes; what each verb says under Returns also stands in
 `docs/cli.md`, as the shape of what `--json` prints.
@@ -46,7 +46,7 @@ def simulate(
     scenario
         Path of a scenario file, or a mapping of the same shape.
     report
-        HTML file to write facts, tables and plots to, of a scenario that runs over time.
+        HTML file for facts, tables and plots of a scenario that runs over time.
     seed
         Seed of all random streams; the same seed gives the same result.
     seeds
@@ -54,15 +54,15 @@ def simulate(
         fact then has a 95% interval, and at each further point of a sweep the paired difference
         to the first.
     jobs
-        Simulations at a time, the result does not depend on it: forked processes for a scenario
-        that runs over time (one after the other in this process, if left out), threads for a node
-        (as many as there are cores, if left out).
+        Simulations at a time, which does not change the result: forked processes for a scenario
+        that runs over time (by default one after the other in this process), threads for a node
+        (by default one per core).
     executor
-        Where to run instead: any `concurrent.futures.Executor`, `get_executor()` of a
-        `dask.distributed.Client`, say. The result does not depend on it either.
+        Where to run instead: any `concurrent.futures.Executor`, such as `get_executor()` of a
+        `dask.distributed.Client`. It does not change the result either.
     resume
-        Folder to keep the results of runs over time in as soon as they are there; those that it
-        holds are not simulated again.
+        Folder that keeps the result of each run over time as soon as it is there; runs whose
+        result it has are not simulated again.
     progress
         Called with one sentence for every step.
 
@@ -83,7 +83,7 @@ def simulate(
         When the scenario, or a profile it names, can't be read; or `report` is asked of one that
         doesn't run over time.
     IncompleteError
-        Workers were killed; its `result` has the points that are there, and `missing`.
+        Workers were killed; its `result` has the finished points, and `missing`.
     """
     from forecache.models.over_time.simulate_scenario import runs_over_time
     from forecache.models.over_time.simulate_scenario import simulate as run
@@ -181,13 +181,13 @@ def explain(
 
 
 def memory(scenario: Scenario) -> dict[str, Any]:
-    """Give the memory footprint of a scenario's data, and how many keys fit.
+    """Compute the memory footprint of a scenario's data, and how many keys fit.
 
     Parameters
     ----------
     scenario
-        Path of a scenario of `kind: memory`, or of one of a node, whose keys and values are taken;
-        or a mapping of the same shape.
+        Path of a scenario of `kind: memory`, or of a node's, whose keys and values are used; or a
+        mapping of the same shape.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def memory(scenario: Scenario) -> dict[str, Any]:
 
 
 def cost(scenario: Scenario) -> dict[str, Any]:
-    """Say what a cache costs a month, serverless and as nodes.
+    """Compute what a cache costs a month, serverless and as nodes.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def _articles(host: str | Path | None, engine: str | Path | None) -> dict[str, A
 
 
 def profile(*, progress: Progress | None = None) -> "HostProfile":
-    """Measure the host this runs on, in under a minute, and return its profile.
+    """Measure this host, in under a minute, and return its profile.
 
     Returns
     -------
@@ -307,22 +307,23 @@ def observe(
     Parameters
     ----------
     out
-        Folder to write the bundle to; it appears only when the bundle is whole.
+        Folder for the bundle; it appears once the bundle is complete.
     engine
         Path or name on PATH of a valkey-server or redis-server; None takes the embedded Valkey.
     design
         `quick` (about a minute), `full` (about nine, with more points held out), or `auto`: those
-        points that tell most of this engine on this host in `budget_s`, which needs `host`.
+        points that tell most about this engine on this host in `budget_s`, which needs `host`.
     host
         Catalogue name or path of the profile of this host, stored with the bundle.
     tool
         `forecache` drives with its own load generator; `valkey-benchmark`, `redis-benchmark` or
         `memtier_benchmark` are used where they are on PATH.
     profiler
-        `none`, `clock`, `callgrind`, `perf`, `vtune`, or `auto` for the deepest that works here.
+        `none`, `clock`, `callgrind`, `perf`, `vtune`, or `auto` for the most detailed that works
+        here.
     caches
-        Host whose caches `callgrind` simulates, `graviton3` or `graviton3:L3` say, with L2 (or L3)
-        as the last level; None takes those of `host`, and without either simulates none.
+        Host whose caches `callgrind` simulates, such as `graviton3` or `graviton3:L3`, with L2 (or
+        L3) as the last level; None takes those of `host`, and without either simulates none.
     budget_s
         Time for the points of the design `auto`, in seconds.
     progress
@@ -441,14 +442,14 @@ def study(
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Do the whole job: profile, observe, calibrate, predict, recommend, report.
+    """Profile, observe, calibrate, predict, recommend and report.
 
     Parameters
     ----------
     scenario
         Path of a scenario file, or a mapping of the same shape.
     out
-        Folder for the report and everything it rests on.
+        Folder for the report and its inputs.
     engine, design
         As in `observe`.
     seed
@@ -466,7 +467,7 @@ def study(
     Raises
     ------
     InputError, EngineError
-        As the verbs it is made of; what it needs is looked for before anything is measured. An
+        As the verbs it is made of; missing requirements are found before anything is measured. An
         `slo` that no setting meets is no error here: the page says which comes closest.
     """
     from forecache.calibration.drive.readiness import check_ready

@@ -26,7 +26,7 @@ from forecache.sim.errors import EngineError, IncompleteError, InfeasibleError, 
 HEAD = """\
 # Command line
 
-Written by `make docs` from the commands themselves; a test holds the two equal.
+Written by `make docs` from the commands; a test compares the two.
 
 Every verb is also a Python function of the same name: `forecache.simulate("scenario.yaml")`.
 Results go to standard output or to the files named by `--out`; progress and warnings go to
@@ -36,22 +36,22 @@ standard error. Files and bundles are written whole or not at all.
 KEPT = """\
 ## What is kept on disk
 
-Compiled code lies beside the package where that can be written, as in a checkout of your own.
-Elsewhere it is kept in the folder `forecache` of your cache folder (`XDG_CACHE_HOME`, or
-`~/.cache`), where simulated nodes of clusters are kept too. If that cannot be written either, both
-go to `forecache-UID` in the folder for temporary files (`TMPDIR`), which only you may write.
+Compiled code is kept beside the package if that folder is writable, as in a checkout of your own.
+Otherwise it goes to the folder `forecache` in your cache folder (`XDG_CACHE_HOME`, or `~/.cache`),
+which also keeps the simulated nodes of clusters. If that is not writable either, both
+go to `forecache-UID` in the folder for temporary files (`TMPDIR`), writable by you only.
 `NUMBA_CACHE_DIR` names another folder for compiled code, which a container image can ship filled.
-If nothing can be written, every run compiles again.
+If no folder is writable, every run compiles again.
 """
 
 LIMITS = f"""\\
 ## Limits
 
-A text file has at most {MOST_BYTES / 2**20:.0f} MiB, YAML at most {MOST_DEPTH} levels of nesting
-and {MOST_VALUES:,} values, those that aliases repeat included. Numbers are finite, and integers lie
-within 2^53 of zero. Work is estimated before it begins. A message says how long it takes if that is
-more than 20 seconds; more than {MOST_WORK_S / 60:.0f} minutes of one core, or the seconds that
-`{VARIABLE}` names, are refused with what would take less, and so are arrays of more than
+A text file has at most {MOST_BYTES / 2**20:.0f} MiB. YAML has at most {MOST_DEPTH} levels of
+nesting and {MOST_VALUES:,} values, including those that aliases repeat. Numbers are finite, and
+integers are within 2^53 of zero. Running time is estimated first: more than 20 seconds are
+announced, and more than {MOST_WORK_S / 60:.0f} minutes of one core, or the seconds in
+`{VARIABLE}`, are refused with a suggestion of what takes less. So are arrays of more than
 {MOST_MEMORY_BYTES / 2**30:.0f} GiB.
 """
 
@@ -65,11 +65,11 @@ EXIT_CODES = [
     (InfeasibleError.exit_code, "nothing satisfies the request, such as an SLO no setting meets"),
     (
         IncompleteError.exit_code,
-        "a worker was killed: what is there was printed, the message names what is missing",
+        "a worker was killed: the finished part was printed, the message names what is missing",
     ),
     (EngineError.exit_code, "an engine did not start, or stopped answering"),
-    (EXIT_INTERRUPTED, "interrupted with Ctrl-C; engines were stopped, nothing half-written"),
-    (EXIT_PIPE_CLOSED, "the reader of the output went away, as in `forecache … | head -1`"),
+    (EXIT_INTERRUPTED, "interrupted with Ctrl-C; engines were stopped, no file is half-written"),
+    (EXIT_PIPE_CLOSED, "the reader of the output closed it, as in `forecache … | head -1`"),
     (EXIT_TERMINATED, "terminated (SIGTERM, SIGHUP); engines were stopped as after Ctrl-C"),
 ]
 assert InputError.exit_code == EXIT_BAD_INPUT

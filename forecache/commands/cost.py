@@ -12,16 +12,16 @@ from .options import json_option, scenario_argument, verb
 
 @verb(
     "cost",
-    short="Say what a cache costs a month.",
+    short="Compute what a cache costs a month.",
     example="forecache cost examples/cost.yaml",
 )
 @scenario_argument
 @json_option
 def cost(scenario: Path, as_json: bool) -> None:
-    """Say what a cache costs a month: serverless by use, or as nodes, and where they cost the same.
+    """Compute what a cache costs a month, serverless and as nodes, and where both cost the same.
 
-    SCENARIO is of `kind: cost`. Prices are a dated table with sources; another one, a region’s or
-    your own, is a file of the same form.
+    SCENARIO is of `kind: cost`. Prices come from a dated table with sources; a file of the same
+    form can replace it.
     """
     result = verbs.cost(scenario)
     if as_json:

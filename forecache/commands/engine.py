@@ -21,15 +21,14 @@ from .options import (
 
 @verb(
     "observe",
-    short="Drive a real engine, record what it does.",
+    short="Drive a real engine and record its performance.",
     example="forecache profile --out host.yaml\nforecache observe --host host.yaml --out bundle",
 )
 @click.option(
     "--out",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Folder for the bundle; it appears only when it is whole. Required, but with "
-    "--print-recipe.",
+    help="Folder for the bundle; it appears once it is complete. Required without --print-recipe.",
 )
 @engine_binary_option
 @design_option
@@ -37,40 +36,43 @@ from .options import (
     "--budget",
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True),
-    help="Time for the points of --design auto, which needs --host; 60 when not given.",
+    help="Time for the points of --design auto, 60 by default.",
 )
 @click.option(
     "--host",
     metavar="HOST",
-    help="Profile of this host, from `forecache profile`; stored in the bundle, where calibrate "
-    "looks for it.",
+    help="Profile of this host, from `forecache profile`. The bundle keeps it for calibrate; "
+    "--design auto needs it.",
 )
 @click.option(
     "--tool",
     type=click.Choice(["forecache", "valkey-benchmark", "redis-benchmark", "memtier_benchmark"]),
+    metavar="TOOL",
     default="forecache",
     show_default=True,
-    help="What drives the engine; a benchmark tool must be on PATH.",
+    help="Load generator: forecache (built in), or valkey-benchmark, redis-benchmark or "
+    "memtier_benchmark, which must be on PATH.",
 )
 @click.option(
     "--profiler",
     type=click.Choice(["none", "auto", "clock", "callgrind", "perf", "vtune"]),
+    metavar="PROFILER",
     default="none",
     show_default=True,
-    help="Looks inside the engine as well: shares of CPU time, instructions or hardware counters "
-    "by stage of a request. `auto` takes the deepest that works here.",
+    help="Also profile the engine: CPU time, instructions or hardware counters by stage of a "
+    "request. none, clock, callgrind, perf, vtune, or auto for the most detailed that works here.",
 )
 @click.option(
     "--caches",
     metavar="HOST[:L3]",
-    help="Host whose first and second level of caches `callgrind` simulates; with `:L3`, first and "
-    "third. Without it, those of --host.",
+    help="Host whose caches callgrind simulates, by default --host: the first and second level, "
+    "or with :L3 the first and third.",
 )
 @click.option(
     "--print-recipe",
     is_flag=True,
-    help="Print a shell script that observes an engine where forecache can't be installed; "
-    "`forecache calibrate` reads the folder it writes.",
+    help="Instead, print a shell script that observes an engine where forecache can't be "
+    "installed. `forecache calibrate` reads the folder that it writes.",
 )
 @json_option
 @quiet_option
@@ -89,8 +91,8 @@ def observe(
 ) -> None:
     """Start a real engine, drive it, and write an observation bundle.
 
-    The engine listens on the loopback interface and a Unix socket only, and is stopped in the end,
-    also after Ctrl-C. Nothing else should be busy meanwhile.
+    The engine listens on the loopback interface and a Unix socket only. It is stopped at the end,
+    and after Ctrl-C. Leave the machine idle meanwhile.
     """
     if budget is not None and design != "auto":
         raise click.UsageError("--budget is for --design auto.")
@@ -123,7 +125,7 @@ def observe(
 
 @verb(
     "calibrate",
-    short="Fit an engine profile to what was observed.",
+    short="Fit an engine profile to an observation.",
     example="forecache profile --out host.yaml\n"
     "forecache observe --host host.yaml --out observed\n"
     "forecache calibrate observed --out engine.yaml",
@@ -134,19 +136,20 @@ def observe(
     metavar="FILE",
     type=click.Path(path_type=Path),
     required=True,
-    help="File to write the engine profile to; a scenario's `engine:` takes its path.",
+    help="File for the engine profile; use its path as `engine:` of a scenario.",
 )
 @click.option(
     "--host",
     metavar="HOST",
-    help="Profile of the host the bundle was observed on, if the bundle holds none.",
+    help="Profile of the observed host, if the bundle has none.",
 )
 @json_option
 @quiet_option
 def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: bool) -> None:
-    """Fit an engine's work to an observation bundle, and say how well it fits.
+    """Fit an engine's work to an observation bundle and report how well it fits.
 
-    Points held out of the fit are predicted and reported apart from the fitted ones.
+    DIR is a folder written by `forecache observe`. Held-out points are predicted and reported
+    apart from the fitted ones.
     """
     check_file_target(out)
     with progress_of(quiet) as progress:
@@ -166,7 +169,7 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
 
 @verb(
     "validate",
-    short="Predict a dataset of measurements and compare.",
+    short="Compare predictions with published measurements.",
     example="forecache validate valkey-8.1.1-c8g-unix-p1",
 )
 @click.argument("dataset", metavar="DATASET")
@@ -177,14 +180,14 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
 def validate(
     dataset: str, host: str | None, engine: str | None, as_json: bool, quiet: bool
 ) -> None:
-    """Predict every point of a dataset of measurements, and say how far off.
+    """Predict every point of a dataset of measurements and report the errors.
 
-    DATASET is a file, or the name of a dataset that comes along: `forecache catalog` lists them.
-    `articles` are the claims of the articles the project began with, as they were judged with this
-    release (`seeds` is the same): a table instead of points.
+    DATASET is a file or the name of a shipped dataset; `forecache catalog` lists them. `articles`
+    (or `seeds`) shows how the claims of the articles that the project began with compare with this
+    release.
 
-    Only points with `role: calibration` are fitted, by a few factors on speed and work; all are
-    predicted, and errors are summed up over the others.
+    Only points with `role: calibration` are fitted, by a few factors on speed and work. All points
+    are predicted; the summary of errors is over the others.
     """
     with progress_of(quiet) as progress:
         result = verbs.validate(dataset, host=host, engine=engine, progress=progress)

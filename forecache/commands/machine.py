@@ -10,22 +10,20 @@ from forecache.output import check_file_target, to_json
 from .options import json_option, progress_of, quiet_option, verb
 
 
-@verb(
-    "profile", short="Measure the host this runs on.", example="forecache profile --out host.yaml"
-)
+@verb("profile", short="Measure this host.", example="forecache profile --out host.yaml")
 @click.option(
     "--out",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="File to write the profile to; standard output when not given.",
+    help="File for the profile; by default it goes to standard output.",
 )
 @json_option
 @quiet_option
 def profile(out: Path | None, as_json: bool, quiet: bool) -> None:
-    """Measure the host this runs on, in under a minute.
+    """Measure this host, in under a minute.
 
-    Latency of every cache level and of memory, parallel misses, bandwidth, transfer between cores,
-    system calls, loopback TCP and Unix sockets. Nothing else should be busy meanwhile.
+    Measures the latency of every cache level and of memory, parallel misses, bandwidth, transfer
+    between cores, system calls, loopback TCP and Unix sockets. Leave the machine idle meanwhile.
     """
     if out is not None:
         check_file_target(out)
@@ -49,7 +47,7 @@ def profile(out: Path | None, as_json: bool, quiet: bool) -> None:
 
 @verb(
     "catalog",
-    short="List hosts, instances, engines, datasets, or show one.",
+    short="List hosts, instances, engines and datasets, or show one.",
     example="forecache catalog\nforecache catalog c7g.4xlarge",
 )
 @click.argument("name", metavar="[NAME]", required=False)
@@ -57,7 +55,7 @@ def profile(out: Path | None, as_json: bool, quiet: bool) -> None:
 def catalog(name: str | None, as_json: bool) -> None:
     """List the hosts, instances, engines, load generators and datasets, or show one of them.
 
-    Every number of an entry is shown with its range and origin.
+    An entry shows every number with its range and origin.
     """
     result = verbs.catalog(name)
     if as_json:

@@ -12,20 +12,23 @@ from .options import json_option, scenario_argument, verb
 
 @verb(
     "memory",
-    short="Give the memory footprint of the data, and how many keys fit.",
+    short="Compute the memory footprint, and how many keys fit.",
     example="""forecache memory examples/memory.yaml
     forecache memory examples/quickstart.yaml""",
 )
 @scenario_argument
 @json_option
 def memory(scenario: Path, as_json: bool) -> None:
-    """Give the memory footprint of a scenario's data, and how many keys fit.
+    """Compute the memory footprint of a scenario's data, and how many keys fit.
 
-    Used memory as the engine counts it, block by block in its allocator's size classes: each
-    population of keys by part, tables while they move, what the server holds beside data; resident
-    memory, also while a child writes a snapshot; and, where `maxmemory_bytes`, `memory_bytes` or a
-    host limits it, the most keys of the same mixture that fit. SCENARIO is one of `kind: memory`,
-    or one of a node, whose keys and values are taken. Nothing is started or measured.
+    Used memory is what the engine reports, added up block by block in its allocator's size
+    classes: each population of keys by part, tables while they move, and what the server holds
+    beside data. Resident memory is also given while a child writes a snapshot. Where
+    `maxmemory_bytes`, `memory_bytes` or a host sets a limit, the answer has the most keys of the
+    same mixture that fit.
+
+    SCENARIO is of `kind: memory`, or a node's, whose keys and values are used. Nothing is started
+    or measured.
     """
     result = verbs.memory(scenario)
     if as_json:

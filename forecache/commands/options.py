@@ -13,7 +13,7 @@ from forecache.verbs import DEFAULT_SEED
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print the whole result as JSON on standard output."
+    "--json", "as_json", is_flag=True, help="Print the whole result as JSON."
 )
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
 seed_option = click.option(
@@ -21,30 +21,31 @@ seed_option = click.option(
     type=click.IntRange(min=0, max=2**32 - 1),
     default=DEFAULT_SEED,
     show_default=True,
+    metavar="N",
     help="Seed of all random streams; the same seed gives the same result.",
 )
 host_option = click.option(
     "--host",
     metavar="HOST",
-    help="Catalogue name or path of a host profile; see `forecache catalog`.",
+    help="Name or path of a host profile; `forecache catalog` lists names.",
 )
 engine_profile_option = click.option(
     "--engine",
     metavar="ENGINE",
-    help="Catalogue name or path of an engine profile; see `forecache catalog`.",
+    help="Name or path of an engine profile; `forecache catalog` lists names.",
 )
 engine_binary_option = click.option(
     "--engine",
     metavar="PATH",
-    help="A valkey-server or redis-server to start; the embedded Valkey when not given.",
+    help="The valkey-server or redis-server to start, by default the embedded Valkey.",
 )
 design_option = click.option(
     "--design",
     type=click.Choice(["quick", "full", "auto"]),
     default="quick",
     show_default=True,
-    help="Which points to observe: a minute’s, nine minutes’, or in a minute those that tell most "
-    "of this engine on this host.",
+    help="Points to observe: quick takes a minute, full nine; auto chooses those that tell most "
+    "about this engine on this host in a minute.",
 )
 scenario_argument = click.argument("scenario", metavar="SCENARIO", type=click.Path(path_type=Path))
 

@@ -25,7 +25,7 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
     "--report",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Also write an HTML page with plots against time, of a scenario that runs over time.",
+    help="For a scenario that runs over time: also write an HTML page with plots against time.",
 )
 @seed_option
 @click.option(
@@ -34,22 +34,22 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
     metavar="N",
     default=1,
     show_default=True,
-    help="Replications with this many seeds from --seed on, of a scenario that runs over time: "
-    "facts have 95% intervals, points of a sweep paired differences to the first.",
+    help="For a scenario that runs over time: run it with this many seeds, beginning with --seed. "
+    "Facts then have 95% intervals, and points of a sweep paired differences from the first.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Simulations at a time: processes for a scenario that runs over time, threads for a node. "
-    "The result is the same with any number; as many as there are cores when not given.",
+    help="Simulations at a time, by default one per core: processes for a scenario that runs over "
+    "time, threads for a node. The result is the same with any number.",
 )
 @click.option(
     "--resume",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Folder that keeps the result of every run, of a scenario that runs over time: asked "
-    "again after a run was killed or interrupted, only what is missing is simulated.",
+    help="For a scenario that runs over time: keep the result of every run in this folder. After "
+    "an interruption, the same command simulates only what is missing.",
 )
 @json_option
 @quiet_option
@@ -65,12 +65,13 @@ def simulate(
 ) -> None:
     """Predict throughput, latency and utilisation of a scenario.
 
-    One result for every point of the sweep: any field of SCENARIO may be `{sweep: [1, 2, 4]}`, and
-    with several swept fields every combination is simulated. Nothing is started or measured.
+    There is one result for every point of the sweep. Any field of SCENARIO may be
+    `{sweep: [1, 2, 4]}`; if several are, every combination is simulated. Nothing is started or
+    measured.
 
-    A SCENARIO whose `kind` is not a node runs over time: it answers with facts, tables and a line
-    per quantity, its least, mean and greatest value and a sparkline. Of several points, what
-    differs between them comes first.
+    A SCENARIO of any `kind` but a node runs over time. Its result has facts, tables, and a line
+    for every quantity with minimum, mean, maximum and a sparkline. With several points, the
+    differences between them come first.
     """
     if report is not None:
         check_file_target(report, option="--report")
@@ -126,11 +127,10 @@ def _print_simulated(result: dict[str, Any], report: Path | None, *, as_json: bo
 def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     """Recommend the number of I/O threads for a scenario.
 
-    Gives the setting, the knee, what every other setting would cost and why not to take it, what
-    the bottleneck is and what would be next, a configuration fragment, and the benchmark command
-    that checks the prediction. When no setting meets the scenario's `slo`, the same is said of the
-    one that comes closest, and the exit code is 3; so it is where the host's memory is too small
-    for the data.
+    The answer has the setting, the knee, the drawback of every other setting, the bottleneck and
+    the next one, a configuration fragment, and a benchmark command that checks the prediction.
+    If no setting meets the scenario's `slo`, or the data do not fit into the host's memory, the
+    answer describes the setting that comes closest, and the exit code is 3.
     """
     try:
         with progress_of(quiet) as progress:
@@ -164,22 +164,22 @@ def _print_recommendation(result: Mapping[str, Any], *, as_json: bool) -> None:
     "--timeline",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Also write what every thread does in a millisecond, as Chrome trace events: open FILE in "
-    "ui.perfetto.dev or chrome://tracing.",
+    help="Also write what every thread does during one millisecond, as Chrome trace events. Open "
+    "FILE in ui.perfetto.dev or chrome://tracing.",
 )
 @seed_option
 @json_option
 @quiet_option
 def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, quiet: bool) -> None:
-    """Show where the time of one request goes, stage by stage and thread by thread.
+    """Show where the time of one request goes, step by step and thread by thread.
 
-    First the CPU time of its steps, then its latency in the order in which it passes the stations,
-    waiting apart from service, what limits, and how much of the network and of the memory's
-    bandwidth is used: of a sweep for the recommended setting, or the one that comes closest to an
-    `slo` none meets (for the first point where more than io_threads is swept), with a line for
-    every other. Then which measurement would narrow the
-    recommendation most, and by how much. With --json also every number behind it, with its range
-    and origin.
+    First comes the CPU time of its steps. Then comes its latency, station by station, with waiting
+    apart from service; the bottleneck; and the use of network and memory bandwidth. Last comes the
+    measurement that would narrow the recommendation most, and by how much.
+
+    Of a sweep of io_threads, this describes the recommended setting, or the one that comes closest
+    to an `slo` that none meets; of any other sweep, the first point. Every other point gets one
+    line. --json adds every number behind the answer with its range and origin.
     """
     if timeline is not None:
         check_file_target(timeline, option="--timeline")

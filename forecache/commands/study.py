@@ -1,4 +1,4 @@
-"""`study`: the whole job."""
+"""`study`: every step from measuring to the report."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from .options import (
 
 @verb(
     "study",
-    short="The whole job, for this host and the scenario's.",
+    short="Measure, predict and report, all in one.",
     example="forecache study examples/quickstart.yaml",
 )
 @scenario_argument
@@ -31,7 +31,7 @@ from .options import (
     type=click.Path(path_type=Path),
     default=Path("study"),
     show_default=True,
-    help="Folder for the report and all it rests on; files of an earlier study are replaced.",
+    help="Folder for the report and its inputs; files of an earlier study are replaced.",
 )
 @engine_binary_option
 @design_option
@@ -47,13 +47,13 @@ def study(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Do the whole job: profile this host, observe an engine, calibrate, predict, report.
+    """Profile this host, observe an engine, calibrate, predict and report.
 
     Writes one self-contained HTML file with the scaling curve and the recommendation, for this
-    host and for the one SCENARIO names, and keeps everything the report rests on beside it. Takes
-    two to four minutes, the first time longest; nothing else should be busy meanwhile. `cores`,
-    `irq_cores` and the load generator's `cores` of SCENARIO are about its own host; this one shares
-    its cores as without them.
+    host and for the one that SCENARIO names, and keeps the report's inputs beside it. This takes
+    two to four minutes, longest the first time; leave the machine idle meanwhile.
+
+    `cores`, `irq_cores` and the load generator's `cores` apply only to the host of SCENARIO.
     """
     check_folder_target(out)
     with progress_of(quiet) as progress:
