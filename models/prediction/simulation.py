@@ -10,24 +10,17 @@ import numpy as np
 
 from forecache.sim.calendar import horizon_ps
 
-from ..engines.commands import traced_codes
 from ..node.policies import under_policy
 from ..node.setup import NodeSetup, NodeTimes
 from ..node.simulate import NodeResult, simulate_node
-from ..scenario.arrivals import with_arrivals
 from ..step_times.forking import do_reads
 from ..step_times.inputs import NodeInputs
 from ..step_times.interruptions import interruption_gap_ps
 from ..step_times.locks import item_locks
-from ..step_times.persistence import (
-    fork_stall,
-    fsyncs_always,
-    with_copies_on_write,
-    with_log,
-)
+from ..step_times.persistence import fsyncs_always
 from ..step_times.sharing import shares_cores
 from ..step_times.stages import node_times
-from ..step_times.stalls import Stall, code_shares, with_stalls
+from ..step_times.stalls import code_shares, stalls_of
 from ..step_times.tls import connection_gap_ps
 from ..step_times.wire import (
     ETHERNET_HEADER_BYTES,
@@ -111,34 +104,14 @@ _ROUND_TRIPS = 50
 def times_of(inputs: NodeInputs) -> NodeTimes:
     """Durations of the node's steps.
 
-    How many requests a stall every so often is one in follows from a pilot run without stalls,
-    where the scenario doesn't give the rate.
+    Where something happens every so often (a slow command, a snapshot) it is one request in so
+    many. How many, the scenario's rate says, or in a closed loop a pilot run without it. Nothing
+    else about durations is simulated.
     """
-    workload = inputs.scenario.workload
-    plain = with_arrivals(
-        node_times(inputs),
-        workload.varying,
-        generators=inputs.scenario.generator_threads,
-        codes=traced_codes(inputs.kinds),
-    )
-    plain = with_log(plain, inputs)
-    stalls = stalls_of(inputs)
-    if not stalls:
-        return plain
-    rate_rps = workload.mean_rate_rps or pilot_run(inputs, plain, seed=1).rate_rps
-    saturated = workload.arrival == "closed_loop"
-    return with_stalls(
-        with_copies_on_write(plain, inputs, rate_rps=rate_rps),
-        [(s.share_at(rate_rps, saturated=saturated), s.duration_ms) for s in stalls],
-    )
-
-
-def stalls_of(inputs: NodeInputs) -> list[Stall]:
-    """What occupies the main thread for long now and then."""
-    slow = inputs.scenario.workload.slow_command
-    found = [] if slow is None else [Stall(slow.duration_ms, slow.every_s, slow.share)]
-    fork = fork_stall(inputs.scenario, inputs.resident_bytes, inputs.disk)
-    return found if fork is None else [*found, fork]
+    rate_rps = inputs.scenario.workload.mean_rate_rps
+    if rate_rps is None and stalls_of(inputs):
+        rate_rps = pilot_run(inputs, node_times(inputs), seed=1).rate_rps
+    return node_times(inputs, rate_rps=rate_rps)
 
 
 def stalls_ps(inputs: NodeInputs, *, rate_rps: float, requests: int) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
@@ -15,10 +14,6 @@ from pydantic import Field
 from forecache.hwprofiles.files import read_text
 from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
-
-if TYPE_CHECKING:
-    # Only a name of types: what is about rates doesn't load the node's compiler.
-    from ..node.setup import NodeTimes
 
 _PS_PER_S = 10**12
 
@@ -208,11 +203,3 @@ class Arrivals:
 
 _BURSTS = 40
 """Bursts of a window, if it may be that long."""
-
-
-def with_arrivals(
-    times: NodeTimes, arrivals: Arrivals, *, generators: int, codes: dict[str, np.ndarray]
-) -> NodeTimes:
-    """Times with the tables of when requests fall due."""
-    tables: dict[str, Any] = dict(arrivals.tables(generators, codes))
-    return times._replace(**tables)

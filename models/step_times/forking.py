@@ -6,10 +6,11 @@ so that a turn which the main thread serves alone has none of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..engines.profile import EngineProfile
 from ..memory.contention import written_in_turn_ns
 from ..memory.lines import LINE_BYTES
-from ..node.setup import NodeTimes
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
 
@@ -19,8 +20,10 @@ def do_reads(scenario: Scenario, engine: EngineProfile) -> bool:
     return "io_threads_do_reads" in engine.threading.settings and bool(scenario.io_threads_do_reads)
 
 
-def forked_times(times: NodeTimes, inputs: NodeInputs, *, reply_bytes: float) -> NodeTimes:
-    """The durations of a node with those of fork-join threads in place of job queues.
+def sharing_out(
+    inputs: NodeInputs, sockets: Mapping[str, int], *, written_bytes: float
+) -> dict[str, int]:
+    """Handing clients to fork-join threads and taking them back, by the field of `NodeTimes`.
 
     A thread that writes fetches the client's fields and its reply from the main thread's core; the
     main thread fetches what the writer changed, and the reply buffer's lines to write on. With
@@ -30,14 +33,16 @@ def forked_times(times: NodeTimes, inputs: NodeInputs, *, reply_bytes: float) ->
 
     Parameters
     ----------
-    reply_bytes
+    sockets
+        `write_event_ps`, `send_ps` and `copy_ps_per_kib` of `NodeTimes`.
+    written_bytes
         Of the replies of one write, in the mean.
     """
     scenario, work, line_ns = inputs.scenario, inputs.work, inputs.speed.core_to_core_ns
-    reply_lines = reply_bytes / LINE_BYTES * work.reply_lines_per_line
+    reply_lines = written_bytes / LINE_BYTES * work.reply_lines_per_line
     given_lines, returned_lines = work.write_lines + reply_lines, work.done_lines + reply_lines
-    serving_ns = (times.write_event_ps + times.send_ps) / 1000
-    serving_ns += reply_bytes * times.copy_ps_per_kib / 1024 / 1000
+    serving_ns = (sockets["write_event_ps"] + sockets["send_ps"]) / 1000
+    serving_ns += written_bytes * sockets["copy_ps_per_kib"] / 1024 / 1000
     accesses = work.shared_lines / 2
     if do_reads(scenario, inputs.engine):
         sets = 1.0 - scenario.workload.get_fraction
@@ -50,8 +55,9 @@ def forked_times(times: NodeTimes, inputs: NodeInputs, *, reply_bytes: float) ->
     if accesses > 0.0:
         between_ns = (serving_ns + taking_ns) / accesses
         taking_ns += accesses * written_in_turn_ns(scenario.io_threads, line_ns, between_ns)
-    return times._replace(
-        push_ps=round(inputs.user_ns(work.push_instructions) * 1000),
-        pop_ps=round(taking_ns * 1000),
-        done_ps=round((inputs.user_ns(work.done_instructions) + returned_lines * line_ns) * 1000),
-    )
+    done_ns = inputs.user_ns(work.done_instructions) + returned_lines * line_ns
+    return {
+        "push_ps": round(inputs.user_ns(work.push_instructions) * 1000),
+        "pop_ps": round(taking_ns * 1000),
+        "done_ps": round(done_ns * 1000),
+    }

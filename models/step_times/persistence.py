@@ -6,6 +6,8 @@ Rules: aof.c (`feedAppendOnlyFile`, `flushAppendOnlyFile`), replication.c (`feed
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from forecache.sim.errors import InputError
@@ -14,11 +16,8 @@ from ..engines.commands import LOG, WRITES, log_instructions
 from ..engines.profile import EngineProfile
 from ..footprint.resident import PAGES_PER_WRITE, copied_pages
 from ..node.policies import running
-from ..node.setup import NodeTimes
 from ..scenario.schema import Persistence, Scenario
-from .disk import ASSUMED_DISK, DiskCosts
 from .inputs import NodeInputs
-from .stalls import Stall
 
 _PS_PER_NS = 1000
 
@@ -71,8 +70,24 @@ def replicas_written_by_main(engine: EngineProfile) -> bool:
     return (major, minor) < (8, 1)
 
 
-def with_log(times: NodeTimes, inputs: NodeInputs) -> NodeTimes:
-    """Times with what an append-only file and replicas add.
+class LogTimes(NamedTuple):
+    """What an append-only file and replicas add.
+
+    Attributes
+    ----------
+    flush_ps
+        Once a turn with writes.
+    bytes_by_code, execute_ps : (codes,)
+        What a command adds to the log, and the time that takes.
+    """
+
+    flush_ps: int
+    bytes_by_code: np.ndarray
+    execute_ps: np.ndarray
+
+
+def log_times(inputs: NodeInputs) -> LogTimes:
+    """What an append-only file and replicas add; all zero without.
 
     Each write is put into one buffer for the file and one for all replicas. Once a turn the buffers
     go to the kernel: one call for the file, one for each replica, or one hand-over where I/O
@@ -81,8 +96,9 @@ def with_log(times: NodeTimes, inputs: NodeInputs) -> NodeTimes:
     work, speed, kinds = inputs.work, inputs.speed, inputs.kinds
     kept, replicas = persistence_of(inputs.scenario), inputs.scenario.replicas
     aof = kept.aof if kept is not None else None
+    logged, added_ps = np.zeros((2, len(kinds)), np.int64)
     if aof is None and replicas == 0:
-        return times
+        return LogTimes(0, logged, added_ps)
     buffers = (aof is not None) + (replicas > 0)
     by_main = replicas_written_by_main(inputs.engine) or inputs.lone
     copies = (aof is not None) + (replicas if by_main else 0)
@@ -94,8 +110,6 @@ def with_log(times: NodeTimes, inputs: NodeInputs) -> NodeTimes:
             flush_ns += 1e6 * kept.fsync_ms
     send_ns = work.kernel_scale * speed.tcp_send_ns + inputs.user_ns(work.write_instructions)
     flush_ns += replicas * (send_ns if by_main else inputs.user_ns(work.push_instructions))
-    logged = np.zeros(len(kinds), np.int64)
-    added_ps = np.zeros(len(kinds), np.int64)
     for code, kind in enumerate(kinds):
         if kind.command in WRITES:
             size_bytes = kind.request_bytes(inputs.scenario.workload.key_bytes)
@@ -103,22 +117,7 @@ def with_log(times: NodeTimes, inputs: NodeInputs) -> NodeTimes:
             added_ns += copies * size_bytes * speed.copy_ns_per_byte
             logged[code] = size_bytes
             added_ps[code] = round(added_ns * _PS_PER_NS)
-    return times._replace(
-        flush_ps=round(flush_ns * _PS_PER_NS),
-        logged_bytes_by_code=logged,
-        execute_by_code_ps=times.execute_by_code_ps + added_ps,
-    )
-
-
-def fork_stall(
-    scenario: Scenario, data_bytes: float, disk: DiskCosts = ASSUMED_DISK
-) -> Stall | None:
-    """The fork that begins a snapshot: nothing is served meanwhile."""
-    kept = persistence_of(scenario)
-    if kept is None or kept.snapshot is None:
-        return None
-    gib = data_bytes / 2**30
-    return Stall(max(1e-3, disk.fork_ms_per_gib * gib), every_s=kept.snapshot.every_s)
+    return LogTimes(round(flush_ns * _PS_PER_NS), logged, added_ps)
 
 
 def copied_pages_per_write(
@@ -141,11 +140,17 @@ def copied_pages_per_write(
     return copied / (writes_per_s * every_s)
 
 
-def with_copies_on_write(times: NodeTimes, inputs: NodeInputs, *, rate_rps: float) -> NodeTimes:
-    """Times with the faults of writes while a snapshot is made, averaged over all time."""
+def copy_on_write_ps(inputs: NodeInputs, rate_rps: float | None) -> np.ndarray:
+    """(codes,) faults of a write while a snapshot is made, averaged over all time.
+
+    Parameters
+    ----------
+    rate_rps
+        Requests a second; None: there are no faults.
+    """
     kept, kinds, disk = persistence_of(inputs.scenario), inputs.kinds, inputs.disk
-    if kept is None or kept.snapshot is None:
-        return times
+    if kept is None or kept.snapshot is None or rate_rps is None:
+        return np.zeros(len(kinds), np.int64)
     items = np.array([kind.items if kind.command in WRITES else 0 for kind in kinds])
     writes_per_s = rate_rps * float(np.dot(items, [kind.share for kind in kinds]))
     snapshot = kept.snapshot
@@ -156,5 +161,5 @@ def with_copies_on_write(times: NodeTimes, inputs: NodeInputs, *, rate_rps: floa
         every_s=snapshot.every_s,
         pages_per_write=disk.pages_per_write,
     )
-    added_ps = np.rint(items * pages * disk.copy_on_write_ns * _PS_PER_NS).astype(np.int64)
-    return times._replace(execute_by_code_ps=times.execute_by_code_ps + added_ps)
+    added_ps = np.rint(items * pages * disk.copy_on_write_ns * _PS_PER_NS)
+    return np.asarray(added_ps, np.int64)

@@ -13,19 +13,20 @@ from scipy.special import ndtri
 
 from forecache.hwprofiles.speed import HostSpeed
 
-from ..engines.commands import CommandKind
+from ..engines.commands import CommandKind, traced_codes
 from ..engines.profile import EngineWork
 from ..memory.lines import LINE_BYTES
 from ..node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
-from ..scenario.arrivals import Arrivals
-from .command_times import command_times
-from .forking import forked_times
+from .command_times import CommandTimes, command_times
+from .forking import sharing_out
 from .inputs import NodeInputs, user_rate
 from .interruptions import interruption_table_ps
 from .locks import item_locks, lock_table
+from .persistence import LogTimes, copy_on_write_ps, log_times
 from .request_interval import shared_line_ns
-from .tls import tls_times
-from .workload_caches import workload_caches
+from .stalls import stall_shares, with_stalls
+from .tls import TlsTimes, tls_times
+from .workload_caches import WorkloadCaches, workload_caches
 
 KERNEL_VARIATION = 0.12
 """Coefficient of variation of a system call's duration from run to run (assumed: repeated socket
@@ -46,6 +47,9 @@ _KIB_BITS = 8 * 1024
 
 _PS_PER_NS = 1000
 
+Part = dict[str, Any]
+"""Some of the fields of `NodeTimes`, by name."""
+
 _SHORTEST_TURN_PS = 20_000
 """A turn of an event loop that finds nothing still reads the clock and looks at its lists."""
 
@@ -64,117 +68,174 @@ def jitter_table(variation: float = KERNEL_VARIATION) -> np.ndarray:
     return np.rint(factor / factor.mean() * JITTER_ONE).astype(np.int64)
 
 
-def node_times(inputs: NodeInputs) -> NodeTimes:
-    """Durations of all steps, in whole picoseconds."""
-    scenario, engine, work, speed = inputs.scenario, inputs.engine, inputs.work, inputs.speed
-    kinds, user, line_ns = inputs.kinds, inputs.user_ns, speed.core_to_core_ns
-    recv_ns, send_ns = inputs.socket_ns(speed)
-    kernel = work.kernel_scale
-    tls = tls_times(scenario, engine, speed, kernel_scale=kernel)
+def node_times(inputs: NodeInputs, *, rate_rps: float | None = None) -> NodeTimes:
+    """Durations of all steps, in whole picoseconds: the parts below, each with fields of its own.
+
+    Parameters
+    ----------
+    rate_rps
+        Requests a second, by which what happens every so often happens to one request in so many.
+        None: it doesn't happen. There are no stalls then, and no pages are copied for a snapshot.
+    """
+    scenario, workload = inputs.scenario, inputs.scenario.workload
     caches = workload_caches(inputs)
+    tls = tls_times(scenario, inputs.engine, inputs.speed, kernel_scale=inputs.work.kernel_scale)
+    shared_ns = inputs.work.shared_lines * shared_line_ns(inputs)
+    commands = command_times(inputs, caches=caches, shared_ns=shared_ns)
+    log = log_times(inputs)
+    sockets = _sockets(inputs, tls, caches)
+    written_bytes = commands.reply_bytes * workload.pipeline
+    handing: Part
+    if inputs.policy.hand_over == "turns":
+        handing = sharing_out(inputs, sockets, written_bytes=written_bytes)
+    else:
+        handing = _jobs(inputs, tls, written_bytes=written_bytes, shared_ns=shared_ns)
+    by_code = _by_code(inputs, commands, log, rate_rps)
+    codes: Part = with_stalls(by_code, stall_shares(inputs, rate_rps))
+    threads = scenario.generator_threads
+    arrivals: Part = workload.varying.tables(threads, traced_codes(inputs.kinds))
+    return NodeTimes(
+        **_event_loop(inputs),
+        **sockets,
+        **handing,
+        **_between_threads(inputs),
+        **_network(inputs.speed),
+        **_generator(inputs),
+        **codes,
+        **arrivals,
+        flush_ps=log.flush_ps,
+        free_arguments_ps=_ps(commands.free_arguments_ns),
+        prefetch_by_keys_ps=_table(commands.prefetch_ns),
+        code_by_draw=code_table(inputs.kinds),
+        lock_by_draw=lock_table(workload, item_locks(scenario.io_threads)),
+        jitter=jitter_table(),
+        interruption_ps=interruption_table_ps(inputs.speed),
+    )
+
+
+def _event_loop(inputs: NodeInputs) -> Part:
+    """Turns, polls, falling asleep and waking."""
+    work, speed = inputs.work, inputs.speed
+    turn_ns, blocking_ns = inputs.user_ns(work.loop_instructions), work.wake_scale * speed.block_ns
+    return {
+        # A turn takes some time whatever it finds, or time would stand still while it spins.
+        "loop_ps": max(_SHORTEST_TURN_PS, _ps(turn_ns)),
+        "own_turn_ps": max(_SHORTEST_TURN_PS, _ps(OWN_TURN_SHARE * turn_ns)),
+        "poll_ps": _ps(work.kernel_scale * speed.epoll_wait_ns),
+        "poll_event_ps": _ps(work.kernel_scale * speed.epoll_event_ns),
+        "doze_ps": _ps(blocking_ns * DOZE_SHARE),
+        "block_ps": _ps(blocking_ns * (1.0 - DOZE_SHARE)),
+        "wake_latency_ps": _ps(_after_send_ns(work, speed)),
+        "wake_send_ps": _ps(work.wake_scale * speed.wake_send_ns),
+        "switch_ps": _ps(speed.context_switch_ns),
+    }
+
+
+def _sockets(inputs: NodeInputs, tls: TlsTimes, caches: WorkloadCaches) -> Part:
+    """What the server does at its end of a connection."""
+    work, speed = inputs.work, inputs.speed
+    recv_ns, send_ns = inputs.socket_ns(speed)
     copy_ns_per_byte = speed.copy_ns_per_byte + caches.copy_wait_ns / caches.copied_bytes
     copy_ns_per_byte += tls.byte_ns
-    shared_ns = work.shared_lines * shared_line_ns(inputs)
-    commands = command_times(inputs, caches=caches, shared_ns=shared_ns)
-    written_lines = commands.reply_bytes * scenario.workload.pipeline / LINE_BYTES
-    reply_lines = written_lines * work.reply_lines_per_line
-    hand_over = inputs.policy.hand_over
-    handings = 1 if hand_over == "clients" else 2
-    key_bytes = scenario.workload.key_bytes
-    no_arrivals: dict[str, Any] = Arrivals().tables(1, {})
-    times = NodeTimes(
-        # A turn takes some time whatever it finds, or time would stand still while it spins.
-        loop_ps=max(_SHORTEST_TURN_PS, _ps(user(work.loop_instructions))),
-        poll_ps=_ps(kernel * speed.epoll_wait_ns),
-        poll_event_ps=_ps(kernel * speed.epoll_event_ns),
-        doze_ps=_ps(work.wake_scale * speed.block_ns * DOZE_SHARE),
-        block_ps=_ps(work.wake_scale * speed.block_ns * (1.0 - DOZE_SHARE)),
-        wake_latency_ps=_ps(_after_send_ns(work, speed)),
-        wake_send_ps=_ps(work.wake_scale * speed.wake_send_ns),
-        read_event_ps=_ps(user(work.read_instructions)),
-        recv_ps=_ps(kernel * recv_ns + tls.recv_ns),
-        send_ps=_ps(_sending_ns(inputs, kernel * send_ns) + tls.send_ns),
-        write_event_ps=_ps(user(work.write_instructions)),
-        copy_ps_per_kib=_ps(copy_ns_per_byte * 1024),
-        # A request has two jobs, a read and a write: each is charged half of the lines fetched. A
-        # client that is owned by its thread is handed back once.
-        push_ps=_ps(
-            user(work.push_instructions) + work.execute_lines * line_ns / handings + tls.job_ns
-        ),
-        pop_ps=_ps(
-            user(work.pop_instructions)
-            + (work.read_lines + work.write_lines + reply_lines) * line_ns / 2
-            + shared_ns / 2
-        ),
-        scan_ps=_ps(user(work.scan_instructions)),
-        done_ps=_ps(user(work.done_instructions) + work.done_lines * line_ns),
-        collect_ps=_ps(user(work.collect_instructions)),
-        handover_ps=_ps(line_ns),
-        activate_ps=_ps(speed.syscall_ns),
-        thread_wake_ps=_ps(speed.wake_latency_ns),
-        one_way_ps=_ps(speed.network_one_way_us * 1000),
-        wire_ps_per_kib=_ps(_KIB_BITS / speed.network_gbit_per_s),
-        free_push_ps=_ps(user(work.push_instructions)),
-        accept_ps=_ps(tls.accept_ns),
-        handshake_ps=_ps(tls.handshake_ns),
+    return {
+        "read_event_ps": _ps(inputs.user_ns(work.read_instructions)),
+        "recv_ps": _ps(work.kernel_scale * recv_ns + tls.recv_ns),
+        "send_ps": _ps(_sending_ns(inputs, work.kernel_scale * send_ns) + tls.send_ns),
+        "write_event_ps": _ps(inputs.user_ns(work.write_instructions)),
+        "copy_ps_per_kib": _ps(copy_ns_per_byte * 1024),
+        "accept_ps": _ps(tls.accept_ns),
+        "handshake_ps": _ps(tls.handshake_ns),
+    }
+
+
+def _jobs(inputs: NodeInputs, tls: TlsTimes, *, written_bytes: float, shared_ns: float) -> Part:
+    """Handing requests to other threads as jobs; `sharing_out` is the same of fork-join threads.
+
+    A request has two jobs, a read and a write: each is charged half of the lines fetched. A client
+    that is owned by its thread is handed back once.
+    """
+    work, user, line_ns = inputs.work, inputs.user_ns, inputs.speed.core_to_core_ns
+    handings = 1 if inputs.policy.hand_over == "clients" else 2
+    reply_lines = written_bytes / LINE_BYTES * work.reply_lines_per_line
+    taken_lines = work.read_lines + work.write_lines + reply_lines
+    pushing_ns = user(work.push_instructions) + work.execute_lines * line_ns / handings
+    return {
+        "push_ps": _ps(pushing_ns + tls.job_ns),
+        "pop_ps": _ps(user(work.pop_instructions) + taken_lines * line_ns / 2 + shared_ns / 2),
+        "done_ps": _ps(user(work.done_instructions) + work.done_lines * line_ns),
+    }
+
+
+def _between_threads(inputs: NodeInputs) -> Part:
+    """Looking at each other, telling each other, and jobs that free memory."""
+    work, speed, user = inputs.work, inputs.speed, inputs.user_ns
+    event_ns = work.kernel_scale * speed.syscall_ns
+    return {
+        "scan_ps": _ps(user(work.scan_instructions)),
+        "collect_ps": _ps(user(work.collect_instructions)),
+        "handover_ps": _ps(speed.core_to_core_ns),
+        "activate_ps": _ps(speed.syscall_ns),
+        "thread_wake_ps": _ps(speed.wake_latency_ns),
+        "free_push_ps": _ps(user(work.push_instructions)),
         # A line that the I/O thread keeps reading.
-        publish_ps=_ps(line_ns),
-        own_turn_ps=max(_SHORTEST_TURN_PS, _ps(OWN_TURN_SHARE * user(work.loop_instructions))),
-        notify_ps=_ps(kernel * speed.syscall_ns + user(work.push_instructions)),
-        notice_ps=_ps(kernel * speed.syscall_ns + user(work.collect_instructions)),
-        packet_ps=_ps(1e9 / speed.network_packets_per_s),
-        flow_ps_per_kib=_ps(_KIB_BITS / speed.network_flow_gbit_per_s),
-        free_arguments_ps=_ps(commands.free_arguments_ns),
-        softirq_ps=_ps(speed.softirq_ns),
-        switch_ps=_ps(speed.context_switch_ns),
-        flush_ps=0,
-        parse_by_code_ps=_table(commands.parse_ns),
-        execute_by_code_ps=_table(commands.execute_ns),
-        stall_ps=_table(commands.stall_ns),
-        prefetched_stall_by_code_ps=_table(commands.prefetched_stall_ns),
-        prefetch_by_keys_ps=_table(commands.prefetch_ns),
-        request_bytes_by_code=np.array([kind.request_bytes(key_bytes) for kind in kinds], np.int64),
-        reply_bytes_by_code=np.array([kind.reply_bytes for kind in kinds], np.int64),
-        write_by_code_ps=_table(commands.write_ns),
-        free_by_code_ps=_table(commands.free_ns),
-        keys_by_code=np.array([kind.keys for kind in kinds], np.int64),
-        logged_bytes_by_code=np.zeros(len(kinds), np.int64),
-        rare_below_by_code=np.zeros(len(kinds), np.int64),
-        code_by_draw=code_table(kinds),
-        lock_by_draw=lock_table(scenario.workload, item_locks(scenario.io_threads)),
-        jitter=jitter_table(),
-        interruption_ps=interruption_table_ps(speed),
-        **_generator_ps(inputs),
-        **no_arrivals,
-    )
-    if hand_over != "turns":
-        return times
-    written = commands.reply_bytes * scenario.workload.pipeline
-    return forked_times(times, inputs, reply_bytes=written)
+        "publish_ps": _ps(speed.core_to_core_ns),
+        "notify_ps": _ps(event_ns + user(work.push_instructions)),
+        "notice_ps": _ps(event_ns + user(work.collect_instructions)),
+    }
 
 
-def _generator_ps(inputs: NodeInputs) -> dict[str, Any]:
-    """Durations of the load generator's steps, by the field of `NodeTimes`."""
+def _network(speed: HostSpeed) -> Part:
+    """The way between the hosts."""
+    return {
+        "one_way_ps": _ps(speed.network_one_way_us * 1000),
+        "wire_ps_per_kib": _ps(_KIB_BITS / speed.network_gbit_per_s),
+        "packet_ps": _ps(1e9 / speed.network_packets_per_s),
+        "flow_ps_per_kib": _ps(_KIB_BITS / speed.network_flow_gbit_per_s),
+        "softirq_ps": _ps(speed.softirq_ns),
+    }
+
+
+def _by_code(
+    inputs: NodeInputs, commands: CommandTimes, log: LogTimes, rate_rps: float | None
+) -> Part:
+    """Tables by command code, stalls left out.
+
+    Executing a command, writing it to the log and copying the pages that it writes add up.
+    """
+    kinds, key_bytes = inputs.kinds, inputs.scenario.workload.key_bytes
+    execute_ps = _table(commands.execute_ns) + log.execute_ps
+    return {
+        "parse_by_code_ps": _table(commands.parse_ns),
+        "execute_by_code_ps": execute_ps + copy_on_write_ps(inputs, rate_rps),
+        "stall_ps": _table(commands.stall_ns),
+        "prefetched_stall_by_code_ps": _table(commands.prefetched_stall_ns),
+        "request_bytes_by_code": np.array([k.request_bytes(key_bytes) for k in kinds], np.int64),
+        "reply_bytes_by_code": np.array([kind.reply_bytes for kind in kinds], np.int64),
+        "write_by_code_ps": _table(commands.write_ns),
+        "free_by_code_ps": _table(commands.free_ns),
+        "keys_by_code": np.array([kind.keys for kind in kinds], np.int64),
+        "logged_bytes_by_code": log.bytes_by_code,
+        "rare_below_by_code": np.zeros(len(kinds), np.int64),
+    }
+
+
+def _generator(inputs: NodeInputs) -> Part:
+    """The load generator's steps."""
     generator, speed = inputs.generator, inputs.generator_speed
     recv_ns, send_ns = inputs.socket_ns(speed)
-    kernel = generator.kernel_scale
-    rate = user_rate(speed)
-
-    def user(instructions: float) -> float:
-        return instructions / rate
-
+    kernel, rate = generator.kernel_scale, user_rate(speed)
     tls = tls_times(inputs.scenario, inputs.engine, speed, kernel_scale=kernel)
     polling_ns = speed.epoll_wait_ns * generator.poll_rounds * kernel
     event_ns = speed.epoll_event_ns * generator.poll_rounds * kernel
-    around_ns = user(generator.batch_instructions) / 2
+    around_ns = generator.batch_instructions / rate / 2
     around_ns += generator.batch_syscalls * speed.syscall_ns / 2
     return {
-        "generator_poll_ps": _ps(polling_ns + user(generator.poll_instructions)),
+        "generator_poll_ps": _ps(polling_ns + generator.poll_instructions / rate),
         "generator_poll_event_ps": _ps(event_ns),
         "generator_recv_ps": _ps(kernel * recv_ns + tls.recv_ns + around_ns),
-        "generator_reply_ps": _ps(user(generator.reply_instructions)),
+        "generator_reply_ps": _ps(generator.reply_instructions / rate),
         "generator_send_ps": _ps(kernel * send_ns + tls.send_ns + around_ns),
-        "generator_request_ps": _ps(user(generator.request_instructions)),
+        "generator_request_ps": _ps(generator.request_instructions / rate),
     }
 
 

@@ -6,12 +6,14 @@ from: a draw of 32 bits decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..node.setup import NodeTimes
+from .inputs import NodeInputs
+from .persistence import persistence_of
 
 _PS_PER_MS = 10**9
 _DRAW_RANGE = 1 << 32
@@ -55,42 +57,59 @@ class Stall:
         return self.every_s if self.share is None else 1.0 / (self.share * rate_rps)  # type: ignore[return-value]
 
 
-def with_stalls(times: NodeTimes, stalls: Sequence[tuple[float, float]]) -> NodeTimes:
-    """Times with a command code more for each stall.
+def stalls_of(inputs: NodeInputs) -> list[Stall]:
+    """What occupies the main thread for long now and then."""
+    slow, kept = inputs.scenario.workload.slow_command, persistence_of(inputs.scenario)
+    found = [] if slow is None else [Stall(slow.duration_ms, slow.every_s, slow.share)]
+    if kept is not None and kept.snapshot is not None:
+        # The fork that begins a snapshot: nothing is served meanwhile.
+        fork_ms = inputs.disk.fork_ms_per_gib * (inputs.resident_bytes / 2**30)
+        found.append(Stall(max(1e-3, fork_ms), every_s=kept.snapshot.every_s))
+    return found
+
+
+def stall_shares(inputs: NodeInputs, rate_rps: float | None) -> list[tuple[float, float]]:
+    """Share of the requests and duration in ms of each stall; none where no rate is given."""
+    if rate_rps is None:
+        return []
+    saturated = inputs.scenario.workload.arrival == "closed_loop"
+    return [
+        (stall.share_at(rate_rps, saturated=saturated), stall.duration_ms)
+        for stall in stalls_of(inputs)
+    ]
+
+
+def with_stalls(
+    tables: Mapping[str, np.ndarray], stalls: Sequence[tuple[float, float]]
+) -> dict[str, np.ndarray]:
+    """Tables by command code with a code more for each stall.
 
     Its request is parsed like the first command's and its reply says OK.
 
     Parameters
     ----------
+    tables
+        By the field of `NodeTimes`; all those that have a row for each code.
     stalls
         Share of the requests and duration in ms.
     """
     if not stalls:
-        return times
-    count = len(stalls)
+        return dict(tables)
     shares, durations_ms = np.array(stalls).T
-    known = len(times.parse_by_code_ps)
-    below = np.rint(np.cumsum(shares) * _DRAW_RANGE).astype(np.int64)
+    added = {
+        "parse_by_code_ps": tables["parse_by_code_ps"][0],
+        "execute_by_code_ps": np.rint(durations_ms * _PS_PER_MS),
+        "request_bytes_by_code": tables["request_bytes_by_code"][0],
+        "reply_bytes_by_code": len(b"+OK\r\n"),
+        "keys_by_code": 1,
+        "rare_below_by_code": np.rint(np.cumsum(shares) * _DRAW_RANGE),
+    }
 
-    def more(table: np.ndarray, values: object) -> np.ndarray:
-        added = np.broadcast_to(np.asarray(values, np.int64), (count, *table.shape[1:]))
-        return np.concatenate([table, added])
+    def rows(name: str, table: np.ndarray) -> np.ndarray:
+        values = np.asarray(added.get(name, 0), np.int64)
+        return np.broadcast_to(values, (len(stalls), *table.shape[1:]))
 
-    return times._replace(
-        parse_by_code_ps=more(times.parse_by_code_ps, times.parse_by_code_ps[0]),
-        execute_by_code_ps=more(
-            times.execute_by_code_ps, np.rint(durations_ms * _PS_PER_MS).astype(np.int64)
-        ),
-        stall_ps=more(times.stall_ps, 0),
-        prefetched_stall_by_code_ps=more(times.prefetched_stall_by_code_ps, 0),
-        request_bytes_by_code=more(times.request_bytes_by_code, times.request_bytes_by_code[0]),
-        reply_bytes_by_code=more(times.reply_bytes_by_code, len(b"+OK\r\n")),
-        write_by_code_ps=more(times.write_by_code_ps, 0),
-        free_by_code_ps=more(times.free_by_code_ps, 0),
-        keys_by_code=more(times.keys_by_code, 1),
-        logged_bytes_by_code=more(times.logged_bytes_by_code, 0),
-        rare_below_by_code=np.concatenate([np.zeros(known, np.int64), below]),
-    )
+    return {name: np.concatenate([table, rows(name, table)]) for name, table in tables.items()}
 
 
 def code_shares(times: NodeTimes) -> np.ndarray:

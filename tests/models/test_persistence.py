@@ -16,7 +16,7 @@ from forecache.models.node.sample import SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS
 from forecache.models.node.simulate import compiled_run
 from forecache.models.prediction.predict import System
-from forecache.models.prediction.simulation import run, stalls_of, times_of
+from forecache.models.prediction.simulation import run, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.disk import DISK_RANGES, FORK_MS_PER_GIB, DiskCosts
@@ -24,8 +24,8 @@ from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.persistence import (
     check_persistence,
     copied_pages_per_write,
-    fork_stall,
 )
+from forecache.models.step_times.stalls import stalls_of
 from forecache.sim.errors import InputError
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
@@ -137,11 +137,11 @@ def test_replicas_cost_the_main_thread_less_where_io_threads_write_to_them() -> 
 
 def test_a_fork_stops_the_main_thread_for_its_page_tables() -> None:
     case = scenario({"snapshot": {"every_s": 60, "child_s": 10}})
-    stall = fork_stall(case, 5 * 2**30)
-    assert stall is not None
-    assert stall.duration_ms == pytest.approx(5 * FORK_MS_PER_GIB)
-    assert fork_stall(scenario(), 5 * 2**30) is None
-    times = times_of(inputs(case))
+    kept = inputs(case)
+    [stall] = stalls_of(kept)
+    assert stall.duration_ms == pytest.approx(kept.resident_bytes / 2**30 * FORK_MS_PER_GIB)
+    assert stalls_of(inputs(scenario())) == []
+    times = times_of(kept)
     assert times.rare_below_by_code[-1] > 0
 
 

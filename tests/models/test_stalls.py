@@ -11,7 +11,7 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.node.setup import QUANTILES
+from forecache.models.node.setup import QUANTILES, NodeTimes
 from forecache.models.node.simulate import compiled_run
 from forecache.models.prediction.simulation import pilot_run, run, times_of, window
 from forecache.models.scenario.schema import Scenario
@@ -23,7 +23,7 @@ from forecache.sim.errors import InputError
 MS = 10**9
 
 
-def brief_times(service_ps: int) -> Any:
+def brief_times(service_ps: int) -> NodeTimes:
     """A server that does nothing but execute."""
     zeros = dict.fromkeys(
         ("poll_ps", "poll_event_ps", "doze_ps", "block_ps", "read_event_ps", "recv_ps", "send_ps")
@@ -38,8 +38,13 @@ def brief_times(service_ps: int) -> Any:
     )
 
 
+def with_codes(times: NodeTimes, stalls: list[tuple[float, float]]) -> NodeTimes:
+    tables = {n: t for n, t in times._asdict().items() if "_by_code" in n or n == "stall_ps"}
+    return times._replace(**with_stalls(tables, stalls))
+
+
 def open_loop(duration_ms: float, share: float, *, rate_rps: float, service_ps: int) -> at.Node:
-    times = with_stalls(brief_times(service_ps), [(share, duration_ms)])
+    times = with_codes(brief_times(service_ps), [(share, duration_ms)])
     setup = sample_setup(
         clients=4000,
         generators=4,
@@ -83,7 +88,7 @@ def test_p99_bends_where_a_hundredth_of_the_requests_meets_a_slow_command(
 
 
 def test_as_many_come_as_are_asked_for() -> None:
-    times = with_stalls(sample_times(), [(0.25, 0.001), (0.5, 0.002)])
+    times = with_codes(sample_times(), [(0.25, 0.001), (0.5, 0.002)])
     shares = code_shares(times)
     assert shares.tolist() == pytest.approx([0.25 * 0.8, 0.25 * 0.2, 0.25, 0.5], abs=1e-3)
     setup = sample_setup(clients=20, end_ps=200 * MS, warmup_ps=0)

@@ -23,6 +23,7 @@ from forecache.models.prediction.predict import (
     Prediction,
     predict_cases,
 )
+from forecache.models.step_times.stalls import stalls_of
 
 from .breach import Breach, Held
 from .draws import Draws
@@ -92,7 +93,7 @@ def _irregular_s(prediction: Prediction) -> float:
     """How long a backlog may last that a steady load leaves: of stalls, quotas, and bursts."""
     inputs = prediction.system.inputs(prediction.case.scenario)
     scenario = prediction.case.scenario
-    longest = max((s.duration_ms / 1e3 for s in simulation.stalls_of(inputs)), default=0.0)
+    longest = max((s.duration_ms / 1e3 for s in stalls_of(inputs)), default=0.0)
     if inputs.sharing.quota_cores:
         longest += scenario.cpu_quota_period_ms / 1e3
     if simulation.slices_ps(inputs):
