@@ -17,7 +17,8 @@ from scipy.optimize import least_squares
 
 from forecache.models.engines.profile import EngineWork
 from forecache.models.prediction.predict import System
-from forecache.models.prediction.simulation import Window, pilot_run, run, times_of, window
+from forecache.models.prediction.run_length import Window, window
+from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.executors import Submitted

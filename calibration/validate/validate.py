@@ -24,7 +24,8 @@ from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.effort import AskedRuns, check_count, check_runs
 from forecache.models.prediction.predict import LATENCIES, Metrics, Prediction, System
-from forecache.models.prediction.simulation import pilot_run, run, times_of, window
+from forecache.models.prediction.run_length import window
+from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.inputs import NodeInputs

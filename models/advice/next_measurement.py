@@ -21,7 +21,8 @@ import numpy as np
 from ..engines.generator import GENERATOR_NAMES
 from ..engines.profile import HAND_OVER_WORK, WORK_NAMES
 from ..prediction.predict import Metrics, Prediction, System
-from ..prediction.simulation import pilot_run, run, times_of, window
+from ..prediction.run_length import window
+from ..prediction.simulation import pilot_run, run, times_of
 from ..prediction.uncertainty import host_ranges, moved
 from ..step_times.inputs import NodeInputs
 from .recommend import KNEE, ratio_margin

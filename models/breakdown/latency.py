@@ -33,8 +33,10 @@ from ..node.reference.trace import (
     TracedRequest,
 )
 from ..node.setup import NodeSetup, NodeTimes
+from ..prediction.node_setup import node_setup
 from ..prediction.predict import Prediction
-from ..prediction.simulation import node_setup, starting_ps, times_of, whole_periods
+from ..prediction.run_length import starting_ps, whole_periods
+from ..prediction.simulation import times_of
 from ..step_times.inputs import NodeInputs
 
 SAMPLE = 2000

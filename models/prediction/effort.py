@@ -9,7 +9,7 @@ from forecache.sim.effort import check_work
 from forecache.sim.processes import usable_cores
 
 from ..step_times.inputs import NodeInputs
-from .simulation import Pilot, window
+from .run_length import Pilot, window
 
 _RUN_S = 0.01
 """Setting up a run: durations, tables, an array for the state."""

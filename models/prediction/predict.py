@@ -39,7 +39,8 @@ from ..step_times.tls import only_the_main_thread
 from ..step_times.workload_caches import scenario_memory_load
 from .backlog import Growth, grows, growth_of
 from .effort import AskedRuns, check_count, check_runs
-from .simulation import Pilot, pilot_run, run, times_of, window
+from .run_length import Pilot, window
+from .simulation import pilot_run, run, times_of
 from .uncertainty import (
     draw_engine,
     draw_generator,

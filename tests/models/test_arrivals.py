@@ -16,7 +16,9 @@ from forecache.models.node import layout as at
 from forecache.models.node.reference.arrivals import arrivals
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import compiled_run
-from forecache.models.prediction.simulation import node_setup, pilot_run, run, times_of, window
+from forecache.models.prediction.node_setup import node_setup
+from forecache.models.prediction.run_length import window
+from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.scenario.arrivals import Bursts, RatePiece, read_trace
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand

@@ -12,7 +12,8 @@ from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.backlog import Growth, grows, growth_of, is_decided
 from forecache.models.prediction.predict import LATENCIES, Prediction, predict_cases
-from forecache.models.prediction.simulation import pilot_run, run, times_of, window
+from forecache.models.prediction.run_length import window
+from forecache.models.prediction.simulation import pilot_run, run, times_of
 from verification.open_loops import ENGINES, check_policy
 
 

@@ -9,17 +9,12 @@ import pytest
 from forecache.hwprofiles import load_host
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.prediction import simulation
+from forecache.models.prediction import node_setup as setups
+from forecache.models.prediction import run_length, simulation
+from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.predict import System
-from forecache.models.prediction.simulation import (
-    Window,
-    node_setup,
-    pilot_run,
-    run,
-    settling_ps,
-    times_of,
-    window,
-)
+from forecache.models.prediction.run_length import Window, settling_ps, window
+from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
@@ -190,7 +185,8 @@ def test_shortened_control_periods_do_not_change_the_throughput(
     inputs = inputs_of("valkey-9.1", io_threads=6, workload={"clients": 400, "pipeline": pipeline})
     short = run(inputs, requests=20_000, seed=1)
     settled = settling_ps(inputs)
-    monkeypatch.setattr(simulation, "CONTROL_SPEEDUP", simulation.CONTROL_SPEEDUP // 5)
+    for module in (setups, run_length):
+        monkeypatch.setattr(module, "CONTROL_SPEEDUP", run_length.CONTROL_SPEEDUP // 5)
     assert settling_ps(inputs) == pytest.approx(5 * settled)
     slow = run(inputs, requests=20_000, seed=1)
     assert slow.throughput_rps == pytest.approx(short.throughput_rps, rel=0.08)

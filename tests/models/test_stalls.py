@@ -13,7 +13,8 @@ from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import QUANTILES, NodeTimes
 from forecache.models.node.simulate import compiled_run
-from forecache.models.prediction.simulation import pilot_run, run, times_of, window
+from forecache.models.prediction.run_length import window
+from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs

@@ -23,6 +23,7 @@ from forecache.models.prediction.predict import (
     Prediction,
     predict_cases,
 )
+from forecache.models.prediction.run_length import slices_ps
 from forecache.models.step_times.stalls import stalls_of
 
 from .breach import Breach, Held
@@ -96,7 +97,7 @@ def _irregular_s(prediction: Prediction) -> float:
     longest = max((s.duration_ms / 1e3 for s in stalls_of(inputs)), default=0.0)
     if inputs.sharing.quota_cores:
         longest += scenario.cpu_quota_period_ms / 1e3
-    if simulation.slices_ps(inputs):
+    if slices_ps(inputs):
         longest += 1e-6 * (inputs.speed.time_slice_us + inputs.speed.timer_tick_us) * 8
     return longest + scenario.workload.varying.cycle_ps / 1e12
 
