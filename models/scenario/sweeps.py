@@ -31,24 +31,28 @@ class Case(Generic[ScenarioT]):
     scenario: ScenarioT
 
 
-def _sweeps(data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+Path = tuple[Any, ...]
+"""Keys and places on the way to a field; a key of a damaged file need not be a string."""
+
+
+def _sweeps(data: Any, path: Path = ()) -> Iterator[tuple[Path, list[Any]]]:
     if isinstance(data, list):
         for place, value in enumerate(data):
-            yield from _sweeps(value, (*path, str(place)))
+            yield from _sweeps(value, (*path, place))
     if not isinstance(data, Mapping):
         return
     if set(data) == {"sweep"}:
         yield path, data["sweep"]
         return
     for key, value in data.items():
-        yield from _sweeps(value, (*path, str(key)))
+        yield from _sweeps(value, (*path, key))
 
 
-def _replaced(data: Any, path: tuple[str, ...], value: Any) -> Any:
+def _replaced(data: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     if isinstance(data, list):
-        place = int(path[0])
+        place = path[0]
         return [*data[:place], _replaced(data[place], path[1:], value), *data[place + 1 :]]
     return {**data, path[0]: _replaced(data[path[0]], path[1:], value)}
 
@@ -75,7 +79,7 @@ def expand(data: Mapping[str, Any], *, file: str, schema: type[ScenarioT]) -> li
     if sweeps and not sweeps[0][0]:
         raise InputError(f"{file}: found a sweep at the top level; valid is a sweep of a field.")
     for path, values in sweeps:
-        where = ".".join(path)
+        where = ".".join(map(str, path))
         if not isinstance(values, list) or not values:
             raise InputError(
                 f"{file}: field {where}.sweep: found {values!r}; valid is a list of at least one "
@@ -86,7 +90,7 @@ def expand(data: Mapping[str, Any], *, file: str, schema: type[ScenarioT]) -> li
     points = math.prod(len(values) for _, values in sweeps)
     if points > MOST_POINTS:
         raise InputError(f"{file}: found sweeps of {points} points; valid are {MOST_POINTS}.")
-    names = [".".join(path) for path, _ in sweeps]
+    names = [".".join(map(str, path)) for path, _ in sweeps]
     cases = []
     for combination in itertools.product(*(values for _, values in sweeps)):
         concrete: Any = dict(data)

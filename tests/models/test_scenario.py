@@ -47,6 +47,11 @@ def test_sweeps_expand_to_their_product_in_order() -> None:
         assert case.scenario.workload.clients == 20
 
 
+def test_a_sweep_under_a_key_that_is_no_string_is_refused_by_its_place() -> None:
+    mix = {"get": 0.5, "mget": {"share": 0.5, "keys": 10, 3: {"sweep": [1, 2]}}}
+    assert "workload.mix.mget[3]" in problem(with_workload(mix=mix))
+
+
 def test_a_sweep_can_be_of_any_schema() -> None:
     class Fleet(BaseModel):
         machines: int
