@@ -11,7 +11,7 @@ from forecache.calibration.fit.calibrate import CPU, LATENCIES, LIGHT_CPU, THROU
 from forecache.calibration.observe.design import LADDER_PIPELINE, LADDER_VALUE_BYTES
 
 from ..harness import Files
-from ..markdown import with_section
+from ..markdown import table, with_section
 from .memcached_page import memcached_section
 from .memory_page import memory_section
 from .published_page import published_page, published_table
@@ -66,10 +66,7 @@ def page(out: Path) -> str:
 
 def summary_table(out: Path) -> str:
     """Errors of the live checks, one line per engine and quantity."""
-    rows = [
-        "| engine | quantity | points | median error | 95% below | worst | inside 90% interval |",
-        "|---|---|--:|--:|--:|--:|--:|",
-    ]
+    rows = []
     for path in sorted(out.glob("live-*.json")):
         report = json.loads(path.read_text(encoding="utf-8"))
         engine = f"{report['engine']['name']} {report['engine']['version']}"
@@ -80,11 +77,18 @@ def summary_table(out: Path) -> str:
                     continue
                 inside = f"{errors['coverage']:.0%}" if "coverage" in errors else "–"
                 rows.append(
-                    f"| {engine} | {quantity}, {words} | {errors['n']} "
-                    f"| {errors['median_ape']:.1%} | {errors['p95_ape']:.1%} "
-                    f"| {errors['max_ape']:.1%} | {inside} |"
+                    [
+                        engine,
+                        f"{quantity}, {words}",
+                        errors["n"],
+                        f"{errors['median_ape']:.1%}",
+                        f"{errors['p95_ape']:.1%}",
+                        f"{errors['max_ape']:.1%}",
+                        inside,
+                    ]
                 )
-    return "\n".join(rows)
+    header = ["engine", "quantity", ">points", ">median error", ">95% below", ">worst"]
+    return "\n".join(table([*header, ">inside 90% interval"], rows))
 
 
 def _live_section(report: dict[str, Any]) -> list[str]:
@@ -103,26 +107,30 @@ def _live_section(report: dict[str, Any]) -> list[str]:
     lines += [f"{warning[0].upper()}{warning[1:]}." for warning in measured["warnings"]]
     lines += _loaded_table(by_quantity, report["verdicts"])
     lines += _stage_table(report["stages"])
-    lines += [
-        "",
-        "| point | role | CPU ns/request: measured | predicted | 90% | error | requests/s: measured"
-        " | predicted | error |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+    header = ["point", "role", ">CPU ns/request: measured", ">predicted", ">90%", ">error"]
+    points = (*by_quantity[CPU].items(), *by_quantity.get(LIGHT_CPU, {}).items())
+    rows = [_cpu_row(label, point, by_quantity[THROUGHPUT].get(label)) for label, point in points]
+    header += [">requests/s: measured", ">predicted", ">error"]
+    return [*lines, "", *table(header, rows)]
+
+
+def _cpu_row(label: str, point: dict[str, Any], rate: dict[str, Any] | None) -> list[str]:
+    cells = [
+        label,
+        point["role"],
+        f"{point['observed_ns']:,.0f}",
+        f"{point['predicted_ns']:,.0f}",
+        f"{point['low_ns']:,.0f}–{point['high_ns']:,.0f}",
+        f"{point['relative_error']:+.0%}",
     ]
-    for label, point in (*by_quantity[CPU].items(), *by_quantity.get(LIGHT_CPU, {}).items()):
-        rate = by_quantity[THROUGHPUT].get(label)
-        cells = (
-            f"{rate['observed_rps']:,.0f} | {rate['predicted_rps']:,.0f} | "
-            f"{rate['relative_error']:+.0%}"
-            if rate is not None
-            else "– | – | –"
-        )
-        lines.append(
-            f"| {label} | {point['role']} | {point['observed_ns']:,.0f} "
-            f"| {point['predicted_ns']:,.0f} | {point['low_ns']:,.0f}–{point['high_ns']:,.0f} "
-            f"| {point['relative_error']:+.0%} | {cells} |"
-        )
-    return lines
+    if rate is None:
+        return [*cells, "–", "–", "–"]
+    return [
+        *cells,
+        f"{rate['observed_rps']:,.0f}",
+        f"{rate['predicted_rps']:,.0f}",
+        f"{rate['relative_error']:+.0%}",
+    ]
 
 
 def _loaded_table(
@@ -131,33 +139,35 @@ def _loaded_table(
     """Open loops: latency below saturation, verdict on either side of it."""
     if not verdicts:
         return []
-    lines = [
+    rows = []
+    for verdict in verdicts:
+        label = verdict["point"]
+        cells = [label, verdict["role"]]
+        for quantity in LATENCIES.values():
+            row = by_quantity.get(quantity, {}).get(label)
+            cells += (
+                ["–", "–", "–"]
+                if row is None
+                else [
+                    f"{row['observed_ns'] / 1e3:,.0f}",
+                    f"{row['predicted_ns'] / 1e3:,.0f}",
+                    f"{row['relative_error']:+.0%}",
+                ]
+            )
+        tail = by_quantity.get(LATENCIES["p99"], {}).get(label)
+        cells.append("–" if tail is None else f"{tail['observed_all_ns'] / 1e3:,.0f}")
+        cells.append(f"{verdict['stalled_share']:.0%}")
+        rows.append([*cells, f"{verdict['observed']}, {verdict['predicted']}"])
+    header = ["point", "role", ">p50 us: measured", ">predicted", ">error"]
+    header += [">p99 us: measured", ">predicted", ">error", ">p99 of all", ">stalled"]
+    return [
         "",
         "Open loops at shares of the saturated throughput. Latencies are those of 20 ms slices in"
         " which no request took a millisecond: in the others the hypervisor had taken a core away"
-        " (`stalled` is their share, `p99 of all` counts them in).",
+        " (`stalled` is their share, `p99 of all` includes them).",
         "",
-        "| point | role | p50 us: measured | predicted | error | p99 us: measured | predicted |"
-        " error | p99 of all | stalled | verdict: measured, predicted |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|---|",
+        *table([*header, "verdict: measured, predicted"], rows),
     ]
-    for verdict in verdicts:
-        label, cells = verdict["point"], []
-        for quantity in LATENCIES.values():
-            row = by_quantity.get(quantity, {}).get(label)
-            cells.append(
-                "– | – | –"
-                if row is None
-                else f"{row['observed_ns'] / 1e3:,.0f} | {row['predicted_ns'] / 1e3:,.0f} "
-                f"| {row['relative_error']:+.0%}"
-            )
-        tail = by_quantity.get(LATENCIES["p99"], {}).get(label)
-        whole = "–" if tail is None else f"{tail['observed_all_ns'] / 1e3:,.0f}"
-        lines.append(
-            f"| {label} | {verdict['role']} | {' | '.join(cells)} | {whole} "
-            f"| {verdict['stalled_share']:.0%} | {verdict['observed']}, {verdict['predicted']} |"
-        )
-    return lines
 
 
 def _stage_table(checks: list[dict[str, Any]]) -> list[str]:
@@ -165,22 +175,22 @@ def _stage_table(checks: list[dict[str, Any]]) -> list[str]:
     if not checks:
         return []
     groups = [group["group"] for group in checks[0]["groups"]]
-    lines = [
+    header = ["point", "profiler", "of", *(f">{group}" for group in groups), ">unattributed"]
+    rows = [
+        [
+            *(check["point"], check["profiler"], check["of"]),
+            *(f"{g['observed']:.0%} → {g['fitted']:.0%}" for g in check["groups"]),
+            "–" if check["unattributed"] is None else f"{check['unattributed']:.0%}",
+            f"{check['largest_difference']:.0%}",
+        ]
+        for check in checks
+    ]
+    return [
         "",
         "Shares of stages, measured → fitted (what no symbol names is left out of both):",
         "",
-        f"| point | profiler | of | {' | '.join(groups)} | unattributed | largest difference |",
-        f"|---|---|---|{'--:|' * (len(groups) + 2)}",
+        *table([*header, ">largest difference"], rows),
     ]
-    for check in checks:
-        cells = [f"{g['observed']:.0%} → {g['fitted']:.0%}" for g in check["groups"]]
-        unknown = check["unattributed"]
-        lines.append(
-            f"| {check['point']} | {check['profiler']} | {check['of']} | {' | '.join(cells)} "
-            f"| {'–' if unknown is None else f'{unknown:.0%}'} "
-            f"| {check['largest_difference']:.0%} |"
-        )
-    return lines
 
 
 def ladder_table(out: Path) -> str:
@@ -193,17 +203,14 @@ def ladder_table(out: Path) -> str:
             keys: (observed, predicted) for keys, observed, predicted in ladder_of(report)
         }
     counts = sorted({keys for ladder in ladders.values() for keys in ladder})
-    rows = [
-        f"| keys | {' | '.join(ladders)} |",
-        f"|--:|{'--:|' * len(ladders)}",
-    ]
+    rows = []
     for keys in counts:
         cells = [
             f"{ladder[keys][0]:,.0f} → {ladder[keys][1]:,.0f}" if keys in ladder else "–"
             for ladder in ladders.values()
         ]
-        rows.append(f"| {keys:,} | {' | '.join(cells)} |")
-    return "\n".join(rows)
+        rows.append([f"{keys:,}", *cells])
+    return "\n".join(table([">keys", *(f">{name}" for name in ladders)], rows))
 
 
 def ladder_of(report: dict[str, Any]) -> list[tuple[int, float, float]]:
@@ -256,13 +263,8 @@ def readme_figures(out: Path) -> str:
             if point["role"] != "calibration" and quantity in point["relative_error"]
         ]
         rows.append(_figure_row(words, errors, f"forecache validate {name}"))
-    return "\n".join(
-        [
-            "| prediction | held-out points | median error | worst | reproduce with |",
-            "|---|--:|--:|--:|---|",
-            *(row for _, row in sorted(rows)),
-        ]
-    )
+    header = ["prediction", ">held-out points", ">median error", ">worst", "reproduce with"]
+    return "\n".join(table(header, [cells for _, cells in sorted(rows)]))
 
 
 def _held_out(live: list[dict[str, Any]], quantity: str) -> list[float]:
@@ -275,12 +277,12 @@ def _held_out(live: list[dict[str, Any]], quantity: str) -> list[float]:
     ]
 
 
-def _figure_row(words: str, errors: list[float], command: str) -> tuple[float, str]:
+def _figure_row(words: str, errors: list[float], command: str) -> tuple[float, list[str]]:
     """The median error, to sort by, and a row of the README's table."""
     median = statistics.median(errors)
     return (
         median,
-        f"| {words} | {len(errors)} | {median:.1%} | {max(errors):.1%} | `{command}` |",
+        [words, str(len(errors)), f"{median:.1%}", f"{max(errors):.1%}", f"`{command}`"],
     )
 
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..markdown import table
+
 
 def memcached_section(out: Path) -> list[str]:
     """Lines of the section; none where nothing was measured."""
@@ -22,26 +24,28 @@ def memcached_section(out: Path) -> list[str]:
         " it missed; after some seconds its list of nodes changes, or a node restarts. Nothing is"
         " fitted. Hit rates in percent, measured → predicted; points are percentage points.",
         "",
-        "| what changes | keys that move | before | 1st second after | 2nd | 5th | 10th |"
-        " worst second off by |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        *table(
+            ["what changes", ">keys that move", ">before", ">1st second after", ">2nd", ">5th"]
+            + [">10th", ">worst second off by"],
+            [_row(check) for check in checks],
+        ),
+        "",
+        *_settings(checks),
     ]
-    lines += [_row(check) for check in checks]
-    lines += ["", *_settings(checks)]
     limited = [check for check in checks if check["check"]["memory_mib"] is not None]
     for check in limited:
         held = zip(check["measured_keys_held"], check["predicted_keys_held"], strict=True)
         lines += [
             "",
-            f"Where memory is short ({check['check']['memory_mib']} MiB a node), the nodes held in"
-            " the end, measured → predicted keys: "
+            f"Where memory is short ({check['check']['memory_mib']} MiB a node), at the end the"
+            " nodes held, measured → predicted keys: "
             + ", ".join(f"{measured:,} → {predicted:,}" for measured, predicted in held)
             + ".",
         ]
     return lines
 
 
-def _row(report: dict[str, Any]) -> str:
+def _row(report: dict[str, Any]) -> list[str]:
     check = report["check"]
     change = check["change_s"]
     shares = list(zip(report["measured_hit_share"], report["predicted_hit_share"], strict=True))
@@ -51,7 +55,7 @@ def _row(report: dict[str, Any]) -> str:
         "–" if restart else _percent(report["measured_keys_moved"], report["predicted_keys_moved"])
     )
     worst = f"{100 * report['worst_difference']:.1f} points"
-    return "| " + " | ".join([check["name"], moved, *shown, worst]) + " |"
+    return [check["name"], moved, *shown, worst]
 
 
 def _after(change: int) -> list[int]:

@@ -9,6 +9,8 @@ from typing import Any
 
 from forecache.calibration.validate.memory_dataset import QUANTITY
 
+from ..markdown import table
+
 _WORDS = {
     "keys": "{:,} keys",
     "value_bytes": "values {:,} B",
@@ -33,32 +35,42 @@ def memory_section(out: Path) -> list[str]:
     lines = [
         "## Memory",
         "",
-        f"`used_memory` of live servers, {report['date']}, against the footprint model"
+        f"`used_memory` of live servers, {report['date']}, compared with the footprint model"
         " (`make evidence STUDY=footprint`): populations of keys in a fresh"
-        " server, when tables have moved. What the server holds without data is included; it was"
-        " measured on the same three, nothing else was. With glibc a block may be 16 bytes larger"
-        " than its class, when what would be left of a free one is too small to be one.",
+        " server, after tables have moved. The total includes what the server holds without data,"
+        " the only part that was measured on the same three servers. With glibc a block may be 16"
+        " bytes larger than its class, if the rest of a free block is too small to be one.",
         "",
-        "| engine | allocator | populations | median error | worst | resident for used, median |",
-        "|---|---|--:|--:|--:|--:|",
+        *table(
+            ["engine", "allocator", ">populations", ">median error", ">worst"]
+            + [">resident / used, median"],
+            [
+                [
+                    name,
+                    each["engine"]["allocator"],
+                    each["summary"]["n"],
+                    f"{each['summary']['median_ape']:.2%}",
+                    f"{each['summary']['max_ape']:.2%}",
+                    f"{each['summary']['resident_ratio']:.2f}",
+                ]
+                for name, each in zip(names, engines, strict=True)
+            ],
+        ),
+        "",
+        "<details>",
+        "<summary>Every population</summary>",
+        "",
     ]
-    for name, each in zip(names, engines, strict=True):
-        summary = each["summary"]
-        lines.append(
-            f"| {name} | {each['engine']['allocator']} | {summary['n']} "
-            f"| {summary['median_ape']:.2%} | {summary['max_ape']:.2%} "
-            f"| {summary['resident_ratio']:.2f} |"
-        )
-    lines += ["", "<details>", "<summary>Every population</summary>", ""]
-    lines += [
-        f"| population | {' | '.join(f'{name}: MB | error' for name in names)} |",
-        f"|---|{'--:|--:|' * len(names)}",
-    ]
+    header = ["population"]
+    for name in names:
+        header += [f">{name}: MB", ">error"]
+    rows = []
     for row in zip(*(each["rows"] for each in engines), strict=True):
-        cells = [f"{one['measured_bytes'] / 1e6:.2f} | {one['relative_error']:+.2%}" for one in row]
-        lines.append(f"| {_population(row[0])} | {' | '.join(cells)} |")
-    lines += ["", "</details>", "", *_published(report["published"])]
-    return lines
+        cells = [_population(row[0])]
+        for one in row:
+            cells += [f"{one['measured_bytes'] / 1e6:.2f}", f"{one['relative_error']:+.2%}"]
+        rows.append(cells)
+    return [*lines, *table(header, rows), "", "</details>", "", *_published(report["published"])]
 
 
 def _population(row: Mapping[str, Any]) -> str:
@@ -71,14 +83,7 @@ def _population(row: Mapping[str, Any]) -> str:
 
 
 def _published(results: list[Mapping[str, Any]]) -> list[str]:
-    lines = [
-        "Published totals; nothing of the model is fitted to them. A managed engine is taken for"
-        " the open one it comes from: what it adds to each key isn't public, and its gap stands as"
-        " it is. *Moving* is what the model says while a table that was just doubled moves.",
-        "",
-        "| dataset | engine | what | measured MB | predicted MB | error | moving MB |",
-        "|---|---|---|--:|--:|--:|--:|",
-    ]
+    rows = []
     for result in results:
         for point in result["points"]:
             given, predicted = point["given"], point["predicted"][QUANTITY]
@@ -88,15 +93,33 @@ def _published(results: list[Mapping[str, Any]]) -> list[str]:
                 if name not in ("engine", "engine_version")
             )
             engine = f"{point['engine']} {given['engine_version']}"
-            lines.append(
-                f"| `{result['dataset']['id']}` | {engine} | {what} "
-                f"| {point['observed'][QUANTITY] / 1e6:,.1f} | {predicted['value'] / 1e6:,.1f} "
-                f"| {point['relative_error'][QUANTITY]:+.1%} | {predicted['high'] / 1e6:,.1f} |"
+            rows.append(
+                [
+                    f"`{result['dataset']['id']}`",
+                    engine,
+                    what,
+                    f"{point['observed'][QUANTITY] / 1e6:,.1f}",
+                    f"{predicted['value'] / 1e6:,.1f}",
+                    f"{point['relative_error'][QUANTITY]:+.1%}",
+                    f"{predicted['high'] / 1e6:,.1f}",
+                ]
             )
-    lines += ["", "What the sources say, and don't:", ""]
-    lines += [
+    notes = [
         f"- `{result['dataset']['id']}`: {note}."
         for result in results
         for note in result["dataset"]["notes"]
     ]
-    return lines
+    return [
+        "Published totals; nothing of the model is fitted to them. A managed engine counts as the"
+        " open-source one that it comes from: what it adds to each key isn't public, and its gap is"
+        " shown as it is. *Moving* is the prediction while a table that has just doubled moves.",
+        "",
+        *table(
+            ["dataset", "engine", "what", ">measured MB", ">predicted MB", ">error", ">moving MB"],
+            rows,
+        ),
+        "",
+        "What the sources say, and don't:",
+        "",
+        *notes,
+    ]

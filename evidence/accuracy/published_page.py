@@ -10,6 +10,8 @@ from typing import Any
 from forecache.calibration.validate.dataset import Dataset, list_datasets, why_not_predicted
 from forecache.calibration.validate.series import label, varying
 
+from ..markdown import table
+
 _QUANTITIES = {
     "throughput_rps": "throughput",
     "mean_ms": "mean latency",
@@ -73,11 +75,7 @@ def published_table(out: Path, *, link: bool = False) -> str:
     link
         Whether titles lead to their sections further down the page.
     """
-    rows = [
-        "| dataset | held-out points | throughput: median error | worst | inside 95% interval"
-        " | p50: median error | p99: median error | knee: measured, predicted |",
-        "|---|--:|--:|--:|--:|--:|--:|---|",
-    ]
+    rows = []
     for result in results_of(out):
         summary = result["summary"]
         errors = summary.get("throughput_rps")
@@ -91,11 +89,15 @@ def published_table(out: Path, *, link: bool = False) -> str:
         if link:
             title = f"[{title}](#{_anchor(title)})"
         rows.append(
-            f"| {title} | {errors['n']} | {errors['median_ape']:.1%} | {errors['max_ape']:.1%} "
-            f"| {errors['coverage']:.0%} "
-            f"| {_median(summary, 'p50_ms')} | {_median(summary, 'p99_ms')} | {knees or '–'} |"
+            [
+                *(title, errors["n"], f"{errors['median_ape']:.1%}", f"{errors['max_ape']:.1%}"),
+                f"{errors['coverage']:.0%}",
+                *(_median(summary, "p50_ms"), _median(summary, "p99_ms"), knees or "–"),
+            ]
         )
-    return "\n".join(rows)
+    header = ["dataset", ">held-out points", ">throughput: median error", ">worst"]
+    header += [">inside 95% interval", ">p50: median error", ">p99: median error"]
+    return "\n".join(table([*header, "knee: measured, predicted"], rows))
 
 
 def _median(summary: Mapping[str, Any], quantity: str) -> str:
@@ -204,11 +206,7 @@ def _error_table(result: Result) -> list[str]:
             "No point is held out: all of them may be fitted, so there is no error to state.",
             "",
         ]
-    lines = [
-        "| held-out points | band of utilisation | points | median error | worst | inside 95%"
-        " interval |",
-        "|---|---|--:|--:|--:|--:|",
-    ]
+    cells = []
     for quantity, name in _QUANTITIES.items():
         errors = result["summary"].get(quantity)
         if errors is None:
@@ -216,40 +214,42 @@ def _error_table(result: Result) -> list[str]:
         bands = {band: errors["by_band"][band] for band in _BANDS if band in errors["by_band"]}
         rows = {"all": errors, **bands} if len(bands) > 1 else {next(iter(bands)): errors}
         for band, row in rows.items():
-            lines.append(
-                f"| {name} | {band} | {row['n']} | {row['median_ape']:.1%} "
-                f"| {row['max_ape']:.1%} | {row['coverage']:.0%} |"
-            )
-    return [*lines, ""]
+            errors = [f"{row[key]:.1%}" for key in ("median_ape", "max_ape")]
+            cells.append([name, band, row["n"], *errors, f"{row['coverage']:.0%}"])
+    header = ["held-out points", "band of utilisation", ">points", ">median error", ">worst"]
+    return [*table([*header, ">inside 95% interval"], cells), ""]
 
 
 def _counter_table(result: Result) -> list[str]:
     checks = result["counters"]
     if not checks:
         return []
-    lines = [
+    header = ["run", ">CPUs used: measured", ">predicted", ">CPU µs: measured", ">predicted"]
+    header += [">cycles: measured", ">predicted", ">cycles over CPU time, GHz"]
+    header += [">instructions: measured", ">own code, predicted"]
+    return [
         "Counters of whole runs, per request, none of them fitted. The model's cycles are its"
-        " threads' time on a core, spinning included, at the host's clock; of instructions it knows"
-        " those of the engine's own code, neither the kernel's nor spinning, so that the measured"
+        " threads' time on a core, spinning included, at the host's clock. Its instructions are"
+        " those of the engine's own code without the kernel's and without spinning, so the measured"
         " ones should exceed them. Where measured cycles over measured CPU time give less than the"
         " clock, the profiler missed some, or the run it watched was faster than the median.",
         "",
-        "| run | CPUs used: measured | predicted | CPU µs: measured | predicted | cycles: measured"
-        " | predicted | cycles over CPU time, GHz | instructions: measured | own code, predicted |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        *table(header, [_counter_row(check) for check in checks]),
+        "",
     ]
-    for check in checks:
-        cycles, cpu_us = check["cycles"], check["cpu_us"]
-        lines.append(
-            f"| {label(check['given']) or 'all'} "
-            f"| {check['cpus_used']['measured']:.2f} | {check['cpus_used']['predicted']:.2f} "
-            f"| {cpu_us['measured']:.2f} | {cpu_us['predicted']:.2f} "
-            f"| {cycles['measured']:,.0f} | {cycles['predicted']:,.0f} "
-            f"| {cycles['measured'] / cpu_us['measured'] / 1e3:.2f} "
-            f"| {check['instructions']['measured']:,.0f} "
-            f"| {check['instructions']['predicted_user']:,.0f} |"
-        )
-    return [*lines, ""]
+
+
+def _counter_row(check: Mapping[str, Any]) -> list[str]:
+    used, cycles, cpu_us = check["cpus_used"], check["cycles"], check["cpu_us"]
+    instructions = check["instructions"]
+    return [
+        label(check["given"]) or "all",
+        *(f"{used['measured']:.2f}", f"{used['predicted']:.2f}"),
+        *(f"{cpu_us['measured']:.2f}", f"{cpu_us['predicted']:.2f}"),
+        *(f"{cycles['measured']:,.0f}", f"{cycles['predicted']:,.0f}"),
+        f"{cycles['measured'] / cpu_us['measured'] / 1e3:.2f}",
+        *(f"{instructions['measured']:,.0f}", f"{instructions['predicted_user']:,.0f}"),
+    ]
 
 
 def _point_table(result: Result) -> list[str]:
@@ -257,18 +257,15 @@ def _point_table(result: Result) -> list[str]:
     names = varying(points) or None
     shown = [q for q in _SHOWN if any(q in point["observed"] for point in points)]
     units = {"throughput_rps": "1000 requests/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms"}
-    heads = [f"{units[q]}: measured | predicted (95%) | error" for q in shown]
-    lines = [
-        f"| point | role | {' | '.join(heads)} | limit |",
-        f"|---|---|{'--:|--:|--:|' * len(shown)}---|",
-    ]
+    header = ["point", "role"]
+    for quantity in shown:
+        header += [f">{units[quantity]}: measured", ">predicted (95%)", ">error"]
+    rows = []
     for point in points:
-        cells = [_cells(point, quantity) for quantity in shown]
+        cells = [cell for quantity in shown for cell in _cells(point, quantity)]
         role = "fitted" if point["role"] == "calibration" else "held out"
-        lines.append(
-            f"| {label(point['given'], names)} | {role} | {' | '.join(cells)} "
-            f"| {point['bottleneck']} |"
-        )
+        rows.append([label(point["given"], names), role, *cells, point["bottleneck"]])
+    lines = table([*header, "limit"], rows)
     if len(points) <= _OPEN_POINTS:
         return lines
     return [
@@ -281,13 +278,14 @@ def _point_table(result: Result) -> list[str]:
     ]
 
 
-def _cells(point: Mapping[str, Any], quantity: str) -> str:
+def _cells(point: Mapping[str, Any], quantity: str) -> list[str]:
     if quantity not in point["observed"]:
-        return "– | – | –"
+        return ["–", "–", "–"]
     size, digits = (1e3, ",.0f") if quantity.endswith("_rps") else (1.0, ".3f")
     estimate = point["predicted"][quantity]
     value, low, high = (format(estimate[key] / size, digits) for key in ("value", "low", "high"))
-    return (
-        f"{point['observed'][quantity] / size:{digits}} | {value} ({low}–{high}) "
-        f"| {point['relative_error'][quantity]:+.0%}"
-    )
+    return [
+        f"{point['observed'][quantity] / size:{digits}}",
+        f"{value} ({low}–{high})",
+        f"{point['relative_error'][quantity]:+.0%}",
+    ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..harness import Files
+from ..markdown import table
 from .claims import ARTEFACT
 from .yardstick import RULE, error_of, holds
 
@@ -175,16 +176,17 @@ def page(study: Mapping[str, Any]) -> str:
         " same."
         " Intervals are 95%, of the uncertain numbers that both sides have in common.",
         "",
-        "| claim | claimed | predicted | gap | error | |",
-        "|---|--:|--:|--:|--:|---|",
-    ]
-    for claim in found:
-        verdict = "holds" if claim.met else "**misses**"
-        lines.append(
-            f"| {claim.statement} | {claim.claimed} | {claim.predicted} | {claim.gap}"
-            f" | {_told(claim.error)} | {verdict} |"
-        )
-    lines += [
+        *table(
+            ["claim", ">claimed", ">predicted", ">gap", ">error", ""],
+            [
+                [
+                    *(claim.statement, claim.claimed, claim.predicted, claim.gap),
+                    _told(claim.error),
+                    "holds" if claim.met else "**misses**",
+                ]
+                for claim in found
+            ],
+        ),
         "",
         "Not predicted: +72% throughput and −71% p99 of 7.0 against ElastiCache for Redis 6 on"
         f" r6g.xlarge with 5,200 clients ([Hoter and Shacham, 2023]({ARTICLES['70']})). What the"
@@ -193,15 +195,11 @@ def page(study: Mapping[str, Any]) -> str:
         "",
         "## By instance",
         "",
-        "| r7g | io-threads | Gbit/s | 7.0, requests/s | 7.1, requests/s | change | p99, ms"
-        " | change | limits 7.0 | limits 7.1 |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|---|---|",
-    ]
-    for row in study["sizes"]:
-        lines += [_row(row["size"], row[variant]) for variant in ("assumed", "second")]
-        if row["burst"]["bandwidth_gbit_per_s"] != row["assumed"]["bandwidth_gbit_per_s"]:
-            lines.append(_row(row["size"], row["burst"]))
-    lines += [
+        *table(
+            ["r7g", ">io-threads", ">Gbit/s", ">7.0, requests/s", ">7.1, requests/s", ">change"]
+            + [">p99, ms", ">change", "limits 7.0", "limits 7.1"],
+            [cells for row in study["sizes"] for cells in _rows(row)],
+        ),
         "",
         f"On the largest instance 7.1 looks up {study['keys_per_batch']:.1f} keys together on"
         " average. An instance has its baseline bandwidth always and its burst bandwidth for some"
@@ -215,16 +213,23 @@ def _told(error: float) -> str:
     return "–" if error == 0.0 else _percent(error)
 
 
-def _row(size: str, row: Mapping[str, Any]) -> str:
+def _rows(row: Mapping[str, Any]) -> list[list[str]]:
+    """The assumed and the second choice of threads, and the burst bandwidth if there is one."""
+    variants = ["assumed", "second"]
+    if row["burst"]["bandwidth_gbit_per_s"] != row["assumed"]["bandwidth_gbit_per_s"]:
+        variants.append("burst")
+    return [_row(row["size"], row[variant]) for variant in variants]
+
+
+def _row(size: str, row: Mapping[str, Any]) -> list[str]:
     old, new, change = row["7.0"], row["7.1"], row["7.1 against 7.0"]
     rates = [_rate(point["throughput_rps"]) for point in (old, new)]
     p99 = f"{old['p99_ms']['value']:.2f} → {new['p99_ms']['value']:.2f}"
-    cells = [
+    return [
         *(size, str(row["io_threads"]), f"{row['bandwidth_gbit_per_s']:g}", *rates),
         *(_with_interval(change["throughput"]), p99),
         *(_with_interval(change["p99"]), _limit(old), _limit(new)),
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def _limit(point: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from forecache.reports.claims import BAD, amount, claimed, error, named
 
 from ..harness import Asked, Files
+from ..markdown import table
 from .table import judged
 from .yardstick import RULE
 
@@ -97,20 +98,19 @@ def _note(article: Mapping[str, Any]) -> str:
 
 def _table(role: str, rows: list[Mapping[str, Any]]) -> list[str]:
     if role == "context":
-        lines = ["| claim | article | statement | value |", "|---|---|---|---|"]
-        return lines + [
-            f"| {named(row)} | {row['article']} | {_statement(row)} | {claimed(row)} |"
+        header = ["claim", "article", "statement", "value"]
+        return table(header, [_claim(row) for row in rows])
+    return table(
+        ["claim", "article", "statement", ">claimed", ">predicted", ">error", "", "by"],
+        [
+            [*_claim(row), amount(row["predicted"]), error(row), _verdict(row), _by(row)]
             for row in rows
-        ]
-    lines = [
-        "| claim | article | statement | claimed | predicted | error | | by |",
-        "|---|---|---|--:|--:|--:|---|---|",
-    ]
-    return lines + [
-        f"| {named(row)} | {row['article']} | {_statement(row)} | {claimed(row)} | "
-        f"{amount(row['predicted'])} | {error(row)} | {_verdict(row)} | {_by(row)} |"
-        for row in rows
-    ]
+        ],
+    )
+
+
+def _claim(row: Mapping[str, Any]) -> list[str]:
+    return [named(row), row["article"], _statement(row), claimed(row)]
 
 
 def _by(row: Mapping[str, Any]) -> str:

@@ -23,6 +23,8 @@ from forecache.hwprofiles.yaml_text import MOST_DEPTH, MOST_VALUES
 from forecache.sim.effort import MOST_MEMORY_BYTES, MOST_WORK_S, VARIABLE
 from forecache.sim.errors import EngineError, IncompleteError, InfeasibleError, InputError
 
+from ..markdown import table
+
 HEAD = """\
 # Command line
 
@@ -77,8 +79,7 @@ assert InputError.exit_code == EXIT_BAD_INPUT
 
 def page() -> str:
     """Return the whole page as Markdown."""
-    parts = [HEAD, "## Exit codes\n", "| code | meaning |", "|---|---|"]
-    parts += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES]
+    parts = [HEAD, "## Exit codes\n", *table(["code", "meaning"], EXIT_CODES)]
     parts.append("\nA failed run prints one line on standard error, `forecache: error: …`.\n")
     parts.append(KEPT)
     parts.append(LIMITS)
@@ -92,8 +93,8 @@ def _verb(command: click.Command) -> str:
     names = [argument.metavar or str(argument.name).upper() for argument in arguments]
     usage = " ".join(["forecache", str(command.name), *names, "[OPTIONS]"])
     lines = [f"## {command.name}\n", _prose(command), f"\n`{usage}`\n"]
-    lines += ["| option | meaning |", "|---|---|"]
-    lines += [f"| `{_spelling(option)}` | {_meaning(option)} |" for option in options]
+    rows = [[f"`{_spelling(option)}`", _meaning(option)] for option in options]
+    lines += table(["option", "meaning"], rows)
     lines += ["\n```sh", *examples(command), "```\n"]
     result = _result(str(command.name))
     lines += [f"Result (`--json`, and what the Python function returns): {result}\n"]

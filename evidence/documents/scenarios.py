@@ -14,16 +14,18 @@ from pydantic.fields import FieldInfo
 from forecache.models.scenario.kinds import KINDS, NODE
 from forecache.models.scenario.sweeps import MOST_POINTS
 
+from ..markdown import table
+
 _HEAD = f"""\
 # Fields of a scenario
 
-Written by `make docs` from the schemas in `models/`; a test holds the two equal.
+Written by `make docs` from the schemas in `models/`; a test compares the two.
 
 A scenario is a YAML file ([one](../README.md#one-scenario), [examples](../examples)). Any number or
-word in it may be replaced by `{{sweep: [...]}}`; several sweeps make their product, up to
-{MOST_POINTS:,} points. Fields that aren't listed are refused; a default of – means that nothing is
-set. What a file is about is its `kind`: one node without it. [models.md](models.md) says what
-follows from the fields of a node, [fleet.md](fleet.md) from those of the other kinds.
+word in it may be replaced by `{{sweep: [...]}}`; several sweeps are combined in every way, up to
+{MOST_POINTS:,} points. Fields that aren't listed are refused; a default of – means that the field
+is not set. The `kind` says what a file describes, by default one node. [models.md](models.md)
+explains the fields of a node, [fleet.md](fleet.md) those of the other kinds.
 """
 
 Place = tuple[type[BaseModel], list[str]]
@@ -37,8 +39,7 @@ def page() -> str:
     parts = [_HEAD]
     for schema, _ in places:
         parts += [f"## {titles[schema]}\n", _prose(schema) + "\n"]
-        parts += ["| field | value | default | meaning |", "|---|---|---|---|"]
-        parts += [f"| {' | '.join(cells)} |" for cells in _rows(schema, titles)]
+        parts += table(["field", "value", "default", "meaning"], _rows(schema, titles))
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 

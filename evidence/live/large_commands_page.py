@@ -14,7 +14,7 @@ from typing import Any
 from forecache.calibration.validate.validate import validate
 
 from ..harness import Asked, Files
-from ..markdown import with_section
+from ..markdown import table, with_section
 from .large_commands_check import kept
 
 DATASET = "redis-2.8-set-operations"
@@ -32,31 +32,36 @@ def section(published: dict[str, Any], live: list[dict[str, Any]]) -> list[str]:
 
 def _published(found: dict[str, Any]) -> list[str]:
     fitted = {row["name"]: row["factor"] for row in found["fitted"]}
-    lines = [
-        "Redis 2.8.6 on cache.r3.xlarge with redis-cli on m1.large, ten sets of ten million"
-        f" members of 64 bytes ([dataset](../calibration/validate/datasets/{DATASET}.yaml))."
-        " Seconds of each part are in the columns after the error. Fitted to the two points marked"
-        f" so: waits for memory × {fitted['touch_scale']:.2f}, and"
-        f" {fitted['copied_page_ns'] / 1e3:.1f} µs for the client to move a page.",
-        "",
-        "| command | measured | predicted | error | blocks | sends | network | client reads |"
-        " prints | bound by |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|---|",
-    ]
+    rows = []
     for point in found["points"]:
         parts = point["parts_s"]
-        name = _name(point["given"]) + (", fitted" if point["role"] == "calibration" else "")
+        name = _name(point["given"]) + (", *fitted*" if point["role"] == "calibration" else "")
         # A bulk load executes while it is read.
         blocks = 0.0 if point["given"]["command"] == "import" else parts["blocks"]
         numbers = (blocks, parts["server"], parts["network"], parts["client"], parts["prints"])
-        lines.append(
-            f"| {name} | {point['observed']['lasts_s']:g} s"
-            f" | {point['predicted']['lasts_s']['value']:.2f} s"
-            f" | {point['relative_error']['lasts_s']:+.0%} | "
-            + " | ".join(f"{value:.1f}" for value in numbers)
-            + f" | {point['bound_by']} |"
+        rows.append(
+            [
+                name,
+                f"{point['observed']['lasts_s']:g} s",
+                f"{point['predicted']['lasts_s']['value']:.2f} s",
+                f"{point['relative_error']['lasts_s']:+.0%}",
+                *(f"{value:.1f}" for value in numbers),
+                point["bound_by"],
+            ]
         )
-    return lines
+    return [
+        "Redis 2.8.6 on cache.r3.xlarge with redis-cli on m1.large, ten sets of ten million"
+        f" members of 64 bytes ([dataset](../calibration/validate/datasets/{DATASET}.yaml))."
+        " The columns after the error give the seconds of each part. Fitted to the two points"
+        f" marked *fitted*: waits for memory × {fitted['touch_scale']:.2f}, and"
+        f" {fitted['copied_page_ns'] / 1e3:.1f} µs for the client to move a page.",
+        "",
+        *table(
+            ["command", ">measured", ">predicted", ">error", ">blocks", ">sends", ">network"]
+            + [">client reads", ">prints", "bound by"],
+            rows,
+        ),
+    ]
 
 
 def _name(given: dict[str, Any]) -> str:
@@ -68,37 +73,33 @@ def _name(given: dict[str, Any]) -> str:
 
 
 def _live(found: list[dict[str, Any]]) -> list[str]:
-    lines = [
-        "A hundredth of that on live engines, redis-cli on the same machine: ten sets (B has"
-        " nothing of A, A' all of it), as many keys for KEYS, a value of 8 MiB.",
-        "",
-        "| engine | sets of | numbers | within 20% | median error | worst |",
-        "|---|---|--:|--:|--:|--:|",
-    ]
+    summary, rows = [], []
     for of in found:
         errors = sorted(_errors(of))
         inside = sum(error <= _LIMIT for error in errors)
-        lines.append(
-            f"| {of['engine']} | {_sets(of)} | {len(errors)} | {inside}"
-            f" | {statistics.median(errors):.0%} | {errors[-1]:.0%} |"
-        )
-    lines += [
-        "",
-        "| engine | sets of | command | main thread: measured | predicted | error |"
-        " lasts: measured | predicted | error |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    for of in found:
+        middle, worst = f"{statistics.median(errors):.0%}", f"{errors[-1]:.0%}"
+        summary.append([of["engine"], _sets(of), len(errors), inside, middle, worst])
         for row in of["rows"]:
-            cells = [
-                f"{row[name]['measured']:.1f} ms | {row[name]['predicted']:.1f} ms"
-                f" | {row[name]['error']:+.0%}"
-                for name in _QUANTITIES
-            ]
-            lines.append(
-                f"| {of['engine']} | {_sets(of)} | {row['command']} | {' | '.join(cells)} |"
-            )
-    return lines
+            cells = [of["engine"], _sets(of), row["command"]]
+            for name in _QUANTITIES:
+                one = row[name]
+                cells += [f"{one['measured']:.1f} ms", f"{one['predicted']:.1f} ms"]
+                cells.append(f"{one['error']:+.0%}")
+            rows.append(cells)
+    return [
+        "A hundredth of that on live engines, redis-cli on the same machine: ten sets (B shares no"
+        " member with A, A' all of them), as many keys for KEYS, a value of 8 MiB.",
+        "",
+        *table(
+            ["engine", "sets of", ">numbers", ">within 20%", ">median error", ">worst"], summary
+        ),
+        "",
+        *table(
+            ["engine", "sets of", "command", ">main thread: measured", ">predicted", ">error"]
+            + [">lasts: measured", ">predicted", ">error"],
+            rows,
+        ),
+    ]
 
 
 def _errors(of: dict[str, Any]) -> list[float]:

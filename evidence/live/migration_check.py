@@ -34,7 +34,7 @@ from forecache.models.over_time.cluster.migration import (
 from forecache.models.over_time.cluster.migration_work import MigrationWork
 
 from ..harness import Asked, Files
-from ..markdown import with_section
+from ..markdown import table, with_section
 from .migration_live import LOAD_CLIENTS, Measured, Pair, Trial, measure, two_cores
 
 ARTEFACT = Path("docs/accuracy/migration/trials.json")
@@ -314,31 +314,28 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     """A Markdown table per engine."""
     text = []
     for name, each in found.items():
+        header = ["trial", "role", ">lasts, s", ">predicted", ">error", ">load keeps", ">predicted"]
         text += [
             f"{each['engine']} {each['version']} ({name}):",
             "",
-            "| trial | role | lasts, s | predicted | error | load keeps | predicted |",
-            "|---|---|--:|--:|--:|--:|--:|",
+            *table(header, [_trial_row(row) for row in each["trials"]]),
+            "",
         ]
-        for row in each["trials"]:
-            trial = row["trial"]
-            what = f"{trial['slots']} slots × {trial['keys']} keys of {trial['value_bytes']} B"
-            if trial["pipeline"] != 10:
-                what += f", {trial['pipeline']} at a time"
-            error = row["predicted_s"] / row["duration_s"] - 1
-            kept = ["–", "–"]
-            if trial["loaded"]:
-                what += ", with load"
-                kept = [
-                    f"{row['rate_during'] / row['rate_before']:.0%}",
-                    f"{row['predicted_left']:.0%}",
-                ]
-            text.append(
-                f"| {what} | {row['role']} | {row['duration_s']:.3f} | {row['predicted_s']:.3f} | "
-                f"{error:+.0%} | {kept[0]} | {kept[1]} |"
-            )
-        text.append("")
     return text
+
+
+def _trial_row(row: Mapping[str, Any]) -> list[str]:
+    trial = row["trial"]
+    what = f"{trial['slots']} slots × {trial['keys']} keys of {trial['value_bytes']} B"
+    if trial["pipeline"] != 10:
+        what += f", {trial['pipeline']} at a time"
+    kept = ["–", "–"]
+    if trial["loaded"]:
+        what += ", with load"
+        kept = [f"{row['rate_during'] / row['rate_before']:.0%}", f"{row['predicted_left']:.0%}"]
+    error = row["predicted_s"] / row["duration_s"] - 1
+    durations = [f"{row['duration_s']:.3f}", f"{row['predicted_s']:.3f}"]
+    return [what, row["role"], *durations, f"{error:+.0%}", *kept]
 
 
 def profile(name: str, each: Mapping[str, Any]) -> str:
