@@ -1,4 +1,4 @@
-"""What must hold in every run: nothing is lost, nothing is made up, and Little's law.
+"""What must hold in every run: requests are conserved, and Little's law.
 
 The checks read the compiled execution's memory after its last event. They cost less than a
 millisecond, so every run is checked.
@@ -14,7 +14,7 @@ from .setup import owners
 _ALONG_THE_WAY = (at.SENT, at.ARRIVED, at.READ, at.EXECUTED, at.WRITTEN, at.RETURNED, at.RECEIVED)
 _NAMES = ("sent", "arrived", "read", "executed", "written", "returned", "received")
 _LONG_RUN = 50
-"""Batches per client from which on the ends of the window weigh little in Little's law."""
+"""Batches per client from which the ends of the window hardly matter in Little's law."""
 _TOLERANCE = 0.02
 
 
@@ -25,7 +25,7 @@ def check_conservation(node: at.Node) -> None:
     ------
     RuntimeError
         If commands were lost or made up, if counters disagree, or if Little's law fails. That is
-        a fault of the program, never of its input.
+        an error in the program, never in its input.
     """
     clients = node.clients()
     for earlier, later in pairwise(_ALONG_THE_WAY):
@@ -96,8 +96,8 @@ def _check_flow(node: at.Node, clients: np.ndarray, completions: int) -> None:
 def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> None:
     """Closed loop: every client either thinks or waits for a batch of replies.
 
-    The time clients spent so adds up to the window. A batch takes as long as the slowest of its
-    commands: at pipeline 1 the sum is exact up to the ends of the window, otherwise it lies
+    Both times together add up to the window, for each client. A batch takes as long as the slowest
+    of its commands: at pipeline 1 the sum is exact up to the ends of the window, otherwise it lies
     between one and `pipeline` times the window.
     """
     setup = node.setup
@@ -108,7 +108,7 @@ def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> 
     for client in range(setup.clients):
         starts_ps = min(setup.generator_of(client) * setup.generator_start_ps, setup.end_ps)
         spent_ps += max(0, starts_ps - setup.warmup_ps)
-    # Requests still on the way have waited from when they fell due.
+    # Requests still in flight have waited since they fell due.
     slots = node.outstanding_slots()
     due_ps = node.commands(at.DUE_PS)
     for client in range(setup.clients):

@@ -38,7 +38,7 @@ from .setup import (
     shared_range,
 )
 
-# Where each group begins: the one before it and so many names.
+# Where each group begins: after the names of the one before it.
 _SETUP = 41
 _OFFSETS = _SETUP + 56
 _COUNTERS = _OFFSETS + 19
@@ -125,7 +125,7 @@ SERIES_WORDS = 3
     ENTRY_FROM_PS, ENTRY,  # the series entry of the last completion: where it begins and lies
     COMPLETED_EARLY,  # completions before the window
     BACKLOG_AT_START,  # open loop: requests due before the window and not completed before it
-    FREES_SENT,  # job rings: so many values were handed out to be freed
+    FREES_SENT,  # job rings: values handed out to be freed
     CONNECTION,  # number of the next new connection
     ACCEPTED_CONNECTIONS,
     CONNECTION_DUE_PS,  # when it arrives
@@ -134,7 +134,7 @@ SERIES_WORDS = 3
     SHARES_LEFT,  # I/O threads that have not finished theirs
     JOINED_PS,  # when the main thread can see that the last one has
     PACKETS_FREE_PS,
-    LOCK_TICKETS,  # so many threads have queued for a lock
+    LOCK_TICKETS,  # threads that have queued for a lock
 ) = range(_STATE, _CORES)
 
 # Cores that threads share (see `compiled.cores`).
@@ -145,7 +145,7 @@ SERIES_WORDS = 3
     FIRST_CORE_AGENT,
     CORES,
     POOL_PS,  # what is left of the quota in this period
-    TICKETS,  # so many times a core was throttled
+    TICKETS,  # times a core was throttled
 ) = range(_CORES, _RINGS)
 
 # Rings (see `forecache.sim.stamped_rings`).
@@ -186,7 +186,7 @@ THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
     INDEX,
     COUNT,
     AMOUNT,
-    ASLEEP,  # 1: blocked, and nobody has woken it yet
+    ASLEEP,  # 1: blocked and not yet woken
     BUSY_PS,  # useful work; at the end, that inside the measured window
     BUSY_UNTIL_PS,  # end of its last piece of useful work
 ) = range(8)
@@ -212,7 +212,7 @@ THREAD_ROWS = CODE_ROWS + MOST_CODES * CODE_WORDS
     INTERRUPTION_PS,  # how long it lasts
     WATCHED_SOCKETS,  # offset of the sockets in its list of ready ones
     WATCHED_COUNT,
-    FIRED_COUNT,  # the first so many watched sockets are what the last poll reported
+    FIRED_COUNT,  # how many watched sockets, from the first, the last poll reported
     BATCHED,  # clients of the batch that is to be handed over next
     HANDSHAKES_DUE,  # of new connections, in its next turn
 ) = range(32, 40)
@@ -221,9 +221,9 @@ REQUEST_WIRE = 40  # ring: what is on its way to the clients whose sockets it wa
 (
     RUNNING,  # 0: from when it decides to sleep until its epoll_wait has returned
     DONT_SLEEP,  # 1: its next epoll_wait doesn't block
-    TOLD,  # so many of its eventfds are readable
+    TOLD,  # how many of its eventfds are readable
     TOLD_MAIN,  # 1: it wrote to the main thread's eventfd for it
-    HANDED_OVER,  # so many clients have been handed over to the main thread
+    HANDED_OVER,  # clients handed over to the main thread
     POSITION,  # in a list it has taken: number of the next client
     LEFT,  # in that list
     # Of threads that execute under locks.
@@ -319,7 +319,7 @@ CLIENT_WORDS = 1 << CLIENT_SHIFT
 OWNER_SHIFT = 32
 GENERATOR_MASK = (1 << OWNER_SHIFT) - 1
 
-# What is kept of each command on its way.
+# What is kept of each command in flight.
 MARK, DUE_PS = range(2)
 SLOT_WORDS = 2
 # fmt: on
@@ -383,7 +383,7 @@ class Node(NamedTuple):
         return (rows - self.memory[CLIENT_ROWS]) // CLIENT_WORDS
 
     def outstanding_slots(self) -> int:
-        """Requests a client may have on the way: the limit rounded up to a power of two."""
+        """Requests a client may have in flight: the limit rounded up to a power of two."""
         return int(self.memory[OUTSTANDING_MASK]) + 1
 
     def commands(self, field: int) -> np.ndarray:
@@ -442,13 +442,13 @@ def n_sources(setup: NodeSetup) -> int:
 
 
 def n_agents(setup: NodeSetup) -> int:
-    """Everybody with a next event: threads, sources, cores that threads share, the quota."""
+    """Agents with a next event: threads, sources, cores that threads share, the quota."""
     agents = setup.io_threads + setup.generators + n_sources(setup) + n_cores(setup)
     return agents + (n_cores(setup) + 1 if setup.quota_ps > 0 else 0)
 
 
 def _fill_cores(memory: np.ndarray, setup: NodeSetup) -> None:
-    """Write which cores each thread may run on; nobody has one yet."""
+    """Write which cores each thread may run on; no thread has one yet."""
     own, shared = core_ranges(setup), shared_range(setup)
     ranges = np.array([*own, *[shared] * setup.other_threads])
     tasks = memory[memory[TASK_ROWS] :][: len(ranges) * TASK_WORDS].reshape(-1, TASK_WORDS)
@@ -491,7 +491,7 @@ def _rings(setup: NodeSetup, outstanding: int) -> list[tuple[int, int, int]]:
         row = thread_at(thread)
         rings.append((row + REQUEST_WIRE, each_owner * outstanding, STAMPED_WORDS))
         if thread > 0:
-            # While a list is worked off, those of it that are done may come again.
+            # While a list is processed, clients that are done may enter it again.
             rings.append((row + TO_MAIN, 2 * each_owner, STAMPED_WORDS))
             rings.append((row + FROM_MAIN, 2 * each_owner, STAMPED_WORDS))
     for thread in range(1, setup.io_threads):
@@ -595,8 +595,8 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     memory[OUTSTANDING_MASK] = outstanding - 1
     memory[SERIES_ENTRIES] = entries
     memory[LOG_ENTRIES] = log_completions
-    # Nobody but the replies tells a generator thread on another host what to do, and each is at
-    # least so long on the wire.
+    # On another host only replies tell a generator thread what to do, and each takes at least this
+    # long on the wire.
     lonely = not setup.same_host and n_sources(setup) == 0 and n_cores(setup) == 0
     memory[LOOKAHEAD_PS] = times.one_way_ps if lonely else 0
     memory[ACTIVE_THREADS] = setup.initial_active

@@ -102,12 +102,12 @@ POLICIES: dict[str, Policy] = {
 
 
 def running(policy: str, *, io_threads: int) -> Policy:
-    """The policy that runs under so many threads, the main thread included."""
+    """The policy that runs with this many threads, including the main thread."""
     return POLICIES[policy] if io_threads > 1 else SINGLE_THREAD
 
 
 def under_policy(policy: str, setup: NodeSetup) -> NodeSetup:
-    """The setup with sockets watched by the threads that do so under a policy."""
+    """The setup, with the threads that watch sockets under a policy."""
     first = POLICIES[policy].first_owner
     if first is None or setup.io_threads == 1:
         return setup._replace(first_owner=0, owners=1)

@@ -36,8 +36,8 @@ class Policy:
     name
         What engine profiles call it.
     reference, compiled
-        Names of the modules of its two executions. They are imported when they run: whoever only
-        reads the record does not load Numba.
+        Names of the modules of its two executions. They are imported when they run: reading
+        the record does not load Numba.
     first_owner
         Every thread from this number on watches the sockets of its own clients; None where the main
         thread watches all of them.

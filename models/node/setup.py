@@ -44,19 +44,19 @@ class NodeTimes(NamedTuple):
 
     # the server's threads
     loop_ps: int
-    """One turn of the main thread's event loop, whatever it finds."""
+    """Fixed part of one turn of the main thread's event loop."""
     poll_ps: int
     """One epoll_wait that returns."""
     poll_event_ps: int
     """Each event it returns."""
     doze_ps: int
-    """CPU time of going to sleep in epoll_wait; what arrives meanwhile wakes nobody."""
+    """CPU time of going to sleep in epoll_wait; what arrives meanwhile needs no wake-up."""
     block_ps: int
     """CPU time of being scheduled again."""
     wake_latency_ps: int
     """From the send that wakes a sleeper until it runs."""
     wake_send_ps: int
-    """What waking a sleeper adds to the sender's system call."""
+    """Time that waking a sleeper adds to the sender's system call."""
     read_event_ps: int
     """User-space work per readable client."""
     recv_ps: int
@@ -125,22 +125,22 @@ class NodeTimes(NamedTuple):
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
-    """Execution when all its lines are in the nearest cache."""
+    """Execution with all its lines in the nearest cache."""
     stall_ps: np.ndarray
     prefetched_stall_by_code_ps: np.ndarray
-    """What is left to wait for when all of its keys were fetched ahead."""
+    """Remaining wait for memory when all of its keys were fetched ahead."""
     prefetch_by_keys_ps: np.ndarray
-    """Interleaved look-up of so many keys; index 0 to the batch limit."""
+    """Interleaved look-up of 0, 1, 2 ... keys, up to the batch limit."""
     request_bytes_by_code: np.ndarray
     reply_bytes_by_code: np.ndarray
     write_by_code_ps: np.ndarray
-    """What the thread that writes a reply waits for besides: a value sent from where it lies."""
+    """Wait of the thread that writes a reply for a value that is sent from where it lies."""
     free_by_code_ps: np.ndarray
     """Freeing what a command replaced, where that is a job of its own; 0: it is not."""
     keys_by_code: np.ndarray
     """Keys of a command, which batches count and look up; at least one."""
     logged_bytes_by_code: np.ndarray
-    """What a command adds to the append-only file and to what replicas are sent; 0: nothing."""
+    """Bytes a command adds to the append-only file and to the replication stream."""
     rare_below_by_code: np.ndarray
     """Of commands too rare for `code_by_draw`: a request whose draw of 32 bits is below this, and
     not below that of a code before, is such a command; 0: not a rare one."""
@@ -152,8 +152,7 @@ class NodeTimes(NamedTuple):
     """(256,) how long an interruption takes a thread's core away, at each quantile."""
     # arrivals in an open loop
     piece_ps: np.ndarray
-    """Length of each piece of constant rate, which follow each other over and over; empty: the rate
-    is constant."""
+    """Length of each piece of constant rate; the pieces repeat. Empty: the rate is constant."""
     piece_gap_ps: np.ndarray
     """Mean time between two requests of one generator thread in each piece; 0: none come."""
     trace_due_ps: np.ndarray
@@ -178,7 +177,7 @@ class NodeSetup(NamedTuple):
     think_ps: int
     """Closed loop: from the last reply of a batch to the next batch; 0: at once."""
     same_host: int
-    """1: server and generator share a kernel, so whoever sends wakes the sleeper."""
+    """1: server and generator share a kernel, so the sender wakes the sleeper."""
     prefetch_batch: int
     """prefetch-batch-max-size; 0 or 1: no prefetch."""
     events_per_io_thread: int
@@ -195,7 +194,7 @@ class NodeSetup(NamedTuple):
     initial_active: int
     """I/O threads active at the start, the main thread included."""
     outstanding_limit: int
-    """Requests one client may have on the way."""
+    """Requests one client may have in flight."""
     warmup_ps: int
     end_ps: int
     series_ps: int
@@ -203,7 +202,7 @@ class NodeSetup(NamedTuple):
     seed: int
     replication: int
     read_limit_bytes: int
-    """What one read asks for (PROTO_IOBUF_LEN)."""
+    """Most bytes of one read (PROTO_IOBUF_LEN)."""
     write_limit_bytes: int
     """Bytes after which a write continues with another call (NET_MAX_WRITES_PER_EVENT)."""
     segment_bytes: int
@@ -211,9 +210,9 @@ class NodeSetup(NamedTuple):
     interruption_gap_ps: int
     """From one interruption of a thread by its host to the next (Poisson); 0: there are none."""
     backlog_limit: int
-    """Open loop: requests per connection that may be due and not sent yet."""
+    """Open loop: requests per connection that may be due and not yet sent."""
     generator_spins: int
-    """1: with nothing to do the load generator polls on, so that nobody has to wake it."""
+    """1: an idle load generator keeps polling, so that no sender has to wake it."""
     connection_gap_ps: int
     """From one new connection to the next (Poisson); 0: there are none."""
     offload_handshakes: int
@@ -221,7 +220,7 @@ class NodeSetup(NamedTuple):
     first_owner: int
     """The first of the threads that watch sockets."""
     owners: int
-    """So many threads, each with an epoll of its own, watch the sockets of their clients; with
+    """How many threads watch the sockets of their own clients, each with its own epoll. With
     `first_owner` 0 and one of them, the main thread's epoll watches all."""
     io_threads_do_reads: int
     """Fork-join: 1: active I/O threads read as well; 0: they write only."""
@@ -231,14 +230,14 @@ class NodeSetup(NamedTuple):
     generator_start_ps: int
     """Closed loop: from one generator thread's first requests to the next thread's."""
     hand_over_group: int
-    """Clients that move to another thread's list together, if there are so many."""
+    """Most clients that move to another thread's list together."""
     segment_size_bytes: int
-    """What a packet carries of a message (TCP's maximum segment size)."""
+    """Bytes of a message per packet (TCP's maximum segment size)."""
     header_bytes: int
-    """What it takes on the wire besides."""
+    """Further bytes of each packet on the wire."""
     interrupt_cores: int
-    """Cores of the server that do nothing but take packets from its network interface; 0: the
-    threads' steps contain it."""
+    """Cores of the server that only take packets from its network interface; 0: the threads' steps
+    contain that work."""
     server_cores: int
     """Cores for the server's threads; 0: each has its own."""
     generator_cores: int
@@ -250,26 +249,26 @@ class NodeSetup(NamedTuple):
     tick_ps: int
     """Ends of slices are noticed at multiples of this; 0: at once."""
     cache_hot_ps: int
-    """A thread that waits for the core on which it ran so recently is left there by idle cores."""
+    """Idle cores leave a thread at the core it waits for if it ran there this recently."""
     other_threads: int
     """Threads of other programs on the server's cores that never block."""
     main_pinned: int
     """1: of the server's cores one is the main thread's, which stays there alone."""
     quota_ps: int
-    """CPU time that all server threads together may take per period; 0: as much as they want."""
+    """CPU time that all server threads together may take per period; 0: no limit."""
     quota_period_ps: int
     quota_slice_ps: int
-    """What a core takes of it at a time."""
+    """CPU time that a core takes from the quota at a time."""
     fsync_always: int
     """1: replies wait until the turn's writes are in the file."""
     replicas: int
-    """Copies of what is logged that leave the host."""
+    """Copies of logged writes that leave the host."""
     item_locks: int
-    """Locks that a hash of the key chooses from."""
+    """Number of item locks, one of which is chosen by the hash of the key."""
     random_pieces: int
     """1: the pieces of `piece_ps` have exponential lengths of that mean."""
     trace_period_ps: int
-    """After so long a trace begins again."""
+    """Period after which a trace begins again."""
 
     def generator_of(self, client: int) -> int:
         """Which thread of the load generator a client belongs to."""

@@ -46,18 +46,18 @@ COUNTERS = {
 _ANNOUNCE_AFTER_S = 1.0
 
 _LEAST_SHARE = 0.1
-"""Of a core, that a compiler is supposed to get at least."""
+"""Least share of a core that a compiler is assumed to get."""
 
 _LARGEST = 2.0**61
-"""Durations in ps are added to one another."""
+"""In ps: sums of durations have to fit in 64 bits."""
 
 
 class OutOfRangeError(InputError, ValueError):
-    """The numbers that a run is given are beyond what can be simulated."""
+    """The numbers given to a run are beyond what can be simulated."""
 
 
 _COMPILE_S = 5
-"""What a policy takes, to the second: 33 s of CPU time for seven (benchmarks/results.json)."""
+"""For one policy, to the second: 33 s of CPU time for seven (benchmarks/results.json)."""
 _PS_PER_US = 1e6
 _PS_PER_S = 1e12
 
@@ -74,16 +74,16 @@ class Flow:
     times_ps : ndarray, shape (times,)
         Moments inside the window, in order.
     arrived, completed : ndarray, shape (times,)
-        So many requests fell due, and so many were completed, until then from time zero on. A
-        request that found no room has arrived.
+        Requests that fell due, and that were completed, from time zero until then. A request that
+        found no room has arrived.
     window_ps : (int, int)
         When the window begins and when it ends.
     connections : int
-        As many requests as can be on the way at a time.
+        How many requests can be in flight at a time.
     rate_rps : float
         Mean rate of arrivals over all time.
     cycle_ps : int
-        After so long the rate of arrivals repeats, exactly; 0: it is constant, or random.
+        Period after which the rate of arrivals repeats exactly; 0: it is constant, or random.
     """
 
     at_start: int
@@ -98,7 +98,7 @@ class Flow:
 
     @property
     def backlog(self) -> np.ndarray:
-        """(times,) requests due and not completed, those that found no room among them."""
+        """(times,) requests due and not completed, including those that found no room."""
         return self.arrived - self.completed
 
 
@@ -202,10 +202,10 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     ValueError
         If there is no such policy, or the window is empty.
     OutOfRangeError
-        If the window is too long, interruptions take all time, or a duration is no time that can be
-        counted: what a host, an engine or a scenario says is beyond what can be simulated.
+        If the window is too long, interruptions take all time, or a duration is too long to be
+        counted: the host, the engine or the scenario is beyond what can be simulated.
     RuntimeError
-        If the run violates a conservation law: a fault of the program.
+        If the run violates a conservation law: an error in the program.
     Stopped
         If another thread ended it.
     """
@@ -242,7 +242,7 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
 
 
 def _check_range(times: NodeTimes, setup: NodeSetup) -> None:
-    """Refuse durations and counts that 64 bits don't hold."""
+    """Refuse durations and counts that don't fit in 64 bits."""
     for record in (times, setup):
         for name, value in zip(record._fields, record, strict=True):
             numbers = np.atleast_1d(np.asarray(value, dtype=float))
@@ -299,7 +299,7 @@ def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeRe
         final_active_threads=int(node.memory[at.ACTIVE_THREADS]),
         events=events,
         network_limits=limits,
-        # What a packet handed over at the end takes lies behind the window.
+        # Time that a packet sent at the end takes lies after the window.
         interrupt_utilisation=min(
             1.0, counters["interrupt_ps"] / window_ps / max(1, setup.interrupt_cores)
         ),
@@ -315,7 +315,7 @@ def _flow(node: at.Node, times: NodeTimes) -> Flow:
     rate_rps, cycle_ps = _arrivals(times, setup)
     completed, _, arrived = np.cumsum(node.series(), axis=0).T
     times_ps = setup.series_ps * np.arange(1, len(arrived) + 1)
-    # The last entry ends when the run does, or later.
+    # The last entry ends with the run, or later.
     inside = (times_ps >= setup.warmup_ps) & (times_ps <= setup.end_ps)
     return Flow(
         at_start=node.backlog_at_start(),
@@ -359,7 +359,7 @@ def _network_limits(node: at.Node, counters: dict[str, int]) -> dict[str, float]
         "packets": sum(packets) * memory[at.PACKET_PS],
         "one connection": framed_bytes * memory[at.FLOW_PS_PER_KIB] / 1024 / setup.clients,
     }
-    # What was handed over at the end is still on its way when the window is over.
+    # What was sent at the end is still in flight when the window is over.
     return {name: min(1.0, float(used / window_ps)) for name, used in used_ps.items()}
 
 
@@ -371,9 +371,9 @@ def warm_up_compiler(
     Parameters
     ----------
     progress : callable
-        Given one line if it takes longer than loading does, and none otherwise.
+        Called with one line if compilation takes longer than loading would.
     policies : iterable of str
-        Names of policies; all of them unless said.
+        Names of policies; by default all of them.
     """
     wanted = sorted(set(policies))
     seconds = _COMPILE_S * len(wanted)
@@ -389,21 +389,21 @@ def warm_up_compiler(
 def announced_if_slow(
     progress: Callable[[str], None], what: str, *, seconds: int
 ) -> Iterator[None]:
-    """Say that something is compiled, if it takes longer than loading it does.
+    """Announce a compilation if it takes longer than loading would.
 
     Parameters
     ----------
     seconds
-        How long it takes on a core of its own, one that is fast.
+        How long it takes on a fast core of its own.
     """
-    # Only time tells whether Numba compiles or loads, so a timer speaks.
+    # Numba does not say whether it compiles or loads, so a timer decides.
     again = "once, %s; later runs load it from disk"
     if not keeps_compiled_code():
         again = "%s; no folder can be written to keep it, NUMBA_CACHE_DIR may name one"
     began_s, spent_s = time.monotonic(), time.process_time()
 
     def announce() -> None:
-        # Beside other work a compiler gets only part of a core, and slow cores need twice as long.
+        # On a busy machine a compiler gets only part of a core, and slow cores need twice as long.
         share = (time.process_time() - spent_s) / (time.monotonic() - began_s)
         least_s = round(seconds / min(1.0, max(_LEAST_SHARE, share)))
         progress(f"compiling {what}: {again % f'{least_s} to {2 * least_s} seconds'}")

@@ -1,6 +1,6 @@
 """New connections: a Poisson process whose draws are addressed by number.
 
-Nobody is woken for them: the main thread accepts what has arrived when it has polled.
+They wake no thread: the main thread accepts what has arrived when it has polled.
 """
 
 from forecache.sim.calendar import INFINITY_PS

@@ -81,7 +81,7 @@ def end_serving(m, calendar, client, now):
 def begin_fork(m, reads, clients, now):
     """Begin to hand clients out; returns when that ends.
 
-    Every counter is written, also those of threads that get nothing.
+    Every counter is written, even for threads that get no client.
     """
     me = thread_row(0)
     m[at.FORKED_READS] = reads
@@ -103,7 +103,7 @@ def hand_out(m, calendar, now):
         if m[row + at.ASLEEP]:
             m[row + at.ASLEEP] = 0
             schedule(calendar, thread, max(now + m[at.HANDOVER_PS], m[row + at.AVAILABLE_PS]))
-        # Else it has never had a core yet, and looks when it gets one.
+        # Otherwise it never had a core yet, and looks when it gets one.
     m[at.SHARES_LEFT] = threads - 1
 
 
@@ -180,7 +180,7 @@ def event_step(m, phase, now):
 
 @inlined
 def switch(m, calendar, active, now):
-    """Start or stop all I/O threads, unless they are; returns when that ends, or -1."""
+    """Start or stop all I/O threads, unless that is their state; returns when that ends, or -1."""
     if m[at.ACTIVE_THREADS] == active:
         return -1
     for thread in range(1, m[at.IO_THREADS]):
@@ -261,7 +261,7 @@ def main_step(m, calendar, now):
             return following
     if unlikely(m[me + at.PHASE] == ACCEPTED):
         m[me + at.PHASE] = NEXT_EVENT
-        # I/O threads of this generation know no TLS.
+        # I/O threads of this generation do not handle TLS.
         following = handshakes_step(m, m[me + at.INDEX], now)
         if following >= 0:
             return following

@@ -236,13 +236,13 @@ def end_handling(m, calendar, me, now):
 
 @inlined
 def fall_asleep(m, me, now):
-    """Nothing is there to do: doze, then sleep; returns when the thread next looks.
+    """There is nothing to do: doze, then sleep; returns when the thread next looks.
 
-    If nobody but the replies on its wire can wake it, and what is on the wire is all that can
+    If only the replies on its wire can wake it, and what is on the wire is all that can
     arrive while it dozes, the outcome is known at once, and dozing needs no event of its own.
     """
     if m[at.GENERATOR_SPINS]:
-        # It polls on; how often it does so in vain is of no interest.
+        # It keeps polling; how many polls find nothing does not matter.
         m[me + at.PHASE] = LOOKING
         m[me + at.WAITS] = at.SPINS
         if length(m, me + at.QUEUE) > 0:
@@ -345,7 +345,7 @@ def source_step(m, calendar, agent, now):
         m[at.OVERFLOWS] += 1
         return following
     push(m, thread + at.TASKS, now, client)
-    # Without a connection to send on, only a reply is worth waking for.
+    # Without a free connection there is nothing to send: only a reply wakes the thread.
     if m[thread + at.ASLEEP] and sendable(m, thread) > 0:
         m[thread + at.ASLEEP] = 0
         schedule(calendar, generator, now)

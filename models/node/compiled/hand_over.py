@@ -43,7 +43,7 @@ def wait(m, thread, now):
 
 @inlined
 def telling(m, calendar, peer, now):
-    """Duration of a write to a peer's eventfd, which wakes it if nobody else has done so."""
+    """Duration of a write to a peer's eventfd, which wakes it if no other thread has done so."""
     m[at.NOTIFICATIONS] += 1
     asleep = m[thread_row(peer) + at.PHASE] == WAKING
     if asleep and nobody_wakes(m, calendar, peer, now + m[at.WAKE_LATENCY_PS]):

@@ -1,4 +1,4 @@
-"""How the compiled execution is compiled: all functions of a policy become one.
+"""How the compiled execution is compiled: all functions of a policy are inlined into one.
 
 Numba's cache looks at the file of the function it loads, not at those of the functions that went
 into it. `sources_digest` identifies all of them; a `run` function holds it as a closure variable,
@@ -18,17 +18,16 @@ COMPILED_ONLY: Any = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
-"""For functions that only other compiled functions call: they leave nothing in the cache, and
-wrappers to call them from Python, which Numba's type hints don't know of, are not made."""
+"""For functions that only other compiled functions call: they are not cached, and no wrappers to
+call them from Python are made. Numba's type hints don't have these options."""
 
 inlined: Any = njit(forceinline=True, **COMPILED_ONLY)
-"""For most of them: they become part of the function that calls them."""
+"""For most of them: they are inlined into the function that calls them."""
 
 
 @intrinsic
 def unlikely(typing_context: Any, condition: Any) -> Any:
-    """The condition, with the hint that it hardly ever holds: what it guards is kept out of the
-    way of the rest."""
+    """The condition, with a hint to the compiler that it rarely holds."""
     del typing_context, condition
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -46,7 +45,7 @@ _SIM = ("calendar", "histogram", "pointer", "stamped_rings", "streams")
 
 
 def sources_digest() -> int:
-    """A number that changes with any source the compiled execution is made of."""
+    """A number that changes with any source file of the compiled execution."""
     from forecache import sim
 
     room = Path(next(iter(sim.__path__)))

@@ -61,7 +61,7 @@ def item_lock(m, client, index):
 
 @inlined
 def parse_next(m, me, client, duration, now):
-    """Parse a client's next command, after what else takes so long; returns when that ends."""
+    """Parse a client's next command, after other work of a duration; returns when it ends."""
     mark = mark_of(m, client, m[client + at.EXECUTED])
     m[me + at.PHASE] = PARSED
     return work(m, me, now, duration + about(m, mark, at.PARSE_PS))

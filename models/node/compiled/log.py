@@ -1,4 +1,4 @@
-"""What writes add to the append-only file and to what replicas are sent."""
+"""What writes add to the append-only file and to the replication stream."""
 
 from .. import layout as at
 from .inline import inlined
@@ -7,7 +7,7 @@ from .network import stream_leaves
 
 @inlined
 def flush_ps(m, now):
-    """Hand what was logged to the kernel, from now on; returns how long that takes."""
+    """Hand logged writes to the kernel, beginning now; returns how long that takes."""
     if m[at.LOGGED_BYTES] == 0:
         return 0
     if m[at.REPLICAS] > 0 and not m[at.SAME_HOST]:

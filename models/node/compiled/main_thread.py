@@ -1,7 +1,6 @@
-"""Steps of a main thread that works with I/O threads, and their jobs, shared by the policies."""
+"""Steps of a main thread with I/O threads, and of their jobs, that policies share."""
 
 from forecache.sim.calendar import INFINITY_PS, schedule
-from forecache.sim.stamped_rings import take
 
 from .. import layout as at
 from .connections import take_connections
@@ -12,7 +11,6 @@ from .sockets import (
     begin_write,
     execute_commands,
     freeing_ps,
-    keys_of,
     mark_of,
     poll_sockets,
     polling,
@@ -38,7 +36,7 @@ LOOKING = 0
 WORKING = 1
 
 # Phases of the main thread: a turn of the event loop. Each policy has its own from OWN_PHASES on,
-# for what it does before it polls.
+# for its steps before it polls.
 (
     TURN,  # a turn begins
     SPINNING,  # turns that find nothing, until an I/O thread has finished something
@@ -114,7 +112,7 @@ def take_pending_write(m):
 
 @inlined
 def account_active(m, now):
-    """Account for how long as many threads were active as are now."""
+    """Account for the time since the number of active threads last changed."""
     inside = inside_window(m, m[at.ACTIVE_SINCE_PS], now)
     m[at.ACTIVE_THREAD_PS] += (m[at.ACTIVE_THREADS] - 1) * inside
     m[at.ACTIVE_SINCE_PS] = now
@@ -214,7 +212,7 @@ def poll_step(m, now):
     """Get events from the poll job or by an own epoll_wait; returns when the next step ends.
 
     Returns -1 when there are no more steps and `COUNT` says how many events there are. The main
-    thread sleeps if there is nothing to do and no I/O thread owes it anything.
+    thread sleeps if there is nothing to do and no job is in flight.
     """
     me = thread_row(0)
     phase = m[me + at.PHASE]
@@ -248,62 +246,6 @@ def poll_step(m, now):
 
 
 @inlined
-def begin_batch(m, now):
-    """Take up to a batch of clients whose reads are done and look their keys up; returns when.
-
-    A single key is not fetched ahead: there is nothing to overlap its misses with.
-    """
-    me = thread_row(0)
-    limit = max(1, m[at.PREFETCH_BATCH])
-    left = m[me + at.COUNT]
-    batch = m[at.BATCH]
-    size = 0
-    keys = 0
-    while left > 0 and size < limit and keys < limit:
-        client = take(m, at.DONE_READS)
-        left -= 1
-        m[batch + size] = client
-        size += 1
-        index = m[client + at.EXECUTED]
-        keys += keys_of(m, client, index, index + parsed_commands(m, client))
-    m[me + at.COUNT] = left
-    m[at.READS_IN_FLIGHT] -= size
-    m[at.PRODUCTIVE] = 1
-    m[me + at.INDEX] = 0
-    m[me + at.AMOUNT] = size
-    m[me + at.FETCHED] = 0
-    keys = min(keys, limit)
-    if keys > 1:
-        m[me + at.FETCHED] = keys
-        m[at.PREFETCH_BATCHES] += 1
-        m[at.PREFETCHED_KEYS] += keys
-        return step_end(m, me, now, m[m[at.PREFETCH] + keys])
-    return now
-
-
-@inlined
-def frees_to_push(m, client):
-    """How many things the commands to be executed now leave to be freed by I/O threads."""
-    pushed = values_to_free(m, client)
-    if m[at.FREE_ARGUMENTS_PS] > 0:
-        pushed += m[client + at.READ] - m[client + at.EXECUTED]
-    return pushed
-
-
-@inlined
-def begin_execution(m, client, now):
-    """Execute what a client's finished read brought; returns when that ends."""
-    me = thread_row(0)
-    parsed = parsed_commands(m, client)
-    index = m[client + at.EXECUTED]
-    fetched = min(keys_of(m, client, index, index + parsed), m[me + at.FETCHED])
-    m[me + at.FETCHED] -= fetched
-    duration = execute_commands(m, client, fetched, parsed) + m[at.PUSH_PS]
-    duration += frees_to_push(m, client) * m[at.FREE_PUSH_PS]
-    return step_end(m, me, now, duration)
-
-
-@inlined
 def read_inline(m, client, now):
     """The main thread reads, parses, executes and frees by itself; returns when that ends."""
     m[at.INLINE_READS] += 1
@@ -313,7 +255,7 @@ def read_inline(m, client, now):
 
 @inlined
 def execute_inline(m, client, parsed, now, before_ps):
-    """The main thread executes, and frees what that replaces; returns when that ends.
+    """The main thread executes, and frees what the commands replace; returns when that ends.
 
     Of the commands `parsed` were parsed by their reader; `before_ps` is what the step takes before.
     """
@@ -335,7 +277,7 @@ def accept_step(m, now):
     """Accept new connections; returns when that ends, or -1 if there are none."""
     me = thread_row(0)
     if m[at.POLL_STATE] == at.PENDING:
-        return -1  # the poll that would have told of them is still out
+        return -1  # the poll that would report them is still in flight
     taken = take_connections(m, now)
     if taken == 0:
         return -1

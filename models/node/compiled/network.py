@@ -1,4 +1,4 @@
-"""The server's network interface: what limits messages on their way.
+"""The server's network interface: what delays messages in transit.
 
 Three limits hold at once, and a message arrives when the last of them lets it: the bandwidth of its
 direction, the packets of both directions together, and what one connection may carry. Bytes and

@@ -74,7 +74,7 @@ def cancel_budget(m, calendar, core):
 
 @inlined
 def spend(m, row, time_ps):
-    """A task (by its row) has been on its core for so long."""
+    """Charge a core for the time a task (by its row) has been on it."""
     if m[at.QUOTA_PS] > 0 and row < task_row(m, m[at.IO_THREADS]):
         m[core_row(m, m[row + at.HOME]) + at.LOCAL_PS] -= time_ps
 

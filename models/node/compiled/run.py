@@ -22,8 +22,8 @@ from .window import begin_window, end_window
 def run_of(policy: ModuleType) -> Any:
     """The compiled execution of a policy, given its module.
 
-    Numba's cache keeps what `run` is compiled to by the values of its closure. Functions would be
-    other values in every process; a module is the same one, by its name.
+    The values of its closure are part of the key in Numba's cache. Functions would differ in every
+    process; a module is identified by its name.
     """
     sources = sources_digest()
 

@@ -1,34 +1,50 @@
-"""The shared queue of jobs: sending, and how many threads are active by sampled load.
+"""Queue discipline of `shared_queues`: one queue of jobs that any I/O thread takes from.
 
-Rules and constants: io_threads.c of Valkey 9.1.0.
+Responses come back through one queue; each thread has a private queue too. Threads are started and
+stopped by sampled load. Rules and constants: io_threads.c and queues.c of Valkey 9.1.0.
 """
 
 from forecache.sim.calendar import schedule
-from forecache.sim.stamped_rings import is_full, length, push
+from forecache.sim.stamped_rings import is_full, length, push, take
+from forecache.sim.stamped_rings import put as put_plain
 
 from .. import layout as at
-from .halts import waits_for_core
+from .dispatching import LOOKED, NEXT_IN_BATCH, execution_step
+from .halts import spin_in_turns, waits_for_core
 from .inline import inlined
+from .interruptions import step_end
 from .main_thread import (
     ARGUMENTS_JOB,
     FREE_JOB,
     HANDSHAKE_JOB,
     KIND_BITS,
+    KIND_MASK,
     POLL_JOB,
     READ_JOB,
-    WRITE_JOB,
-    add_pending_write,
     look_at,
     set_active,
 )
-from .sockets import about, mark_of, thread_row
+from .sockets import thread_row
+
+BUSY = at.READING | at.WRITING | at.WRITE_PENDING
+"""Any thread may take any job, so a client has one job at a time."""
+
+STARTS_FOR_WRITES = False
+ANY_THREAD = 0
+"""In place of the number of an I/O thread: all take jobs from one queue."""
+
+RESPONSES_AT_ONCE = 16
+"""Responses the main thread takes from the queue in one go."""
 
 SHARED_POLL_LIMIT = 9
-"""Up to so many active threads the poll job goes to the shared queue."""
+"""With more active threads, the poll job goes to their private queues in turn."""
 
 SAMPLES_PER_DECISION = 16
 IGNITION_PER_MILLE = 300
 """Share of active main-thread time above which the first I/O thread starts."""
+
+
+# --- sending jobs ---------------------------------------------------------------------------------
 
 
 @inlined
@@ -38,7 +54,13 @@ def private_jobs(thread):
 
 
 @inlined
-def has_room(m):
+def thread_for(_m, _client):
+    """Any thread takes a client's jobs."""
+    return ANY_THREAD
+
+
+@inlined
+def has_room(m, _thread):
     """Whether the shared queue takes another job."""
     return not is_full(m, at.SHARED_JOBS)
 
@@ -52,7 +74,7 @@ def wake(m, calendar, thread, seen):
 
 
 @inlined
-def send_shared(m, calendar, job, now):
+def put(m, calendar, _thread, job, now):
     """Put a job into the shared queue; the first active thread that spins idly takes it."""
     seen = now + m[at.HANDOVER_PS]
     push(m, at.SHARED_JOBS, seen, job)
@@ -63,7 +85,7 @@ def send_shared(m, calendar, job, now):
 
 
 @inlined
-def send_private(m, calendar, thread, job, now):
+def put_private(m, calendar, thread, job, now):
     """Put a job into a thread's private queue."""
     seen = now + m[at.HANDOVER_PS]
     row = thread_row(thread)
@@ -73,81 +95,49 @@ def send_private(m, calendar, thread, job, now):
 
 
 @inlined
-def send_poll(m, calendar, now):
+def put_work(m, calendar, job, now):
+    """Give a job without a client to any I/O thread; returns whether there was room."""
+    if m[at.ACTIVE_THREADS] == 1 or is_full(m, at.SHARED_JOBS):
+        return False
+    put(m, calendar, ANY_THREAD, job, now)
+    return True
+
+
+@inlined
+def put_free(m, calendar, work_ps, now):
+    """Let whichever thread takes it free a value; returns whether there was room."""
+    return put_work(m, calendar, (work_ps << KIND_BITS) | FREE_JOB, now)
+
+
+@inlined
+def put_handshake(m, calendar, now):
+    """Let any thread do a handshake; returns whether there was room."""
+    return put_work(m, calendar, HANDSHAKE_JOB, now)
+
+
+@inlined
+def put_arguments(m, calendar, client, work_ps, now):
+    """Let the thread that read a client's arguments free them; returns whether there was room."""
+    thread = m[client + at.SERVED_BY]
+    if thread >= m[at.ACTIVE_THREADS] or is_full(m, private_jobs(thread)):
+        return False
+    put_private(m, calendar, thread, (work_ps << KIND_BITS) | ARGUMENTS_JOB, now)
+    return True
+
+
+@inlined
+def put_poll(m, calendar, now):
     """Give the poll job to the shared queue or, with many threads, to each in turn."""
-    m[at.POLL_STATE] = at.PENDING
     active = m[at.ACTIVE_THREADS]
     if active <= SHARED_POLL_LIMIT:
-        send_shared(m, calendar, POLL_JOB, now)
+        put(m, calendar, ANY_THREAD, POLL_JOB, now)
         return
     thread = m[at.NEXT_PRIVATE] % (active - 1) + 1
     m[at.NEXT_PRIVATE] = thread
-    send_private(m, calendar, thread, POLL_JOB, now)
+    put_private(m, calendar, thread, POLL_JOB, now)
 
 
-@inlined
-def send_job(m, calendar, client, kind, now):
-    """Queue a read of a client or a write to it."""
-    if kind == READ_JOB:
-        m[client + at.JOBS] |= at.READING
-        m[at.READS_IN_FLIGHT] += 1
-    else:
-        m[client + at.JOBS] |= at.WRITING
-        m[at.WRITES_IN_FLIGHT] += 1
-    send_shared(m, calendar, (client << KIND_BITS) | kind, now)
-
-
-@inlined
-def send_frees(m, calendar, client, now):
-    """Queue what a client's SETs replaced for whoever takes it, its arguments for their reader.
-
-    Returns the time that it takes to free what found no room, in ps.
-    """
-    refused_ps = 0
-    for index in range(m[client + at.EXECUTED], m[client + at.READ]):
-        work_ps = about(m, mark_of(m, client, index), at.FREE_PS)
-        if work_ps > 0:
-            if m[at.ACTIVE_THREADS] > 1 and has_room(m):
-                send_shared(m, calendar, (work_ps << KIND_BITS) | FREE_JOB, now)
-            else:
-                refused_ps += work_ps
-                m[at.FREED_VALUES] += 1
-                m[at.INLINE_FREES] += 1
-    commands = m[client + at.READ] - m[client + at.EXECUTED]
-    work_ps = commands * m[at.FREE_ARGUMENTS_PS]
-    if work_ps > 0:
-        thread = m[client + at.SERVED_BY]
-        if thread < m[at.ACTIVE_THREADS] and not is_full(m, private_jobs(thread)):
-            send_private(m, calendar, thread, (work_ps << KIND_BITS) | ARGUMENTS_JOB, now)
-        else:
-            refused_ps += work_ps
-            m[at.INLINE_ARGUMENTS] += commands
-    return refused_ps
-
-
-@inlined
-def send_handshakes(m, calendar, connections, now):
-    """Queue the handshakes of new connections; returns how many found no room."""
-    refused = 0
-    for _ in range(connections):
-        if m[at.OFFLOAD_HANDSHAKES] and m[at.ACTIVE_THREADS] > 1 and has_room(m):
-            send_shared(m, calendar, HANDSHAKE_JOB, now)
-        else:
-            refused += 1
-    return refused
-
-
-@inlined
-def try_send_write(m, calendar, client, now):
-    """Queue a client's replies, or leave them for the pending writes."""
-    if m[client + at.EXECUTED] == m[client + at.WRITTEN]:
-        return
-    if m[at.ACTIVE_THREADS] > 1:
-        if has_room(m):
-            send_job(m, calendar, client, WRITE_JOB, now)
-            return
-        m[at.REFUSED_JOBS] += 1
-    add_pending_write(m, client)
+# --- active threads -------------------------------------------------------------------------------
 
 
 @inlined
@@ -166,7 +156,7 @@ def change_active(m, calendar, active, now):
 
 
 @inlined
-def sample_load(m, calendar, now):
+def adjust_threads(m, calendar, _events, _increase_only, now):
     """Start or stop I/O threads by sampled load; returns how many changed.
 
     Alone, the main thread samples its active time; with helpers, it samples the depth of the
@@ -210,3 +200,86 @@ def sample_load(m, calendar, now):
             change_active(m, calendar, active - 1, now)
             return 1
     return 0
+
+
+# --- finished jobs --------------------------------------------------------------------------------
+
+
+@inlined
+def begin_look(_m, _now):
+    """A look at the queue of responses takes no time."""
+    return -1
+
+
+@inlined
+def take_responses(m, now):
+    """Take up to 16 responses and sort them into reads and writes; returns when that ends."""
+    me = thread_row(0)
+    taken = min(length(m, at.RESPONSES), RESPONSES_AT_ONCE)
+    for _ in range(taken):
+        response = take(m, at.RESPONSES)
+        if response & KIND_MASK == READ_JOB:
+            put_plain(m, at.DONE_READS, response >> KIND_BITS)
+        else:
+            put_plain(m, at.DONE_WRITES, response >> KIND_BITS)
+    m[at.PRODUCTIVE] = 1
+    m[me + at.COUNT] = length(m, at.DONE_READS)
+    m[me + at.PHASE] = NEXT_IN_BATCH
+    m[me + at.INDEX] = 0
+    m[me + at.AMOUNT] = 0
+    return step_end(m, me, now, taken * m[at.COLLECT_PS])
+
+
+@inlined
+def look_step(queues, m, calendar, phase, now):
+    """Take responses until there are none: reads in batches, then writes.
+
+    Returns when the next step ends, or -1 when there is none.
+    """
+    me = thread_row(0)
+    if phase != LOOKED:
+        following = execution_step(queues, m, calendar, phase, now)
+        if following >= 0:
+            return following
+        done = length(m, at.DONE_WRITES)
+        m[at.WRITES_IN_FLIGHT] -= done
+        for _ in range(done):
+            m[take(m, at.DONE_WRITES) + at.JOBS] &= ~at.WRITING
+        m[me + at.PHASE] = LOOKED
+        if done > 0:
+            return step_end(m, me, now, done * m[at.DONE_PS])
+    if length(m, at.RESPONSES) > 0:
+        return take_responses(m, now)
+    return -1
+
+
+# --- turns that find nothing ----------------------------------------------------------------------
+
+
+@inlined
+def finds_nothing(m, now):
+    """Whether a turn will find no response, and take no sample, as long as no thread responds."""
+    return length(m, at.RESPONSES) == 0 and now + m[at.LOOP_PS] < m[at.NEXT_SAMPLE_PS]
+
+
+@inlined
+def spin(m, now):
+    """Spin until a response comes, at the latest until the turn that samples the load begins."""
+    spin_in_turns(m, m[at.LOOP_PS], m[at.NEXT_SAMPLE_PS])
+    turns = (m[at.NEXT_SAMPLE_PS] - now - 1) // m[at.LOOP_PS]
+    return now + turns * m[at.LOOP_PS]
+
+
+# --- several steps at once ------------------------------------------------------------------------
+
+
+@inlined
+def execute_ahead(_queues, _m, _calendar, now):
+    """Not here: which thread takes a job depends on which ones are idle when it is queued."""
+    return now
+
+
+@inlined
+def dispatch_ahead(_queues, _m, _calendar, now):
+    """Not here either."""
+    return now

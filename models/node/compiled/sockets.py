@@ -1,4 +1,4 @@
-"""Requests and replies on their way between clients and the server's threads.
+"""Requests and replies in transit between clients and the server's threads.
 
 A client is known by the offset of its row.
 """
@@ -79,7 +79,7 @@ def jittered(m, duration_ps, draw):
 
 @inlined
 def copying(m, size_bytes):
-    """Time the kernel takes to copy so many bytes."""
+    """Time the kernel takes to copy a number of bytes."""
     return (size_bytes * m[at.COPY_PS_PER_KIB]) >> 10
 
 
@@ -165,7 +165,7 @@ def sleep_in_epoll(m, thread):
 
 @inlined
 def polling(m, found):
-    """Duration of an epoll_wait that returns so many events."""
+    """Duration of an epoll_wait that returns a number of events."""
     return m[at.POLL_PS] + found * m[at.POLL_EVENT_PS]
 
 
@@ -184,7 +184,7 @@ def read_socket(m, client):
     arrived = m[client + at.ARRIVED]
     m[at.READS] += 1
     if read == arrived:
-        # Somebody has read it since it was polled.
+        # It has been read since it was polled.
         return m[at.READ_EVENT_PS] + m[at.RECV_PS]
     partial = m[client + at.PARTIAL_BYTES]
     mark = mark_of(m, client, read)
@@ -215,7 +215,7 @@ def read_socket(m, client):
 
 @inlined
 def execute_cold(m, mark):
-    """Execution of one command whose lines nobody fetched ahead, in ps."""
+    """Execution of one command whose lines were not fetched ahead, in ps."""
     stall = about(m, mark, at.STALLS) + ((mark >> at.STALL_DRAW) & 255)
     return about(m, mark, at.EXECUTE_PS) + m[stall]
 
@@ -304,7 +304,7 @@ def write_waits(m, client, first, last):
 
 @inlined
 def values_to_free(m, client):
-    """How many values the commands to be executed now replace that are freed by themselves."""
+    """How many jobs free the values that the commands to be executed now replace."""
     values = 0
     if unlikely(m[at.FREES]):
         for index in range(m[client + at.EXECUTED], m[client + at.READ]):

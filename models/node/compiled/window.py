@@ -1,4 +1,4 @@
-"""The measured window: what happened before it and lasts beyond it does not count.
+"""The measured window: what happens before it or after it does not count.
 
 Counters and busy times are added up without looking at the time; where the window begins and where
 it ends, what does not belong is taken out.
@@ -53,7 +53,7 @@ def begin_window(m):
 
 @inlined
 def end_window(m):
-    """Take out what work under way still has to do."""
+    """Take out the part of work under way that lies after the window."""
     for agent in range(m[at.IO_THREADS] + m[at.GENERATORS]):
         thread = thread_row(agent)
         m[thread + at.BUSY_PS] -= left_to_do(m, agent, m[at.END_PS])

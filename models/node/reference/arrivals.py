@@ -71,7 +71,7 @@ def _pieces(times: NodeTimes, setup: NodeSetup) -> Iterator[tuple[int, int]]:
 
 
 def _traced(times: NodeTimes, setup: NodeSetup, source: int) -> Iterator[tuple[int, int]]:
-    """What a file says, over and over; its requests go to the threads in turn."""
+    """The requests of a file, repeated without end; they go to the threads in turn."""
     rows = len(times.trace_due_ps)
     for number in itertools.count(source, setup.generators):
         again, row = divmod(number, rows)

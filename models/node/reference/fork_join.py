@@ -1,7 +1,7 @@
 """Policy: fork-join I/O threads (Redis 6.0 to 7.4, Valkey 7.2).
 
-The main thread shares a turn's writes with all I/O threads, itself included, or does all of them
-alone: there is nothing between. It then waits for the slowest. Reads are shared only if the
+The main thread either shares a turn's writes with all I/O threads, taking a part itself, or does
+all of them alone. It then waits for the slowest. Reads are shared only if the
 configuration says so and the threads are active already. Rules and constants: networking.c of
 Redis 6.2.0 and 7.0.0 and of Valkey 7.2.5 (handleClientsWithPendingWritesUsingThreads,
 handleClientsWithPendingReadsUsingThreads, stopThreadedIOIfNeeded, IOThreadMain).
@@ -17,16 +17,13 @@ from .io_threads import IoThreads
 from .node import Client, ReferenceNode
 
 CLIENTS_PER_THREAD = 2
-"""The threads work in turns with at least so many pending writes for each, the main thread
-included."""
+"""The threads work in turns with at least this many pending writes per thread, including the main
+thread."""
 
 
 def start(node: ReferenceNode) -> None:
     """Start the main thread and the I/O threads."""
-    engine = ForkJoin(node)
-    node.main.start(engine.main_thread())
-    for number in range(1, node.setup.io_threads):
-        node.threads[number].agent.start(engine.io_thread(number))
+    ForkJoin(node).start()
 
 
 class ForkJoin(IoThreads):
@@ -55,7 +52,7 @@ class ForkJoin(IoThreads):
             self.turns.end()
 
     def send_handshake(self, number: int) -> bool:
-        """I/O threads of this generation know no TLS."""
+        """I/O threads of this generation do not handle TLS."""
         del number
         return False
 
@@ -94,7 +91,7 @@ class ForkJoin(IoThreads):
         pending.clear()
 
     def switch(self, active: int) -> Activity:
-        """Start or stop all I/O threads, unless they are."""
+        """Start or stop all I/O threads, unless that is their state already."""
         if self.active == active:
             return
         others = range(1, self.node.setup.io_threads)
@@ -109,7 +106,7 @@ class ForkJoin(IoThreads):
     def fork_and_join(self, clients: Sequence[Client]) -> Activity:
         """Hand clients out to all threads in turn, serve the main thread's own, wait for the rest.
 
-        Every counter is written, also those of threads that get nothing.
+        Every counter is written, even for threads that get no client.
         """
         node, times, threads = self.node, self.node.times, self.node.setup.io_threads
         yield node.main_does(len(clients) * times.push_ps + (threads - 1) * times.publish_ps)
@@ -123,7 +120,7 @@ class ForkJoin(IoThreads):
                 agent = node.threads[number].agent
                 if agent.asleep:
                     agent.wake(seen_ps)
-                # Else it has never had a core yet, and looks when it gets one.
+                # Otherwise it never had a core yet, and looks when it gets one.
         own = self.shares[0]
         for client in own:
             if self.reading:

@@ -33,7 +33,7 @@ def start_load(node: ReferenceNode) -> None:
 
 
 def starts_ps(node: ReferenceNode, generator: int) -> int:
-    """When a thread of the load generator sets to work."""
+    """When a thread of the load generator starts to send."""
     return 0 if node.setup.open_loop else generator * node.setup.generator_start_ps
 
 
@@ -57,7 +57,7 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
         due = sendable(node, generator)
         found = len(ready) + due
         if found == 0 and setup.generator_spins:
-            # It polls on; how often it does so in vain is of no interest.
+            # It keeps polling; how many polls find nothing does not matter.
             if wire:
                 yield thread.hold_until(wire[0][0])
             else:
@@ -177,7 +177,7 @@ def fall_due(
         Of the command, where a trace says it.
     """
     setup = node.setup
-    # A thread keeps only so many due requests.
+    # A thread keeps a limited number of due requests.
     closed = rounded_capacity(setup.outstanding_limit)
     per_client = setup.backlog_limit if setup.open_loop else closed
     per_generator = -(-setup.clients // setup.generators)
@@ -188,6 +188,6 @@ def fall_due(
     if setup.open_loop:
         node.change_backlog(1)
     thread = node.threads[setup.io_threads + generator].agent
-    # Without a connection to send on, only a reply is worth waking for.
-    if node.nobody_woke(thread) and sendable(node, generator) > 0:
+    # Without a free connection there is nothing to send: only a reply wakes the thread.
+    if node.stays_asleep(thread) and sendable(node, generator) > 0:
         thread.wake(node.now)

@@ -1,8 +1,7 @@
-"""What the main threads of policies with I/O threads have in common."""
+"""Steps and state that policies with I/O threads share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from simpy import Event
@@ -10,22 +9,6 @@ from simpy import Event
 from forecache.sim.simpy_kernel import Activity
 
 from .node import Client, ReferenceNode
-
-Kind = Literal["read", "write", "poll", "free", "arguments", "handshake"]
-
-WORK_KINDS = ("free", "arguments", "handshake")
-"""Jobs that say themselves how long they take, and that nobody waits for."""
-
-
-@dataclass
-class Job:
-    """What an I/O thread is asked to do; `seen_ps` is when it can see the request."""
-
-    kind: Kind
-    client: Client | None
-    seen_ps: int
-    work_ps: int = 0
-    """Of freeing, or of a handshake."""
 
 
 class Turns:
@@ -52,7 +35,7 @@ class Turns:
 
 
 class IoThreads:
-    """State that the main thread and its I/O threads share, and the steps that do not differ."""
+    """State that the main thread shares with its I/O threads, and steps of both."""
 
     def __init__(self, node: ReferenceNode) -> None:
         self.node = node
@@ -68,9 +51,27 @@ class IoThreads:
         self.active_since_ps = 0
         self.accepted = 0
 
+    def start(self) -> None:
+        """Start the main thread and the I/O threads."""
+        self.node.main.start(self.main_thread())
+        for number in range(1, self.node.setup.io_threads):
+            self.node.threads[number].agent.start(self.io_thread(number))
+
+    def main_thread(self) -> Activity:
+        """The event loop."""
+        raise NotImplementedError
+
+    def io_thread(self, number: int) -> Activity:
+        """One I/O thread."""
+        raise NotImplementedError
+
+    def send_handshake(self, number: int) -> bool:
+        """Let an I/O thread do the handshake of a new connection; False if none can."""
+        raise NotImplementedError
+
     @property
     def in_flight(self) -> int:
-        """Jobs of clients the main thread has not seen done."""
+        """Jobs of clients that the main thread has not seen finished."""
         return self.reads_in_flight + self.writes_in_flight
 
     def set_active(self, active: int) -> None:
@@ -108,87 +109,22 @@ class IoThreads:
             client.write_pending = True
             self.pending_writes.append(client)
 
-    def job_duration(self, job: Job) -> int:
-        """An I/O thread starts a job: what it finds now, and how long it takes."""
-        node = self.node
-        if job.kind in WORK_KINDS:
-            return job.work_ps
-        if job.client is None:
-            self.fired = node.poll()
-            return node.times.pop_ps + node.polling(len(self.fired))
-        if job.kind == "write":
-            return node.times.pop_ps + node.write(job.client)
-        return node.times.pop_ps + self.read_and_parse(job.client)
-
     def read_and_parse(self, client: Client) -> int:
         """Read and parse the first command, or all where whole pipelines are parsed at once."""
         duration = self.node.read(client)
         last = client.executed + self.parsed_commands(client)
         return duration + self.node.parse(client, client.executed, last)
 
-    def take_batch(self, done: list[Client]) -> tuple[list[Client], int]:
-        """Clients for one batch, from the front of `done`, and how many keys to fetch ahead.
-
-        The batch ends with the client that fills it, by clients or by keys. A single key is not
-        fetched ahead: there is nothing to overlap its misses with.
-        """
-        limit = max(1, self.node.setup.prefetch_batch)
-        batch: list[Client] = []
-        keys = 0
-        while done and len(batch) < limit and keys < limit:
-            client = done.pop(0)
-            batch.append(client)
-            keys += self.parsed_keys(client)
-        self.reads_in_flight -= len(batch)
-        keys = min(keys, limit)
-        return batch, keys if keys > 1 else 0
-
     def parsed_commands(self, client: Client) -> int:
         """Commands that the reader parsed: all complete ones, or the first only."""
         ready = client.read - client.executed
         return ready if self.node.setup.whole_pipeline else min(ready, 1)
 
-    def parsed_keys(self, client: Client) -> int:
-        """Keys of those commands."""
-        return self.node.keys(
-            client, client.executed, client.executed + self.parsed_commands(client)
-        )
-
-    def try_send_write(self, client: Client) -> None:
-        """Hand a client's replies to an I/O thread, or leave them for the pending writes."""
-        raise NotImplementedError
-
-    def send_reply(self, client: Client) -> None:
-        """An executed client's replies leave at once, unless they wait for the file."""
-        if self.node.setup.fsync_always:
-            self.add_pending_write(client)
-        else:
-            self.try_send_write(client)
-
     def flush_log(self) -> Activity:
-        """Before replies are written: what was logged since goes to the kernel."""
+        """Before replies are written, logged writes go to the kernel."""
         if self.node.logged_bytes:
             self.turns.productive = True
             yield self.node.main_does(self.node.flush())
-
-    def look_up(self, keys: int) -> Activity:
-        """Interleaved look-up of a batch's keys."""
-        if keys:
-            self.node.count("prefetch_batches")
-            self.node.count("prefetched_keys", keys)
-            yield self.node.main_does(int(self.node.times.prefetch_by_keys_ps[keys]))
-
-    def send_free(self, work_ps: int) -> bool:
-        """Hand one value to an I/O thread that frees it, unless none has room."""
-        raise NotImplementedError
-
-    def send_arguments(self, client: Client, work_ps: int) -> bool:
-        """Hand a client's arguments to the thread that read them, unless it has no room."""
-        raise NotImplementedError
-
-    def send_handshake(self, number: int) -> bool:
-        """Hand a new connection to an I/O thread, unless none has room."""
-        raise NotImplementedError
 
     def count_freed(self, values: int, *, inline: bool) -> None:
         """Note that values were freed."""
@@ -196,29 +132,11 @@ class IoThreads:
         if inline:
             self.node.count("inline_frees", values)
 
-    def pushing_frees(self, client: Client, freeing: list[int]) -> int:
-        """Time to hand over what a client's commands leave to be freed."""
-        times = self.node.times
-        arguments = client.read - client.executed if times.free_arguments_ps else 0
-        return (len(freeing) + arguments) * times.free_push_ps
-
-    def free(self, client: Client, freeing: list[int]) -> Activity:
-        """Replaced values and arguments go to I/O threads; what finds no room is freed here."""
-        refused = [work_ps for work_ps in freeing if not self.send_free(work_ps)]
-        self.count_freed(len(refused), inline=True)
-        commands = client.read - client.executed
-        work_ps = commands * self.node.times.free_arguments_ps
-        if work_ps > 0 and not self.send_arguments(client, work_ps):
-            self.node.count("inline_arguments", commands)
-            refused.append(work_ps)
-        if refused:
-            yield self.node.main_does(sum(refused))
-
     def accept_connections(self) -> Activity:
         """New connections: accepted here; the handshakes go to I/O threads that do them."""
         node, times = self.node, self.node.times
         if self.poll_state == "pending":
-            return  # the poll that would have told of them is still out
+            return  # the poll that would report them is still in flight
         taken = node.take_connections()
         if not taken:
             return
@@ -234,7 +152,7 @@ class IoThreads:
             yield node.main_does(refused * times.handshake_ps)
 
     def own_poll(self) -> Activity:
-        """The main thread polls by itself, and sleeps if nobody owes it anything."""
+        """The main thread polls by itself; without events and jobs in flight it sleeps."""
         node, times = self.node, self.node.times
         self.fired = node.poll()
         slept = 0
@@ -261,7 +179,7 @@ class IoThreads:
         yield from self.execute_inline(client, parsed=0, before_ps=self.node.read(client))
 
     def execute_inline(self, client: Client, *, parsed: int, before_ps: int = 0) -> Activity:
-        """The main thread executes, and frees what that replaces.
+        """The main thread executes, and frees what the commands replace.
 
         Of the commands `parsed` were parsed by their reader; `before_ps` is what the step takes
         before.

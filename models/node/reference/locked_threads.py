@@ -7,8 +7,8 @@ leaves the list of its size class and the new item enters it under that list's l
 leaves a mark on its item. Rules and constants: thread.c, items.c and doc/threads.txt of Memcached
 1.6.
 
-Who waits for a lock sleeps. The one that has waited longest is woken when the lock is free; where
-it has to wait for a core as well, others may take the lock meanwhile (glibc's mutex). Assumed: the
+A thread that waits for a lock sleeps. The one that has waited longest is woken when the lock is
+free; while it waits for a core as well, others may take the lock (glibc's mutex). Assumed: the
 longest wait is over first, and waiting and waking cost no CPU time. Left out: a request of many
 commands is not interrupted after 20 of them (`-R`); the listener's work is the first worker's.
 """
@@ -135,7 +135,7 @@ class LockedThreads:
         lock.held = True
 
     def release(self, lock: Lock) -> None:
-        """The lock is free: wake who has waited longest."""
+        """The lock is free: wake the thread that has waited longest."""
         lock.held = False
         if lock.waiting and not lock.woken:
             lock.woken = True

@@ -6,8 +6,8 @@ as one. The main thread looks at a few channels and not at hundreds of clients. 
 (`whole_pipeline`) the I/O threads parse as well, and the main thread looks the keys of a batch up
 together.
 
-That much is published. Assumed, as Redis 8 does it: no thread spins, whoever hands something to a
-sleeper wakes it, and a client whose commands are with the main thread is not read meanwhile.
+That much is published. Assumed, as Redis 8 does it: no thread spins, a thread that hands work to
+a sleeper wakes it, and a client whose commands are with the main thread is not read meanwhile.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ CONNECTION_DRAWS = 4
 
 @dataclass
 class Command:
-    """One request on its way."""
+    """One request in flight."""
 
     code: int
     stall: int
@@ -74,7 +74,7 @@ class Thread:
     busy_ps: int = 0
     on_cpu_ps: int = 0
     waits_for_threads: bool = False
-    """Spinning, or asleep until one wakes it: what reaches its sockets wakes nobody."""
+    """Spinning, or asleep until another thread wakes it: requests in its sockets do not."""
     works_until_ps: int = 0
     away_ps: int = 0
     """Without a core in the present turn of the main thread, inside the measured window."""
@@ -147,14 +147,14 @@ class ReferenceNode:
         return self.cores.new_agent(number, Agent, CoreAgent)
 
     def frozen(self, number: int, since_ps: int) -> None:
-        """A thread loses its core: what it works on will be done later."""
+        """A thread loses its core: the rest of its step is done later."""
         if number >= len(self.threads):
             return  # of another program
         thread = self.threads[number]
         self._account(thread, -self.inside_window(since_ps, thread.works_until_ps))
 
     def thawed(self, number: int, since_ps: int, goes_on_ps: int) -> None:
-        """A thread that lost its core at a time goes on with what was left."""
+        """A thread that lost its core goes on with the rest of its step."""
         if number >= len(self.threads):
             return  # of another program
         thread = self.threads[number]
@@ -218,7 +218,7 @@ class ReferenceNode:
         yield INFINITY_PS
 
     def take_connections(self) -> int:
-        """How many connections have arrived since the last call; nobody is woken for them."""
+        """How many connections have arrived since the last call; they wake no thread."""
         taken = 0
         while self.next_connection_ps <= self.now:
             taken += 1
@@ -262,12 +262,12 @@ class ReferenceNode:
             self.change_backlog(-1)
 
     def change_backlog(self, change: int) -> None:
-        """Open loop: so many more requests are due and not completed."""
+        """Open loop: the number of requests that are due and not completed changes."""
         self.backlog += change
         if self.now < self.setup.warmup_ps:
             self.backlog_at_start = self.backlog
 
-    # --- requests on their way --------------------------------------------------------------
+    # --- requests in flight -----------------------------------------------------------------
 
     def draw_command(self, client: Client, index: int, due_ps: int) -> Command:
         """What a client's request number `index` is, from one address of the random streams."""
@@ -314,10 +314,10 @@ class ReferenceNode:
     def owner_sleeps(self, client: Client) -> bool:
         """Whether a send to the client's socket has to wake the thread that watches it."""
         owner = self.threads[owner_of(self.setup, client.number)]
-        return self.nobody_woke(owner.agent) and not owner.waits_for_threads
+        return self.stays_asleep(owner.agent) and not owner.waits_for_threads
 
     @staticmethod
-    def nobody_woke(agent: Agent) -> bool:
+    def stays_asleep(agent: Agent) -> bool:
         """Whether a thread sleeps and no wake-up is on its way."""
         return agent.asleep and agent.wake_ps is None
 
@@ -365,7 +365,7 @@ class ReferenceNode:
         client.written = client.write_upto
         insort(self.reply_wires[generator], (stamp, client, commands), key=itemgetter(0))
         agent = self.threads[self.setup.io_threads + generator].agent
-        if self.nobody_woke(agent):
+        if self.stays_asleep(agent):
             latency_ps = 0 if self.setup.generator_spins else self.times.wake_latency_ps
             agent.wake(stamp + latency_ps)
         return stamp
@@ -373,7 +373,7 @@ class ReferenceNode:
     # --- what steps cost --------------------------------------------------------------------
 
     def copying(self, size_bytes: int) -> int:
-        """Time the kernel takes to copy so many bytes."""
+        """Time the kernel takes to copy a number of bytes."""
         return size_bytes * self.times.copy_ps_per_kib >> 10
 
     def jittered(self, duration_ps: int, quantile: int) -> int:
@@ -381,7 +381,7 @@ class ReferenceNode:
         return duration_ps * int(self.times.jitter[quantile]) // JITTER_ONE
 
     def polling(self, found: int) -> int:
-        """Duration of an epoll_wait that returns so many events."""
+        """Duration of an epoll_wait that returns a number of events."""
         return self.times.poll_ps + found * self.times.poll_event_ps
 
     def reply_bytes(self, client: Client, first: int, last: int) -> int:
@@ -404,7 +404,7 @@ class ReferenceNode:
         sizes = self.times.request_bytes_by_code
         self.count("reads")
         if client.read == client.arrived:
-            # Somebody has read it since it was polled.
+            # It has been read since it was polled.
             return self.times.read_event_ps + self.times.recv_ps
         first = client.commands[client.read]
         budget = self.setup.read_limit_bytes
@@ -429,8 +429,8 @@ class ReferenceNode:
     def execute(self, client: Client, *, fetched: int, parsed: int) -> int:
         """Execution of all complete commands, of which the first ones were fetched and parsed.
 
-        An engine that parses whole pipelines looks the keys of what is left up in groups. A command
-        of several keys waits for those of them that were not fetched.
+        An engine that parses whole pipelines looks up the remaining keys in groups. A command of
+        several keys waits for those that were not fetched.
 
         Parameters
         ----------
@@ -463,14 +463,14 @@ class ReferenceNode:
         return int(self.times.execute_by_code_ps[command.code]) + self.waiting(command, 0)
 
     def waiting(self, command: Command, warm: int) -> int:
-        """How long a command waits for memory, so many of whose keys were fetched ahead."""
+        """How long a command waits for memory; `warm` of its keys were fetched ahead."""
         keys = int(self.times.keys_by_code[command.code])
         waits = warm * int(self.times.prefetched_stall_by_code_ps[command.code])
         waits += (keys - warm) * int(self.times.stall_ps[command.code, command.stall])
         return waits // keys
 
     def flush(self) -> int:
-        """Hand what was logged to the kernel: for the append-only file, and for replicas."""
+        """Hand logged writes to the kernel: for the append-only file, and for replicas."""
         if self.logged_bytes == 0:
             return 0
         copies = self.setup.replicas
@@ -501,7 +501,7 @@ class ReferenceNode:
             self.times.write_by_code_ps, client, client.written, client.executed
         )
         generator = self.setup.io_threads + self.setup.generator_of(client.number)
-        asleep = self.nobody_woke(self.threads[generator].agent)
+        asleep = self.stays_asleep(self.threads[generator].agent)
         if self.setup.same_host and asleep and not self.setup.generator_spins:
             duration += self.times.wake_send_ps
             self.count("paid_wakes")

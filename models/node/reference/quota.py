@@ -3,10 +3,10 @@
 The rules are those of Linux's CFS bandwidth control (Documentation/scheduler/sched-bwc.rst,
 kernel/sched/fair.c since 5.4): at the beginning of every period a pool holds the quota again. A
 core on which a thread of the group runs takes slices out of it. Where the slice is used up and the
-pool is empty, the core is throttled: no thread of the group runs there before the next period. What
-a core took and did not use it keeps, but for what exceeds a millisecond when it has no thread of
+pool is empty, the core is throttled: no thread of the group runs there before the next period. A
+core keeps what it took and did not use, except what exceeds a millisecond when it has no thread of
 the group left. That a slice is used up is noticed at the next timer tick, or when a thread blocks;
-the core then owes what was too much. The core that was throttled first gets its slice first.
+the core then owes the excess. The core that was throttled first gets its slice first.
 
 Left out: that cores which were throttled go on in the middle of a period, if others give back more
 than a slice; that a thread runs on to the end of its system call.
@@ -84,7 +84,7 @@ class Quota:
             self.timers[core] = None
 
     def spend(self, agent: CoreAgent, core: int, time_ps: int) -> None:
-        """A thread has been on a core for so long."""
+        """Charge a core for the time a thread has been on it."""
         if self.limits(agent):
             self.local_ps[core] -= time_ps
 

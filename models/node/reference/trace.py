@@ -1,9 +1,9 @@
-"""A reference run that notes what every thread does and where every request's time goes.
+"""A reference run that records what every thread does and where every request's time goes.
 
-Policies know nothing of it. A step begins where an agent holds, and bears the name of the process
+Policies are unaware of it. A step begins where an agent holds, and bears the name of the process
 function that asked for it. What it consists of follows from the shared steps (`read`, `execute`,
 `write`, `poll`) and the tables of durations it called for; what is left of its duration is what the
-policy adds to them, the handing over of jobs for the most part. A traced run is the same run: no
+policy adds to them, mostly handing over jobs. A traced run is the same run: no
 number, order or random draw changes.
 """
 
@@ -96,7 +96,7 @@ class TracedRequest:
 
 
 class _Noted(np.ndarray):
-    """A table of durations that tells somebody which of them are looked up."""
+    """A table of durations that reports which of them are looked up."""
 
     note: Callable[[int], None]
 
@@ -141,7 +141,7 @@ class _Reports(Agent):
         return super().sleep()
 
     def wake(self, at_ps: int) -> None:
-        # Called by whoever wakes it, in the middle of a step of its own.
+        # Called by the thread that wakes it, in the middle of a step of that thread.
         self._waking = True
         super().wake(at_ps)
         self._waking = False
