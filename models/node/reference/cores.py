@@ -1,16 +1,16 @@
 """Cores that several threads share: who has one, who waits for one, and for how long.
 
 The rules are those of Linux's fair scheduler since 6.6 (EEVDF, kernel/sched/fair.c) for threads of
-equal weight, without its corners. Every core has a run queue. A thread that wakes takes an idle
-core, its last one first, or else queues at the core with the fewest threads. Whoever has a core
-keeps it until it blocks or, somebody waiting, until its slice is used up (RUN_TO_PARITY): then the
+equal weight, without its special cases. Every core has a run queue. A thread that wakes takes an
+idle core, its last one first, or else queues at the core with the fewest threads. A thread keeps
+its core until it blocks or, while others wait, until its slice is used up (RUN_TO_PARITY): then the
 waiting thread with the least virtual runtime goes on. The end of a slice is noticed at the next
-timer tick, or when a thread is woken to that core. A core that falls idle takes a waiting thread
+timer tick, or when a thread is woken to that core. A core that becomes idle takes a waiting thread
 from another one, but not one that ran there within `cache_hot_ps` (`task_hot`). A core that has
 been shared for `SLICES_PER_BALANCE` slices passes a thread on.
 
-A thread spins or computes on its core; what it computes when it loses the core is left to be done
-when it gets one again. Taking over from another thread takes the time of a context switch first.
+A thread spins or computes on its core; a computation that is cut short when it loses the core goes
+on when it gets one again. Taking over from another thread takes the time of a context switch first.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class CoreAgent(Agent):
         self._set(at_ps)
 
     def look_at(self, time_ps: int) -> None:
-        """Let it look at a time whether it still has to sleep or to spin, if nobody woke it."""
+        """Let it look at a time whether it still has to sleep or to spin, unless it was woken."""
         if self._sleep is not None and self._wake_ps is None:
             self._set(time_ps)
 
@@ -170,7 +170,7 @@ class CoreAgent(Agent):
 
     def _cancel(self) -> None:
         if self._timer is not None:
-            # It stays in SimPy's queue but resumes nobody.
+            # It stays in SimPy's queue but resumes no process.
             self._timer.callbacks = []
             self._timer = None
 
@@ -278,7 +278,7 @@ class Cores:
             self._set_timer(core)
 
     def grant(self, core: int, agent: CoreAgent) -> None:
-        """A thread gets a core that nobody has."""
+        """A thread gets a free core."""
         self.occupants[core] = agent
         self.granted_ps[core] = agent.since_ps = agent.goes_on_ps = self.node.now
         agent.core = core
@@ -358,7 +358,7 @@ class Cores:
         self.resume(core, following)
 
     def finish(self) -> None:
-        """The run ends: charge whoever has a core."""
+        """The run ends: charge the threads that have a core."""
         for agent in self.occupants:
             if agent is not None:
                 self.charge(agent)
@@ -378,7 +378,7 @@ class Cores:
                 self.enqueue(agent, core)
 
     def _vacate(self, core: int) -> None:
-        """Nobody has a core."""
+        """A core becomes free."""
         self.occupants[core] = None
         self._cancel_timer(core)
         self.quota.cancel(core)
@@ -391,7 +391,7 @@ class Cores:
         self._vacate(agent.core)
 
     def _fill(self, core: int) -> None:
-        """A core that nobody has goes to one that waits there, or else anywhere it can be."""
+        """A free core goes to a thread that waits there, or else to one that waits elsewhere."""
         following = self._following(core) or self._following(core, elsewhere=True)
         if following is not None:
             self.resume(core, following)

@@ -3,7 +3,7 @@
 Every I/O thread has an event loop of its own and reads, parses and writes for its clients. A client
 with a complete command moves to a list for the main thread, which executes and hands it back; until
 then its thread leaves it alone. Lists move whole; a thread that may sleep is told by its eventfd.
-Nobody spins. Rules and constants: iothread.c and memory_prefetch.c of Redis 8.2.
+No thread spins. Rules and constants: iothread.c and memory_prefetch.c of Redis 8.2.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class OwningThreads:
                     self.read[number].append(client)
             # Before sleeping.
             yield self.does(number, times.own_turn_ps)
-            # Whoever had clients to write to polls once without sleeping: more will follow.
+            # A thread that had clients to write to polls once without sleeping: more will follow.
             busy = yield from self.take_back(number)
             self.running[number] = busy
             if self.read[number]:
@@ -192,7 +192,7 @@ class OwningThreads:
             self.wake(MAIN)
 
     def take_back(self, number: int) -> Activity:
-        """Take the whole list from the main thread and write; whether there was anybody."""
+        """Take the whole list from the main thread and write; returns whether there was one."""
         node, times = self.node, self.node.times
         taken = list(self.from_main[number])
         if not taken:
@@ -247,7 +247,7 @@ class OwningThreads:
         return asleep
 
     def telling(self, peer: int) -> int:
-        """Duration of a write to a peer's eventfd, which wakes it if nobody else has done so."""
+        """Duration of a write to a peer's eventfd, which wakes it unless another did so."""
         node, times = self.node, self.node.times
         node.count("notifications")
         if node.threads[peer].agent.sleeps_beyond(node.now + times.wake_latency_ps):
