@@ -179,7 +179,7 @@ def _check_host_name(name: str, *, others: Iterable[str]) -> None:
     began_with_a_host = any(name.startswith(f"{host}-") for host in hosts)
     help_with_it = did_you_mean(name, pairs if began_with_a_host else [*hosts, *instances, *others])
     if not help_with_it.startswith("did you mean"):
-        help_with_it = "`forecache catalog` lists what there is."
+        help_with_it = "`forecache catalog` lists all entries."
     raise InputError(f"the catalogue has no entry {name!r}; {help_with_it}")
 
 

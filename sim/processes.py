@@ -31,7 +31,7 @@ def processes(count: int) -> Iterator[Executor | None]:
     Raises
     ------
     ForecacheError
-        A process ended by itself, most likely for want of memory.
+        A process ended by itself, most likely because memory ran out.
     """
     if count < 2:
         yield None
@@ -51,7 +51,7 @@ def processes(count: int) -> Iterator[Executor | None]:
         pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise ForecacheError(
-                f"one of {count} processes ended by itself, most likely for want of memory; "
+                f"one of {count} processes ended by itself, most likely because memory ran out; "
                 "a single one (--jobs 1) takes the least."
             ) from None
         raise

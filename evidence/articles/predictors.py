@@ -434,7 +434,7 @@ def _pods_at_half(made: Predictors) -> float:
 
 @_predictor("forecache simulate examples/autoscaler.yaml")
 def _connections_at_half(made: Predictors) -> float:
-    return float(made.run(_AUTOSCALED).facts["connections in the end"])
+    return float(made.run(_AUTOSCALED).facts["connections at the end"])
 
 
 # --- serverless -----------------------------------------------------------------------------------

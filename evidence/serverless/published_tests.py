@@ -127,7 +127,7 @@ def ramp_numbers(ramp: Found) -> dict[str, float | None]:
     return {
         "until_min": None if until_s is None else until_s / 60,
         "between_min": None if between_s is None else between_s / 60,
-        "shards": ramp.facts["shards in the end"],
+        "shards": ramp.facts["shards at the end"],
     }
 
 

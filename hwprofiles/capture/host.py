@@ -59,7 +59,7 @@ def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfil
     disturbances = []
     if others / elapsed > 0.1:
         disturbances.append(
-            f"other programs used {others / elapsed:.1f} CPUs meanwhile; better run it alone"
+            f"other programs used {others / elapsed:.1f} CPUs meanwhile; run it alone"
         )
     if after[1] - before[1] > 0.05 * elapsed:
         disturbances.append(f"the hypervisor withheld {after[1] - before[1]:.1f} s of CPU time")
@@ -279,7 +279,7 @@ def _walk_curve(found: Collected) -> Curve | None:
         source=SOURCE,
         kind="measured",
         method="random loads spread over regions on small pages, less dram.latency_ns; lower "
-        "quartiles, as neighbours can only add; kept from falling",
+        "quartiles, because neighbours can only add; kept from falling",
         points=[(float(s), rounded(float(ns))) for s, ns in zip(sizes, walks, strict=True)],
     )
 
@@ -293,8 +293,10 @@ def _interruptions(machine: Machine, found: Collected) -> Curve | None:
         y_unit="1/s",
         source=SOURCE,
         kind="measured",
-        method="gaps of at least so long between looks at the clock, a second and core, by loops "
-        "that keep CPUs {} and {} busy at once; median over CPUs and rounds".format(*machine.pair),
+        method="gaps of at least this length between looks at the clock, per second and core, by "
+        "loops that keep CPUs {} and {} busy at once; median over CPUs and rounds".format(
+            *machine.pair
+        ),
         points=[
             (float(us), rounded(statistics.median(rates)))
             for us, rates in found.interruptions_per_s.items()
@@ -448,10 +450,10 @@ def _notes(machine: Machine, found: Collected) -> list[str]:
     if machine.quota_cpus is not None:
         notes.append(f"a cgroup limits CPU time to {machine.quota_cpus:g} CPUs")
     if "huge_pages" not in found.latency_ns:
-        notes.append("no huge pages were to be had, so all latencies include page walks")
+        notes.append("huge pages were not available, so all latencies include page walks")
     last = machine.caches.get(3)
     if last and max(found.latency_ns["small_pages"]) < 4 * last.size_bytes:
-        notes.append("memory was short, so dram.latency_ns may include hits in the last cache")
+        notes.append("memory was scarce, so dram.latency_ns may include hits in the last cache")
     for call in ("tcp_send", "unix_send"):
         core = statistics.median(found.short[f"{call}_ns"])
         cpu = statistics.median(found.short[f"{call}_thread_cpu_ns"])

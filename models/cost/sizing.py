@@ -122,9 +122,8 @@ def sizing(scenario: CostScenario, prices: PriceTable) -> Sizing:
     nodes = scenario.nodes
     assert nodes is not None  # asked only then
     if nodes.type not in prices.nodes.types and nodes.usd_per_month is not None:
-        return Sizing(
-            (), (f"{prices.id} does not know {nodes.type}: whether it is enough is open",)
-        )
+        unknown_type = f"{prices.id} does not know {nodes.type}"
+        return Sizing((), (f"{unknown_type}: forecache can't say whether it is enough",))
     found = Sizing(*_needs(scenario, prices, nodes.type))
     if found.shards > MOST_SHARDS:
         need = found.deciding
@@ -144,7 +143,9 @@ def _needs(
     needs, unknown = [], []
     limit = managed_limit(prices, node_type, field="nodes.type")
     if limit is None:
-        unknown.append(f"the memory of {node_type} is not known: whether it holds the data is open")
+        unknown.append(
+            f"the memory of {node_type} is not known: forecache can't say whether the data fit"
+        )
     else:
         basis = f"maxmemory less {prices.nodes.reserved_share.best:.0%} reserved"
         needs.append(
@@ -161,12 +162,13 @@ def _needs(
     asked = peak * sum(each.a_second for each in scenario.requests)
     if row.vcpus is None:
         unknown.append(
-            f"the vCPUs of {node_type} are not known: whether it serves the peak is open"
+            f"the vCPUs of {node_type} are not known: forecache can't say whether it serves the"
+            " peak"
         )
     else:
         each = BUSY_SHARE * REQUESTS_PER_VCPU * min(MOST_VCPUS, row.vcpus)
         basis = (
-            f"{BUSY_SHARE:.0%} of {REQUESTS_PER_VCPU:,.0f} a vCPU, a bound that is assumed: "
+            f"{BUSY_SHARE:.0%} of {REQUESTS_PER_VCPU:,.0f} per vCPU, an assumed bound: "
             "30,000 to 110,000"
         )
         needs.append(

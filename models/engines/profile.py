@@ -308,7 +308,7 @@ def check_leaf(name: str, leaf: Quantity, sources: Mapping[str, Source]) -> None
     """Refuse work below zero and sources a profile doesn't list, with a `ValueError`."""
     lowest = leaf.best if leaf.low is None else leaf.low
     if lowest < 0.0:
-        raise ValueError(f"work that is not below zero ({name}: {lowest:g})")
+        raise ValueError(f"work of at least zero ({name}: {lowest:g})")
     if leaf.source is not None and leaf.source not in sources:
         raise ValueError(f"a source listed in this file ({name}: {leaf.source!r})")
 

@@ -37,7 +37,7 @@ class KeptRuns:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{folder}: can't be made a folder ({error.strerror}).") from None
+            raise InputError(f"{folder}: can't be created ({error.strerror}).") from None
 
     def find(self, key: str) -> dict[str, Any] | None:
         """The result of a run; None if it isn't there.

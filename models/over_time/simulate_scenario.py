@@ -166,13 +166,13 @@ def _incomplete(
 ) -> IncompleteError:
     """The error for runs whose workers were lost."""
     again = (
-        "ask again with resume (--resume) and a folder to keep what is done"
+        "run it again with resume (--resume) and a folder for finished runs"
         if resume is None
-        else f"what is done is in {resume}: ask again"
+        else f"finished runs are in {resume}: run it again"
     )
     names = "; ".join(missing[:_MOST_NAMED]) + ("; …" if len(missing) > _MOST_NAMED else "")
     return IncompleteError(
-        f"a worker was killed, most likely for want of memory: {len(missing)} of {of} runs are "
+        f"a worker was killed, most likely because memory ran out: {len(missing)} of {of} runs are "
         f"missing ({names}); {again}, with fewer at a time (--jobs) where memory is short.",
         result={**result, "missing": missing},
     )

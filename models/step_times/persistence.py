@@ -45,7 +45,7 @@ def check_persistence(scenario: Scenario, engine: EngineProfile) -> None:
     """
     kept = persistence_of(scenario)
     counted = LOG in engine.commands
-    why = "since what logging a command takes was not counted on it"
+    why = "since the work of logging a command was not counted on it"
     if scenario.replicas > 0 and not counted:
         raise InputError(
             f"field 'replicas': found {scenario.replicas}; valid with {engine.id} is 0, {why}."

@@ -228,7 +228,7 @@ def test_another_format_is_refused(folder: Path) -> None:
 
 
 def test_what_is_no_bundle(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         Bundle.load(tmp_path / "none")
     with pytest.raises(InputError, match=r"manifest.yaml: no such file"):
         Bundle.load(tmp_path)

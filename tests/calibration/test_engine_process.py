@@ -122,9 +122,9 @@ def test_names(binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "my-server").symlink_to(binary)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_engine("my-server") == tmp_path / "my-server"
-    with pytest.raises(InputError, match="engine: your-server is no executable"):
+    with pytest.raises(InputError, match="engine: your-server is neither an executable"):
         find_engine("your-server")
-    with pytest.raises(InputError, match="no executable"):
+    with pytest.raises(InputError, match="neither an executable file"):
         find_engine(tmp_path)
 
 

@@ -162,7 +162,7 @@ def test_bad_requests_cost_no_time(binary: Path, tmp_path: Path) -> None:
         observe(engine=binary, design=[], out=out)
     with pytest.raises(InputError, match="tool: found 'ab'"):
         observe(engine=binary, out=out, tool="ab")
-    with pytest.raises(InputError, match="no executable"):
+    with pytest.raises(InputError, match="neither an executable file"):
         observe(engine="no-such-server", out=out)
     with pytest.raises(EngineError, match="ended"):
         observe(engine="/bin/false", out=out)

@@ -24,7 +24,7 @@ def test_an_engine_that_starts_is_ready() -> None:
 
 
 def test_a_name_that_is_no_program_is_told() -> None:
-    with pytest.raises(InputError, match="nonesuch is no executable file"):
+    with pytest.raises(InputError, match="nonesuch is neither an executable file"):
         check_ready("nonesuch")
 
 

@@ -45,7 +45,7 @@ def test_every_listed_name_is_an_entry() -> None:
         ("graviton3-c7g.4xlarg", "'graviton3-c7g.4xlarge'"),
         ("graviton3-m6i.large", "m6i.large runs on icelake-8375c"),
         ("valkey-8.O", "'valkey-8.0'"),
-        ("zzzzzz", "`forecache catalog` lists what there is"),
+        ("zzzzzz", "`forecache catalog` lists all entries"),
         ("missing.yaml", "no such file"),
     ],
 )

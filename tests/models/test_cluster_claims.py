@@ -83,9 +83,9 @@ def test_twice_the_cpu_target_halves_pods_and_connections() -> None:
     # pods and connections at either target follow.
     low, high = points("autoscaler.yaml", duration_s=600)
     assert series(low, "pods")[-1] == pytest.approx(800, rel=0.01)
-    assert fact(low, "connections in the end") == pytest.approx(20_000, rel=0.01)
+    assert fact(low, "connections at the end") == pytest.approx(20_000, rel=0.01)
     assert series(high, "pods")[-1] == pytest.approx(400, rel=0.01)
-    assert fact(high, "connections in the end") == pytest.approx(10_000, rel=0.01)
+    assert fact(high, "connections at the end") == pytest.approx(10_000, rel=0.01)
     # Pods are removed only after the stabilisation window.
     times = np.array(high["series"]["time_s"])
     assert series(high, "pods")[times < 299].min() == 500

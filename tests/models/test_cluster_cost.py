@@ -53,7 +53,7 @@ def test_a_run_costs_its_nodes_as_long_as_it_lasts() -> None:
     # Ten cents an hour for each of four nodes, for a tenth of an hour.
     assert told["a node costs"] == pytest.approx(0.1)
     assert told["the run costs"] == pytest.approx(0.04)
-    assert told["nodes cost in the end"] == pytest.approx(0.4)
+    assert told["nodes cost at the end"] == pytest.approx(0.4)
     assert told["a month of that"] == pytest.approx(292.0)
     each = told["a million answered commands cost"]
     assert each == pytest.approx(0.04 / told["answered"] * 1e6)
@@ -72,11 +72,11 @@ def test_without_a_price_nothing_is_said() -> None:
 def test_nodes_are_paid_from_when_they_are_there_until_a_resize_takes_them_away() -> None:
     events = [{"event": "resize", "at_s": 180, "shards": 3, "provision_s": 60}]
     more = run({"usd_per_month": 73.0}, events=events)
-    assert facts(more)["nodes cost in the end"] == pytest.approx(0.6)
+    assert facts(more)["nodes cost at the end"] == pytest.approx(0.6)
     # Six nodes instead of four in the last two minutes, give or take a step.
     assert facts(more)["the run costs"] == pytest.approx(0.04 + 0.02 / 3, rel=1e-2)
     fewer = run({"usd_per_month": 73.0}, events=[events[0] | {"shards": 1}])
-    assert facts(fewer)["nodes cost in the end"] == pytest.approx(0.2)
+    assert facts(fewer)["nodes cost at the end"] == pytest.approx(0.2)
     assert 0.03 < facts(fewer)["the run costs"] < 0.04
 
 

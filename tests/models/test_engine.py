@@ -225,7 +225,7 @@ def _no_range(data: dict[str, Any]) -> None:
     [
         (_without_work, ["loop_instructions is missing"]),
         (_unknown_work, ["lop_instructions is unknown"]),
-        (_negative_work, ["not below zero", "loop_instructions", "-5"]),
+        (_negative_work, ["at least zero", "loop_instructions", "-5"]),
         (_unlisted_source, ["source listed", "loop_instructions", "hearsay"]),
         (_misspelt, ["'polcy'", "'policy'"]),
         (_unknown_policy, ["'policy'", "'fibers'", "asynchronous"]),

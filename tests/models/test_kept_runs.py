@@ -102,5 +102,5 @@ def test_a_key_has_all_that_a_result_depends_on(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="can't be made a folder"):
+    with pytest.raises(InputError, match="can't be created"):
         simulate(DATA, resume=tmp_path / "file" / "kept")

@@ -170,7 +170,7 @@ def test_machines_of_a_host_that_fails_start_again_elsewhere() -> None:
     slow = {"count": 20, "growth": {"gb_per_s": 0.001, "burst_gb": 1}}
     failure = {"at_s": 3_600, "hosts": 1}
     run = run_overcommit(scenario(failures=[failure], machines=slow, demand={"mean_gb": 3}))
-    assert 0 < facts(run)["started again behind a failure"] <= 20
+    assert 0 < facts(run)["restarted after a failure"] <= 20
     assert facts(run)["machines that no host had room for"] == 0
     taken = next(s.values for s in run.series if s.name == "taken")
     times_s = run.times_s

@@ -180,7 +180,7 @@ def test_a_shard_is_back_once_its_replica_is_primary():
 def test_without_a_majority_or_a_replica_a_shard_stays_down():
     half = {"event": "fail", "at_s": 10, "primaries": 3}
     _, run, _ = ran(scenario([half], shards=6, duration_s=60))
-    assert fact(run, "shards without a primary for ever").value == 3
+    assert fact(run, "shards that never get a primary again").value == 3
     one = {"event": "fail", "at_s": 10, "primaries": 1}
     _, run, slots = ran(scenario([one], shards=6, replicas=0, duration_s=60))
     assert fact(run, "last shard with a primary again").value is None

@@ -112,7 +112,7 @@ def cluster(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
         held.adds_up(
             "costs add up",
             facts["a month of that"],
-            [facts["nodes cost in the end"] * HOURS_A_MONTH],
+            [facts["nodes cost at the end"] * HOURS_A_MONTH],
             "a month, USD",
         )
         per_million = facts["a million answered commands cost"]
@@ -218,7 +218,7 @@ def serverless(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breac
     writes = answered * (1.0 - data["demand"]["mix"].get("get", 0.0))
     held.not_above(
         "failed writes are writes",
-        facts["writes that failed for want of room"],
+        facts["writes that failed because there was no room"],
         writes + 1,
         "writes",
     )

@@ -242,7 +242,7 @@ class Queues:
         """
         joined, answered, timed_out = self.totals.T
         if (joined != answered + timed_out + self.waiting).any() or (self.marks < 0).any():
-            raise RuntimeError("a queue of cohorts lost requests or made some up")
+            raise RuntimeError("a queue of cohorts lost or invented requests")
 
 
 class Served:

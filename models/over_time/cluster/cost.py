@@ -117,7 +117,7 @@ class NodeBill:
         an_hour = count * self._price.usd_per_hour
         record.fact("a node costs", self._price.usd_per_hour, "USD/h", self._price.note)
         record.fact("the run costs", self.usd, "USD", f"{self._node_s / 3600.0:.4g} node-hours")
-        record.fact("nodes cost in the end", an_hour, "USD/h", f"{count} nodes")
+        record.fact("nodes cost at the end", an_hour, "USD/h", f"{count} nodes")
         record.fact("a month of that", an_hour * HOURS_A_MONTH, "USD", f"{HOURS_A_MONTH:g} hours")
         answered = record.answered
         record.fact(

@@ -25,11 +25,11 @@ _RATES = {
     "timed out": (TIMED_OUT, "errors"),
     "refused": (REFUSED, "errors"),
     "tried again": (RETRIES, "errors"),
-    "served for nobody": (WASTED, "errors"),
+    "served in vain": (WASTED, "errors"),
 }
 """Series in commands a second, with their counters and panels."""
 
-_LEFT_OUT_IF_NOTHING = ("timed out", "refused", "tried again", "served for nobody", "turned away")
+_LEFT_OUT_IF_NOTHING = ("timed out", "refused", "tried again", "served in vain", "turned away")
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class RunRecord:
             Fact("failed", round(failed), "", _share(failed, asked)),
             Fact("turned away: no free worker", round(away), "", _share(away, asked)),
             Fact("most connections on a node", round(max(connections))),
-            Fact("connections in the end", round(connections[-1]), "", "on the node with most"),
+            Fact("connections at the end", round(connections[-1]), "", "on the node with most"),
             Fact("most new connections", max(opened), "1/s"),
         ]
         for what, (first_s, last_s) in self._seen_s.items():

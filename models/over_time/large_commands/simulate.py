@@ -237,7 +237,7 @@ def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
     if scenario.load is not None and scenario.load.service_us is None:
         if profile_of(scenario) is None:
             found.append(
-                f"small commands of {scenario.engine} {scenario.engine_version} were observed by "
-                "nobody: they take the work of Redis 6.0."
+                f"the work of small commands was never observed on {scenario.engine} "
+                f"{scenario.engine_version}: that of Redis 6.0 is used."
             )
     return found

@@ -174,7 +174,7 @@ class Tier:
         asked = totals["to_cache"] + totals["straight"]
         became = sum(totals[name] for name in ("hits", "answered", "timed_out", "refused"))
         if abs(asked - became - self.database.waiting) > 1e-6 * max(1.0, asked):
-            raise RuntimeError("the cache's tier lost requests or made some up")
+            raise RuntimeError("the cache's tier lost or invented requests")
         held = self.contents.keys_held()
         if (held > self.contents.capacity * (1 + 1e-9) + 1e-6).any() or (held < 0).any():
             raise RuntimeError("a node holds more keys than it has memory for")

@@ -85,7 +85,7 @@ def cost_of(
     wanted_gb_hours = float((wanted_gb * span_s).sum()) / 3600.0
     if wanted_gb_hours > 0:
         each = hosts * price.usd_per_hour * hours / wanted_gb_hours
-        facts.append(Fact("memory wanted costs", each, "USD/GB/h", "all hosts / what is wanted"))
+        facts.append(Fact("memory wanted costs", each, "USD/GB/h", "all hosts / demand"))
     so_far = {
         "with overcommit": np.full(len(times_s), float(hosts)),
         "without overcommit": without,

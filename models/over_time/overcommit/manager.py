@@ -91,7 +91,7 @@ class Manager:
     begun : int
         Migrations that began.
     killed, restarted, unplaced : int
-        Machines that were killed for want of memory, that started again behind a failure, and that
+        Machines that were killed for want of memory, that restarted after a failure, and that
         no host had room for.
     """
 

@@ -241,7 +241,7 @@ def _as_run(
     promised = fleet.nominal_gb * int(np.count_nonzero(fleet.host >= 0))
     physical = fleet.memory_gb * int(np.count_nonzero(fleet.up))
     facts = [
-        Fact("promised for each byte there is", promised / physical, "", "at the end"),
+        Fact("promised per byte of memory", promised / physical, "", "at the end"),
         *cost_facts,
         Fact(
             "fullest host",
@@ -249,8 +249,8 @@ def _as_run(
             "share",
             f"of its memory, {shots.fullest_s / 3600:.1f} h in",
         ),
-        Fact("scale-ups", fleet.scale_ups, "", "a machine begins to want more units than it has"),
-        Fact("refused at first", fleet.refused_scale_ups, "", "for want of room on the host"),
+        Fact("scale-ups", fleet.scale_ups, "", "a machine begins to need more units than it has"),
+        Fact("refused at first", fleet.refused_scale_ups, "", "because the host has no room"),
         Fact("live migrations", len(done), "", f"{given_up} more were given up"),
         Fact("live migrations that were given up", given_up),
         Fact(
@@ -282,16 +282,16 @@ def _as_run(
             "time short of memory",
             seen.short_s * a_day,
             PER_MACHINE_DAY,
-            "a machine wants more than its host gives",
+            "a machine needs more than its host gives",
         ),
         Fact(
             "time with memory on disk",
             seen.swapped_s * a_day,
             PER_MACHINE_DAY,
-            "part of what a machine wants is swapped",
+            "part of a machine's demand is swapped",
         ),
         Fact("killed", manager.killed),
-        Fact("started again behind a failure", manager.restarted),
+        Fact("restarted after a failure", manager.restarted),
         Fact("machines that no host had room for", manager.unplaced),
     ]
     warnings = []

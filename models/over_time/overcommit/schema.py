@@ -264,7 +264,7 @@ class FleetCost(_Record):
             valid = "either instance or usd_per_host_hour"
             raise FieldError("instance", found=self.instance, valid=valid)
         if (self.source is None) != (self.usd_per_host_hour is None):
-            valid = "where the price is from with usd_per_host_hour, and only there"
+            valid = "the source of the price with usd_per_host_hour, and only there"
             raise FieldError("source", found=self.source, valid=valid)
         return self
 

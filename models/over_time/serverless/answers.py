@@ -71,8 +71,8 @@ def latency_facts(run: Run, mechanisms: Mechanisms, *, own_ms: float) -> list[Fa
     beside_ms = hop(mechanisms).mean_ms + own_ms
     return [
         Fact("mean latency", weighted, "ms", "at the proxies, as the service measures it"),
-        Fact("mean latency in the end", float(end.mean()), "ms", "the last tenth, likewise"),
-        Fact("mean latency of clients in the end", float(end.mean()) + beside_ms, "ms"),
+        Fact("mean latency at the end", float(end.mean()), "ms", "the last tenth, likewise"),
+        Fact("mean latency of clients at the end", float(end.mean()) + beside_ms, "ms"),
         Fact("highest p50", float(np.nanmax(p50)), "ms", "of an interval, at the proxies"),
         Fact("median p50", float(np.nanmedian(p50)), "ms", "of the intervals, likewise"),
         Fact("highest p99", float(np.nanmax(p99)), "ms", "of an interval, likewise"),

@@ -295,7 +295,7 @@ class ServerlessCache:
         facts += latency_facts(run, self.mechanisms, own_ms=scenario.clients.own_ms)
         facts += [
             Fact(
-                "shards in the end",
+                "shards at the end",
                 self.shards.count,
                 "",
                 f"with {self.shards.threads} threads each",
@@ -305,7 +305,7 @@ class ServerlessCache:
             ),
             Fact("evicted keys", round(self.filling.evicted)),
             Fact(
-                "writes that failed for want of room",
+                "writes that failed because there was no room",
                 round(self.rejected_writes),
                 "",
                 "answered with an error, and billed" if self.rejected_writes else "",
@@ -315,7 +315,7 @@ class ServerlessCache:
         over = self._connections_over()
         warnings = list(dict.fromkeys(run.warnings))
         if self.shards.full:
-            warnings.append(f"more than {MOST_SHARDS} shards were wanted")
+            warnings.append(f"more than {MOST_SHARDS} shards were needed")
         if over > 0:
             most = self.mechanisms.most_connections
             warnings.append(f"proxies refuse {over:,} connections above {most:,}")

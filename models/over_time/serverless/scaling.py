@@ -71,7 +71,7 @@ class Shards:
         self.slots = SlotMap.of(self.cluster)
         self.level = 0
         self.full = False
-        """Whether more shards were wanted than a cache may have."""
+        """Whether more shards were needed than a cache may have."""
         self._busy = np.zeros(0)
         self._seen_s = 0.0
         self.cluster.after_step(self._look)

@@ -72,7 +72,7 @@ class Fail(Event):
             if self.primaries <= 10:
                 cluster.record.mark(f"shard {shard} has a primary again")
         times = [after_s for after_s, _ in back if math.isfinite(after_s)]
-        cluster.record.fact("shards without a primary for ever", lost)
+        cluster.record.fact("shards that never get a primary again", lost)
         # By the clock of the run, as everything else that a run says happened at some time.
         suspected_s = found.suspected_s
         cluster.record.fact(
