@@ -121,7 +121,7 @@ def time_of(calendar: np.ndarray, key: int) -> int:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def event_time(calendar: np.ndarray, agent: int) -> int:
-    """The time of one agent's next event, as `agent_time`, for compiled loops."""
+    """The time of one agent's next event in picoseconds; INFINITY_PS if it has none."""
     key = calendar[calendar[_LEAVES] + agent]
     return INFINITY_PS if key >= INFINITY_PS else key >> calendar[_BITS]
 
@@ -153,18 +153,9 @@ def peek_time(calendar: np.ndarray) -> int:
     return time_of(calendar, key)
 
 
-@njit(int64(int64[::1], int64), cache=True, nogil=True)
-def agent_time(calendar: np.ndarray, agent: int) -> int:
-    """The time of one agent's next event in picoseconds; INFINITY_PS if it has none."""
-    key = calendar[calendar[_LEAVES] + agent]
-    if key >= INFINITY_PS:
-        return INFINITY_PS
-    return time_of(calendar, key)
-
-
 @njit(int64(int64), cache=True, nogil=True)
 def horizon_ps(n_agents: int) -> int:
-    """The first time, in picoseconds, that a calendar of so many agents takes for never."""
+    """The first time, in picoseconds, that a calendar of `n_agents` takes for never."""
     bits = 0
     while (1 << bits) < n_agents:
         bits += 1

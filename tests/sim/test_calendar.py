@@ -8,7 +8,7 @@ from forecache.sim.calendar import (
     INFINITY_PS,
     advance,
     agent_of,
-    agent_time,
+    event_time,
     horizon_ps,
     new_calendar,
     peek,
@@ -41,7 +41,7 @@ def test_the_next_event_is_the_smallest_by_time_then_agent(
         expected_ps, expected = min((time, number) for number, time in enumerate(times_ps))
         assert peek_time(calendar) == expected_ps
         assert peek_agent(calendar) == expected
-    assert [agent_time(calendar, agent) for agent in range(n_agents)] == times_ps
+    assert [event_time(calendar, agent) for agent in range(n_agents)] == times_ps
 
 
 @given(
