@@ -58,7 +58,7 @@ class Bandwidth:
 
 
 def constant(gbit_per_s: float) -> Bandwidth:
-    """An interface without bursts, such as one that somebody measured."""
+    """An interface without bursts, such as a measured one."""
     return Bandwidth(gbit_per_s, gbit_per_s)
 
 

@@ -97,7 +97,7 @@ class Quantity(Origin):
 
 
 class Curve(Origin):
-    """Raw points of a measured curve; whoever uses it fits it, the fit is not stored.
+    """Raw points of a measured curve; its users fit it, and the fit is not stored.
 
     Attributes
     ----------

@@ -11,10 +11,11 @@ class HostSpeed:
 
     `loaded_latency` has (GB/s in use, ns) pairs of main memory, where a source has them.
     `walk_curve` has (bytes, ns) pairs of the page walk of a random access by size of the region,
-    where a capture measured it. `interruptions` has (us, interruptions a second and core that last
-    at least so long) pairs; none where nothing was measured. `cores` counts the CPUs the operating
-    system can run threads on, which is twice the physical cores where there are two threads per
-    core. Unknown prices are nan. `network_burst_gbit_per_s` is 0 where there are no bursts.
+    where a capture measured it. `interruptions` has (us, interruptions per second and core that
+    last at least that long) pairs; none where nothing was measured. `cores` counts the CPUs the
+    operating system can run threads on, which is twice the physical cores where there are two
+    threads per core. Unknown numbers are nan. `network_burst_gbit_per_s` is 0 where there are no
+    bursts.
     """
 
     host_id: str

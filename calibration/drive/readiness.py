@@ -1,6 +1,6 @@
 """What an observation needs, looked for in the first second instead of after minutes.
 
-Imports nothing that takes long, so that whoever asks first gets the answer at once.
+Imports nothing that takes long, so that a check before everything else is immediate.
 """
 
 from pathlib import Path

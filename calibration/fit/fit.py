@@ -282,8 +282,8 @@ def fit_bundle(
     Raises
     ------
     InputError
-        The bundle has no host profile, or no point to fit, or so many that a fit takes longer than
-        is allowed.
+        The bundle has no host profile, or no point to fit, or the fit would take longer than
+        allowed.
     """
     host = host or bundle.host
     if host is None:

@@ -1,4 +1,4 @@
-"""Datasets of measurements that somebody published, or that a user made, in one format.
+"""Datasets of published measurements, or of a user's own, in one format.
 
 Those that come along lie in `calibration/validate/datasets/`, whose README describes the format.
 """

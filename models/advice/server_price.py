@@ -1,4 +1,4 @@
-"""What the server of a prediction costs an hour, where somebody says."""
+"""What the server of a prediction costs an hour, where a price is known."""
 
 from __future__ import annotations
 

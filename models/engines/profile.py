@@ -53,7 +53,7 @@ class EngineWork:
         Per byte of the value: copies into and out of the engine's objects and buffers.
     command_lookup_instructions
         Of a GET's or SET's instructions those that find the command in the table and check its
-        arity: with I/O threads whoever parses the command spends them.
+        arity: with I/O threads the thread that parses the command spends them.
     kernel_scale
         Cost of the engine's socket calls against the host's micro-benchmark of the same calls.
     wake_scale
@@ -84,8 +84,8 @@ class EngineWork:
         Fetched from I/O threads' cores by the main thread per command, more per SET, and per
         finished write (where threads own their clients, per list moved).
     commands
-        Of commands beyond GET and SET, by the names of `commands.COMMAND_WORK`; empty where nobody
-        counted it.
+        Of commands beyond GET and SET, by the names of `commands.COMMAND_WORK`; empty where it
+        was never counted.
     """
 
     loop_instructions: float

@@ -88,7 +88,7 @@ def check_kind(data: Mapping[str, Any], *, file: str, valid: Sequence[str]) -> s
     Parameters
     ----------
     valid
-        Kinds that whoever asks can answer.
+        Kinds that the caller can answer.
 
     Raises
     ------

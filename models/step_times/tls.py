@@ -1,9 +1,9 @@
-"""What encrypted connections cost the threads at both ends.
+"""CPU time of encrypted connections, for the threads at both ends.
 
 A send is one record per 16 KiB, and the library makes one system call for each. A receive takes two
 calls: five bytes of header, then the record (OpenSSL without `SSL_set_read_ahead`, which engines
-don't use). Who pays is whoever reads and writes; which thread does handshakes is a rule of the
-engine (networking.c, tls.c and io_threads.c of Redis 6 and Valkey 8.0, 8.1).
+don't use). The thread that reads or writes pays for it; which thread does handshakes is a rule of
+the engine (networking.c, tls.c and io_threads.c of Redis 6 and Valkey 8.0, 8.1).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A cluster over minutes and hours: nodes under load while things happen to them.
 
-Two clocks meet here. The **load** advances in steps of `step_s`: in each, every node gets so many
-requests and serves as many as its main thread has time for. The **control plane** (autoscaler,
+Two clocks meet here. The **load** advances in steps of `step_s`: in each, every node gets a number
+of requests and serves as many as its main thread has time for. The **control plane** (autoscaler,
 resize, failover, deploy) is made of SimPy processes that wake between steps and change what the
-next step sees: who is up, how traffic is spread, how much time of a main thread is taken. SimPy's
-clock counts seconds.
+next step sees: which nodes are up, how traffic is spread, how much time of a main thread is taken.
+SimPy's clock counts seconds.
 
 One request through a step
 --------------------------

@@ -2,18 +2,20 @@
 
 The rules are those of cluster_legacy.c, Valkey 8.1 and 9.0:
 
-1. Every node pings every other once its last pong is older than half the node timeout, and thinks a
-   node failing (PFAIL) when a ping has waited for the whole of it.
-2. Pings and pongs carry what their sender thinks failing. Who hears it from a majority of all
-   primaries that own slots, dead ones included, and thinks so itself, declares FAIL to everybody.
+1. Every node pings every other once its last pong is older than half the node timeout, and
+   suspects a node (PFAIL) when a ping has waited for the whole timeout.
+2. Pings and pongs carry the nodes that their sender suspects. A node that suspects another and hears
+   the same from a majority of all primaries that own slots, dead ones included, declares FAIL to
+   all nodes.
 3. The replica of a failed primary waits 500 ms, a random time up to 500 ms, and 500 ms for each
    failed primary whose shard comes before its own (`clusterGetFailedPrimaryRank`; before Valkey 8.1
    there is no such rank). The rank is looked at again 10 times a second, so each shard that is
    back brings the others 500 ms forward.
 4. It then raises the epoch and asks all primaries for their vote. A primary votes once an epoch,
    and not for an epoch older than one it knows. Votes of a majority of all primaries, dead ones
-   included, make it primary; it tells everybody.
-5. Whoever still counts votes when another wins with the same or a later epoch starts again at 3.
+   included, make it primary; it tells all nodes.
+5. A replica that still counts votes when another wins with the same or a later epoch starts again
+   at 3.
    Without that, an attempt is repeated after four node timeouts.
 
 Every node writes nodes.conf to disk when it votes and when a shard changes hands; while it does so
@@ -266,7 +268,7 @@ class _Elections:
         self.env.process(self._announce(shard))
 
     def _announce(self, shard: int) -> Generator[simpy.Event, Any, None]:
-        """Everybody learns of the new primary, and whoever lost to it starts again."""
+        """All nodes learn of the new primary, and replicas that lost to it start again."""
         rules, env = self._rules, self.env
         epoch = int(self._asked_epoch[shard])
         yield env.timeout(rules.saving_s)

@@ -239,10 +239,9 @@ class Load:
     def _admit(self, given: np.ndarray) -> None:
         """Turn requests away for which there is no free worker; changes `given`.
 
-        A worker is not free while its request waits, also for a database, or backs off. So many
-        requests may begin that at the end of the step no more wait than there are workers; and no
-        more than those workers could make whose requests do not wait all through the step, if
-        nothing else ever waited.
+        A worker is not free while its request waits, also for a database, or backs off. Requests
+        may begin as long as no more wait at the end of the step than there are workers, and as
+        long as the workers whose requests do not wait for the whole step could make them.
         In a closed loop, requests that are on their way, at the latency of the load that they
         make, and those that wait are as many as there are workers (Little's law).
         """

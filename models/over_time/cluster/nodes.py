@@ -104,14 +104,13 @@ class Nodes:
     occupied
         (nodes,) share of the main thread that background work takes; more than 1 counts as 1.
     limit_rps
-        (nodes,) commands a second that are let through to each, whoever sees to that; infinite
-        without a limit.
+        (nodes,) commands a second that are let through to each; infinite without a limit.
     data_bytes
         (nodes,) memory of the data.
     paid
-        (nodes,) whether somebody pays for it; nodes that are down are.
+        (nodes,) whether it is paid for; nodes that are down are.
     connect_queue, request_queue
-        Who waits to be accepted, and who waits for an answer.
+        Connections that wait to be accepted, and requests that wait for an answer.
     state
         (nodes, COLUMNS) integers, see above.
     main_busy_s, io_busy_s
@@ -136,9 +135,9 @@ class Nodes:
         self.main_busy_s = np.zeros(0)
         self.io_busy_s = np.zeros(0)
         self.forgets = np.zeros(0, np.int64)
-        """(nodes,) 1 where the next step refuses whoever waits."""
+        """(nodes,) 1 where the next step refuses all waiting requests."""
         self.came_back: list[int] = []
-        """Nodes that were down and serve again, for whoever wants to know; takes them out."""
+        """Nodes that were down and serve again; the reader takes them out."""
 
     @property
     def count(self) -> int:
@@ -147,7 +146,7 @@ class Nodes:
 
     @property
     def paid_count(self) -> int:
-        """For how many somebody pays."""
+        """Number of nodes that are paid for."""
         return int(np.count_nonzero(self.paid))
 
     def add(self, kind: NodeKind, *, shard: int) -> int:

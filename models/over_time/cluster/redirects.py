@@ -1,8 +1,8 @@
-"""How clients learn that slots have moved, and what it costs them.
+"""How clients learn that slots have moved, and how it slows them down.
 
 A client that asks the former owner of a slot is told the new one (MOVED), asks that one, and
 fetches the whole slot table anew, so that it knows of all moves until then (Redis cluster
-specification). The more it asks, the sooner it finds out, and the less it is behind.
+specification). The more it asks, the sooner it learns of a move.
 
 Some load generators draw keys at random for each of their connections until one belongs to that
 connection's shard (memtier_benchmark, cluster_client.cpp `get_key_for_conn`; keys of other shards
@@ -16,9 +16,9 @@ import math
 
 
 def learned(unknown: float, *, requests_per_s: float, seconds: float) -> float:
-    """What a mean client does not know any more than so much later.
+    """Share of the requests that a mean client still sends to a former owner, some time later.
 
-    It is told at the rate of its requests times the share of them that go astray:
+    It learns at the rate of its requests times the share of them that are redirected:
     du/dt = -requests × u².
 
     Parameters

@@ -1,8 +1,8 @@
 """A cache beside a database: clients look a key up in the cache and, if it isn't there, fetch it.
 
-Which node a key belongs to is decided by clients alone (`hashing.py`), from a list of nodes that
-somebody edits. So when the list changes, keys are looked for where they have never been; when a
-node restarts, it is empty; and in both cases what is missing is asked of the database.
+Clients alone decide which node a key belongs to (`hashing.py`), from a list of nodes that an
+operator edits. So when the list changes, clients look for keys where they have never been; when a
+node restarts, it is empty. In both cases clients ask the database for what is missing.
 
     request ─▶ node of its key ─▶ hit
                               └─▶ miss ─▶ database ─▶ answer, and the key is stored in the cache

@@ -1,9 +1,9 @@
 """Which keys a cache holds: those that were asked for or written since they were evicted.
 
-A cache that evicts the least recently used keys holds about those that were named within the last
-so many commands, the characteristic time of Che and others (IEEE JSAC 20(7), 2002): a key with
-probability p is there with 1 - exp(-p n). A cache that fills for the first time holds the same,
-with n the writes so far.
+A cache that evicts the least recently used keys holds about those that the last n commands named;
+n is the characteristic time of Che and others (IEEE JSAC 20(7), 2002). A key that a command names
+with probability p is there with probability 1 - exp(-p n). A cache that fills for the first time
+holds the same, with n the writes so far.
 """
 
 from __future__ import annotations

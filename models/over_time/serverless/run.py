@@ -227,7 +227,7 @@ class ServerlessCache:
             self._ramp(step, most_rps)
 
     def _ramp(self, step: LoadStep, most_rps: float) -> None:
-        """More, or less where somebody looks and sees requests wait."""
+        """Raise the rate, or lower it when a look shows that requests wait."""
         demand = self.scenario.demand
         self.ramp_rps *= (1.0 + demand.ramp_growth) ** step.length_s
         end_s = step.start_s + step.length_s

@@ -55,20 +55,20 @@ class ServerlessDemand(_Record):
     """What is asked for; one of the four."""
 
     rate_rps: float | None = Field(default=None, gt=0, le=1e8)
-    """Requests per second, sent whatever becomes of them."""
+    """Requests per second, sent whether or not earlier ones are answered."""
     rate_profile: list[RatePiece] | None = Field(default=None, min_length=1, max_length=10_000)
-    """Rates in turn, over and over."""
+    """Rates in turn, repeated."""
     ramp_to_rps: float | None = Field(default=None, gt=0, le=1e8)
-    """More and more up to this rate, as fast as the cache can: every second `ramp_growth` more,
-    until whoever drives it sees requests wait, and then `ramp_back` less."""
+    """A ramp up to this rate, as fast as the cache allows: `ramp_growth` more every second, and
+    `ramp_back` less when its driver sees requests wait."""
     ramp_growth: float = Field(default=0.025, gt=0, le=1)
     """Share by which a ramp grows in a second."""
     ramp_look_s: float = Field(default=0.75, gt=0, le=600)
-    """How often whoever drives a ramp looks whether requests wait."""
+    """How often the driver of a ramp looks whether requests wait."""
     ramp_back: float = Field(default=0.1, gt=0, lt=1)
     """Share by which a ramp falls back when they do."""
     closed_loop: bool = False
-    """All connections ask one request after the other."""
+    """All connections send one request after the other."""
     mix: Mix = Mix(get=0.8, set=0.2)
     """Shares of GET and SET."""
 

@@ -35,7 +35,7 @@ class Deploy(Event):
         for _ in range(max(1, round(self.lasts_s / pause_s))):
             clients.close_some(cluster.nodes.state, share=gone * pause_s / self.lasts_s)
             yield cluster.env.timeout(pause_s)
-        # Whatever an autoscaler has done meanwhile, somebody has to be left.
+        # Whatever an autoscaler has done meanwhile, at least one pod has to be left.
         kept = max(1, clients.pods - more)
         clients.close_some(cluster.nodes.state, share=1.0 - kept / clients.pods)
         clients.pods = kept

@@ -1,4 +1,4 @@
-"""Somebody edits the list of nodes that clients of a cache have."""
+"""An operator edits the list of nodes that clients of a cache have."""
 
 from __future__ import annotations
 
