@@ -4,9 +4,9 @@ The rules are those of cluster_legacy.c, Valkey 8.1 and 9.0:
 
 1. Every node pings every other once its last pong is older than half the node timeout, and
    suspects a node (PFAIL) when a ping has waited for the whole timeout.
-2. Pings and pongs carry the nodes that their sender suspects. A node that suspects another and hears
-   the same from a majority of all primaries that own slots, dead ones included, declares FAIL to
-   all nodes.
+2. Pings and pongs carry the nodes that their sender suspects. A node that suspects another and
+   hears the same from a majority of all primaries that own slots, dead ones included, declares
+   FAIL to all nodes.
 3. The replica of a failed primary waits 500 ms, a random time up to 500 ms, and 500 ms for each
    failed primary whose shard comes before its own (`clusterGetFailedPrimaryRank`; before Valkey 8.1
    there is no such rank). The rank is looked at again 10 times a second, so each shard that is
