@@ -1,34 +1,12 @@
 """What leaves the program: JSON on standard output and files that are whole or absent."""
 
 import json
-import math
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from forecache.sim.errors import InputError
-
-
-def plain(value: Any) -> Any:
-    """Turn a result into what JSON knows.
-
-    Tuples and arrays become lists, numbers of NumPy become Python's, paths and dates text, and
-    what is not a finite number becomes null, because JSON has no word for it.
-    """
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if hasattr(value, "model_dump"):
-        return plain(value.model_dump(mode="json"))
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    return str(value)
+from forecache.sim.plain import plain
 
 
 def to_json(value: Any) -> str:

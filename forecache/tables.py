@@ -15,6 +15,9 @@ from rich.table import Table
 if TYPE_CHECKING:
     from forecache.calibration.bundle.bundle import Bundle
     from forecache.hwprofiles.schema import HostProfile
+    from forecache.models.advice.node_answers import Explained, ExplainedPoint
+    from forecache.models.breakdown.latency import LatencyBreakdown
+    from forecache.models.breakdown.timeline import TimelineFile
 
 # What a file or a pipe gets; a listing with sources is wider, so that a row stays one line.
 _PIPE_COLUMNS = 120
@@ -335,133 +338,108 @@ def print_bundle(bundle: "Bundle") -> None:
         out.print(f"- {escape(text)}")
 
 
-def print_explanation(result: Mapping[str, Any]) -> None:
+def print_explanation(answer: "Explained") -> None:
     """Print the CPU time of a request's stages, and its latency station by station.
 
     Of a sweep every point gets a line, and one the tables: the recommended one if there is.
     """
-    from forecache.reports.shapes import setting_text
+    from forecache.reports.settings import setting_text
 
     out = console()
-    points = result.get("points", [])
-    shown = result.get("shown") or {}
-    index = shown.get("point", 0)
-    settings = [
-        setting_text(point.get("given") or {"io_threads": 1} | _threads(result)) for point in points
-    ]
+    points, shown = answer.points, answer.shown
+    alone = {"io_threads": answer.scenario.get("io_threads", 1)}
+    settings = [setting_text(point.given or alone) for point in points]
     if len(points) > 1:
-        for number_of_point, point in enumerate(points):
-            marked = number_of_point == index and shown.get("recommended")
-            line = f"{'▶' if marked else ' '} {settings[number_of_point]}: {_in_short(point)}"
+        for index, point in enumerate(points):
+            marked = index == shown.point and shown.recommended
+            line = f"{'▶' if marked else ' '} {settings[index]}: {_in_short(point)}"
             out.print(escape(line), style="bold" if marked else None)
         which = "Of these, the first"
-        if shown.get("recommended"):
+        if shown.recommended:
             which = "Of these, the recommended one, ▶"
-        elif shown.get("closest"):
-            which = f"None meets the objective; {settings[index]} comes closest and follows"
+        elif shown.closest:
+            which = f"None meets the objective; {settings[shown.point]} comes closest and follows"
         out.print(f"{which}, in detail; for another, name it alone in the scenario.\n", style="dim")
-    if points:
-        _print_point(points[index], settings[index], out)
-    if result.get("timeline"):
-        out.print(_timeline_line(result["timeline"]), soft_wrap=True)
+    _print_point(points[shown.point], settings[shown.point], out)
+    if answer.timeline:
+        out.print(_timeline_line(answer.timeline), soft_wrap=True)
     out.print("`--json` also lists every number behind this, with its range and origin.")
 
 
-def _threads(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The number of I/O threads of a scenario, where it says one."""
-    threads = (result.get("scenario") or {}).get("io_threads")
-    return {} if threads is None else {"io_threads": threads}
-
-
-def _in_short(point: Mapping[str, Any]) -> str:
+def _in_short(point: "ExplainedPoint") -> str:
     """What a request takes at a point, in a line."""
     from forecache.reports.wording import limit_name
 
-    parts = [f"{point.get('server_cpu_us_per_request') or 0.0:.2f} µs of CPU time"]
-    if point.get("journey"):
-        parts.append(f"latency {point['journey']['mean_us']:.0f} µs")
-    if point.get("bottleneck"):
-        parts.append(f"limited by {limit_name(point)}")
-    return ", ".join(parts)
+    parts = [f"{point.server_cpu_us_per_request or 0.0:.2f} µs of CPU time"]
+    if point.journey:
+        parts.append(f"latency {point.journey.mean_us:.0f} µs")
+    return ", ".join([*parts, f"limited by {limit_name(point)}"])
 
 
-def _print_point(point: Mapping[str, Any], setting: str, out: Console) -> None:
-    stages = [row for row in point.get("stages") or [] if row["us_per_request"] >= 0.0005]
-    total_us = point.get("server_cpu_us_per_request") or 0.0
+def _print_point(point: "ExplainedPoint", setting: str, out: Console) -> None:
+    total_us = point.server_cpu_us_per_request or 0.0
     made = table(f"{setting}: CPU time", "stage", "thread", ">µs per request", ">share")
-    for stage in stages:
-        share = stage["us_per_request"] / total_us if total_us else 0.0
-        made.add_row(
-            escape(stage["stage"]),
-            escape(stage["thread"]),
-            f"{stage['us_per_request']:.3f}",
-            percentage(share),
-        )
+    for row in point.stages:
+        us = row.us_per_request
+        if us >= 0.0005:
+            share = us / total_us if total_us else 0.0
+            made.add_row(escape(row.stage), escape(row.thread), f"{us:.3f}", percentage(share))
     made.add_row("all", "", f"{total_us:.3f}", "")
-    spinning_us = point.get("spinning_cpu_us_per_request") or 0.0
+    spinning_us = point.spinning_cpu_us_per_request or 0.0
     if spinning_us >= 0.0005:
         made.add_row("besides: spinning", "", f"{spinning_us:.3f}", "")
     out.print(made)
-    if point.get("journey"):
-        out.print(_latency_table(setting, point["journey"]))
+    if point.journey:
+        out.print(_latency_table(setting, point.journey))
     _print_limits(point, out)
 
 
-def _print_limits(point: Mapping[str, Any], out: Console) -> None:
+def _print_limits(point: "ExplainedPoint", out: Console) -> None:
     """What limits a point, and how far what threads share is used, the most used first."""
     from forecache.reports.wording import limit_name
 
-    if point.get("bottleneck"):
-        out.print(escape(f"Limited by: {limit_name(point)}"))
-    used = sorted((point.get("network_limits") or {}).items(), key=lambda item: -item[1])
+    out.print(escape(f"Limited by: {limit_name(point)}"))
+    used = sorted(point.network_limits.items(), key=lambda item: -item[1])
     shares = [f"{name} {percentage(share)}" for name, share in used if share > 0.0]
     if shares:
         out.print(escape(f"Network: {', '.join(shares)}"))
-    if point.get("interrupt_utilisation"):
-        out.print(f"Interrupt cores: {percentage(point['interrupt_utilisation'])}")
-    if point.get("quota_utilisation"):
+    if point.interrupt_utilisation:
+        out.print(f"Interrupt cores: {percentage(point.interrupt_utilisation)}")
+    if point.quota_utilisation:
         out.print(
-            f"CPU quota: {percentage(point['quota_utilisation'])}, with threads stopped in "
-            f"{percentage(point['throttled_periods'])} of its periods"
+            f"CPU quota: {percentage(point.quota_utilisation)}, with threads stopped in "
+            f"{percentage(point.throttled_periods)} of its periods"
         )
-    memory = point.get("memory_bandwidth")
-    if memory:
-        out.print(
-            f"Memory: {percentage(memory['utilisation'])} of its bandwidth "
-            f"({memory['gb_per_s']:.2g} GB/s), which makes it {memory['latency_factor'] - 1:.1%} "
-            "slower than idle"
-        )
+    memory = point.memory_bandwidth
+    out.print(
+        f"Memory: {percentage(memory.utilisation)} of its bandwidth ({memory.gb_per_s:.2g} GB/s), "
+        f"which makes it {memory.latency_factor - 1:.1%} slower than idle"
+    )
 
 
-def _latency_table(given: str, breakdown: Mapping[str, Any]) -> Table:
+def _latency_table(given: str, breakdown: "LatencyBreakdown") -> Table:
     """A request's latency in the order in which it passes the stations."""
-    mean_us = breakdown["mean_us"]
+    mean_us = breakdown.mean_us
     made = table(
-        f"{given}: latency, as {number(breakdown['requests'])} traced requests share it out",
+        f"{given}: latency, as {number(breakdown.requests)} traced requests share it out",
         *("station", "thread", ">µs waiting", ">µs served", ">share"),
     )
     waited_us = served_us = 0.0
-    for row in breakdown["stations"]:
-        us = row["us"]
-        waited_us, served_us = (
-            (waited_us + us, served_us) if row["waits"] else (waited_us, served_us + us)
-        )
-        made.add_row(
-            escape(row["station"]),
-            escape(row["thread"]),
-            f"{us:.2f}" if row["waits"] else "",
-            "" if row["waits"] else f"{us:.2f}",
-            percentage(us / mean_us if mean_us else 0.0),
-        )
+    for row in breakdown.stations:
+        waited, served = (f"{row.us:.2f}", "") if row.waits else ("", f"{row.us:.2f}")
+        waited_us += row.us if row.waits else 0.0
+        served_us += 0.0 if row.waits else row.us
+        share = percentage(row.us / mean_us if mean_us else 0.0)
+        made.add_row(escape(row.station), escape(row.thread), waited, served, share)
     made.add_row(f"all: {mean_us:.2f}", "", f"{waited_us:.2f}", f"{served_us:.2f}", "")
     return made
 
 
-def _timeline_line(timeline: Mapping[str, Any]) -> str:
-    from forecache.reports.shapes import setting_text
+def _timeline_line(timeline: "TimelineFile") -> str:
+    from forecache.reports.settings import setting_text
 
-    given = setting_text(timeline["given"])
+    given = setting_text(timeline.given)
     return escape(
-        f"Timeline{f' at {given}' if given else ''}: {timeline['window_ms']:g} ms, "
-        f"{timeline['requests']} requests; open {timeline['file']} in ui.perfetto.dev"
+        f"Timeline{f' at {given}' if given else ''}: {timeline.window_ms:g} ms, "
+        f"{timeline.requests} requests; open {timeline.file} in ui.perfetto.dev"
     )

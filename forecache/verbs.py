@@ -2,9 +2,9 @@
 
 Each one is thin: it imports the room that does the work when it is called, so that importing
 `forecache` is quick, and passes plain arguments on. Scenarios, datasets and bundles are
-paths; a scenario may also be a mapping of the same shape as the file. Results are plain
-dictionaries that `json.dumps` takes; what each verb says under Returns also stands in
-`docs/cli.md`, as the shape of what `--json` prints.
+paths; a scenario may also be a mapping of the same shape as the file. What each verb says under
+Returns also stands in `docs/cli.md`, as the shape of what `--json` prints: of a result with a
+`to_dict`, that is what it returns; the others are plain dictionaries.
 
 `progress` is called with one sentence for every step of long work; None keeps it silent.
 """
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from forecache.calibration.bundle.bundle import Bundle
     from forecache.hwprofiles.schema import HostProfile
+    from forecache.models.advice.node_answers import Explained, Recommended, Simulated
+    from forecache.reports.study_answer import Study
 
 Progress = Callable[[str], None]
 Scenario = str | Path | Mapping[str, Any]
@@ -38,7 +40,7 @@ def simulate(
     executor: "Executor | None" = None,
     resume: str | Path | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> "Simulated | dict[str, Any]":
     """Simulate every point of a scenario's sweep.
 
     Parameters
@@ -85,7 +87,7 @@ def simulate(
     IncompleteError
         Workers were killed; its `result` has the finished points, and `missing`.
     """
-    from forecache.models.over_time.simulate_scenario import runs_over_time
+    from forecache.models.over_time.simulate_scenario import runs_over_time, simulate_over_time
     from forecache.models.over_time.simulate_scenario import simulate as run
 
     how: dict[str, Any] = {
@@ -110,7 +112,7 @@ def simulate(
     from forecache.sim.errors import IncompleteError
 
     try:
-        result = run(scenario, **how)
+        result = simulate_over_time(scenario, **how)
     except IncompleteError as error:
         if error.result["points"]:
             write_text_atomic(Path(report), render_series_html(error.result))
@@ -121,14 +123,14 @@ def simulate(
 
 def recommend(
     scenario: Scenario, *, seed: int = DEFAULT_SEED, progress: Progress | None = None
-) -> dict[str, Any]:
+) -> "Recommended":
     """Recommend the number of I/O threads for a scenario, with the regret of every other choice.
 
     Parameters are those of `simulate`.
 
     Returns
     -------
-    dict
+    Recommended
         What `simulate` returns, and `recommendation`: the `setting` to run, or `closest` where none
         is recommended, its numbers with intervals, `regret` of every other setting, `slo` and
         `measure_next`.
@@ -151,7 +153,7 @@ def explain(
     timeline: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> "Explained":
     """Show where the time of one request goes, stage by stage, and where each number comes from.
 
     Parameters
@@ -164,7 +166,7 @@ def explain(
 
     Returns
     -------
-    dict
+    Explained
         What `simulate` returns; per point `journey`, its latency station by station; `shown`, the
         index of the point to look at and whether it is the recommended one, or only closest to an
         `slo` that none meets; `timeline`, what was
@@ -441,7 +443,7 @@ def study(
     design: str = "quick",
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> "Study":
     """Profile, observe, calibrate, predict, recommend and report.
 
     Parameters
@@ -459,7 +461,7 @@ def study(
 
     Returns
     -------
-    dict
+    Study
         `title`, `warnings`, `targets` (this host and the scenario's, each with what `recommend`
         returns and a `load_curve`), `calibration` (the report of `calibrate`), `host_profile`,
         `provenance`; `report` is the path of the HTML file.

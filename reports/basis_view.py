@@ -16,6 +16,7 @@ from .accuracy_text import (
 )
 from .drawing import Drawer
 from .shapes import Json, mapping, rows
+from .study_answer import HostNumbers
 from .wording import depth_phrase
 
 
@@ -50,15 +51,15 @@ def calibration_view(calibration: Json, drawer: Drawer) -> dict[str, Any]:
     }
 
 
-def host_view(host: Json, drawer: Drawer) -> dict[str, Any]:
+def host_view(host: HostNumbers, drawer: Drawer) -> dict[str, Any]:
     """Return the template's context for the host profile."""
     return {
-        "id": str(host.get("id") or ""),
+        "id": host.id,
         "figure": drawer.draw(
             lambda width: figures.memory_latency(host, width_px=width),
             title="Memory latency of the host",
             caption="Each load depends on the one before it; steps are where a cache ends.",
             label="Latency of a dependent load by working set.",
         ),
-        "parameters": parameter_rows(rows(host, "rows")),
+        "parameters": parameter_rows([row.to_dict() for row in host.rows]),
     }

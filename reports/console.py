@@ -1,12 +1,10 @@
 """What the terminal's tables share."""
 
-from collections.abc import Sequence
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .shapes import Json, mapping, setting_name
+from .settings import setting_name
 
 MOST_WARNINGS = 6
 
@@ -41,12 +39,3 @@ def print_warnings(warnings: list[str], console: Console) -> None:
         print_warning(warning, console)
     if len(warnings) > MOST_WARNINGS:
         console.print(Text(f"  and {len(warnings) - MOST_WARNINGS} more", style="dim"))
-
-
-def varying_keys(points: Sequence[Json]) -> list[str]:
-    """Return the keys of `given` that differ between points; all of them when none does."""
-    keys = list(dict.fromkeys(str(key) for point in points for key in mapping(point, "given")))
-    varying = [
-        key for key in keys if len({repr(mapping(point, "given").get(key)) for point in points}) > 1
-    ]
-    return varying or keys

@@ -7,8 +7,9 @@ as missing in a table instead of stopping the report.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
+from forecache.sim.statistics import Estimate
 from forecache.sim.words import chance
 
 UNKNOWN = "–"
@@ -16,15 +17,6 @@ UNKNOWN = "–"
 WIDEST_MARGIN = 0.5
 """An interval of more than half its number to either side is told by its ends, not by ±: so wide a
 one is lopsided, and ±311% says that a rate may be negative."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value with the bounds of its 95% interval; the bounds are None when not given."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,36 +48,6 @@ def _is_numpy_number(value: object) -> bool:
         return False
     plain = item()
     return isinstance(plain, int | float) and not isinstance(plain, bool) and math.isfinite(plain)
-
-
-def interval(source: Any, key: str | None = None) -> Interval | None:
-    """Read an estimate: a `{"value", "low", "high"}` mapping or a plain number.
-
-    Parameters
-    ----------
-    source
-        The estimate itself, or a mapping that holds it under `key`.
-    key
-        Where in `source` the estimate is; None when `source` is the estimate.
-
-    Returns
-    -------
-    Interval or None
-        None when the estimate is absent or its value is not a finite number.
-    """
-    found = source
-    if key is not None:
-        found = source.get(key) if isinstance(source, Mapping) else None
-    if isinstance(found, Mapping):
-        value, low, high = found.get("value"), found.get("low"), found.get("high")
-        if not is_number(value):
-            return None
-        return Interval(
-            float(value),
-            float(low) if is_number(low) else None,
-            float(high) if is_number(high) else None,
-        )
-    return Interval(float(found)) if is_number(found) else None
 
 
 def rate_unit(value_rps: float | None) -> Unit:
@@ -140,25 +102,23 @@ def _with_unit(value: float | None, unit: Unit) -> str:
     return unit.number(value) + unit.symbol if is_number(value) else UNKNOWN
 
 
-def bounds(estimate: Interval | None, unit: Unit) -> str:
-    """Format the interval alone, `1.05–1.31`; empty when no bounds are known.
+def bounds(estimate: Estimate | None, unit: Unit) -> str:
+    """Format the interval alone, `1.05–1.31`; empty without an estimate.
 
     One without an upper end, as of a latency that overload may leave without a bound, is
     `1.05 or more`.
     """
-    if estimate is None or estimate.low is None:
+    if estimate is None:
         return ""
-    if estimate.high is None:
+    if estimate.high == math.inf:
         return f"{unit.number(estimate.low)} or more"
     return f"{unit.number(estimate.low)}–{unit.number(estimate.high)}"
 
 
-def is_wide(estimate: Interval | None) -> bool:
+def is_wide(estimate: Estimate | None) -> bool:
     """Tell whether an interval is too wide for ±, half of it being more than half the number."""
-    if estimate is None or estimate.low is None:
+    if estimate is None:
         return False
-    if estimate.high is None:
-        return True
     return estimate.high - estimate.low > 2 * WIDEST_MARGIN * abs(estimate.value)
 
 
@@ -174,36 +134,33 @@ def probability(share: float | None) -> str:
     return chance(share) if is_number(share) else UNKNOWN
 
 
-def with_bounds(estimate: Interval | None, unit: Unit) -> str:
+def with_bounds(estimate: Estimate | None, unit: Unit) -> str:
     """Format value, unit and interval, `1.18 M/s (1.05–1.31)`."""
     if estimate is None:
         return UNKNOWN
-    text = unit.number(estimate.value) + unit.symbol
-    spread = bounds(estimate, unit)
-    return f"{text} ({spread})" if spread else text
+    return f"{unit.number(estimate.value)}{unit.symbol} ({bounds(estimate, unit)})"
 
 
-def rate_with_bounds(estimate: Interval | None) -> str:
+def rate_with_bounds(estimate: Estimate | None) -> str:
     """Format a throughput estimate, `1.18 M/s (1.05–1.31)`."""
     return with_bounds(estimate, rate_unit(estimate.value if estimate else None))
 
 
-def rate_with_margin(estimate: Interval | None) -> str:
+def rate_with_margin(estimate: Estimate | None) -> str:
     """Format a throughput estimate with its relative half width, `1.18 M/s ±11%`.
 
     Where that says nothing, with its bounds.
     """
     if estimate is None:
         return UNKNOWN
-    if estimate.low is None or estimate.high is None or not estimate.value:
+    if not estimate.value:
         return rate(estimate.value)
     if is_wide(estimate):
         return rate_with_bounds(estimate)
-    half_width = (estimate.high - estimate.low) / 2 / abs(estimate.value)
-    return f"{rate(estimate.value)} ±{percent(half_width)}"
+    return f"{rate(estimate.value)} ±{percent(estimate.relative_half_width)}"
 
 
-def time_with_bounds(estimate: Interval | None) -> str:
+def time_with_bounds(estimate: Estimate | None) -> str:
     """Format a latency estimate in milliseconds, `0.93 ms (0.84–1.07)`."""
     return with_bounds(estimate, time_unit(estimate.value if estimate else None))
 

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from .series_view import series_view
 from .shapes import Json
+from .study_answer import Study
 from .view import study_view
 
 _WORD_END = re.compile(r"([._])(?=\w)")
@@ -49,19 +50,10 @@ def _template_text(name: str) -> str:
     return files("forecache.reports").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def render_html(study: Json) -> str:
+def render_html(study: Study) -> str:
     """Return the report of a study as a complete HTML page.
 
-    Parameters
-    ----------
-    study
-        The dict that `forecache study` builds; `shapes.py` gives its shape. Missing or null parts
-        are left out of the page.
-
-    Returns
-    -------
-    str
-        The page, with style and figures inside it. It needs no script and loads nothing.
+    Style and figures are inside it. It needs no script and loads nothing.
     """
     return _page("report.html.jinja", study_view(study))
 

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from .estimates import estimate_text
 from .formats import UNKNOWN, is_number
 from .quantities import SHARE_PANELS, is_count, quantity, quantity_unit
-from .shapes import Json, mapping, number, rows, setting_name, setting_text
+from .settings import setting_name, setting_text
+from .shapes import Json, mapping, number, rows
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.drive.readiness import check_ready
@@ -25,17 +24,19 @@ from forecache.models.advice.answers import (
     compare_threads,
     load_cases,
     load_curve,
-    provenance,
     thread_candidates,
 )
+from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.engines.profile import EngineProfile
 from forecache.models.prediction.predict import System
+from forecache.models.results.provenance import provenance
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import InputError
 
 from .accuracy_text import disagreements
 from .html import render_html
+from .study_answer import HostNumber, HostNumbers, Study, StudyProvenance
 
 Progress = Callable[[str], None]
 
@@ -52,7 +53,7 @@ def study(
     design: str = "quick",
     seed: int = 1,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Study:
     """Profile this host, observe an engine on it, calibrate, predict, recommend, write the report.
 
     The engine that is observed here is the one predicted, on this host and on the scenario's:
@@ -69,11 +70,6 @@ def study(
         Binary to observe; the embedded engine if left out.
     design
         `quick` or `full`, of the observation.
-
-    Returns
-    -------
-    dict
-        What the report shows, and `report`, the path of the HTML file.
 
     Raises
     ------
@@ -113,24 +109,25 @@ def study(
                 progress=say,
             ),
         ]
-        result = {
-            "title": f"How many I/O threads for {profile.engine} {profile.version}?",
-            "created": provenance(seed=seed)["date"],
-            "scenario_name": _name(scenario),
-            "warnings": [*_observation_warnings(bundle), *disagreements(calibration)],
-            "targets": targets,
-            "calibration": calibration,
-            "host_profile": _host_rows(host),
-            "provenance": {
-                **provenance(seed=seed),
-                "host": host.id,
-                "engine": profile.id,
-                "elapsed_s": round(time.monotonic() - started, 1),
-                "bundle": "bundle/",
-                "command": f"forecache study {_name(scenario)} --out {out}",
-            },
-        }
-        write_text_atomic(work / STUDY, json.dumps(result, indent=1, default=str))
+        made = provenance(seed=seed)
+        result = Study(
+            title=f"How many I/O threads for {profile.engine} {profile.version}?",
+            created=made.date,
+            scenario_name=_name(scenario),
+            warnings=[*_observation_warnings(bundle), *disagreements(calibration)],
+            targets=targets,
+            calibration=calibration,
+            host_profile=_host_numbers(host),
+            provenance=StudyProvenance(
+                **vars(made),
+                host=host.id,
+                engine=profile.id,
+                elapsed_s=round(time.monotonic() - started, 1),
+                bundle="bundle/",
+                command=f"forecache study {_name(scenario)} --out {out}",
+            ),
+        )
+        write_text_atomic(work / STUDY, json.dumps(result.to_dict(), indent=1))
         write_text_atomic(work / REPORT, render_html(result))
         if out.exists():
             shutil.rmtree(out)
@@ -139,7 +136,7 @@ def study(
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
-    return {**result, "report": str(out / REPORT)}
+    return replace(result, report=str(out / REPORT))
 
 
 def _check_workload(
@@ -199,37 +196,29 @@ def _with_engine(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
 
 def _target(
     name: str, systems: list[tuple[Case[Scenario], System]], *, seed: int, progress: Progress
-) -> dict[str, Any]:
+) -> StudyTarget:
     """Curve, recommendation and latency under load for one host."""
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
     answer = compare_threads(systems, file=name, seed=seed, progress=progress)
-    advice = answer["recommendation"]
-    threads = (advice["setting"] or advice["closest"])["io_threads"]
+    advice = answer.recommendation
+    threads = advice.chosen["io_threads"]
     case, system = next((c, s) for c, s in systems if c.scenario.io_threads == threads)
-    point = next(p for p in answer["points"] if p["given"].get("io_threads", 1) == threads)
     progress(f"latency against load at io-threads {threads}")
-    curve = load_curve(system, case.scenario, point["throughput_rps"]["value"], seed=seed)
-    warnings = sorted({warning for p in answer["points"] for warning in p["warnings"]})
-    return {"name": name, **answer, "load_curve": curve, "warnings": warnings}
+    return StudyTarget(
+        **vars(answer),
+        name=name,
+        load_curve=load_curve(system, case.scenario, advice.throughput_rps.value, seed=seed),
+        warnings=sorted({warning for point in answer.points for warning in point.warnings}),
+    )
 
 
-def _host_rows(host: HostProfile) -> dict[str, Any]:
+def _host_numbers(host: HostProfile) -> HostNumbers:
     """The host's numbers for the report's table, and its latency by working set."""
     rows = [
-        {
-            "name": name,
-            "value": leaf.value,
-            "unit": leaf.unit,
-            "low": leaf.low,
-            "high": leaf.high,
-            "kind": leaf.kind,
-        }
+        HostNumber(name, leaf.value, leaf.unit, leaf.low, leaf.high, leaf.kind)
         for name, leaf in host.quantities()
     ]
     curve = host.latency_curve
-    return {
-        "id": host.id,
-        "rows": rows,
-        "latency_curve": [list(point) for point in curve.points] if curve is not None else [],
-    }
+    points = [] if curve is None else [list(point) for point in curve.points]
+    return HostNumbers(host.id, rows, points)

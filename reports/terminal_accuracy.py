@@ -1,9 +1,14 @@
 """Calibration and validation in a terminal."""
 
+import math
+from collections.abc import Callable
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+from forecache.sim.statistics import Estimate
 
 from .accuracy_text import (
     accuracy_rows,
@@ -14,11 +19,9 @@ from .accuracy_text import (
     worst_points,
 )
 from .columns import Column, print_columns, widths
-from .console import add_setting_column, plain_table, print_warnings, varying_keys
+from .console import add_setting_column, plain_table, print_warnings
 from .formats import (
     UNKNOWN,
-    Interval,
-    interval,
     milliseconds,
     percent,
     plain,
@@ -26,7 +29,8 @@ from .formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from .shapes import Json, mapping, number, rows, setting_name, setting_text, texts
+from .settings import setting_name, setting_text, varying_keys
+from .shapes import Json, mapping, number, rows, texts
 from .wording import depth_phrase
 
 _WIDE = 120
@@ -175,10 +179,11 @@ def _print_counters(checks: list[Json], console: Console) -> None:
     """What a profiler counted over whole runs, beside what the model says of them."""
     if not checks:
         return
+    given = [mapping(check, "given") for check in checks]
     console.print()
     console.print(Text("Counters of whole runs, per request, not fitted", style="bold"))
     table = plain_table()
-    for key in varying_keys(checks):
+    for key in varying_keys(given):
         add_setting_column(table, key)
     for column in ("CPUs", "model", "cycles", "model", "instructions", "own code, model"):
         table.add_column(column, justify="right", overflow="fold")
@@ -186,7 +191,7 @@ def _print_counters(checks: list[Json], console: Console) -> None:
         cpus, cycles = mapping(check, "cpus_used"), mapping(check, "cycles")
         instructions = mapping(check, "instructions")
         table.add_row(
-            *(Text(plain(mapping(check, "given").get(key))) for key in varying_keys(checks)),
+            *(Text(plain(mapping(check, "given").get(key))) for key in varying_keys(given)),
             *(f"{number(cpus, side) or 0.0:.2f}" for side in ("measured", "predicted")),
             *(f"{number(cycles, side) or 0.0:,.0f}" for side in ("measured", "predicted")),
             f"{number(instructions, 'measured') or 0.0:,.0f}",
@@ -218,7 +223,7 @@ def _metric_name(metric: str) -> str:
 
 
 def _print_validated_metric(points: list[Json], metric: str, console: Console) -> None:
-    keys = varying_keys(points)
+    keys = varying_keys([mapping(point, "given") for point in points])
     console.print()
     console.print(Text(_metric_name(metric), style="bold"))
     shown = {"ms": milliseconds, "rps": rate, "bytes": _bytes}
@@ -234,7 +239,7 @@ def _print_validated_metric(points: list[Json], metric: str, console: Console) -
         Column("observed", [show(_observed(point, metric)) for point in points]),
         Column(
             "predicted (95%)" if fittable else "predicted",
-            [_show_interval(interval(mapping(p, "predicted"), metric), metric) for p in points],
+            [_predicted(point, metric, show) for point in points],
         ),
         Column(
             "error",
@@ -255,18 +260,19 @@ def _print_validated_metric(points: list[Json], metric: str, console: Console) -
 
 
 def _observed(point: Json, metric: str) -> float | None:
-    found = interval(mapping(point, "observed"), metric)
-    return found.value if found else None
+    observed = mapping(point, "observed")
+    return number(mapping(observed, metric), "value") or number(observed, metric)
 
 
-def _show_interval(estimate: Interval | None, metric: str) -> str:
-    if metric.endswith("_rps"):
-        return rate_with_bounds(estimate)
-    if metric.endswith("_ms"):
-        return time_with_bounds(estimate)
-    if metric.endswith("_bytes"):
-        return _bytes(estimate.value if estimate else None)
-    return plain(estimate.value) if estimate else UNKNOWN
+def _predicted(point: Json, metric: str, show: Callable[[float | None], str]) -> str:
+    """A predicted number, with its interval where it has one."""
+    predicted = mapping(point, "predicted")
+    estimate = mapping(predicted, metric)
+    value, low, high = (number(estimate, end) for end in ("value", "low", "high"))
+    if value is not None and low is not None and metric.endswith(("_rps", "_ms")):
+        written = rate_with_bounds if metric.endswith("_rps") else time_with_bounds
+        return written(Estimate(value, low, math.inf if high is None else high))
+    return show(number(predicted, metric) if value is None else value)
 
 
 def _bytes(size_bytes: float | None) -> str:

@@ -3,9 +3,10 @@
 from rich.console import Console
 from rich.text import Text
 
-from .console import plain_table, print_warning, varying_keys
+from .console import plain_table, print_warning
 from .formats import count, dollars, is_number, plain, rate
-from .shapes import Json, mapping, number, rows, setting_name, texts
+from .settings import setting_name, varying_keys
+from .shapes import Json, mapping, number, rows, texts
 
 
 def print_cost(result: Json, console: Console) -> None:
@@ -22,7 +23,8 @@ def print_cost(result: Json, console: Console) -> None:
             print_warning(warning, console)
         if len(points) > 1:
             given = mapping(point, "given")
-            named = [f"{setting_name(key)} {given.get(key)}" for key in varying_keys(points)]
+            keys = varying_keys([mapping(each, "given") for each in points])
+            named = [f"{setting_name(key)} {given.get(key)}" for key in keys]
             console.print(Text(", ".join(named), style="bold"))
         _print_bills(point, console)
         for sentence in (*needs_sentences(point), break_even_sentence(point)):

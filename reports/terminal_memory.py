@@ -7,9 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from .columns import Column, print_columns
-from .console import print_warning, varying_keys
+from .console import print_warning
 from .formats import UNKNOWN, byte_size, count, plain
-from .shapes import Json, mapping, number, rows, setting_name
+from .settings import setting_name, varying_keys
+from .shapes import Json, mapping, number, rows
 
 _PARTS = ("table", "entry", "key", "object", "value", "expires")
 _BESIDE = {
@@ -49,8 +50,8 @@ def _print_sweep(points: list[Json], console: Console) -> None:
     def of(name: str, cells: Iterable[str]) -> Column:
         return Column(name, list(cells))
 
-    keys = varying_keys(points)
     given = [mapping(point, "given") for point in points]
+    keys = varying_keys(given)
     used = [number(mapping(point, "used_memory_bytes"), "value") for point in points]
     forked = [number(mapping(point, "forked_bytes"), "value") for point in points]
     columns = [

@@ -1,25 +1,18 @@
 """The points of a sweep in a terminal: a row each, or a block each where a row doesn't fit."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
+from forecache.models.results.points import Point
+from forecache.sim.statistics import Estimate
+
 from .columns import Column, print_most_columns
-from .console import print_warnings, varying_keys
-from .formats import UNKNOWN, interval, is_wide, milliseconds, percent, plain, rate_with_margin
-from .shapes import (
-    Json,
-    all_warnings,
-    io_utilisation,
-    mapping,
-    mean_percent,
-    number,
-    rows,
-    setting_name,
-    short_limit,
-    threads_alike,
-)
+from .console import print_warnings
+from .formats import UNKNOWN, is_wide, milliseconds, percent, plain, rate_with_margin
+from .points import mean_percent, point_warnings, short_limit, threads_alike
+from .settings import setting_name, varying_keys
 
 _MEANINGS = {
     "main": "main thread",
@@ -31,23 +24,22 @@ _MEANINGS = {
 _DISPENSABLE = ("load", "p50", "I/O", "work", "main")
 
 
-def print_points(result: Json, console: Console) -> None:
+def print_points(points: Sequence[Point], console: Console) -> None:
     """Print the points that `forecache simulate` predicted, one row each.
 
     The leading columns are what the sweep varies. Where not all columns fit, the less important
     ones are left out; where even the others don't, every point is a block of lines. No word is cut.
     """
-    points = rows(result, "points")
     shown = print_most_columns(_columns(points), console, dispensable=_DISPENSABLE)
     if shown:
         print_legend(shown, console)
         _print_wide(points, console)
-    print_warnings(all_warnings({"points": points}), console)
+    print_warnings(point_warnings(points), console)
 
 
-def _columns(points: list[Json]) -> list[Column]:
+def _columns(points: Sequence[Point]) -> list[Column]:
     """All columns: what is swept by the last part of its name where that tells it."""
-    keys = varying_keys(points)
+    keys = varying_keys([point.given for point in points])
     ends = [key.rpartition(".")[2] for key in keys]
 
     def of(
@@ -55,42 +47,44 @@ def _columns(points: list[Json]) -> list[Column]:
     ) -> Column:
         return Column(name, list(cells), wraps=wraps, to_the_right=to_the_right)
 
-    def latency(point: Json, key: str) -> str:
-        found = interval(point, key)
-        return milliseconds(found.value) if found else UNKNOWN
+    def latency(estimate: Estimate | None) -> str:
+        return milliseconds(estimate.value) if estimate else UNKNOWN
 
     alike = threads_alike(points)
-    main = of("main", (percent(number(point, "main_thread_utilisation")) for point in points))
+    main = of("main", (percent(point.main_thread_utilisation) for point in points))
     return [
         *(
             of(
                 setting_name(end if ends.count(end) == 1 else key).replace(".", " "),
-                (plain(mapping(point, "given").get(key)) for point in points),
+                (plain(point.given.get(key)) for point in points),
                 wraps=True,
             )
             for key, end in zip(keys, ends, strict=True)
         ),
         of(
             "requests/s ±95%",
-            (rate_with_margin(interval(point, "throughput_rps")) for point in points),
+            (rate_with_margin(point.throughput_rps) for point in points),
             to_the_right=False,
         ),
-        of("p50", (latency(point, "p50_ms") for point in points)),
-        of("p99", (latency(point, "p99_ms") for point in points)),
+        of("p50", (latency(point.p50_ms) for point in points)),
+        of("p99", (latency(point.p99_ms) for point in points)),
         *([] if alike else [main]),
-        of("work" if alike else "I/O", (mean_percent(io_utilisation(point)) for point in points)),
-        of("load", (percent(number(point, "load_generator_utilisation")) for point in points)),
+        of(
+            "work" if alike else "I/O",
+            (mean_percent(point.io_thread_utilisation) for point in points),
+        ),
+        of("load", (percent(point.load_generator_utilisation) for point in points)),
         of("limit", map(short_limit, points), wraps=True, to_the_right=False),
         of(
             "verdict",
-            (str(point.get("verdict") or UNKNOWN).lower() for point in points),
+            (point.verdict.lower() for point in points),
             to_the_right=False,
         ),
     ]
 
 
-def _print_wide(points: list[Json], console: Console) -> None:
-    if any(is_wide(interval(point, "throughput_rps")) for point in points):
+def _print_wide(points: Sequence[Point], console: Console) -> None:
+    if any(is_wide(point.throughput_rps) for point in points):
         text = (
             "a range in place of ±: wider than that says; `forecache explain` tells what narrows it"
         )

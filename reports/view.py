@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from forecache.models.advice.node_answers import StudyTarget
+from forecache.models.advice.recommend import Recommendation
+from forecache.models.results.points import Point
+
 from . import figures
 from .basis_view import calibration_view, host_view
 from .drawing import Drawer, FigureView
 from .formats import (
     UNKNOWN,
     count,
-    interval,
+    is_number,
     milliseconds,
     percent,
     plain,
@@ -19,22 +23,9 @@ from .formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from .shapes import (
-    Json,
-    all_warnings,
-    chosen_point,
-    chosen_setting,
-    io_utilisation,
-    mapping,
-    number,
-    rows,
-    setting_name,
-    setting_text,
-    standing,
-    swept_key,
-    swept_points,
-    texts,
-)
+from .points import SETTING, by_threads, chosen_point, mean_percent, standing, target_warnings
+from .settings import setting_name, setting_text
+from .study_answer import Study
 from .wording import (
     action,
     depth_phrase,
@@ -45,106 +36,85 @@ from .wording import (
     limit_phrase,
     loss_phrase,
     next_limit_phrase,
-    ordered_candidates,
     tightening_phrases,
 )
 
 
-def study_view(study: Json) -> dict[str, Any]:
+def study_view(study: Study) -> dict[str, Any]:
     """Return the template's context for a whole study."""
     drawer = Drawer()
-    targets = [target_view(target, i, drawer) for i, target in enumerate(rows(study, "targets"))]
-    host = mapping(study, "host_profile")
-    calibration = mapping(study, "calibration")
     return {
-        "title": str(study.get("title") or "Capacity study"),
-        "created": _moment(study.get("created")),
-        "scenario_name": str(study.get("scenario_name") or ""),
-        "targets": targets,
-        "warnings": texts(study, "warnings"),
-        "calibration": calibration_view(calibration, drawer) if calibration else None,
-        "host": host_view(host, drawer) if host else None,
-        "provenance": provenance_rows(mapping(study, "provenance")),
+        "title": study.title,
+        "created": _moment(study.created),
+        "scenario_name": study.scenario_name,
+        "targets": [target_view(target, i, drawer) for i, target in enumerate(study.targets)],
+        "warnings": study.warnings,
+        "calibration": calibration_view(study.calibration, drawer),
+        "host": host_view(study.host_profile, drawer),
+        "provenance": provenance_rows(study.provenance.to_dict()),
         "unknown": UNKNOWN,
     }
 
 
-def target_view(target: Json, index: int, drawer: Drawer) -> dict[str, Any]:
+def target_view(target: StudyTarget, index: int, drawer: Drawer) -> dict[str, Any]:
     """Return the template's context for one target."""
-    recommendation = mapping(target, "recommendation")
-    point = chosen_point(target)
-    key = swept_key(target)
-    facts = headline_facts(recommendation, point)
-    name = str(target.get("name") or f"target {index + 1}")
-    p99 = interval(point, "p99_ms")
+    recommendation, point = target.recommendation, chosen_point(target)
     return {
         "anchor": f"target-{index + 1}",
-        "name": name,
+        "name": target.name,
         "subtitle": _subtitle(target),
         "action": action(recommendation),
-        "facts": facts,
+        "facts": headline_facts(recommendation, point),
         "standing": standing(recommendation),
-        "setting_column": setting_name(key),
+        "setting_column": setting_name(SETTING),
         "summary": {
             "setting": _summary_setting(recommendation),
-            "throughput": rate_with_bounds(interval(recommendation, "throughput_rps")),
-            "p99": time_with_bounds(p99),
-            "limit": limit_name(recommendation) or UNKNOWN,
+            "throughput": rate_with_bounds(recommendation.throughput_rps),
+            "p99": time_with_bounds(point.p99_ms),
+            "limit": limit_name(recommendation),
             "next": next_limit_phrase(recommendation) or UNKNOWN,
         },
         "key_facts": key_facts(recommendation, point),
         # What the sweep varies is no condition; the goal stands among the key facts.
         "scenario": _scenario(
-            {
-                name: value
-                for name, value in mapping(target, "scenario").items()
-                if name not in (key, "slo")
-            }
+            {k: value for k, value in target.scenario.items() if k not in (SETTING, "slo")}
         ),
-        "warnings": all_warnings(target),
+        "warnings": target_warnings(target),
         "figures": _target_figures(target, point, drawer),
         "candidates": _candidates(target),
         "points": _points(target),
-        "measure_next": tightening_phrases(mapping(recommendation, "measure_next")),
-        "conf": str(recommendation.get("conf") or "").strip("\n"),
-        "conf_file": str(recommendation.get("conf_file") or "valkey.conf"),
-        "benchmark_command": str(recommendation.get("benchmark_command") or "").strip(),
-        "no_benchmark_command": str(recommendation.get("no_benchmark_command") or ""),
+        "measure_next": tightening_phrases(recommendation.measure_next),
+        "conf": recommendation.conf.strip("\n"),
+        "conf_file": recommendation.conf_file,
+        "benchmark_command": recommendation.benchmark_command.strip(),
+        "no_benchmark_command": recommendation.no_benchmark_command,
     }
 
 
-def _summary_setting(recommendation: Json) -> str:
-    closest = setting_text(mapping(recommendation, "closest"))
-    if closest:
-        return f"none meets the objective (closest: {closest})"
-    return setting_text(mapping(recommendation, "setting")) or UNKNOWN
+def _summary_setting(recommendation: Recommendation) -> str:
+    chosen = setting_text(recommendation.chosen)
+    met = recommendation.setting is not None
+    return chosen if met else f"none meets the objective (closest: {chosen})"
 
 
-def _subtitle(target: Json) -> str:
-    host, engine = mapping(target, "host"), mapping(target, "engine")
-    title = str(host.get("title") or host.get("id") or "")
-    cores = None if "core" in title else number(host, "cores")
-    kinds = {"measured": "profile measured here", "catalogue": "profile from the catalogue"}
-    kind = str(host.get("kind") or "")
+def _subtitle(target: StudyTarget) -> str:
+    host, engine = target.host, target.engine
     parts = [
-        title,
-        f"{cores:g} core{'' if cores == 1 else 's'}" if cores is not None else "",
-        kinds.get(kind, kind),
-        " ".join(str(engine[k]) for k in ("id", "version") if engine.get(k)),
-        depth_phrase(engine.get("depth")),
+        host.title,
+        "" if "core" in host.title else f"{host.cores} core{'' if host.cores == 1 else 's'}",
+        "profile measured here" if host.kind == "measured" else "profile from the catalogue",
+        f"{engine.id} {engine.version}",
+        depth_phrase(engine.depth),
     ]
     return " · ".join(part for part in parts if part)
 
 
-def _target_figures(target: Json, point: Json, drawer: Drawer) -> dict[str, FigureView | None]:
-    recommendation = mapping(target, "recommendation")
-    setting = setting_text(chosen_setting(recommendation)) or "the recommended setting"
-    name = setting_name(swept_key(target))
-    curve = ", ".join(
-        f"{rate(e.value)} at {x:g}"
-        for x, p in swept_points(target)
-        if (e := interval(p, "throughput_rps"))
-    )
+def _target_figures(
+    target: StudyTarget, point: Point, drawer: Drawer
+) -> dict[str, FigureView | None]:
+    recommendation = target.recommendation
+    setting, name = setting_text(recommendation.chosen), setting_name(SETTING)
+    curve = ", ".join(f"{rate(p.throughput_rps.value)} at {x:g}" for x, p in by_threads(target))
     return {
         "scaling": drawer.draw(
             lambda width: figures.scaling(target, width_px=width),
@@ -174,85 +144,72 @@ def _target_figures(target: Json, point: Json, drawer: Drawer) -> dict[str, Figu
     }
 
 
-def _latency_caption(target: Json, setting: str) -> str:
-    knee_rps = figures.latency_knee_rps(target)
+def _latency_caption(target: StudyTarget, setting: str) -> str:
+    knee_rps = figures.latency_knee_rps(target.load_curve)
     text = f"With {setting}, load arriving at random (open loop)."
     if knee_rps is None:
         return text
-    capacity = interval(mapping(target, "recommendation"), "throughput_rps")
-    share = f", {percent(knee_rps / capacity.value)} of capacity" if capacity else ""
-    return f"{text} p99 has doubled at {rate(knee_rps)}{share}."
+    share = percent(knee_rps / target.recommendation.throughput_rps.value)
+    return f"{text} p99 has doubled at {rate(knee_rps)}, {share} of capacity."
 
 
-def _limit_caption(recommendation: Json, setting: str) -> str:
-    limit = limit_phrase(recommendation)
-    if not limit:
-        return ""
-    text = f"With {setting}, {limit}"
+def _limit_caption(recommendation: Recommendation, setting: str) -> str:
+    text = f"With {setting}, {limit_phrase(recommendation)}"
     coming = next_limit_phrase(recommendation)
     return f"{text}; next limit: {coming}." if coming else f"{text}."
 
 
-def _candidates(target: Json) -> list[dict[str, Any]]:
-    key = swept_key(target)
-    throughput = {x: interval(p, "throughput_rps") for x, p in swept_points(target)}
-    chosen = interval(mapping(target, "recommendation"), "throughput_rps")
-    candidates = ordered_candidates(target)
-    losses = [abs(number(row, "throughput_loss") or 0.0) for _, row, _ in candidates]
-    most = max([*losses, 0.01])
+def _candidates(target: StudyTarget) -> list[dict[str, Any]]:
+    """A row for each setting, by io_threads; nothing is lost by the chosen one."""
+    regret = {row.io_threads: row for row in target.recommendation.regret}
+    most = max([*(abs(row.throughput_loss) for row in regret.values()), 0.01])
+    found = []
+    for threads, point in by_threads(target):
+        row = regret.get(int(threads))
+        loss = row.throughput_loss if row else 0.0
+        found.append(
+            {
+                "setting": f"{threads:g}",
+                "chosen": row is None,
+                "throughput": rate_with_bounds(point.throughput_rps),
+                "loss": loss_phrase(row) if row else "",
+                "bar": round(100 * abs(loss) / most, 1),
+                "gain": loss < 0,
+                "why_not": row.why_not if row else "",
+            }
+        )
+    return found
+
+
+def _points(target: StudyTarget) -> list[list[str]]:
     return [
-        {
-            "setting": plain(row.get(key)),
-            "chosen": is_chosen,
-            "throughput": rate_with_bounds(
-                chosen if is_chosen else throughput.get(x) if x is not None else None
+        [
+            f"{x:g}",
+            rate_with_bounds(point.throughput_rps),
+            *(
+                milliseconds(estimate.value) if estimate else UNKNOWN
+                for estimate in (point.p50_ms, point.p99_ms, point.p999_ms)
             ),
-            "loss": "" if is_chosen else loss_phrase(row),
-            "bar": round(100 * loss / most, 1),
-            "gain": (number(row, "throughput_loss") or 0.0) < 0,
-            "why_not": str(row.get("why_not") or ""),
-        }
-        for (x, row, is_chosen), loss in zip(candidates, losses, strict=True)
+            percent(point.main_thread_utilisation),
+            mean_percent(point.io_thread_utilisation),
+            percent(point.load_generator_utilisation),
+            point.bottleneck,
+            point.verdict.lower(),
+            probability(point.objective_probability),
+        ]
+        for x, point in by_threads(target)
     ]
 
 
-def _points(target: Json) -> list[list[str]]:
-    table = []
-    for x, point in swept_points(target):
-        threads = io_utilisation(point)
-        latencies = [
-            milliseconds(e.value) if (e := interval(point, key)) else UNKNOWN
-            for key in ("p50_ms", "p99_ms", "p999_ms")
-        ]
-        table.append(
-            [
-                f"{x:g}",
-                rate_with_bounds(interval(point, "throughput_rps")),
-                *latencies,
-                percent(number(point, "main_thread_utilisation")),
-                percent(sum(threads) / len(threads)) if threads else UNKNOWN,
-                percent(number(point, "load_generator_utilisation")),
-                str(point.get("bottleneck") or UNKNOWN),
-                str(point.get("verdict") or UNKNOWN).lower(),
-                probability(number(point, "objective_probability")),
-            ]
-        )
-    return table
-
-
-def _moment(created: object) -> str:
-    """Return an ISO 8601 moment without its seconds; anything else as its text."""
-    try:
-        moment = datetime.fromisoformat(str(created))
-    except ValueError:
-        return str(created or "")
-    return moment.strftime("%Y-%m-%d %H:%M %Z").strip()
+def _moment(created: str) -> str:
+    """Return an ISO 8601 moment without its seconds."""
+    return datetime.fromisoformat(created).strftime("%Y-%m-%d %H:%M %Z").strip()
 
 
 _CALLED = {"rate_rps": "offered load", "key_bytes": "key size", "value_bytes": "value size"}
 
 
-def _scenario(scenario: Json, prefix: str = "") -> list[tuple[str, str]]:
+def _scenario(scenario: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Flatten a scenario to label–text pairs; absent values are left out."""
     found: list[tuple[str, str]] = []
     for key, value in scenario.items():
@@ -261,12 +218,12 @@ def _scenario(scenario: Json, prefix: str = "") -> list[tuple[str, str]]:
             continue
         if isinstance(value, Mapping) and str(key) == "workload":
             found.extend(_scenario(value))
-        elif str(key).endswith("_bytes") and number(scenario, str(key)) is not None:
+        elif str(key).endswith("_bytes") and is_number(value):
             found.append((prefix + label, f"{count(value)} B"))
-        elif str(key) == "think_us" and number(scenario, "think_us") is not None:
+        elif str(key) == "think_us" and is_number(value):
             found.append((prefix + "think time", f"{plain(value)} µs"))
         elif str(key) == "mix" and isinstance(value, Mapping):
-            shares = [f"{percent(number(value, k))} {str(k).upper()}" for k in value]
+            shares = [f"{percent(share)} {str(k).upper()}" for k, share in value.items()]
             found.append((prefix + label, ", ".join(shares)))
         elif isinstance(value, int | float):
             found.append((prefix + label, count(value)))
@@ -275,14 +232,14 @@ def _scenario(scenario: Json, prefix: str = "") -> list[tuple[str, str]]:
     return found
 
 
-def provenance_rows(source: Json, prefix: str = "") -> list[tuple[str, str]]:
+def provenance_rows(source: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Nested names and values as labelled texts, one row each."""
     found: list[tuple[str, str]] = []
     for key, value in source.items():
         label = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, Mapping):
             found.extend(provenance_rows(value, f"{label} "))
-        elif str(key).endswith("_s") and number(source, str(key)) is not None:
+        elif str(key).endswith("_s") and is_number(value):
             found.append((label.removesuffix(" s"), f"{plain(value)} s"))
         else:
             found.append((label, plain(value)))

@@ -1,10 +1,14 @@
 """The sentences of a recommendation, shared by the page and the terminal."""
 
+from forecache.models.advice.next_measurement import MeasureNext
+from forecache.models.advice.recommend import Recommendation
+from forecache.models.advice.regret import Regret
+from forecache.models.results.points import Point
+from forecache.sim.statistics import Estimate
+
 from .formats import (
-    Interval,
     bounds,
     dollars,
-    interval,
     is_wide,
     margin,
     milliseconds,
@@ -14,7 +18,7 @@ from .formats import (
     rate_unit,
     time_with_bounds,
 )
-from .shapes import Json, chosen_setting, mapping, number, rows, setting_text, swept_key
+from .settings import setting_text
 
 # Below this loss of throughput two settings are the same for every practical purpose.
 _NEGLIGIBLE_LOSS = 0.005
@@ -23,13 +27,13 @@ _SMALL_LOSS = 0.03
 
 _LIMITS = {
     "main thread": "limited by the main thread",
-    "i/o threads": "limited by the I/O threads",
+    "I/O threads": "limited by the I/O threads",
     "worker threads": "limited by the worker threads",
     "load generator": "limited by the load generator, not the server",
     "network": "limited by the network",
     "interrupts": "limited by the interrupt cores",
     "cores": "limited by the cores, which the threads share",
-    "cpu quota": "limited by the CPU quota",
+    "CPU quota": "limited by the CPU quota",
     "clients": "limited by the number of clients",
     "none": "nothing is saturated",
 }
@@ -48,67 +52,55 @@ def depth_phrase(depth: object) -> str:
     return _DEPTHS.get(str(depth), f"profiled to depth {depth}") if depth else ""
 
 
-def limit_phrase(place: Json) -> str:
-    """Say what limits a point or recommendation: `limited by the main thread`, or nothing."""
-    bottleneck = place.get("bottleneck")
-    if not bottleneck:
-        return ""
-    name = str(bottleneck)
-    return _LIMITS.get(name.lower(), f"limited by {name}") + _of_the_network(place)
+def limit_phrase(place: Point | Recommendation) -> str:
+    """Say what limits a point or recommendation: `limited by the main thread`."""
+    name = place.bottleneck
+    return _LIMITS.get(name, f"limited by {name}") + _of_the_network(place)
 
 
-def limit_name(place: Json) -> str:
-    """Name what limits a point or recommendation for a table cell; empty when it is not known."""
-    name = str(place.get("bottleneck") or "")
-    if name.lower() == "none":
+def limit_name(place: Point | Recommendation) -> str:
+    """Name what limits a point or recommendation for a table cell."""
+    if place.bottleneck == "none":
         return "nothing, no station is saturated"
-    if name.lower() == "clients":
+    if place.bottleneck == "clients":
         return "the number of clients: each waits for its replies"
-    return name + _of_the_network(place)
+    return place.bottleneck + _of_the_network(place)
 
 
-def _of_the_network(place: Json) -> str:
+def _of_the_network(place: Point | Recommendation) -> str:
     """Where the network limits, by what: ` (packets)`."""
-    limits = {
-        name: share
-        for name in mapping(place, "network_limits")
-        if (share := number(mapping(place, "network_limits"), name)) is not None
-    }
-    if str(place.get("bottleneck")).lower() != "network" or not limits:
+    limits = place.network_limits
+    if place.bottleneck != "network" or not limits:
         return ""
     return f" ({max(limits, key=limits.__getitem__)})"
 
 
-def action(recommendation: Json) -> str:
+def action(recommendation: Recommendation) -> str:
     """Return the first part of the headline, `Run io-threads 6`.
 
     Where the data don't fit, or no setting meets the objective, nothing is told to be run.
     """
-    closest = setting_text(mapping(recommendation, "closest"))
-    if shortfall := recommendation.get("shortfall"):
-        return f"Nothing to recommend: {shortfall}; {closest} would be best for them"
-    if closest:
-        return f"No setting meets the objective; {closest} comes closest"
-    setting = setting_text(mapping(recommendation, "setting"))
-    return f"Run {setting}" if setting else "No setting recommended"
+    chosen = setting_text(recommendation.chosen)
+    if recommendation.shortfall:
+        return f"Nothing to recommend: {recommendation.shortfall}; {chosen} would be best for them"
+    if recommendation.setting is None:
+        return f"No setting meets the objective; {chosen} comes closest"
+    return f"Run {chosen}"
 
 
-def throughput_phrase(estimate: Interval | None) -> str:
-    """Return `1.18 M requests/s (1.05–1.31)`; empty when the throughput is not known."""
-    if estimate is None:
-        return ""
+def throughput_phrase(estimate: Estimate) -> str:
+    """Return `1.18 M requests/s (1.05–1.31)`."""
     unit = rate_unit(estimate.value)
     prefix = unit.symbol.removesuffix("/s").strip()
-    spread = bounds(estimate, unit)
     words = [unit.number(estimate.value), *([prefix] if prefix else []), "requests/s"]
-    return " ".join(words) + (f" ({spread})" if spread else "")
+    return f"{' '.join(words)} ({bounds(estimate, unit)})"
 
 
-def headline_facts(recommendation: Json, point: Json) -> list[str]:
+def headline_facts(recommendation: Recommendation, point: Point) -> list[str]:
     """Return the facts that follow the headline: throughput, p99, what limits."""
-    p99, growth = interval(point, "p99_ms"), interval(point, "backlog_growth_rps")
+    p99, growth = point.p99_ms, point.backlog_growth_rps
     facts = [
-        throughput_phrase(interval(recommendation, "throughput_rps")),
+        throughput_phrase(recommendation.throughput_rps),
         f"p99 {milliseconds(p99.value)}" if p99 else "",
         f"the backlog grows by {rate(growth.value)}" if growth else "",
         limit_phrase(recommendation),
@@ -116,152 +108,113 @@ def headline_facts(recommendation: Json, point: Json) -> list[str]:
     return [fact for fact in facts if fact]
 
 
-def headline(recommendation: Json, point: Json) -> str:
-    """Return the whole headline.
-
-    `Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; limited by the main thread`
-    """
-    facts = headline_facts(recommendation, point)
-    limit = limit_phrase(recommendation)
-    figures = ", ".join(fact for fact in facts if fact != limit)
-    text = action(recommendation)
-    if figures:
-        text += f": {figures}"
-    return f"{text}; {limit}" if limit else text
+def knee_phrase(recommendation: Recommendation) -> str:
+    """Say where the throughput curve stops rising."""
+    knee = recommendation.knee
+    which = "the recommended " if knee == recommendation.setting else ""
+    return f"The curve’s knee is at {which}{setting_text(knee)}."
 
 
-def knee_phrase(recommendation: Json) -> str:
-    """Say where the throughput curve stops rising; empty when it is not known."""
-    knee = mapping(recommendation, "knee")
-    if not setting_text(knee):
-        return ""
-    if knee == mapping(recommendation, "setting"):
-        return f"The curve’s knee is at the recommended {setting_text(knee)}."
-    return f"The curve’s knee is at {setting_text(knee)}."
-
-
-def next_limit_phrase(recommendation: Json) -> str:
+def next_limit_phrase(recommendation: Recommendation) -> str:
     """Say what would limit next and from which rate on; empty when it is not known.
 
     `main thread at 1.16 M/s`; `objective, missed beyond 1.05 M/s, main thread busiest`.
     """
-    coming = mapping(recommendation, "next_bottleneck")
-    name, at_rps = coming.get("name"), number(coming, "at_rps")
-    if not name or str(name).lower() == "none":
+    coming = recommendation.next_bottleneck
+    if coming is None or coming.name == "none":
         return ""
-    if at_rps is None:
-        return str(name)
-    peak_rps = number(coming, "peak_rps")
-    load = f"{rate(at_rps)} on average, {rate(peak_rps)} at peaks" if peak_rps else rate(at_rps)
-    if coming.get("objective"):
-        return f"objective, missed beyond {load}, {name} busiest"
-    return f"{name} at {load}"
+    load = rate(coming.at_rps)
+    if coming.peak_rps:
+        load = f"{load} on average, {rate(coming.peak_rps)} at peaks"
+    if coming.objective:
+        return f"objective, missed beyond {load}, {coming.name} busiest"
+    return f"{coming.name} at {load}"
 
 
-def _held_phrase(recommendation: Json, point: Json) -> str:
+def _held_phrase(recommendation: Recommendation, point: Point) -> str:
     """Say up to which load the objective holds, at a point beyond it; empty elsewhere."""
-    limit_rps, served_rps = number(recommendation, "limit_rps"), interval(point, "throughput_rps")
-    slo = mapping(recommendation, "slo")
-    if not slo or limit_rps is None or served_rps is None or limit_rps >= served_rps.value:
+    limit_rps = recommendation.limit_rps
+    if not recommendation.slo or limit_rps is None or limit_rps >= point.throughput_rps.value:
         return ""
     return f"holds up to {rate(limit_rps)}" if limit_rps > 0 else "holds at no load"
 
 
-def loss_phrase(row: Json) -> str:
+def loss_phrase(row: Regret) -> str:
     """Say what a candidate costs against the recommendation.
 
     `4% less (1–7%)`, `2% more (1–3%)`; when the interval holds zero, `probably 20% less` or, for
     small ones, `no clear difference`.
     """
-    loss = number(row, "throughput_loss")
-    if loss is None:
-        return "not predicted"
-    low, high = number(row, "low"), number(row, "high")
-    if low is not None and high is not None and low <= 0 <= high:
+    loss, low, high = row.throughput_loss, row.low, row.high
+    word = "less" if loss > 0 else "more"
+    if low <= 0 <= high:
         spread = f"{percent(-high, signed=True)} to {percent(-low, signed=True)}"
         if max(-low, high) < _NEGLIGIBLE_LOSS:
             return "no difference"
         if abs(loss) > _SMALL_LOSS:
-            word = "less" if loss > 0 else "more"
             return f"probably {percent(abs(loss))} {word} ({spread})"
         return f"no clear difference ({spread})"
     if abs(loss) < _NEGLIGIBLE_LOSS:
         return "no difference"
-    word = "less" if loss > 0 else "more"
-    text = f"{percent(abs(loss))} {word}"
-    if low is None or high is None:
-        return text
-    ends = sorted((abs(low), abs(high)))
-    return f"{text} ({percent(ends[0]).removesuffix('%')}–{percent(ends[1])})"
+    least, most = (percent(end) for end in sorted((abs(low), abs(high))))
+    return f"{percent(abs(loss))} {word} ({least.removesuffix('%')}–{most})"
 
 
-def slo_phrase(recommendation: Json) -> str:
+def slo_phrase(recommendation: Recommendation) -> str:
     """Say whether the service-level objective is met; empty when none was set."""
-    slo = mapping(recommendation, "slo")
-    goals = [
-        f"{key.removesuffix('_ms')} ≤ {milliseconds(value)}"
-        for key in slo
-        if key.endswith("_ms") and (value := number(slo, key)) is not None
-    ]
-    if not goals:
+    slo = recommendation.slo
+    if slo is None:
         return ""
-    met, sure = slo.get("met"), number(slo, "probability")
-    verdict = "not evaluated" if met is None else "met" if met else "not met"
-    if sure is not None and met:
-        verdict = f"met with a probability of {probability(sure)}"
-    elif sure is not None:
-        asked = number(slo, "asked_probability")
-        verdict = f"met with a probability of only {probability(sure)}, not {probability(asked)}"
+    goals = [f"{name} ≤ {milliseconds(bound)}" for name, bound in slo.bounds_ms.items()]
+    verdict = f"met with a probability of {probability(slo.probability)}"
+    if not slo.met:
+        verdict = (
+            f"met with a probability of only {probability(slo.probability)}, "
+            f"not {probability(slo.asked_probability)}"
+        )
     return f"{', '.join(goals)}: {verdict}"
 
 
-def cost_phrase(recommendation: Json) -> str:
+def cost_phrase(recommendation: Recommendation) -> str:
     """Return the cost of a million requests; empty when the price is not known."""
-    cost = number(recommendation, "cost_usd_per_million_requests")
-    if cost is None:
+    usd = recommendation.cost_usd_per_million_requests
+    if usd is None:
         return ""
-    note = recommendation.get("cost_note")
-    return f"{dollars(cost)} per million requests" + (f" ({note})" if note else "")
+    note = recommendation.cost_note
+    return f"{dollars(usd)} per million requests" + (f" ({note})" if note else "")
 
 
-def tightening_phrases(measure_next: Json) -> list[str]:
+def tightening_phrases(measure_next: MeasureNext) -> list[str]:
     """Say which measurement would narrow an answer most, and which does so without its host.
 
     `profile c7g.4xlarge itself (throughput at io-threads 6: ±38% would become ±20%)`; nothing
     where no measurement would help.
     """
-    found = [row for row in rows(measure_next, "measurements") if row.get("what")]
+    found, quantity = measure_next.measurements, measure_next.quantity
     if not found:
         return []
     best = found[0]
-    before, after = margin(number(measure_next, "margin")), margin(number(best, "margin"))
-    quantity = measure_next.get("quantity") or "the answer"
+    before, after = margin(measure_next.margin), margin(best.margin)
     if before == after:
         # Not worth the time: the rest is the model's own error.
         return [f"no measurement would noticeably narrow {quantity} ({before})"]
-    phrases = [f"{best['what']} ({quantity}: {before} would become {after})"]
-    away = next((row for row in found if not row.get("needs_host")), best)
+    phrases = [f"{best.what} ({quantity}: {before} would become {after})"]
+    away = next((gain for gain in found if not gain.needs_host), best)
     if away is not best:
-        phrases.append(f"without that host, {away['what']} ({margin(number(away, 'margin'))})")
+        phrases.append(f"without that host, {away.what} ({margin(away.margin)})")
     return phrases
 
 
-def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
+def key_facts(recommendation: Recommendation, point: Point) -> list[tuple[str, str]]:
     """Return the label–value pairs shown beside the headline, leaving out what is unknown."""
-    spread = mapping(point, "uncertainty")
+    spread, headroom = point.uncertainty, recommendation.headroom_rps
+    p50, p99, throughput = point.p50_ms, point.p99_ms, recommendation.throughput_rps
     parts = [
-        f"{margin(value)} {name}"
-        for key, name in (
-            ("monte_carlo", "simulation"),
-            ("parameters", "parameters"),
-            ("discrepancy", "model"),
-        )
-        if (value := number(spread, key)) is not None
+        f"{margin(spread.monte_carlo)} simulation",
+        f"{margin(spread.parameters)} parameters",
+        f"{margin(spread.discrepancy)} model",
     ]
-    headroom = number(recommendation, "headroom_rps")
-    p50, p99 = interval(point, "p50_ms"), interval(point, "p99_ms")
-    throughput = interval(recommendation, "throughput_rps")
-    tighter = tightening_phrases(mapping(recommendation, "measure_next"))
+    tighter = tightening_phrases(recommendation.measure_next)
     wide = any(map(is_wide, (p50, p99, throughput)))
     facts = [
         ("Latency p50", time_with_bounds(p50) if p50 else ""),
@@ -279,32 +232,10 @@ def key_facts(recommendation: Json, point: Json) -> list[tuple[str, str]]:
     return [(label, text) for label, text in facts if text]
 
 
-def _cpu_phrase(point: Json) -> str:
+def _cpu_phrase(point: Point) -> str:
     """CPU time of a request on the server, and CPU time that threads spend spinning."""
-    cpu_us = number(point, "server_cpu_us_per_request")
+    cpu_us, spinning_us = point.server_cpu_us_per_request, point.spinning_cpu_us_per_request or 0.0
     if cpu_us is None:
         return ""
-    spinning_us = number(point, "spinning_cpu_us_per_request") or 0.0
     spun = f", plus {spinning_us:.2f} µs of spinning" if spinning_us >= 0.005 else ""
     return f"{cpu_us:.2f} µs per request{spun}"
-
-
-def ordered_candidates(target: Json) -> list[tuple[float | None, Json, bool]]:
-    """Return the regret rows with the chosen setting among them, in sweep order.
-
-    Returns
-    -------
-    list of (swept value, row, is chosen)
-        The chosen setting appears as a row that holds only its setting.
-    """
-    key = swept_key(target)
-    recommendation = mapping(target, "recommendation")
-    setting = chosen_setting(recommendation)
-    listed: list[tuple[float | None, Json, bool]] = [
-        (number(row, key), row, False)
-        for row in rows(recommendation, "regret")
-        if any(row.get(name) != value for name, value in setting.items())
-    ]
-    if setting:
-        listed.append((number(setting, key), setting, True))
-    return sorted(listed, key=lambda item: (item[0] is None, item[0] or 0.0))

@@ -4,8 +4,9 @@ They live in the lowest room because every room raises them. A message is one se
 the file and field, what was found, and what is valid.
 """
 
-from collections.abc import Mapping
 from typing import Any
+
+from .plain import Result
 
 
 class ForecacheError(Exception):
@@ -26,12 +27,12 @@ class InfeasibleError(ForecacheError):
     Attributes
     ----------
     result
-        The whole answer all the same, as the verb would have returned it; None where there is none.
+        What the verb would have returned; None where there is none.
     """
 
     exit_code = 3
 
-    def __init__(self, message: str, *, result: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, message: str, *, result: Result | None = None) -> None:
         super().__init__(message)
         self.result = result
 

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
+from .plain import Result
+
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value and the interval around it, in the unit of the value."""
+class Estimate(Result):
+    """A value and the interval around it, in the unit of the value; an end may be infinite."""
 
     value: float
     low: float
@@ -36,10 +38,6 @@ class Estimate:
     def contains(self, truth: float) -> bool:
         """Whether the interval holds a number."""
         return self.low <= truth <= self.high
-
-    def to_dict(self) -> dict[str, float]:
-        """`{"value": ..., "low": ..., "high": ...}`."""
-        return {"value": self.value, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True, slots=True)

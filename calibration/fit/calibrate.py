@@ -127,7 +127,7 @@ def report_of(
         given = {"point": point.given.label()}
         observed_ns = point.least_disturbed("server_cpu_ns_per_request")
         cpu_us = prediction.interval(SERVER_CPU, level=LEVEL)
-        predicted_ns = cpu_us["value"] * 1000.0
+        predicted_ns = cpu_us.value * 1000.0
         rows.append(
             {
                 "given": given,
@@ -136,8 +136,8 @@ def report_of(
                 "quantity": CPU if saturated(point) else LIGHT_CPU,
                 "observed_ns": observed_ns,
                 "predicted_ns": predicted_ns,
-                "low_ns": cpu_us["low"] * 1000.0,
-                "high_ns": cpu_us["high"] * 1000.0,
+                "low_ns": cpu_us.low * 1000.0,
+                "high_ns": cpu_us.high * 1000.0,
                 "relative_error": predicted_ns / observed_ns - 1.0,
             }
         )

@@ -19,7 +19,7 @@ import numpy as np
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import named
 from forecache.hwprofiles.schema import HostProfile
-from forecache.models.advice.recommend import KNEE
+from forecache.models.advice.choice import KNEE
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.effort import AskedRuns, check_count, check_runs

@@ -17,7 +17,7 @@ import numpy as np
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.recommend import ratio_margin
+from forecache.models.advice.choice import ratio_margin
 from forecache.models.memory.key_lines import structures
 from forecache.models.memory.waits import waits_of
 from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, System, predict_cases
@@ -25,6 +25,7 @@ from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.inputs import NodeInputs, user_rate
 from forecache.models.step_times.workload_caches import workload_caches
+from forecache.sim.plain import plain
 
 from ..harness import Asked, Files
 
@@ -153,8 +154,8 @@ def _with_burst(host: HostProfile) -> HostProfile:
 
 def _point(prediction: Prediction) -> dict[str, Any]:
     return {
-        "throughput_rps": prediction.estimate("throughput_rps"),
-        "p99_ms": prediction.estimate("p99_ms"),
+        "throughput_rps": plain(prediction.estimate("throughput_rps")),
+        "p99_ms": plain(prediction.estimate("p99_ms")),
         "bottleneck": prediction.bottleneck,
         "utilisation": prediction.utilisation,
     }

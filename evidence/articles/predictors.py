@@ -14,7 +14,7 @@ from forecache.models.advice.answers import load_cases
 from forecache.models.cost.answer import cost
 from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_transfer
 from forecache.models.footprint import Allocator, Sets, Strings, used_memory_bytes
-from forecache.models.over_time.simulate_scenario import simulate
+from forecache.models.over_time.simulate_scenario import simulate_over_time
 from forecache.models.prediction.predict import predict_cases
 
 from ..serverless.published_tests import ramps, tests
@@ -122,7 +122,7 @@ class Predictors:
         key = repr(data)
         if key not in self._runs:
             self._progress(f"simulating {data['name']}")
-            [point] = simulate(data)["points"]
+            [point] = simulate_over_time(data)["points"]
             self._runs[key] = Found(
                 {fact["name"]: fact["value"] for fact in point["facts"]},
                 {column["name"]: column["values"] for column in point["series"]["columns"]},

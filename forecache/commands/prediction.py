@@ -1,6 +1,5 @@
 """`simulate`, `recommend`, `explain`: what follows from a scenario alone."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +88,13 @@ def simulate(
             )
         except IncompleteError as error:
             result, incomplete = error.result, error
-    if incomplete is None or result["points"]:
+    if incomplete is None or incomplete.result["points"]:
         _print_simulated(result, report, as_json=as_json)
     if incomplete is not None:
         raise incomplete
 
 
-def _print_simulated(result: dict[str, Any], report: Path | None, *, as_json: bool) -> None:
+def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None:
     if report is not None:
         click.echo(f"wrote {report}", err=True)
     if as_json:
@@ -104,15 +103,15 @@ def _print_simulated(result: dict[str, Any], report: Path | None, *, as_json: bo
     from forecache.tables import console
 
     out = console()
-    if "kind" in result:
+    if isinstance(result, dict):
         from forecache.reports.terminal_series import print_series
 
         print_series(result, out)
         return
     from forecache.reports.terminal import print_points, print_subtitle
 
-    print_subtitle(result, out)
-    print_points(result, out)
+    print_subtitle(result, result.points, out)
+    print_points(result.points, out)
 
 
 @verb(
@@ -143,7 +142,7 @@ def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     _print_recommendation(result, as_json=as_json)
 
 
-def _print_recommendation(result: Mapping[str, Any], *, as_json: bool) -> None:
+def _print_recommendation(result: Any, *, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
@@ -184,17 +183,17 @@ def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, qui
     if timeline is not None:
         check_file_target(timeline, option="--timeline")
     with progress_of(quiet) as progress:
-        result = verbs.explain(scenario, timeline=timeline, seed=seed, progress=progress)
+        answer = verbs.explain(scenario, timeline=timeline, seed=seed, progress=progress)
     if as_json:
-        click.echo(to_json(result))
+        click.echo(to_json(answer))
         return
     from forecache.reports.console import print_warnings
-    from forecache.reports.shapes import all_warnings
+    from forecache.reports.points import point_warnings
     from forecache.reports.terminal import print_measurements, print_subtitle
     from forecache.tables import console, print_explanation
 
     out = console()
-    print_subtitle(result, out)
-    print_explanation(result)
-    print_measurements(result, out)
-    print_warnings(all_warnings({"points": result["points"]}), out)
+    print_subtitle(answer, answer.points, out)
+    print_explanation(answer)
+    print_measurements(answer.measure_next, out)
+    print_warnings(point_warnings(answer.points), out)

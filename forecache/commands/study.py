@@ -67,5 +67,5 @@ def study(
     from forecache.tables import console
 
     print_study(result, console())
-    if "report" in result:
-        click.echo(f"wrote {result['report']}", err=True)
+    if result.report:
+        click.echo(f"wrote {result.report}", err=True)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import named, read_yaml
+from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.words import chance
@@ -30,16 +26,28 @@ from ..node.simulate import warm_up_compiler
 from ..prediction.caveats import warnings_of
 from ..prediction.predict import Prediction, Progress, System, predict_cases
 from ..results.consistency import check_point
+from ..results.points import LoadPoint, Point
+from ..results.provenance import provenance
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import CONSTANT_RATE
 from ..step_times.persistence import check_persistence
 from ..step_times.sharing import check_cores, sharing
+from .choice import Candidate, Choice, choose
 from .limits import Limit, limits_of, standing_of
-from .next_measurement import next_measurement
+from .next_measurement import MeasureNext, next_measurement
+from .node_answers import (
+    Explained,
+    ExplainedPoint,
+    NumberOrigin,
+    Recommended,
+    Shown,
+    Simulated,
+    summary_of,
+)
 from .objective import probability
-from .recommend import choose, recommendation_of
+from .recommend import recommendation_of
 
 MEMCACHED_TOOL = "memtier-benchmark"
 """The load generator of Memcached: the others speak the protocol of Redis only."""
@@ -133,56 +141,41 @@ def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
     return replace(case, scenario=scenario)
 
 
-def provenance(*, seed: int) -> dict[str, Any]:
-    """What made a result: versions, platform, seed, time."""
-    import numba
-
-    from forecache import __version__
-
-    return {
-        "forecache_version": __version__,
-        "python": platform.python_version(),
-        "numba": numba.__version__,
-        "numpy": np.__version__,
-        "machine": platform.machine(),
-        "seed": seed,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def point_of(prediction: Prediction, limit: Limit) -> dict[str, Any]:
-    """One predicted point as a plain dictionary.
-
-    Of threads that are all alike `main_thread_utilisation` is None, and `io_thread_utilisation` has
-    all.
+def point_of(prediction: Prediction, limit: Limit) -> Point:
+    """What is predicted of one point.
 
     Parameters
     ----------
     limit
         How far its setting goes, whatever is asked of it.
     """
-    names = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
-    point = {
-        "given": prediction.case.given,
-        **{name: prediction.estimate(name) for name in names},
-        "backlog_growth_rps": prediction.backlog_growth(),
-        "main_thread_utilisation": prediction.utilisation.get("main thread"),
-        "io_thread_utilisation": prediction.io_thread_utilisation,
-        "load_generator_utilisation": prediction.utilisation["load generator"],
-        "network_utilisation": prediction.utilisation["network"],
-        "network_limits": prediction.network_limits,
-        "interrupt_utilisation": prediction.utilisation["interrupts"],
-        "core_utilisation": prediction.utilisation["cores"],
-        "quota_utilisation": prediction.utilisation["CPU quota"],
-        "throttled_periods": prediction.throttled_periods,
-        "memory_bandwidth": prediction.memory_bandwidth,
-        **cpu_time_of(prediction).as_dict(),
-        "active_threads": prediction.active_threads,
-        **standing_of(prediction, limit).as_dict(),
-        "objective_probability": probability(prediction, capacity_rps=limit.capacity_rps),
-        "warnings": warnings_of(prediction.case.scenario, prediction.system),
-        "uncertainty": prediction.parts("throughput_rps"),
-    }
+    utilisation = prediction.utilisation
+    point = Point(
+        given=prediction.case.given,
+        throughput_rps=prediction.interval("throughput_rps"),
+        mean_ms=prediction.estimate("mean_ms"),
+        p50_ms=prediction.estimate("p50_ms"),
+        p90_ms=prediction.estimate("p90_ms"),
+        p99_ms=prediction.estimate("p99_ms"),
+        p999_ms=prediction.estimate("p999_ms"),
+        backlog_growth_rps=prediction.backlog_growth(),
+        main_thread_utilisation=utilisation.get("main thread"),
+        io_thread_utilisation=prediction.io_thread_utilisation,
+        load_generator_utilisation=utilisation["load generator"],
+        network_utilisation=utilisation["network"],
+        network_limits=prediction.network_limits,
+        interrupt_utilisation=utilisation["interrupts"],
+        core_utilisation=utilisation["cores"],
+        quota_utilisation=utilisation["CPU quota"],
+        throttled_periods=prediction.throttled_periods,
+        memory_bandwidth=prediction.memory_bandwidth,
+        **vars(cpu_time_of(prediction)),
+        active_threads=prediction.active_threads,
+        **vars(standing_of(prediction, limit)),
+        objective_probability=probability(prediction, capacity_rps=limit.capacity_rps),
+        warnings=warnings_of(prediction.case.scenario, prediction.system),
+        uncertainty=prediction.parts("throughput_rps"),
+    )
     check_point(point)
     return point
 
@@ -193,33 +186,12 @@ def _predict(
     seed: int,
     progress: Progress | None,
     executor: Executor | None = None,
-) -> tuple[list[Prediction], list[dict[str, Any]]]:
+) -> list[Candidate]:
     policies = {SINGLE_THREAD.name, *(system.engine.policy for _, system in systems)}
     warm_up_compiler(progress or (lambda _line: None), policies)
     predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
     limits = limits_of(predictions, seed=seed, executor=executor)
-    return predictions, [point_of(p, limit) for p, limit in zip(predictions, limits, strict=True)]
-
-
-def _head(scenario: Scenario, system: System) -> dict[str, Any]:
-    host, engine = system.host, system.engine
-    return {
-        "scenario": scenario.model_dump(mode="json", exclude_none=True),
-        "host": {
-            "id": host.id,
-            "title": host.title,
-            "cores": scenario.cores or host.speed().cores,
-            "kind": "measured" if host.captured is not None else "catalogue",
-        },
-        "engine": {
-            "id": engine.id,
-            "title": engine.title,
-            "version": engine.version,
-            "depth": engine.observed.depth if engine.observed else "prior",
-            "observed": engine.observed.model_dump(mode="json") if engine.observed else None,
-            "reuse": engine.reuse.model_dump(mode="json") if engine.reuse else None,
-        },
-    }
+    return [Candidate(p, point_of(p, limit)) for p, limit in zip(predictions, limits, strict=True)]
 
 
 def simulate(
@@ -228,21 +200,24 @@ def simulate(
     seed: int = 1,
     executor: Executor | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Simulate every point of a scenario's sweep; see `point_of` for a point.
+) -> Simulated:
+    """Simulate every point of a scenario's sweep.
 
     The result does not depend on the executor; left out, threads on all cores.
     """
     systems = load_cases(scenario)
     with named(_name(scenario)):
-        _, points = _predict(systems, seed=seed, progress=progress, executor=executor)
-    head = _head(systems[0][0].scenario, systems[0][1])
-    return {**head, "points": points, "provenance": provenance(seed=seed)}
+        found = _predict(systems, seed=seed, progress=progress, executor=executor)
+    return Simulated(
+        **summary_of(systems[0][0].scenario, systems[0][1]),
+        points=[each.point for each in found],
+        provenance=provenance(seed=seed),
+    )
 
 
 def recommend(
     scenario: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
-) -> dict[str, Any]:
+) -> Recommended:
     """What `simulate` returns, and the number of I/O threads to run.
 
     Raises
@@ -255,15 +230,15 @@ def recommend(
     """
     file = _name(scenario)
     result = compare_threads(load_cases(scenario), file=file, seed=seed, progress=progress)
-    advice = result["recommendation"]
-    if advice["shortfall"] is not None:
-        raise InfeasibleError(f"{file}: {advice['shortfall']}.", result=result)
-    if advice["closest"] is not None:
-        slo, threads = advice["slo"], advice["closest"]["io_threads"]
+    advice, slo = result.recommendation, result.recommendation.slo
+    if advice.shortfall is not None:
+        raise InfeasibleError(f"{file}: {advice.shortfall}.", result=result)
+    if slo is not None and not slo.met:
         raise InfeasibleError(
-            f"{file}: no setting of io_threads meets the slo ({slo['asked']}) with a probability "
-            f"of {slo['asked_probability']:.4g}; the closest is io-threads {threads} with "
-            f"{slo['reached']}, which meets it with {chance(slo['probability'])}.",
+            f"{file}: no setting of io_threads meets the slo ({slo.asked}) with a probability of "
+            f"{slo.asked_probability:.4g}; the closest is io-threads "
+            f"{advice.chosen['io_threads']} with {slo.reached}, which meets it with "
+            f"{chance(slo.probability)}.",
             result=result,
         )
     return result
@@ -281,7 +256,7 @@ def check_threads_only(systems: list[tuple[Case[Scenario], System]], *, file: st
 
 def compare_threads(
     systems: list[tuple[Case[Scenario], System]], *, file: str, seed: int, progress: Progress | None
-) -> dict[str, Any]:
+) -> Recommended:
     """Points and recommendation for cases that differ in io_threads, whether an SLO is met or not.
 
     Raises
@@ -293,49 +268,20 @@ def compare_threads(
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
     with named(file):
-        predictions, points = _predict(systems, seed=seed, progress=progress)
-    return {
-        **_head(systems[0][0].scenario, systems[0][1]),
-        "points": points,
-        "recommendation": {
-            **recommendation_of(choose(predictions, points)),
-            "measure_next": _measure_next(predictions, points, seed=seed),
-        },
-        "provenance": provenance(seed=seed),
-    }
+        found = _predict(systems, seed=seed, progress=progress)
+    choice = choose(found)
+    return Recommended(
+        **summary_of(systems[0][0].scenario, systems[0][1]),
+        points=[each.point for each in found],
+        recommendation=recommendation_of(choice, measure_next=_measure_next(choice, seed=seed)),
+        provenance=provenance(seed=seed),
+    )
 
 
-def _measure_next(
-    predictions: list[Prediction], points: list[dict[str, Any]], *, seed: int
-) -> dict[str, Any]:
-    """Which measurement would tighten the recommendation, or else the least certain point.
-
-    Only points that differ in nothing but io_threads have a recommendation.
-    """
-    if _has_recommendation(predictions):
-        choice = choose(predictions, points)
-        return next_measurement(choice.predictions[choice.chosen], choice.others, seed=seed)
-    widest = max(predictions, key=lambda p: p.parts("throughput_rps")["parameters"])
-    return next_measurement(widest, [], seed=seed)
-
-
-def _has_recommendation(predictions: Sequence[Prediction]) -> bool:
-    """Whether points differ in nothing but io_threads, so that one of them can be recommended."""
-    return all(set(prediction.case.given) <= {"io_threads"} for prediction in predictions)
-
-
-def _shown(predictions: list[Prediction], points: list[dict[str, Any]]) -> tuple[int, bool]:
-    """Index of the point to look at, and whether it is recommended.
-
-    The setting to run, or which comes closest to the objective; the first point where a sweep
-    leaves nothing to recommend.
-    """
-    if not _has_recommendation(predictions):
-        return 0, False
-    choice = choose(predictions, points)
-    # The choice has them by io_threads, a sweep in any order.
-    index = next(i for i, p in enumerate(predictions) if p is choice.predictions[choice.chosen])
-    return index, choice.met
+def _measure_next(choice: Choice, *, seed: int) -> MeasureNext:
+    """Which measurement would tighten the recommendation."""
+    rivals = [rival.prediction for rival in choice.rivals]
+    return next_measurement(choice.chosen.prediction, rivals, seed=seed)
 
 
 def thread_candidates(case: Case[Scenario], system: System) -> list[tuple[Case[Scenario], System]]:
@@ -358,12 +304,11 @@ def thread_candidates(case: Case[Scenario], system: System) -> list[tuple[Case[S
 
 def load_curve(
     system: System, scenario: Scenario, capacity_rps: float, *, seed: int = 1
-) -> list[dict[str, Any]]:
+) -> list[LoadPoint]:
     """Points under open-loop load at shares of a capacity, from light load to beyond it.
 
-    Each point is one of `point_of` with `offered_rps`. Where `capacity_rps` is no closed loop's of
-    single requests (but of pipelines, thinking clients or a given rate), it is predicted again as
-    such.
+    Where `capacity_rps` is no closed loop's of single requests (but of pipelines, thinking clients
+    or a given rate), it is predicted again as such.
     """
     workload = scenario.workload
     if workload.pipeline > 1 or workload.think_us > 0 or workload.arrival == "open_loop":
@@ -391,7 +336,7 @@ def load_curve(
     predictions = predict_cases(cases, seed=seed, draws=0, replications=3, requests=30_000)
     limits = limits_of(predictions, seed=seed, search=False)
     return [
-        {"offered_rps": prediction.case.given["offered_rps"], **point_of(prediction, limit)}
+        LoadPoint(**vars(point_of(prediction, limit)))
         for prediction, limit in zip(predictions, limits, strict=True)
     ]
 
@@ -402,11 +347,12 @@ def explain(
     seed: int = 1,
     timeline: str | Path | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Explained:
     """Where the time of a request goes, where each number comes from, what to measure next.
 
     Where the scenario names one setting, the next measurement is that of `recommend` all the same,
-    which compares it with others.
+    which compares it with others. Where it sweeps something else than io_threads, nothing can be
+    recommended: the first point is shown, and measured would be what the least certain one needs.
 
     Parameters
     ----------
@@ -417,50 +363,51 @@ def explain(
     asked = load_cases(scenario)
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
     with named(_name(scenario)):
-        predictions, points = _predict(systems, seed=seed, progress=progress)
-    measure_next = _measure_next(predictions, points, seed=seed)
-    index, recommended = _shown(predictions, points)
-    closest = _has_recommendation(predictions) and not recommended
-    shown = predictions[index]
+        found = _predict(systems, seed=seed, progress=progress)
+    if all(set(each.prediction.case.given) <= {"io_threads"} for each in found):
+        choice = choose(found)
+        measure_next = _measure_next(choice, seed=seed)
+        index = next(i for i, each in enumerate(found) if each is choice.chosen)
+        shown = Shown(index, recommended=choice.met, closest=not choice.met)
+    else:
+        widest = max(found, key=lambda each: each.point.uncertainty.parameters)
+        measure_next = next_measurement(widest.prediction, [], seed=seed)
+        shown = Shown(0, recommended=False, closest=False)
+    case, system = asked[0]
     if len(asked) == 1:
-        own_threads = asked[0][0].scenario.io_threads
-        kept = [i for i, p in enumerate(predictions) if p.case.scenario.io_threads == own_threads]
-        predictions = [predictions[i] for i in kept]
-        points = [{**points[i], "given": asked[0][0].given} for i in kept]
-        index, shown, recommended, closest = 0, predictions[0], False, False
+        own = next(each for each in found if each.io_threads == case.scenario.io_threads)
+        found = [replace(own, point=replace(own.point, given=case.given))]
+        shown = Shown(0, recommended=False, closest=False)
     if progress is not None:
         progress("tracing requests")
-    for prediction, point in zip(predictions, points, strict=True):
-        point["journey"] = latency_breakdown_of(prediction, seed=seed)
-    written = None if timeline is None else write_timeline(timeline, shown, seed=seed)
-    case, system = asked[0]
-    numbers = []
-    for name, leaf in system.engine.work.items():
-        numbers.append({"name": f"engine.{name}", **_leaf(leaf)})
-    for name, leaf in system.generator.work.items():
-        numbers.append({"name": f"load_generator.{name}", **_leaf(leaf)})
-    for name, leaf in system.host.quantities():
-        numbers.append({"name": f"host.{name}", **_leaf(leaf)})
-    head = _head(case.scenario, system)
-    return {
-        **head,
-        "points": points,
-        "shown": {"point": index, "recommended": recommended, "closest": closest},
-        "timeline": written,
-        "measure_next": measure_next,
-        "numbers": numbers,
-        "provenance": provenance(seed=seed),
-    }
+    points = [
+        ExplainedPoint(**vars(each.point), journey=latency_breakdown_of(each.prediction, seed=seed))
+        for each in found
+    ]
+    looked_at = found[shown.point].prediction
+    return Explained(
+        **summary_of(case.scenario, system),
+        points=points,
+        shown=shown,
+        timeline=None if timeline is None else write_timeline(timeline, looked_at, seed=seed),
+        measure_next=measure_next,
+        numbers=[
+            *(_origin(f"engine.{name}", leaf) for name, leaf in system.engine.work.items()),
+            *(_origin(f"load_generator.{n}", leaf) for n, leaf in system.generator.work.items()),
+            *(_origin(f"host.{name}", leaf) for name, leaf in system.host.quantities()),
+        ],
+        provenance=provenance(seed=seed),
+    )
 
 
-def _leaf(leaf: Any) -> dict[str, Any]:
-    value = leaf.value
-    return {
-        "value": value if value is None or math.isfinite(value) else None,
-        "unit": leaf.unit,
-        "low": leaf.low,
-        "high": leaf.high,
-        "kind": leaf.kind,
-        "source": leaf.source,
-        "method": leaf.method,
-    }
+def _origin(name: str, leaf: Quantity) -> NumberOrigin:
+    return NumberOrigin(
+        name=name,
+        value=leaf.value,
+        unit=leaf.unit,
+        low=leaf.low,
+        high=leaf.high,
+        kind=leaf.kind,
+        source=leaf.source,
+        method=leaf.method,
+    )

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..prediction.predict import CLIENTS, SATURATED, WORKERS, Prediction, System, predict_cases
+from ..results.points import NextBottleneck
 from ..scenario.arrivals import Bursts
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
@@ -57,15 +58,14 @@ class Limit:
     objective
         Whether the objective is missed before the capacity is reached.
     following
-        name and at_rps of what would limit next if there were more of `station`; None if nothing is
-        known to.
+        What would limit next if there were more of `station`; None if nothing is known to.
     """
 
     station: str
     capacity_rps: float
     at_rps: float | None
     objective: bool
-    following: dict[str, Any] | None
+    following: NextBottleneck | None
 
 
 def limits_of(
@@ -114,7 +114,7 @@ class _Found:
     objective: bool
 
 
-def _limit(saturated: Prediction, following: dict[str, Any] | None, found: _Found | None) -> Limit:
+def _limit(saturated: Prediction, following: NextBottleneck | None, found: _Found | None) -> Limit:
     capacity_rps = _capacity_rps(saturated)
     at_rps: float | None = None
     objective = False
@@ -125,8 +125,8 @@ def _limit(saturated: Prediction, following: dict[str, Any] | None, found: _Foun
     elif _never_pauses(saturated.case.scenario.workload):
         at_rps = capacity_rps
     station = saturated.bottleneck
-    if following is not None and following["at_rps"] < capacity_rps:
-        following = {**following, "at_rps": capacity_rps}
+    if following is not None and following.at_rps < capacity_rps:
+        following = replace(following, at_rps=capacity_rps)
     return Limit(station, capacity_rps, at_rps, objective, following)
 
 
@@ -160,7 +160,7 @@ def _search(settings: dict[str, tuple[Prediction, float]], run: Any) -> dict[str
     }
 
 
-def _following(saturated: Sequence[Prediction], run: Any) -> list[dict[str, Any] | None]:
+def _following(saturated: Sequence[Prediction], run: Any) -> list[NextBottleneck | None]:
     """What would limit saturated runs next.
 
     How busy a main thread is while I/O threads limit doesn't tell: it fills its time with small
@@ -179,7 +179,7 @@ def _following(saturated: Sequence[Prediction], run: Any) -> list[dict[str, Any]
         if name == station or at_rps < saturated[i].mean("throughput_rps"):
             found[i] = None
         else:
-            found[i] = {"name": name, "at_rps": at_rps}
+            found[i] = NextBottleneck(name, at_rps)
     return found
 
 
@@ -266,31 +266,13 @@ def _named(scenario: Scenario, system: System) -> str:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a point stands against the limit of its setting.
-
-    Attributes
-    ----------
-    bottleneck
-        The station that limits, `clients`, or `none`.
-    next_bottleneck
-        name and at_rps of what limits next as load rises, never below what is served now.
-        `objective` says whether that is where the objective is missed; `peak_rps` is the highest
-        rate of a load that changes and has that mean.
-    verdict
-        STABLE, SATURATED (at least 95% of what the setting serves) or OVERLOADED.
-    limit_rps, headroom_rps
-        The limit of the setting, and how much more load it bears; None where it is not known.
-    """
+    """Where a point stands against the limit of its setting: those fields of a `Point`."""
 
     bottleneck: str
-    next_bottleneck: dict[str, Any] | None
+    next_bottleneck: NextBottleneck | None
     verdict: str
     limit_rps: float | None
     headroom_rps: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return vars(self)
 
 
 def standing_of(prediction: Prediction, limit: Limit) -> Standing:
@@ -327,10 +309,10 @@ def standing_of(prediction: Prediction, limit: Limit) -> Standing:
         # What is served in saturation says nothing of a load whose peaks may exceed it.
         return Standing("none", None, "STABLE", limit_rps, 0.0)
     at_rps = capacity_rps if limit_rps is None or beyond else limit_rps
-    coming: dict[str, Any] = {"name": limit.station, "at_rps": at_rps}
-    if limit.objective and not beyond:
-        coming["objective"] = True
     peak_rps = _peak_rps(workload)
     if limit_rps is not None and peak_rps is not None:
-        coming["peak_rps"] = at_rps * peak_rps / offered_rps
+        peak_rps = at_rps * peak_rps / offered_rps
+    else:
+        peak_rps = None
+    coming = NextBottleneck(limit.station, at_rps, limit.objective and not beyond, peak_rps)
     return Standing("none", coming, "STABLE", limit_rps, headroom_rps)

@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from forecache.sim.plain import Result
+
 from ..engines.generator import GENERATOR_NAMES
 from ..engines.profile import HAND_OVER_WORK, WORK_NAMES
 from ..prediction.predict import Metrics, Prediction, System
@@ -25,7 +27,7 @@ from ..prediction.run_length import window
 from ..prediction.simulation import pilot_run, run, times_of
 from ..prediction.uncertainty import host_ranges, moved
 from ..step_times.inputs import NodeInputs
-from .recommend import KNEE, ratio_margin
+from .choice import KNEE, ratio_margin
 
 REQUESTS = 16_000
 """Measured requests of each run."""
@@ -89,6 +91,33 @@ class Measurement:
     needs_host: bool
     tells: Mapping[Part, frozenset[str]]
     halves: bool = False
+
+
+@dataclass(frozen=True)
+class Gain(Result):
+    """What a measurement would bring."""
+
+    what: str
+    commands: list[str]
+    needs_host: bool
+    share: float
+    """Of the variance from uncertain numbers, what it takes away."""
+    margin: float
+    """Relative half width of the 95% interval afterwards."""
+
+
+@dataclass(frozen=True)
+class MeasureNext(Result):
+    """Which measurements would narrow an answer."""
+
+    quantity: str
+    """In words."""
+    margin: float
+    """Relative half width of its 95% interval."""
+    model_margin: float
+    """What of it is the model's own error, which no such measurement narrows."""
+    measurements: list[Gain]
+    """By what they bring."""
 
 
 def uncertain_numbers(system: System) -> list[Uncertain]:
@@ -310,9 +339,7 @@ def measurements_for(chosen: Prediction) -> list[Measurement]:
     return found
 
 
-def next_measurement(
-    chosen: Prediction, others: Sequence[Prediction], *, seed: int
-) -> dict[str, Any]:
+def next_measurement(chosen: Prediction, others: Sequence[Prediction], *, seed: int) -> MeasureNext:
     """Which measurements would tighten a prediction, and by how much each.
 
     Parameters
@@ -321,46 +348,38 @@ def next_measurement(
         The recommended setting.
     others
         Settings that could have been recommended instead.
-
-    Returns
-    -------
-    dict
-        quantity (in words), margin (relative half width of its 95% interval), model_margin (what of
-        it is the model's own error, which no such measurement narrows), measurements by what they
-        bring: what, commands, needs_host, share (of the variance from uncertain numbers that it
-        takes away), margin (afterwards).
     """
     metric = metric_of(chosen)
     rival = rival_of(chosen, others)
     if rival is None:
         parts = chosen.parts(metric)
-        spread, model = parts["parameters"], parts["discrepancy"]
-        fixed = math.hypot(parts["monte_carlo"], model)
+        spread, model = parts.parameters, parts.discrepancy
+        fixed = math.hypot(parts.monte_carlo, model)
     else:
         spread, model, fixed = ratio_margin(chosen, rival), 0.0, 0.0
     numbers = uncertain_numbers(chosen.system)
     moves = effects(chosen, rival, numbers, seed=seed)
     correlation = correlations(chosen.system, numbers)
     total = variance_left(None, numbers, moves, correlation)
-    rows: list[dict[str, Any]] = []
+    gains = []
     for measurement in measurements_for(chosen) if total > 0.0 else []:
         left = variance_left(measurement, numbers, moves, correlation) / total
-        rows.append(
-            {
-                "what": measurement.what,
-                "commands": list(measurement.commands),
-                "needs_host": measurement.needs_host,
-                "share": 1.0 - left,
-                "margin": math.hypot(fixed, spread * math.sqrt(left)),
-            }
+        gains.append(
+            Gain(
+                what=measurement.what,
+                commands=list(measurement.commands),
+                needs_host=measurement.needs_host,
+                share=1.0 - left,
+                margin=math.hypot(fixed, spread * math.sqrt(left)),
+            )
         )
-    kept = [row for row in rows if row["share"] >= LEAST_SHARE]
-    return {
-        "quantity": _quantity(chosen, rival),
-        "margin": math.hypot(fixed, spread),
-        "model_margin": model,
-        "measurements": sorted(kept, key=lambda row: row["margin"]),
-    }
+    kept = [gain for gain in gains if gain.share >= LEAST_SHARE]
+    return MeasureNext(
+        quantity=_quantity(chosen, rival),
+        margin=math.hypot(fixed, spread),
+        model_margin=model,
+        measurements=sorted(kept, key=lambda gain: gain.margin),
+    )
 
 
 def _quantity(chosen: Prediction, rival: Prediction | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult
 from ..prediction.predict import Prediction
 from ..prediction.simulation import times_of
+from ..results.points import Stage
 from ..step_times.forking import do_reads
 from ..step_times.inputs import NodeInputs
 from ..step_times.stalls import code_shares
@@ -35,29 +35,18 @@ class CpuTime:
     Attributes
     ----------
     stages
-        The steps that requests need, in us; they add up to `useful_us`.
-    useful_us
+        The steps that requests need; they add up to `server_cpu_us_per_request`.
+    server_cpu_us_per_request
         What requests need; None without completions, as the next.
-    spinning_us
+    spinning_cpu_us_per_request
         What threads spend besides, on looking for work where there is none or hardly any: turns of
         a main thread beside I/O threads that find nothing or little, I/O threads without a job, a
         main thread that waits for the slowest. The kernel counts the sum of the two.
     """
 
-    stages: list[Row]
-    useful_us: float | None
-    spinning_us: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return {
-            "server_cpu_us_per_request": self.useful_us,
-            "spinning_cpu_us_per_request": self.spinning_us,
-            "stages": [
-                {"stage": stage, "thread": thread, "us_per_request": us}
-                for stage, thread, us in self.stages
-            ],
-        }
+    stages: list[Stage]
+    server_cpu_us_per_request: float | None
+    spinning_cpu_us_per_request: float | None
 
 
 def cpu_time_of(prediction: Prediction) -> CpuTime:
@@ -87,7 +76,8 @@ def cpu_time_of(prediction: Prediction) -> CpuTime:
     else:
         # Steps are priced by their means: what that leaves is below a few per cent.
         steps = [(stage, thread, us * useful_us / stepped_us) for stage, thread, us in steps]
-    return CpuTime(steps, useful_us, max(0.0, kernel_us - useful_us))
+    stages = [Stage(*step) for step in steps]
+    return CpuTime(stages, useful_us, max(0.0, kernel_us - useful_us))
 
 
 def _stopped_while_waiting(prediction: Prediction) -> bool:

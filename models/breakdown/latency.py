@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+
+from forecache.sim.plain import Result
 
 from ..node.policies import POLICIES, running, under_policy
 from ..node.reference import run_node
@@ -159,7 +160,32 @@ def watch(
 
 
 @dataclass(frozen=True)
-class LatencyBreakdown:
+class Station(Result):
+    """A place where a request spends time, by thread."""
+
+    station: str
+    thread: str
+    waits: bool
+    """Whether it is one of `WAITING`."""
+    us: float
+    """Mean over the requests."""
+
+
+@dataclass(frozen=True)
+class LatencyBreakdown(Result):
+    """The mean latency of requests, which the stations add up to."""
+
+    requests: int
+    """How many were traced."""
+    mean_us: float
+    stations: list[Station]
+    """In the order in which a request comes by."""
+    traced_mean_us: float
+    """The mean of the traced requests, which that of the prediction takes the place of."""
+
+
+@dataclass(frozen=True)
+class TracedSample:
     """The requests of a traced run that were completed in its window.
 
     Attributes
@@ -174,29 +200,19 @@ class LatencyBreakdown:
     latency_ps: int
     spent_ps: Counter[tuple[str, str]]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Requests, their mean latency, and rows of station, thread and mean time, in us.
-
-        `waits` says whether a station is one of `WAITING`.
-        """
+    def breakdown(self) -> LatencyBreakdown:
+        """The mean over the requests."""
         rows = sorted(self.spent_ps.items(), key=lambda row: STATIONS.index(row[0][0]))
         each = _PS_PER_US * max(1, self.requests)
-        return {
-            "requests": self.requests,
-            "mean_us": self.latency_ps / each,
-            "stations": [
-                {
-                    "station": station,
-                    "thread": thread,
-                    "waits": station in WAITING,
-                    "us": spent / each,
-                }
-                for (station, thread), spent in rows
-            ],
-        }
+        stations = [
+            Station(station, thread, station in WAITING, spent / each)
+            for (station, thread), spent in rows
+        ]
+        mean_us = self.latency_ps / each
+        return LatencyBreakdown(self.requests, mean_us, stations, mean_us)
 
 
-def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> LatencyBreakdown:
+def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> TracedSample:
     """Trace a run and add up where the requests of its window spent their time."""
     spent: Counter[tuple[str, str]] = Counter()
     counts = Counter(requests=0, latency_ps=0)
@@ -211,11 +227,11 @@ def sample(policy: str, times: NodeTimes, setup: NodeSetup) -> LatencyBreakdown:
                 spent[station, "worker" if alike else thread] += lasts_ps
 
     watch(policy, times, setup, on_request=add)
-    return LatencyBreakdown(counts["requests"], counts["latency_ps"], spent)
+    return TracedSample(counts["requests"], counts["latency_ps"], spent)
 
 
-def latency_breakdown_of(prediction: Prediction, *, seed: int) -> dict[str, Any] | None:
-    """Where the latency of a predicted point goes: `LatencyBreakdown.as_dict` of a traced sample.
+def latency_breakdown_of(prediction: Prediction, *, seed: int) -> LatencyBreakdown | None:
+    """Where the latency of a predicted point goes, by a traced sample.
 
     None where nothing was completed, or so much is on the way that a sample would take minutes, or
     requests pile up, so that there is no latency to speak of.
@@ -223,24 +239,23 @@ def latency_breakdown_of(prediction: Prediction, *, seed: int) -> dict[str, Any]
     found = None if prediction.overloaded else traced_run(prediction, seed=seed)
     if found is None:
         return None
-    return at_mean(sample(*found).as_dict(), prediction.mean("mean_ms") * 1000.0)
+    return at_mean(sample(*found).breakdown(), prediction.mean("mean_ms") * 1000.0)
 
 
-def at_mean(breakdown: dict[str, Any], mean_us: float) -> dict[str, Any]:
+def at_mean(breakdown: LatencyBreakdown, mean_us: float) -> LatencyBreakdown:
     """A traced sample whose parts add up to a mean that is known better than from the sample.
 
     What few requests miss is waiting: for a stall that is rare, in a backlog that comes and goes.
-    `traced_mean_us` is the mean of the sample itself.
     """
-    rows, traced_us = breakdown["stations"], breakdown["mean_us"]
-    waited_us = sum(row["us"] for row in rows if row["waits"])
+    rows, traced_us = breakdown.stations, breakdown.traced_mean_us
+    waited_us = sum(row.us for row in rows if row.waits)
     served_us = traced_us - waited_us
     if mean_us > served_us and waited_us > 0.0:
         waits, serves = (mean_us - served_us) / waited_us, 1.0
     else:
         waits = serves = mean_us / traced_us if traced_us > 0.0 else 1.0
-    stations = [{**row, "us": row["us"] * (waits if row["waits"] else serves)} for row in rows]
-    return {**breakdown, "mean_us": mean_us, "traced_mean_us": traced_us, "stations": stations}
+    stations = [replace(row, us=row.us * (waits if row.waits else serves)) for row in rows]
+    return replace(breakdown, mean_us=mean_us, stations=stations)
 
 
 def traced_run(

@@ -10,11 +10,13 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.sim.errors import InputError
+from forecache.sim.plain import Result
 
 from ..node.policies import POLICIES
 from ..node.reference.trace import (
@@ -48,13 +50,21 @@ _HOPS = (SEND, READ, LOOK_UP, EXECUTE, WRITE, RECEIVE)
 Event = dict[str, Any]
 
 
-def write_timeline(path: str | Path, prediction: Prediction, *, seed: int) -> dict[str, Any]:
-    """Trace `WINDOW_MS` of a predicted point and write it.
+@dataclass(frozen=True)
+class TimelineFile(Result):
+    """A timeline that was written."""
 
-    Returns
-    -------
-    dict
-        file, given (the point), window_ms, requests (completed in the window), events.
+    file: str
+    given: dict[str, Any]
+    """The point."""
+    window_ms: float
+    requests: int
+    """Completed in the window."""
+    events: int
+
+
+def write_timeline(path: str | Path, prediction: Prediction, *, seed: int) -> TimelineFile:
+    """Trace `WINDOW_MS` of a predicted point and write it.
 
     Raises
     ------
@@ -71,13 +81,13 @@ def write_timeline(path: str | Path, prediction: Prediction, *, seed: int) -> di
         )
     trace = timeline(*found)
     write_text_atomic(path, json.dumps(trace, separators=(",", ":")) + "\n")
-    return {
-        "file": str(path),
-        "given": prediction.case.given,
-        "window_ms": WINDOW_MS,
-        "requests": trace["otherData"]["requests"],
-        "events": len(trace["traceEvents"]),
-    }
+    return TimelineFile(
+        file=str(path),
+        given=prediction.case.given,
+        window_ms=WINDOW_MS,
+        requests=trace["otherData"]["requests"],
+        events=len(trace["traceEvents"]),
+    )
 
 
 def timeline(policy: str, times: NodeTimes, setup: NodeSetup) -> dict[str, Any]:

@@ -17,8 +17,10 @@ from forecache.sim.errors import IncompleteError, InputError
 from forecache.sim.processes import processes
 
 from ..advice import answers
-from ..advice.answers import ScenarioSource, provenance
+from ..advice.answers import ScenarioSource
+from ..advice.node_answers import Simulated
 from ..prediction.predict import Progress
+from ..results.provenance import provenance
 from ..scenario.kinds import KINDS, NODE, check_kind
 from ..scenario.sweeps import Case, expand
 from .kept_runs import KeptRuns
@@ -87,7 +89,7 @@ def simulate(
     executor: Executor | None = None,
     resume: str | Path | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Simulated | dict[str, Any]:
     """Simulate every point of a scenario of any kind.
 
     The result does not depend on where it runs, on how many run at once, or on which ends first.
@@ -109,9 +111,8 @@ def simulate(
 
     Returns
     -------
-    dict
-        For a node as `answers.simulate`. Otherwise `kind`, `scenario` (the fields of its first
-        point), `seeds` (how many), `points` (as `runs.run_points`) and `provenance`.
+    Simulated or dict
+        For a node as `answers.simulate`, otherwise as `simulate_over_time`.
 
     Raises
     ------
@@ -121,19 +122,50 @@ def simulate(
         Workers were killed; `result` has the points that are there.
     """
     file, data = _read(source)
-    name = kind_of(data, file=file)
+    if kind_of(data, file=file) != NODE:
+        return simulate_over_time(
+            source,
+            seed=seed,
+            seeds=seeds,
+            jobs=jobs,
+            executor=executor,
+            resume=resume,
+            progress=progress,
+        )
+    check_seeds(seed, seeds)
+    if seeds > 1:
+        raise InputError(
+            f"{file}: found {seeds} seeds for a node in a steady state, whose intervals come "
+            "from replications of its own; valid is 1."
+        )
+    if resume is not None:
+        raise InputError(f"{file}: found a folder to resume for a node; valid is none.")
+    with ThreadPoolExecutor(jobs) as threads:
+        where = executor or threads
+        return answers.simulate(source, seed=seed, executor=where, progress=progress)
+
+
+def simulate_over_time(
+    source: ScenarioSource,
+    *,
+    seed: int = 1,
+    seeds: int = 1,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    resume: str | Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Simulate every point of a scenario that runs over time; parameters are those of `simulate`.
+
+    Returns
+    -------
+    dict
+        `kind`, `scenario` (the fields of its first point), `seeds` (how many), `points` (as
+        `runs.run_points`) and `provenance`.
+    """
+    file, data = _read(source)
+    name = check_kind(data, file=file, valid=[name for name, kind in KINDS.items() if kind.run_at])
     numbers = check_seeds(seed, seeds)
-    if name == NODE:
-        if seeds > 1:
-            raise InputError(
-                f"{file}: found {seeds} seeds for a node in a steady state, whose intervals come "
-                "from replications of its own; valid is 1."
-            )
-        if resume is not None:
-            raise InputError(f"{file}: found a folder to resume for a node; valid is none.")
-        with ThreadPoolExecutor(jobs) as threads:
-            where = executor or threads
-            return answers.simulate(source, seed=seed, executor=where, progress=progress)
     cases = expand(data, file=file, schema=KINDS[name].schema)
     own = 1 if executor is not None else min(jobs or 1, seeds * len(cases))
     try:
@@ -154,7 +186,7 @@ def simulate(
         "scenario": cases[0].scenario.model_dump(mode="json", exclude_none=True),
         "seeds": seeds,
         "points": runs.points,
-        "provenance": provenance(seed=seed),
+        "provenance": provenance(seed=seed).to_dict(),
     }
     if runs.missing:
         raise _incomplete(result, runs.missing, of=len(cases) * seeds, resume=resume)

@@ -22,12 +22,13 @@ from scipy.special import ndtri
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.executors import Submitted
-from forecache.sim.statistics import student_t
+from forecache.sim.statistics import Estimate, student_t
 
 from ..engines.commands import check_commands, check_trace
 from ..engines.generator import GeneratorProfile
 from ..engines.profile import EngineProfile
 from ..node.simulate import NodeResult
+from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from ..step_times.disk import ASSUMED_DISK, DISK_RANGES, DiskCosts
@@ -243,7 +244,7 @@ class Prediction:
             ]
         )
 
-    def parts(self, name: str, *, level: float = 0.95) -> dict[str, float]:
+    def parts(self, name: str, *, level: float = 0.95) -> Uncertainty:
         """Relative half widths of the interval's parts.
 
         Draws that overload the server have no latency and are left out of a latency's.
@@ -256,11 +257,11 @@ class Prediction:
         # Shorter runs are more at the mercy of chance.
         longer = _completions(self.nominal) / _completions(self.drawn) if self.drawn else 1.0
         own = math.sqrt(max(0.0, spread**2 - longer * chance**2))
-        return {
-            "monte_carlo": _t(nominal, level) * chance / math.sqrt(len(nominal)),
-            "parameters": _t(logs, level) * own,
-            "discrepancy": self._discrepancy(name, level),
-        }
+        return Uncertainty(
+            monte_carlo=_t(nominal, level) * chance / math.sqrt(len(nominal)),
+            parameters=_t(logs, level) * own,
+            discrepancy=self._discrepancy(name, level),
+        )
 
     def _discrepancy(self, name: str, level: float) -> float:
         # Memory waits are predicted less well than the rest, where an observation says so.
@@ -293,27 +294,29 @@ class Prediction:
         cpu_ns = self.mean(SERVER_CPU) * 1000.0
         return min(1.0, self.memory_wait_ns / cpu_ns) if cpu_ns > 0 else 0.0
 
-    def estimate(self, name: str, *, level: float = 0.95) -> dict[str, float | None] | None:
+    def estimate(self, name: str, *, level: float = 0.95) -> Estimate | None:
         """A metric with its interval; None for a latency under overload.
 
-        `high` is None for a latency that some of the uncertain numbers put beyond any bound: the
-        server is overloaded with them.
+        `high` is infinite for a latency that some of the uncertain numbers put beyond any bound:
+        the server is overloaded with them.
         """
         if name in LATENCIES and self.overloaded:
             return None
-        found: dict[str, float | None] = {**self.interval(name, level=level)}
+        found = self.interval(name, level=level)
         if name in LATENCIES and any(metrics.overloaded for metrics in self.drawn):
-            found["high"] = None
+            return replace(found, high=math.inf)
         return found
 
-    def interval(self, name: str, *, level: float = 0.95) -> dict[str, float]:
+    def interval(self, name: str, *, level: float = 0.95) -> Estimate:
         """Value with its interval, symmetric on the log scale; no more completes than arrives."""
         value = self.mean(name)
-        half = math.sqrt(sum(part**2 for part in self.parts(name, level=level).values()))
+        parts = self.parts(name, level=level)
+        widths = parts.monte_carlo, parts.parameters, parts.discrepancy
+        half = math.sqrt(sum(part**2 for part in widths))
         low, high = value * math.exp(-half), value * math.exp(half)
         if name == "throughput_rps" and self.open_loop:
             high = max(value, min(high, self.offered_rps))
-        return {"value": value, "low": low, "high": high}
+        return Estimate(value, low, high)
 
     @property
     def open_loop(self) -> bool:
@@ -331,7 +334,7 @@ class Prediction:
         growths = [metrics.growth for metrics in self.nominal if metrics.growth is not None]
         return bool(growths) and grows(growths)
 
-    def backlog_growth(self, *, level: float = 0.95) -> dict[str, float] | None:
+    def backlog_growth(self, *, level: float = 0.95) -> Estimate | None:
         """Requests a second by which the backlog grows, with its interval; None if it doesn't.
 
         It is what arrives and does not complete.
@@ -339,10 +342,8 @@ class Prediction:
         if not self.overloaded:
             return None
         completes = self.interval("throughput_rps", level=level)
-        value, low, high = (
-            max(0.0, self.offered_rps - completes[end]) for end in ("value", "high", "low")
-        )
-        return {"value": value, "low": low, "high": high}
+        rates = completes.value, completes.high, completes.low
+        return Estimate(*(max(0.0, self.offered_rps - rate) for rate in rates))
 
     @property
     def utilisation(self) -> dict[str, float]:
@@ -391,16 +392,16 @@ class Prediction:
         return 1 + round(float(np.mean(counted)))
 
     @cached_property
-    def memory_bandwidth(self) -> dict[str, float]:
+    def memory_bandwidth(self) -> MemoryBandwidth:
         """Bandwidth of main memory in use, its share of the peak, and the latency it leads to."""
         inputs = self.system.inputs(self.case.scenario)
         load = scenario_memory_load(inputs)
         used = load.bytes_per_request * self.mean("throughput_rps") / 1e9
-        return {
-            "gb_per_s": used,
-            "utilisation": used / inputs.speed.dram_bandwidth_gb_per_s,
-            "latency_factor": load.latency_factor,
-        }
+        return MemoryBandwidth(
+            gb_per_s=used,
+            utilisation=used / inputs.speed.dram_bandwidth_gb_per_s,
+            latency_factor=load.latency_factor,
+        )
 
     @property
     def network_limits(self) -> dict[str, float]:
@@ -438,7 +439,7 @@ class Prediction:
         return CLIENTS if unpaused or self.overloaded else "none"
 
     @property
-    def next_bottleneck(self) -> dict[str, Any] | None:
+    def next_bottleneck(self) -> NextBottleneck | None:
         """Of a saturated run: the station that would limit next, and from which throughput on."""
         throughput = self.mean("throughput_rps")
         needed = self.utilisation
@@ -451,7 +452,7 @@ class Prediction:
         if not others:
             return None
         name = max(others, key=needed.__getitem__)
-        return {"name": name, "at_rps": throughput / min(1.0, needed[name])}
+        return NextBottleneck(name, throughput / min(1.0, needed[name]))
 
     @property
     def verdict(self) -> str:

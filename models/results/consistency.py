@@ -14,6 +14,10 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
+from forecache.sim.statistics import Estimate
+
+from .points import Point
+
 LATENCIES = ("p50_ms", "p90_ms", "p99_ms", "p999_ms")
 ESTIMATES = ("throughput_rps", "mean_ms", *LATENCIES)
 VERDICTS = ("STABLE", "SATURATED", "OVERLOADED")
@@ -49,15 +53,15 @@ class _Checked:
         if value is not None and not 0.0 <= value < math.inf:
             self.fail(f"{name} is {value:.6g}")
 
-    def estimate(self, name: str, found: Mapping[str, float | None] | None) -> float | None:
-        """Low, value and high in order; None in place of a bound that there is none of."""
-        if found is None or found["value"] is None:
+    def estimate(self, name: str, found: Estimate | None) -> float | None:
+        """Low, value and high in order."""
+        if found is None:
             return None
-        value, low, high = found["value"], found["low"], found["high"]
+        value, low, high = found.value, found.low, found.high
         self.not_negative(name, value)
-        if low is not None and low > value * (1.0 + _ROUNDING):
+        if low > value * (1.0 + _ROUNDING):
             self.fail(f"{name} is {value:.6g}, below the {low:.6g} of its interval")
-        if high is not None and high < value * (1.0 - _ROUNDING):
+        if high < value * (1.0 - _ROUNDING):
             self.fail(f"{name} is {value:.6g}, above the {high:.6g} of its interval")
         return value
 
@@ -77,48 +81,45 @@ class _Checked:
             self.fail(f"{name} is {total:.9g}, its parts add up to {added:.9g}")
 
 
-def check_point(point: Mapping[str, Any]) -> None:
-    """Check a point that `answers.point_of` made.
+def check_point(point: Point) -> None:
+    """Check a predicted point of a node.
 
     Raises
     ------
     RuntimeError
         It contradicts itself.
     """
-    checked = _Checked(f"point {point.get('given') or ''}".strip())
-    values = {name: checked.estimate(name, point[name]) for name in ESTIMATES}
+    checked = _Checked(f"point {point.given or ''}".strip())
+    values = {name: checked.estimate(name, getattr(point, name)) for name in ESTIMATES}
     checked.in_order((name, values[name]) for name in LATENCIES)
     for name in _SHARES:
-        checked.share(name, point[name])
-    for number, share in enumerate(point["io_thread_utilisation"], start=1):
+        checked.share(name, getattr(point, name))
+    for number, share in enumerate(point.io_thread_utilisation, start=1):
         checked.share(f"utilisation of I/O thread {number}", share)
-    for row in point["stages"]:
-        checked.not_negative(f"stage {row['stage']!r}", row["us_per_request"])
-    cpu_us = point["server_cpu_us_per_request"]
-    checked.not_negative("spinning_cpu_us_per_request", point["spinning_cpu_us_per_request"])
+    for stage in point.stages:
+        checked.not_negative(f"stage {stage.stage!r}", stage.us_per_request)
+    cpu_us = point.server_cpu_us_per_request
+    checked.not_negative("spinning_cpu_us_per_request", point.spinning_cpu_us_per_request)
     if cpu_us is not None:
-        steps_us = [row["us_per_request"] for row in point["stages"]]
+        steps_us = [stage.us_per_request for stage in point.stages]
         checked.sum("server_cpu_us_per_request", cpu_us, steps_us)
     _check_verdict(checked, point, values)
 
 
-def _check_verdict(
-    checked: _Checked, point: Mapping[str, Any], values: Mapping[str, float | None]
-) -> None:
-    verdict, bottleneck = point["verdict"], point["bottleneck"]
+def _check_verdict(checked: _Checked, point: Point, values: Mapping[str, float | None]) -> None:
+    verdict, bottleneck = point.verdict, point.bottleneck
     if verdict not in VERDICTS:
         checked.fail(f"found verdict {verdict!r}")
     if verdict == "STABLE" and bottleneck != "none":
         checked.fail(f"verdict STABLE with bottleneck {bottleneck}")
     if verdict == "SATURATED" and bottleneck == "none":
         checked.fail("verdict SATURATED without a bottleneck")
-    growth = (point.get("backlog_growth_rps") or {}).get("value") or 0.0
-    if verdict != "OVERLOADED" and growth > 0:
-        checked.fail(f"verdict {verdict} while the backlog grows by {growth:.6g}/s")
-    if verdict == "OVERLOADED" and "backlog_growth_rps" in point:
-        told = [name for name in LATENCIES if values[name] is not None]
-        if told:
-            checked.fail(f"OVERLOADED, which has no stationary latency, with {told[0]}")
+    growth_rps = point.backlog_growth_rps.value if point.backlog_growth_rps else 0.0
+    if verdict != "OVERLOADED" and growth_rps > 0:
+        checked.fail(f"verdict {verdict} while the backlog grows by {growth_rps:.6g}/s")
+    told = [name for name in LATENCIES if values[name] is not None]
+    if verdict == "OVERLOADED" and told:
+        checked.fail(f"OVERLOADED, which has no stationary latency, with {told[0]}")
 
 
 def check_run(run: Mapping[str, Any]) -> None:
@@ -161,8 +162,9 @@ def check_memory(point: Mapping[str, Any]) -> None:
         It contradicts itself.
     """
     checked = _Checked(f"memory {point.get('given') or ''}".strip())
-    used = checked.estimate("used memory", point["used_memory_bytes"])
-    checked.estimate("forked_bytes", point["forked_bytes"])
+    used = checked.estimate("used memory", Estimate(**point["used_memory_bytes"]))
+    forked = point["forked_bytes"]
+    checked.estimate("forked_bytes", None if forked["value"] is None else Estimate(**forked))
     populations = point["populations"]
     for row in populations:
         for part, size in row["parts"].items():

@@ -6,21 +6,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ..formats import Interval, interval, percent, rate, rate_unit
-from ..shapes import (
-    Json,
-    chosen_x,
-    io_utilisation,
-    is_outside,
-    knee_x,
-    mapping,
-    number,
-    setting_name,
-    standing,
-    swept_key,
-    swept_points,
-    threads_alike,
-)
+from forecache.models.advice.node_answers import Recommended
+from forecache.models.results.points import Point
+from forecache.sim.statistics import Estimate
+
+from ..formats import percent, rate, rate_unit
+from ..points import SETTING, by_threads, is_outside, standing, threads_alike
+from ..settings import setting_name
 from .canvas import (
     ACCENT,
     GENERATOR,
@@ -47,37 +39,30 @@ from .canvas import (
 
 _SHORT_NAMES = {
     "main thread": "main",
-    "i/o threads": "I/O",
+    "I/O threads": "I/O",
     "worker threads": "workers",
     "load generator": "load gen.",
 }
 
 
-def _thread_axis(axes: Axes, xs: list[float], key: str, span_px: float) -> None:
+def _thread_axis(axes: Axes, xs: list[float], span_px: float) -> None:
     """Set limits and ticks of the horizontal axis to the swept values."""
     pad = 0.5 if len(xs) < 2 else max(0.03 * (xs[-1] - xs[0]), 0.25 * min(1.0, xs[1] - xs[0]))
     axes.set_xlim(xs[0] - pad, xs[-1] + pad)
     fixed_ticks(axes, "x", thinned(xs, span_px), lambda value: f"{value:g}")
-    axes.set_xlabel(setting_name(key), labelpad=2)
+    axes.set_xlabel(setting_name(SETTING), labelpad=2)
 
 
-def scaling(target: Json, *, width_px: float = WIDE_PX) -> Figure | None:
+def scaling(target: Recommended, *, width_px: float = WIDE_PX) -> Figure:
     """Draw predicted throughput by setting, with its 95% band, knee and recommendation.
 
     A strip under the axis shows what limits at each setting. Settings outside the calibrated
     range are shaded, and a line marks the number of cores when the sweep goes past it.
-
-    Returns
-    -------
-    Figure or None
-        None when no point has a throughput.
     """
-    found = [(x, e, p) for x, p in swept_points(target) if (e := interval(p, "throughput_rps"))]
-    if not found:
-        return None
-    xs = [x for x, _, _ in found]
-    estimates = [estimate for _, estimate, _ in found]
-    top_rps = max(e.high if e.high is not None else e.value for e in estimates)
+    found = by_threads(target)
+    xs = [x for x, _ in found]
+    estimates = [point.throughput_rps for _, point in found]
+    top_rps = max(e.high for e in estimates)
     unit = rate_unit(top_rps)
     narrow = width_px < 480
     with house_style():
@@ -87,27 +72,27 @@ def scaling(target: Json, *, width_px: float = WIDE_PX) -> Figure | None:
         top = (1.2 * top_rps / unit.divisor) or 1.0
         ticks = [t for t in round_ticks(top, about=4 if narrow else 5) if t <= top]
         axes.set_ylim(0, top)
-        _thread_axis(axes, xs, swept_key(target), width_px - 52)
+        _thread_axis(axes, xs, width_px - 52)
         fixed_ticks(axes, "y", ticks, lambda value: f"{value:g}")
         horizontal_grid(axes)
-        shaded = shade_ranges(axes, xs, [is_outside(p) for _, _, p in found])
+        shaded = shade_ranges(axes, xs, [is_outside(p) for _, p in found])
         _band_and_line(axes, xs, estimates, unit.divisor)
         _mark_cores(axes, target, xs, top)
-        _mark_knee(axes, knee_x(target), xs, estimates, unit.divisor, chosen_x(target))
+        _mark_knee(axes, target, xs, estimates, unit.divisor)
         _mark_chosen(axes, target, xs, estimates, unit.divisor)
-        _limit_strip(axes, xs, [str(p.get("bottleneck") or "") for _, _, p in found], width_px)
-        strip = ["strip: what limits"] if any(p.get("bottleneck") for _, _, p in found) else []
+        _limit_strip(axes, xs, [p.bottleneck for _, p in found], width_px)
         grey = ["grey: not calibrated" if narrow else "grey: outside the calibrated range"]
-        notes = ["band: 95%" if narrow else "band: 95% interval", *strip, *(grey if shaded else [])]
+        band = "band: 95%" if narrow else "band: 95% interval"
+        notes = [band, "strip: what limits", *(grey if shaded else [])]
         prefix = unit.symbol.strip().removesuffix("/s")
         header(figure, f"Throughput, {prefix} requests/s".replace("  ", " "), " · ".join(notes))
     return figure
 
 
-def _band_and_line(axes: Axes, xs: list[float], estimates: list[Interval], divisor: float) -> None:
+def _band_and_line(axes: Axes, xs: list[float], estimates: list[Estimate], divisor: float) -> None:
     values = [e.value / divisor for e in estimates]
-    lows = [(e.low if e.low is not None else e.value) / divisor for e in estimates]
-    highs = [(e.high if e.high is not None else e.value) / divisor for e in estimates]
+    lows = [e.low / divisor for e in estimates]
+    highs = [e.high / divisor for e in estimates]
     if len(xs) == 1:
         axes.vlines(xs, lows, highs, color=MAIN, alpha=0.35, linewidth=8)
     else:
@@ -125,9 +110,9 @@ def _beside(axes: Axes, x: float) -> tuple[str, float]:
     return ("left", 6.0) if place < 0.5 else ("right", -6.0)
 
 
-def _mark_cores(axes: Axes, target: Json, xs: list[float], top: float) -> None:
-    cores = number(mapping(target, "host"), "cores")
-    if swept_key(target) != "io_threads" or cores is None or not xs[0] <= cores < xs[-1]:
+def _mark_cores(axes: Axes, target: Recommended, xs: list[float], top: float) -> None:
+    cores = target.host.cores
+    if not xs[0] <= cores < xs[-1]:
         return
     axes.axvline(cores, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)), zorder=1)
     align, offset = _beside(axes, cores)
@@ -137,26 +122,17 @@ def _mark_cores(axes: Axes, target: Json, xs: list[float], top: float) -> None:
     )  # fmt: skip
 
 
-def _value_at(x: float, xs: list[float], estimates: list[Interval]) -> Interval | None:
-    return next((e for place, e in zip(xs, estimates, strict=True) if place == x), None)
-
-
 def _mark_knee(
-    axes: Axes,
-    x: float | None,
-    xs: list[float],
-    estimates: list[Interval],
-    divisor: float,
-    recommended: float | None,
+    axes: Axes, target: Recommended, xs: list[float], estimates: list[Estimate], divisor: float
 ) -> None:
-    at = _value_at(x, xs, estimates) if x is not None else None
-    if x is None or at is None:
-        return
+    advice = target.recommendation
+    x, chosen = float(advice.knee[SETTING]), advice.chosen[SETTING]
+    at = estimates[xs.index(x)]
     axes.vlines(x, 0, at.value / divisor, color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=2)
     align, offset = _beside(axes, x)
-    if recommended is not None and recommended != x:
+    if chosen != x:
         # Away from the recommendation, whose own label sits above the curve.
-        align, offset = ("right", -6.0) if x < recommended else ("left", 6.0)
+        align, offset = ("right", -6.0) if x < chosen else ("left", 6.0)
         low, high = axes.get_xlim()
         if (x - low) / (high - low) < 0.15:
             align, offset = "left", 6.0
@@ -166,14 +142,11 @@ def _mark_knee(
 
 
 def _mark_chosen(
-    axes: Axes, target: Json, xs: list[float], estimates: list[Interval], divisor: float
+    axes: Axes, target: Recommended, xs: list[float], estimates: list[Estimate], divisor: float
 ) -> None:
-    x = chosen_x(target)
-    at = _value_at(x, xs, estimates) if x is not None else None
-    if x is None or at is None:
-        return
-    what = standing(mapping(target, "recommendation"))
-    high = (at.high if at.high is not None else at.value) / divisor
+    x = float(target.recommendation.chosen[SETTING])
+    at = estimates[xs.index(x)]
+    what, high = standing(target.recommendation), at.high / divisor
     axes.plot(
         [x], [at.value / divisor], "o", color=ACCENT, markersize=11, markeredgecolor=PAPER,
         markeredgewidth=1.5, zorder=4, clip_on=False,
@@ -188,8 +161,6 @@ def _mark_chosen(
 
 def _limit_strip(axes: Axes, xs: list[float], limits: list[str], width_px: float) -> None:
     """Draw a strip under the axis, one coloured stretch for each run of the same bottleneck."""
-    if not any(limits):
-        return
     low, high = axes.get_xlim()
     transform = axes.get_xaxis_transform()
     px_per_x = (width_px - 52) / (high - low)
@@ -200,13 +171,13 @@ def _limit_strip(axes: Axes, xs: list[float], limits: list[str], width_px: float
     for i in range(1, len(xs) + 1):
         if i < len(xs) and limits[i] == limits[start]:
             continue
-        name = limits[start] or "unknown"
+        name = limits[start]
         left, right = edges[start], edges[i]
         axes.add_patch(
             _strip_patch(left, right, y_px / height_px, thickness_px / height_px, name, axes)
         )
         room_px = (right - left) * px_per_x - 8
-        options = [name, _SHORT_NAMES.get(name.lower(), name)]
+        options = [name, _SHORT_NAMES.get(name, name)]
         text = next((t for t in options if text_width_px(t, 11) <= room_px), "")
         axes.text(
             (left + right) / 2, (y_px + thickness_px / 2 - 4) / height_px, text,
@@ -225,27 +196,22 @@ def _strip_patch(
     )  # fmt: skip
 
 
-def _io_name(found: list[tuple[float, Json]]) -> str:
+def _io_name(found: list[tuple[float, Point]]) -> str:
     return "worker threads" if threads_alike([point for _, point in found]) else "I/O threads"
 
 
-def utilisation(target: Json, *, width_px: float = HALF_PX) -> Figure | None:
+def utilisation(target: Recommended, *, width_px: float = HALF_PX) -> Figure:
     """Draw how busy the main thread, the I/O threads and the load generator are.
 
     I/O threads show their mean and, as a bar, the range from the least to the most busy one.
-
-    Returns
-    -------
-    Figure or None
-        None when no point has a utilisation.
     """
-    found = swept_points(target)
-    series = {
-        "main thread": (MAIN, [(x, number(p, "main_thread_utilisation")) for x, p in found]),
-        _io_name(found): (IO, [(x, _mean(io_utilisation(p))) for x, p in found]),
+    found = by_threads(target)
+    series: dict[str, tuple[str, list[tuple[float, float | None]]]] = {
+        "main thread": (MAIN, [(x, p.main_thread_utilisation) for x, p in found]),
+        _io_name(found): (IO, [(x, _mean(p.io_thread_utilisation)) for x, p in found]),
         "load generator": (
             GENERATOR,
-            [(x, number(p, "load_generator_utilisation")) for x, p in found],
+            [(x, p.load_generator_utilisation) for x, p in found],
         ),
     }
     lines = {
@@ -253,24 +219,21 @@ def utilisation(target: Json, *, width_px: float = HALF_PX) -> Figure | None:
         for name, (colour, points) in series.items()
     }
     lines = {name: line for name, line in lines.items() if line[1]}
-    if not lines:
-        return None
     xs = [x for x, _ in found]
     narrow = width_px < 480
     height_px = 300.0
     right = 104.0
     with house_style():
         figure, axes = new_figure(width_px, height_px, left=42, right=right, top=44, bottom=42)
-        _thread_axis(axes, xs, swept_key(target), width_px - 42 - right)
+        _thread_axis(axes, xs, width_px - 42 - right)
         ticks = [0, 0.25, 0.5, 0.75, 1.0]
         axes.set_ylim(0, 1.04)
         fixed_ticks(axes, "y", ticks, lambda value: f"{value * 100:.0f}%")
         horizontal_grid(axes)
-        chosen = chosen_x(target)
-        if chosen in xs and chosen is not None:
-            axes.axvline(chosen, color=ACCENT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        chosen = float(target.recommendation.chosen[SETTING])
+        axes.axvline(chosen, color=ACCENT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         for x, point in found:
-            threads = io_utilisation(point)
+            threads = point.io_thread_utilisation
             if len(threads) > 1:
                 axes.vlines(x, min(threads), max(threads), color=IO, alpha=0.35, linewidth=5)
         for colour, points in lines.values():

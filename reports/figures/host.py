@@ -4,8 +4,8 @@ import re
 
 from matplotlib.figure import Figure
 
-from ..formats import byte_size, is_number
-from ..shapes import Json, rows
+from ..formats import byte_size
+from ..study_answer import HostNumbers
 from .canvas import (
     HALF_PX,
     MAIN,
@@ -23,32 +23,17 @@ from .canvas import (
 _CACHE_SIZE = re.compile(r"\b(L[1-4])\b.*size", re.I)
 
 
-def latency_curve(host_profile: Json) -> list[tuple[float, float]]:
-    """Return (working set in bytes, ns per dependent load) in ascending order."""
-    curve = host_profile.get("latency_curve")
-    if not isinstance(curve, list | tuple):
-        return []
-    pairs = [
-        (float(pair[0]), float(pair[1]))
-        for pair in curve
-        if isinstance(pair, list | tuple) and len(pair) >= 2
-        and is_number(pair[0]) and is_number(pair[1]) and pair[0] > 0 and pair[1] > 0
-    ]  # fmt: skip
-    return sorted(pairs)
-
-
-def cache_sizes(host_profile: Json) -> list[tuple[str, float]]:
+def cache_sizes(host: HostNumbers) -> list[tuple[str, float]]:
     """Return (level, size in bytes) for the profile rows that name a cache's size."""
     found: dict[str, float] = {}
-    for row in rows(host_profile, "rows"):
-        match = _CACHE_SIZE.search(str(row.get("name", "")).replace(".", " ").replace("_", " "))
-        value = row.get("value")
-        if match and is_number(value) and value > 0:
-            found.setdefault(match[1].upper(), float(value))
+    for row in host.rows:
+        match = _CACHE_SIZE.search(row.name.replace(".", " ").replace("_", " "))
+        if match and row.value:
+            found.setdefault(match[1].upper(), row.value)
     return sorted(found.items(), key=lambda item: item[1])
 
 
-def memory_latency(host_profile: Json, *, width_px: float = HALF_PX) -> Figure | None:
+def memory_latency(host: HostNumbers, *, width_px: float = HALF_PX) -> Figure | None:
     """Draw the latency of a dependent load against the size of the working set.
 
     Returns
@@ -56,7 +41,7 @@ def memory_latency(host_profile: Json, *, width_px: float = HALF_PX) -> Figure |
     Figure or None
         None when the profile holds fewer than two points of the curve.
     """
-    curve = latency_curve(host_profile)
+    curve = sorted((size, ns) for size, ns in host.latency_curve if size > 0 and ns > 0)
     if len(curve) < 2:
         return None
     xs, ys = [x for x, _ in curve], [y for _, y in curve]
@@ -74,7 +59,7 @@ def memory_latency(host_profile: Json, *, width_px: float = HALF_PX) -> Figure |
         fixed_ticks(axes, "y", log_ticks(bottom, top), lambda value: f"{value:g}")
         axes.set_xlabel("working set", labelpad=2)
         horizontal_grid(axes)
-        for level, size_bytes in cache_sizes(host_profile):
+        for level, size_bytes in cache_sizes(host):
             if xs[0] <= size_bytes <= xs[-1]:
                 axes.axvline(size_bytes, color=RULE, linewidth=1.2, zorder=1)
                 axes.annotate(
@@ -88,6 +73,6 @@ def memory_latency(host_profile: Json, *, width_px: float = HALF_PX) -> Figure |
         header(
             figure,
             "Latency of a dependent load, ns, log scale",
-            "vertical rules: cache sizes" if cache_sizes(host_profile) else "",
+            "vertical rules: cache sizes" if cache_sizes(host) else "",
         )
     return figure

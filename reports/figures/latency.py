@@ -1,12 +1,18 @@
 """Latency against offered load at one setting."""
 
+import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..formats import Interval, Unit, interval, milliseconds, rate, rate_unit, time_unit
-from ..shapes import Json, is_outside, is_overloaded, mapping, number, rows
+from forecache.models.advice.node_answers import StudyTarget
+from forecache.models.results.points import LoadPoint
+from forecache.sim.statistics import Estimate
+
+from ..formats import Unit, milliseconds, rate, rate_unit, time_unit
+from ..points import is_outside
 from .canvas import (
     ACCENT,
     HALF_PX,
@@ -38,13 +44,7 @@ _ABOVE_PX = 5
 _SERIES = (("p50_ms", "p50", MUTED), ("p99_ms", "p99", MAIN))
 
 
-def load_points(target: Json) -> list[tuple[float, Json]]:
-    """Return (offered load in requests/s, point) of the load curve in ascending order."""
-    found = [(number(point, "offered_rps"), point) for point in rows(target, "load_curve")]
-    return sorted(((x, p) for x, p in found if x is not None), key=lambda pair: pair[0])
-
-
-def latency_knee_rps(target: Json) -> float | None:
+def latency_knee_rps(load_curve: Sequence[LoadPoint]) -> float | None:
     """Return the offered load at which p99 has doubled, interpolated between points.
 
     Returns
@@ -52,9 +52,7 @@ def latency_knee_rps(target: Json) -> float | None:
     float or None
         Requests a second; None when the curve does not reach the double of its first p99.
     """
-    curve = [
-        (x, p99.value) for x, p in load_points(target) if (p99 := interval(p, "p99_ms")) is not None
-    ]
+    curve = [(point.offered_rps, point.p99_ms.value) for point in load_curve if point.p99_ms]
     if len(curve) < 2:
         return None
     goal_ms = KNEE_MULTIPLE * curve[0][1]
@@ -64,7 +62,7 @@ def latency_knee_rps(target: Json) -> float | None:
     return None
 
 
-def latency_by_load(target: Json, *, width_px: float = HALF_PX) -> Figure | None:
+def latency_by_load(target: StudyTarget, *, width_px: float = HALF_PX) -> Figure | None:
     """Draw p50 and p99 against offered load, with intervals, knee and objective.
 
     Loads above capacity are shaded: latency there has no steady value, and the vertical axis
@@ -75,17 +73,18 @@ def latency_by_load(target: Json, *, width_px: float = HALF_PX) -> Figure | None
     Figure or None
         None when the load curve holds no latency.
     """
-    curve = load_points(target)
-    lines: dict[str, tuple[str, list[tuple[float, Interval]]]] = {}
+    curve = [(point.offered_rps, point) for point in target.load_curve]
+    lines: dict[str, tuple[str, list[tuple[float, Estimate]]]] = {}
     for key, name, colour in _SERIES:
-        points = [(x, e) for x, p in curve if (e := interval(p, key)) is not None and e.value > 0]
+        points = [(x, e) for x, p in curve if (e := getattr(p, key)) is not None and e.value > 0]
         if points:
             lines[name] = (colour, points)
     if not lines:
         return None
-    overloaded = [x for x, p in curve if is_overloaded(p)]
+    overloaded = [x for x, p in curve if p.overloaded]
     low_ms, high_ms = _latency_range(lines, set(overloaded))
-    goal_ms = number(mapping(mapping(target, "recommendation"), "slo"), "p99_ms")
+    slo = target.recommendation.slo
+    goal_ms = slo.p99_ms if slo else None
     if goal_ms is not None and goal_ms < 4 * high_ms:
         high_ms = max(high_ms, 1.1 * goal_ms)
     unit_ms = time_unit(high_ms)
@@ -113,7 +112,7 @@ def latency_by_load(target: Json, *, width_px: float = HALF_PX) -> Figure | None
         ]
         label_ends(axes, ends, height_px - 108)
         _mark_goal(axes, goal_ms, unit_ms)
-        _mark_knee(axes, latency_knee_rps(target), unit.divisor, overload_x)
+        _mark_knee(axes, latency_knee_rps(target.load_curve), unit.divisor, overload_x)
         note = "band: 95% interval" + (" · grey: outside the calibrated range" if outside else "")
         header(figure, f"Latency, {unit_ms.symbol.strip()}{_scale_word(axes)}", note)
     return figure
@@ -124,14 +123,18 @@ def _scale_word(axes: Axes) -> str:
 
 
 def _latency_range(
-    lines: dict[str, tuple[str, list[tuple[float, Interval]]]], overloaded: set[float]
+    lines: dict[str, tuple[str, list[tuple[float, Estimate]]]], overloaded: set[float]
 ) -> tuple[float, float]:
     """Return the latencies to show, ignoring overloaded loads unless there are no others."""
     every = [(x, e) for _, points in lines.values() for x, e in points]
     steady = [(x, e) for x, e in every if x not in overloaded] or every
-    low = min(e.value if e.low is None or e.low <= 0 else e.low for _, e in steady)
-    high = max(e.value if e.high is None else e.high for _, e in steady)
-    return low, high
+    low = min(e.value if e.low <= 0 else e.low for _, e in steady)
+    return low, max(_upper(e) for _, e in steady)
+
+
+def _upper(estimate: Estimate) -> float:
+    """The upper end that can be drawn."""
+    return estimate.high if math.isfinite(estimate.high) else estimate.value
 
 
 def _mark_overload(axes: Axes, overloaded: list[float], xs: list[float]) -> float | None:
@@ -150,12 +153,12 @@ def _mark_overload(axes: Axes, overloaded: list[float], xs: list[float]) -> floa
 
 
 def _series(
-    axes: Axes, points: list[tuple[float, Interval]], colour: str, x_unit: float, y_unit: float
+    axes: Axes, points: list[tuple[float, Estimate]], colour: str, x_unit: float, y_unit: float
 ) -> None:
     xs = [x / x_unit for x, _ in points]
     ys = [e.value / y_unit for _, e in points]
-    lows = [(e.low if e.low is not None and e.low > 0 else e.value) / y_unit for _, e in points]
-    highs = [(e.high if e.high is not None else e.value) / y_unit for _, e in points]
+    lows = [(e.low if e.low > 0 else e.value) / y_unit for _, e in points]
+    highs = [_upper(e) / y_unit for _, e in points]
     if len(xs) == 1:
         axes.vlines(xs, lows, highs, color=colour, alpha=0.35, linewidth=8)
     else:

@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from ..formats import UNKNOWN
-from ..shapes import Json, number, rows
+from forecache.models.results.points import Point
+
 from .canvas import (
     HALF_PX,
     INK,
@@ -20,24 +20,15 @@ _ROW_PX = 21.0
 _GROUP_PX = 27.0
 
 
-def stage_groups(point: Json) -> list[tuple[str, list[tuple[str, float]]]]:
-    """Return the stages of a point by thread, in the order of first appearance.
-
-    Returns
-    -------
-    list of (thread, [(stage, µs per request)])
-        Stages without a finite time are left out.
-    """
+def stage_groups(point: Point) -> list[tuple[str, list[tuple[str, float]]]]:
+    """Return (thread, [(stage, µs per request)]) in the order of first appearance."""
     groups: dict[str, list[tuple[str, float]]] = {}
-    for row in rows(point, "stages"):
-        time_us = number(row, "us_per_request")
-        if time_us is not None:
-            thread = str(row.get("thread") or UNKNOWN)
-            groups.setdefault(thread, []).append((str(row.get("stage") or UNKNOWN), time_us))
+    for row in point.stages:
+        groups.setdefault(row.thread, []).append((row.stage, row.us_per_request))
     return list(groups.items())
 
 
-def stages(point: Json, *, width_px: float = HALF_PX) -> Figure | None:
+def stages(point: Point, *, width_px: float = HALF_PX) -> Figure | None:
     """Draw the time of each stage as a bar, in µs per request.
 
     Returns

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache import cli, verbs
+from forecache.models.advice.node_answers import (
+    Explained,
+    ExplainedPoint,
+    Recommended,
+    Shown,
+    Simulated,
+)
+from forecache.models.advice.recommend import SloVerdict
 from forecache.models.engines.profile import WORK_NAMES, EngineProfile
-from forecache.output import plain, to_json
+from forecache.models.results.points import NextBottleneck, Point, Stage
+from forecache.output import to_json
 from forecache.sim.errors import InfeasibleError
+from forecache.sim.plain import plain
+from tests.made_points import PROVENANCE, about, made_head, made_point, made_recommendation
+from tests.reports.study_fixture import study
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(Path("a/b")),
@@ -48,94 +61,58 @@ def estimate(value: float) -> dict[str, float]:
     return {"value": value, "low": 0.9 * value, "high": 1.1 * value}
 
 
-def point(io_threads: int, throughput_rps: float) -> dict[str, Any]:
-    latencies = ("mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
-    return {
-        "given": {"io_threads": io_threads},
-        "throughput_rps": estimate(throughput_rps),
-        **{name: estimate(0.4) for name in latencies},
-        "main_thread_utilisation": 0.9,
-        "io_thread_utilisation": [0.5] * (io_threads - 1),
-        "load_generator_utilisation": 0.3,
-        "server_cpu_us_per_request": 3.0,
-        "spinning_cpu_us_per_request": 0.5,
-        "bottleneck": "main thread",
-        "next_bottleneck": {"name": "network", "at_rps": 900_000.0},
-        "verdict": "SATURATED",
-        "warnings": [],
-        "stages": [
-            {"stage": "read", "thread": "I/O", "us_per_request": 1.0},
-            {"stage": "execute", "thread": "main", "us_per_request": 0.5},
-        ],
-        "uncertainty": {"monte_carlo": 0.01, "parameters": 0.05, "discrepancy": 0.05},
-    }
+def point(io_threads: int, throughput_rps: float) -> Point:
+    return made_point(
+        io_threads,
+        throughput_rps=about(throughput_rps),
+        **dict.fromkeys(("mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms"), about(0.4)),
+        main_thread_utilisation=0.9,
+        io_thread_utilisation=[0.5] * (io_threads - 1),
+        server_cpu_us_per_request=3.0,
+        spinning_cpu_us_per_request=0.5,
+        bottleneck="main thread",
+        next_bottleneck=NextBottleneck("network", 900_000.0),
+        verdict="SATURATED",
+        stages=[Stage("read", "I/O", 1.0), Stage("execute", "main", 0.5)],
+    )
 
 
-PREDICTED = {
-    "scenario": {"host": "graviton3"},
-    "host": "graviton3",
-    "engine": "valkey-8.0",
-    "points": [point(1, 250_000.0), point(4, 734_000.0)],
-    "provenance": {"seed": 1},
-}
-RECOMMENDED = {
-    **PREDICTED,
-    "recommendation": {
-        "setting": {"io_threads": 4},
-        "knee": {"io_threads": 4},
-        "throughput_rps": estimate(734_000.0),
-        "regret": [
-            {
-                "io_threads": 1,
-                "throughput_loss": 0.66,
-                "low": 0.6,
-                "high": 0.7,
-                "why_not": "one thread reads every socket",
-            }
-        ],
-        "bottleneck": "main thread",
-        "next_bottleneck": {"name": "network", "at_rps": 900_000.0},
-        "measure_next": {
-            "quantity": "throughput at io-threads 4",
-            "margin": 0.30,
-            "model_margin": 0.16,
-            "measurements": [
-                {
-                    "what": "profile graviton3 itself",
-                    "commands": ["forecache profile --out host.yaml"],
-                    "needs_host": True,
-                    "share": 0.5,
-                    "margin": 0.21,
-                },
-            ],
-        },
-        "conf": "io-threads 4",
-        "benchmark_command": "valkey-benchmark -c 650",
-        "slo": None,
-        "headroom_rps": 100_000.0,
-        "cost_usd_per_million_requests": None,
-    },
-}
-EXPLAINED = {**PREDICTED, "measure_next": RECOMMENDED["recommendation"]["measure_next"]}
-LIMITED = {
-    **PREDICTED,
-    "points": [
-        {
-            **PREDICTED["points"][0],
-            "bottleneck": "network",
-            "network_limits": {"bandwidth": 0.4, "packets": 0.99, "one connection": 0.0},
-            "interrupt_utilisation": 0.31,
-            "memory_bandwidth": {"gb_per_s": 2.0, "utilisation": 0.01, "latency_factor": 1.02},
-        }
-    ],
-}
+def with_points(*points: Point) -> dict[str, Any]:
+    return {**made_head(), "points": list(points), "provenance": PROVENANCE}
+
+
 ALIKE = {
     "main_thread_utilisation": None,
     "io_thread_utilisation": [0.97, 0.99],
     "bottleneck": "worker threads",
 }
-WORKERS = {**RECOMMENDED, "points": [{**found, **ALIKE} for found in PREDICTED["points"]]}
-WARNED = {**PREDICTED, "points": [{**PREDICTED["points"][0], "warnings": ["all is assumed"]}]}
+POINTS = [point(1, 250_000.0), point(4, 734_000.0)]
+PREDICTED = with_points(*POINTS)
+WORKERS = with_points(*(replace(each, **ALIKE) for each in POINTS))
+WARNED = with_points(replace(POINTS[0], warnings=["all is assumed"]))
+LIMITED = with_points(
+    replace(
+        POINTS[0],
+        bottleneck="network",
+        network_limits={"bandwidth": 0.4, "packets": 0.99, "one connection": 0.0},
+        interrupt_utilisation=0.31,
+    )
+)
+RECOMMENDED = Recommended(**PREDICTED, recommendation=made_recommendation())
+
+
+def explaining(answer: dict[str, Any], shown: Shown | None = None) -> Explained:
+    points = [ExplainedPoint(**vars(each), journey=None) for each in answer["points"]]
+    measure_next = made_recommendation().measure_next
+    return Explained(
+        **(answer | {"points": points}),
+        shown=shown or Shown(0, recommended=False, closest=False),
+        timeline=None,
+        measure_next=measure_next,
+        numbers=[],
+    )
+
+
 CALIBRATED = {
     "engine": {"id": "valkey", "version": "9.1.2", "depth": "clock"},
     "points": [
@@ -178,48 +155,48 @@ VALIDATED = {
         }
     ],
 }
-STUDIED = {
-    "title": "Capacity study",
-    "created": "2026-11-20",
-    "targets": [
-        {
-            "name": "this host",
-            "host": {"id": "here", "title": "here", "cores": 2, "kind": "measured"},
-            "engine": {"id": "valkey", "version": "9.1.2"},
-            "points": PREDICTED["points"],
-            "recommendation": RECOMMENDED["recommendation"],
-            "warnings": [],
-        }
-    ],
-    "calibration": CALIBRATED,
-}
 
 
 @pytest.mark.parametrize(
     ("verb", "arguments", "result", "expected"),
     [
-        ("simulate", ["x.yaml"], PREDICTED, "saturated"),
+        ("simulate", ["x.yaml"], Simulated(**PREDICTED), "saturated"),
         ("recommend", ["x.yaml"], RECOMMENDED, "io-threads 4"),
-        ("explain", ["x.yaml"], PREDICTED, "execute"),
-        ("explain", ["x.yaml"], EXPLAINED, "profile graviton3 itself: ±21%"),
-        ("explain", ["x.yaml"], LIMITED, "Limited by: network (packets)"),
-        ("explain", ["x.yaml"], LIMITED, "Network: packets 99%, bandwidth 40%\n"),
-        ("explain", ["x.yaml"], LIMITED, "Interrupt cores: 31%"),
-        ("explain", ["x.yaml"], LIMITED, "(2 GB/s), which makes it 2.0% slower than idle"),
-        ("simulate", ["x.yaml"], WORKERS, "work, load: how busy the worker threads and load"),
-        ("recommend", ["x.yaml"], WORKERS, "work, load: how busy the worker threads and"),
-        ("explain", ["x.yaml"], WORKERS, "Limited by: worker threads"),
-        ("simulate", ["x.yaml"], WARNED, "! all is assumed"),
-        ("explain", ["x.yaml"], WARNED, "! all is assumed"),
+        ("explain", ["x.yaml"], explaining(PREDICTED), "execute"),
+        ("explain", ["x.yaml"], explaining(PREDICTED), "profile graviton3 itself: ±21%"),
+        ("explain", ["x.yaml"], explaining(LIMITED), "Limited by: network (packets)"),
+        ("explain", ["x.yaml"], explaining(LIMITED), "Network: packets 99%, bandwidth 40%\n"),
+        ("explain", ["x.yaml"], explaining(LIMITED), "Interrupt cores: 31%"),
+        (
+            "explain",
+            ["x.yaml"],
+            explaining(LIMITED),
+            "(2 GB/s), which makes it 2.0% slower than idle",
+        ),
+        (
+            "simulate",
+            ["x.yaml"],
+            Simulated(**WORKERS),
+            "work, load: how busy the worker threads and load",
+        ),
+        (
+            "recommend",
+            ["x.yaml"],
+            replace(RECOMMENDED, points=WORKERS["points"]),
+            "work, load: how busy the worker threads and",
+        ),
+        ("explain", ["x.yaml"], explaining(WORKERS), "Limited by: worker threads"),
+        ("simulate", ["x.yaml"], Simulated(**WARNED), "! all is assumed"),
+        ("explain", ["x.yaml"], explaining(WARNED), "! all is assumed"),
         ("validate", ["x.yaml"], VALIDATED, "a dataset"),
         ("validate", ["x.yaml"], VALIDATED, "12,957  12,446        20,488"),
-        ("study", ["x.yaml"], STUDIED, "Capacity study"),
+        ("study", ["x.yaml"], study(), "Synthetic study"),
     ],
 )
 def test_a_result_is_printed_for_people_and_for_programs(
     verb: str,
     arguments: list[str],
-    result: dict[str, Any],
+    result: Any,
     expected: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -235,15 +212,21 @@ def test_a_result_is_printed_for_people_and_for_programs(
     assert json.loads(capsys.readouterr().out) == plain(result)
 
 
-MISSED = {
-    **RECOMMENDED,
-    "recommendation": {
-        **RECOMMENDED["recommendation"],
-        "setting": None,
-        "closest": {"io_threads": 4},
-        "slo": {"p99_ms": 0.1, "met": False},
-    },
-}
+MISSED = replace(
+    RECOMMENDED,
+    recommendation=made_recommendation(
+        setting=None,
+        closest={"io_threads": 4},
+        slo=SloVerdict(
+            p99_ms=0.1,
+            met=False,
+            probability=0.2,
+            asked_probability=0.95,
+            asked="p99 at most 0.1 ms",
+            reached="p99 0.4 ms",
+        ),
+    ),
+)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -260,13 +243,15 @@ def test_a_missed_objective_keeps_the_answer_and_the_exit_code(
     if as_json:
         assert json.loads(printed.out) == plain(MISSED)
         return
-    assert printed.out.startswith("No setting meets the objective; io-threads 4 comes closest\n")
+    assert (
+        printed.out.splitlines()[1] == "No setting meets the objective; io-threads 4 comes closest"
+    )
     assert "Run io-threads" not in printed.out
     assert "one thread reads every socket" in printed.out
 
 
 def explained(
-    result: dict[str, Any],
+    result: Explained,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> list[str]:
@@ -278,7 +263,7 @@ def explained(
 def test_explain_details_the_recommended_setting_and_marks_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = {**PREDICTED, "shown": {"point": 1, "recommended": True}}
+    result = explaining(PREDICTED, Shown(1, recommended=True, closest=False))
     lines = explained(result, monkeypatch, capsys)
     marked = [line for line in lines if line.startswith("▶")]
     assert marked == ["▶ io-threads 4: 3.00 µs of CPU time, limited by main thread"]
@@ -290,7 +275,7 @@ def test_explain_details_the_recommended_setting_and_marks_it(
 def test_explain_marks_nothing_where_nothing_is_recommended(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = {**PREDICTED, "shown": {"point": 0, "recommended": False}}
+    result = explaining(PREDICTED)
     text = "\n".join(explained(result, monkeypatch, capsys))
     assert "▶" not in text
     assert "io-threads 1: CPU time" in text
@@ -299,7 +284,7 @@ def test_explain_marks_nothing_where_nothing_is_recommended(
 def test_explain_marks_nothing_where_no_setting_meets_the_objective(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = {**PREDICTED, "shown": {"point": 1, "recommended": False, "closest": True}}
+    result = explaining(PREDICTED, Shown(1, recommended=False, closest=True))
     text = "\n".join(explained(result, monkeypatch, capsys))
     assert "▶" not in text
     assert "io-threads 4 comes closest" in text
@@ -309,8 +294,8 @@ def test_explain_marks_nothing_where_no_setting_meets_the_objective(
 def test_explain_of_one_point_names_its_threads(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone = {**PREDICTED["points"][1], "given": {}}
-    result = {**PREDICTED, "scenario": {"io_threads": 4}, "points": [alone]}
+    alone = replace(POINTS[1], given={})
+    result = explaining(PREDICTED | {"scenario": {"io_threads": 4}, "points": [alone]})
     lines = explained(result, monkeypatch, capsys)
     assert [line.strip() for line in lines if line.strip().endswith(": CPU time")] == [
         "io-threads 4: CPU time"

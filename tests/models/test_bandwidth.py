@@ -135,6 +135,6 @@ def test_a_prediction_says_how_much_is_in_use() -> None:
     found = prediction.memory_bandwidth
     load = scenario_memory_load(SYSTEM.inputs(case.scenario))
     used = load.bytes_per_request * prediction.mean("throughput_rps")
-    assert found["gb_per_s"] == pytest.approx(used / 1e9)
-    assert found["utilisation"] == pytest.approx(used / 465.6e9)
-    assert found["latency_factor"] == load.latency_factor
+    assert found.gb_per_s == pytest.approx(used / 1e9)
+    assert found.utilisation == pytest.approx(used / 465.6e9)
+    assert found.latency_factor == load.latency_factor

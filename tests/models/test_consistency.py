@@ -1,5 +1,6 @@
 """Answers that contradict themselves are never returned, and a sample of random scenarios."""
 
+import math
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -7,66 +8,42 @@ from typing import Any
 import pytest
 
 from forecache.models.results.consistency import check_cost, check_memory, check_point, check_run
+from forecache.sim.statistics import Estimate
+from tests.made_points import about, made_point
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def _about(value: float) -> dict[str, float]:
-    return {"value": value, "low": 0.9 * value, "high": 1.1 * value}
-
-
-def _point() -> dict[str, Any]:
-    names = (
-        *("main_thread_utilisation", "load_generator_utilisation", "network_utilisation"),
-        *("interrupt_utilisation", "core_utilisation", "quota_utilisation", "throttled_periods"),
-    )
-    return {
-        "given": {"io_threads": 2},
-        "throughput_rps": _about(1e5),
-        "mean_ms": _about(0.2),
-        "p50_ms": _about(0.15),
-        "p90_ms": _about(0.3),
-        "p99_ms": _about(0.5),
-        "p999_ms": _about(0.9),
-        **dict.fromkeys(names, 0.5),
-        "io_thread_utilisation": [0.4],
-        "bottleneck": "none",
-        "verdict": "STABLE",
-        "stages": [{"stage": "read", "thread": "main", "us_per_request": 0.5}],
-        "server_cpu_us_per_request": 0.5,
-        "spinning_cpu_us_per_request": 0.0,
-    }
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"p90_ms": _about(0.6)}, "p90_ms is 0.6 and p99_ms 0.5"),
-        ({"throughput_rps": {"value": 1e5, "low": 1.2e5, "high": 2e5}}, "below the 120000"),
-        ({"p50_ms": {"value": 0.15, "low": 0.1, "high": 0.14}}, "above the 0.14"),
-        ({"mean_ms": _about(float("nan"))}, "mean_ms is nan"),
+        ({"p90_ms": about(0.6)}, "p90_ms is 0.6 and p99_ms 0.5"),
+        ({"throughput_rps": Estimate(1e5, 1.2e5, 2e5)}, "below the 120000"),
+        ({"p50_ms": Estimate(0.15, 0.1, 0.14)}, "above the 0.14"),
+        ({"mean_ms": about(float("nan"))}, "mean_ms is nan"),
         ({"network_utilisation": 1.01}, "network_utilisation is 1.01"),
         ({"io_thread_utilisation": [0.4, -0.1]}, "utilisation of I/O thread 2 is -0.1"),
         ({"bottleneck": "main thread"}, "verdict STABLE with bottleneck main thread"),
         ({"verdict": "SATURATED"}, "verdict SATURATED without a bottleneck"),
         ({"server_cpu_us_per_request": 0.6}, "is 0.6, its parts add up to 0.5"),
         ({"verdict": "BUSY"}, "found verdict 'BUSY'"),
-        ({"backlog_growth_rps": _about(100.0)}, "while the backlog grows by 100/s"),
-        ({"verdict": "OVERLOADED", "backlog_growth_rps": _about(9.0)}, "no stationary latency"),
+        ({"backlog_growth_rps": about(100.0)}, "while the backlog grows by 100/s"),
+        ({"verdict": "OVERLOADED", "backlog_growth_rps": about(9.0)}, "no stationary latency"),
     ],
 )
 def test_a_point_that_contradicts_itself_is_a_fault(changes: dict[str, Any], told: str) -> None:
-    check_point(_point())
+    check_point(made_point())
     with pytest.raises(RuntimeError, match=r"point \{'io_threads': 2\}") as failed:
-        check_point(_point() | changes)
+        check_point(made_point(**changes))
     assert told in str(failed.value)
 
 
 def test_an_overloaded_point_has_no_latency() -> None:
     none = dict.fromkeys(("mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms"))
-    check_point(_point() | none | {"verdict": "OVERLOADED", "backlog_growth_rps": _about(9.0)})
+    changes = {"verdict": "OVERLOADED", "backlog_growth_rps": about(9.0)}
+    check_point(made_point(**none, **changes))
     # A draw that is overloaded leaves the interval without an upper end.
-    check_point(_point() | {"p999_ms": {"value": 0.9, "low": 0.5, "high": None}})
+    check_point(made_point(p999_ms=Estimate(0.9, 0.5, math.inf)))
 
 
 def _run() -> dict[str, Any]:

@@ -9,21 +9,20 @@ from forecache.hwprofiles.quantity import Kind
 from forecache.models.advice.answers import explain, load_cases
 from forecache.models.breakdown.explain import cpu_time_of
 from forecache.models.prediction.predict import predict_cases
+from forecache.models.results.points import Stage
 
 BASE: dict[str, Any] = {"host": "graviton3-c7g.4xlarge", "engine": "valkey"}
 
 
-def stages(**fields: Any) -> tuple[list[dict[str, Any]], Any]:
+def stages(**fields: Any) -> tuple[list[Stage], Any]:
     [prediction] = predict_cases(
         load_cases({**BASE, **fields}), draws=0, replications=1, requests=20_000
     )
-    return cpu_time_of(prediction).as_dict()["stages"], prediction.nominal[0].result
+    return cpu_time_of(prediction).stages, prediction.nominal[0].result
 
 
-def total(rows: list[dict[str, Any]], thread: str | None = None) -> float:
-    return math.fsum(
-        row["us_per_request"] for row in rows if thread is None or row["thread"] == thread
-    )
+def total(rows: list[Stage], thread: str | None = None) -> float:
+    return math.fsum(row.us_per_request for row in rows if thread is None or row.thread == thread)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def total(rows: list[dict[str, Any]], thread: str | None = None) -> float:
 @pytest.mark.parametrize("version", ["8.0", "9.1"])
 def test_the_steps_of_one_thread_add_up_to_its_time(version: str, workload: dict[str, Any]) -> None:
     rows, result = stages(engine_version=version, workload=workload)
-    assert {row["thread"] for row in rows} == {"main"}
+    assert {row.thread for row in rows} == {"main"}
     assert total(rows) == pytest.approx(result.server_useful_cpu_us_per_request, rel=0.015)
 
 
@@ -60,8 +59,8 @@ def test_the_steps_of_several_threads_stay_within_their_time(engine: str, versio
     assert 0.5 * spent_by_main < total(rows, "main") <= 1.01 * spent_by_main
 
 
-def thread_of(rows: list[dict[str, Any]]) -> dict[str, str]:
-    return {row["stage"]: row["thread"] for row in rows}
+def thread_of(rows: list[Stage]) -> dict[str, str]:
+    return {row.stage: row.thread for row in rows}
 
 
 @pytest.mark.parametrize("do_reads", [False, True])
@@ -112,7 +111,7 @@ def test_looking_ahead_shortens_the_wait_for_memory() -> None:
             engine_version="8.1", io_threads=8, workload={"clients": 400, "keys": 50_000_000},
             **fields,
         )  # fmt: skip
-        found = {row["stage"]: row["us_per_request"] for row in rows}
+        found = {row.stage: row.us_per_request for row in rows}
         return found.get("wait for memory", 0.0) + found.get("look up ahead", 0.0)
 
     assert waiting() < 0.6 * waiting(prefetch_batch=0)
@@ -120,15 +119,15 @@ def test_looking_ahead_shortens_the_wait_for_memory() -> None:
 
 def test_explain_names_the_origin_of_every_number() -> None:
     answer = explain({**BASE, "workload": {"clients": 20}})
-    assert answer["points"][0]["stages"]
-    names = [number["name"] for number in answer["numbers"]]
+    assert answer.points[0].stages
+    names = [number.name for number in answer.numbers]
     assert len(names) == len(set(names))
     for prefix in ("engine.", "host.", "load_generator."):
         assert any(name.startswith(prefix) for name in names)
-    for number in answer["numbers"]:
-        assert number["kind"] in get_args(Kind)
-        assert number["source"] or number["method"] or number["kind"] == "derived"
-        assert number["value"] is not None or number["low"] is not None
+    for number in answer.numbers:
+        assert number.kind in get_args(Kind)
+        assert number.source or number.method or number.kind == "derived"
+        assert number.value is not None or number.low is not None
 
 
 def test_threads_that_share_cores_spend_no_negative_time() -> None:
@@ -143,6 +142,6 @@ def test_threads_that_share_cores_spend_no_negative_time() -> None:
         load_cases({**BASE, **fields}), draws=0, replications=1, requests=2_000
     )
     spent = cpu_time_of(prediction)
-    assert spent.useful_us is not None
-    assert 0 < spent.useful_us < 10
-    assert all(us > 0 for _, _, us in spent.stages)
+    assert spent.server_cpu_us_per_request is not None
+    assert 0 < spent.server_cpu_us_per_request < 10
+    assert all(stage.us_per_request > 0 for stage in spent.stages)

@@ -54,7 +54,7 @@ def test_a_limit_does_not_depend_on_the_load_that_is_asked(
             assert standing.limit_rps == max(alone.at_rps, standing.limit_rps or 0.0)
             assert standing.limit_rps == pytest.approx(alone.at_rps, rel=0.03)
             assert standing.next_bottleneck is not None
-            assert standing.next_bottleneck["at_rps"] == standing.limit_rps
+            assert standing.next_bottleneck.at_rps == standing.limit_rps
 
 
 def test_the_limit_is_where_the_objective_breaks() -> None:
@@ -96,8 +96,8 @@ def test_a_point_agrees_with_its_limit(
     else:
         assert limit.capacity_rps > 0.93 * rate_rps
     if standing.next_bottleneck is not None:
-        assert standing.next_bottleneck["name"] != standing.bottleneck
-        assert standing.next_bottleneck["at_rps"] >= 0.97 * served_rps
+        assert standing.next_bottleneck.name != standing.bottleneck
+        assert standing.next_bottleneck.at_rps >= 0.97 * served_rps
 
 
 def test_clients_that_never_pause_have_a_limit() -> None:
@@ -108,13 +108,11 @@ def test_clients_that_never_pause_have_a_limit() -> None:
         assert standing.limit_rps == prediction.mean("throughput_rps")
         assert standing.headroom_rps == 0.0
         assert standing.next_bottleneck is not None
-        assert standing.next_bottleneck["at_rps"] >= prediction.mean("throughput_rps")
+        assert standing.next_bottleneck.at_rps >= prediction.mean("throughput_rps")
     # With more clients it is the threads that limit, and there as with many.
     assert few[2].next_bottleneck is not None
-    assert few[2].next_bottleneck["name"] == "I/O threads"
-    assert few[2].next_bottleneck["at_rps"] == pytest.approx(
-        many[0].mean("throughput_rps"), rel=0.1
-    )
+    assert few[2].next_bottleneck.name == "I/O threads"
+    assert few[2].next_bottleneck.at_rps == pytest.approx(many[0].mean("throughput_rps"), rel=0.1)
 
 
 def test_clients_that_think_have_what_they_would_get_without() -> None:
@@ -131,8 +129,8 @@ def test_a_load_that_changes_is_stretched_as_a_whole() -> None:
     assert standing.verdict == "STABLE"
     coming = standing.next_bottleneck
     assert coming is not None
-    assert coming["peak_rps"] >= 300e3
-    assert coming["peak_rps"] / coming["at_rps"] == pytest.approx(300e3 / 124e3)
+    assert coming.peak_rps >= 300e3
+    assert coming.peak_rps / coming.at_rps == pytest.approx(300e3 / 124e3)
     assert limit.at_rps is not None
     assert limit.at_rps > 124e3
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from forecache.models.advice.answers import load_cases, point_of
+from forecache.models.advice.choice import Candidate, choose
 from forecache.models.advice.limits import limits_of
-from forecache.models.advice.next_measurement import measurements_for
-from forecache.models.advice.recommend import choose, recommendation_of
+from forecache.models.advice.next_measurement import MeasureNext, measurements_for
+from forecache.models.advice.recommend import Recommendation, recommendation_of
 from forecache.models.breakdown.explain import cpu_time_of
 from forecache.models.breakdown.latency import latency_breakdown_of
 from forecache.models.node.sample import GET, SET, sample_setup, sample_times
@@ -129,20 +130,20 @@ def test_memcached_is_predicted_and_its_threads_are_recommended_by_their_option(
     assert one.bottleneck == four.bottleneck == "worker threads"
     for prediction, count in ((one, 1), (four, 4)):
         point = point_of(prediction, *limits_of([prediction], seed=1))
-        assert point["main_thread_utilisation"] is None
-        assert point["io_thread_utilisation"] == pytest.approx([1.0] * count, abs=0.02)
+        assert point.main_thread_utilisation is None
+        assert point.io_thread_utilisation == pytest.approx([1.0] * count, abs=0.02)
         journey = latency_breakdown_of(prediction, seed=1)
         assert journey is not None
-        threads = {row["thread"] for row in journey["stations"]}
+        threads = {row.thread for row in journey.stations}
         assert threads == {"worker", "network", "load generator"}
-        stations = [row["station"] for row in journey["stations"] if row["thread"] == "worker"]
+        stations = [row.station for row in journey.stations if row.thread == "worker"]
         assert len(stations) == len(set(stations))
     gain = four.mean("throughput_rps") / one.mean("throughput_rps")
     assert gain == pytest.approx(4, rel=0.1)
-    rows = cpu_time_of(four).as_dict()["stages"]
-    total_us = sum(row["us_per_request"] for row in rows)
+    rows = cpu_time_of(four).stages
+    total_us = sum(row.us_per_request for row in rows)
     assert total_us == pytest.approx(four.mean("server_cpu_us"), rel=0.05)
-    assert {row["thread"] for row in rows} == {"worker"}
+    assert {row.thread for row in rows} == {"worker"}
     hot = predicted(4, popularity={"zipf": 2.0}).nominal[0].result
     cold = four.nominal[0].result
     assert hot.counters["lock_waits"] > 5 * cold.counters["lock_waits"]
@@ -170,7 +171,7 @@ def test_unmeasured_work_is_reported() -> None:
     )
 
 
-def advised(engine: str, **fields: Any) -> dict[str, Any]:
+def advised(engine: str, **fields: Any) -> tuple[Recommendation, list[str]]:
     cases = load_cases(
         {
             "host": "graviton3-c7g.4xlarge",
@@ -182,35 +183,37 @@ def advised(engine: str, **fields: Any) -> dict[str, Any]:
     )
     predictions = predict_cases(cases, draws=2, replications=1, requests=2_000)
     limits = limits_of(predictions, seed=1)
-    points = [point_of(p, limit) for p, limit in zip(predictions, limits, strict=True)]
-    told = recommendation_of(choose(predictions, points))
+    settings = [
+        Candidate(p, point_of(p, limit)) for p, limit in zip(predictions, limits, strict=True)
+    ]
+    nothing = MeasureNext("throughput", 0.0, 0.0, [])
     commands = [c for m in measurements_for(predictions[0]) for c in m.commands]
-    return {**told, "commands": commands}
+    return recommendation_of(choose(settings), measure_next=nothing), commands
 
 
 @pytest.mark.parametrize("command", ["get", "set"])
 def test_advice_for_memcached_can_be_followed(command: str) -> None:
-    told = advised("memcached", tls=True, workload={"clients": 50, "command": command})
-    assert told["conf_file"] == "memcached options"
-    assert told["conf"] == "-t 2 -Z -o ssl_chain_cert=FILE,ssl_key=FILE\n"
-    for line in told["benchmark_command"].splitlines():
+    told, commands = advised("memcached", tls=True, workload={"clients": 50, "command": command})
+    assert told.conf_file == "memcached options"
+    assert told.conf == "-t 2 -Z -o ssl_chain_cert=FILE,ssl_key=FILE\n"
+    for line in told.benchmark_command.splitlines():
         assert line.startswith(
             "memtier_benchmark -s HOST -p 11211 --protocol=memcache_text --tls --tls-skip-verify "
         )
-    assert [row["why_not"] for row in told["regret"]] == ["one worker thread does all the work"]
-    assert told["commands"] == ["forecache profile --out host.yaml"]
+    assert [row.why_not for row in told.regret] == ["one worker thread does all the work"]
+    assert commands == ["forecache profile --out host.yaml"]
 
 
 def test_settings_that_only_a_service_sets_are_no_configuration() -> None:
-    told = advised("elasticache-redis")
-    assert told["conf_file"] == "The service's own settings"
-    assert all(line.startswith("# ") for line in told["conf"].splitlines())
-    assert f"\n# {told['setting']['io_threads']} is what to look for" in told["conf"]
-    assert told["commands"] == ["forecache profile --out host.yaml"]
+    told, commands = advised("elasticache-redis")
+    assert told.conf_file == "The service's own settings"
+    assert all(line.startswith("# ") for line in told.conf.splitlines())
+    assert f"\n# {told.chosen['io_threads']} is what to look for" in told.conf
+    assert commands == ["forecache profile --out host.yaml"]
 
 
 def test_engines_that_can_be_observed_are_to_be() -> None:
-    assert any("--engine redis-server" in line for line in advised("redis")["commands"])
+    assert any("--engine redis-server" in line for line in advised("redis")[1])
 
 
 def test_a_tool_that_does_not_speak_to_memcached_is_refused() -> None:

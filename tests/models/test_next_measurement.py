@@ -22,6 +22,7 @@ from forecache.models.advice.next_measurement import (
     uncertain_numbers,
     variance_left,
 )
+from forecache.models.advice.node_answers import Shown
 from forecache.models.engines.profile import HAND_OVER_WORK
 from forecache.models.prediction.predict import Metrics, Prediction, System, predict_cases
 from forecache.models.scenario.sweeps import Case
@@ -158,16 +159,16 @@ def test_what_a_measurement_promises_it_keeps() -> None:
     open_work = frozenset(SYSTEM.engine.work) - HAND_OVER_WORK
     before = without_ranges(SYSTEM, engine_but=open_work, keep_host=False, keep_generator=True)
     found = next_measurement(predicted(before, draws=60), [], seed=1)
-    counting = next(row for row in found["measurements"] if "count" in row["what"])
+    counting = next(row for row in found.measurements if "count" in row.what)
     work = {
         name: leaf if "_instructions" not in name or name in HAND_OVER_WORK else measured(leaf)
         for name, leaf in before.engine.work.items()
     }
     after = System(before.host, before.engine.model_copy(update={"work": work}), before.generator)
     prediction = predicted(after, draws=60)
-    half = math.sqrt(sum(part**2 for part in prediction.parts("throughput_rps").values()))
-    assert counting["margin"] == pytest.approx(half, rel=0.15)
-    assert counting["margin"] < 0.97 * found["margin"]
+    half = math.sqrt(sum(part**2 for part in vars(prediction.parts("throughput_rps")).values()))
+    assert counting.margin == pytest.approx(half, rel=0.15)
+    assert counting.margin < 0.97 * found.margin
 
 
 def measured(leaf: Quantity) -> Quantity:
@@ -197,16 +198,16 @@ def test_the_best_measurement_is_of_what_is_uncertain(
     threads = {"threads": 1} if keep_generator else {}
     prediction = predicted(system, io_threads=io_threads, load_generator={**TOOL, **threads})
     found = next_measurement(prediction, [], seed=1)
-    assert told in found["measurements"][0]["what"]
-    margins = [row["margin"] for row in found["measurements"]]
+    assert told in found.measurements[0].what
+    margins = [row.margin for row in found.measurements]
     assert margins == sorted(margins)
-    assert all(found["model_margin"] <= margin < found["margin"] for margin in margins)
+    assert all(found.model_margin <= margin < found.margin for margin in margins)
 
 
 def test_nothing_to_measure_where_nothing_is_uncertain() -> None:
     system = without_ranges(SYSTEM, engine_but=frozenset(), keep_host=False, keep_generator=False)
     found = next_measurement(predicted(system), [], seed=1)
-    assert found["measurements"] == []
+    assert found.measurements == []
 
 
 def made_up(threads: int, draws: list[float]) -> Prediction:
@@ -241,24 +242,24 @@ def test_fewer_threads_that_may_be_enough_are_a_rival() -> None:
 
 
 def test_recommend_and_explain_name_the_same_measurement() -> None:
-    said = recommend(BASE)["recommendation"]["measure_next"]
+    said = recommend(BASE).recommendation.measure_next
     result = explain(BASE)
-    assert result["measure_next"] == said
-    assert said["measurements"]
-    assert [point["given"] for point in result["points"]] == [{}]
+    assert result.measure_next == said
+    assert said.measurements
+    assert [point.given for point in result.points] == [{}]
 
 
 def test_other_sweeps_are_about_their_least_certain_point() -> None:
     workload = {**BASE["workload"], "pipeline": {"sweep": [1, 16]}}
     result = explain({**BASE, "workload": workload})
-    widest = max(result["points"], key=lambda point: point["uncertainty"]["parameters"])
-    pipeline = widest["given"]["pipeline"]
-    assert result["measure_next"]["quantity"] == f"throughput at pipeline {pipeline}"
-    assert result["shown"] == {"point": 0, "recommended": False, "closest": False}
+    widest = max(result.points, key=lambda point: point.uncertainty.parameters)
+    pipeline = widest.given["pipeline"]
+    assert result.measure_next.quantity == f"throughput at pipeline {pipeline}"
+    assert result.shown == Shown(0, recommended=False, closest=False)
 
 
 def test_a_given_rate_is_about_its_latency() -> None:
     workload = {"clients": 50, "arrival": "open_loop", "rate_rps": 60_000}
     found = next_measurement(predicted(workload=workload), [], seed=1)
-    assert found["quantity"] == "p99 at io-threads 1"
-    assert found["measurements"]
+    assert found.quantity == "p99 at io-threads 1"
+    assert found.measurements

@@ -120,9 +120,9 @@ def test_the_steps_of_busy_threads_add_up(version: str) -> None:
         }
     )
     [prediction] = predict_cases(cases, draws=0, replications=1, requests=10_000)
-    rows = cpu_time_of(prediction).as_dict()["stages"]
-    total_us = sum(row["us_per_request"] for row in rows)
+    rows = cpu_time_of(prediction).stages
+    total_us = sum(row.us_per_request for row in rows)
     assert total_us == pytest.approx(prediction.mean("server_cpu_us"), rel=0.05)
-    threads = {row["stage"]: row["thread"] for row in rows}
+    threads = {row.stage: row.thread for row in rows}
     assert threads["parse"] == ("main" if version == "7.0" else "I/O")
     assert prediction.active_threads == 8

@@ -1,5 +1,6 @@
 """Open loops: measured once they have settled, and without a latency beyond capacity."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -108,12 +109,12 @@ def test_overload_has_a_growth_and_no_latency() -> None:
         for late in (predicted(rate, engine_version="8.1", io_threads=2) for rate in (6e5, 1.5e6))
     ]
     for rate_rps, point in zip((6e5, 1.5e6), points, strict=True):
-        assert point["verdict"] == "OVERLOADED"
-        assert all(point[name] is None for name in LATENCIES)
-        completes, growth = point["throughput_rps"], point["backlog_growth_rps"]
-        assert completes["value"] + growth["value"] == pytest.approx(rate_rps)
-        assert 0.0 <= growth["low"] <= growth["value"] <= growth["high"] <= rate_rps
-    lower, higher = (point["throughput_rps"]["value"] for point in points)
+        assert point.verdict == "OVERLOADED"
+        assert all(getattr(point, name) is None for name in LATENCIES)
+        completes, growth = point.throughput_rps, point.backlog_growth_rps
+        assert completes.value + growth.value == pytest.approx(rate_rps)
+        assert 0.0 <= growth.low <= growth.value <= growth.high <= rate_rps
+    lower, higher = (point.throughput_rps.value for point in points)
     assert higher == pytest.approx(lower, rel=0.02)
 
 
@@ -124,12 +125,12 @@ def test_numbers_that_overload_leave_a_latency_without_a_bound() -> None:
     for name in LATENCIES:
         estimate = prediction.estimate(name)
         assert estimate is not None
-        assert estimate["high"] is None
-        assert 0.0 < estimate["low"] <= estimate["value"]  # type: ignore[operator]
+        assert estimate.high == math.inf
+        assert 0.0 < estimate.low <= estimate.value
     assert np.isinf(prediction.log_draws("p99_ms")).any()
     assert prediction.backlog_growth() is None
     throughput = prediction.interval("throughput_rps")
-    assert throughput["low"] <= throughput["value"] <= throughput["high"] <= 1.02 * 1_000_000
+    assert throughput.low <= throughput.value <= throughput.high <= 1.02 * 1_000_000
 
 
 def test_a_lone_connection_may_have_a_long_queue() -> None:

@@ -61,22 +61,19 @@ def test_both_executions_of_an_added_policy_agree(added: str) -> None:
 def test_an_added_policy_is_recommended_with_its_own_words(engine: str) -> None:
     answer = recommend(scenario(engine, {"sweep": [1, 3]}))
     # Threads that do nothing are worth nothing.
-    assert answer["recommendation"]["setting"] == {"io_threads": 1}
-    assert answer["recommendation"]["conf"] == "helpers 1\n"
-    assert (
-        "example is an example: its I/O threads have nothing to do"
-        in answer["points"][1]["warnings"]
-    )
-    assert sum(answer["points"][1]["io_thread_utilisation"]) == 0
+    assert answer.recommendation.setting == {"io_threads": 1}
+    assert answer.recommendation.conf == "helpers 1\n"
+    assert "example is an example: its I/O threads have nothing to do" in answer.points[1].warnings
+    assert sum(answer.points[1].io_thread_utilisation) == 0
 
 
 @pytest.mark.usefixtures("added")
 def test_an_added_policy_is_explained(engine: str) -> None:
-    [point] = explain(scenario(engine, 3))["points"]
-    rows = point["stages"]
-    total_us = sum(row["us_per_request"] for row in rows)
-    assert total_us == pytest.approx(point["server_cpu_us_per_request"])
-    assert {row["thread"] for row in rows if row["stage"] in ("read", "execute")} == {"main"}
+    [point] = explain(scenario(engine, 3)).points
+    rows = point.stages
+    total_us = sum(row.us_per_request for row in rows)
+    assert total_us == pytest.approx(point.server_cpu_us_per_request)
+    assert {row.thread for row in rows if row.stage in ("read", "execute")} == {"main"}
 
 
 def test_a_policy_that_nobody_added_is_refused(engine: str) -> None:

@@ -92,16 +92,16 @@ def test_an_interval_holds_its_value_and_is_the_sum_of_its_parts(fields: dict[st
     prediction = predicted(draws=6, **fields)
     for name, level in itertools.product(NAMES, (0.5, 0.95)):
         estimate = prediction.estimate(name, level=level)
-        assert 0 < estimate["low"] <= estimate["value"] <= estimate["high"]
+        assert 0 < estimate.low <= estimate.value <= estimate.high
         parts = prediction.parts(name, level=level)
-        half = math.sqrt(sum(part**2 for part in parts.values()))
-        high = estimate["value"] * math.exp(half)
+        half = math.sqrt(sum(part**2 for part in vars(parts).values()))
+        high = estimate.value * math.exp(half)
         if prediction.open_loop and name == "throughput_rps":
             # No more completes than arrives, but for chance.
-            high = max(estimate["value"], min(high, prediction.offered_rps))
-        assert estimate["high"] == pytest.approx(high)
-        assert math.log(estimate["value"] / estimate["low"]) == pytest.approx(half)
-        assert all(part >= 0 for part in parts.values())
+            high = max(estimate.value, min(high, prediction.offered_rps))
+        assert estimate.high == pytest.approx(high)
+        assert math.log(estimate.value / estimate.low) == pytest.approx(half)
+        assert all(part >= 0 for part in vars(parts).values())
     assert prediction.estimate("mean_ms") == prediction.estimate("mean_ms", level=0.95)
     quantiles = [prediction.mean(name) for name in NAMES[2:6]]
     assert quantiles == sorted(quantiles)
@@ -111,11 +111,11 @@ def test_the_part_of_parameters_is_the_spread_of_the_draws() -> None:
     prediction = predicted(draws=5, replications=1, workload={"clients": 20})
     spread = float(np.std(prediction.log_draws("mean_ms"), ddof=1))
     # Student t for five draws.
-    assert prediction.parts("mean_ms")["parameters"] == pytest.approx(2.776 * spread, rel=1e-3)
+    assert prediction.parts("mean_ms").parameters == pytest.approx(2.776 * spread, rel=1e-3)
     chance = predicted(draws=0, replications=3, workload={"clients": 20})
     values = np.log([metrics.values["mean_ms"] for metrics in chance.nominal])
     expected = 4.303 * float(np.std(values, ddof=1)) / math.sqrt(3)
-    assert chance.parts("mean_ms")["monte_carlo"] == pytest.approx(expected, rel=1e-3)
+    assert chance.parts("mean_ms").monte_carlo == pytest.approx(expected, rel=1e-3)
 
 
 def test_one_run_says_nothing_about_chance_and_no_draw_about_parameters() -> None:
@@ -123,9 +123,9 @@ def test_one_run_says_nothing_about_chance_and_no_draw_about_parameters() -> Non
     unchecked = System(system.host, unobserved(system.engine), system.generator)
     [prediction] = predict_cases([(case, unchecked)], draws=0, replications=1, requests=2000)
     parts = prediction.parts("mean_ms")
-    assert parts["monte_carlo"] == parts["parameters"] == 0.0
+    assert parts.monte_carlo == parts.parameters == 0.0
     # An unchecked profile has the model's error all the same.
-    assert parts["discrepancy"] == pytest.approx(1.95996 * UNCHECKED_DISCREPANCY, rel=1e-4)
+    assert parts.discrepancy == pytest.approx(1.95996 * UNCHECKED_DISCREPANCY, rel=1e-4)
 
 
 @pytest.mark.parametrize(("level", "errors"), [(0.95, 1.95996), (0.90, 1.64485), (0.5, 0.67449)])
@@ -137,7 +137,7 @@ def test_an_observed_engine_brings_its_own_error(level: float, errors: float) ->
         known = System(system.host, engine, system.generator)
         [prediction] = predict_cases([(case, known)], draws=0, replications=1, requests=2000)
         for name in ("mean_ms", SERVER_CPU):
-            part = prediction.parts(name, level=level)["discrepancy"]
+            part = prediction.parts(name, level=level).discrepancy
             assert part == pytest.approx(errors * error, rel=1e-4)
 
 
@@ -154,7 +154,7 @@ def test_waits_for_memory_bring_an_error_of_their_own() -> None:
             prediction.memory_wait_ns / 1000.0 / prediction.mean(SERVER_CPU)
         )
         expected = 1.95996 * math.hypot(0.03, 0.20 * share)
-        halves.append(prediction.parts("mean_ms")["discrepancy"])
+        halves.append(prediction.parts("mean_ms").discrepancy)
         shares.append(share)
         assert halves[-1] == pytest.approx(expected, rel=1e-4)
     assert shares[0] < 0.01
@@ -208,7 +208,7 @@ def test_draws_of_a_host_without_ranges_are_all_chance() -> None:
     parts = prediction.parts("mean_ms")
     spread = float(np.std(prediction.log_draws("mean_ms"), ddof=1))
     assert 0 < spread < 0.02
-    assert parts["parameters"] < 2.2 * spread
+    assert parts.parameters < 2.2 * spread
 
 
 def capacity_rps() -> float:
@@ -241,10 +241,10 @@ def test_open_load_is_stable_below_capacity_and_overloaded_above() -> None:
     assert over.mean("throughput_rps") == pytest.approx(capacity, rel=0.05)
     # Far from capacity the throughput is what is offered, however wrong the model may be; beyond
     # it, it is as uncertain as anything else.
-    assert light.parts("throughput_rps")["discrepancy"] == 0.0
-    error = over.parts("mean_ms")["discrepancy"]
+    assert light.parts("throughput_rps").discrepancy == 0.0
+    error = over.parts("mean_ms").discrepancy
     assert error > 1.95996 * UNCHECKED_DISCREPANCY
-    assert over.parts("throughput_rps")["discrepancy"] == pytest.approx(error, rel=1e-3)
+    assert over.parts("throughput_rps").discrepancy == pytest.approx(error, rel=1e-3)
 
 
 def test_rare_requests_are_not_called_an_overload() -> None:
@@ -269,8 +269,8 @@ def test_each_station_can_be_the_limit() -> None:
         assert prediction.verdict == "SATURATED"
         following = prediction.next_bottleneck
         assert following is not None
-        assert following["name"] != station
-        assert following["at_rps"] >= prediction.mean("throughput_rps")
+        assert following.name != station
+        assert following.at_rps >= prediction.mean("throughput_rps")
     thinking = predicted(workload={"clients": 5, "think_us": 1000})
     assert thinking.bottleneck == "none"
     assert thinking.verdict == "STABLE"
@@ -279,7 +279,7 @@ def test_each_station_can_be_the_limit() -> None:
 def test_with_one_thread_no_io_thread_limits_next() -> None:
     following = predicted(workload={"clients": 100}).next_bottleneck
     assert following is not None
-    assert following["name"] in ("load generator", "network")
+    assert following.name in ("load generator", "network")
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,21 @@ from forecache.models.advice.answers import (
     simulate,
     thread_candidates,
 )
+from forecache.models.advice.benchmark import benchmark_command
+from forecache.models.advice.choice import Candidate, choose
+from forecache.models.advice.next_measurement import MeasureNext
 from forecache.models.advice.objective import probability
-from forecache.models.advice.recommend import benchmark_command, choose, recommendation_of
+from forecache.models.advice.recommend import Recommendation, recommendation_of
 from forecache.models.advice.server_price import server_price
 from forecache.models.node.simulate import NodeResult
 from forecache.models.prediction.predict import SERVER_CPU, Metrics, Prediction
+from forecache.models.results.points import NextBottleneck
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case, expand
 from forecache.reports.wording import action
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.histogram import LatencyHistogram
+from tests.made_points import made_point
 
 BASE: dict[str, Any] = {
     "host": "graviton3-c7g.4xlarge",
@@ -64,39 +69,31 @@ def made_up(
     drawn: dict[int, list[float]] | None = None,
     points: dict[int, dict[str, Any]] | None = None,
     **fields: Any,
-) -> dict[str, Any]:
+) -> Recommendation:
     """The recommendation for a curve of throughput by io_threads."""
-    predictions, rows = [], []
+    candidates = []
     for threads, throughput in curve.items():
         [case] = expand({**BASE, **fields, "io_threads": threads}, file="test", schema=Scenario)
         values = {"throughput_rps": throughput, "p99_ms": (p99_ms or {}).get(threads, 1.0)}
         values[SERVER_CPU] = 1.0
         draws = (drawn or {}).get(threads, [throughput, throughput])
-        predictions.append(
-            Prediction(
-                Case(given={"io_threads": threads}, scenario=case.scenario),
-                SYSTEM,
-                [Metrics(values, result_of(throughput))],
-                [Metrics({**values, "throughput_rps": d}, result_of(d)) for d in draws],
-            )
+        prediction = Prediction(
+            Case(given={"io_threads": threads}, scenario=case.scenario),
+            SYSTEM,
+            [Metrics(values, result_of(throughput))],
+            [Metrics({**values, "throughput_rps": d}, result_of(d)) for d in draws],
         )
-        rows.append(
-            {
-                "given": {"io_threads": threads},
-                "bottleneck": "none",
-                "next_bottleneck": {"name": "main thread", "at_rps": 2 * throughput},
-                "limit_rps": 2 * throughput,
-                "headroom_rps": throughput,
-                "objective_probability": probability(predictions[-1], capacity_rps=2 * throughput),
-                "verdict": "STABLE",
-                "active_threads": threads,
-                "io_thread_utilisation": [],
-                "core_utilisation": 0.0,
-                "warnings": [],
-                **(points or {}).get(threads, {}),
-            }
-        )
-    return recommendation_of(choose(predictions, rows))
+        said = {
+            "next_bottleneck": NextBottleneck("main thread", 2 * throughput),
+            "limit_rps": 2 * throughput,
+            "headroom_rps": throughput,
+            "objective_probability": probability(prediction, capacity_rps=2 * throughput),
+            "io_thread_utilisation": [],
+        }
+        changes = (points or {}).get(threads, {})
+        candidates.append(Candidate(prediction, made_point(threads, **(said | changes))))
+    nothing = MeasureNext("throughput", 0.0, 0.0, [])
+    return recommendation_of(choose(candidates), measure_next=nothing)
 
 
 @given(
@@ -110,26 +107,26 @@ def test_the_fewest_threads_within_5_percent_of_the_best(
     random.shuffle(shuffled)
     answer = made_up(dict(shuffled))
     best = max(curve.values())
-    chosen, knee = answer["setting"]["io_threads"], answer["knee"]["io_threads"]
+    chosen, knee = answer.setting["io_threads"], answer.knee["io_threads"]
     assert chosen == knee
     assert curve[knee] >= 0.95 * best
     assert all(curve[n] < 0.95 * best for n in curve if n < knee)
     assert knee <= chosen
-    assert [row["io_threads"] for row in answer["regret"]] == sorted(set(curve) - {chosen})
-    for row in answer["regret"]:
-        loss = 1 - curve[row["io_threads"]] / curve[chosen]
-        assert row["throughput_loss"] == pytest.approx(loss)
-        assert (loss > 0) == (curve[row["io_threads"]] < curve[chosen])
-        assert row["low"] <= row["throughput_loss"] + 1e-9
-        assert row["high"] >= row["throughput_loss"] - 1e-9
-        assert row["why_not"]
+    assert [row.io_threads for row in answer.regret] == sorted(set(curve) - {chosen})
+    for row in answer.regret:
+        loss = 1 - curve[row.io_threads] / curve[chosen]
+        assert row.throughput_loss == pytest.approx(loss)
+        assert (loss > 0) == (curve[row.io_threads] < curve[chosen])
+        assert row.low <= row.throughput_loss + 1e-9
+        assert row.high >= row.throughput_loss - 1e-9
+        assert row.why_not
 
 
 CURVE = {1: 200e3, 2: 260e3, 4: 700e3, 6: 990e3, 8: 1000e3, 12: 1003e3}
 
 
-def why_not(answer: dict[str, Any]) -> dict[int, str]:
-    return {row["io_threads"]: row["why_not"] for row in answer["regret"]}
+def why_not(answer: Recommendation) -> dict[int, str]:
+    return {row.io_threads: row.why_not for row in answer.regret}
 
 
 def test_a_curve_with_a_plateau() -> None:
@@ -137,13 +134,13 @@ def test_a_curve_with_a_plateau() -> None:
         CURVE,
         points={1: {"bottleneck": "main thread"}, 2: {"bottleneck": "I/O threads"}},
     )
-    assert answer["setting"] == {"io_threads": 6}
-    assert answer["knee"] == {"io_threads": 6}
+    assert answer.setting == {"io_threads": 6}
+    assert answer.knee == {"io_threads": 6}
     told = why_not(answer)
     assert "does the socket work itself" in told[1]
     assert told[2] == "I/O threads are the bottleneck"
     assert told[8].startswith("2 more cores busy")
-    assert answer["headroom_rps"] == pytest.approx(990e3)
+    assert answer.headroom_rps == pytest.approx(990e3)
 
 
 def test_a_main_thread_with_helpers_does_no_socket_work() -> None:
@@ -153,7 +150,7 @@ def test_a_main_thread_with_helpers_does_no_socket_work() -> None:
 
 def test_more_threads_that_lose_are_told_so() -> None:
     answer = made_up({4: 1e6, 6: 0.9e6})
-    assert answer["setting"] == {"io_threads": 4}
+    assert answer.setting == {"io_threads": 4}
     assert why_not(answer)[6].startswith("loses throughput")
 
 
@@ -162,16 +159,12 @@ def test_regret_comes_from_differences_under_the_same_draws() -> None:
     together = {4: [0.5e6, 1e6, 2e6], 6: [0.55e6, 1.1e6, 2.2e6]}
     apart = {4: [0.5e6, 1e6, 2e6], 6: [2.2e6, 1.1e6, 0.55e6]}
     sure, unsure = (
-        next(
-            row
-            for row in made_up({4: 1e6, 6: 1.1e6}, drawn=drawn)["regret"]
-            if row["io_threads"] == 4
-        )
+        next(row for row in made_up({4: 1e6, 6: 1.1e6}, drawn=drawn).regret if row.io_threads == 4)
         for drawn in (together, apart)
     )
-    assert sure["throughput_loss"] == pytest.approx(1 / 11)
-    assert sure["low"] == pytest.approx(sure["high"])
-    assert unsure["low"] < 0 < unsure["high"]
+    assert sure.throughput_loss == pytest.approx(1 / 11)
+    assert sure.low == pytest.approx(sure.high)
+    assert unsure.low < 0 < unsure.high
 
 
 MORE_THAN_IT_RUNS = {"warnings": ["it runs at most 8 threads here; more are ignored"]}
@@ -179,13 +172,13 @@ MORE_THAN_IT_RUNS = {"warnings": ["it runs at most 8 threads here; more are igno
 
 def test_threads_that_the_engine_ignores_are_not_recommended() -> None:
     answer = made_up({4: 1e6, 12: 2e6}, points={12: MORE_THAN_IT_RUNS})
-    assert answer["setting"] == {"io_threads": 4}
+    assert answer.setting == {"io_threads": 4}
     assert "at most 8 threads" in why_not(answer)[12]
 
 
 def test_where_all_have_such_threads_the_fewest_are_recommended() -> None:
     answer = made_up({12: 2e6, 16: 2e6}, points=dict.fromkeys((12, 16), MORE_THAN_IT_RUNS))
-    assert answer["setting"] == {"io_threads": 12}
+    assert answer.setting == {"io_threads": 12}
     # What holds for both is no reason against one.
     assert "ignored" not in why_not(answer)[16]
 
@@ -200,38 +193,38 @@ def test_a_setting_that_cannot_keep_up_is_not_recommended() -> None:
     """At 98% of the offered load throughput is good enough, but requests pile up."""
     late = {1: {"verdict": "OVERLOADED", "bottleneck": "main thread"}}
     answer = made_up({1: 0.98e5, 3: 1e5}, points=late)
-    assert answer["setting"] == {"io_threads": 3}
+    assert answer.setting == {"io_threads": 3}
     assert why_not(answer)[1] == "can't keep up with the offered load"
 
 
 def test_the_slo_comes_before_throughput() -> None:
     slo = {"p99_ms": 2.0}
     met = made_up(CURVE, p99_ms={4: 2.1, 6: 1.9, 8: 1.5, 12: 2.5}, slo=slo)
-    assert met["setting"] == {"io_threads": 8}
-    assert met["slo"]["met"] is True
-    assert met["slo"]["probability"] > 0.95
+    assert met.setting == {"io_threads": 8}
+    assert met.slo.met is True
+    assert met.slo.probability > 0.95
     assert why_not(met)[4].startswith("misses the slo: p99 2.1 ms")
     # The model's own error of 8% leaves it open which side of the goal 5% below it are.
     assert "with a probability of only 7" in why_not(met)[6]
-    assert made_up(CURVE, p99_ms={4: 2.1, 6: 1.9}, slo={**slo, "probability": 0.7})["setting"] == {
+    assert made_up(CURVE, p99_ms={4: 2.1, 6: 1.9}, slo={**slo, "probability": 0.7}).setting == {
         "io_threads": 6
     }
     missed = made_up(CURVE, p99_ms=dict.fromkeys(CURVE, 9.0) | {4: 3.0}, slo=slo)
-    assert missed["slo"]["met"] is False
-    assert missed["setting"] is None
-    assert missed["closest"] == {"io_threads": 4}
-    assert met["closest"] is None
-    assert made_up(CURVE)["slo"] is None
+    assert missed.slo.met is False
+    assert missed.setting is None
+    assert missed.closest == {"io_threads": 4}
+    assert met.closest is None
+    assert made_up(CURVE).slo is None
 
 
 def test_a_host_on_which_the_data_do_not_fit_is_not_recommended() -> None:
     """Whatever it serves: that is said before anything else."""
     fits = made_up(CURVE, workload={"keys": 30_000_000, "value_bytes": 512})
-    assert (fits["shortfall"], fits["closest"]) == (None, None)
+    assert (fits.shortfall, fits.closest) == (None, None)
     answer = made_up(CURVE, workload={"keys": 60_000_000, "value_bytes": 512})
-    assert answer["setting"] is None
-    assert answer["closest"] == fits["setting"]
-    assert "c7g.4xlarge leaves 28.8 of its 32.0 GiB" in answer["shortfall"]
+    assert answer.setting is None
+    assert answer.closest == fits.setting
+    assert "c7g.4xlarge leaves 28.8 of its 32.0 GiB" in answer.shortfall
     assert action(answer).startswith("Nothing to recommend: c7g.4xlarge leaves")
     assert "the data do not fit; io-threads" in action(answer)
 
@@ -266,8 +259,8 @@ def test_a_draw_at_the_objective_is_an_even_bet() -> None:
 def test_what_a_million_requests_cost() -> None:
     price = SYSTEM.host.speed().price_usd_per_hour
     answer = made_up({4: 1e6})
-    assert answer["cost_usd_per_million_requests"] == pytest.approx(price / 3600)
-    assert answer["cost_note"].startswith("on demand, us-east-1, 20")
+    assert answer.cost_usd_per_million_requests == pytest.approx(price / 3600)
+    assert answer.cost_note.startswith("on demand, us-east-1, 20")
 
 
 @pytest.mark.parametrize(
@@ -290,14 +283,14 @@ def test_whose_price_a_server_has(
 
 
 def settings(**fields: Any) -> list[str]:
-    return made_up({4: 1e6}, **fields)["conf"].splitlines()
+    return made_up({4: 1e6}, **fields).conf.splitlines()
 
 
 def test_the_configuration_is_what_the_engine_reads() -> None:
     assert settings() == ["io-threads 4", "io-threads-do-reads yes"]
     tuned = settings(prefetch_batch=32, events_per_io_thread=3)
     assert tuned[2:] == ["events-per-io-thread 3", "prefetch-batch-max-size 32"]
-    assert made_up({1: 1e6})["conf"] == "io-threads 1\n"
+    assert made_up({1: 1e6}).conf == "io-threads 1\n"
 
 
 @pytest.mark.parametrize(
@@ -365,9 +358,9 @@ def test_an_slo_that_nothing_meets_is_infeasible() -> None:
         assert words in message
     whole = caught.value.result
     assert whole is not None
-    assert [point["given"] for point in whole["points"]] == [{"io_threads": 1}, {"io_threads": 3}]
-    assert whole["recommendation"]["closest"] == {"io_threads": 3}
-    assert whole["recommendation"]["setting"] is None
+    assert [point.given for point in whole.points] == [{"io_threads": 1}, {"io_threads": 3}]
+    assert whole.recommendation.closest == {"io_threads": 3}
+    assert whole.recommendation.setting is None
 
 
 def test_recommend_takes_a_sweep_over_threads_only() -> None:
@@ -377,29 +370,29 @@ def test_recommend_takes_a_sweep_over_threads_only() -> None:
 
 def test_a_recommendation_from_the_model_is_whole() -> None:
     answer = recommend({**QUICK, "slo": {"p99_ms": 5.0}})
-    points = {point["given"]["io_threads"]: point for point in answer["points"]}
-    advice = answer["recommendation"]
-    assert advice["setting"] == advice["knee"] == {"io_threads": 3}
-    assert advice["throughput_rps"]["value"] == points[3]["throughput_rps"]["value"]
-    [regret] = advice["regret"]
-    assert 0 < regret["low"] < regret["throughput_loss"] < regret["high"] < 1
+    points = {point.given["io_threads"]: point for point in answer.points}
+    advice = answer.recommendation
+    assert advice.setting == advice.knee == {"io_threads": 3}
+    assert advice.throughput_rps.value == points[3].throughput_rps.value
+    [regret] = advice.regret
+    assert 0 < regret.low < regret.throughput_loss < regret.high < 1
     # What I/O threads hold back is not blamed on a main thread that is busy with little.
-    assert points[3]["bottleneck"] == "I/O threads"
-    assert points[3]["next_bottleneck"]["name"] != "I/O threads"
-    assert points[3]["next_bottleneck"]["at_rps"] > 1.1 * points[3]["throughput_rps"]["value"]
-    assert advice["headroom_rps"] == 0.0
+    assert points[3].bottleneck == "I/O threads"
+    assert points[3].next_bottleneck.name != "I/O threads"
+    assert points[3].next_bottleneck.at_rps > 1.1 * points[3].throughput_rps.value
+    assert advice.headroom_rps == 0.0
     for point in points.values():
         for name in ("throughput_rps", "p50_ms", "p99_ms"):
-            estimate = point[name]
-            assert 0 < estimate["low"] <= estimate["value"] <= estimate["high"]
-            assert all(math.isfinite(number) for number in estimate.values())
+            estimate = getattr(point, name)
+            assert 0 < estimate.low <= estimate.value <= estimate.high
+            assert all(math.isfinite(number) for number in estimate.to_dict().values())
 
 
 def test_simulate_gives_a_point_for_each_of_the_sweep() -> None:
     swept = {**BASE, "io_threads": 1, "workload": {"clients": {"sweep": [10, 40]}}}
     answer = simulate(swept)
-    assert [point["given"] for point in answer["points"]] == [{"clients": 10}, {"clients": 40}]
-    assert answer["points"] == simulate(swept)["points"]
+    assert [point.given for point in answer.points] == [{"clients": 10}, {"clients": 40}]
+    assert answer.points == simulate(swept).points
 
 
 def test_a_load_curve_of_pipelines_starts_from_what_single_requests_allow() -> None:
@@ -409,30 +402,30 @@ def test_a_load_curve_of_pipelines_starts_from_what_single_requests_allow() -> N
     )
     given_capacity = 3e6
     curve = load_curve(system, case.scenario, given_capacity)
-    offered = [point["offered_rps"] for point in curve]
+    offered = [point.offered_rps for point in curve]
     assert offered == sorted(offered)
     assert offered[-1] < 0.5 * given_capacity
-    assert curve[0]["verdict"] == "STABLE"
+    assert curve[0].verdict == "STABLE"
     direct = load_curve(system, alone, offered[-1] / 1.03)
-    assert [point["offered_rps"] for point in direct] == pytest.approx(offered)
-    steady = [point["p99_ms"]["value"] for point in curve if point["verdict"] != "OVERLOADED"]
+    assert [point.offered_rps for point in direct] == pytest.approx(offered)
+    steady = [point.p99_ms.value for point in curve if point.verdict != "OVERLOADED"]
     assert steady[0] < steady[-1]
     # Beyond capacity there is no latency.
-    assert curve[-1]["verdict"] == "OVERLOADED"
-    assert curve[-1]["p99_ms"] is None
+    assert curve[-1].verdict == "OVERLOADED"
+    assert curve[-1].p99_ms is None
 
 
 def test_threads_the_engine_leaves_stopped_cost_no_cores() -> None:
     answer = made_up({4: 1e6, 8: 1.01e6}, points={8: {"active_threads": 4}})
-    [other] = answer["regret"]
-    assert other["why_not"] == "the engine leaves the extra threads stopped"
+    [other] = answer.regret
+    assert other.why_not == "the engine leaves the extra threads stopped"
 
 
 def test_threads_that_work_now_and_then_are_not_called_stopped() -> None:
     points = {1: {}, 2: {"active_threads": 1, "io_thread_utilisation": [0.11]}}
-    [other] = made_up({1: 1e6, 2: 1e6}, points=points)["regret"]
-    assert "most of the time" in other["why_not"]
-    assert "11% of a core" in other["why_not"]
+    [other] = made_up({1: 1e6, 2: 1e6}, points=points).regret
+    assert "most of the time" in other.why_not
+    assert "11% of a core" in other.why_not
 
 
 @pytest.mark.parametrize(
@@ -454,6 +447,6 @@ def test_threads_that_work_now_and_then_are_not_called_stopped() -> None:
 )
 def test_a_missing_benchmark_command_is_accounted_for(workload: dict[str, Any], words: str) -> None:
     answer = made_up({1: 1e6}, workload=workload)
-    assert bool(answer["benchmark_command"]) == (not words)
-    assert words in answer["no_benchmark_command"]
-    assert bool(answer["no_benchmark_command"]) == bool(words)
+    assert bool(answer.benchmark_command) == (not words)
+    assert words in answer.no_benchmark_command
+    assert bool(answer.no_benchmark_command) == bool(words)

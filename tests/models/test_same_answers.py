@@ -1,12 +1,14 @@
 """One scenario, asked in four ways: every verb says the same numbers."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecache.models.advice import answers
+from forecache.models.advice.next_measurement import MeasureNext
+from forecache.models.advice.node_answers import Recommended
 from forecache.models.breakdown import latency
 from forecache.models.prediction.predict import predict_cases
 from forecache.reports import study
@@ -48,16 +50,17 @@ def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         return predict_cases(*cases, **(how | short))
 
     monkeypatch.setattr(answers, "predict_cases", few)
-    monkeypatch.setattr(answers, "next_measurement", lambda *_, **__: {})
+    nothing = MeasureNext("throughput", 0.0, 0.0, [])
+    monkeypatch.setattr(answers, "next_measurement", lambda *_, **__: nothing)
     monkeypatch.setattr(study, "load_curve", lambda *_, **__: [])
     monkeypatch.setattr(latency, "SAMPLE", 200)
 
 
-def recommended(scenario: dict[str, Any]) -> dict[str, Any]:
+def recommended(scenario: dict[str, Any]) -> Recommended:
     try:
         return answers.recommend(scenario)
     except InfeasibleError as error:
-        return dict(error.result or {})
+        return cast(Recommended, error.result)
 
 
 @given(scenarios())
@@ -67,22 +70,22 @@ def test_every_verb_says_the_same_of_a_point(scenario: dict[str, Any]) -> None:
     answer = recommended(scenario)
     explained = answers.explain(scenario)
     studied = study._target("x", answers.load_cases(scenario), seed=1, progress=lambda _line: None)
-    assert answer["points"] == simulated["points"] == studied["points"]
+    assert answer.points == simulated.points == studied.points
     for said in ("setting", "closest", "throughput_rps", "next_bottleneck", "headroom_rps"):
-        assert answer["recommendation"][said] == studied["recommendation"][said]
-    shown = explained["points"][explained["shown"]["point"]]["given"]
-    advice = answer["recommendation"]
-    assert explained["shown"]["recommended"] == (shown == advice["setting"])
-    assert explained["shown"]["closest"] == (shown == advice["closest"])
-    for point, told in zip(simulated["points"], explained["points"], strict=True):
-        journey = told.pop("journey")
-        assert told == point
-        staged = sum(row["us_per_request"] for row in point["stages"])
-        assert staged == pytest.approx(point["server_cpu_us_per_request"])
-        assert point["spinning_cpu_us_per_request"] >= 0.0
+        assert getattr(answer.recommendation, said) == getattr(studied.recommendation, said)
+    shown = explained.points[explained.shown.point].given
+    advice = answer.recommendation
+    assert explained.shown.recommended == (shown == advice.setting)
+    assert explained.shown.closest == (shown == advice.closest)
+    for point, told in zip(simulated.points, explained.points, strict=True):
+        journey = told.journey
+        assert {name: vars(told)[name] for name in vars(point)} == vars(point)
+        staged = sum(row.us_per_request for row in point.stages)
+        assert staged == pytest.approx(point.server_cpu_us_per_request)
+        assert point.spinning_cpu_us_per_request >= 0.0
         if journey is None:
             continue
-        mean_us = 1000.0 * point["mean_ms"]["value"]
-        assert journey["mean_us"] == pytest.approx(mean_us)
-        assert sum(row["us"] for row in journey["stations"]) == pytest.approx(mean_us)
-        assert all(row["us"] >= 0.0 for row in journey["stations"])
+        mean_us = 1000.0 * point.mean_ms.value
+        assert journey.mean_us == pytest.approx(mean_us)
+        assert sum(row.us for row in journey.stations) == pytest.approx(mean_us)
+        assert all(row.us >= 0.0 for row in journey.stations)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from forecache.models.advice.answers import explain, load_cases
+from forecache.models.advice.node_answers import Shown
 from forecache.models.breakdown.latency import latency_breakdown_of, sample, traced_run
 from forecache.models.breakdown.timeline import (
     GENERATOR,
@@ -145,26 +146,24 @@ def test_the_stations_add_up_to_the_mean_latency(fields: dict[str, Any]) -> None
     assert traced.spent_ps.total() == compiled.latency.sum_ps
     journey = latency_breakdown_of(prediction, seed=1)
     assert journey is not None
-    assert journey["traced_mean_us"] == pytest.approx(compiled.latency.mean / 1e6)
+    assert journey.traced_mean_us == pytest.approx(compiled.latency.mean / 1e6)
     # The stations add up to the prediction that they explain, and the sample is near it.
-    total_us = sum(row["us"] for row in journey["stations"])
+    total_us = sum(row.us for row in journey.stations)
     assert total_us == pytest.approx(prediction.mean("mean_ms") * 1000)
-    assert total_us == pytest.approx(journey["traced_mean_us"], rel=0.05)
+    assert total_us == pytest.approx(journey.traced_mean_us, rel=0.05)
 
 
 def test_explain_writes_the_timeline_of_the_setting_to_run(tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
     scenario = {**BASE, "io_threads": {"sweep": [3, 1]}, "workload": {"clients": 100}}
     answer = explain(scenario, timeline=path)
-    assert answer["shown"] == {"point": 0, "recommended": True, "closest": False}
-    assert answer["timeline"]["given"] == {"io_threads": 3}
+    assert answer.shown == Shown(0, recommended=True, closest=False)
+    assert answer.timeline.given == {"io_threads": 3}
     trace = json.loads(path.read_text())
-    assert len(trace["traceEvents"]) == answer["timeline"]["events"]
-    assert answer["timeline"]["requests"] > 100
-    for point in answer["points"]:
-        assert sum(row["us"] for row in point["journey"]["stations"]) == pytest.approx(
-            point["journey"]["mean_us"]
-        )
+    assert len(trace["traceEvents"]) == answer.timeline.events
+    assert answer.timeline.requests > 100
+    for point in answer.points:
+        assert sum(row.us for row in point.journey.stations) == pytest.approx(point.journey.mean_us)
 
 
 def test_too_much_on_the_way_is_refused_by_name(tmp_path: Path) -> None:

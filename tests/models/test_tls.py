@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.models.advice.recommend import benchmark_command
+from forecache.models.advice.benchmark import benchmark_command
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.node.simulate import NodeResult

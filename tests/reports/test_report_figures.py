@@ -1,6 +1,7 @@
 """Figures: what they draw, that they fit their width, and that files can be written."""
 
 import re
+from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -8,14 +9,19 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from forecache.models.results.points import Stage
 from forecache.reports import figures
 from forecache.reports.figures.canvas import log_ticks, round_ticks, spread_apart, thinned
+from forecache.reports.study_answer import HostNumbers
+from tests.made_points import made_point
 from tests.reports.study_fixture import (
     calibration,
     estimate,
     graviton_target,
     host_profile,
     local_target,
+    made_load_point,
+    recommendation,
 )
 
 Json = dict[str, Any]
@@ -48,8 +54,7 @@ def test_scaling_without_warnings_shades_nothing() -> None:
 
 
 def test_scaling_keeps_knee_and_recommendation_apart() -> None:
-    target = graviton_target()
-    target["recommendation"]["knee"] = {"io_threads": 8}
+    target = graviton_target(recommendation=replace(recommendation(), knee={"io_threads": 8}))
     figure = figures.scaling(target)
     assert figure is not None
     texts = _texts(figure)
@@ -59,20 +64,18 @@ def test_scaling_keeps_knee_and_recommendation_apart() -> None:
 
 def test_latency_knee_is_where_p99_doubles() -> None:
     curve = [
-        {"offered_rps": rate, "p99_ms": estimate(p99)}
+        made_load_point(rate, p99_ms=estimate(p99))
         for rate, p99 in ((100.0, 1.0), (200.0, 1.5), (300.0, 2.5))
     ]
     # Half way between 1.5 and 2.5.
-    assert figures.latency_knee_rps({"load_curve": curve}) == pytest.approx(250.0)
-    assert figures.latency_knee_rps({"load_curve": curve[:2]}) is None
-    assert figures.latency_knee_rps({"load_curve": []}) is None
+    assert figures.latency_knee_rps(curve) == pytest.approx(250.0)
+    assert figures.latency_knee_rps(curve[:2]) is None
+    assert figures.latency_knee_rps([]) is None
 
 
 def test_latency_axis_is_linear_for_a_flat_curve_and_logarithmic_for_a_steep_one() -> None:
-    flat = [
-        {"offered_rps": r, "p50_ms": estimate(1.0), "p99_ms": estimate(2.0)} for r in (1e5, 2e5)
-    ]
-    figure = figures.latency_by_load({"load_curve": flat})
+    flat = [made_load_point(r, p50_ms=estimate(1.0), p99_ms=estimate(2.0)) for r in (1e5, 2e5)]
+    figure = figures.latency_by_load(graviton_target(load_curve=flat))
     assert figure is not None
     assert figure.axes[0].get_yscale() == "linear"
     steep = figures.latency_by_load(graviton_target())
@@ -81,11 +84,11 @@ def test_latency_axis_is_linear_for_a_flat_curve_and_logarithmic_for_a_steep_one
 
 
 def test_overloaded_points_do_not_stretch_the_latency_axis() -> None:
-    target = graviton_target()
-    for point in target["load_curve"]:
-        if point["verdict"] == "OVERLOADED":
-            point["p99_ms"] = estimate(120_000.0)
-    figure = figures.latency_by_load(target)
+    curve = [
+        replace(point, p99_ms=estimate(120_000.0)) if point.overloaded else point
+        for point in graviton_target().load_curve
+    ]
+    figure = figures.latency_by_load(graviton_target(load_curve=curve))
     assert figure is not None
     assert figure.axes[0].get_ylim()[1] < 1000
     assert "overloaded" in _texts(figure)
@@ -98,14 +101,15 @@ def test_labels_of_a_latency_curve_keep_apart_wherever_its_knee_is(
 ) -> None:
     loads = [10_000.0 * n for n in range(1, 101)]
     curve = [
-        {
-            "offered_rps": load,
-            "p99_ms": estimate(1.0 if load < knee_at * 1e6 else 9.0),
-            "verdict": "OVERLOADED" if load > 0.95e6 else "STABLE",
-        }
+        made_load_point(
+            load,
+            p50_ms=None,
+            p99_ms=estimate(1.0 if load < knee_at * 1e6 else 9.0),
+            verdict="OVERLOADED" if load > 0.95e6 else "STABLE",
+        )
         for load in loads
     ]
-    figure = figures.latency_by_load({"load_curve": curve}, width_px=width_px)
+    figure = figures.latency_by_load(graviton_target(load_curve=curve), width_px=width_px)
     assert figure is not None
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -120,14 +124,8 @@ def test_labels_of_a_latency_curve_keep_apart_wherever_its_knee_is(
 
 
 def test_stages_are_grouped_by_thread_with_totals() -> None:
-    point = {
-        "stages": [
-            {"stage": "read", "thread": "I/O", "us_per_request": 0.75},
-            {"stage": "execute", "thread": "main", "us_per_request": 0.2},
-            {"stage": "write", "thread": "I/O", "us_per_request": 0.5},
-        ]
-    }
-    figure = figures.stages(point)
+    stages = [Stage("read", "I/O", 0.75), Stage("execute", "main", 0.2), Stage("write", "I/O", 0.5)]
+    figure = figures.stages(made_point(stages=stages))
     assert figure is not None
     texts = _texts(figure)
     assert "I/O threads: 1.25 µs" in texts
@@ -149,7 +147,7 @@ def test_figures_have_the_width_asked_for(width_px: int) -> None:
         figures.scaling(graviton_target(), width_px=width_px),
         figures.latency_by_load(graviton_target(), width_px=width_px),
         figures.utilisation(graviton_target(), width_px=width_px),
-        figures.stages(graviton_target()["points"][3], width_px=width_px),
+        figures.stages(graviton_target().points[3], width_px=width_px),
         figures.memory_latency(host_profile(), width_px=width_px),
         figures.accuracy(_cpu_points(), quantity="ns", width_px=width_px),
     ]
@@ -161,12 +159,9 @@ def test_figures_have_the_width_asked_for(width_px: int) -> None:
 
 
 def test_nothing_to_draw_is_none() -> None:
-    assert figures.scaling({}) is None
-    assert figures.scaling({"points": [{"given": {"io_threads": 1}}]}) is None
-    assert figures.latency_by_load({}) is None
-    assert figures.utilisation({"points": [{"given": {"io_threads": 1}}]}) is None
-    assert figures.stages({}) is None
-    assert figures.memory_latency({"latency_curve": [[4096, 1.0]]}) is None
+    assert figures.latency_by_load(graviton_target(load_curve=[])) is None
+    assert figures.stages(made_point(stages=[])) is None
+    assert figures.memory_latency(HostNumbers("x", [], [[4096.0, 1.0]])) is None
     assert figures.accuracy([{"observed_ns": 1.0}], quantity="ns") is None
 
 

@@ -1,13 +1,17 @@
 """Numbers and sentences as an engineer writes them."""
 
 import math
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from forecache.reports import formats, shapes, wording
-from forecache.reports.formats import UNKNOWN, Interval
-from tests.reports.study_fixture import graviton_target
+from forecache.models.advice.next_measurement import Gain, MeasureNext
+from forecache.models.advice.regret import Regret
+from forecache.reports import formats, points, wording
+from forecache.reports.formats import UNKNOWN
+from forecache.sim.statistics import Estimate
+from tests.made_points import made_point
+from tests.reports.study_fixture import graviton_target, recommendation
 
 
 @pytest.mark.parametrize(
@@ -68,21 +72,11 @@ def test_percent_with_sign() -> None:
 
 
 def test_bounds_share_the_unit_of_the_value() -> None:
-    assert formats.rate_with_bounds(Interval(1.02e6, 0.97e6, 1.07e6)) == "1.02 M/s (0.97–1.07)"
-    assert formats.time_with_bounds(Interval(0.93, 0.85, 1.07)) == "0.93 ms (0.85–1.07)"
-    assert formats.rate_with_bounds(Interval(1.02e6)) == "1.02 M/s"
+    assert formats.rate_with_bounds(Estimate(1.02e6, 0.97e6, 1.07e6)) == "1.02 M/s (0.97–1.07)"
+    assert formats.time_with_bounds(Estimate(0.93, 0.85, 1.07)) == "0.93 ms (0.85–1.07)"
+    assert formats.time_with_bounds(Estimate(0.93, 0.85, math.inf)) == "0.93 ms (0.85 or more)"
     assert formats.rate_with_bounds(None) == UNKNOWN
-    assert formats.rate_with_margin(Interval(1e6, 0.9e6, 1.1e6)) == "1.00 M/s ±10%"
-
-
-def test_estimates_are_read_from_every_form() -> None:
-    assert formats.interval({"value": 2, "low": 1, "high": 3}) == Interval(2.0, 1.0, 3.0)
-    assert formats.interval(np.float64(2.5)) == Interval(2.5)
-    assert formats.interval({"x": 4}, "x") == Interval(4.0)
-    assert formats.interval({"x": None}, "x") is None
-    assert formats.interval({"value": math.nan, "low": 1, "high": 2}) is None
-    assert formats.interval({"value": 1.0, "low": None, "high": math.inf}) == Interval(1.0)
-    assert formats.interval(True) is None
+    assert formats.rate_with_margin(Estimate(1e6, 0.9e6, 1.1e6)) == "1.00 M/s ±10%"
 
 
 def test_sizes_counts_and_dollars() -> None:
@@ -104,83 +98,56 @@ def test_plain_hides_what_is_unknown() -> None:
 
 
 def test_headline() -> None:
-    target = graviton_target()
-    point = shapes.chosen_point(target)
-    assert wording.headline(target["recommendation"], point) == (
-        "Run io-threads 6: 1.18 M requests/s (1.05–1.31), p99 0.93 ms; limited by the main thread"
-    )
+    advice, point = recommendation(), points.chosen_point(graviton_target())
+    assert wording.action(advice) == "Run io-threads 6"
+    facts = ["1.18 M requests/s (1.05–1.31)", "p99 0.93 ms", "limited by the main thread"]
+    assert wording.headline_facts(advice, point) == facts
     used = {"bandwidth": 0.5, "packets": 0.99, "one connection": 0.1}
-    network = {**target["recommendation"], "bottleneck": "network", "network_limits": used}
-    assert wording.headline(network, point).endswith("; limited by the network (packets)")
-    advice = target["recommendation"]
-    missed = {**advice, "setting": None, "closest": advice["setting"]}
-    told = wording.headline(missed, point)
-    assert told.startswith("No setting meets the objective; io-threads 6 comes closest: 1.18 M")
-    assert wording.headline({}, {}) == "No setting recommended"
-    assert wording.headline({"setting": {"io_threads": 2}}, {}) == "Run io-threads 2"
+    network = replace(advice, bottleneck="network", network_limits=used)
+    assert wording.headline_facts(network, point)[-1] == "limited by the network (packets)"
+    missed = replace(advice, setting=None, closest=advice.setting)
+    assert wording.action(missed) == "No setting meets the objective; io-threads 6 comes closest"
 
 
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ({"throughput_loss": 0.21, "low": 0.12, "high": 0.31}, "21% less (12–31%)"),
-        ({"throughput_loss": -0.02, "low": -0.03, "high": -0.01}, "2.0% more (1.0–3.0%)"),
-        (
-            {"throughput_loss": 0.01, "low": -0.01, "high": 0.03},
-            "no clear difference (−3.0% to +1.0%)",
-        ),
-        (
-            {"throughput_loss": 0.27, "low": -0.024, "high": 0.48},
-            "probably 27% less (−48% to +2.4%)",
-        ),
-        ({"throughput_loss": 0.001, "low": -0.001, "high": 0.002}, "no difference"),
-        ({"throughput_loss": 0.21}, "21% less"),
-        ({"throughput_loss": 0.001}, "no difference"),
-        ({"throughput_loss": None}, "not predicted"),
+        ((0.21, 0.12, 0.31), "21% less (12–31%)"),
+        ((-0.02, -0.03, -0.01), "2.0% more (1.0–3.0%)"),
+        ((0.01, -0.01, 0.03), "no clear difference (−3.0% to +1.0%)"),
+        ((0.27, -0.024, 0.48), "probably 27% less (−48% to +2.4%)"),
+        ((0.001, -0.001, 0.002), "no difference"),
+        ((0.001, 0.001, 0.001), "no difference"),
     ],
 )
-def test_loss_phrase(row: dict[str, float | None], text: str) -> None:
-    assert wording.loss_phrase(row) == text
-
-
-def test_candidates_hold_the_recommendation_in_sweep_order() -> None:
-    found = wording.ordered_candidates(graviton_target())
-    assert [x for x, _, _ in found] == [1, 2, 3, 4, 6, 8, 9, 12, 16]
-    assert [x for x, _, chosen in found if chosen] == [6]
+def test_loss_phrase(row: tuple[float, float, float], text: str) -> None:
+    assert wording.loss_phrase(Regret(4, *row, why_not="")) == text
 
 
 def test_warnings_of_points_say_where_and_appear_once() -> None:
-    target = {
-        "warnings": ["general", "general"],
-        "points": [
-            {"given": {"io_threads": n}, "warnings": ["everywhere", *(["odd"] if n % 2 else [])]}
-            for n in (1, 2, 3)
-        ],
-    }
-    assert shapes.all_warnings(target) == ["general", "everywhere", "io-threads 1, 3: odd"]
+    made = [made_point(n, warnings=["everywhere", *(["odd"] if n % 2 else [])]) for n in (1, 2, 3)]
+    target = graviton_target(points=made, load_curve=[], warnings=["general", "general"])
+    assert points.target_warnings(target) == ["general", "everywhere", "io-threads 1, 3: odd"]
 
 
-def test_a_sweep_of_something_else_is_found() -> None:
-    target = {"points": [{"given": {"clients": n}} for n in (100, 50)]}
-    assert shapes.swept_key(target) == "clients"
-    assert [x for x, _ in shapes.swept_points(target)] == [50, 100]
+def test_points_are_found_in_the_order_of_their_threads() -> None:
+    made = [made_point(n) for n in (8, 2, 4)]
+    assert [x for x, _ in points.by_threads(graviton_target(points=made))] == [2, 4, 8]
 
 
 def test_nothing_saturated_is_said_in_words() -> None:
-    idle = {
-        "setting": {"io_threads": 1},
-        "bottleneck": "none",
-        "next_bottleneck": {"name": "none", "at_rps": None},
-    }
-    assert wording.headline(idle, {}) == "Run io-threads 1; nothing is saturated"
-    assert wording.key_facts(idle, {}) == [("Limited by", "nothing, no station is saturated")]
+    idle = replace(recommendation(), bottleneck="none", next_bottleneck=None)
+    point = made_point(6)
+    assert wording.headline_facts(idle, point)[-1] == "nothing is saturated"
+    assert ("Limited by", "nothing, no station is saturated") in wording.key_facts(idle, point)
+    assert "Next limit" not in dict(wording.key_facts(idle, point))
 
 
 def test_a_measurement_that_changes_nothing_is_not_advised() -> None:
-    row = {"what": "observe valkey once more", "needs_host": False, "margin": 0.158}
-    answer = {"quantity": "throughput at io-threads 2", "margin": 0.161, "measurements": [row]}
+    gain = Gain("observe valkey once more", [], needs_host=False, share=0.1, margin=0.158)
+    answer = MeasureNext("throughput at io-threads 2", 0.161, 0.15, [gain])
     [phrase] = wording.tightening_phrases(answer)
     assert phrase == "no measurement would noticeably narrow throughput at io-threads 2 (±16%)"
-    [phrase] = wording.tightening_phrases({**answer, "margin": 0.3})
+    [phrase] = wording.tightening_phrases(replace(answer, margin=0.3))
     assert phrase == "observe valkey once more (throughput at io-threads 2: ±30% would become ±16%)"
-    assert wording.tightening_phrases({**answer, "measurements": []}) == []
+    assert wording.tightening_phrases(replace(answer, measurements=[])) == []

@@ -1,18 +1,19 @@
-"""The page: complete, self-contained, escaped, and unimpressed by missing parts."""
+"""The page: complete, self-contained, escaped, and whole where parts are missing."""
 
-import copy
+import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
+from forecache.models.prediction.predict import LATENCIES
+from forecache.models.results.points import LoadPoint
 from forecache.reports.html import render_html
-from tests.reports.study_fixture import graviton_target, study
-
-Json = dict[str, Any]
+from forecache.reports.study_answer import Study
+from tests.reports.study_fixture import graviton_target, made_slo, recommendation, study
 
 VOID = {"meta", "br", "wbr", "hr", "img", "input", "link", "col"}
 
@@ -119,18 +120,18 @@ def test_every_number_of_the_recommendation_is_on_the_page(page: Page) -> None:
     assert "p99 ≤ 1.00 ms: met" in text
     assert "120 k/s" in text
     assert "$0.000137 per million requests (on demand, us-east-1, 2026-07-20)" in text
-    recommendation = graviton_target()["recommendation"]
+    recommendation = graviton_target().recommendation
     assert "profile graviton4 itself (throughput at io-threads 6: ±30% would become ±21%)" in text
     assert "without that host, observe valkey 9.1 on any machine (±26%)" in text
-    assert recommendation["conf"].strip() in text
-    assert recommendation["benchmark_command"] in text
-    for row in recommendation["regret"]:
-        assert row["why_not"] in text
+    assert recommendation.conf.strip() in text
+    assert recommendation.benchmark_command in text
+    for row in recommendation.regret:
+        assert row.why_not in text
 
 
 def test_the_page_says_what_the_data_can_not_tell(page: Page) -> None:
     assert "The data determine 10 of 18 independent combinations" in page.text
-    for sentence in study()["calibration"]["identifiability"]["words"]:
+    for sentence in study().calibration["identifiability"]["words"]:
         assert sentence in page.text
 
 
@@ -154,13 +155,16 @@ def test_strings_from_outside_are_escaped_everywhere() -> None:
     hostile = "<script>alert(1)</script> & \"quoted\" 'single' $x^2$ --> ]]>"
 
     def poison(value: Any) -> Any:
+        if is_dataclass(value) and not isinstance(value, type):
+            named = {field.name: getattr(value, field.name) for field in fields(value)}
+            return replace(value, **{name: poison(inner) for name, inner in named.items()})
         if isinstance(value, dict):
             return {key: poison(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [poison(inner) for inner in value]
         return hostile if isinstance(value, str) else value
 
-    page = Page(render_html(poison(study())))
+    page = Page(render_html(replace(poison(study()), created=study().created)))
     assert page.tags["script"] == 0
     assert page.nested
     assert page.open == []
@@ -170,10 +174,7 @@ def test_strings_from_outside_are_escaped_everywhere() -> None:
 
 
 def test_hostile_keys_are_escaped_too() -> None:
-    made = study()
-    made["provenance"] = {"<script>": "x"}
-    made["targets"][0]["scenario"] = {"<img src=x>": 3}
-    page = Page(render_html(made))
+    page = Page(render_html(study(targets=[graviton_target(scenario={"<img src=x>": 3})])))
     assert page.tags["script"] == 0
     assert page.tags["img"] == 0
 
@@ -182,126 +183,63 @@ def test_same_study_renders_to_the_same_page(html: str) -> None:
     assert render_html(study()) == html
 
 
-def _only_target(made: Json) -> None:
-    made["targets"] = made["targets"][1:]
+def only_graviton(**changes: Any) -> Study:
+    return study(targets=[graviton_target(**changes)])
 
 
-def _no_targets(made: Json) -> None:
-    made["targets"] = []
+def one_point() -> Study:
+    points = [point for point in graviton_target().points if point.given["io_threads"] == 6]
+    return only_graviton(points=points, recommendation=replace(recommendation(), regret=[]))
 
 
-def _one_point(made: Json) -> None:
-    target = made["targets"][1]
-    target["points"] = [p for p in target["points"] if p["given"]["io_threads"] == 6]
-    target["recommendation"]["regret"] = []
+def no_latency() -> Study:
+    none: dict[str, Any] = dict.fromkeys(LATENCIES)
+    target = graviton_target()
+    return only_graviton(
+        points=[replace(point, **none) for point in target.points],
+        load_curve=[replace(point, **none) for point in target.load_curve],
+    )
 
 
-def _no_load_curve(made: Json) -> None:
-    for target in made["targets"]:
-        target["load_curve"] = []
+def unbounded_latency() -> Study:
+    def unbounded(point: LoadPoint) -> LoadPoint:
+        assert point.p99_ms is not None
+        return replace(point, p99_ms=replace(point.p99_ms, high=math.inf))
+
+    return only_graviton(load_curve=[unbounded(point) for point in graviton_target().load_curve])
 
 
-def _no_latency(made: Json) -> None:
-    for target in made["targets"]:
-        for point in target["points"] + target["load_curve"]:
-            for key in list(point):
-                if key.endswith("_ms"):
-                    point[key] = None
+def all_overloaded() -> Study:
+    curve = graviton_target().load_curve
+    return only_graviton(load_curve=[replace(point, verdict="OVERLOADED") for point in curve])
 
 
-def _no_calibration(made: Json) -> None:
-    made["calibration"] = None
-    del made["host_profile"]
+def empty_calibration() -> Study:
+    return study(calibration={"engine": {"id": "valkey"}, "points": [], "summary": {}})
 
 
-def _empty_calibration(made: Json) -> None:
-    made["calibration"] = {"engine": {"id": "valkey"}, "points": [], "summary": {}}
+def no_threads() -> Study:
+    alone = [replace(p, io_thread_utilisation=[], stages=[]) for p in graviton_target().points]
+    return only_graviton(points=alone, load_curve=[])
 
 
-def _nulls(made: Json) -> None:
-    def blank(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: blank(inner) for key, inner in value.items()}
-        return [blank(inner) for inner in value] if isinstance(value, list) else None
-
-    made.update(blank(made))
-
-
-def _not_a_number(made: Json) -> None:
-    def spoil(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: spoil(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [spoil(inner) for inner in value]
-        return float("nan") if isinstance(value, float) else value
-
-    made.update(spoil(made))
-
-
-def _zeros(made: Json) -> None:
-    def spoil(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: spoil(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [spoil(inner) for inner in value]
-        return value * 0 if isinstance(value, float) else value
-
-    made.update(spoil(made))
-
-
-def _plain_numbers(made: Json) -> None:
-    for target in made["targets"]:
-        for point in target["points"] + target["load_curve"]:
-            for key in list(point):
-                if key.endswith(("_ms", "_rps")) and isinstance(point[key], dict):
-                    point[key] = point[key]["value"]
-
-
-def _all_overloaded(made: Json) -> None:
-    for target in made["targets"]:
-        for point in target["load_curve"]:
-            point["verdict"] = "OVERLOADED"
-
-
-def _long_warnings(made: Json) -> None:
-    made["targets"][1]["warnings"] = [f"w{i} " + "verylongword" * 60 for i in range(30)]
-
-
-def _no_recommendation(made: Json) -> None:
-    for target in made["targets"]:
-        target["recommendation"] = None
-
-
-def _other_sweep(made: Json) -> None:
-    for target in made["targets"]:
-        target["recommendation"] = None
-        for i, point in enumerate(target["points"]):
-            point["given"] = {"transport": "tcp" if i % 2 else "unix"}
+LONG_WARNINGS = [f"w{i} " + "verylongword" * 60 for i in range(30)]
 
 
 @pytest.mark.parametrize(
-    "change",
+    "made",
     [
-        _only_target,
-        _no_targets,
-        _one_point,
-        _no_load_curve,
-        _no_latency,
-        _no_calibration,
-        _empty_calibration,
-        _nulls,
-        _not_a_number,
-        _zeros,
-        _plain_numbers,
-        _all_overloaded,
-        _long_warnings,
-        _no_recommendation,
-        _other_sweep,
+        only_graviton(),
+        one_point(),
+        no_latency(),
+        unbounded_latency(),
+        all_overloaded(),
+        empty_calibration(),
+        no_threads(),
+        only_graviton(warnings=LONG_WARNINGS),
     ],
 )
-def test_incomplete_studies_render(change: Callable[[Json], None]) -> None:
-    made = copy.deepcopy(study())
-    change(made)
+def test_studies_with_parts_missing_render(made: Study) -> None:
     html = render_html(made)
     page = Page(html)
     assert page.nested
@@ -314,38 +252,28 @@ def test_incomplete_studies_render(change: Callable[[Json], None]) -> None:
 
 
 def test_a_single_target_needs_no_comparison_table() -> None:
-    made = study()
-    _only_target(made)
-    html = render_html(made)
+    html = render_html(only_graviton())
     assert 'class="answers"' not in html
     assert "Run io-threads 6" in html
 
 
-def test_an_empty_study_says_so() -> None:
-    assert "nothing to recommend" in render_html({})
-
-
 def test_no_warning_gets_lost() -> None:
-    made = study()
-    _long_warnings(made)
-    text = Page(render_html(made)).text
+    text = Page(render_html(only_graviton(warnings=LONG_WARNINGS))).text
     assert all(f"w{i} verylongword" in text for i in range(30))
 
 
 def test_a_missed_objective_is_said() -> None:
-    made = study()
-    advice = made["targets"][1]["recommendation"]
-    advice["slo"] = {"p99_ms": 0.5, "met": False}
-    advice["closest"], advice["setting"] = advice["setting"], None
-    text = Page(render_html(made)).text
-    assert "p99 ≤ 0.50 ms: not met" in text
-    [closest] = advice["closest"].values()
-    assert f"No setting meets the objective; io-threads {closest} comes closest" in text
+    met = recommendation()
+    slo = made_slo(0.5, met=False)
+    missed = replace(met, slo=slo, closest=met.setting, setting=None)
+    text = Page(render_html(only_graviton(recommendation=missed))).text
+    assert "p99 ≤ 0.50 ms: met with a probability of only 20%, not 95%" in text
+    assert "No setting meets the objective; io-threads 6 comes closest" in text
     assert "At the closest setting" in text
-    assert f"Run io-threads {closest}" not in text
+    assert "Run io-threads 6" not in text
 
 
 def test_what_stands_between_backticks_is_code() -> None:
     warning = "115 of 157 repetitions are flagged `disturbed` <i>, a ` alone"
-    page = render_html(study() | {"warnings": [warning]})
+    page = render_html(study(warnings=[warning]))
     assert "flagged <code>disturbed</code> &lt;i&gt;, a ` alone" in page

@@ -4,17 +4,20 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from forecache.reports import terminal
-from forecache.reports.shapes import all_warnings
+from forecache.reports.points import point_warnings
+from tests.made_points import made_point
 from tests.reports.study_fixture import (
     calibration,
     graviton_points,
     graviton_target,
+    recommendation,
     study,
     validation,
 )
@@ -31,13 +34,11 @@ def _show_study(console: Console) -> None:
 
 
 def _show_points(console: Console) -> None:
-    terminal.print_points({"points": graviton_points()}, console)
+    terminal.print_points(graviton_points(), console)
 
 
 def _show_recommendation(console: Console) -> None:
-    terminal.print_recommendation(
-        graviton_target()["recommendation"], console, points=graviton_points()
-    )
+    terminal.print_recommendation(graviton_target(), console)
 
 
 def _show_calibration(console: Console) -> None:
@@ -53,7 +54,7 @@ ALL = [_show_study, _show_points, _show_recommendation, _show_calibration, _show
 
 @pytest.mark.parametrize("show", ALL)
 def test_fits_80_columns_without_cutting_anything(show: Callable[[Console], None]) -> None:
-    commands = (study()["targets"][1]["recommendation"]["benchmark_command"],)
+    commands = (recommendation().benchmark_command,)
     for line in _printed(show).splitlines():
         assert len(line) <= 80 or line.strip() in commands, line
         assert "…" not in line
@@ -70,7 +71,7 @@ def test_study_shows_each_recommendation_and_the_accuracy() -> None:
 
 
 def test_commands_are_not_wrapped() -> None:
-    command = study()["targets"][1]["recommendation"]["benchmark_command"]
+    command = recommendation().benchmark_command
     assert len(command) > 80
     assert command in _printed(_show_study)
     assert command in _printed(_show_recommendation, width=40)
@@ -89,31 +90,33 @@ def test_a_curve_keeps_setting_throughput_and_limit_at_any_width(width: int) -> 
     curve = printed[: printed.index("Why not another")]
     assert "io-threads" in curve
     assert "…" not in curve
-    for point in target["points"]:
-        threads = str(point["given"]["io_threads"])
-        rate = f"{point['throughput_rps']['value'] / 1e6:.2f}"
+    for point in target.points:
+        threads = str(point.given["io_threads"])
+        rate = f"{point.throughput_rps.value / 1e6:.2f}"
         lines = [line.split() for line in curve.splitlines()]
         assert any(threads in words for words in lines)
-        if point["throughput_rps"]["value"] >= 1e6:
+        if point.throughput_rps.value >= 1e6:
             assert any(rate in words for words in lines)
     assert curve.split().count("main") >= 5
 
 
 def test_points_show_only_what_the_sweep_varies() -> None:
-    points = graviton_points()
-    for point in points:
-        point["given"]["clients"] = 650
-    text = _printed(lambda console: terminal.print_points({"points": points}, console))
+    points = [replace(point, given=point.given | {"clients": 650}) for point in graviton_points()]
+    text = _printed(lambda console: terminal.print_points(points, console))
     assert "clients" not in text
     assert "io-threads" in text
 
 
 def test_two_swept_fields_fit_80_columns_and_cut_no_word() -> None:
-    points = graviton_points()
-    for number, point in enumerate(points):
-        point["given"] = {"pipeline": number, "value_bytes": 64 * number}
-        point["bottleneck"] = "network"
-    text = _printed(lambda console: terminal.print_points({"points": points}, console))
+    points = [
+        replace(
+            point,
+            given={"pipeline": number, "value_bytes": 64 * number},
+            bottleneck="network",
+        )
+        for number, point in enumerate(graviton_points())
+    ]
+    text = _printed(lambda console: terminal.print_points(points, console))
     assert all(len(line) <= 80 for line in text.splitlines())
     assert text.count(" network ") == len(points)
     for word in ("pipeline", "value", "verdict"):
@@ -137,29 +140,34 @@ def test_two_swept_fields_fit_80_columns_and_cut_no_word() -> None:
 def test_every_point_keeps_its_setting_limit_and_verdict_at_any_width(
     given: dict[str, Any], width: int
 ) -> None:
-    points = graviton_points()
-    for number, point in enumerate(points):
-        point["given"] = {
-            name: value if isinstance(value, str) else value + number
-            for name, value in given.items()
-        }
-        point["bottleneck"], point["verdict"] = "interrupts", "OVERLOADED"
+    points = [
+        replace(
+            point,
+            given={
+                name: value if isinstance(value, str) else value + number
+                for name, value in given.items()
+            },
+            bottleneck="interrupts",
+            verdict="OVERLOADED",
+            warnings=[],
+        )
+        for number, point in enumerate(graviton_points())
+    ]
     if "host" in given:
-        points[0]["given"].update(host="sapphire-rapids", engine_version="9.1")
-    text = _printed(lambda console: terminal.print_points({"points": points}, console), width)
+        points[0].given.update(host="sapphire-rapids", engine_version="9.1")
+    text = _printed(lambda console: terminal.print_points(points, console), width)
     assert all(len(line) <= width for line in text.splitlines())
     assert text.count("interrupts") == text.count("overloaded") == len(points)
     words = text.split()
     for point in points:
-        assert {str(value) for value in point["given"].values()} <= set(words)
+        assert {str(value) for value in point.given.values()} <= set(words)
     assert "p99" in words
 
 
 def test_where_a_row_does_not_fit_a_point_is_a_block_with_all_figures() -> None:
-    points = graviton_points()[:2]
-    for point in points:
-        point["given"] = {"host": "profiles/" + "x" * 50 + ".yaml"}
-    text = _printed(lambda console: terminal.print_points({"points": points}, console))
+    given = {"host": "profiles/" + "x" * 50 + ".yaml"}
+    points = [replace(point, given=given) for point in graviton_points()[:2]]
+    text = _printed(lambda console: terminal.print_points(points, console))
     assert all(len(line) <= 80 for line in text.splitlines())
     for name in ("host", "p50", "p99", "main", "I/O", "load", "limit", "verdict"):
         assert sum(line.split()[:1] == [name] for line in text.splitlines()) == 2
@@ -167,39 +175,37 @@ def test_where_a_row_does_not_fit_a_point_is_a_block_with_all_figures() -> None:
 
 
 def test_swept_hosts_and_engines_are_counted_in_the_title() -> None:
-    target = {
-        "host": {"title": "first host"},
-        "engine": {"id": "valkey-8.0", "version": "8.0"},
-        "points": [
-            {"given": {"host": host, "engine_version": version}}
-            for host in ("a", "b")
-            for version in ("8.0", "8.1", "9.1")
-        ],
-    }
-    text = _printed(lambda console: terminal.print_subtitle(target, console))
+    points = [
+        made_point(given={"host": host, "engine_version": version})
+        for host in ("a", "b")
+        for version in ("8.0", "8.1", "9.1")
+    ]
+    text = _printed(lambda console: terminal.print_subtitle(graviton_target(), points, console))
     assert text.strip() == "2 hosts, 3 engines"
 
 
 def test_a_warning_names_the_setting_that_brings_it_once() -> None:
     points = [
-        {
-            "given": {"host": host, "engine": engine, "io_threads": threads},
-            "warnings": ["reused"] * (engine == "b") + ["odd"] * (host + engine == "xa"),
-        }
+        made_point(
+            given={"host": host, "engine": engine, "io_threads": threads},
+            warnings=["reused"] * (engine == "b") + ["odd"] * (host + engine == "xa"),
+        )
         for host in ("x", "y")
         for engine in ("a", "b")
         for threads in (1, 2)
     ]
-    assert all_warnings({"points": points}) == [
+    assert point_warnings(points) == [
         "host x, engine a, io-threads 1; host x, engine a, io-threads 2: odd",
         "engine b: reused",
     ]
 
 
 def test_a_missing_check_says_why() -> None:
-    made = graviton_target()["recommendation"]
-    made |= {"benchmark_command": "", "no_benchmark_command": "No tool sends these."}
-    text = _printed(lambda console: terminal.print_recommendation(made, console))
+    advice = replace(
+        recommendation(), benchmark_command="", no_benchmark_command="No tool sends these."
+    )
+    target = graviton_target(recommendation=advice)
+    text = _printed(lambda console: terminal.print_recommendation(target, console))
     assert "Check it with\n  No tool sends these." in text
 
 
@@ -222,13 +228,13 @@ def test_a_calibration_says_what_its_data_can_not_tell() -> None:
 
 
 def test_brackets_are_text_and_not_markup() -> None:
-    made = study()
-    made["title"] = "[bold]title[/bold]"
-    target = made["targets"][1]
-    target["name"] = "[red]name"
-    target["warnings"] = ["[/] unbalanced"]
-    target["recommendation"]["conf"] = "save [/x]"
-    target["recommendation"]["regret"][0]["why_not"] = "[blink]why"
+    regret = [replace(recommendation().regret[0], why_not="[blink]why")]
+    target = graviton_target(
+        name="[red]name",
+        warnings=["[/] unbalanced"],
+        recommendation=replace(recommendation(), conf="save [/x]", regret=regret),
+    )
+    made = study(title="[bold]title[/bold]", targets=[target])
     text = _printed(lambda console: terminal.print_study(made, console))
     for literal in ("[bold]title[/bold]", "[red]name", "[/] unbalanced", "save [/x]", "[blink]why"):
         assert literal in text
@@ -237,11 +243,6 @@ def test_brackets_are_text_and_not_markup() -> None:
 @pytest.mark.parametrize(
     "show",
     [
-        lambda console: terminal.print_study({}, console),
-        lambda console: terminal.print_study({"targets": [{}], "calibration": {}}, console),
-        lambda console: terminal.print_points({"points": []}, console),
-        lambda console: terminal.print_points({"points": [{}]}, console),
-        lambda console: terminal.print_recommendation({}, console),
         lambda console: terminal.print_calibration({}, console),
         lambda console: terminal.print_validation({}, console),
         lambda console: terminal.print_validation({"points": [{"given": {"a": None}}]}, console),
@@ -260,8 +261,8 @@ def test_terminal_does_not_load_matplotlib() -> None:
 
 
 def test_missing_estimates_show_as_unknown() -> None:
-    points: list[dict[str, Any]] = [{"given": {"io_threads": 1}, "throughput_rps": None}]
-    text = _printed(lambda console: terminal.print_points({"points": points}, console))
+    points = [made_point(p50_ms=None, p99_ms=None)]
+    text = _printed(lambda console: terminal.print_points(points, console))
     assert "–" in text
 
 
@@ -308,5 +309,5 @@ def test_a_study_says_that_its_observation_was_disturbed() -> None:
     assert "115 of 157 repetitions" in found[0]
     assert "repeat the study" in found[1]
     assert found[2] == "not observed: get P1: too large"
-    made = {**study(), "warnings": found}
+    made = study(warnings=found)
     assert "repeat the study" in _printed(lambda console: terminal.print_study(made, console))

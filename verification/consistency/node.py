@@ -24,6 +24,7 @@ from forecache.models.prediction.predict import (
     predict_cases,
 )
 from forecache.models.prediction.run_length import slices_ps
+from forecache.models.results.points import Point
 from forecache.models.step_times.stalls import stalls_of
 
 from .breach import Breach, Held
@@ -102,7 +103,7 @@ def _irregular_s(prediction: Prediction) -> float:
     return longest + scenario.workload.varying.cycle_ps / 1e12
 
 
-def _flow(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
+def _flow(held: Held, prediction: Prediction, point: Point) -> None:
     """An open loop completes what arrives, unless it is overloaded; then less."""
     workload = prediction.case.scenario.workload
     rate = workload.mean_rate_rps
@@ -127,21 +128,21 @@ def _flow(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
     # average, or what gathers in a stall.
     room = 20.0 * runs + 3.0 * math.sqrt(arrived) + runs * rate * _irregular_s(prediction)
     spare = room + min(in_flight, 0.05 * arrived)
-    found = point["throughput_rps"]
+    found = point.throughput_rps
     if workload.varying.cycle_ps == 0:
         held.not_above(
             "throughput and its interval are not above the rate of arrivals",
-            found["high"],
+            found.high,
             rate,
-            f"upper end of throughput and rate, {point['verdict']}",
+            f"upper end of throughput and rate, {point.verdict}",
             by=6.0 / math.sqrt(max(1.0, arrived)),
         )
-    if point["verdict"] == "OVERLOADED":
+    if point.verdict == "OVERLOADED":
         return
     held.that(
         "completions equal arrivals, no trend in the backlog",
         abs(completed - arrived) <= spare,
-        f"{completed} completions of {arrived} arrivals, {point['verdict']}, room {spare:.0f}, "
+        f"{completed} completions of {arrived} arrivals, {point.verdict}, room {spare:.0f}, "
         f"p99 {prediction.mean('p99_ms'):.4g} ms",
     )
     if workload.bursts is None:
@@ -149,8 +150,8 @@ def _flow(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
         chance = 6.0 / math.sqrt(max(1.0, rate * seconds)) + spare / max(1.0, rate * seconds)
         held.that(
             "throughput is the rate of arrivals",
-            abs(found["value"] / rate - 1.0) <= chance,
-            f"{found['value']:.6g}/s of {rate:.6g}/s, {point['verdict']}, chance {chance:.3f}",
+            abs(found.value / rate - 1.0) <= chance,
+            f"{found.value:.6g}/s of {rate:.6g}/s, {point.verdict}, chance {chance:.3f}",
         )
 
 
@@ -177,15 +178,15 @@ def _latency(held: Held, prediction: Prediction) -> None:
             )
 
 
-def _verdict(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
+def _verdict(held: Held, prediction: Prediction, point: Point) -> None:
     busiest = max(prediction.utilisation.values())
-    verdict = point["verdict"]
-    numbers = f"{verdict}, bottleneck {point['bottleneck']}, busiest station {busiest:.3f}"
+    verdict = point.verdict
+    numbers = f"{verdict}, bottleneck {point.bottleneck}, busiest station {busiest:.3f}"
     # At 95% of what it serves a server batches less than at all of it, or more; its threads may
     # then be busy for some four fifths of the time.
     held.that(
         "a saturated server has a station that is busy, or clients that all wait",
-        verdict != "SATURATED" or busiest >= NEARLY * SATURATED or point["bottleneck"] == CLIENTS,
+        verdict != "SATURATED" or busiest >= NEARLY * SATURATED or point.bottleneck == CLIENTS,
         numbers,
     )
     # Threads find something to do in every turn long before they have no time left.
@@ -194,11 +195,11 @@ def _verdict(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
         verdict != "STABLE" or prediction.utilisation["network"] < SATURATED,
         numbers,
     )
-    if verdict == "STABLE" and point["limit_rps"] is not None:
+    if verdict == "STABLE" and point.limit_rps is not None:
         held.that(
             "a stable load that meets its objective has headroom",
-            point["headroom_rps"] >= 0.0 and (point["headroom_rps"] > 0.0 or not meets(prediction)),
-            f"{numbers}, headroom {point['headroom_rps']}",
+            point.headroom_rps >= 0.0 and (point.headroom_rps > 0.0 or not meets(prediction)),
+            f"{numbers}, headroom {point.headroom_rps}",
         )
     held.that(
         "only an open loop is overloaded",
@@ -206,22 +207,22 @@ def _verdict(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
         numbers,
     )
     if verdict == "OVERLOADED":
-        held.that("an overloaded server has a bottleneck", point["bottleneck"] != "none", numbers)
-    following = point["next_bottleneck"]
-    if following is not None and following.get("at_rps") is not None and verdict == "STABLE":
+        held.that("an overloaded server has a bottleneck", point.bottleneck != "none", numbers)
+    following = point.next_bottleneck
+    if following is not None and verdict == "STABLE":
         held.not_above(
             "a stable load is below the next limit",
             prediction.mean("throughput_rps"),
-            following["at_rps"],
-            f"load and limit of {following['name']}",
+            following.at_rps,
+            f"load and limit of {following.name}",
             by=CHANCE,
         )
 
 
-def _work(held: Held, prediction: Prediction, point: dict[str, Any]) -> None:
+def _work(held: Held, prediction: Prediction, point: Point) -> None:
     """What requests need and what threads spin is what the kernel counts; steps are checked by
     the guard."""
-    cpu_us, spun_us = point["server_cpu_us_per_request"], point["spinning_cpu_us_per_request"]
+    cpu_us, spun_us = point.server_cpu_us_per_request, point.spinning_cpu_us_per_request
     if cpu_us is not None and spun_us is not None:
         held.adds_up(
             "CPU time of requests and spinning is all CPU time",
@@ -326,40 +327,43 @@ NEARLY = 0.8
 SAME = ("throughput_rps", "mean_ms", "p50_ms", "p99_ms", "server_cpu_us_per_request")
 
 
-def _verbs(held: Held, data: dict[str, Any], point: dict[str, Any], *, explained: bool) -> None:
+def _verbs(held: Held, data: dict[str, Any], point: Point, *, explained: bool) -> None:
     """Every verb says the same of the same scenario."""
     threads = data["io_threads"]
     other = threads + 1
     swept = {**data, "io_threads": {"sweep": [threads, other]}}
+    journey = None
     with _quick():
-        said = {
-            "simulate": answers.simulate(data)["points"][0],
-            "simulate of a sweep": answers.simulate(swept)["points"][0],
+        said: dict[str, Point] = {
+            "simulate": answers.simulate(data).points[0],
+            "simulate of a sweep": answers.simulate(swept).points[0],
             "recommend": answers.compare_threads(
                 answers.load_cases(swept), file="scenario", seed=1, progress=None
-            )["points"][0],
+            ).points[0],
         }
         if explained:
-            said["explain"] = answers.explain(swept)["points"][0]
+            explanation = answers.explain(swept).points[0]
+            said["explain"], journey = explanation, explanation.journey
     for verb, theirs in said.items():
         for name in (*SAME, "verdict", "bottleneck", "stages", "main_thread_utilisation"):
             held.that(
                 "every verb says the same",
-                theirs[name] == point[name],
-                f"{name} of {verb}: {theirs[name]}, of the prediction: {point[name]}",
+                getattr(theirs, name) == getattr(point, name),
+                f"{name} of {verb}: {getattr(theirs, name)}, of the prediction: "
+                f"{getattr(point, name)}",
             )
-    journey, mean = said.get("explain", {}).get("journey"), point["mean_ms"]
-    if journey is not None and mean is not None and mean["value"] is not None:
+    mean = point.mean_ms
+    if journey is not None and mean is not None:
         held.adds_up(
             "a latency breakdown is made of its stations",
-            journey["mean_us"],
-            [row["us"] for row in journey["stations"]],
+            journey.mean_us,
+            [row.us for row in journey.stations],
             "us",
         )
         held.adds_up(
             "a latency breakdown adds up to the mean latency",
-            journey["mean_us"] / 1e3,
-            [mean["value"]],
-            f"ms, {point['verdict']}",
+            journey.mean_us / 1e3,
+            [mean.value],
+            f"ms, {point.verdict}",
             by=1e-3,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.models.over_time.simulate_scenario import simulate
+from forecache.models.over_time.simulate_scenario import simulate_over_time
 
 from .breach import Breach, Held
 from .draws import Draws
@@ -21,7 +21,7 @@ STEP = 0.05
 
 
 def _run(data: dict[str, Any]) -> Point:
-    point: Point = simulate(data)["points"][0]
+    point: Point = simulate_over_time(data)["points"][0]
     return point
 
 

@@ -1,0 +1,157 @@
+"""What the verbs answer about a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from forecache.sim.plain import Result
+
+from ..breakdown.latency import LatencyBreakdown
+from ..breakdown.timeline import TimelineFile
+from ..engines.profile import EngineProfile, Observed, Reuse
+from ..prediction.predict import System
+from ..results.points import LoadPoint, Point
+from ..results.provenance import Provenance
+from ..scenario.schema import Scenario
+from .next_measurement import MeasureNext
+from .recommend import Recommendation
+
+
+@dataclass(frozen=True)
+class HostSummary(Result):
+    """A host, in short."""
+
+    id: str
+    title: str
+    cores: int
+    kind: str
+    """`measured` on this machine, or `catalogue`."""
+
+
+@dataclass(frozen=True)
+class EngineSummary(Result):
+    """An engine, in short."""
+
+    id: str
+    title: str
+    version: str
+    depth: str
+    """What its CPU work rests on: the profiler it was observed with, or `prior`."""
+    observed: Observed | None
+    reuse: Reuse | None
+
+
+@dataclass(frozen=True)
+class NodeAnswer(Result):
+    """What is answered about a node in a steady state."""
+
+    scenario: dict[str, Any]
+    """The fields of the file, at the first point."""
+    host: HostSummary
+    engine: EngineSummary
+
+
+@dataclass(frozen=True)
+class Simulated(NodeAnswer):
+    """What `simulate` answers."""
+
+    points: list[Point]
+    """One for each point of the sweep."""
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class Recommended(NodeAnswer):
+    """What `recommend` answers."""
+
+    points: list[Point]
+    recommendation: Recommendation
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class StudyTarget(Recommended):
+    """What `study` answers about one host."""
+
+    name: str
+    load_curve: list[LoadPoint]
+    """At the recommended setting."""
+    warnings: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name, and what `recommend` answers."""
+        found = super().to_dict()
+        return {"name": found.pop("name"), **found}
+
+
+@dataclass(frozen=True)
+class ExplainedPoint(Point):
+    """A point, and where the latency of its requests goes."""
+
+    journey: LatencyBreakdown | None
+    """None where nothing is completed, requests pile up, or too many are on the way to trace."""
+
+
+@dataclass(frozen=True)
+class Shown(Result):
+    """Which point to look at."""
+
+    point: int
+    """Its index."""
+    recommended: bool
+    closest: bool
+    """It comes closest to an objective that none meets."""
+
+
+@dataclass(frozen=True)
+class NumberOrigin(Result):
+    """A number behind an answer, and where it comes from."""
+
+    name: str
+    value: float | None
+    unit: str
+    low: float | None
+    high: float | None
+    kind: str
+    source: str | None
+    method: str | None
+
+
+@dataclass(frozen=True)
+class Explained(NodeAnswer):
+    """What `explain` answers."""
+
+    points: list[ExplainedPoint]
+    shown: Shown
+    timeline: TimelineFile | None
+    measure_next: MeasureNext
+    numbers: list[NumberOrigin]
+    provenance: Provenance
+
+
+def summary_of(scenario: Scenario, system: System) -> dict[str, Any]:
+    """The fields of a `NodeAnswer`."""
+    host, engine = system.host, system.engine
+    return {
+        "scenario": scenario.model_dump(mode="json", exclude_none=True),
+        "host": HostSummary(
+            id=host.id,
+            title=host.title,
+            cores=scenario.cores or host.speed().cores,
+            kind="measured" if host.captured is not None else "catalogue",
+        ),
+        "engine": engine_summary(engine),
+    }
+
+
+def engine_summary(engine: EngineProfile) -> EngineSummary:
+    """An engine profile, in short."""
+    return EngineSummary(
+        id=engine.id,
+        title=engine.title,
+        version=engine.version,
+        depth=engine.observed.depth if engine.observed else "prior",
+        observed=engine.observed,
+        reuse=engine.reuse,
+    )

@@ -1,0 +1,37 @@
+"""Swept fields and their values as a reader knows them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .formats import is_number, plain
+
+# What a field is called in the engine's configuration or on the benchmark's command line.
+_NAMES = {"io_threads": "io-threads", "rate_rps": "offered load", "value_bytes": "value"}
+
+
+def setting_name(key: str) -> str:
+    """Return the name a reader knows a setting by, `io-threads` for `io_threads`."""
+    return _NAMES.get(key, key.replace("_", " "))
+
+
+def setting_text(setting: Mapping[str, Any] | None) -> str:
+    """Spell a setting out, `io-threads 6, pipeline 4`, leaving out unknown values."""
+    return ", ".join(
+        f"{setting_name(key)} {value_text(value)}"
+        for key, value in (setting or {}).items()
+        if value is not None
+    )
+
+
+def value_text(value: object) -> str:
+    """Write the value of a setting."""
+    if is_number(value):
+        return f"{value:g}" if float(value) < 1e6 else f"{float(value):,.0f}".replace(",", " ")
+    return plain(value)
+
+
+def varying_keys(given: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys whose values differ between settings; all of them when none does."""
+    keys = list(dict.fromkeys(key for each in given for key in each))
+    varying = [key for key in keys if len({repr(each.get(key)) for each in given}) > 1]
+    return varying or keys

@@ -1,0 +1,111 @@
+"""Answers about a node, for tests that need none in particular."""
+
+from typing import Any
+
+from forecache.models.advice.next_measurement import Gain, MeasureNext
+from forecache.models.advice.node_answers import EngineSummary, HostSummary
+from forecache.models.advice.recommend import Recommendation
+from forecache.models.advice.regret import Regret
+from forecache.models.results.points import (
+    MemoryBandwidth,
+    NextBottleneck,
+    Point,
+    Stage,
+    Uncertainty,
+)
+from forecache.models.results.provenance import Provenance
+from forecache.sim.statistics import Estimate
+
+
+def about(value: float) -> Estimate:
+    """An estimate known to a tenth."""
+    return Estimate(value, 0.9 * value, 1.1 * value)
+
+
+def made_point(io_threads: int = 2, **changes: Any) -> Point:
+    """A stable point that contradicts itself nowhere, but for the changes."""
+    fields: dict[str, Any] = {
+        "given": {"io_threads": io_threads},
+        "throughput_rps": about(1e5),
+        "mean_ms": about(0.2),
+        "p50_ms": about(0.15),
+        "p90_ms": about(0.3),
+        "p99_ms": about(0.5),
+        "p999_ms": about(0.9),
+        "backlog_growth_rps": None,
+        "main_thread_utilisation": 0.5,
+        "io_thread_utilisation": [0.4],
+        "load_generator_utilisation": 0.5,
+        "network_utilisation": 0.5,
+        "network_limits": {"bandwidth": 0.5, "packets": 0.2},
+        "interrupt_utilisation": 0.0,
+        "core_utilisation": 0.0,
+        "quota_utilisation": 0.0,
+        "throttled_periods": 0.0,
+        "memory_bandwidth": MemoryBandwidth(2.0, 0.01, 1.02),
+        "server_cpu_us_per_request": 0.5,
+        "spinning_cpu_us_per_request": 0.0,
+        "stages": [Stage("read", "main", 0.5)],
+        "active_threads": io_threads,
+        "bottleneck": "none",
+        "next_bottleneck": None,
+        "verdict": "STABLE",
+        "limit_rps": None,
+        "headroom_rps": None,
+        "objective_probability": None,
+        "warnings": [],
+        "uncertainty": Uncertainty(0.004, 0.061, 0.07),
+    }
+    return Point(**(fields | changes))
+
+
+def made_recommendation(**changes: Any) -> Recommendation:
+    """What is recommended of two settings, of which the one with 4 threads is to run."""
+    regret = Regret(
+        io_threads=1,
+        throughput_loss=0.66,
+        low=0.6,
+        high=0.7,
+        why_not="one thread reads every socket",
+    )
+    gain = Gain(
+        what="profile graviton3 itself",
+        commands=["forecache profile --out host.yaml"],
+        needs_host=True,
+        share=0.5,
+        margin=0.21,
+    )
+    fields: dict[str, Any] = {
+        "setting": {"io_threads": 4},
+        "closest": None,
+        "shortfall": None,
+        "knee": {"io_threads": 4},
+        "throughput_rps": about(734_000.0),
+        "regret": [regret],
+        "bottleneck": "main thread",
+        "network_limits": {},
+        "next_bottleneck": NextBottleneck("network", 900_000.0),
+        "conf": "io-threads 4",
+        "conf_file": "valkey.conf",
+        "benchmark_command": "valkey-benchmark -c 650",
+        "no_benchmark_command": "",
+        "slo": None,
+        "limit_rps": None,
+        "headroom_rps": 100_000.0,
+        "cost_usd_per_million_requests": None,
+        "cost_note": "",
+        "measure_next": MeasureNext("throughput at io-threads 4", 0.30, 0.16, [gain]),
+    }
+    return Recommendation(**(fields | changes))
+
+
+def made_head() -> dict[str, Any]:
+    """The fields that every answer about a node has."""
+    return {
+        "scenario": {"host": "graviton3"},
+        "host": HostSummary("graviton3", "AWS Graviton3", cores=64, kind="catalogue"),
+        "engine": EngineSummary("valkey-8.0", "Valkey 8.0", "8.0", "prior", None, None),
+    }
+
+
+PROVENANCE = Provenance("0.1.0", "3.11", "0.61", "2.2", "x86_64", seed=1, date="2026-11-20")
