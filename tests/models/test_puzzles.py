@@ -10,19 +10,22 @@ import pytest
 
 import forecache
 from forecache.models.advice.answers import load_cases
+from forecache.models.advice.node_answers import Simulated
 from forecache.models.prediction.simulation import run
+from forecache.models.results.points import Point
 
 MILLION = 10**6
 
 
-def points_of(scenario: dict[str, Any]) -> dict[int, dict[str, Any]]:
+def points_of(scenario: dict[str, Any]) -> dict[int, Point]:
     """Predicted points by io_threads."""
     answer = forecache.simulate(scenario)
-    return {point["given"]["io_threads"]: point for point in answer["points"]}
+    assert isinstance(answer, Simulated)
+    return {point.given["io_threads"]: point for point in answer.points}
 
 
-def rps(point: dict[str, Any]) -> float:
-    return float(point["throughput_rps"]["value"])
+def rps(point: Point) -> float:
+    return point.throughput_rps.value
 
 
 # redis issue 9327: redis-server --io-threads 24 against 25, redis-benchmark -t set -r 10000000.
@@ -43,23 +46,23 @@ FIFTY_CLIENTS: dict[str, Any] = {
 
 def test_24_threads_work_and_25_run_single_threaded_with_50_clients() -> None:
     found = points_of({**FIFTY_CLIENTS, "io_threads": {"sweep": [1, 24, 25]}})
-    assert [found[n]["active_threads"] for n in (1, 24, 25)] == [1, 24, 1]
+    assert [found[n].active_threads for n in (1, 24, 25)] == [1, 24, 1]
     assert rps(found[24]) > 2 * rps(found[1])
     assert rps(found[25]) == pytest.approx(rps(found[1]), rel=0.1)
-    assert max(found[25]["io_thread_utilisation"]) < 0.05
+    assert max(found[25].io_thread_utilisation) < 0.05
 
 
 def test_a_recommendation_says_why_not_25() -> None:
     answer = forecache.recommend({**FIFTY_CLIENTS, "io_threads": {"sweep": [1, 8, 25, 26]}})
-    advice = answer["recommendation"]
-    assert advice["setting"] == {"io_threads": 8}
-    why_not = {row["io_threads"]: row["why_not"] for row in advice["regret"]}
+    advice = answer.recommendation
+    assert advice.setting == {"io_threads": 8}
+    why_not = {row.io_threads: row.why_not for row in advice.regret}
     assert "fewer than 50 replies usually wait at once" in why_not[25]
     assert "52 replies" in why_not[26]
-    [_, _, _, most] = answer["points"]
-    assert any("io-threads 26 are never used" in warning for warning in most["warnings"])
-    assert advice["conf_file"] == "redis.conf"
-    assert advice["conf"] == "io-threads 8\nio-threads-do-reads yes\n"
+    [_, _, _, most] = answer.points
+    assert any("io-threads 26 are never used" in warning for warning in most.warnings)
+    assert advice.conf_file == "redis.conf"
+    assert advice.conf == "io-threads 8\nio-threads-do-reads yes\n"
 
 
 # redis issue 15008: redis-benchmark -c 200 -d 128 --threads 4 -t set, so of one key.
@@ -102,7 +105,7 @@ def test_four_threads_that_only_write_leave_most_to_the_main_thread() -> None:
     found = points_of({**TWO_HUNDRED_CLIENTS, "io_threads": {"sweep": [1, 4]}})
     gain = rps(found[4]) / rps(found[1]) - 1.0
     # Reads, parsing and execution stay where they were, and take most of what is left.
-    spent = {(row["stage"], row["thread"]): row["us_per_request"] for row in found[4]["stages"]}
+    spent = {(row.stage, row.thread): row.us_per_request for row in found[4].stages}
     for stage in ("read", "parse", "execute"):
         assert (stage, "main") in spent
         assert (stage, "I/O") not in spent
@@ -110,7 +113,7 @@ def test_four_threads_that_only_write_leave_most_to_the_main_thread() -> None:
     stays = sum(spent[stage, "main"] for stage in ("read", "parse", "execute"))
     assert stays > 0.5 * 1e6 / rps(found[4])
     # So much faster could it be at most if writing took no time at all.
-    alone = {row["stage"]: row["us_per_request"] for row in found[1]["stages"]}
+    alone = {row.stage: row.us_per_request for row in found[1].stages}
     assert gain < sum(alone.values()) / (sum(alone.values()) - alone["write"]) - 1.0
     both = points_of(
         {**TWO_HUNDRED_CLIENTS, "io_threads_do_reads": True, "io_threads": {"sweep": [4, 5]}}
