@@ -359,7 +359,8 @@ def print_explanation(answer: "Explained") -> None:
             which = "Of these, the recommended one, ▶"
         elif shown.closest:
             which = f"None meets the objective; {settings[shown.point]} comes closest and follows"
-        out.print(f"{which}, in detail; for another, name it alone in the scenario.\n", style="dim")
+        hint = f"{which}, in detail; for another, name only that one in the scenario.\n"
+        out.print(hint, style="dim")
     _print_point(points[shown.point], settings[shown.point], out)
     if answer.timeline:
         out.print(_timeline_line(answer.timeline), soft_wrap=True)
@@ -387,7 +388,7 @@ def _print_point(point: "ExplainedPoint", setting: str, out: Console) -> None:
     made.add_row("all", "", f"{total_us:.3f}", "")
     spinning_us = point.spinning_cpu_us_per_request or 0.0
     if spinning_us >= 0.0005:
-        made.add_row("besides: spinning", "", f"{spinning_us:.3f}", "")
+        made.add_row("spinning, on top", "", f"{spinning_us:.3f}", "")
     out.print(made)
     if point.journey:
         out.print(_latency_table(setting, point.journey))
@@ -421,7 +422,7 @@ def _latency_table(given: str, breakdown: "LatencyBreakdown") -> Table:
     """A request's latency in the order in which it passes the stations."""
     mean_us = breakdown.mean_us
     made = table(
-        f"{given}: latency, as {number(breakdown.requests)} traced requests share it out",
+        f"{given}: latency by station, from {number(breakdown.requests)} traced requests",
         *("station", "thread", ">µs waiting", ">µs served", ">share"),
     )
     waited_us = served_us = 0.0

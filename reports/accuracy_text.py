@@ -162,7 +162,7 @@ def determined_text(calibration: Json) -> str:
         return ""
     return (
         f"The data determine {determined:g} of {total:g} independent combinations of the engine's "
-        "costs; the others rest on what is known of engines in general."
+        "numbers; the others rest on what is known about engines in general."
     )
 
 

@@ -155,7 +155,7 @@ def _refuse_foreign(out: Path) -> None:
     """Only an earlier study, or an empty folder, may be replaced."""
     if out.is_dir() and any(out.iterdir()) and not (out / STUDY).is_file():
         raise InputError(
-            f"--out {out}: found a folder that holds something else than a study (no {STUDY}); "
+            f"--out {out}: found files, but no {STUDY} of an earlier study; "
             "name a new folder or that of an earlier study."
         )
 
@@ -164,7 +164,7 @@ def _observation_warnings(bundle: Bundle) -> list[str]:
     """What was wrong with the observation that everything else rests on."""
     found = [f"while the engine was observed, {text}" for text in bundle.manifest.warnings]
     if any("disturbed" in text for text in found):
-        found.append("repeat the study while nothing else runs: work and intervals suffer from it")
+        found.append("repeat the study while nothing else runs: other load distorts the results")
     return [*found, *(f"not observed: {text}" for text in bundle.manifest.left_out)]
 
 

@@ -104,7 +104,7 @@ def _print_untold(calibration: Json, console: Console) -> None:
 
 
 def _print_parameters(parameters: list[Json], console: Console) -> None:
-    console.print(Text("What was fitted, and what was left as it was", style="bold"))
+    console.print(Text("What was fitted, and what was not", style="bold"))
     wide = console.width >= _WIDE
     table = plain_table()
     table.add_column("parameter", no_wrap=True)

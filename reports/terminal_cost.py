@@ -93,15 +93,15 @@ def break_even_sentence(point: Json) -> str:
     meets = number(found, "load_if_enough")
     if load is None and meets is not None:
         return (
-            f"Serverless is cheaper at any load. At {meets:.3g} times this one the bills would "
-            "meet, for which these nodes are too few, and more of them cost more."
+            f"Serverless is cheaper at any load. At {meets:.3g} times this one the bills would be "
+            "equal, but these nodes cannot carry it, and more nodes cost more."
         )
     if load is None:
         return "Serverless is cheaper at any load."
     if load == 0:
         serves = number(nodes, "serves_load")
         upto = "at any load" if serves is None else f"up to {serves:.3g} times this load"
-        return f"The nodes are cheaper {upto}: data and what is kept ready cost more already."
+        return f"The nodes are cheaper {upto}: data and capacity kept ready alone cost more."
     shards = number(found, "shards") or 1
     more = f", which {shards:.0f} shards serve" if shards != number(nodes, "shards") else ""
     return (

@@ -110,7 +110,7 @@ def _print_facts(point: Json, console: Console) -> None:
             (
                 "Keys that fit",
                 f"{_keys(number(fits, 'keys'))} in {within}, {limit}; "
-                f"{_keys(number(fits, 'keys_while_rehashing'))} if tables are to move",
+                f"{_keys(number(fits, 'keys_while_rehashing'))} with room for tables to move",
             ),
             (
                 "Tables double",

@@ -85,9 +85,7 @@ def _columns(points: Sequence[Point]) -> list[Column]:
 
 def _print_wide(points: Sequence[Point], console: Console) -> None:
     if any(is_wide(point.throughput_rps) for point in points):
-        text = (
-            "a range in place of ±: wider than that says; `forecache explain` tells what narrows it"
-        )
+        text = "a range: the interval is too wide for ±; `forecache explain` says what narrows it"
         console.print(Text(text, style="dim"))
 
 

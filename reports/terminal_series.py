@@ -65,7 +65,7 @@ def print_series(result: Json, console: Console) -> None:
             print_columns(columns, console, lead=compared.leading)
         if compared.common:
             console.print()
-            console.print(Text("The same at all of them", style="bold"))
+            console.print(Text("The same at all points", style="bold"))
             _print_facts(compared.common, console)
     for point in points:
         console.print()

@@ -267,7 +267,7 @@ def test_report_is_written_and_the_answer_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(simulate_scenario, "runs_over_time", lambda _: True)
-    monkeypatch.setattr(simulate_scenario, "simulate", lambda *_, **__: result())
+    monkeypatch.setattr(simulate_scenario, "simulate_over_time", lambda *_, **__: result())
     page = tmp_path / "page.html"
     assert cli.main(["simulate", "x.yaml", "--report", str(page)]) == 0
     told = capsys.readouterr()
