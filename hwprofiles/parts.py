@@ -50,7 +50,7 @@ class Tlb(Group):
 
 
 class Kernel(Group):
-    """CPU time of system calls on small messages, and what sleeping costs.
+    """CPU time of system calls on small messages, and of sleeping.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Kernel(Group):
         One call on an established local connection whose peer is awake. Over loopback TCP the
         sender runs the receive path inline, so send includes it.
     epoll_wait_ns, epoll_event_ns
-        One non-blocking `epoll_wait`, and each event it returns: k events cost
+        One non-blocking `epoll_wait`, and each event it returns: k events take
         `epoll_wait_ns + k * epoll_event_ns`.
     copy_ns_per_byte
         Per byte that `send` or `recv` copies beyond a small message.
@@ -126,7 +126,7 @@ class Network(Group):
 
 
 class Tls(Group):
-    """What encryption costs one side of a connection, in CPU time.
+    """CPU time of encryption, for one side of a connection.
 
     Attributes
     ----------

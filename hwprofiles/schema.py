@@ -209,7 +209,7 @@ class HostProfile(Group):
         }
 
     def tls_leaves(self) -> dict[str, Quantity]:
-        """What TLS costs, by `HostSpeed` field; assumed where the profile doesn't say.
+        """CPU time of TLS, by `HostSpeed` field; assumed where the profile doesn't say.
 
         They are no part of `uncertain()`, so that a run without TLS draws what it always did.
         """

@@ -3,8 +3,8 @@
 The fit is on server CPU time per request, which the load generator does not disturb, and on
 instructions per request where a profiler counted them. How many loop turns, reads, writes, sleeps
 and wake-ups a request took is observed, so that each point's CPU time is a sum of known counts
-times unknown costs (`work_model`). Predictions of the same points then come from the simulation
-alone, which is told none of these counts.
+times the unknown time of each (`work_model`). Predictions of the same points then come from the
+simulation alone, which is told none of these counts.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ def fit_bundle(
             "the profile of the host it was observed on with --host."
         )
     # Open loops at shares of saturation are there for their latency: how cold a thread is when it
-    # wakes now and then is no cost of a step.
+    # wakes now and then is no work of a step.
     points = [
         p
         for p in bundle.points

@@ -107,9 +107,9 @@ def instruction_rows(profiles: Sequence[Profile], engine: EngineProfile) -> Inst
 def _instructions(profile: Profile) -> dict[Stage, float]:
     """Instructions per request of the main thread by stage, where they were counted."""
     return {
-        cost.stage: cost.instructions_per_request
+        work.stage: work.instructions_per_request
         for thread in profile.threads
         if thread.role == "main"
-        for cost in thread.stages
-        if cost.instructions_per_request is not None
+        for work in thread.stages
+        if work.instructions_per_request is not None
     }

@@ -90,10 +90,10 @@ def _time_shares(profile: Profile) -> dict[str, float]:
     shares: dict[str, float] = {}
     for thread in profile.threads:
         if thread.role == "main":
-            for cost in thread.stages:
-                group = _GROUP_OF.get(cost.stage)
-                if group is not None and cost.share is not None:
-                    shares[group] = shares.get(group, 0.0) + cost.share
+            for work in thread.stages:
+                group = _GROUP_OF.get(work.stage)
+                if group is not None and work.share is not None:
+                    shares[group] = shares.get(group, 0.0) + work.share
     return _normalised(shares)
 
 
@@ -102,10 +102,10 @@ def _instruction_shares(profile: Profile) -> dict[str, float]:
     counts: dict[str, float] = {}
     for thread in profile.threads:
         if thread.role == "main":
-            for cost in thread.stages:
-                group = _GROUP_OF.get(cost.stage)
-                if group is not None and cost.instructions_per_request is not None:
-                    counts[group] = counts.get(group, 0.0) + max(0.0, cost.instructions_per_request)
+            for work in thread.stages:
+                group = _GROUP_OF.get(work.stage)
+                if group is not None and work.instructions_per_request is not None:
+                    counts[group] = counts.get(group, 0.0) + max(0.0, work.instructions_per_request)
     return _normalised(counts)
 
 

@@ -1,7 +1,7 @@
-"""The CPU time of observed points as counted steps times costs, fast enough to fit.
+"""The CPU time of observed points as counted steps times the time of each, fast enough to fit.
 
 How many turns, reads, writes, sleeps and wake-ups a request took was counted during the
-observation; what each of them costs is to be fitted. Waits for memory come from the memory model at
+observation; the time of each is to be fitted. Waits for memory come from the memory model at
 every rate at which others might have filled the last-level cache. The simulation, which predicts
 the same points, is told none of these counts.
 """

@@ -1,4 +1,4 @@
-"""What TLS costs on this host: the library Python has, both ends in one thread, no network."""
+"""CPU time of TLS on this host: the library Python has, both ends in one thread, no network."""
 
 import itertools
 import shutil

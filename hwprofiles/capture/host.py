@@ -24,7 +24,7 @@ from .sockets import LARGE_BYTES, SMALL_BYTES
 from .summary import SOURCE, assumed, at_least, extra, measured, reported, rounded, spread
 
 _MIB = 1024 * 1024
-# How many of the largest working sets show what page walks cost.
+# How many of the largest working sets show the time of page walks.
 _WALK_SIZES = 3
 # What is assumed of a cache the kernel does not describe: the least and most that servers have.
 _CACHE_RANGES = {1: (32 * 1024, 128 * 1024), 2: (256 * 1024, 4 * _MIB), 3: (4 * _MIB, 256 * _MIB)}
@@ -361,7 +361,7 @@ def _core_to_core(machine: Machine, found: Collected) -> Quantity:
 
 
 def _kernel(machine: Machine, found: Collected) -> Kernel:
-    """System-call costs, and what sleeping and waking costs where there are two cores."""
+    """CPU time of system calls, and of sleeping and waking where there are two cores."""
     leaves = {"syscall_ns": measured(found.short["syscall_ns"], "ns", "getppid")}
     for transport in ("tcp", "unix"):
         for call in ("send", "recv"):
@@ -420,7 +420,7 @@ def _sleeping(
 
 
 def _tls(found: Collected) -> Tls | None:
-    """Costs of encryption, unless no key could be made."""
+    """CPU time of encryption, unless no key could be made."""
     if "tls_rsa_handshake_us" not in found.short:
         return None
     library = f"{ssl.OPENSSL_VERSION}, TLS 1.3 in memory"

@@ -256,7 +256,7 @@ class _Steps:
 
 
 def _forked_rows(result: NodeResult, times: NodeTimes, *, do_reads: bool) -> list[Row]:
-    """What sharing clients out costs."""
+    """Time to share clients out."""
     counters, completions = result.counters, result.completions
     offloaded = counters["writes"] - counters["inline_writes"]
     offloaded += counters["reads"] - counters["inline_reads"]

@@ -3,7 +3,7 @@
 Work is a property of the engine's build: instructions, system calls, lines touched or handed from
 core to core. How fast that is, is a property of the host. The time of a stage is
 
-    instructions / (IPC * clock) + system calls * their cost + touched lines * their latency
+    instructions / (IPC * clock) + system calls * time per call + touched lines * their latency
 
 and is put together in `stages`.
 """
@@ -55,9 +55,9 @@ class EngineWork:
         Of a GET's or SET's instructions those that find the command in the table and check its
         arity: with I/O threads the thread that parses the command spends them.
     kernel_scale
-        Cost of the engine's socket calls against the host's micro-benchmark of the same calls.
+        Time of the engine's socket calls relative to the host's micro-benchmark of them.
     wake_scale
-        Cost of sleeping in epoll_wait and of waking a sleeper, against the host's micro-benchmark.
+        Time of sleeping in epoll_wait and of waking, relative to the host's micro-benchmark.
     touch_scale
         Lines waited for against those the memory layout says.
     stream_scale

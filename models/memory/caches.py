@@ -218,7 +218,7 @@ def cache_times(
 
 
 def page_walk_ns(speed: HostSpeed, region_bytes: float) -> float:
-    """What finding the page costs on a random access to a region of that size.
+    """Time to find the page on a random access to a region of that size.
 
     The larger the region, the more of its page tables lie outside the caches; a captured host has
     the curve, of others one number is known.

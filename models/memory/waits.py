@@ -1,4 +1,4 @@
-"""What waiting for memory costs: where the lines of a command are, what overlaps.
+"""How long commands wait for memory: where their lines are, and which waits overlap.
 
 A look-up walks from line to line, each address known only from the line before. Where a line is
 found follows from how often it is touched (`caches.py`). Looked up one at a time, the waits add up;
@@ -153,7 +153,7 @@ def waits_of(
     bins = popularity_bins(workload)
     in_l2, in_l3 = np.zeros((2, len(structures), len(bins)))
     walk_ns = np.zeros(len(structures))
-    # Whether a page is in the TLB depends on all data, what a walk costs on the structure's own
+    # Whether a page is in the TLB depends on all data, how long a walk takes on the structure's own
     # pages: allocators keep sizes apart. Data written in the order in which they are visited lie on
     # pages that were just used.
     walks = beyond(speed.tlb_reach_bytes, caches.data_bytes)

@@ -31,7 +31,7 @@ from ..node.simulate import NodeResult
 from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from ..step_times.disk import ASSUMED_DISK, DISK_RANGES, DiskCosts
+from ..step_times.disk import ASSUMED_DISK, DISK_RANGES, DiskTimes
 from ..step_times.inputs import NodeInputs
 from ..step_times.persistence import check_persistence, persistence_of
 from ..step_times.sharing import Sharing, shares_cores, sharing
@@ -132,7 +132,7 @@ class System:
                 found, drawn = {**found, **drawn_here}, {**drawn, **drawn_here}
             if persistence_of(scenario) is not None:
                 apart = np.random.default_rng([seed, draw, _DISK_DRAWS])
-                disk = DiskCosts(**draw_ranges(DISK_RANGES, apart))
+                disk = DiskTimes(**draw_ranges(DISK_RANGES, apart))
             speed = self.host.speed(found if self.observed_here else drawn)
             drawn_work = draw_engine(self.engine, random, observed_here=self.observed_here)
             # The same for commands.

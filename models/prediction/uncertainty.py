@@ -53,7 +53,7 @@ def draw_host(host: HostProfile, random: np.random.Generator) -> dict[str, float
 
 
 def draw_tls(host: HostProfile, random: np.random.Generator) -> dict[str, float]:
-    """One draw of what TLS costs on a host, keyed by `HostSpeed` field."""
+    """One draw of the CPU time of TLS on a host, keyed by `HostSpeed` field."""
     ranges = {
         name: (leaf.low, leaf.best, leaf.high)
         for name, leaf in host.tls_leaves().items()

@@ -1,4 +1,4 @@
-"""What a disk and a fork cost, none of which a host profile says."""
+"""Times of a disk and of a fork, which no host profile gives."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ COPY_ON_WRITE_NS = 1200.0
 """First write to a page while a child lives: a fault and 4 KiB copied (assumed, 600 to 3,000)."""
 
 
-class DiskCosts(NamedTuple):
+class DiskTimes(NamedTuple):
     """What the constants above say, or a draw of them."""
 
     file_write_ns: float = FILE_WRITE_NS
@@ -26,7 +26,7 @@ class DiskCosts(NamedTuple):
     pages_per_write: float = PAGES_PER_WRITE
 
 
-ASSUMED_DISK = DiskCosts()
+ASSUMED_DISK = DiskTimes()
 
 DISK_RANGES = {
     "file_write_ns": (700.0, FILE_WRITE_NS, 4000.0),
@@ -34,4 +34,4 @@ DISK_RANGES = {
     "copy_on_write_ns": (600.0, COPY_ON_WRITE_NS, 3000.0),
     "pages_per_write": (1.5, PAGES_PER_WRITE, 5.0),
 }
-"""(low, value, high) by the field of `DiskCosts`."""
+"""(low, value, high) by the field of `DiskTimes`."""

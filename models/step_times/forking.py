@@ -1,6 +1,6 @@
-"""What fork-join I/O threads cost: handing clients out, taking them back, lines all threads write.
+"""Times of fork-join I/O threads: handing clients out, taking them back, lines all threads write.
 
-Rules: networking.c of Redis 6.2 and 7.0 and of Valkey 7.2. Costs lie where clients change threads,
+Rules: networking.c of Redis 6.2 and 7.0 and of Valkey 7.2. Time goes where clients change threads,
 so that a turn which the main thread serves alone has none of them.
 """
 

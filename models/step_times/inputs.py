@@ -15,7 +15,7 @@ from ..memory.contents import prefetch_batch
 from ..node.policies import running
 from ..node.policy import Policy
 from ..scenario.schema import Scenario
-from .disk import ASSUMED_DISK, DiskCosts
+from .disk import ASSUMED_DISK, DiskTimes
 from .sharing import OWN_CORES_EACH, Sharing
 
 
@@ -48,7 +48,7 @@ class NodeInputs:
     generator_spins: bool = False
     clients_in_blocks: bool = False
     sharing: Sharing = OWN_CORES_EACH
-    disk: DiskCosts = ASSUMED_DISK
+    disk: DiskTimes = ASSUMED_DISK
 
     @cached_property
     def kinds(self) -> list[CommandKind]:

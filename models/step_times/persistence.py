@@ -1,4 +1,4 @@
-"""What keeping data on disk and on replicas costs the main thread.
+"""How long keeping data on disk and on replicas keeps the main thread busy.
 
 Rules: aof.c (`feedAppendOnlyFile`, `flushAppendOnlyFile`), replication.c (`feedReplicationBuffer`,
 `writeToReplica`) and rdb.c (`rdbSaveBackground`) of Valkey 8.0.

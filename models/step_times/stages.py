@@ -1,6 +1,6 @@
 """Work times speed: the durations of every step of a node, from an engine, a host and a workload.
 
-time = instructions / (IPC * clock) + system calls * their cost + lines * their latency
+time = instructions / (IPC * clock) + system calls * time per call + lines * their latency
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def tls_times(
     Parameters
     ----------
     kernel_scale
-        Cost of its socket calls against the host's micro-benchmark.
+        Time of its socket calls relative to the host's micro-benchmark.
     """
     if scenario.tls is None:
         return TlsTimes()

@@ -19,7 +19,7 @@ from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import run, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
-from forecache.models.step_times.disk import DISK_RANGES, FORK_MS_PER_GIB, DiskCosts
+from forecache.models.step_times.disk import DISK_RANGES, FORK_MS_PER_GIB, DiskTimes
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.persistence import (
     check_persistence,
@@ -200,7 +200,7 @@ def test_what_is_assumed_of_the_disk_is_drawn_and_nothing_else_moves_with_it() -
         load_generator("memtier-benchmark"),
     )
     kept = scenario({"aof": "everysec", "snapshot": {"every_s": 60, "child_s": 10}})
-    assert system.inputs(kept).disk == DiskCosts()
+    assert system.inputs(kept).disk == DiskTimes()
     drawn = [system.inputs(kept, draw=draw) for draw in range(200)]
     for name, (low, value, high) in DISK_RANGES.items():
         found = np.array([getattr(each.disk, name) for each in drawn])
@@ -208,13 +208,13 @@ def test_what_is_assumed_of_the_disk_is_drawn_and_nothing_else_moves_with_it() -
         assert 0.89 <= np.mean((found > low) & (found < high)) <= 0.99
     # The same host and engine as without a file.
     plain = system.inputs(scenario(), draw=3)
-    assert plain.disk == DiskCosts()
+    assert plain.disk == DiskTimes()
     assert (plain.speed, plain.work) == (drawn[3].speed, drawn[3].work)
 
 
 def test_a_dearer_disk_costs_more_of_each_kind() -> None:
     kept = inputs(scenario({"aof": "everysec", "snapshot": {"every_s": 60, "child_s": 10}}))
-    dear = replace(kept, disk=DiskCosts(4000.0, 24.0, 3000.0, 5.0))
+    dear = replace(kept, disk=DiskTimes(4000.0, 24.0, 3000.0, 5.0))
     [fork], [longer] = stalls_of(kept), stalls_of(dear)
     assert longer.duration_ms == pytest.approx(24.0 / FORK_MS_PER_GIB * fork.duration_ms)
     before, after = times_of(kept), times_of(dear)
