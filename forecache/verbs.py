@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from forecache.calibration.bundle.bundle import Bundle
     from forecache.hwprofiles.schema import HostProfile
     from forecache.models.advice.node_answers import Explained, Recommended, Simulated
+    from forecache.models.cost.answer import CostAnswer
+    from forecache.models.footprint.answers import MemoryAnswer
     from forecache.reports.study_answer import Study
 
 Progress = Callable[[str], None]
@@ -182,7 +184,7 @@ def explain(
     return run(scenario, timeline=timeline, seed=seed, progress=progress)
 
 
-def memory(scenario: Scenario) -> dict[str, Any]:
+def memory(scenario: Scenario) -> "MemoryAnswer":
     """Compute the memory footprint of a scenario's data, and how many keys fit.
 
     Parameters
@@ -193,7 +195,7 @@ def memory(scenario: Scenario) -> dict[str, Any]:
 
     Returns
     -------
-    dict
+    MemoryAnswer
         `kind`, `points` and `provenance`. Each point has used memory in all states, `populations`
         with bytes per key by part, what the node holds `beside` data, resident memory, and `fits`.
 
@@ -207,7 +209,7 @@ def memory(scenario: Scenario) -> dict[str, Any]:
     return run(scenario)
 
 
-def cost(scenario: Scenario) -> dict[str, Any]:
+def cost(scenario: Scenario) -> "CostAnswer":
     """Compute what a cache costs a month, serverless and as nodes.
 
     Parameters
@@ -217,7 +219,7 @@ def cost(scenario: Scenario) -> dict[str, Any]:
 
     Returns
     -------
-    dict
+    CostAnswer
         `kind`, `scenario`, `prices` and `points`: each with `serverless`, `nodes`, `break_even`.
 
     Raises

@@ -3,28 +3,25 @@
 from rich.console import Console
 from rich.text import Text
 
+from forecache.models.cost.answer import CostAnswer, CostPoint
+
 from .console import plain_table, print_warning
-from .formats import count, dollars, is_number, plain, rate
+from .formats import count, dollars, plain, rate
 from .settings import setting_name, varying_keys
-from .shapes import Json, mapping, number, rows, texts
 
 
-def print_cost(result: Json, console: Console) -> None:
+def print_cost(answer: CostAnswer, console: Console) -> None:
     """Print the bills of every point: lines, total, price of a million requests, break-even."""
-    prices = mapping(result, "prices")
-    console.print(
-        Text(f"{prices.get('title')}, prices of {prices.get('date')}, a month", style="dim")
-    )
-    points = rows(result, "points")
+    prices, points = answer.prices, answer.points
+    console.print(Text(f"{prices.title}, prices of {prices.date}, a month", style="dim"))
     for point in points:
         console.print()
         # Before any price: that what was asked for is not enough.
-        for warning in texts(point, "warnings"):
+        for warning in dict.fromkeys(point.warnings):
             print_warning(warning, console)
         if len(points) > 1:
-            given = mapping(point, "given")
-            keys = varying_keys([mapping(each, "given") for each in points])
-            named = [f"{setting_name(key)} {given.get(key)}" for key in keys]
+            keys = varying_keys([each.given for each in points])
+            named = [f"{setting_name(key)} {point.given.get(key)}" for key in keys]
             console.print(Text(", ".join(named), style="bold"))
         _print_bills(point, console)
         for sentence in (*needs_sentences(point), break_even_sentence(point)):
@@ -32,30 +29,24 @@ def print_cost(result: Json, console: Console) -> None:
                 console.print(Text(sentence))
 
 
-def _print_bills(point: Json, console: Console) -> None:
+def _print_bills(point: CostPoint, console: Console) -> None:
     table = plain_table()
     table.add_column("")
     table.add_column("quantity", justify="right", no_wrap=True)
     table.add_column("")
     table.add_column("USD", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    for title in ("serverless", "nodes"):
-        bill = mapping(point, title)
-        if not bill:
+    for title, bill in (("serverless", point.serverless), ("nodes", point.nodes)):
+        if bill is None:
             continue
-        each = dollars(bill.get("usd_per_million_requests"))
+        each = dollars(bill.usd_per_million_requests)
         # Of the cents that are shown, so that they add up.
-        cents = sum(round(float(line["usd"]), 2) for line in rows(bill, "lines"))
+        cents = sum(round(line.usd, 2) for line in bill.lines)
         total = Text(_usd(cents), style="bold")
         table.add_row(Text(title, style="bold"), "", "", total, f"{each} per million requests")
-        for line in rows(bill, "lines"):
-            table.add_row(
-                f"  {line['what']}",
-                _quantity(float(line["quantity"])),
-                str(line["unit"]),
-                _usd(line["usd"]),
-                str(line["note"]),
-            )
+        for line in bill.lines:
+            quantity = _quantity(line.quantity)
+            table.add_row(f"  {line.what}", quantity, line.unit, _usd(line.usd), line.note)
     console.print(table)
 
 
@@ -64,33 +55,31 @@ def _quantity(value: float) -> str:
     return count(round(value)) if value >= 1000 else f"{value:.4g}"
 
 
-def _usd(value: object) -> str:
-    return f"{value:,.2f}" if is_number(value) else "–"
+def _usd(value: float) -> str:
+    return f"{value:,.2f}"
 
 
-def needs_sentences(point: Json) -> list[str]:
+def needs_sentences(point: CostPoint) -> list[str]:
     """What the nodes hold and serve of what is asked; none without nodes."""
-    nodes = mapping(point, "nodes")
-    shards = number(nodes, "shards") or 1
+    if point.nodes is None:
+        return []
     return [
-        f"{str(need.get('what')).capitalize()}: {_amount(need.get('asked'))} of "
-        f"{_amount(shards * (number(need, 'each') or 0.0))} {need.get('unit')} "
-        f"({need.get('basis')})."
-        for need in rows(nodes, "needs")
+        f"{need.what.capitalize()}: {_amount(need.asked)} of "
+        f"{_amount(point.nodes.shards * need.each)} {need.unit} ({need.basis})."
+        for need in point.nodes.needs
     ]
 
 
-def _amount(value: object) -> str:
-    return count(round(value)) if is_number(value) and value >= 1000 else plain(value)
+def _amount(value: float) -> str:
+    return count(round(value)) if value >= 1000 else plain(value)
 
 
-def break_even_sentence(point: Json) -> str:
+def break_even_sentence(point: CostPoint) -> str:
     """At which load both cost the same, in a sentence; empty without nodes to compare with."""
-    found = mapping(point, "break_even")
-    if not found:
+    found, nodes = point.break_even, point.nodes
+    if found is None or nodes is None:
         return ""
-    nodes, load = mapping(point, "nodes"), number(found, "load")
-    meets = number(found, "load_if_enough")
+    load, meets = found.load, found.load_if_enough
     if load is None and meets is not None:
         return (
             f"Serverless is cheaper at any load. At {meets:.3g} times this one the bills would be "
@@ -99,12 +88,11 @@ def break_even_sentence(point: Json) -> str:
     if load is None:
         return "Serverless is cheaper at any load."
     if load == 0:
-        serves = number(nodes, "serves_load")
+        serves = nodes.serves_load
         upto = "at any load" if serves is None else f"up to {serves:.3g} times this load"
         return f"The nodes are cheaper {upto}: data and capacity kept ready alone cost more."
-    shards = number(found, "shards") or 1
-    more = f", which {shards:.0f} shards serve" if shards != number(nodes, "shards") else ""
+    more = f", which {found.shards} shards serve" if found.shards != nodes.shards else ""
     return (
         f"Serverless is cheaper up to {load:.3g} times this load, "
-        f"{rate(number(found, 'requests_per_s'))} on average{more}."
+        f"{rate(found.requests_per_s)} on average{more}."
     )

@@ -92,8 +92,8 @@ class Predictors:
     @cached_property
     def month(self) -> dict[str, Any]:
         """The bill of the article's example."""
-        [point] = cost(MONTH)["points"]
-        return dict(point)
+        [point] = cost(MONTH).points
+        return point.to_dict()
 
     @cached_property
     def ramps(self) -> dict[str, dict[str, float | None]]:
@@ -334,8 +334,9 @@ def _bill_saving(made: Predictors) -> float:
 @_predictor(_COST)
 def _bill_on_demand(_: Predictors) -> float:
     nodes = MONTH["nodes"] | {"payment": "on_demand"}
-    [point] = cost(MONTH | {"hours_per_month": 730, "nodes": nodes})["points"]
-    return float(point["nodes"]["usd"])
+    [point] = cost(MONTH | {"hours_per_month": 730, "nodes": nodes}).points
+    assert point.nodes is not None
+    return point.nodes.usd
 
 
 @_predictor(_COST)

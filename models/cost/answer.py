@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import read_yaml
 from forecache.sim.errors import InputError
+from forecache.sim.plain import Result
 
 from ..prices.table import PriceTable, load_prices
-from ..results.consistency import check_cost
+from ..results.consistency import Checked
 from ..scenario.kinds import check_kind
 from ..scenario.sweeps import Case, expand
 from .bill import (
     Bill,
+    BillLine,
     break_even_load,
     break_even_with_nodes,
     ecpu_per_s,
@@ -24,29 +26,91 @@ from .bill import (
     serverless_bill,
 )
 from .schema import CostScenario, PricedNodes
-from .sizing import Sizing, sizing
+from .sizing import Need, Sizing, sizing
 
 
-def cost(scenario: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class MonthlyBill(Result):
+    """A bill of a month."""
+
+    lines: list[BillLine]
+    usd: float
+    usd_per_million_requests: float | None
+
+
+@dataclass(frozen=True)
+class NodesBill(MonthlyBill):
+    """That of nodes, and what they are enough for."""
+
+    type: str
+    shards: int
+    """That are priced."""
+    asked_shards: int
+    count: int
+    """Of nodes, replicas included."""
+    needs: list[Need]
+    serves_load: float | None
+    """The multiple of the requests up to which they are enough; None without a bound."""
+    spare_gb: float | None
+    """None where their memory is not known."""
+
+
+@dataclass(frozen=True)
+class BreakEven(Result):
+    """The load at which both cost the same."""
+
+    load: float | None
+    """The multiple of the scenario's requests; None where serverless is cheaper at any."""
+    requests_per_s: float | None
+    ecpu_per_s: float | None
+    shards: int
+    """That serve it."""
+    load_if_enough: float | None
+    """That of the priced shards if they could serve it."""
+
+
+@dataclass(frozen=True)
+class CostPoint(Result):
+    """The bills of one point of a sweep."""
+
+    given: dict[str, Any]
+    requests_per_month: float
+    ecpu_per_s: float
+    serverless: MonthlyBill
+    nodes: NodesBill | None
+    """None without nodes to compare with, as the next."""
+    break_even: BreakEven | None
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class UsedPrices(Result):
+    """Whose prices they are."""
+
+    id: str
+    title: str
+    region: str
+    date: str
+
+
+@dataclass(frozen=True)
+class CostAnswer(Result):
+    """What `cost` answers."""
+
+    kind: str
+    scenario: dict[str, Any]
+    """The fields of the file, at the first point."""
+    prices: UsedPrices
+    points: list[CostPoint]
+
+
+def cost(scenario: str | Path | Mapping[str, Any]) -> CostAnswer:
     """What a cache costs a month.
 
     Parameters
     ----------
     scenario
         Path of a scenario of `kind: cost`, or its content.
-
-    Returns
-    -------
-    dict
-        `kind`, `scenario`, `prices` (id, title, region, date) and `points`: each with `given`,
-        `requests_per_month`, `ecpu_per_s`, `serverless` and `nodes` (`lines`, `usd`,
-        `usd_per_million_requests`), `break_even` and `warnings`. Nodes also have `type`, `shards`
-        that are priced and `asked_shards`, `count` with replicas, `needs` (what shards are needed
-        for: what, asked, each, unit, shards, basis), `serves_load` (the multiple of the requests up
-        to which these shards are enough, None without a bound) and `spare_gb` (None where their
-        memory is not known). `break_even` has `load`, `requests_per_s`, `ecpu_per_s` and the
-        `shards` that serve it; `load_if_enough` is that of the priced shards if they could serve
-        it. Both are None without nodes to compare with.
 
     Raises
     ------
@@ -64,30 +128,47 @@ def cost(scenario: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     for point in points:
         check_cost(point)
     table = load_prices(cases[0].scenario.prices)
-    return {
-        "kind": "cost",
-        "scenario": cases[0].scenario.model_dump(mode="json", exclude_none=True),
-        "prices": table.model_dump(include={"id", "title", "region", "date"}),
-        "points": points,
-    }
+    return CostAnswer(
+        kind="cost",
+        scenario=cases[0].scenario.model_dump(mode="json", exclude_none=True),
+        prices=UsedPrices(table.id, table.title, table.region, str(table.date)),
+        points=points,
+    )
 
 
-def _point(case: Case[CostScenario], prices: PriceTable) -> dict[str, Any]:
+def check_cost(point: CostPoint) -> None:
+    """Check a point.
+
+    Raises
+    ------
+    RuntimeError
+        It contradicts itself.
+    """
+    for name, bill in (("serverless", point.serverless), ("nodes", point.nodes)):
+        if bill is None:
+            continue
+        checked = Checked(f"bill {name} {point.given or ''}".strip())
+        checked.not_negative("the month", bill.usd)
+        checked.sum("the month", bill.usd, [line.usd for line in bill.lines])
+        if bill.usd_per_million_requests is not None:
+            million = point.requests_per_month / 1e6
+            checked.sum("the month", bill.usd, [bill.usd_per_million_requests * million])
+
+
+def _point(case: Case[CostScenario], prices: PriceTable) -> CostPoint:
     scenario = case.scenario
-    warnings: list[str] = []
     requests_per_s = sum(row.a_second for row in scenario.requests)
     requests = requests_per_s * 3600.0 * scenario.hours_per_month
     ecpu = ecpu_per_s(scenario.requests, us_per_ecpu=prices.script_us_per_ecpu.best)
-    serverless = serverless_bill(scenario, prices)
-    point: dict[str, Any] = {
-        "given": case.given,
-        "requests_per_month": requests,
-        "ecpu_per_s": ecpu,
-        "serverless": _plain(serverless, requests=requests),
-        "nodes": None,
-        "break_even": None,
-        "warnings": warnings,
-    }
+    point = CostPoint(
+        given=case.given,
+        requests_per_month=requests,
+        ecpu_per_s=ecpu,
+        serverless=MonthlyBill(**_sums(serverless_bill(scenario, prices), requests=requests)),
+        nodes=None,
+        break_even=None,
+        warnings=[],
+    )
     if scenario.nodes is None:
         return point
     sized = sizing(scenario, prices)
@@ -100,28 +181,32 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> dict[str, Any]:
             f"price of {asked.type} with {scenario.engine} for; valid is on_demand, or a "
             "price in nodes.usd_per_month."
         )
-    if priced.shards > asked.shards:
-        warnings.append(_too_few(asked, sized))
-    warnings += sized.unknown
     serves = sized.most_load(priced.shards)
-    point["nodes"] = _plain(nodes, requests=requests) | {
-        "type": asked.type,
-        "shards": priced.shards,
-        "asked_shards": asked.shards,
-        "count": priced.count,
-        "needs": [need.plain() for need in sized.needs],
-        "serves_load": serves if math.isfinite(serves) else None,
-        "spare_gb": _spare_gb(scenario, sized, shards=priced.shards),
-    }
     load, shards = break_even_with_nodes(scenario, prices, sized, priced)
-    point["break_even"] = {
-        "load": load,
-        "requests_per_s": None if load is None else load * requests_per_s,
-        "ecpu_per_s": None if load is None else load * ecpu,
-        "shards": shards,
-        "load_if_enough": break_even_load(scenario, prices, nodes_usd=nodes.usd),
-    }
-    return point
+    return replace(
+        point,
+        nodes=NodesBill(
+            **_sums(nodes, requests=requests),
+            type=asked.type,
+            shards=priced.shards,
+            asked_shards=asked.shards,
+            count=priced.count,
+            needs=list(sized.needs),
+            serves_load=serves if math.isfinite(serves) else None,
+            spare_gb=_spare_gb(scenario, sized, shards=priced.shards),
+        ),
+        break_even=BreakEven(
+            load=load,
+            requests_per_s=None if load is None else load * requests_per_s,
+            ecpu_per_s=None if load is None else load * ecpu,
+            shards=shards,
+            load_if_enough=break_even_load(scenario, prices, nodes_usd=nodes.usd),
+        ),
+        warnings=[
+            *([_too_few(asked, sized)] if priced.shards > asked.shards else []),
+            *sized.unknown,
+        ],
+    )
 
 
 def _too_few(asked: PricedNodes, sized: Sizing) -> str:
@@ -145,9 +230,10 @@ def _spare_gb(scenario: CostScenario, sized: Sizing, *, shards: int) -> float | 
     return None
 
 
-def _plain(bill: Bill, *, requests: float) -> dict[str, Any]:
+def _sums(bill: Bill, *, requests: float) -> dict[str, Any]:
+    """The fields of a `MonthlyBill`."""
     return {
-        "lines": [asdict(line) for line in bill.lines],
+        "lines": list(bill.lines),
         "usd": bill.usd,
         "usd_per_million_requests": bill.usd / requests * 1e6 if requests else None,
     }

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forecache.sim.plain import Result
+
 from ..prices.table import CacheEngine, PriceTable
 from .ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
 from .schema import MOST_SHARDS, CostScenario, PricedNodes, Requests
@@ -18,7 +20,7 @@ _MOST_LOAD = 1e6
 
 
 @dataclass(frozen=True)
-class BillLine:
+class BillLine(Result):
     """One line of a bill."""
 
     what: str

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from forecache.sim.errors import InputError
+from forecache.sim.plain import Result
 
 from ..footprint.limits import managed_limit
 from ..prices.table import PriceTable
@@ -37,7 +38,7 @@ and Ethernet (assumed, 80 to 200)."""
 
 
 @dataclass(frozen=True)
-class Need:
+class Need(Result):
     """One thing that shards are needed for.
 
     Attributes
@@ -70,9 +71,9 @@ class Need:
         """The multiple of the scenario's requests up to which a number of nodes is enough."""
         return shards * self.each / self.asked if self.grows and self.asked > 0 else math.inf
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return {**asdict(self), "shards": self.shards()}
+    def to_dict(self) -> dict[str, Any]:
+        """The same, and the shards that are needed."""
+        return {**super().to_dict(), "shards": self.shards()}
 
 
 @dataclass(frozen=True)

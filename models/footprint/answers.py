@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import read_yaml
 from forecache.sim.errors import InputError
+from forecache.sim.plain import Result
+from forecache.sim.statistics import Estimate
 
 from ..engines.commands import WRITES, command_kinds
 from ..engines.profile import load_engine
 from ..layouts.keys import Blocks
-from ..results.consistency import check_memory
+from ..results.consistency import Checked
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Persistence, Scenario
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import Workload
 from .baseline import process_bytes
-from .fitting import keys_that_fit, tightest_room
+from .fitting import Fitting, keys_that_fit, tightest_room
+from .limits import Room
 from .resident import resident
 from .schema import Forking, Hashes, MemoryScenario, Population, SortedSets, Strings
 from .weigh import KeyBytes, Weight, beside_of, node_of, weigh
@@ -30,7 +33,92 @@ MEMORY = "memory"
 ScenarioSource = str | Path | Mapping[str, Any]
 
 
-def memory(source: ScenarioSource) -> dict[str, Any]:
+@dataclass(frozen=True)
+class MemoryEngine(Result):
+    """Whose memory it is."""
+
+    name: str
+    version: str
+    allocator: str
+
+
+@dataclass(frozen=True)
+class MemoryNode(Result):
+    """The node's part of a cluster."""
+
+    cluster: bool
+    slots: int | None
+    shards: int
+
+
+@dataclass(frozen=True)
+class PopulationMemory(Result):
+    """What keys of one kind take."""
+
+    type: str
+    what: dict[str, Any]
+    """The fields of the scenario that describe them."""
+    keys: float
+    """On the node."""
+    bytes_per_key: float
+    parts: dict[str, float]
+    """The same by part, in bytes."""
+
+
+@dataclass(frozen=True)
+class ForkedMemory(Result):
+    """Resident memory of server and child together, in bytes."""
+
+    value: float | None
+    """At the child's end; None where nothing forks."""
+    low: float
+    """If nothing is written meanwhile."""
+    high: float
+    """If every page is."""
+
+
+@dataclass(frozen=True)
+class MemoryPoint(Result):
+    """The memory footprint at one point of a sweep."""
+
+    given: dict[str, Any]
+    engine: MemoryEngine
+    node: MemoryNode
+    keys: float
+    """Of one node."""
+    used_memory_bytes: Estimate
+    """When tables have moved; low with idle connections, high while tables move and reply buffers
+    are full."""
+    rehashing_bytes: float
+    populations: list[PopulationMemory]
+    beside: dict[str, float]
+    """What the node holds beside data, by part, in bytes."""
+    resident_bytes: float
+    forked_bytes: ForkedMemory
+    fits: Fitting | None
+    """How many keys do; None where nothing limits."""
+    room: Room | None
+    """Whether the scenario's do."""
+
+
+@dataclass(frozen=True)
+class MemoryProvenance(Result):
+    """What made the answer."""
+
+    forecache_version: str
+    date: str
+
+
+@dataclass(frozen=True)
+class MemoryAnswer(Result):
+    """What `memory` answers."""
+
+    kind: str
+    points: list[MemoryPoint]
+    provenance: MemoryProvenance
+
+
+def memory(source: ScenarioSource) -> MemoryAnswer:
     """What the data of every point of a scenario weighs.
 
     Parameters
@@ -38,17 +126,6 @@ def memory(source: ScenarioSource) -> dict[str, Any]:
     source
         A scenario of `kind: memory`, or one of a node, whose keys and values are taken; path of its
         file, or its content.
-
-    Returns
-    -------
-    dict
-        `kind`, `points` and `provenance`. Each point has `given`; `engine` (name, version,
-        allocator); `node` (cluster, slots, shards); `keys` of one node; `used_memory_bytes` (value
-        when tables have moved, low with idle connections, high while tables move and reply buffers
-        are full); `rehashing_bytes`; `populations` (what they are, keys on the node, bytes_per_key
-        and its `parts`); `beside` (what the node holds beside data, by part); `resident_bytes`,
-        `forked_bytes` (value, low, high); `fits` (keys that do) and `room` (whether the scenario's
-        do: fits, used, needed, usable and memory_bytes, shortfall), or None where nothing limits.
 
     Raises
     ------
@@ -60,17 +137,37 @@ def memory(source: ScenarioSource) -> dict[str, Any]:
     points = []
     for case in _cases(data, file=file):
         try:
-            points.append({"given": case.given, **_point(case.scenario)})
+            points.append(_point(case))
             check_memory(points[-1])
         except InputError as error:
             raise InputError(f"{file}: {error}") from None
     from forecache import __version__
 
-    made = {
-        "forecache_version": __version__,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    return {"kind": MEMORY, "points": points, "provenance": made}
+    made = MemoryProvenance(__version__, datetime.now(UTC).isoformat(timespec="seconds"))
+    return MemoryAnswer(MEMORY, points, made)
+
+
+def check_memory(point: MemoryPoint) -> None:
+    """Check a point.
+
+    Raises
+    ------
+    RuntimeError
+        It contradicts itself.
+    """
+    checked = Checked(f"memory {point.given or ''}".strip())
+    used, forked = point.used_memory_bytes, point.forked_bytes
+    checked.estimate("used memory", used)
+    if forked.value is not None:
+        checked.estimate("forked_bytes", Estimate(forked.value, forked.low, forked.high))
+    for row in point.populations:
+        for part, size in row.parts.items():
+            checked.not_negative(f"{part} of {row.type}", size)
+        checked.sum(f"bytes per key of {row.type}", row.bytes_per_key, row.parts.values())
+    data = [row.keys * row.bytes_per_key for row in point.populations]
+    checked.sum("keys", point.keys, [row.keys for row in point.populations])
+    checked.sum("used memory", used.value, [*data, *point.beside.values()])
+    checked.in_order([("used memory", used.value), ("resident memory", point.resident_bytes)])
 
 
 def _cases(data: dict[str, Any], *, file: str) -> list[Case[MemoryScenario]]:
@@ -155,7 +252,8 @@ def _populations(workload: Workload) -> list[Population]:
     return found
 
 
-def _point(scenario: MemoryScenario) -> dict[str, Any]:
+def _point(case: Case[MemoryScenario]) -> MemoryPoint:
+    scenario = case.scenario
     node = node_of(scenario)
     weight = weigh(node, scenario.data, beside=beside_of(scenario, node), shards=scenario.shards)
     held = resident(
@@ -164,42 +262,26 @@ def _point(scenario: MemoryScenario) -> dict[str, Any]:
         process_bytes=process_bytes(node.allocator),
         forking=scenario.forking,
     )
-    fitting = keys_that_fit(scenario)
-    room = tightest_room(scenario, weight.used_bytes)
-    beside = weight.beside
-    g = node.generation
-    return {
-        "engine": {
-            "name": scenario.engine,
-            "version": scenario.engine_version or g.versions[0],
-            "allocator": node.allocator,
-        },
-        "node": {"cluster": node.cluster, "slots": node.slots, "shards": scenario.shards},
-        "keys": sum(weight.keys),
-        "used_memory_bytes": {
-            "value": weight.used_bytes,
-            "low": weight.low_bytes,
-            "high": weight.high_bytes,
-        },
-        "rehashing_bytes": weight.rehashing_bytes,
-        "populations": _population_rows(scenario, weight),
-        "beside": {
-            name: getattr(beside, name)
-            for name in ("startup", "cluster", "clients", "commands", "replication")
-        },
-        "resident_bytes": held.resident,
-        "forked_bytes": {
-            "value": held.forked,
-            "low": held.forked_low,
-            "high": held.forked_high,
-        },
-        "fits": None if fitting is None else asdict(fitting),
-        "room": None if room is None else room.plain(),
-    }
+    version = scenario.engine_version or node.generation.versions[0]
+    beside = ("startup", "cluster", "clients", "commands", "replication")
+    return MemoryPoint(
+        given=case.given,
+        engine=MemoryEngine(scenario.engine, version, node.allocator),
+        node=MemoryNode(node.cluster, node.slots, scenario.shards),
+        keys=sum(weight.keys),
+        used_memory_bytes=Estimate(weight.used_bytes, weight.low_bytes, weight.high_bytes),
+        rehashing_bytes=weight.rehashing_bytes,
+        populations=_populations_of(scenario, weight),
+        beside={name: getattr(weight.beside, name) for name in beside},
+        resident_bytes=held.resident,
+        forked_bytes=ForkedMemory(held.forked, held.forked_low, held.forked_high),
+        fits=keys_that_fit(scenario),
+        room=tightest_room(scenario, weight.used_bytes),
+    )
 
 
-def _population_rows(scenario: MemoryScenario, weight: Weight) -> list[dict[str, Any]]:
-    """Each population with what a key of it weighs, its share of the tables included."""
+def _populations_of(scenario: MemoryScenario, weight: Weight) -> list[PopulationMemory]:
+    """Each population with the memory of a key of it, its share of the tables included."""
     keys = sum(weight.keys)
     expiring = sum(n * p.ttl for n, p in zip(weight.keys, scenario.data, strict=True))
     table = weight.table.settled / keys if keys else 0.0
@@ -207,15 +289,9 @@ def _population_rows(scenario: MemoryScenario, weight: Weight) -> list[dict[str,
     found = []
     for count, population, each in zip(weight.keys, scenario.data, weight.per_key, strict=True):
         parts = parts_of(each, table=table, expires_table=population.ttl * expires)
-        found.append(
-            {
-                "type": population.type,
-                "what": population.model_dump(mode="json", exclude={"type", "keys"}),
-                "keys": count,
-                "bytes_per_key": sum(parts.values()),
-                "parts": parts,
-            }
-        )
+        what = population.model_dump(mode="json", exclude={"type", "keys"})
+        total = sum(parts.values())
+        found.append(PopulationMemory(population.type, what, count, total, parts))
     return found
 
 

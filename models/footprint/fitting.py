@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
+from forecache.sim.plain import Result
 
 from ..layouts.tables import buckets_of, most_entries
 from .baseline import process_bytes
@@ -18,7 +19,7 @@ _MOST_KEYS = 10**13
 
 
 @dataclass(frozen=True)
-class Doubling:
+class Doubling(Result):
     """When the table of keys doubles next.
 
     Attributes
@@ -37,7 +38,7 @@ class Doubling:
 
 
 @dataclass(frozen=True)
-class Fitting:
+class Fitting(Result):
     """How many keys fit on a node.
 
     Attributes

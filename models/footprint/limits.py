@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.plain import Result
 
 from ..prices.nodes import managed_node
 from ..prices.table import PriceTable
@@ -54,7 +55,7 @@ class MemoryLimit:
 
 
 @dataclass(frozen=True)
-class Room:
+class Room(Result):
     """What a server needs against what it may use; bytes."""
 
     limit: MemoryLimit
@@ -79,8 +80,8 @@ class Room:
             needs += f" ({gib(self.used_bytes)} of used memory)"
         return f"{self.limit.words}, which needs {needs}: the data do not fit"
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Both, and whether it fits."""
         return {
             "fits": self.fits,
             "used_bytes": self.used_bytes,

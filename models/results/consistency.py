@@ -33,7 +33,7 @@ _NEVER_NEGATIVE = ("1/s", "ms", "s", "bytes", "GB", "share", "slots", "1/min")
 """Units of what can't be below zero."""
 
 
-class _Checked:
+class Checked:
     """Says which answer contradicts itself."""
 
     def __init__(self, what: str) -> None:
@@ -89,7 +89,7 @@ def check_point(point: Point) -> None:
     RuntimeError
         It contradicts itself.
     """
-    checked = _Checked(f"point {point.given or ''}".strip())
+    checked = Checked(f"point {point.given or ''}".strip())
     values = {name: checked.estimate(name, getattr(point, name)) for name in ESTIMATES}
     checked.in_order((name, values[name]) for name in LATENCIES)
     for name in _SHARES:
@@ -106,7 +106,7 @@ def check_point(point: Point) -> None:
     _check_verdict(checked, point, values)
 
 
-def _check_verdict(checked: _Checked, point: Point, values: Mapping[str, float | None]) -> None:
+def _check_verdict(checked: Checked, point: Point, values: Mapping[str, float | None]) -> None:
     verdict, bottleneck = point.verdict, point.bottleneck
     if verdict not in VERDICTS:
         checked.fail(f"found verdict {verdict!r}")
@@ -132,7 +132,7 @@ def check_run(run: Mapping[str, Any]) -> None:
     """
     columns = run["series"]["columns"]
     for column in columns:
-        checked = _Checked(f"series {column['name']!r} of {column['panel']}")
+        checked = Checked(f"series {column['name']!r} of {column['panel']}")
         for value in column["values"]:
             if column["unit"] == "share" or column["panel"] == "utilisation":
                 checked.share("a value", value)
@@ -140,58 +140,14 @@ def check_run(run: Mapping[str, Any]) -> None:
                 checked.not_negative("a value", value)
     latency = {c["name"]: c["values"] for c in columns if c["panel"].startswith("latency")}
     ordered = [name for name in ("p50", "p99", "longest") if name in latency]
-    checked = _Checked("latency")
+    checked = Checked("latency")
     for row in zip(*(latency[name] for name in ordered), strict=True):
         checked.in_order(zip(ordered, row, strict=True))
     for fact in run["facts"]:
-        checked, value = _Checked(f"fact {fact['name']!r}"), fact["value"]
+        checked, value = Checked(f"fact {fact['name']!r}"), fact["value"]
         if not isinstance(value, int | float):
             continue
         if fact["unit"] == "share":
             checked.share("it", value)
         elif fact["unit"] in _NEVER_NEGATIVE:
             checked.not_negative("it", value)
-
-
-def check_memory(point: Mapping[str, Any]) -> None:
-    """Check a point of the verb `memory`.
-
-    Raises
-    ------
-    RuntimeError
-        It contradicts itself.
-    """
-    checked = _Checked(f"memory {point.get('given') or ''}".strip())
-    used = checked.estimate("used memory", Estimate(**point["used_memory_bytes"]))
-    forked = point["forked_bytes"]
-    checked.estimate("forked_bytes", None if forked["value"] is None else Estimate(**forked))
-    populations = point["populations"]
-    for row in populations:
-        for part, size in row["parts"].items():
-            checked.not_negative(f"{part} of {row['type']}", size)
-        checked.sum(f"bytes per key of {row['type']}", row["bytes_per_key"], row["parts"].values())
-    data = [row["keys"] * row["bytes_per_key"] for row in populations]
-    checked.sum("keys", point["keys"], [row["keys"] for row in populations])
-    if used is not None:
-        checked.sum("used memory", used, [*data, *point["beside"].values()])
-        checked.in_order([("used memory", used), ("resident memory", point["resident_bytes"])])
-
-
-def check_cost(point: Mapping[str, Any]) -> None:
-    """Check a point of the verb `cost`.
-
-    Raises
-    ------
-    RuntimeError
-        It contradicts itself.
-    """
-    for name in ("serverless", "nodes"):
-        bill = point[name]
-        if bill is None:
-            continue
-        checked = _Checked(f"bill {name} {point.get('given') or ''}".strip())
-        checked.not_negative("the month", bill["usd"])
-        checked.sum("the month", bill["usd"], [line["usd"] for line in bill["lines"]])
-        if bill["usd_per_million_requests"] is not None:
-            million = point["requests_per_month"] / 1e6
-            checked.sum("the month", bill["usd"], [bill["usd_per_million_requests"] * million])

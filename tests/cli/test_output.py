@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import forecache
 from forecache import cli, verbs
 from forecache.models.advice.node_answers import (
     Explained,
@@ -209,7 +210,21 @@ def test_a_result_is_printed_for_people_and_for_programs(
     assert expected in printed.out
     assert printed.err == ""
     assert cli.main([verb, *arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == plain(result)
+    told = result if isinstance(result, dict) else result.to_dict()
+    assert json.loads(capsys.readouterr().out) == told
+
+
+@pytest.mark.parametrize("verb", ["memory", "cost"])
+def test_what_a_function_returns_is_what_json_prints(
+    verb: str, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(checkout / "examples" / f"{verb}.yaml")
+    answer = getattr(forecache, verb)(path).to_dict()
+    assert cli.main([verb, path, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    for each in (answer, printed):
+        each.get("provenance", {}).pop("date", None)
+    assert printed == answer
 
 
 MISSED = replace(
@@ -241,7 +256,7 @@ def test_a_missed_objective_keeps_the_answer_and_the_exit_code(
     printed = capsys.readouterr()
     assert printed.err == "forecache: error: nothing meets it; io-threads 4 is closest.\n"
     if as_json:
-        assert json.loads(printed.out) == plain(MISSED)
+        assert json.loads(printed.out) == MISSED.to_dict()
         return
     assert (
         printed.out.splitlines()[1] == "No setting meets the objective; io-threads 4 comes closest"

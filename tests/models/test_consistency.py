@@ -1,13 +1,15 @@
 """Answers that contradict themselves are never returned, and a sample of random scenarios."""
 
 import math
-from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from forecache.models.results.consistency import check_cost, check_memory, check_point, check_run
+from forecache.models.cost.answer import check_cost
+from forecache.models.footprint.answers import check_memory
+from forecache.models.results.consistency import check_point, check_run
 from forecache.sim.statistics import Estimate
 from tests.made_points import about, made_point
 
@@ -87,18 +89,19 @@ def test_parts_that_do_not_add_up_are_a_fault() -> None:
     from forecache import cost, memory
 
     data = [{"type": "string", "keys": 1000, "value_bytes": 100}]
-    [point] = memory({"kind": "memory", "engine": "valkey", "data": data})["points"]
-    for name, place in (("used memory", "beside"), ("bytes per key of string", "parts")):
-        wrong = deepcopy(point)
-        parts = wrong["populations"][0]["parts"] if place == "parts" else wrong["beside"]
-        parts[next(iter(parts))] += 100.0
-        with pytest.raises(RuntimeError, match=f"{name} is .* parts add up to"):
-            check_memory(wrong)
+    [point] = memory({"kind": "memory", "engine": "valkey", "data": data}).points
+    [strings] = point.populations
+    heavier = replace(strings, parts=strings.parts | {"key": strings.parts["key"] + 100.0})
+    wrong = replace(point, beside=point.beside | {"startup": point.beside["startup"] + 100.0})
+    with pytest.raises(RuntimeError, match=r"used memory is .* parts add up to"):
+        check_memory(wrong)
+    with pytest.raises(RuntimeError, match=r"bytes per key of string is .* parts add up to"):
+        check_memory(replace(point, populations=[heavier]))
     requests = [{"command": "get", "per_s": 10}]
-    [bill] = cost({"kind": "cost", "data_gb": 1, "requests": requests})["points"]
-    bill["serverless"]["lines"][0]["usd"] *= 1.01
+    [bill] = cost({"kind": "cost", "data_gb": 1, "requests": requests}).points
+    dearer = replace(bill.serverless, usd=1.01 * bill.serverless.usd)
     with pytest.raises(RuntimeError, match=r"bill serverless: the month is .* parts add up to"):
-        check_cost(bill)
+        check_cost(replace(bill, serverless=dearer))
 
 
 SAMPLE = {
@@ -135,8 +138,9 @@ def test_a_contradiction_is_told_with_its_scenario(
 
     def dearer_with_less(scenario: Any) -> Any:
         answer = real(scenario)
-        answer["points"][0]["serverless"]["usd"] = 1.0 / scenario["data_gb"]
-        return answer
+        [point] = answer.points
+        cheap = replace(point.serverless, usd=1.0 / scenario["data_gb"])
+        return replace(answer, points=[replace(point, serverless=cheap)])
 
     monkeypatch.setattr(bills, "cost_of", dearer_with_less)
     [finding] = consistency(seed=3, count=2, kinds=["cost"], processes=0)

@@ -43,13 +43,13 @@ def test_units_of_requests() -> None:
 
 
 def test_the_articles_month() -> None:
-    [point] = cost(ARTICLE)["points"]
-    requests, data = point["serverless"]["lines"]
-    assert requests["usd"] == pytest.approx(66.82, abs=0.005)
-    assert data["usd"] == pytest.approx(90.0)
-    assert point["nodes"]["usd"] == pytest.approx(297.84)
-    assert point["serverless"]["usd"] / point["nodes"]["usd"] - 1 == pytest.approx(-0.47, abs=0.005)
-    assert point["break_even"]["ecpu_per_s"] == pytest.approx(23_600, rel=0.002)
+    [point] = cost(ARTICLE).points
+    requests, data = point.serverless.lines
+    assert requests.usd == pytest.approx(66.82, abs=0.005)
+    assert data.usd == pytest.approx(90.0)
+    assert point.nodes.usd == pytest.approx(297.84)
+    assert point.serverless.usd / point.nodes.usd - 1 == pytest.approx(-0.47, abs=0.005)
+    assert point.break_even.ecpu_per_s == pytest.approx(23_600, rel=0.002)
 
 
 def test_the_same_month_with_valkey() -> None:
@@ -57,63 +57,63 @@ def test_the_same_month_with_valkey() -> None:
     with pytest.raises(InputError, match=r"nodes.payment.*usd_per_month"):
         cost(ARTICLE | {"engine": "valkey"})
     nodes = ARTICLE["nodes"] | {"payment": "on_demand"}
-    [valkey] = cost(ARTICLE | {"engine": "valkey", "nodes": nodes})["points"]
-    [redis] = cost(ARTICLE | {"nodes": nodes})["points"]
-    assert valkey["serverless"]["usd"] == pytest.approx(45.20 + 6.05, abs=0.01)
-    assert valkey["nodes"]["usd"] == pytest.approx(0.8 * redis["nodes"]["usd"])
+    [valkey] = cost(ARTICLE | {"engine": "valkey", "nodes": nodes}).points
+    [redis] = cost(ARTICLE | {"nodes": nodes}).points
+    assert valkey.serverless.usd == pytest.approx(45.20 + 6.05, abs=0.01)
+    assert valkey.nodes.usd == pytest.approx(0.8 * redis.nodes.usd)
 
 
 def test_what_is_kept_ready_is_billed_by_the_hour() -> None:
     quiet = [{"command": "get", "per_s": 1_000}]
     data = {"kind": "cost", "engine": "redis", "data_gb": 2, "requests": quiet}
     kept = data | {"serverless": {"least_ecpu_per_s": 100_000}}
-    [point] = cost(kept | {"hours_per_month": 1})["points"]
+    [point] = cost(kept | {"hours_per_month": 1}).points
     # 360 million ECPU an hour.
-    assert point["serverless"]["lines"][0]["usd"] == pytest.approx(1.224)
+    assert point.serverless.lines[0].usd == pytest.approx(1.224)
     # One busy hour of the day is above what is kept ready, 23 are below it.
     busy = [24.0] + [0.0] * 23
     spread = data | {"hours_per_month": 24, "serverless": {"least_ecpu_per_s": 10_000}}
-    [point] = cost(spread | {"hourly_shares": busy})["points"]
+    [point] = cost(spread | {"hourly_shares": busy}).points
     million = 3600 * (24_000 + 23 * 10_000) / 1e6
-    assert point["serverless"]["lines"][0]["quantity"] == pytest.approx(million)
+    assert point.serverless.lines[0].quantity == pytest.approx(million)
 
 
 def test_node_hours_are_whole_and_new_customers_get_some_free() -> None:
     nodes = {"type": "cache.t3.micro", "shards": 2, "free_tier": True}
     data = {"kind": "cost", "engine": "redis", "data_gb": 0.1, "requests": [_gets(1)]}
-    [point] = cost(data | {"hours_per_month": 729.5, "nodes": nodes})["points"]
-    assert point["nodes"]["usd"] == pytest.approx((2 * 730 - 750) * 0.017)
+    [point] = cost(data | {"hours_per_month": 729.5, "nodes": nodes}).points
+    assert point.nodes.usd == pytest.approx((2 * 730 - 750) * 0.017)
 
 
 def test_nodes_too_small_for_the_data_are_as_many_as_it_needs() -> None:
     nodes = {"type": "cache.m6g.large", "shards": 1, "replicas": 1}
     data = {"kind": "cost", "engine": "redis", "data_gb": 6, "requests": [_gets(1)]}
-    [point] = cost(data | {"nodes": nodes})["points"]
+    [point] = cost(data | {"nodes": nodes}).points
     usable = 6.854542746 * 0.75
-    assert point["nodes"]["shards"] == 2
-    assert point["nodes"]["count"] == 4
-    assert point["nodes"]["usd"] == pytest.approx(4 * 730 * 0.149)
-    assert point["nodes"]["spare_gb"] == pytest.approx(2 * usable - 6)
-    assert "1 shard of cache.m6g.large: 5.141 of 6 GB of data; 2 are needed" in point["warnings"][0]
+    assert point.nodes.shards == 2
+    assert point.nodes.count == 4
+    assert point.nodes.usd == pytest.approx(4 * 730 * 0.149)
+    assert point.nodes.spare_gb == pytest.approx(2 * usable - 6)
+    assert "1 shard of cache.m6g.large: 5.141 of 6 GB of data; 2 are needed" in point.warnings[0]
 
 
 def test_nodes_serve_the_busiest_hour() -> None:
     """Not the mean: a day's load in one hour is 24 times as much."""
     data = {"kind": "cost", "data_gb": 1, "requests": [_gets(20_000)]}
     nodes = {"type": "cache.r7g.large"}
-    [even] = cost(data | {"nodes": nodes})["points"]
-    assert (even["nodes"]["shards"], even["warnings"]) == (1, [])
-    [busy] = cost(data | {"nodes": nodes, "hourly_shares": [1.0] + [0.0] * 23})["points"]
-    assert busy["nodes"]["shards"] == math.ceil(24 * 20_000 / (0.8 * 60_000 * 2))
-    assert busy["serverless"]["usd"] == pytest.approx(even["serverless"]["usd"])
+    [even] = cost(data | {"nodes": nodes}).points
+    assert (even.nodes.shards, even.warnings) == (1, [])
+    [busy] = cost(data | {"nodes": nodes, "hourly_shares": [1.0] + [0.0] * 23}).points
+    assert busy.nodes.shards == math.ceil(24 * 20_000 / (0.8 * 60_000 * 2))
+    assert busy.serverless.usd == pytest.approx(even.serverless.usd)
 
 
 def test_nodes_carry_the_busiest_hour() -> None:
     large = [{"command": "get", "per_s": 5_000, "value_bytes": 100_000}]
     data = {"kind": "cost", "data_gb": 1, "requests": large, "nodes": {"type": "cache.r7g.large"}}
-    [point] = cost(data)["points"]
-    assert point["nodes"]["shards"] == math.ceil(5_000 * 100_100 * 8e-9 / (0.8 * 0.937))
-    assert "Gbit/s in the peak hour" in point["warnings"][0]
+    [point] = cost(data).points
+    assert point.nodes.shards == math.ceil(5_000 * 100_100 * 8e-9 / (0.8 * 0.937))
+    assert "Gbit/s in the peak hour" in point.warnings[0]
 
 
 def test_an_impossible_type_is_refused_and_another_named() -> None:
@@ -126,16 +126,16 @@ def test_an_impossible_type_is_refused_and_another_named() -> None:
     found = re.search(r"such as (\d+) shards of (\S+)\.$", str(caught.value))
     assert found is not None
     nodes = {"type": found[2], "shards": int(found[1])}
-    [point] = cost(data | {"nodes": nodes})["points"]
-    assert (point["nodes"]["shards"], point["warnings"]) == (nodes["shards"], [])
+    [point] = cost(data | {"nodes": nodes}).points
+    assert (point.nodes.shards, point.warnings) == (nodes["shards"], [])
 
 
 def test_a_type_of_ones_own_is_not_held_against_anything() -> None:
     nodes = {"type": "my.large", "usd_per_month": 10}
     data = {"kind": "cost", "data_gb": 1_000, "requests": [_gets(1e6)], "nodes": nodes}
-    [point] = cost(data)["points"]
-    assert point["nodes"]["usd"] == 10
-    assert "does not know my.large" in point["warnings"][0]
+    [point] = cost(data).points
+    assert point.nodes.usd == 10
+    assert "does not know my.large" in point.warnings[0]
 
 
 def test_the_table_has_the_instances_vcpus_and_networks() -> None:
@@ -181,21 +181,20 @@ def test_bills_add_up_and_nodes_are_enough(
     nodes = {"type": "cache.r7g.large", "shards": shards, "replicas": replicas}
     [point] = cost(
         {"kind": "cost", "data_gb": data_gb, "requests": [_gets(per_s)], "nodes": nodes}
-    )["points"]
-    for name in ("serverless", "nodes"):
-        assert sum(line["usd"] for line in point[name]["lines"]) == pytest.approx(
-            point[name]["usd"]
-        )
-    found = point["nodes"]
-    assert found["shards"] >= shards
-    assert found["serves_load"] >= 1.0 - 1e-9
-    assert found["spare_gb"] >= -1e-9
-    assert all(found["shards"] >= need["shards"] for need in found["needs"])
-    assert bool(point["warnings"]) is (found["shards"] > shards)
-    meets = point["break_even"]
-    if meets["load"] is not None:
-        assert meets["shards"] >= found["shards"]
-        assert meets["load_if_enough"] <= meets["load"] + 1e-9
+    ).points
+    assert point.nodes is not None
+    for bill in (point.serverless, point.nodes):
+        assert sum(line.usd for line in bill.lines) == pytest.approx(bill.usd)
+    found = point.nodes
+    assert found.shards >= shards
+    assert found.serves_load >= 1.0 - 1e-9
+    assert found.spare_gb >= -1e-9
+    assert all(found.shards >= need.shards() for need in found.needs)
+    assert bool(point.warnings) is (found.shards > shards)
+    meets = point.break_even
+    if meets.load is not None:
+        assert meets.shards >= found.shards
+        assert meets.load_if_enough <= meets.load + 1e-9
 
 
 def test_a_page_for_people() -> None:
@@ -266,8 +265,8 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
     shipped = Path(__file__).parents[2] / "models" / "prices" / "tables" / f"{TABLE}.yaml"
     own = tmp_path / "prices.yaml"
     own.write_text(shipped.read_text().replace("value: 0.125", "value: 0.25"))
-    [point] = cost(ARTICLE | {"prices": str(own)})["points"]
-    assert point["serverless"]["lines"][1]["usd"] == pytest.approx(180.0)
+    [point] = cost(ARTICLE | {"prices": str(own)}).points
+    assert point.serverless.lines[1].usd == pytest.approx(180.0)
     own.write_text(shipped.read_text().replace("source: billing-codes", "source: hearsay"))
     with pytest.raises(InputError, match="hearsay"):
         cost(ARTICLE | {"prices": str(own)})

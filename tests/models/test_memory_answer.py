@@ -27,43 +27,39 @@ SCENARIO: dict[str, Any] = {
 
 
 def test_parts_add_up_to_used_memory() -> None:
-    [point] = verbs.memory(SCENARIO)["points"]
-    of_keys = sum(p["keys"] * p["bytes_per_key"] for p in point["populations"])
-    total = of_keys + sum(point["beside"].values())
-    assert total == pytest.approx(point["used_memory_bytes"]["value"])
-    for population in point["populations"]:
-        assert sum(population["parts"].values()) == pytest.approx(population["bytes_per_key"])
+    [point] = verbs.memory(SCENARIO).points
+    of_keys = sum(p.keys * p.bytes_per_key for p in point.populations)
+    total = of_keys + sum(point.beside.values())
+    assert total == pytest.approx(point.used_memory_bytes.value)
+    for population in point.populations:
+        assert sum(population.parts.values()) == pytest.approx(population.bytes_per_key)
 
 
 def test_a_child_costs_the_pages_that_are_written_meanwhile() -> None:
-    [point] = verbs.memory(SCENARIO)["points"]
-    forked, resident = point["forked_bytes"], point["resident_bytes"]
-    copied = forked["value"] - forked["low"]
+    [point] = verbs.memory(SCENARIO).points
+    forked, resident = point.forked_bytes, point.resident_bytes
+    copied = forked.value - forked.low
     # 10,000 writes of three pages, few of which meet.
     assert copied == pytest.approx(30_000 * 4096, rel=0.15)
     assert copied < 30_000 * 4096
-    assert resident < forked["low"] < forked["value"] < forked["high"]
+    assert resident < forked.low < forked.value < forked.high
 
 
 def test_a_sweep_inside_the_data() -> None:
     data = [{**SCENARIO["data"][0], "ttl": {"sweep": [0.0, 1.0]}}]
-    points = verbs.memory({**SCENARIO, "data": data})["points"]
-    assert [point["given"] for point in points] == [{"data.0.ttl": 0.0}, {"data.0.ttl": 1.0}]
-    without, having = (point["used_memory_bytes"]["value"] for point in points)
+    points = verbs.memory({**SCENARIO, "data": data}).points
+    assert [point.given for point in points] == [{"data.0.ttl": 0.0}, {"data.0.ttl": 1.0}]
+    without, having = (point.used_memory_bytes.value for point in points)
     assert having - without == pytest.approx(1_000_000 * 24 + 2**20 * 8)
 
 
 def test_a_scenario_of_a_node_is_weighed_by_its_keys(checkout: Path) -> None:
     """What it sweeps is told only where it changes memory, as io_threads doesn't."""
-    [point] = verbs.memory(checkout / "examples" / "quickstart.yaml")["points"]
-    assert point["given"] == {}
-    assert [(p["type"], p["keys"]) for p in point["populations"]] == [("string", 3_000_000)]
-    kinds = [
-        population["type"]
-        for population in verbs.memory(checkout / "examples" / "commands.yaml")["points"][0][
-            "populations"
-        ]
-    ]
+    [point] = verbs.memory(checkout / "examples" / "quickstart.yaml").points
+    assert point.given == {}
+    assert [(p.type, p.keys) for p in point.populations] == [("string", 3_000_000)]
+    commands = verbs.memory(checkout / "examples" / "commands.yaml").points[0]
+    kinds = [population.type for population in commands.populations]
     assert kinds == ["string", "sorted_set", "hash"]
 
 

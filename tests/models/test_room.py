@@ -77,11 +77,11 @@ def test_every_verb_needs_as_much(
     if snapshots:
         data["persistence"] = {"snapshot": {"every_s": 600, "child_s": 60}}
     found = room_of(data)
-    [point] = memory(data)["points"]
-    assert point["room"]["needed_bytes"] == pytest.approx(found.needed_bytes)
-    assert point["room"]["usable_bytes"] == found.limit.usable_bytes
-    assert point["room"]["fits"] is found.fits
-    assert found.fits is (keys <= point["fits"]["keys"])
+    [point] = memory(data).points
+    assert point.room.needed_bytes == pytest.approx(found.needed_bytes)
+    assert point.room.usable_bytes == found.limit.usable_bytes
+    assert point.room.fits is found.fits
+    assert found.fits is (keys <= point.fits.keys)
     assert (found.shortfall is None) is found.fits
 
 
