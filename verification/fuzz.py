@@ -217,9 +217,6 @@ def _prepare(whole: list[Source], work: Path) -> None:
                 if command[0] != "calibrate":
                     main(_laid_out(source, source.text, command, work / "whole"))
         import forecache.calibration.fit.calibrate  # noqa: F401
-        from forecache.models.node.simulate import warm_up_compiler
-
-        warm_up_compiler(lambda _line: None)
     # What is here stays: forks that looked through it for garbage would copy all of its pages.
     gc.collect()
     gc.freeze()

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.node.simulate import NodeResult, warm_up_compiler
+from forecache.models.node.simulate import NodeResult
 from forecache.models.prediction.backlog import Growth, grows, growth_of
 from forecache.models.prediction.simulation import run, times_of
 from forecache.models.step_times.inputs import NodeInputs
@@ -201,7 +201,6 @@ def _with_more(inputs: NodeInputs, result: NodeResult, growth: Growth, seed: int
 
 def check_policy(policy: str, *, scenarios: int = SCENARIOS) -> list[Contradiction]:
     """All contradictions in a number of random scenarios of a policy."""
-    warm_up_compiler(lambda _line: None, {"single_thread", policy})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         each = pool.map(partial(contradictions, policy), range(scenarios))
         return [contradiction for found in each for contradiction in found]

@@ -21,8 +21,6 @@ from ..breakdown.timeline import write_timeline
 from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import GeneratorProfile, load_generator
 from ..engines.profile import EngineProfile, load_engine
-from ..node.policies import SINGLE_THREAD
-from ..node.simulate import warm_up_compiler
 from ..prediction.caveats import warnings_of
 from ..prediction.predict import Prediction, Progress, System, predict_cases
 from ..results.consistency import check_point
@@ -187,8 +185,6 @@ def _predict(
     progress: Progress | None,
     executor: Executor | None = None,
 ) -> list[Candidate]:
-    policies = {SINGLE_THREAD.name, *(system.engine.policy for _, system in systems)}
-    warm_up_compiler(progress or (lambda _line: None), policies)
     predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
     limits = limits_of(predictions, seed=seed, executor=executor)
     return [Candidate(p, point_of(p, limit)) for p, limit in zip(predictions, limits, strict=True)]

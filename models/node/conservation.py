@@ -11,8 +11,7 @@ import numpy as np
 from . import layout as at
 from .setup import owners
 
-_ALONG_THE_WAY = (at.SENT, at.ARRIVED, at.READ, at.EXECUTED, at.WRITTEN, at.RETURNED, at.RECEIVED)
-_NAMES = ("sent", "arrived", "read", "executed", "written", "returned", "received")
+_ALONG_THE_WAY = ("sent", "arrived", "read", "executed", "written", "returned", "received")
 _LONG_RUN = 50
 """Batches per client from which the ends of the window hardly matter in Little's law."""
 _TOLERANCE = 0.02
@@ -29,30 +28,27 @@ def check_conservation(node: at.Node) -> None:
     """
     clients = node.clients()
     for earlier, later in pairwise(_ALONG_THE_WAY):
-        wrong = np.flatnonzero(clients[:, earlier] < clients[:, later])
+        wrong = np.flatnonzero(clients[earlier] < clients[later])
         if len(wrong):
-            names = [_NAMES[_ALONG_THE_WAY.index(field)] for field in (later, earlier)]
-            _fail(f"client {wrong[0]} has more commands {names[0]} than {names[1]}")
+            _fail(f"client {wrong[0]} has more commands {later} than {earlier}")
     setup = node.setup
-    # What a generator thread has composed but not yet sent; -1 and 0 are no client.
-    requests = _commands_on(node, [at.thread_at(n) + at.REQUEST_WIRE for n in owners(setup)])
-    for generator in range(setup.generators):
-        agent = setup.io_threads + generator
-        client = node.thread(agent, at.CLIENT)
-        if client > 0:
-            number = (client - int(node.memory[at.CLIENT_ROWS])) // at.CLIENT_WORDS
-            requests[number] += node.thread(agent, at.COUNT)
-    _same(clients[:, at.SENT], clients[:, at.ARRIVED] + requests, "requests on the way")
     threads = range(setup.io_threads, setup.io_threads + setup.generators)
-    replies = _commands_on(node, [at.thread_at(agent) + at.QUEUE for agent in threads])
-    _same(clients[:, at.WRITTEN], clients[:, at.RETURNED] + replies, "replies on the way")
+    requests = _commands_on(node, owners(setup), "request_wire")
+    # What a generator thread has composed but not yet sent.
+    first, row_bytes = node.counter("client_rows"), clients.dtype.itemsize
+    for agent in threads:
+        if client := node.thread(agent, "client"):
+            requests[(client - first) // row_bytes] += node.thread(agent, "count")
+    _same(clients["sent"], clients["arrived"] + requests, "requests on the way")
+    replies = _commands_on(node, threads, "queue")
+    _same(clients["written"], clients["returned"] + replies, "replies on the way")
 
-    completions = node.counter(at.COMPLETIONS)
+    completions = node.counter("completions")
     recorded = node.latency().count
     if recorded != completions:
         _fail(f"{recorded} latencies are recorded for {completions} completions")
     in_series = int(node.series()[:, 0].sum())
-    received = int(clients[:, at.RECEIVED].sum())
+    received = int(clients["received"].sum())
     if not completions <= in_series <= received:
         _fail(f"{completions} measured of {in_series} completions of {received} received replies")
     if setup.open_loop:
@@ -72,23 +68,23 @@ def _same(expected: np.ndarray, found: np.ndarray, what: str) -> None:
         _fail(f"{what} of client {client}: {expected[client]} counted, {found[client]} found")
 
 
-def _commands_on(node: at.Node, wires: list[int]) -> np.ndarray:
-    """Commands (or replies) of each client that lie on the wires at these offsets."""
+def _commands_on(node: at.Node, threads: range, wire: str) -> np.ndarray:
+    """Commands (or replies) of each client that lie on this wire of these threads."""
     found = np.zeros(node.setup.clients, np.int64)
-    for wire in wires:
-        numbers, commands = node.on_wire(wire).T
-        np.add.at(found, numbers, commands)
+    for agent in threads:
+        entries = node.on_wire(agent, wire)
+        np.add.at(found, entries["number"], entries["commands"])
     return found
 
 
 def _check_flow(node: at.Node, clients: np.ndarray, completions: int) -> None:
     """Open loop: what was due at the window's start or arrived in it completed or is still due."""
-    found = node.waiting() + int(clients[:, at.SENT].sum())
-    found -= int(node.memory[at.COMPLETED_EARLY]) + completions
+    found = node.waiting() + int(clients["sent"].sum())
+    found -= node.counter("completed_early") + completions
     if found != node.backlog_at_end():
         _fail(
             f"{node.backlog_at_start()} requests due before the window and "
-            f"{node.counter(at.ARRIVALS)} arrivals, less {node.counter(at.OVERFLOWS)} without room "
+            f"{node.counter('arrivals')} arrivals, less {node.counter('overflows')} without room "
             f"and {completions} completions, leave {node.backlog_at_end()}, but {found} are found"
         )
 
@@ -110,9 +106,9 @@ def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> 
         spent_ps += max(0, starts_ps - setup.warmup_ps)
     # Requests still in flight have waited since they fell due.
     slots = node.outstanding_slots()
-    due_ps = node.commands(at.DUE_PS)
+    due_ps = node.commands()["due_ps"]
     for client in range(setup.clients):
-        for index in range(clients[client, at.RECEIVED], clients[client, at.SENT]):
+        for index in range(clients[client]["received"], clients[client]["sent"]):
             since = max(int(due_ps[client, index & (slots - 1)]), setup.warmup_ps)
             spent_ps += max(0, setup.end_ps - since)
     mean = spent_ps / (setup.clients * window_ps)

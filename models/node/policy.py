@@ -36,8 +36,7 @@ class Policy:
     name
         What engine profiles call it.
     reference, compiled
-        Names of the modules of its two executions. They are imported when they run: reading
-        the record does not load Numba.
+        Its two executions: the name of a module, and of a C file in `native/` without its suffix.
     first_owner
         Every thread from this number on watches the sockets of its own clients; None where the main
         thread watches all of them.
@@ -102,7 +101,3 @@ class Policy:
     def reference_module(self) -> ModuleType:
         """The SimPy execution: `start(node)` begins its processes."""
         return import_module(self.reference)
-
-    def compiled_module(self) -> ModuleType:
-        """The compiled execution: `begin`, `server_step` and `finish` (see `compiled/run.py`)."""
-        return import_module(self.compiled)

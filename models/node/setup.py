@@ -329,3 +329,8 @@ def owner_of(setup: NodeSetup, client: T) -> T:
     one after the other.
     """
     return setup.first_owner + client % setup.owners
+
+
+def rounded_capacity(entries: int) -> int:
+    """Entries of a ring that holds at least so many: a power of two."""
+    return 1 << max(0, entries - 1).bit_length()

@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import ctypes
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from forecache.sim.cache_folders import keeps_compiled_code
 from forecache.sim.calendar import horizon_ps
 from forecache.sim.errors import InputError
 from forecache.sim.histogram import LatencyHistogram
+from forecache.sim.native import library, pointer
 from forecache.sim.stopping import stoppable
 
 from . import layout as at
-from .compiled.run import run_of
 from .conservation import check_conservation
-from .policies import POLICIES, SINGLE_THREAD, running, under_policy
-from .policy import Policy
-from .sample import sample_setup, sample_times
+from .policies import POLICIES, running, under_policy
 from .setup import OWN_CORE, NodeSetup, NodeTimes, core_ranges, shared_range
 
-Run = Callable[[np.ndarray, np.ndarray, np.ndarray], int]
-
-_RUNS: dict[Policy, Run] = {}
-_RUNS_LOCK = threading.Lock()
-
-COUNTERS = {
-    name.lower(): getattr(at, name)
-    for name in (
-        *("COMPLETIONS", "LOOPS", "POLLS", "READS", "WRITES", "BLOCKS", "PAID_WAKES"),
-        *("PREFETCH_BATCHES", "PREFETCHED_KEYS", "INLINE_READS", "INLINE_WRITES"),
-        *("REFUSED_JOBS", "ACTIVATIONS", "GENERATOR_POLLS", "ARRIVALS", "OVERFLOWS"),
-        *("WIRE_BYTES_OUT", "WIRE_BYTES_IN", "FREED_VALUES", "INLINE_FREES", "HANDSHAKES"),
-        *("INLINE_HANDSHAKES", "JOIN_WAIT_PS", "NOTIFICATIONS", "LIST_MOVES", "ACTIVE_THREAD_PS"),
-        *("PACKETS_OUT", "PACKETS_IN", "INLINE_ARGUMENTS"),
-        *("INTERRUPT_PS", "SWITCHES", "FLUSHES", "LOCK_WAITS", "THROTTLES", "THROTTLED_PERIODS"),
-    )
-}
-"""Where the counters of the measured window lie, by their names in `NodeResult.counters`."""
-
-_ANNOUNCE_AFTER_S = 1.0
-
-_LEAST_SHARE = 0.1
-"""Least share of a core that a compiler is assumed to get."""
+COUNTERS = (
+    *("completions", "loops", "polls", "reads", "writes", "blocks", "paid_wakes"),
+    *("prefetch_batches", "prefetched_keys", "inline_reads", "inline_writes"),
+    *("refused_jobs", "activations", "generator_polls", "arrivals", "overflows"),
+    *("wire_bytes_out", "wire_bytes_in", "freed_values", "inline_frees", "handshakes"),
+    *("inline_handshakes", "join_wait_ps", "notifications", "list_moves", "active_thread_ps"),
+    *("packets_out", "packets_in", "inline_arguments"),
+    *("interrupt_ps", "switches", "flushes", "lock_waits", "throttles", "throttled_periods"),
+)
+"""Counters of the measured window: fields of the node's head, and `NodeResult.counters`."""
 
 _LARGEST = 2.0**61
 """In ps: sums of durations have to fit in 64 bits."""
@@ -56,8 +37,6 @@ class OutOfRangeError(InputError, ValueError):
     """The numbers given to a run are beyond what can be simulated."""
 
 
-_COMPILE_S = 5
-"""For one policy, to the second: 33 s of CPU time for seven (benchmarks/results.json)."""
 _PS_PER_US = 1e6
 _PS_PER_S = 1e12
 
@@ -176,16 +155,18 @@ class NodeResult:
     flow: Flow | None = field(default=None, repr=False)
 
 
-def compiled_run(policy: str) -> Run:
-    """The compiled execution of a policy: simulates a node's memory, histogram and calendar.
+def run_compiled(policy: str, node: at.Node) -> int:
+    """Run the compiled execution of a policy on a new node until the end of its window.
 
-    Returns the number of events. It is compiled, or loaded, when it is called first.
+    Returns
+    -------
+    int
+        How many events happened.
     """
-    with _RUNS_LOCK:
-        record = POLICIES[policy]
-        if record not in _RUNS:
-            _RUNS[record] = run_of(record.compiled_module())
-        return _RUNS[record]
+    function = getattr(library(at.SOURCES), f"run_{POLICIES[policy].compiled}")
+    function.restype = ctypes.c_int64
+    arrays = (node.blocks["node"], node.histogram, node.calendar)
+    return int(function(*(ctypes.c_void_p(pointer(array)) for array in arrays)))
 
 
 def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult:
@@ -233,10 +214,10 @@ def simulate_node(policy: str, times: NodeTimes, setup: NodeSetup) -> NodeResult
     node = at.new_node(times, setup)
 
     def end_now() -> None:
-        node.memory[[at.END_PS, at.UNTIL_PS]] = 0
+        node.head["end_ps"] = node.head["until_ps"] = 0
 
     with stoppable(end_now):
-        events = compiled_run(policy)(node.memory, node.histogram, node.calendar)
+        events = run_compiled(policy, node)
     check_conservation(node)
     return _result(policy, node, times, int(events))
 
@@ -256,9 +237,9 @@ def _check_range(times: NodeTimes, setup: NodeSetup) -> None:
 def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeResult:
     setup = node.setup
     window_ps = setup.end_ps - setup.warmup_ps
-    counters = {name: node.counter(index) for name, index in COUNTERS.items()}
+    counters = {name: node.counter(name) for name in COUNTERS}
     completions = counters["completions"]
-    busy_ps = [node.thread(n, at.BUSY_PS) for n in range(setup.io_threads + setup.generators)]
+    busy_ps = [node.thread(n, "busy_ps") for n in range(setup.io_threads + setup.generators)]
     server_ps, generator_ps = busy_ps[: setup.io_threads], busy_ps[setup.io_threads :]
 
     rules = POLICIES[policy]
@@ -268,7 +249,7 @@ def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeRe
         return total_ps / completions / _PS_PER_US if completions else float("nan")
 
     # Active I/O threads spin while they have nothing to do; stopped ones sleep.
-    on_cpu_ps = node.thread(0, at.ON_CPU_PS) + counters["active_thread_ps"]
+    on_cpu_ps = node.thread(0, "on_cpu_ps") + counters["active_thread_ps"]
     if rules.threads_sleep:
         on_cpu_ps = sum(server_ps)
     limits = _network_limits(node, counters)
@@ -277,7 +258,7 @@ def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeRe
     if cores or setup.quota_ps:
         on_cpu_ps = sum(node.on_core_ps(n) for n in range(setup.io_threads))
         if ranges[0] == OWN_CORE:
-            on_cpu_ps += server_ps[0] if rules.threads_sleep else node.thread(0, at.ON_CPU_PS)
+            on_cpu_ps += server_ps[0] if rules.threads_sleep else node.thread(0, "on_cpu_ps")
     quota = setup.quota_period_ps / setup.quota_ps if setup.quota_ps else 0.0
     sharing_ps = sum(node.on_core_ps(n) for n, cs in enumerate(ranges) if cs == shared)
     return NodeResult(
@@ -296,7 +277,7 @@ def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeRe
         network_utilisation=max(limits.values()),
         counters=counters,
         series=node.series()[:, :2].copy(),
-        final_active_threads=int(node.memory[at.ACTIVE_THREADS]),
+        final_active_threads=node.counter("active_threads"),
         events=events,
         network_limits=limits,
         # Time that a packet sent at the end takes lies after the window.
@@ -345,7 +326,7 @@ def _arrivals(times: NodeTimes, setup: NodeSetup) -> tuple[float, int]:
 
 def _network_limits(node: at.Node, counters: dict[str, int]) -> dict[str, float]:
     """Shares of the window in which each limit of the network was in use."""
-    setup, memory = node.setup, node.memory
+    setup, head = node.setup, node.head
     window_ps = setup.end_ps - setup.warmup_ps
     packets = counters["packets_in"], counters["packets_out"]
     framed_bytes = 0
@@ -355,63 +336,9 @@ def _network_limits(node: at.Node, counters: dict[str, int]) -> dict[str, float]
             for name, count in zip(("wire_bytes_in", "wire_bytes_out"), packets, strict=True)
         )
     used_ps = {
-        "bandwidth": framed_bytes * memory[at.WIRE_PS_PER_KIB] / 1024,
-        "packets": sum(packets) * memory[at.PACKET_PS],
-        "one connection": framed_bytes * memory[at.FLOW_PS_PER_KIB] / 1024 / setup.clients,
+        "bandwidth": framed_bytes * head["wire_ps_per_kib"] / 1024,
+        "packets": sum(packets) * head["packet_ps"],
+        "one connection": framed_bytes * head["flow_ps_per_kib"] / 1024 / setup.clients,
     }
     # What was sent at the end is still in flight when the window is over.
     return {name: min(1.0, float(used / window_ps)) for name, used in used_ps.items()}
-
-
-def warm_up_compiler(
-    progress: Callable[[str], None], policies: Iterable[str] = tuple(POLICIES)
-) -> None:
-    """Compile policies, or load what an earlier run left on disk.
-
-    Parameters
-    ----------
-    progress : callable
-        Called with one line if compilation takes longer than loading would.
-    policies : iterable of str
-        Names of policies; by default all of them.
-    """
-    wanted = sorted(set(policies))
-    seconds = _COMPILE_S * len(wanted)
-    with announced_if_slow(progress, f"the node model ({', '.join(wanted)})", seconds=seconds):
-        for policy in wanted:
-            io_threads = 1 if policy == SINGLE_THREAD.name else 2
-            setup = under_policy(policy, sample_setup(io_threads=io_threads))
-            node = at.new_node(sample_times(), setup)
-            compiled_run(policy)(node.memory, node.histogram, node.calendar)
-
-
-@contextmanager
-def announced_if_slow(
-    progress: Callable[[str], None], what: str, *, seconds: int
-) -> Iterator[None]:
-    """Announce a compilation if it takes longer than loading would.
-
-    Parameters
-    ----------
-    seconds
-        How long it takes on a fast core of its own.
-    """
-    # Numba does not say whether it compiles or loads, so a timer decides.
-    again = "once, %s; later runs load it from disk"
-    if not keeps_compiled_code():
-        again = "%s; no folder can be written to keep it, NUMBA_CACHE_DIR may name one"
-    began_s, spent_s = time.monotonic(), time.process_time()
-
-    def announce() -> None:
-        # On a busy machine a compiler gets only part of a core, and slow cores need twice as long.
-        share = (time.process_time() - spent_s) / (time.monotonic() - began_s)
-        least_s = round(seconds / min(1.0, max(_LEAST_SHARE, share)))
-        progress(f"compiling {what}: {again % f'{least_s} to {2 * least_s} seconds'}")
-
-    timer = threading.Timer(_ANNOUNCE_AFTER_S, announce)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -5,7 +5,7 @@ import numpy as np
 from forecache.models.node import layout as at
 from forecache.models.node.sample import SET
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
-from forecache.models.node.simulate import compiled_run
+from forecache.models.node.simulate import run_compiled
 
 STEADY = {
     "jitter": np.full(QUANTILES, JITTER_ONE),
@@ -17,5 +17,5 @@ ONLY_SETS = {"code_by_draw": np.full(DRAWS, SET, np.int64)}
 
 def run(policy: str, times: NodeTimes, setup: NodeSetup) -> at.Node:
     node = at.new_node(times, setup)
-    compiled_run(policy)(node.memory, node.histogram, node.calendar)
+    run_compiled(policy, node)
     return node

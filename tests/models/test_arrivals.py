@@ -15,7 +15,7 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.node import layout as at
 from forecache.models.node.reference.arrivals import arrivals
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.node.simulate import compiled_run
+from forecache.models.node.simulate import run_compiled
 from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
@@ -90,7 +90,7 @@ def test_completions_follow_the_rate(policy: str) -> None:
     )
     slower = {"piece_ps": PIECES["piece_ps"], "piece_gap_ps": 4 * PIECES["piece_gap_ps"]}
     node = at.new_node(sample_times(**slower), setup)
-    compiled_run(policy)(node.memory, node.histogram, node.calendar)
+    run_compiled(policy, node)
     done = node.series()[:60, 0].reshape(10, 6).sum(axis=0)
     expected = 10 * np.array([250, 250, 0, 1000, 1000, 1000])
     # Some are on their way when a piece ends.

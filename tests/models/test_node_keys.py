@@ -6,7 +6,7 @@ import pytest
 from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
-from forecache.models.node.simulate import compiled_run
+from forecache.models.node.simulate import run_compiled
 
 KEY_PS = 100_000
 
@@ -35,8 +35,8 @@ def busy_ps(keys: int, *, prefetch_batch: int, whole_pipeline: int) -> float:
         clients=1, generators=1, prefetch_batch=prefetch_batch, whole_pipeline=whole_pipeline
     )
     node = at.new_node(times, setup._replace(end_ps=10**10))
-    compiled_run("single_thread")(node.memory, node.histogram, node.calendar)
-    return node.thread(0, at.BUSY_PS) / node.counter(at.WRITES)
+    run_compiled("single_thread", node)
+    return node.thread(0, "busy_ps") / node.counter("writes")
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_every_thread_serves_its_own_clients() -> None:
     node = at.new_node(
         sample_times(), sample_setup(io_threads=5, clients=8, first_owner=1, owners=4)
     )
-    owners = node.clients()[:, at.ENDS] >> at.OWNER_SHIFT
+    owners = node.clients()["owner"]
     assert list(owners) == [1, 2, 3, 4, 1, 2, 3, 4]
 
 

@@ -1,18 +1,15 @@
 """What `simulate_node` promises: results that add up, repeat, and compare."""
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from forecache.models.node import layout as at
-from forecache.models.node.compiled.inline import sources_digest
 from forecache.models.node.conservation import check_conservation
 from forecache.models.node.policies import POLICIES
 from forecache.models.node.sample import sample_setup, sample_times
-from forecache.models.node.simulate import NodeResult, compiled_run, simulate_node, warm_up_compiler
+from forecache.models.node.simulate import NodeResult, run_compiled, simulate_node
 
 WINDOW = {"warmup_ps": 10**9, "end_ps": 11 * 10**9, "series_ps": 10**9}
 
@@ -98,37 +95,16 @@ def test_a_run_repeats_and_replications_differ(policy: str) -> None:
     assert simulate(policy, seed=2).latency != first.latency
 
 
-def test_the_code_that_ran_is_of_these_sources(policy: str) -> None:
-    """A cached compilation of other sources would give other results, silently."""
-    io_threads = 1 if policy == "single_thread" else 2
-    node = at.new_node(sample_times(), sample_setup(io_threads=io_threads))
-    compiled_run(policy)(node.memory, node.histogram, node.calendar)
-    assert node.memory[at.SOURCES_DIGEST] == sources_digest()
-
-
-@pytest.mark.parametrize("policy", ["single_thread", "multiplexed"])
-def test_another_process_loads_what_this_one_compiled(policy: str) -> None:
-    warm_up_compiler(lambda _line: None, [policy])
-    load = (
-        "from forecache.models.node.simulate import compiled_run, warm_up_compiler\n"
-        f"warm_up_compiler(print, [{policy!r}])\n"
-        f"stats = compiled_run({policy!r}).stats\n"
-        "print(stats.cache_hits.total(), stats.cache_misses.total())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", load], check=True, capture_output=True, text=True)
-    assert done.stdout == "1 0\n"
-
-
 def marks(policy: str, io_threads: int) -> np.ndarray:
     """(clients, 32): the draws of each client's first requests, -1 where it made fewer."""
     setup = sample_setup(
         io_threads=io_threads, clients=40, generators=4, outstanding_limit=32, end_ps=10**9
     )
     node = at.new_node(sample_times(), setup)
-    compiled_run(policy)(node.memory, node.histogram, node.calendar)
-    sent = node.clients()[:, at.SENT]
+    run_compiled(policy, node)
+    sent = node.clients()["sent"]
     assert 5 < sent.min() <= sent.max() <= 32
-    return np.where(np.arange(32) < sent[:, None], node.commands(at.MARK), -1)
+    return np.where(np.arange(32) < sent[:, None], node.commands()["mark"], -1)
 
 
 @pytest.mark.parametrize("name", ["asynchronous", "shared_queues", "fork_join"])
@@ -173,23 +149,13 @@ def test_an_unknown_policy_and_an_empty_window_are_refused() -> None:
         simulate_node("single_thread", sample_times(), sample_setup(warmup_ps=5, end_ps=5))
 
 
-def test_a_loaded_compiler_is_not_announced() -> None:
-    simulate("single_thread")
-    simulate("asynchronous")
-    simulate("shared_queues")
-    simulate("fork_join")
-    lines: list[str] = []
-    warm_up_compiler(lines.append)
-    assert lines == []
-
-
 # --- the checks themselves: each kind of damage is seen -------------------------------------------
 
 
 def finished(**changes: Any) -> at.Node:
     setup = sample_setup(io_threads=4, clients=20, generators=2, end_ps=10**10, **changes)
     node = at.new_node(sample_times(), setup)
-    compiled_run("asynchronous")(node.memory, node.histogram, node.calendar)
+    run_compiled("asynchronous", node)
     check_conservation(node)
     return node
 
@@ -197,21 +163,21 @@ def finished(**changes: Any) -> at.Node:
 @pytest.mark.parametrize(
     ("field", "amount"),
     [
-        *((at.SENT, 1), (at.SENT, -1), (at.ARRIVED, 1), (at.ARRIVED, -1)),
-        *((at.READ, 10**6), (at.EXECUTED, 10**6), (at.WRITTEN, 1), (at.WRITTEN, -1)),
-        *((at.RETURNED, 1), (at.RETURNED, -1), (at.RECEIVED, 10**6)),
+        *(("sent", 1), ("sent", -1), ("arrived", 1), ("arrived", -1)),
+        *(("read", 10**6), ("executed", 10**6), ("written", 1), ("written", -1)),
+        *(("returned", 1), ("returned", -1), ("received", 10**6)),
     ],
 )
-def test_a_lost_or_made_up_command_is_found(field: int, amount: int) -> None:
+def test_a_lost_or_made_up_command_is_found(field: str, amount: int) -> None:
     node = finished()
-    node.clients()[3, field] += amount
+    node.clients()[field][3] += amount
     with pytest.raises(RuntimeError, match=r"inconsistent: .*client 3"):
         check_conservation(node)
 
 
 def test_a_lost_latency_is_found() -> None:
     node = finished()
-    node.memory[at.COMPLETIONS] += 1
+    node.head["completions"] += 1
     with pytest.raises(RuntimeError, match="latencies are recorded"):
         check_conservation(node)
 
@@ -220,7 +186,7 @@ def test_a_lost_latency_is_found() -> None:
 def test_a_wrong_latency_breaks_littles_law(factor: float) -> None:
     node = finished(think_ps=10**7)
     latency = at.LatencyHistogram()
-    for _ in range(node.counter(at.COMPLETIONS)):
+    for _ in range(node.counter("completions")):
         latency.record(round(factor * node.latency().mean))
     node.histogram[:] = latency.counts
     with pytest.raises(RuntimeError, match="Little's law gives"):
@@ -229,6 +195,6 @@ def test_a_wrong_latency_breaks_littles_law(factor: float) -> None:
 
 def test_lost_arrivals_are_found_in_an_open_loop() -> None:
     node = finished(open_loop=1, outstanding_limit=64)
-    node.memory[at.ARRIVALS] += 10_000
+    node.head["arrivals"] += 10_000
     with pytest.raises(RuntimeError, match="are found"):
         check_conservation(node)

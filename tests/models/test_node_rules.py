@@ -46,7 +46,7 @@ def first_turn(*, events: int, **changes: Any) -> at.Node:
 def test_one_thread_is_active_per_so_many_events(events: int, per_thread: int, active: int) -> None:
     """With 0 events per thread, all that could be of use: one more than there are events."""
     node = first_turn(events=events, events_per_io_thread=per_thread)
-    assert node.memory[at.ACTIVE_THREADS] == active
+    assert node.counter("active_threads") == active
 
 
 def test_threads_stop_when_events_become_few() -> None:
@@ -91,11 +91,11 @@ def test_all_threads_write_from_two_clients_for_each_on(
     io_threads: int, clients: int, active: int
 ) -> None:
     node = one_turn(clients=clients, io_threads=io_threads)
-    assert node.memory[at.ACTIVE_THREADS] == active
-    assert node.counter(at.WRITES) == clients
+    assert node.counter("active_threads") == active
+    assert node.counter("writes") == clients
     inline = clients if active == 1 else -(-clients // io_threads)
-    assert node.counter(at.INLINE_WRITES) == inline
-    assert all((node.thread(n, at.BUSY_PS) > 0) is (active > 1) for n in range(1, io_threads))
+    assert node.counter("inline_writes") == inline
+    assert all((node.thread(n, "busy_ps") > 0) is (active > 1) for n in range(1, io_threads))
 
 
 @pytest.mark.parametrize(("clients", "own", "longest"), [(8, 2, 2), (9, 3, 2), (13, 4, 3)])
@@ -103,13 +103,13 @@ def test_the_main_thread_waits_for_the_slowest(clients: int, own: int, longest: 
     times = sample_times()
     node = one_turn(clients=clients, io_threads=4)
     # Only GETs, or the copied bytes would differ; replies of 520 bytes.
-    kinds = {int(mark & at.MARK_CODE) for mark in node.commands(at.MARK)[:, 0]}
+    kinds = {int(mark & at.CONSTANTS["MARK_CODE"]) for mark in node.commands()["mark"][:, 0]}
     assert len(kinds) <= 2
-    busy_ps = [node.thread(n, at.BUSY_PS) for n in (1, 2, 3)]
+    busy_ps = [node.thread(n, "busy_ps") for n in (1, 2, 3)]
     write_ps = times.send_ps + times.write_event_ps
     assert max(busy_ps) >= longest * (times.pop_ps + write_ps)
     # The counters' way there and back, and what threads do besides writing, is waited for.
-    waited_ps = node.counter(at.JOIN_WAIT_PS)
+    waited_ps = node.counter("join_wait_ps")
     expected_ps = 2 * times.handover_ps + longest * (times.pop_ps + write_ps) - own * write_ps
     copies_ps = clients * 520 * times.copy_ps_per_kib // 1024
     assert waited_ps == pytest.approx(max(0, expected_ps), abs=copies_ps)
@@ -254,8 +254,8 @@ def test_a_reader_parses_the_first_command_or_all(whole_pipeline: int, parsed: i
         parse_ps = sample_times().parse_by_code_ps + extra_ps
         times = sample_times(**STEADY, **ONLY_SETS, parse_by_code_ps=parse_ps)
         node = run("asynchronous", times, setup)
-        batches = node.counter(at.COMPLETIONS) / 16
-        busy_us.append([node.thread(n, at.BUSY_PS) / batches / 1e6 for n in (0, 1)])
+        batches = node.counter("completions") / 16
+        busy_us.append([node.thread(n, "busy_ps") / batches / 1e6 for n in (0, 1)])
     main_us, reader_us = np.subtract(busy_us[1], busy_us[0])
     assert reader_us == pytest.approx(parsed, rel=0.02)
     assert main_us == pytest.approx(16 - parsed, rel=0.02, abs=0.5)
@@ -273,8 +273,8 @@ def test_forked_readers_parse_the_first_command_and_the_main_thread_the_rest() -
             initial_active=2,
             io_threads_do_reads=1,
         )
-        assert node.counter(at.WRITES) == 4
-        busy_us.append([node.thread(n, at.BUSY_PS) / 1e6 for n in (0, 1)])
+        assert node.counter("writes") == 4
+        busy_us.append([node.thread(n, "busy_ps") / 1e6 for n in (0, 1)])
     main_us, reader_us = np.subtract(busy_us[1], busy_us[0])
     assert reader_us == pytest.approx(2)
     # Both read and parse at the same time; the main thread waits for the other.

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import simulate_node
 from tests.models.steady_node import ONLY_SETS, STEADY, run
@@ -108,7 +107,7 @@ def test_a_reply_goes_through_the_stack_segment_by_segment(
         plain = sample_times(**STEADY, **ONLY_SETS, reply_bytes_by_code=sizes)
         times = plain._replace(**{field: getattr(plain, field) + extra_ps})
         node = run("single_thread", times, setup)
-        return node.thread(0, at.BUSY_PS) / node.counter(at.COMPLETIONS) / 1e6
+        return node.thread(0, "busy_ps") / node.counter("completions") / 1e6
 
     for field, often in (("send_ps", segments), ("write_event_ps", calls)):
         longer_us = busy_us(field, 1_000_000) - busy_us(field, 0)

@@ -13,7 +13,7 @@ from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup
-from forecache.models.node.simulate import COUNTERS, compiled_run
+from forecache.models.node.simulate import COUNTERS, run_compiled
 
 # Enough to notice a slip; `make verification` compares two hundred of each policy.
 EXAMPLES = 40 if settings.default.max_examples < 500 else settings.default.max_examples
@@ -171,19 +171,18 @@ def differences(node: at.Node, reference: ReferenceNode) -> list[str]:
     # The compiled execution notes a completion when the client begins to take the reply.
     found, expected = log[log[:, 2] < setup.end_ps], known[known[:, 2] < setup.end_ps]
     wrong = [] if np.array_equal(found, expected) else ["completions"]
-    for name, index in COUNTERS.items():
+    for name in COUNTERS:
         # The reference does not close the last interval of active threads.
-        if name != "active_thread_ps" and node.counter(index) != reference.counters[name]:
-            wrong.append(f"{name}: {node.counter(index)}, reference {reference.counters[name]}")
+        if name != "active_thread_ps" and node.counter(name) != reference.counters[name]:
+            wrong.append(f"{name}: {node.counter(name)}, reference {reference.counters[name]}")
     for number in range(setup.io_threads + setup.generators):
         thread = reference.threads[number]
-        if node.thread(number, at.BUSY_PS) != thread.busy_ps:
+        if node.thread(number, "busy_ps") != thread.busy_ps:
             wrong.append(f"busy time of thread {number}")
-    if node.thread(0, at.ON_CPU_PS) != reference.threads[0].on_cpu_ps:
+    if node.thread(0, "on_cpu_ps") != reference.threads[0].on_cpu_ps:
         wrong.append("CPU time of the main thread")
     for agent in reference.cores.agents:
-        task = int(node.memory[at.TASK_ROWS]) + agent.number * at.TASK_WORDS
-        if node.memory[task + at.ON_CORE_PS] != agent.on_core_ps:
+        if node.on_core_ps(agent.number) != agent.on_core_ps:
             wrong.append(f"time on a core of thread {agent.number}")
     backlogs = reference.backlog_at_start, reference.backlog
     if setup.open_loop and (node.backlog_at_start(), node.backlog_at_end()) != backlogs:
@@ -203,7 +202,7 @@ def compared(policy: str, changes: dict[str, Any], setup: NodeSetup) -> at.Node:
     times = sample_times(**changes)
     setup = under_policy(policy, setup)
     node = at.new_node(times, setup, log_completions=LOG)
-    compiled_run(policy)(node.memory, node.histogram, node.calendar)
+    run_compiled(policy, node)
     check_conservation(node)
     assert differences(node, run_reference(policy, times, setup)) == []
     return node
@@ -291,7 +290,7 @@ def switches_of_random_scenarios(policy: str, examples: int) -> list[int]:
         setup = setup._replace(interruption_gap_ps=gap_ps)
         changes = {**changes, "switch_ps": switch_ps, "interruption_ps": interruptions(30_000_000)}
         node = compared(policy, changes, setup)
-        switches.append(node.counter(at.SWITCHES))
+        switches.append(node.counter("switches"))
 
     agree()
     return switches
@@ -301,7 +300,8 @@ def switches_of_random_scenarios(policy: str, examples: int) -> list[int]:
 def test_both_executions_agree_on_threads_that_share_cores(policy: str) -> None:
     switches = switches_of_random_scenarios(policy, EXAMPLES // 2)
     # Where nobody waits for a core there is nothing to agree on.
-    assert sum(number > 10 for number in switches) >= len(switches) / 5
+    assert max(switches) > 10
+    assert sum(number > 0 for number in switches) >= len(switches) / 5
 
 
 def throttles_of_random_scenarios(policy: str, examples: int) -> list[int]:
@@ -319,7 +319,7 @@ def throttles_of_random_scenarios(policy: str, examples: int) -> list[int]:
         setup = setup._replace(interruption_gap_ps=gap_ps)
         changes = {**changes, "switch_ps": switch_ps, "interruption_ps": interruptions(30_000_000)}
         node = compared(policy, changes, setup)
-        throttles.append(node.counter(at.THROTTLES))
+        throttles.append(node.counter("throttles"))
 
     agree()
     return throttles
@@ -412,7 +412,7 @@ def test_they_agree_when_the_main_thread_loses_its_core_at_the_last_moment() -> 
         other_threads=1,
     )
     node = compared("shared_queues", {}, setup)
-    assert node.counter(at.SWITCHES) >= 9
+    assert node.counter("switches") >= 9
 
 
 def test_they_agree_on_jobs_for_a_thread_that_never_had_a_core_yet() -> None:
@@ -432,7 +432,7 @@ def test_they_agree_on_jobs_for_a_thread_that_never_had_a_core_yet() -> None:
         slice_ps=10**7,
         tick_ps=0,
     )
-    assert compared("shared_queues", {}, setup).counter(at.SWITCHES) >= 5
+    assert compared("shared_queues", {}, setup).counter("switches") >= 5
 
 
 def test_they_agree_on_shares_for_a_thread_that_never_had_a_core_yet() -> None:
@@ -448,11 +448,11 @@ def test_they_agree_on_shares_for_a_thread_that_never_had_a_core_yet() -> None:
         tick_ps=0,
         other_threads=1,
     )
-    assert compared("fork_join", {"switch_ps": 20_000_000}, setup).counter(at.SWITCHES) >= 4
+    assert compared("fork_join", {"switch_ps": 20_000_000}, setup).counter("switches") >= 4
 
 
 def test_they_agree_on_a_main_thread_that_never_had_a_core_yet() -> None:
     setup = sample_setup(
         io_threads=6, clients_in_blocks=1, server_cores=3, slice_ps=5_000_000, other_threads=3
     )
-    assert compared("owning_threads", {}, setup).counter(at.SWITCHES) >= 5
+    assert compared("owning_threads", {}, setup).counter("switches") >= 5

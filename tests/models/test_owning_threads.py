@@ -9,7 +9,7 @@ from forecache.models.node import layout as at
 from forecache.models.node.policies import under_policy
 from forecache.models.node.sample import SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
-from forecache.models.node.simulate import NodeResult, compiled_run, simulate_node
+from forecache.models.node.simulate import NodeResult, run_compiled, simulate_node
 
 STEADY = {
     "jitter": np.full(QUANTILES, JITTER_ONE),
@@ -25,7 +25,7 @@ def simulate(setup: NodeSetup, **changes: Any) -> NodeResult:
 
 def run(times: NodeTimes, setup: NodeSetup) -> at.Node:
     node = at.new_node(times, under_policy("owning_threads", setup))
-    compiled_run("owning_threads")(node.memory, node.histogram, node.calendar)
+    run_compiled("owning_threads", node)
     return node
 
 
@@ -85,8 +85,8 @@ def test_who_sleeps_is_woken_at_the_cost_of_who_wakes() -> None:
             times = sample_times(**STEADY)
             times = times._replace(**{field: getattr(times, field) + extra_ps})
             node = run(times, setup)
-            requests = node.counter(at.COMPLETIONS)
-            busy.append([node.thread(n, at.BUSY_PS) / requests for n in (0, 1)])
+            requests = node.counter("completions")
+            busy.append([node.thread(n, "busy_ps") / requests for n in (0, 1)])
         more = np.subtract(busy[1], busy[0]) / longer_ps
         assert more == pytest.approx([times_each, times_each], rel=0.02), field
 
@@ -118,9 +118,9 @@ def test_batches_of_one_size_and_a_last_one_up_to_twice_as_large(
     clients: int, batch: int, batches: int
 ) -> None:
     node = at_once(clients, prefetch_batch=batch, hand_over_group=1000)
-    assert node.clients()[:, at.EXECUTED].sum() == clients
-    assert node.counter(at.PREFETCH_BATCHES) == batches
-    assert node.counter(at.PREFETCHED_KEYS) == (clients if batches else 0)
+    assert node.clients()["executed"].sum() == clients
+    assert node.counter("prefetch_batches") == batches
+    assert node.counter("prefetched_keys") == (clients if batches else 0)
 
 
 def test_a_full_group_is_handed_over_before_the_thread_has_read_all() -> None:
@@ -132,7 +132,7 @@ def test_a_full_group_is_handed_over_before_the_thread_has_read_all() -> None:
         times = sample_times(**STEADY, one_way_ps=10**6, recv_ps=read_ps, wake_latency_ps=10**9)
         setup = sample_setup(io_threads=2, clients=40, generators=1, hand_over_group=group)
         node = run(times, setup._replace(end_ps=10**9 + 39 * read_ps))
-        first[group] = node.counter(at.NOTIFICATIONS)
+        first[group] = node.counter("notifications")
     assert first == {16: 1, 1000: 0}
 
 
@@ -162,8 +162,8 @@ def test_the_owner_parses_the_first_command_or_all(whole_pipeline: int, parsed: 
     for extra_ps in (0, 10**6):
         parse_ps = sample_times().parse_by_code_ps + extra_ps
         node = run(sample_times(**STEADY, parse_by_code_ps=parse_ps), setup)
-        batches = node.counter(at.COMPLETIONS) / 16
-        busy_us.append([node.thread(n, at.BUSY_PS) / batches / 1e6 for n in (0, 1)])
+        batches = node.counter("completions") / 16
+        busy_us.append([node.thread(n, "busy_ps") / batches / 1e6 for n in (0, 1)])
     main_us, owner_us = np.subtract(busy_us[1], busy_us[0])
     assert owner_us == pytest.approx(parsed, rel=0.02)
     assert main_us == pytest.approx(16 - parsed, rel=0.02, abs=0.1)

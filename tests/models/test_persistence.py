@@ -14,7 +14,7 @@ from forecache.models.node import layout as at
 from forecache.models.node.policies import under_policy
 from forecache.models.node.sample import SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS
-from forecache.models.node.simulate import compiled_run
+from forecache.models.node.simulate import run_compiled
 from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import run, times_of
 from forecache.models.scenario.schema import Scenario
@@ -66,14 +66,14 @@ def node_of(policy: str, **changes: Any) -> at.Node:
         }
     )
     node = at.new_node(times, under_policy(policy, setup), log_completions=LOG)
-    compiled_run(policy)(node.memory, node.histogram, node.calendar)
+    run_compiled(policy, node)
     return node
 
 
 @pytest.mark.parametrize("policy", KEEPS_REPLIES)
 def test_one_flush_serves_all_writes_of_a_turn(policy: str) -> None:
     node = node_of(policy, fsync_always=1)
-    flushes, done = node.counter(at.FLUSHES), node.counter(at.COMPLETIONS)
+    flushes, done = node.counter("flushes"), node.counter("completions")
     # Flushes follow each other closely, and clients gather meanwhile: a group commit.
     assert flushes * FLUSH_PS == pytest.approx(50 * 10**9, rel=0.1)
     assert done > 5 * flushes
@@ -82,7 +82,7 @@ def test_one_flush_serves_all_writes_of_a_turn(policy: str) -> None:
 @pytest.mark.parametrize("policy", KEEPS_REPLIES)
 def test_no_reply_overtakes_the_file(policy: str) -> None:
     node = node_of(policy, fsync_always=1, clients=1, generators=1)
-    assert node.counter(at.COMPLETIONS) == pytest.approx(node.counter(at.FLUSHES), abs=2)
+    assert node.counter("completions") == pytest.approx(node.counter("flushes"), abs=2)
     assert node.latency().quantile(0.0) >= FLUSH_PS * 0.99
 
 
@@ -97,7 +97,7 @@ def test_with_everysec_replies_overtake_it() -> None:
 def test_writes_of_replicas_take_bandwidth() -> None:
     def sent(replicas: int) -> float:
         node = node_of("single_thread", replicas=replicas)
-        return node.counter(at.WIRE_BYTES_OUT) / node.counter(at.COMPLETIONS)
+        return node.counter("wire_bytes_out") / node.counter("completions")
 
     assert sent(3) - sent(0) == pytest.approx(300, rel=0.02)
 

@@ -12,7 +12,7 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.node import layout as at
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import QUANTILES, NodeTimes
-from forecache.models.node.simulate import compiled_run
+from forecache.models.node.simulate import run_compiled
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.models.scenario.schema import Scenario
@@ -59,7 +59,7 @@ def open_loop(duration_ms: float, share: float, *, rate_rps: float, service_ps: 
         seed=5,
     )
     node = at.new_node(times, setup)
-    compiled_run("single_thread")(node.memory, node.histogram, node.calendar)
+    run_compiled("single_thread", node)
     return node
 
 
@@ -94,14 +94,14 @@ def test_as_many_come_as_are_asked_for() -> None:
     assert shares.tolist() == pytest.approx([0.25 * 0.8, 0.25 * 0.2, 0.25, 0.5], abs=1e-3)
     setup = sample_setup(clients=20, end_ps=200 * MS, warmup_ps=0)
     node = at.new_node(times, setup)
-    compiled_run("single_thread")(node.memory, node.histogram, node.calendar)
-    completions = node.counter(at.COMPLETIONS)
+    run_compiled("single_thread", node)
+    completions = node.counter("completions")
     # Nothing but their durations fills the time.
-    busy = node.thread(0, at.BUSY_PS)
+    busy = node.thread(0, "busy_ps")
     rest = busy - completions * (0.25 * 1_000_000 + 0.5 * 2_000_000)
     plain = at.new_node(sample_times(), setup)
-    compiled_run("single_thread")(plain.memory, plain.histogram, plain.calendar)
-    plain_each = plain.thread(0, at.BUSY_PS) / plain.counter(at.COMPLETIONS)
+    run_compiled("single_thread", plain)
+    plain_each = plain.thread(0, "busy_ps") / plain.counter("completions")
     assert rest / completions == pytest.approx(plain_each, rel=0.25)
 
 

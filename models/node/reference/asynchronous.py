@@ -11,8 +11,8 @@ import itertools
 from collections import deque
 
 from forecache.sim.simpy_kernel import Activity
-from forecache.sim.stamped_rings import rounded_capacity
 
+from ..setup import rounded_capacity
 from .dispatching import Dispatching, Job, Kind
 from .node import Client, ReferenceNode
 

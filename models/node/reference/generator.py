@@ -3,8 +3,8 @@
 from collections import deque
 
 from forecache.sim.simpy_kernel import Activity, Agent
-from forecache.sim.stamped_rings import rounded_capacity
 
+from ..setup import rounded_capacity
 from .arrivals import ANY_COMMAND, arrivals
 from .node import Client, ReferenceNode
 

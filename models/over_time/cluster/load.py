@@ -10,9 +10,9 @@ import numpy as np
 
 from forecache.sim.simpy_kernel import hold
 
-from ...node.simulate import announced_if_slow
 from . import flows
 from .cohorts import WAIT_CELLS
+from .compiling import announced_if_slow
 from .conservation import check_conservation
 from .demand import expected_requests
 from .events.base import EventProcess

@@ -27,8 +27,6 @@ from forecache.sim.cache_folders import cache_folder
 from forecache.sim.errors import InputError
 
 from ...advice.answers import load_cases
-from ...node.policies import running
-from ...node.simulate import warm_up_compiler
 from ...prediction.predict import WORKERS, Prediction, Progress, System, predict_cases
 from ...scenario.schema import Scenario
 from ...scenario.sweeps import Case
@@ -176,8 +174,6 @@ def surrogate_of(
         if kept is None:
             if progress is not None:
                 progress(f"simulating a node of {system.engine.id} on {system.host.id}")
-            policy = running(system.engine.policy, io_threads=case.scenario.io_threads)
-            warm_up_compiler(progress or (lambda _line: None), [policy.name])
             kept = simulated(case, system, seed=seed)
             _write(key, kept)
         _SURROGATES[key] = kept

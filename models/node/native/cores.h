@@ -1,0 +1,417 @@
+// Cores that several threads share: who has one, who waits for one, and for how long.
+//
+// The reference execution says by which rules. What a thread does until its next event is in its
+// row's `waits`: policies and the load generator say where it spins or blocks; all else is
+// computing. Where every thread has a core of its own, nothing of this happens.
+
+#ifndef FORECACHE_CORES_H
+#define FORECACHE_CORES_H
+
+#include "halts.h"
+#include "quota.h"
+#include "window.h"
+
+// Whether a thread that sleeps is not woken by a time, nor was and only waits for a core.
+INLINE int64_t nobody_wakes(struct node *n, struct calendar *calendar, int64_t sleeper,
+                            int64_t by_ps) {
+    if (unlikely(n->crowded) && n->task_rows[sleeper].due) {
+        return false;
+    }
+    return planned(calendar, sleeper) > by_ps;
+}
+
+// How many threads wait at a core.
+RARELY int64_t waiting(struct node *n, int64_t core) {
+    int64_t found = 0;
+    for (int64_t task = 0; task < n->tasks_of_cores; task++) {
+        struct task *row = &n->task_rows[task];
+        found += row->state == WAITS_FOR_CORE && row->home == core;
+    }
+    return found;
+}
+
+// Threads that have a core or wait at it.
+INLINE int64_t runnable(struct node *n, int64_t core) {
+    return waiting(n, core) + (n->core_rows[core].occupant >= 0);
+}
+
+// A task's virtual runtime, the time since it got its core included.
+INLINE int64_t virtual_ps(struct node *n, struct task *row, int64_t now) {
+    if (row->state == ON_CORE) {
+        return row->virtual_ps + now - row->on_since_ps;
+    }
+    return row->virtual_ps;
+}
+
+// The waiting thread with the least virtual runtime, or -1.
+//
+// At the core, or anywhere if it may run on the core and didn't just run on its own.
+RARELY int64_t furthest_behind(struct node *n, int64_t core, int64_t anywhere, int64_t now) {
+    int64_t best = -1;
+    int64_t least_ps = INFINITY_PS;
+    for (int64_t task = 0; task < n->tasks_of_cores; task++) {
+        struct task *row = &n->task_rows[task];
+        if (row->state == WAITS_FOR_CORE && row->virtual_ps < least_ps) {
+            bool here = row->home == core;
+            int64_t allowed = row->first_core <= core && core < row->last_core;
+            allowed = allowed && now >= row->hot_until_ps;
+            if (here || (anywhere && allowed && !throttles(n, task, core))) {
+                best = task;
+                least_ps = row->virtual_ps;
+            }
+        }
+    }
+    return best;
+}
+
+// Who of those that wait at a core, or anywhere, is to have it if a quota allows it, or -1.
+RARELY int64_t following_on(struct node *n, int64_t core, int64_t anywhere, int64_t now) {
+    while (true) {
+        int64_t task = furthest_behind(n, core, anywhere, now);
+        if (task < 0 || allows(n, task, core)) {
+            return task;
+        }
+    }
+}
+
+// Account for the time since a task (by its row) got its core.
+INLINE void charge(struct node *n, struct task *row, int64_t now) {
+    int64_t since_ps = row->on_since_ps;
+    row->virtual_ps += now - since_ps;
+    row->on_core_ps += inside_window(n, since_ps, now);
+    spend(n, row, now - since_ps);
+    row->on_since_ps = now;
+    row->hot_until_ps = now + n->cache_hot_ps;
+}
+
+// Put the end of a core's slice into the calendar, at a tick.
+INLINE void set_timer(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
+    struct core *row = &n->core_rows[core];
+    int64_t tick_ps = max64(1, n->tick_ps);
+    int64_t ends_ps = row->granted_ps + n->slice_ps;
+    ends_ps = max64(now, (ends_ps + tick_ps - 1) / tick_ps * tick_ps);
+    row->timed = 1;
+    schedule(calendar, n->first_core_agent + core, ends_ps);
+}
+
+// Nobody waits for the end of the slice.
+INLINE void cancel_timer(struct node *n, struct calendar *calendar, int64_t core) {
+    n->core_rows[core].timed = 0;
+    schedule(calendar, n->first_core_agent + core, INFINITY_PS);
+}
+
+// A thread begins to wait at a core, level with the one there that is furthest behind.
+RARELY void enqueue(struct node *n, struct calendar *calendar, int64_t task, int64_t core,
+                    int64_t now) {
+    int64_t least_ps = INFINITY_PS;
+    struct task *row;
+    for (int64_t other = 0; other < n->tasks_of_cores; other++) {
+        row = &n->task_rows[other];
+        int64_t state = row->state;
+        int64_t on_it = (state == ON_CORE || state == WAITS_FOR_CORE) && row->home == core;
+        if (on_it && other != task) {
+            least_ps = min64(least_ps, virtual_ps(n, row, now));
+        }
+    }
+    row = &n->task_rows[task];
+    if (row->home == core) {
+        least_ps = max64(least_ps, row->virtual_ps);
+    } else {
+        row->hot_until_ps = 0;
+    }
+    row->virtual_ps = least_ps;
+    row->home = core;
+    row->state = WAITS_FOR_CORE;
+    if (!n->core_rows[core].timed) {
+        set_timer(n, calendar, core, now);
+    }
+}
+
+// A thread gets a core that nobody has.
+RARELY void grant(struct node *n, struct calendar *calendar, int64_t core, int64_t task,
+                  int64_t now) {
+    struct task *row = &n->task_rows[task];
+    n->core_rows[core].occupant = task;
+    n->core_rows[core].granted_ps = now;
+    row->on_since_ps = now;
+    row->goes_on_ps = now;
+    row->home = core;
+    row->state = ON_CORE;
+    begin_budget(n, calendar, task, core, now);
+    if (waiting(n, core) > 0) {
+        set_timer(n, calendar, core, now);
+    } else {
+        cancel_timer(n, calendar, core);
+    }
+}
+
+// A waiting thread takes over a core.
+RARELY void resume(struct node *n, struct calendar *calendar, int64_t core, int64_t task,
+                   int64_t now) {
+    struct thread *thread = &n->threads[task];
+    struct task *row = &n->task_rows[task];
+    int64_t goes_on_ps = now + n->switch_ps;
+    if (!is_other(n, task) && thread->waits != SLEEPS) {
+        // It lost its core before: what it worked on ends later.
+        int64_t frozen_ps = progress_until(n, task, now);
+        if (thread->busy_until_ps > frozen_ps) {
+            thread->busy_until_ps += goes_on_ps - frozen_ps;
+        }
+        thread->away_ps += inside_window(n, frozen_ps, goes_on_ps);
+    }
+    n->switches++;
+    grant(n, calendar, core, task, now);
+    row->goes_on_ps = goes_on_ps;
+    thaw(n, calendar, task, goes_on_ps);
+}
+
+// Let a thread wait at the core with the fewest threads, if `left` here aren't fewer.
+INLINE void pass_on(struct node *n, struct calendar *calendar, int64_t task, int64_t left,
+                    int64_t now) {
+    struct task *row = &n->task_rows[task];
+    int64_t first = row->first_core;
+    int64_t last = row->last_core;
+    int64_t least = left + 1;
+    int64_t choice = -1;
+    for (int64_t step = 1; step < last - first; step++) {
+        int64_t core = first + (row->home - first + step) % (last - first);
+        if (throttles(n, task, core)) {
+            continue;
+        }
+        if (n->core_rows[core].occupant >= 0 && runnable(n, core) < least) {
+            least = runnable(n, core);
+            choice = core;
+        }
+    }
+    if (choice >= 0) {
+        enqueue(n, calendar, task, choice, now);
+    }
+}
+
+// Nobody has a core.
+INLINE void vacate(struct node *n, struct calendar *calendar, int64_t core) {
+    n->core_rows[core].occupant = -1;
+    cancel_timer(n, calendar, core);
+    cancel_budget(n, calendar, core);
+}
+
+// A thread that was charged loses its core though it could go on.
+INLINE void take_away(struct node *n, struct calendar *calendar, int64_t task, int64_t state,
+                      int64_t now) {
+    struct task *row = &n->task_rows[task];
+    freeze(n, calendar, task, now);
+    row->state = state;
+    vacate(n, calendar, row->home);
+}
+
+// A core that nobody has goes to one that waits there, or else anywhere it can be.
+RARELY void fill(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
+    int64_t following = following_on(n, core, false, now);
+    if (following < 0) {
+        following = following_on(n, core, true, now);
+    }
+    if (following >= 0) {
+        resume(n, calendar, core, following, now);
+    }
+}
+
+// The quota is used up: a thread loses its core, which goes to one without a quota.
+INLINE void stop(struct node *n, struct calendar *calendar, int64_t task, int64_t core,
+                 int64_t now) {
+    take_away(n, calendar, task, THROTTLED, now);
+    fill(n, calendar, core, now);
+}
+
+// A slice is used up: the thread that is furthest behind goes on.
+RARELY void expire(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
+    cancel_timer(n, calendar, core);
+    struct core *here = &n->core_rows[core];
+    int64_t task = here->occupant;
+    if (task < 0 || waiting(n, core) == 0) {
+        return;
+    }
+    struct task *row = &n->task_rows[task];
+    charge(n, row, now);
+    if (!allows(n, task, core)) {
+        stop(n, calendar, task, core, now);
+        return;
+    }
+    int64_t following = following_on(n, core, false, now);
+    if (following < 0) {
+        return;
+    }
+    if (n->task_rows[following].virtual_ps > row->virtual_ps) {
+        here->granted_ps = now;
+        set_timer(n, calendar, core, now);
+        return;
+    }
+    int64_t left = waiting(n, core);
+    take_away(n, calendar, task, WAITS_FOR_CORE, now);
+    here->slices++;
+    if (here->slices >= SLICES_PER_BALANCE) {
+        here->slices = 0;
+        pass_on(n, calendar, task, left, now);
+    }
+    resume(n, calendar, core, following, now);
+}
+
+// What a core had is used up, or should be: the thread that runs there goes on if it may.
+RARELY void end_budget(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
+    int64_t task = n->core_rows[core].occupant;
+    cancel_budget(n, calendar, core);
+    charge(n, &n->task_rows[task], now);
+    if (allows(n, task, core)) {
+        begin_budget(n, calendar, task, core, now);
+    } else {
+        stop(n, calendar, task, core, now);
+    }
+}
+
+// Threads that a quota stopped at a core may run again.
+RARELY void unthrottle(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
+    for (int64_t task = 0; task < n->io_threads; task++) {
+        struct task *row = &n->task_rows[task];
+        if (row->state == THROTTLED && row->home == core) {
+            if (runnable(n, core) > 0) {
+                enqueue(n, calendar, task, core, now);
+            } else {
+                row->state = WAITS_FOR_CORE;
+            }
+        }
+    }
+    if (n->core_rows[core].occupant < 0) {
+        fill(n, calendar, core, now);
+    } else if (now >= n->core_rows[core].granted_ps + n->slice_ps) {
+        expire(n, calendar, core, now);
+    }
+}
+
+// The pool holds the quota again, and throttled cores go on.
+RARELY void new_period(struct node *n, struct calendar *calendar, int64_t now) {
+    n->pool_ps = n->quota_ps;
+    int64_t last = n->tickets;
+    int64_t core = longest_throttled(n, 0);
+    n->throttled_periods += core >= 0;
+    while (core >= 0) {
+        int64_t ticket = n->core_rows[core].throttled_as;
+        if (ticket > last) {
+            break;
+        }
+        if (refill(n, core)) {
+            n->core_rows[core].throttled_as = 0;
+            unthrottle(n, calendar, core, now);
+        }
+        core = longest_throttled(n, ticket);
+    }
+    plan_period(n, calendar, now);
+}
+
+// What happens to cores: a slice ends, what one has of a quota is used up, a period begins.
+INLINE void core_step(struct node *n, struct calendar *calendar, int64_t number, int64_t now) {
+    int64_t cores = n->cores;
+    if (number < cores) {
+        expire(n, calendar, number, now);
+    } else if (number < 2 * cores) {
+        end_budget(n, calendar, number - cores, now);
+    } else {
+        new_period(n, calendar, now);
+    }
+}
+
+// Whether a quota has a thread that wakes wait at a core for the next period.
+INLINE int64_t refused(struct node *n, int64_t task, int64_t core, int64_t idle) {
+    if (throttles(n, task, core) || (idle && !allows(n, task, core))) {
+        struct task *row = &n->task_rows[task];
+        row->home = core;
+        row->state = THROTTLED;
+        return true;
+    }
+    return false;
+}
+
+// A blocked thread wakes: 1 if it has a core at once, else it waits for one.
+RARELY int64_t admit(struct node *n, struct calendar *calendar, int64_t task, int64_t now) {
+    struct task *row = &n->task_rows[task];
+    int64_t core = row->home;
+    int64_t idle = n->core_rows[core].occupant < 0;
+    int64_t least = runnable(n, core);
+    for (int64_t other = row->first_core; other < row->last_core; other++) {
+        if (idle) {
+            break;
+        }
+        idle = n->core_rows[other].occupant < 0;
+        if (idle || runnable(n, other) < least) {
+            core = other;
+            least = runnable(n, other);
+        }
+    }
+    if (refused(n, task, core, idle)) {
+        return false;
+    }
+    if (idle) {
+        grant(n, calendar, core, task, now);
+        return true;
+    }
+    enqueue(n, calendar, task, core, now);
+    if (now >= n->core_rows[core].granted_ps + n->slice_ps) {
+        expire(n, calendar, core, now);
+    }
+    return false;
+}
+
+// Whether the agent whose event happens now may act on it.
+//
+// If not, the event has been dealt with: a slice ended, or a thread has to wait for a core.
+RARELY int64_t has_core(struct node *n, struct calendar *calendar, int64_t agent, int64_t now) {
+    if (agent >= n->first_core_agent) {
+        core_step(n, calendar, agent - n->first_core_agent, now);
+        return false;
+    }
+    if (is_other(n, agent)) {
+        return true;  // a source
+    }
+    struct task *row = &n->task_rows[agent];
+    if (row->first_core == row->last_core) {
+        return true;
+    }
+    if (row->state != ON_CORE) {
+        schedule(calendar, agent, INFINITY_PS);
+        if (row->state >= WAITS_FOR_CORE || !admit(n, calendar, agent, now)) {
+            row->due = 1;
+            return false;
+        }
+    }
+    row->due = 0;
+    n->threads[agent].waits = COMPUTES;
+    n->threads[agent].asleep = 0;
+    return true;
+}
+
+// A thread that blocks gives its core to one that waits there, or else where it may be.
+RARELY void after_step(struct node *n, struct calendar *calendar, int64_t agent, int64_t now) {
+    if (is_other(n, agent) || n->threads[agent].waits != SLEEPS) {
+        return;
+    }
+    struct task *row = &n->task_rows[agent];
+    if (row->first_core == row->last_core) {
+        return;
+    }
+    int64_t core = row->home;
+    charge(n, row, now);
+    row->state = HAS_NO_WORK;
+    vacate(n, calendar, core);
+    give_back(n, agent, core);
+    fill(n, calendar, core, now);
+}
+
+// The run ends: charge whoever has a core.
+INLINE void finish_cores(struct node *n) {
+    for (int64_t task = 0; task < n->tasks_of_cores; task++) {
+        struct task *row = &n->task_rows[task];
+        if (row->state == ON_CORE) {
+            charge(n, row, n->end_ps);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,117 @@
+// Policy: a single thread. One event loop reads, executes and writes for all clients.
+
+#include "connections.h"
+#include "log.h"
+#include "sockets.h"
+
+// Phases of the main thread: the step that ends when its time comes.
+enum {
+    TURNING,
+    DOZING,  // on the way to sleep; what arrives meanwhile is found without a wake-up
+    WAKING,  // asleep, or woken and about to run
+    READING,
+    WRITING,
+};
+
+// Read, parse and execute what the next client has sent; returns when that ends, or -1.
+INLINE int64_t read_step(struct node *n, int64_t now) {
+    struct thread *me = &n->threads[0];
+    struct client *client = me->client;
+    if (client != NULL) {
+        client->executed = client->read;
+        if (client->executed > client->written) {
+            n->pending_writes[n->pending_write_count] = client;
+            n->pending_write_count++;
+        }
+    }
+    if (me->count == 0) {
+        return -1;
+    }
+    client = next_event(n, me);
+    me->client = client;
+    n->inline_reads++;
+    int64_t duration = read_socket(n, client);
+    return work(n, me, now, duration + execute_commands(n, client, 0, 0));
+}
+
+// Write to the next client; returns when that ends, or -1.
+INLINE int64_t write_step(struct node *n, struct calendar *calendar, int64_t now) {
+    struct thread *me = &n->threads[0];
+    if (me->client != NULL) {
+        end_write(n, calendar, me->client, now);
+    }
+    int64_t left = n->pending_write_count - 1;
+    if (left < 0) {
+        return -1;
+    }
+    // Clients with new replies enter the list at its head, so the last is served first.
+    n->pending_write_count = left;
+    struct client *client = n->pending_writes[left];
+    me->client = client;
+    n->inline_writes++;
+    return work(n, me, now, begin_write(n, client));
+}
+
+// Advance the main thread whose present step ends now; returns when the next one ends.
+INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now) {
+    struct thread *me = &n->threads[0];
+    int64_t phase = me->phase;
+    if (phase >= READING) {
+        int64_t following;
+        if (phase == READING) {
+            following = read_step(n, now);
+            if (following >= 0) {
+                return following;
+            }
+            me->client = NULL;
+            me->phase = WRITING;
+            if (unlikely(n->logged_bytes > 0)) {
+                return work(n, me, now, flush_ps(n, now));
+            }
+        }
+        following = write_step(n, calendar, now);
+        if (following >= 0) {
+            return following;
+        }
+        me->phase = TURNING;
+        n->loops++;
+        return work(n, me, now, n->loop_ps);
+    }
+    int64_t found = poll_sockets(n, me, now);
+    if (found == 0) {
+        if (phase != DOZING) {
+            me->phase = DOZING;
+            return work(n, me, now, n->doze_ps);
+        }
+        me->phase = WAKING;
+        return sleep_in_epoll(n, me);
+    }
+    me->phase = READING;
+    me->client = NULL;
+    me->count = found;
+    int64_t duration = polling(n, found);
+    if (phase == WAKING) {
+        // The call that slept returns the events; waking up comes on top.
+        duration += n->block_ps;
+        n->blocks++;
+    }
+    duration += accept_alone(n, now);
+    return work(n, me, now, duration);
+}
+
+// All threads begin as `start` leaves them.
+INLINE void begin(struct node *n, struct calendar *calendar) {
+}
+
+// Advance the only thread whose present step ends now; returns when the next one ends.
+INLINE int64_t server_step(struct node *n, struct calendar *calendar, int64_t agent, int64_t now) {
+    return main_step(n, calendar, now);
+}
+
+// The main thread never spins.
+INLINE void finish(struct node *n) {
+    n->threads[0].on_cpu_ps = n->threads[0].busy_ps;
+}
+
+#define RUN run_single_thread
+#include "run.h"

@@ -1,0 +1,352 @@
+// Requests and replies on their way between clients and the server's threads.
+
+#ifndef FORECACHE_SOCKETS_H
+#define FORECACHE_SOCKETS_H
+
+#include "interruptions.h"
+#include "network.h"
+#include "node.h"
+
+// Account for useful work of a thread (by its row) from now on; returns when it ends.
+INLINE int64_t account_work(struct node *n, struct thread *thread, int64_t now, int64_t ends_ps) {
+    thread->busy_ps += ends_ps - now;
+    thread->busy_until_ps = ends_ps;
+    return ends_ps;
+}
+
+// Useful work of a thread from now on, interruptions included; returns when it ends.
+INLINE int64_t work(struct node *n, struct thread *thread, int64_t now, int64_t duration_ps) {
+    return account_work(n, thread, now, step_end(n, thread, now, duration_ps));
+}
+
+// Where a client's request number `index` is kept.
+INLINE struct slot *slot_of(struct node *n, struct client *client, int64_t index) {
+    return &client->slots[index & n->outstanding_mask];
+}
+
+// What was drawn for a client's request number `index`.
+INLINE int64_t mark_of(struct node *n, struct client *client, int64_t index) {
+    return slot_of(n, client, index)->mark;
+}
+
+// What the table of command codes says about a command.
+INLINE struct command *command_of(struct node *n, int64_t mark) {
+    return &n->commands[mark & MARK_CODE];
+}
+
+// A kernel step's duration with its run-to-run variation; of the draw, eight bits count.
+INLINE int64_t jittered(struct node *n, int64_t duration_ps, int64_t draw) {
+    return (duration_ps * n->jitter[draw & (QUANTILES - 1)]) >> JITTER_SHIFT;
+}
+
+// Time the kernel takes to copy a number of bytes.
+INLINE int64_t copying(struct node *n, int64_t size_bytes) {
+    return (size_bytes * n->copy_ps_per_kib) >> 10;
+}
+
+// Put a client's commands on the wire; wakes the client's owner if it sleeps in epoll_wait.
+INLINE void deliver_request(struct node *n, struct calendar *calendar, struct client *client,
+                            int64_t commands, int64_t size_bytes, int64_t now) {
+    int64_t stamp = now;
+    if (!n->same_host) {
+        stamp = request_arrives(n, client, size_bytes, now);
+    }
+    n->wire_bytes_in += size_bytes;
+    struct thread *thread = &n->threads[client->owner];
+    ring_insert(&thread->request_wire, stamp, number_of(n, client), commands);
+    if (thread->asleep) {
+        thread->asleep = 0;
+        schedule(calendar, client->owner, stamp + n->wake_latency_ps);
+    }
+}
+
+// Move what has arrived by now from a thread's (by its row) wire into its sockets.
+INLINE void receive_requests(struct node *n, struct thread *thread, int64_t now) {
+    struct client **sockets = thread->watched_sockets;
+    int64_t watched = thread->watched_count;
+    struct ring *wire = &thread->request_wire;
+    int64_t popped = wire->popped;
+    int64_t pushed = wire->pushed;
+    while (popped < pushed) {
+        struct entry *entry = ring_entry(wire, popped);
+        if (entry->stamp_ps > now) {
+            break;
+        }
+        popped++;
+        struct client *client = &n->client_rows[entry->number];
+        client->arrived += entry->commands;
+        if (!client->watched) {
+            client->watched = 1;
+            sockets[watched] = client;
+            watched++;
+        }
+    }
+    wire->popped = popped;
+    thread->watched_count = watched;
+}
+
+// One epoll_wait on a thread's (by its row) sockets: how many hold data?
+//
+// They become the first of its `WATCHED_SOCKETS`.
+//
+// As in the kernel, a socket reported once stays on the ready list until a later call finds it
+// empty (level-triggered epoll).
+INLINE int64_t poll_sockets(struct node *n, struct thread *thread, int64_t now) {
+    receive_requests(n, thread, now);
+    struct client **sockets = thread->watched_sockets;
+    int64_t watched = thread->watched_count;
+    int64_t found = 0;
+    int64_t position = 0;
+    while (position < watched) {
+        struct client *client = sockets[position];
+        position++;
+        if (client->read < client->arrived) {
+            sockets[found] = client;
+            found++;
+        } else {
+            client->watched = 0;
+        }
+    }
+    thread->watched_count = found;
+    thread->fired_count = found;
+    n->polls++;
+    return found;
+}
+
+// A thread (by its row) without events sleeps; returns when it goes on.
+//
+// What is on its wire wakes it, or else a sender does.
+INLINE int64_t sleep_in_epoll(struct node *n, struct thread *thread) {
+    struct ring *wire = &thread->request_wire;
+    thread->waits = SLEEPS;
+    if (ring_length(wire) > 0) {
+        return ring_first_stamp(wire) + n->wake_latency_ps;
+    }
+    thread->asleep = 1;
+    return INFINITY_PS;
+}
+
+// Duration of an epoll_wait that returns a number of events.
+INLINE int64_t polling(struct node *n, int64_t found) {
+    return n->poll_ps + found * n->poll_event_ps;
+}
+
+// The next client that the last poll of a thread's sockets reported; `COUNT` are left.
+INLINE struct client *next_event(struct node *n, struct thread *thread) {
+    int64_t left = thread->count;
+    thread->count = left - 1;
+    return thread->watched_sockets[thread->fired_count - left];
+}
+
+// One recv: takes up to the read limit, completes commands; returns its duration in ps.
+INLINE int64_t read_socket(struct node *n, struct client *client) {
+    int64_t read = client->read;
+    int64_t arrived = client->arrived;
+    n->reads++;
+    if (read == arrived) {
+        // It has been read since it was polled.
+        return n->read_event_ps + n->recv_ps;
+    }
+    int64_t partial = client->partial_bytes;
+    int64_t mark = mark_of(n, client, read);
+    int64_t first_mark = mark;
+    int64_t budget = n->read_limit_bytes;
+    if (partial > 0) {
+        int64_t size_bytes = command_of(n, mark)->request_bytes;
+        if (size_bytes > BIG_ARGUMENT_BYTES) {
+            budget = max64(budget, size_bytes - partial);
+        }
+    }
+    int64_t left = budget;
+    while (true) {
+        int64_t missing = command_of(n, mark)->request_bytes - partial;
+        if (missing > left) {
+            partial += left;
+            left = 0;
+            break;
+        }
+        left -= missing;
+        partial = 0;
+        read++;
+        if (read == arrived || left == 0) {
+            break;
+        }
+        mark = mark_of(n, client, read);
+    }
+    client->read = read;
+    client->partial_bytes = partial;
+    int64_t duration = n->recv_ps + copying(n, budget - left);
+    return n->read_event_ps + jittered(n, duration, first_mark >> READ_DRAW);
+}
+
+// How long a command waits for lines that were not fetched ahead.
+INLINE int64_t stall_of(struct command *command, int64_t mark) {
+    return command->stalls[(mark >> STALL_DRAW) & (QUANTILES - 1)];
+}
+
+// Execution of one command whose lines were not fetched ahead, in ps.
+INLINE int64_t execute_cold(struct node *n, int64_t mark) {
+    struct command *command = command_of(n, mark);
+    return command->execute_ps + stall_of(command, mark);
+}
+
+// Execution of one command whose lines were fetched ahead, in ps.
+INLINE int64_t execute_warm(struct node *n, int64_t mark) {
+    return command_of(n, mark)->execute_ps + command_of(n, mark)->prefetched_stall_ps;
+}
+
+// Execution of one command of several keys, `warm` of which were fetched ahead, in ps.
+INLINE int64_t execute_partly_warm(struct node *n, int64_t mark, int64_t warm) {
+    struct command *command = command_of(n, mark);
+    int64_t waits = warm * command->prefetched_stall_ps;
+    waits += (command->keys - warm) * stall_of(command, mark);
+    return command->execute_ps + waits / command->keys;
+}
+
+// Keys of a client's commands first to last - 1.
+INLINE int64_t keys_of(struct node *n, struct client *client, int64_t first, int64_t last) {
+    int64_t keys = last - first;
+    if (unlikely(n->several_keys)) {
+        keys = 0;
+        for (int64_t index = first; index < last; index++) {
+            keys += command_of(n, mark_of(n, client, index))->keys;
+        }
+    }
+    return keys;
+}
+
+// Execute all complete commands of a client, one after the other; returns the duration.
+//
+// The first `fetched` keys were looked up by a batch, the first `parsed` commands were parsed by
+// an I/O thread. Where an engine parses whole pipelines, the rest is fetched ahead in groups.
+INLINE int64_t execute_commands(struct node *n, struct client *client, int64_t fetched,
+                                int64_t parsed) {
+    int64_t index = client->executed;
+    int64_t last = client->read;
+    int64_t total = 0;
+    int64_t ahead = fetched;
+    int64_t parsed_until = index + parsed;
+    while (index < last) {
+        int64_t mark = mark_of(n, client, index);
+        if (index >= parsed_until) {
+            total += command_of(n, mark)->parse_ps;
+        }
+        if (ahead == 0 && n->whole_pipeline) {
+            int64_t keys = min64(n->prefetch_batch, keys_of(n, client, index, last));
+            if (keys > 1) {
+                total += n->prefetch[keys];
+                n->prefetched_keys += keys;
+                ahead = keys;
+            }
+        }
+        if (unlikely(command_of(n, mark)->keys > 1)) {
+            int64_t warm = min64(ahead, command_of(n, mark)->keys);
+            ahead -= warm;
+            total += execute_partly_warm(n, mark, warm);
+        } else if (ahead > 0) {
+            ahead--;
+            total += execute_warm(n, mark);
+        } else {
+            total += execute_cold(n, mark);
+        }
+        n->logged_bytes += command_of(n, mark)->written_to_log;
+        index++;
+    }
+    return total;
+}
+
+// Bytes of the replies to commands first to last - 1.
+INLINE int64_t reply_bytes(struct node *n, struct client *client, int64_t first, int64_t last) {
+    int64_t total = 0;
+    while (first < last) {
+        total += command_of(n, mark_of(n, client, first))->reply_bytes;
+        first++;
+    }
+    return total;
+}
+
+// What the writer of replies first to last - 1 waits for besides, in ps.
+INLINE int64_t write_waits(struct node *n, struct client *client, int64_t first, int64_t last) {
+    int64_t total = 0;
+    while (first < last) {
+        total += command_of(n, mark_of(n, client, first))->write_ps;
+        first++;
+    }
+    return total;
+}
+
+// How many jobs free the values that the commands to be executed now replace.
+INLINE int64_t values_to_free(struct node *n, struct client *client) {
+    int64_t values = 0;
+    if (unlikely(n->frees)) {
+        for (int64_t index = client->executed; index < client->read; index++) {
+            if (command_of(n, mark_of(n, client, index))->free_ps > 0) {
+                values++;
+            }
+        }
+    }
+    return values;
+}
+
+// How long freeing them takes.
+INLINE int64_t freeing_ps(struct node *n, struct client *client) {
+    int64_t total = 0;
+    for (int64_t index = client->executed; index < client->read; index++) {
+        total += command_of(n, mark_of(n, client, index))->free_ps;
+    }
+    return total;
+}
+
+// Start sending all replies that are ready; returns the duration in ps.
+INLINE int64_t begin_write(struct node *n, struct client *client) {
+    int64_t written = client->written;
+    int64_t executed = client->executed;
+    int64_t size_bytes = reply_bytes(n, client, written, executed);
+    client->write_upto = executed;
+    client->write_bytes = size_bytes;
+    int64_t limit = n->write_limit_bytes;
+    int64_t segment = n->segment_bytes;
+    int64_t more = 0;
+    int64_t events = n->write_event_ps;
+    if (size_bytes > segment || size_bytes > limit) {
+        int64_t calls = (size_bytes - 1) / limit;
+        int64_t last = size_bytes - calls * limit;
+        more = calls * ((limit - 1) / segment + 1) + (last - 1) / segment;
+        events += calls * n->write_event_ps;
+    }
+    int64_t duration = (1 + more) * n->send_ps + copying(n, size_bytes);
+    duration = jittered(n, duration, mark_of(n, client, written) >> WRITE_DRAW);
+    if (unlikely(n->write_waits)) {
+        duration += write_waits(n, client, written, executed);
+    }
+    int64_t asleep = n->threads[client->generator].asleep;
+    if (n->same_host && asleep && !n->generator_spins) {
+        duration += n->wake_send_ps;
+        n->paid_wakes++;
+    }
+    n->writes++;
+    return events + duration;
+}
+
+// The replies leave the server; wakes the client's generator thread if it sleeps.
+INLINE void end_write(struct node *n, struct calendar *calendar, struct client *client,
+                      int64_t now) {
+    int64_t stamp = now;
+    if (!n->same_host) {
+        int64_t size_bytes = client->write_bytes;
+        stamp = reply_arrives(n, client, size_bytes, now);
+        n->wire_bytes_out += size_bytes;
+    }
+    int64_t upto = client->write_upto;
+    int64_t commands = upto - client->written;
+    client->written = upto;
+    struct thread *thread = &n->threads[client->generator];
+    ring_insert(&thread->queue, stamp, number_of(n, client), commands);
+    if (thread->asleep) {
+        thread->asleep = 0;
+        int64_t latency = n->generator_spins ? 0 : n->wake_latency_ps;
+        schedule(calendar, client->generator, stamp + latency);
+    }
+}
+
+#endif

@@ -1,0 +1,47 @@
+// Random numbers that are addressed, never ordered: Philox4x32-10.
+//
+// Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as
+// 1, 2, 3", SC'11. The counter is (index low word, index high word, stream, purpose), the key
+// (seed, replication). Two executions that visit events in different ways see the same numbers.
+
+#ifndef FORECACHE_RANDOM_H
+#define FORECACHE_RANDOM_H
+
+#include <math.h>
+
+#include "base.h"
+
+struct draw {
+    uint32_t word[4];
+};
+
+// Four independent 32-bit words of one address.
+INLINE struct draw draw4(int64_t seed, int64_t replication, int64_t stream, int64_t purpose,
+                         int64_t index) {
+    uint32_t c0 = (uint32_t)index, c1 = (uint32_t)((uint64_t)index >> 32);
+    uint32_t c2 = (uint32_t)stream, c3 = (uint32_t)purpose;
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)replication;
+    for (int round = 0; round < 10; round++) {
+        uint64_t product_0 = UINT64_C(0xD2511F53) * c0;
+        uint64_t product_1 = UINT64_C(0xCD9E8D57) * c2;
+        c0 = (uint32_t)(product_1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)product_1;
+        c2 = (uint32_t)(product_0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)product_0;
+        k0 += UINT32_C(0x9E3779B9);
+        k1 += UINT32_C(0xBB67AE85);
+    }
+    return (struct draw){{c0, c1, c2, c3}};
+}
+
+// A number in (0, 1) from one word.
+INLINE double to_unit(uint32_t word) {
+    return ((double)word + 0.5) * 0x1p-32;
+}
+
+// An exponentially distributed time in whole ps, by inversion.
+INLINE int64_t exponential_ps(double unit, double mean_ps) {
+    return (int64_t)(0.5 - mean_ps * log(unit));
+}
+
+#endif
