@@ -74,7 +74,7 @@ RARELY int64_t following_on(struct node *n, int64_t core, int64_t anywhere, int6
     }
 }
 
-// Account for the time since a task (by its row) got its core.
+// Account for the time since a task got its core.
 INLINE void charge(struct node *n, struct task *row, int64_t now) {
     int64_t since_ps = row->on_since_ps;
     row->virtual_ps += now - since_ps;

@@ -15,10 +15,10 @@ enum {
     POLLED,
 };
 
-// One epoll_wait of a thread (by its row) on its sockets and eventfds.
+// One epoll_wait of a thread on its sockets and eventfds.
 //
 // In phase `POLLED` there is something, or it must not sleep: returns the duration of the call,
-// and `COUNT` says how many sockets it reports. Otherwise returns when the thread looks again.
+// and `count` says how many sockets it reports. Otherwise returns when the thread looks again.
 INLINE int64_t poll_or_sleep(struct node *n, struct thread *thread, int64_t now) {
     int64_t phase = thread->phase;
     int64_t found = poll_sockets(n, thread, now);

@@ -9,7 +9,7 @@
 
 enum { INTERRUPTION_DRAWS = 3 };
 
-// Draw when a thread's (by its row) interruption of this number begins and how long it lasts.
+// Draw when a thread's interruption of this number begins and how long it lasts.
 //
 // It begins one gap after `since_ps`, when the one before it began.
 INLINE void plan_interruption(struct node *n, struct thread *thread, int64_t index,

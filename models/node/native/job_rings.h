@@ -23,7 +23,7 @@ enum {
     NEXT_UNFINISHED,
     SENT_REST,
 };
-// A client's `SERVED_BY` packs the thread and among how many active ones it was chosen.
+// A client's `served_by` packs the thread and among how many active ones it was chosen.
 enum {
     ACTIVE_SHIFT = 16,
     THREAD_MASK = (1 << ACTIVE_SHIFT) - 1,

@@ -31,7 +31,7 @@ enum {
     WAITER = 4,  // for each thread that waits
 };
 
-// The item lock of a command (its offset): that of a popular key, or any.
+// The item lock of a command: that of a popular key, or any.
 INLINE int64_t *item_lock(struct node *n, struct client *client, int64_t index) {
     struct draw drawn = draw4(n->seed, n->replication, number_of(n, client), LOCK_DRAWS, index);
     uint32_t first = drawn.word[0];

@@ -66,14 +66,14 @@ INLINE int64_t begin_turn(struct node *n, int64_t now) {
     return work(n, me, now, looks);
 }
 
-// How many clients an I/O thread (by its row) has handed over that main has not taken.
+// How many clients an I/O thread has handed over that main has not taken.
 INLINE int64_t handed_over(struct node *n, struct thread *thread) {
     return thread->handed_over - thread->to_main.popped;
 }
 
 // Go on to the next I/O thread that wants something; returns when the next step ends, or -1.
 //
-// `AGAIN` says whether it is a look at all lists, or eventfds are read.
+// `again` says whether it is a look at all lists, or eventfds are read.
 INLINE int64_t next_thread(struct node *n, int64_t now) {
     struct thread *me = &n->threads[MAIN];
     while (me->index + 1 < n->io_threads) {
@@ -294,7 +294,7 @@ INLINE int64_t end_joining(struct node *n, struct calendar *calendar, struct thr
 
 // Advance an I/O thread whose present step ends now; returns when the next one ends.
 //
-// `AGAIN` is 1 before it sleeps and 0 while it handles events.
+// `again` is 1 before it sleeps and 0 while it handles events.
 INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t agent, int64_t now) {
     struct thread *me = &n->threads[agent];
     int64_t phase = me->phase;

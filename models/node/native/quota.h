@@ -68,7 +68,7 @@ INLINE void cancel_budget(struct node *n, struct calendar *calendar, int64_t cor
     }
 }
 
-// Charge a core for the time a task (by its row) has been on it.
+// Charge a core for the time a task has been on it.
 INLINE void spend(struct node *n, struct task *row, int64_t time_ps) {
     if (n->quota_ps > 0 && row < &n->task_rows[n->io_threads]) {
         n->core_rows[row->home].local_ps -= time_ps;

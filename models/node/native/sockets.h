@@ -7,7 +7,7 @@
 #include "network.h"
 #include "node.h"
 
-// Account for useful work of a thread (by its row) from now on; returns when it ends.
+// Account for useful work of a thread from now on; returns when it ends.
 INLINE int64_t account_work(struct node *n, struct thread *thread, int64_t now, int64_t ends_ps) {
     thread->busy_ps += ends_ps - now;
     thread->busy_until_ps = ends_ps;
@@ -60,7 +60,7 @@ INLINE void deliver_request(struct node *n, struct calendar *calendar, struct cl
     }
 }
 
-// Move what has arrived by now from a thread's (by its row) wire into its sockets.
+// Move what has arrived by now from a thread's wire into its sockets.
 INLINE void receive_requests(struct node *n, struct thread *thread, int64_t now) {
     struct client **sockets = thread->watched_sockets;
     int64_t watched = thread->watched_count;
@@ -85,9 +85,9 @@ INLINE void receive_requests(struct node *n, struct thread *thread, int64_t now)
     thread->watched_count = watched;
 }
 
-// One epoll_wait on a thread's (by its row) sockets: how many hold data?
+// One epoll_wait on a thread's sockets: how many hold data?
 //
-// They become the first of its `WATCHED_SOCKETS`.
+// They become the first of its `watched_sockets`.
 //
 // As in the kernel, a socket reported once stays on the ready list until a later call finds it
 // empty (level-triggered epoll).
@@ -113,7 +113,7 @@ INLINE int64_t poll_sockets(struct node *n, struct thread *thread, int64_t now) 
     return found;
 }
 
-// A thread (by its row) without events sleeps; returns when it goes on.
+// A thread without events sleeps; returns when it goes on.
 //
 // What is on its wire wakes it, or else a sender does.
 INLINE int64_t sleep_in_epoll(struct node *n, struct thread *thread) {
@@ -131,7 +131,7 @@ INLINE int64_t polling(struct node *n, int64_t found) {
     return n->poll_ps + found * n->poll_event_ps;
 }
 
-// The next client that the last poll of a thread's sockets reported; `COUNT` are left.
+// The next client that the last poll of a thread's sockets reported; `count` are left.
 INLINE struct client *next_event(struct node *n, struct thread *thread) {
     int64_t left = thread->count;
     thread->count = left - 1;
