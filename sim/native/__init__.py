@@ -20,8 +20,8 @@ from .toolchain import build, is_current, library_path
 
 Array = NDArray[Any]
 
-_WORD = np.dtype(np.int64)
-_TYPES = {"int64_t": _WORD, "int32_t": np.dtype(np.int32), "double": np.dtype(np.float64)}
+_WORD: np.dtype[Any] = np.dtype(np.int64)
+_TYPES: dict[str, np.dtype[Any]] = {"int64_t": _WORD, "int32_t": np.dtype(np.int32), "double": np.dtype(np.float64)}
 _COMMENT = re.compile(r"//[^\n]*")
 _ENUM = re.compile(r"enum\s*\{(.*?)\}", re.DOTALL)
 _DEFINE = re.compile(r"#define (\w+) (.+)")
@@ -100,7 +100,8 @@ class Layout:
             structure, kind, pointer, name, count = found.groups()
             if count == "[]":
                 break  # of any length, and behind all others
-            dtype = _WORD if pointer else self.dtypes[kind] if structure else _TYPES[kind]
+            known: dict[str, np.dtype[Any]] = self.dtypes if structure else _TYPES
+            dtype = _WORD if pointer else known[kind]
             shape = (self._number(count[1:-1]),) if count else ()
             names.append(name)
             formats.append((dtype, shape) if shape else dtype)
