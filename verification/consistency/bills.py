@@ -64,7 +64,7 @@ def _fits(held: Held, data: dict[str, Any], point: MemoryPoint) -> None:
         held.that(
             "as many keys as fit do, more don't",
             (used <= fits.limit_bytes * (1 + 1e-3)) if fit else (used > fits.limit_bytes * 0.999),
-            f"{share:g} of {fits['keys']} keys weigh {used:.6g} of {fits['limit_bytes']:.6g} bytes",
+            f"{share:g} of {fits.keys} keys weigh {used:.6g} of {fits.limit_bytes:.6g} bytes",
         )
 
 
