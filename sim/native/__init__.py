@@ -21,7 +21,11 @@ from .toolchain import build, is_current, library_path
 Array = NDArray[Any]
 
 _WORD: np.dtype[Any] = np.dtype(np.int64)
-_TYPES: dict[str, np.dtype[Any]] = {"int64_t": _WORD, "int32_t": np.dtype(np.int32), "double": np.dtype(np.float64)}
+_TYPES: dict[str, np.dtype[Any]] = {
+    "int64_t": _WORD,
+    "int32_t": np.dtype(np.int32),
+    "double": np.dtype(np.float64),
+}
 _COMMENT = re.compile(r"//[^\n]*")
 _ENUM = re.compile(r"enum\s*\{(.*?)\}", re.DOTALL)
 _DEFINE = re.compile(r"#define (\w+) (.+)")
