@@ -25,7 +25,7 @@ FOLDERS = ("models/node/native",)
 """Folders of C sources below `ROOT`."""
 
 FLAGS = (
-    *("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"),
+    *("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-s"),
     # The same bits on every processor: no fused multiplication and addition.
     "-ffp-contract=off",
 )
