@@ -1,4 +1,4 @@
-"""Builds the shared library of a folder of C sources: `python -m forecache.sim.native.toolchain`.
+"""Builds the shared library of a folder of C sources: `python sim/native/toolchain.py`.
 
 It needs a C compiler and no headers of Python: `CC`, or the first of cc, gcc and clang that is
 found, or the one in the package `ziglang`, which installs where there is none.

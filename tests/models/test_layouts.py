@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forecache.models.engines.profile import list_engines
 from forecache.models.layouts.allocator import size_class
+from forecache.models.layouts.generations import engines, generation
 from forecache.models.layouts.strings import sds_bytes
 from forecache.models.layouts.tables import hash_table_load
 from forecache.models.memory.key_lines import LAYOUTS, child_share, structures
@@ -150,3 +152,10 @@ def test_child_buckets_are_visited_as_in_a_table_filled_at_random(load: float) -
     # Seven fit; with more, one slot becomes the way to a child with all beyond six.
     in_child = np.where(occupancy > 7, occupancy - 6, 0).sum()
     assert child_share(load) == pytest.approx(in_child / keys, abs=0.002)
+
+
+def test_every_shipped_version_of_an_engine_with_a_footprint_has_its_layout() -> None:
+    known = [profile for profile in list_engines() if profile.engine in engines()]
+    assert len(known) > 10
+    for profile in known:
+        assert generation(profile.engine, profile.version).versions, profile.id

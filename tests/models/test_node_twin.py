@@ -14,10 +14,19 @@ from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup
 from forecache.models.node.simulate import COUNTERS, run_compiled
+from forecache.sim.native import library
 
 # Enough to notice a slip; `make verification` compares two hundred of each policy.
 EXAMPLES = 40 if settings.default.max_examples < 500 else settings.default.max_examples
 LOG = 100_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> None:
+    """A mistake in C ends in one message of the compiler, not in one for every scenario."""
+    library(at.SOURCES)
+
+
 TRACE_PERIOD_PS = 5 * 10**7
 DUE_PS = st.integers(0, TRACE_PERIOD_PS)
 # Shrinking a scenario takes minutes; a failure prints one that is small enough to read.

@@ -20,7 +20,7 @@ from tests.models.test_node_twin import compared
 # The example of docs/architecture.md: I/O threads that an engine starts and never uses.
 IDLE_HELPERS = replace(
     SINGLE_THREAD,
-    name="idle_helpers",
+    name="test_helpers",
     configuration="helpers {io_threads}\n{settings}{tls}",
     caveat="{engine} is an example: its I/O threads have nothing to do",
 )
@@ -57,6 +57,14 @@ def test_both_executions_of_an_added_policy_agree(added: str) -> None:
     assert node.latency().count > 100
 
 
+@pytest.mark.parametrize("quota_ps", [0, 5 * 10**7])
+def test_they_agree_where_its_threads_share_a_core(added: str, quota_ps: int) -> None:
+    """A thread that is never used must not run the steps of another when it gets a core."""
+    shared = {"server_cores": 1, "quota_ps": quota_ps, "quota_period_ps": 10**8}
+    node = compared(added, {}, sample_setup(**SETTING, **shared))
+    assert node.latency().count > 50
+
+
 @pytest.mark.usefixtures("added")
 def test_an_added_policy_is_recommended_with_its_own_words(engine: str) -> None:
     answer = recommend(scenario(engine, {"sweep": [1, 3]}))
@@ -77,7 +85,7 @@ def test_an_added_policy_is_explained(engine: str) -> None:
 
 
 def test_a_policy_that_nobody_added_is_refused(engine: str) -> None:
-    with pytest.raises(InputError, match=r"'idle_helpers'; valid is 'single_thread', .* or '"):
+    with pytest.raises(InputError, match=r"'test_helpers'; valid is 'single_thread', .* or '"):
         load_engine(engine)
 
 

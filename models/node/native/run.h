@@ -1,8 +1,16 @@
 // The loop over all events of a run, which is the same for every policy.
 //
-// A policy's file says how its server begins (`begin`), what a thread of the server does when its
-// step ends (`server_step`), and what is left to account for when the run ends (`finish`), and then
-// includes this one with `RUN` as the name of its function.
+// A policy's file defines three functions and then includes this one, with `RUN` as the name of the
+// function that Python calls: `run_` and what the policy's record calls `compiled`.
+//
+// - `begin` is called once, after `start` of generator.h. That has planned the main thread's first
+//   step at time 0; the others sleep until they are woken. On cores that are shared they are
+//   planned at time 0 as well, since they may have to wait for a core before they find nothing to
+//   do; a thread that never does anything is put to sleep by `begin_asleep`.
+// - `server_step` is called when the present step of one of the server's threads, `agent`, ends. It
+//   applies what the step did, begins the next one and returns when that ends, or `INFINITY_PS`
+//   while the thread waits to be woken.
+// - `finish` accounts for what is left when the run ends.
 
 #include "cores.h"
 #include "generator.h"

@@ -1,6 +1,7 @@
 // Policy: a single thread. One event loop reads, executes and writes for all clients.
 
 #include "connections.h"
+#include "generator.h"
 #include "log.h"
 #include "sockets.h"
 
@@ -99,8 +100,11 @@ INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now)
     return work(n, me, now, duration);
 }
 
-// All threads begin as `start` leaves them.
+// Of an engine that starts more threads without using them, all others sleep.
 INLINE void begin(struct node *n, struct calendar *calendar) {
+    for (int64_t thread = 1; thread < n->io_threads; thread++) {
+        begin_asleep(n, calendar, thread);
+    }
 }
 
 // Advance the only thread whose present step ends now; returns when the next one ends.
