@@ -95,7 +95,7 @@ def installed(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Built from a copy, so that neither a stale build/ nor a parallel build gets in the way.
     for name in ("forecache", "sim", "hwprofiles", "models", "calibration", "reports"):
         _copy_sources(checkout / name, work / name)
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "build_backend.py", "pyproject.toml", "README.md", "LICENSE"):
         (work / name).write_bytes((checkout / name).read_bytes())
     flags = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
     flags.append("--disable-pip-version-check")

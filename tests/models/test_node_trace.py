@@ -109,5 +109,5 @@ def test_threads_that_read_and_write_are_named() -> None:
     assert mostly["execute"] == mostly["look up ahead"] == "main"
     assert mostly["receive"] == mostly["send"] == "load generator"
     assert mostly["network to the client"] == "network"
-    rows = helped.as_dict()
-    assert sum(row["us"] for row in rows["stations"]) == pytest.approx(rows["mean_us"])
+    breakdown = helped.breakdown()
+    assert sum(row.us for row in breakdown.stations) == pytest.approx(breakdown.mean_us)

@@ -79,7 +79,7 @@ def test_every_verb_needs_as_much(
     found = room_of(data)
     [point] = memory(data).points
     assert point.room.needed_bytes == pytest.approx(found.needed_bytes)
-    assert point.room.usable_bytes == found.limit.usable_bytes
+    assert point.room.limit.usable_bytes == found.limit.usable_bytes
     assert point.room.fits is found.fits
     assert found.fits is (keys <= point.fits.keys)
     assert (found.shortfall is None) is found.fits

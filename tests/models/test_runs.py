@@ -123,10 +123,10 @@ def test_a_node_is_the_same_through_processes() -> None:
             "popularity": "uniform",
         },
     }
-    alone = plain(simulate(node))
-    assert plain(simulate(node, jobs=1)) == alone
+    alone = plain(simulate(node).to_dict())
+    assert plain(simulate(node, jobs=1).to_dict()) == alone
     with ProcessPoolExecutor(2) as pool:
-        assert plain(simulate(node, executor=pool)) == alone
+        assert plain(simulate(node, executor=pool).to_dict()) == alone
     with pytest.raises(InputError, match="found 2 seeds for a node"):
         simulate(node, seeds=2)
 
