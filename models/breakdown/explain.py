@@ -67,7 +67,7 @@ def cpu_time_of(prediction: Prediction) -> CpuTime:
         useful_us = busy_us
     elif _stopped_while_waiting(prediction):
         # What the main thread waits for the slowest is no CPU time where neither has a core.
-        useful_us = stepped_us
+        useful_us = min(stepped_us, kernel_us)
     else:
         waited_ps = [r.counters["join_wait_ps"] / r.completions for r in results]
         useful_us = min(stepped_us, busy_us - float(np.mean(waited_ps)) / _PS_PER_US)
