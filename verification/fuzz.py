@@ -191,6 +191,7 @@ def fuzz(*, count: int, seed: int, jobs: int, kept: Path) -> Outcome:
     outcome = Outcome()
     whole = sources()
     work = Path(tempfile.mkdtemp(prefix="forecache-fuzz-"))
+    environment = dict(os.environ)
     os.environ["XDG_CACHE_HOME"] = str(work / "cache")
     try:
         _prepare(whole, work)
@@ -204,6 +205,9 @@ def fuzz(*, count: int, seed: int, jobs: int, kept: Path) -> Outcome:
             _take(running, outcome, kept)
         return outcome
     finally:
+        # Checks that follow are not limited as these inputs are.
+        os.environ.clear()
+        os.environ.update(environment)
         shutil.rmtree(work, ignore_errors=True)
 
 
