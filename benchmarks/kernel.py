@@ -14,8 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numba
-
 import forecache
 
 # For `verification`, whose M/M/1 is measured.
@@ -50,7 +48,6 @@ def main() -> int:
     results: dict[str, Any] = {
         "forecache": forecache.__version__,
         "python": platform.python_version(),
-        "numba": numba.__version__,
         "processor": processor(),
     }
     for part in given.parts or available:

@@ -1,15 +1,15 @@
 """A log-linear histogram of latencies that never loses its mean and bounds its error.
 
 Every octave (factor of two) of the value is cut into 128 buckets of equal width, so two values in
-one bucket differ by less than 1/128 of the smaller: 0.8%. The bucket number is read off the bits
-of the value as a double: exponent and seven leading bits of the significand.
+one bucket differ by less than 1/128 of the smaller: 0.8%. The bucket number is read off the value
+as a double: exponent and seven leading bits of the significand.
 
 A quantile is interpolated inside its bucket. The middle of the bucket would put the quantiles of
 all replications of a steady run on the same number, and an interval across them would be too
 narrow.
 
 The histogram is one int64 array: the buckets, then the exact sum in two words and the exact
-maximum. Compiled code calls `record` on the array; `LatencyHistogram` reads it.
+maximum. C code fills it with the functions of `native/histogram.h`; `LatencyHistogram` reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import int64, njit
 
 from .errors import InputError
 
@@ -40,62 +39,14 @@ HISTOGRAM_WORDS = N_BUCKETS + 3
 
 _CARRY_BITS = 61
 _CARRY = 1 << _CARRY_BITS
-# A double has 52 significand bits; the seven leading ones number the bucket within its octave. The
-# exponent of 1.0 is stored as 1023, and bucket 1 begins at 1 ps.
-_SHIFT = 45
-_OFFSET = 1023 * SUB_BUCKETS - 1
 
 
-@njit(int64[::1](), cache=True, nogil=True)
-def new_histogram() -> np.ndarray:
-    """An empty histogram for `record`."""
-    return np.zeros(HISTOGRAM_WORDS, np.int64)
-
-
-@njit(int64(int64), cache=True, nogil=True)
 def bucket_of(value_ps: int) -> int:
     """The number of the bucket a value falls into."""
     if value_ps <= 0:
         return 0
-    return int(np.float64(value_ps).view(np.int64) >> _SHIFT) - _OFFSET
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def record_many(counts: np.ndarray, value_ps: int, times: int) -> None:
-    """Count one value several times.
-
-    Parameters
-    ----------
-    counts : ndarray of int64
-        From `new_histogram`.
-    value_ps : int
-        Picoseconds; value times number is below 2**61; negative values count as zero.
-    times : int
-        How often, not negative.
-    """
-    value = max(value_ps, 0)
-    counts[np.uint64(bucket_of(value))] += times
-    total = counts[_SUM_LOW] + value * times
-    if total >= _CARRY:
-        total -= _CARRY
-        counts[_SUM_HIGH] += 1
-    counts[_SUM_LOW] = total
-    if value > counts[_MAX]:
-        counts[_MAX] = value
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def record(counts: np.ndarray, value_ps: int) -> None:
-    """Count one value.
-
-    Parameters
-    ----------
-    counts : ndarray of int64
-        From `new_histogram`.
-    value_ps : int
-        Picoseconds, below 2**61; negative values count as zero.
-    """
-    record_many(counts, value_ps, 1)
+    significand, exponent = math.frexp(value_ps)  # the significand from 1/2 on, below 1
+    return SUB_BUCKETS * (exponent - 2) + int(2 * SUB_BUCKETS * significand) + 1
 
 
 def bucket_bounds_ps(bucket: int) -> tuple[float, float]:
@@ -122,7 +73,7 @@ class LatencyHistogram:
     Parameters
     ----------
     counts : ndarray of int64, optional
-        An array filled by `record`, shared and not copied; a new one if left out.
+        An array that C code fills, shared and not copied; a new one if left out.
     """
 
     def __init__(self, counts: np.ndarray | None = None) -> None:
@@ -131,8 +82,12 @@ class LatencyHistogram:
             raise ValueError(f"a histogram is an int64 array of {HISTOGRAM_WORDS} words")
 
     def record(self, value_ps: int) -> None:
-        """Count one value."""
-        record(self.counts, value_ps)
+        """Count one value in picoseconds, below 2**61; a negative one counts as zero."""
+        value_ps = max(0, int(value_ps))
+        self.counts[bucket_of(value_ps)] += 1
+        carried, self.counts[_SUM_LOW] = divmod(int(self.counts[_SUM_LOW]) + value_ps, _CARRY)
+        self.counts[_SUM_HIGH] += carried
+        self.counts[_MAX] = max(self.max_ps, value_ps)
 
     @property
     def count(self) -> int:

@@ -108,4 +108,4 @@ def made_head() -> dict[str, Any]:
     }
 
 
-PROVENANCE = Provenance("0.1.0", "3.11", "0.61", "2.2", "x86_64", seed=1, date="2026-11-20")
+PROVENANCE = Provenance("0.1.0", "3.11", "2.2", "x86_64", seed=1, date="2026-11-20")

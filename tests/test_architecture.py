@@ -137,7 +137,7 @@ def test_the_check_sees_every_way_up(source: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from forecache.sim.calendar import schedule",
+        "from forecache.sim.calendar import new_calendar",
         "from forecache.hwprofiles import load_host",
         "from . import stages",
         "from .stages import read",

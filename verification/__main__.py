@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numba
 import numpy
 import scipy
 
@@ -101,7 +100,6 @@ def run(checks: list[Check]) -> dict[str, object]:
         "python": platform.python_version(),
         "numpy": numpy.__version__,
         "scipy": scipy.__version__,
-        "numba": numba.__version__,
         "machine": platform.machine(),
         "checks": entries,
     }

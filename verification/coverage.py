@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
-from numba import njit
 
-from forecache.sim.histogram import LatencyHistogram, new_histogram, record
+from forecache.sim.histogram import LatencyHistogram
 from forecache.sim.statistics import mean_interval, paired_difference
 
 from .check import Check, Finding, within_range
-from .queues import EXPONENTIAL, open_queue
+from .queues import EXPONENTIAL, open_queue, record_all
 from .sequential import run_replications
 
 SEED = 20_250_102
@@ -29,12 +28,6 @@ SERVICE_PS = 1e6
 WARM_UP = 500
 CUSTOMERS = 20_000
 THREADS = 2
-
-
-@njit(cache=True, nogil=True)
-def _record_all(counts, values_ps):  # type: ignore[no-untyped-def]
-    for value_ps in values_ps:
-        record(counts, value_ps)
 
 
 def _sojourns(replication: int, mean_ps: float = SERVICE_PS) -> np.ndarray:
@@ -55,9 +48,9 @@ def _experiment(number: int) -> tuple[bool, bool, bool]:
     samples = [_sojourns(replication) for replication in range(first, first + REPLICATIONS)]
     histograms = []
     for sample in samples:
-        counts = new_histogram()
-        _record_all(counts, sample)
-        histograms.append(LatencyHistogram(counts))
+        histogram = LatencyHistogram()
+        record_all(histogram.counts, sample)
+        histograms.append(histogram)
     return (
         mean_interval([sample.mean() for sample in samples]).contains(mean_ps),
         mean_interval([np.quantile(sample, 0.99) for sample in samples]).contains(p99_ps),

@@ -1,73 +1,44 @@
 """Queues with known answers, on the event calendar: they verify it and measure its speed.
 
 `open_queue` is M/M/c, M/D/c and M/G/c with one line, first come first served; `machine_repair` is
-the machine repairman. `queues_reference` has the same models as SimPy processes, and both give
-the same completion times.
+the machine repairman. Both are C (`native/queues.c`), on the calendar and the random numbers that
+the node has. `queues_reference` has the same models as SimPy processes, and both give the same
+completion times.
 
 The random numbers of a customer are one draw, addressed by the customer's number: its distance
 from the customer before and the service it needs. Those of a machine are addressed by the machine
 and the number of its life.
 """
 
-import math
+import ctypes
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numba import float64, int64, njit, types
 
-from forecache.sim.calendar import INFINITY_PS, new_calendar, peek_agent, peek_time, schedule
-from forecache.sim.rings import is_full, length, new_ring, pop, push
-from forecache.sim.streams import Word, draw4, exponential_ps, to_unit_wide
+from forecache.sim.calendar import new_calendar
+from forecache.sim.native import Layout, library, pointer
 
-EXPONENTIAL = 0
-DETERMINISTIC = 1
-HYPEREXPONENTIAL = 2
+_SOURCES = Path(__file__).parent / "native"
+_LAYOUT = Layout(_SOURCES / "queues.h")
+_LIBRARY = library(_SOURCES)
+for _function in (_LIBRARY.open_queue, _LIBRARY.machine_repair):
+    _function.argtypes, _function.restype = [ctypes.c_void_p, ctypes.c_void_p], None
+_LIBRARY.record_all.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+_LIBRARY.record_all.restype = None
+
+EXPONENTIAL = _LAYOUT.constants["EXPONENTIAL"]
+DETERMINISTIC = _LAYOUT.constants["DETERMINISTIC"]
+HYPEREXPONENTIAL = _LAYOUT.constants["HYPEREXPONENTIAL"]
 """Kinds of service time. The last is a mixture of two exponentials with balanced means."""
 
-PURPOSE_CUSTOMER = 1
-PURPOSE_MACHINE = 2
+PURPOSE_CUSTOMER = _LAYOUT.constants["PURPOSE_CUSTOMER"]
+PURPOSE_MACHINE = _LAYOUT.constants["PURPOSE_MACHINE"]
 
-_ARRIVALS = 0
-"""Agent number of the source of customers; the servers come after it."""
-
-LINE_CAPACITY = 1 << 16
-"""Customers that can wait. At 98% load a longer line has a probability of e**-1300."""
+LINE_CAPACITY = _LAYOUT.constants["LINE_CAPACITY"]
+"""Customers that can wait."""
 
 
-@njit(int64(int64, float64, float64, types.uint32, types.uint32), cache=True, nogil=True)
-def service_ps(kind: int, mean_ps: float, squared_variation: float, high: Word, low: Word) -> int:
-    """A service time in picoseconds from two random words.
-
-    Parameters
-    ----------
-    kind : int
-        EXPONENTIAL, DETERMINISTIC or HYPEREXPONENTIAL.
-    mean_ps : float
-        Mean in picoseconds.
-    squared_variation : float
-        Variance over squared mean, at least 1; HYPEREXPONENTIAL only.
-    high, low : uint32
-        The words.
-    """
-    if kind == DETERMINISTIC:
-        return int(mean_ps + 0.5)
-    unit = to_unit_wide(high, low)
-    if kind == EXPONENTIAL:
-        return exponential_ps(unit, mean_ps)
-    # Balanced means: a fraction p has mean m/2p and the rest m/2(1-p), so each branch carries half
-    # of the load; p follows from the variation (Whitt 1982, Operations Research 30(1)).
-    p = 0.5 * (1.0 + math.sqrt((squared_variation - 1.0) / (squared_variation + 1.0)))
-    if unit < p:
-        return exponential_ps(unit / p, mean_ps / (2.0 * p))
-    return exponential_ps((unit - p) / (1.0 - p), mean_ps / (2.0 * (1.0 - p)))
-
-
-@njit(
-    types.UniTuple(int64, 3)(
-        int64, int64, int64, int64, float64, float64, int64, float64, int64[::1], int64[::1]
-    ),
-    cache=True,
-    nogil=True,
-)
 def open_queue(
     seed: int,
     replication: int,
@@ -93,9 +64,9 @@ def open_queue(
     interarrival_ps, mean_service_ps : float
         Means in picoseconds.
     kind : int
-        Of the service time; see `service_ps`.
+        Of the service time: EXPONENTIAL, DETERMINISTIC or HYPEREXPONENTIAL.
     squared_variation : float
-        Of the service time; see `service_ps`.
+        Of the service time: variance over squared mean, at least 1; HYPEREXPONENTIAL only.
     completions_ps, sojourns_ps : ndarray of int64
         Filled, in the order of completion, with the time each customer leaves and how long it
         was there, as far as they are long.
@@ -111,70 +82,28 @@ def open_queue(
     OverflowError
         If more than LINE_CAPACITY customers wait.
     """
-    calendar = new_calendar(1 + servers)
-    arrivals_waiting = new_ring(LINE_CAPACITY)
-    services_waiting = new_ring(LINE_CAPACITY)
-    arrival_of = np.zeros(1 + servers, np.int64)
-    busy = 0
-    arrived = 0
-    done = 0
-    sum_ps = 0
-    area_ps = 0
-    last_ps = 0
-    kept = min(completions_ps.size, sojourns_ps.size)
-
-    a, b, c, d = draw4(seed, replication, 0, PURPOSE_CUSTOMER, 0)
-    schedule(calendar, _ARRIVALS, exponential_ps(to_unit_wide(a, b), interarrival_ps))
-    need_ps = service_ps(kind, mean_service_ps, squared_variation, c, d)
-    while done < customers:
-        agent = peek_agent(calendar)
-        now_ps = peek_time(calendar)
-        area_ps += (arrived - done) * (now_ps - last_ps)
-        last_ps = now_ps
-        if agent == _ARRIVALS:
-            if busy < servers:
-                server = 1
-                while arrival_of[server] != 0:
-                    server += 1
-                # Stored one higher: zero means idle.
-                arrival_of[server] = now_ps + 1
-                busy += 1
-                schedule(calendar, server, now_ps + need_ps)
-            else:
-                if is_full(arrivals_waiting):
-                    raise OverflowError("the line is longer than LINE_CAPACITY")
-                push(arrivals_waiting, now_ps)
-                push(services_waiting, need_ps)
-            arrived += 1
-            if arrived < customers:
-                a, b, c, d = draw4(seed, replication, 0, PURPOSE_CUSTOMER, arrived)
-                gap_ps = exponential_ps(to_unit_wide(a, b), interarrival_ps)
-                schedule(calendar, _ARRIVALS, now_ps + gap_ps)
-                need_ps = service_ps(kind, mean_service_ps, squared_variation, c, d)
-            else:
-                schedule(calendar, _ARRIVALS, INFINITY_PS)
-        else:
-            sojourn_ps = now_ps + 1 - arrival_of[agent]
-            sum_ps += sojourn_ps
-            if done < kept:
-                completions_ps[done] = now_ps
-                sojourns_ps[done] = sojourn_ps
-            done += 1
-            if length(arrivals_waiting) > 0:
-                arrival_of[agent] = pop(arrivals_waiting) + 1
-                schedule(calendar, agent, now_ps + pop(services_waiting))
-            else:
-                arrival_of[agent] = 0
-                busy -= 1
-                schedule(calendar, agent, INFINITY_PS)
-    return sum_ps, area_ps, last_ps
+    queue = _run(
+        "open_queue",
+        agents=1 + servers,
+        seed=seed,
+        replication=replication,
+        customers=customers,
+        servers=servers,
+        interarrival_ps=interarrival_ps,
+        mean_service_ps=mean_service_ps,
+        kind=kind,
+        squared_variation=squared_variation,
+        kept=min(completions_ps.size, sojourns_ps.size),
+        completions_ps=completions_ps,
+        sojourns_ps=sojourns_ps,
+        line=np.empty(LINE_CAPACITY, _LAYOUT.dtypes["customer"]),
+        in_service=np.empty(1 + servers, _LAYOUT.dtypes["customer"]),
+    )
+    if queue["line_was_full"]:
+        raise OverflowError("the line is longer than LINE_CAPACITY")
+    return int(queue["sum_ps"]), int(queue["area_ps"]), int(queue["last_ps"])
 
 
-@njit(
-    types.UniTuple(int64, 2)(int64, int64, int64, int64, int64, float64, float64, int64[::1]),
-    cache=True,
-    nogil=True,
-)
 def machine_repair(
     seed: int,
     replication: int,
@@ -207,53 +136,39 @@ def machine_repair(
         Integral of the number of working machines over time, and the time the last repair ended,
         both in ps.
     """
-    calendar = new_calendar(machines + repairmen)
-    line = new_ring(machines)
-    machine_of = np.full(machines + repairmen, -1, np.int64)
-    life = np.zeros(machines, np.int64)
-    working = machines
-    idle = repairmen
-    done = 0
-    area_ps = 0
-    last_ps = 0
-    for machine in range(machines):
-        a, b, _, _ = draw4(seed, replication, machine, PURPOSE_MACHINE, 0)
-        schedule(calendar, machine, exponential_ps(to_unit_wide(a, b), mean_life_ps))
-    while done < repairs:
-        agent = peek_agent(calendar)
-        now_ps = peek_time(calendar)
-        area_ps += working * (now_ps - last_ps)
-        last_ps = now_ps
-        repairman = -1
-        if agent < machines:
-            working -= 1
-            schedule(calendar, agent, INFINITY_PS)
-            push(line, agent)
-            if idle > 0:
-                idle -= 1
-                repairman = machines
-                while machine_of[repairman] >= 0:
-                    repairman += 1
-        else:
-            machine = machine_of[agent]
-            machine_of[agent] = -1
-            working += 1
-            life[machine] += 1
-            a, b, _, _ = draw4(seed, replication, machine, PURPOSE_MACHINE, life[machine])
-            gap_ps = exponential_ps(to_unit_wide(a, b), mean_life_ps)
-            schedule(calendar, machine, now_ps + gap_ps)
-            if done < completions_ps.size:
-                completions_ps[done] = now_ps
-            done += 1
-            repairman = agent
-            if length(line) == 0:
-                idle += 1
-                schedule(calendar, agent, INFINITY_PS)
-                repairman = -1
-        if repairman >= 0:
-            machine = pop(line)
-            machine_of[repairman] = machine
-            _, _, c, d = draw4(seed, replication, machine, PURPOSE_MACHINE, life[machine])
-            repair_ps = exponential_ps(to_unit_wide(c, d), mean_repair_ps)
-            schedule(calendar, repairman, now_ps + repair_ps)
-    return area_ps, last_ps
+    shop = _run(
+        "machine_repair",
+        agents=machines + repairmen,
+        seed=seed,
+        replication=replication,
+        repairs=repairs,
+        machines=machines,
+        repairmen=repairmen,
+        mean_life_ps=mean_life_ps,
+        mean_repair_ps=mean_repair_ps,
+        kept=completions_ps.size,
+        completions_ps=completions_ps,
+        line=np.empty(machines, np.int64),
+        machine_of=np.empty(machines + repairmen, np.int64),
+        life=np.zeros(machines, np.int64),
+    )
+    return int(shop["area_ps"]), int(shop["last_ps"])
+
+
+def record_all(counts: np.ndarray, values_ps: np.ndarray) -> None:
+    """Count values in the array of a histogram."""
+    values_ps = np.ascontiguousarray(values_ps, np.int64)
+    _LIBRARY.record_all(pointer(counts), pointer(values_ps), values_ps.size)
+
+
+def _run(model: str, *, agents: int, **given: Any) -> Any:
+    """Fill in a model's record, run it, and return the record."""
+    records = np.zeros(1, _LAYOUT.dtypes[model])
+    for name, value in given.items():
+        if isinstance(value, np.ndarray):
+            assert value.flags.c_contiguous
+            value = pointer(value)
+        records[name] = value
+    calendar = new_calendar(agents)
+    getattr(_LIBRARY, model)(pointer(records), pointer(calendar))
+    return records[0]

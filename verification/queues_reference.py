@@ -1,10 +1,11 @@
 """The queues of `queues` as SimPy processes: the same rules, written to be read.
 
-Every function returns what its compiled twin does, and gives the same completion times.
+Every function returns what its twin in C does, and gives the same completion times.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ import numpy as np
 from forecache.sim.simpy_kernel import Activity, Agent, new_environment, now_ps
 from forecache.sim.streams import draw4, exponential_ps, to_unit_wide
 
-from .queues import PURPOSE_CUSTOMER, PURPOSE_MACHINE, service_ps
+from .queues import DETERMINISTIC, EXPONENTIAL, PURPOSE_CUSTOMER, PURPOSE_MACHINE
 
 
 @dataclass
@@ -52,6 +53,33 @@ class _Repairman:
 class _Machine:
     agent: Agent
     life: int = 0
+
+
+def service_ps(kind: int, mean_ps: float, squared_variation: float, high: int, low: int) -> int:
+    """A service time in picoseconds from two random words.
+
+    Parameters
+    ----------
+    kind : int
+        EXPONENTIAL, DETERMINISTIC or HYPEREXPONENTIAL.
+    mean_ps : float
+        Mean in picoseconds.
+    squared_variation : float
+        Variance over squared mean, at least 1; HYPEREXPONENTIAL only.
+    high, low : int
+        The words, of 32 bits.
+    """
+    if kind == DETERMINISTIC:
+        return int(mean_ps + 0.5)
+    unit = to_unit_wide(high, low)
+    if kind == EXPONENTIAL:
+        return exponential_ps(unit, mean_ps)
+    # Balanced means: a fraction p has mean m/2p and the rest m/2(1-p), so each branch carries half
+    # of the load; p follows from the variation (Whitt 1982, Operations Research 30(1)).
+    p = 0.5 * (1.0 + math.sqrt((squared_variation - 1.0) / (squared_variation + 1.0)))
+    if unit < p:
+        return exponential_ps(unit / p, mean_ps / (2.0 * p))
+    return exponential_ps((unit - p) / (1.0 - p), mean_ps / (2.0 * (1.0 - p)))
 
 
 def open_queue(

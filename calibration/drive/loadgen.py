@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from forecache.sim.errors import EngineError
-from forecache.sim.histogram import LatencyHistogram, new_histogram
+from forecache.sim.histogram import LatencyHistogram
 from forecache.sim.rings import new_ring
 
 from . import loadgen_wire as wire
@@ -272,7 +272,7 @@ class _Worker:
         self.text, self.templates = encode_templates(spec)
         self.states = np.zeros((clients, wire.STATE), dtype=np.int64)
         self.counters = np.zeros(wire.COUNTERS, dtype=np.int64)
-        self.histogram = new_histogram()
+        self.histogram = LatencyHistogram().counts
         share = 2**40 if requests is None else -(-requests // spec.threads)
         first = number * share
         last = first + share if requests is None else min(first + share, requests)

@@ -10,9 +10,8 @@ import math
 import numpy as np
 from numba import njit
 
-from forecache.sim.histogram import record
+from forecache.sim.numba_functions import record, uniform
 from forecache.sim.rings import length, oldest, pop, push
-from forecache.sim.streams import uniform
 
 from .libc import (
     CTL_ADD,

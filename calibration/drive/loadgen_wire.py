@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numba import float64, int64, njit, types, uint8
 
-from forecache.sim.streams import draw4, to_unit, uniform
+from forecache.sim.numba_functions import draw4, to_unit, uniform
 
 from .libc import c_memcpy
 

@@ -17,7 +17,6 @@ class Provenance(Result):
 
     forecache_version: str
     python: str
-    numba: str
     numpy: str
     machine: str
     seed: int
@@ -26,14 +25,11 @@ class Provenance(Result):
 
 def provenance(*, seed: int) -> Provenance:
     """Of a result that is made here and now."""
-    import numba
-
     from forecache import __version__
 
     return Provenance(
         forecache_version=__version__,
         python=platform.python_version(),
-        numba=numba.__version__,
         numpy=np.__version__,
         machine=platform.machine(),
         seed=seed,

@@ -12,6 +12,9 @@
 // Rare ones do not, so that they keep out of the way of the rest.
 #define RARELY static __attribute__((noinline, cold))
 
+// What Python calls; all else stays inside a library.
+#define EXPORTED __attribute__((visibility("default")))
+
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 INLINE int64_t min64(int64_t a, int64_t b) {

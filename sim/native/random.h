@@ -39,6 +39,20 @@ INLINE double to_unit(uint32_t word) {
     return ((double)word + 0.5) * 0x1p-32;
 }
 
+// A number in (0, 1) from two words, with a full significand: 52 random bits and a half step, as
+// one more bit would round the largest value to 1.
+INLINE double to_unit_wide(uint32_t high, uint32_t low) {
+    uint64_t steps = ((uint64_t)high << 20) | (low >> 12);
+    return ((double)steps + 0.5) * 0x1p-52;
+}
+
+// A number in (0, 1) with a full significand; the address is that of `draw4`.
+INLINE double uniform(int64_t seed, int64_t replication, int64_t stream, int64_t purpose,
+                      int64_t index) {
+    struct draw drawn = draw4(seed, replication, stream, purpose, index);
+    return to_unit_wide(drawn.word[0], drawn.word[1]);
+}
+
 // An exponentially distributed time in whole ps, by inversion.
 INLINE int64_t exponential_ps(double unit, double mean_ps) {
     return (int64_t)(0.5 - mean_ps * log(unit));

@@ -307,7 +307,6 @@ def study(**changes: Any) -> Study:
         "provenance": StudyProvenance(
             forecache_version="0.1.0",
             python="3.11.9",
-            numba="0.60.0",
             numpy="2.2.0",
             machine="x86_64",
             host="Intel Xeon Platinum 8375C, 2 cores",

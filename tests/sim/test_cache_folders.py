@@ -17,8 +17,8 @@ NOBODY = 65_534
 PROBE = """
 import os
 from forecache.sim.cache_folders import cache_folder, keeps_compiled_code
-from forecache.sim.histogram import bucket_of
-bucket_of(5)
+from forecache.sim.numba_functions import to_unit
+to_unit(5)
 from numba import config
 print(config.CACHE_DIR, os.environ.get("MPLCONFIGDIR"), cache_folder("surrogates"))
 print(keeps_compiled_code())

@@ -16,18 +16,16 @@ from forecache.sim.histogram import (
     LatencyHistogram,
     bucket_bounds_ps,
     bucket_of,
-    new_histogram,
-    record,
-    record_many,
 )
+from tests.sim import native_functions
 
 VALUES_PS = st.integers(0, 61).flatmap(lambda bits: st.integers(0, 2**bits - 1))
 
 
 def filled(values_ps: list[int]) -> LatencyHistogram:
-    histogram = LatencyHistogram(new_histogram())
+    histogram = LatencyHistogram()
     for value_ps in values_ps:
-        record(histogram.counts, value_ps)
+        histogram.record(value_ps)
     return histogram
 
 
@@ -91,7 +89,7 @@ def test_nothing_came_since() -> None:
     assert (nothing.count, nothing.sum_ps, nothing.max_ps) == (0, 0, 0)
     # Two looks at one that goes on: a copy, or the first would move with it.
     earlier = LatencyHistogram(histogram.counts.copy())
-    record(histogram.counts, 2**40)
+    histogram.record(2**40)
     assert histogram.since(earlier).count == 1
     assert histogram.since(earlier).quantile(0.5) == pytest.approx(2**40, rel=MAX_RELATIVE_ERROR)
 
@@ -104,12 +102,26 @@ def test_the_sparse_form_survives_json(values_ps: list[int]) -> None:
     assert read_back.sum_ps == histogram.sum_ps
 
 
+@given(st.lists(st.tuples(VALUES_PS, st.booleans()), max_size=30))
+def test_c_code_records_what_python_records(values: list[tuple[int, bool]]) -> None:
+    histogram = LatencyHistogram()
+    for value_ps, negative in values:
+        native_functions.record_many(histogram.counts, -value_ps if negative else value_ps, 1)
+    assert histogram == filled(
+        [-value_ps if negative else value_ps for value_ps, negative in values]
+    )
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_c_code_has_the_same_buckets(value_ps: int) -> None:
+    assert native_functions.bucket_of(value_ps) == bucket_of(value_ps)
+    assert native_functions.histogram_words() == HISTOGRAM_WORDS
+
+
 def test_recording_many_equals_recording_each() -> None:
-    many, each = new_histogram(), new_histogram()
-    record_many(many, 12_345, 7)
-    for _ in range(7):
-        record(each, 12_345)
-    np.testing.assert_array_equal(many, each)
+    many = LatencyHistogram()
+    native_functions.record_many(many.counts, 12_345, 7)
+    assert many == filled(7 * [12_345])
 
 
 def test_negative_values_count_as_zero() -> None:

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.sim import calendar
+from forecache.sim.calendar import INFINITY_PS, new_calendar
 from forecache.sim.simpy_kernel import Activity, Agent, hold, new_environment, now_ps
+from tests.sim.native_functions import advance, event_time, next_event
 
 
 def test_simultaneous_events_happen_in_agent_order() -> None:
@@ -38,17 +39,19 @@ def test_order_equals_the_calendars(delays_ps: list[list[int]]) -> None:
         agent.start(body(agent, delays_ps[number]))
     env.run()
 
-    cal = calendar.new_calendar(len(delays_ps))
+    calendar = new_calendar(len(delays_ps))
     done = np.zeros(len(delays_ps), int)
     for number, delays in enumerate(delays_ps):
-        calendar.schedule(cal, number, delays[0] if delays else calendar.INFINITY_PS)
+        advance(calendar, number, delays[0] if delays else INFINITY_PS)
     calendar_order: list[tuple[int, int]] = []
-    while calendar.peek_time(cal) < calendar.INFINITY_PS:
-        number, time_ps = calendar.peek_agent(cal), calendar.peek_time(cal)
+    while True:
+        time_ps, number = next_event(calendar)
+        if event_time(calendar, number) == INFINITY_PS:
+            break
         calendar_order.append((time_ps, number))
         done[number] += 1
         left = delays_ps[number][done[number] :]
-        calendar.schedule(cal, number, time_ps + left[0] if left else calendar.INFINITY_PS)
+        advance(calendar, number, time_ps + left[0] if left else INFINITY_PS)
     assert simpy_order == calendar_order
 
 

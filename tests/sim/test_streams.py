@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
 from scipy import stats
 
 from forecache.sim.streams import draw4, exponential_ps, to_unit, to_unit_wide, uniform
+from tests.sim import native_functions
 
 WORDS = st.integers(0, 2**32 - 1)
 ADDRESSES = st.tuples(WORDS, WORDS, WORDS, WORDS, st.integers(0, 2**63 - 1))
@@ -40,29 +40,23 @@ ADDRESSES = st.tuples(WORDS, WORDS, WORDS, WORDS, st.integers(0, 2**63 - 1))
 def test_known_answers(
     counter: tuple[int, ...], key: tuple[int, ...], words: tuple[int, ...]
 ) -> None:
-    index = counter[0] | counter[1] << 32
-    # The index is a signed word; its bits are what counts.
-    signed = index - 2**64 if index >= 2**63 else index
-    assert draw4(key[0], key[1], counter[2], counter[3], signed) == words
-
-
-@njit
-def _compiled(seed, replication, stream, purpose, index):  # type: ignore[no-untyped-def]
-    a, b, c, d = draw4(seed, replication, stream, purpose, index)
-    unit = uniform(seed, replication, stream, purpose, index)
-    return a, b, c, d, to_unit(a), to_unit_wide(a, b), unit, exponential_ps(unit, 1e9)
+    address = (*key, *counter[2:], counter[0] | counter[1] << 32)
+    assert draw4(*address) == native_functions.draw4(*address) == words
 
 
 @given(ADDRESSES)
-def test_compiled_code_and_python_see_the_same_bits(
-    address: tuple[int, int, int, int, int],
-) -> None:
-    a, b, c, d = draw4(*address)
+def test_c_code_and_python_see_the_same_bits(address: tuple[int, int, int, int, int]) -> None:
+    words = draw4(*address)
     unit = uniform(*address)
-    assert _compiled(*address) == (
-        *(a, b, c, d, to_unit(a), to_unit_wide(a, b)),
-        *(unit, exponential_ps(unit, 1e9)),
-    )
+    assert native_functions.draw4(*address) == words
+    assert native_functions.to_unit(words[0]) == to_unit(words[0])
+    assert native_functions.uniform(*address) == unit
+    assert native_functions.exponential_ps(unit, 1e9) == exponential_ps(unit, 1e9)
+
+
+def test_integers_of_numpy_give_the_same_bits() -> None:
+    address = (7, 1, 3, 2, 2**40)
+    assert draw4(*np.array(address)) == draw4(*address)
 
 
 @given(ADDRESSES, st.integers(0, 4))

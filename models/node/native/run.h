@@ -17,9 +17,8 @@
 #include "window.h"
 
 // Simulate until `end_ps`; the results are in the node. Returns the number of events.
-__attribute__((visibility("default"))) int64_t RUN(struct node *restrict n,
-                                                   struct histogram *restrict histogram,
-                                                   struct calendar *restrict calendar) {
+EXPORTED int64_t RUN(struct node *restrict n, struct histogram *restrict histogram,
+                     struct calendar *restrict calendar) {
     start(n, calendar);
     begin(n, calendar);
     int64_t first_generator = n->io_threads;

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from forecache.sim.streams import draw4, to_unit
+from forecache.sim.numba_functions import draw4, to_unit
 
 from .cohorts import LEFT, WAITING, expire, join, serve, withdraw
 from .nodes import (
