@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 """Where includes begin."""
 
-FOLDERS = ("models/node/native",)
+FOLDERS = ("models/node/native", "models/over_time/cluster/native")
 """Folders of C sources below `ROOT`."""
 
 FLAGS = (

@@ -10,15 +10,6 @@ from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
 from forecache.models.over_time.cluster.connections import ConnectionWork
 from forecache.models.over_time.cluster.nodes import (
-    ANSWERED,
-    ATTEMPTS,
-    CONNECTED,
-    FAILED,
-    OFFERED,
-    REFUSED,
-    TIMED_OUT,
-    TOO_MANY,
-    WASTED,
     NodeKind,
 )
 from forecache.models.over_time.cluster.schema import ClusterScenario
@@ -76,7 +67,7 @@ def series(run, name):
 def test_what_a_node_can_do_is_answered():
     cluster, run = ran(scenario())
     assert series(run, "answered") == pytest.approx(series(run, "offered"))
-    assert cluster.nodes.state[0, ANSWERED] == pytest.approx(500 * 60, rel=0.02)
+    assert cluster.nodes.state[0]["answered"] == pytest.approx(500 * 60, rel=0.02)
     assert series(run, "main thread, mean").mean() == pytest.approx(0.5, rel=0.02)
     assert np.nanmax(series(run, "p99")) == pytest.approx(1.0)
 
@@ -85,7 +76,7 @@ def test_what_a_node_can_do_is_answered():
 def test_an_overload_is_answered_at_capacity():
     patient = {"timeout_s": 3600, "connect_timeout_s": 3600, "pods": 10**4}
     cluster, _ = ran(scenario(rate_rps=1500, clients=patient, step_s=0.5))
-    assert cluster.nodes.state[0, ANSWERED] == pytest.approx(1000 * 60, abs=2)
+    assert cluster.nodes.state[0]["answered"] == pytest.approx(1000 * 60, abs=2)
     assert cluster.nodes.request_queue.waiting[0] == pytest.approx(500 * 60, rel=0.05)
 
 
@@ -99,7 +90,7 @@ def few_workers(step_s, workers=100):
 @pytest.mark.parametrize("workers", [50, 100, 200])
 def test_a_node_that_is_asked_for_more_than_it_can_do_is_busy_all_the_time(workers):
     cluster, run = ran(few_workers(0.25, workers))
-    assert cluster.nodes.state[0, ANSWERED] == pytest.approx(1000 * 60, rel=0.01)
+    assert cluster.nodes.state[0]["answered"] == pytest.approx(1000 * 60, rel=0.01)
     assert series(run, "main thread, busiest").mean() == pytest.approx(1.0, abs=0.01)
     # They are turned away, and no request that began fails.
     facts = {fact.name: fact.value for fact in run.facts}
@@ -114,8 +105,8 @@ def test_a_node_that_is_asked_for_more_than_it_can_do_is_busy_all_the_time(worke
 def test_half_the_step_answers_as_much(step_s):
     whole, _ = ran(few_workers(step_s))
     half, _ = ran(few_workers(step_s / 2))
-    answered = whole.nodes.state[0, ANSWERED]
-    assert half.nodes.state[0, ANSWERED] == pytest.approx(answered, rel=0.02)
+    answered = whole.nodes.state[0]["answered"]
+    assert half.nodes.state[0]["answered"] == pytest.approx(answered, rel=0.02)
 
 
 @pytest.mark.usefixtures("made")
@@ -125,10 +116,10 @@ def test_retries_of_a_node_that_is_down_multiply_the_attempts(retries):
     clients = {"retries": retries, "backoff": {"base_s": 0.5, "cap_s": 0.5}, "pods": 10**4}
     cluster, _ = ran(scenario(rate_rps=200, clients=clients, events=[down]))
     state = cluster.nodes.state[0]
-    assert state[ANSWERED] == 0
+    assert state["answered"] == 0
     # All but those of the last seconds have been tried 1 + N times.
-    assert state[ATTEMPTS] / state[OFFERED] == pytest.approx(1 + retries, rel=0.05)
-    assert state[FAILED] == pytest.approx(state[OFFERED], rel=0.06)
+    assert state["attempts"] / state["offered"] == pytest.approx(1 + retries, rel=0.05)
+    assert state["failed"] == pytest.approx(state["offered"], rel=0.06)
 
 
 @pytest.mark.usefixtures("made")
@@ -140,7 +131,7 @@ def test_backoff_does_not_help_in_a_long_overload():
             "backoff": {"base_s": base_s, "cap_s": 10 * base_s},
         }
         cluster, _ = ran(scenario(duration_s=120, rate_rps=1500, clients=clients))
-        return cluster.nodes.state[0, ANSWERED]
+        return cluster.nodes.state[0]["answered"]
 
     # Clients that time out are served all the same: hardly anything is answered in time.
     assert goodput(0.1) < 0.1 * 1000 * 120
@@ -154,7 +145,7 @@ def test_a_worker_backs_off_for_the_time_it_is_told():
     down = {"at_s": 0, "event": "node_moves", "node": 0, "down_s": 3600}
     clients = {"pods": 1, "workers_per_pod": 20, "backoff": {"jitter": "none"}}
     cluster, _ = ran(scenario(rate_rps=200, clients=clients, events=[down]))
-    assert cluster.nodes.state[0, OFFERED] == pytest.approx(60 * 20 / 0.7, rel=0.1)
+    assert cluster.nodes.state[0]["offered"] == pytest.approx(60 * 20 / 0.7, rel=0.1)
 
 
 @pytest.mark.usefixtures("made")
@@ -201,7 +192,7 @@ def test_a_retry_budget_bounds_the_attempts():
     clients = {"retries": 3, "retry_budget": {"most": 50}, "pods": 10**4}
     cluster, _ = ran(scenario(rate_rps=200, clients=clients, events=[down]))
     state = cluster.nodes.state[0]
-    assert state[ATTEMPTS] - state[OFFERED] == 50
+    assert state["attempts"] - state["offered"] == 50
 
 
 @pytest.mark.usefixtures("made")
@@ -213,7 +204,7 @@ def test_a_token_bucket_keeps_the_attempts_near_a_tenth_more():
     def attempts(more):
         cluster, _ = ran(scenario(rate_rps=1100, clients=impatient | more))
         state = cluster.nodes.state[0]
-        return state[ATTEMPTS], state[OFFERED], state[ANSWERED]
+        return state["attempts"], state["offered"], state["answered"]
 
     tried, offered, answered = attempts({"retry_budget": {"per_success": 0.1, "most": 10}})
     assert tried - offered <= 10 + 0.1 * answered
@@ -227,8 +218,8 @@ def test_time_outs_leave_wasted_work():
     clients = {"retries": 0, "pods": 10**4, "timeout_s": 0.5, "connect_timeout_s": 0.5}
     cluster, _ = ran(scenario(rate_rps=1500, clients=clients))
     state = cluster.nodes.state[0]
-    assert state[WASTED] > state[ANSWERED]
-    assert state[TIMED_OUT] > 0
+    assert state["wasted"] > state["answered"]
+    assert state["timed_out"] > 0
 
 
 @pytest.mark.usefixtures("made")
@@ -237,10 +228,10 @@ def test_connections_beyond_maxclients_are_refused():
     clients = {"pods": 10, "workers_per_pod": 40, "initially_connected": False}
     cluster, run = ran(scenario(cluster=few, clients=clients))
     assert series(run, "connections, most on a node").max() == 300
-    assert cluster.nodes.state[0, TOO_MANY] > 0
+    assert cluster.nodes.state[0]["too_many"] > 0
     enough, _ = ran(scenario(cluster={"maxclients": 400}, clients=clients))
-    assert enough.nodes.state[0, TOO_MANY] == 0
-    assert enough.nodes.state[0, FAILED] == 0
+    assert enough.nodes.state[0]["too_many"] == 0
+    assert enough.nodes.state[0]["failed"] == 0
     assert enough.nodes.connections[0] == 400
 
 
@@ -249,9 +240,9 @@ def test_connections_per_request_take_the_main_thread():
     # A request takes 1 ms and its connection 2 ms: a third of the capacity is left.
     clients = {"connections": "per_request", "retries": 0}
     cluster, _ = ran(scenario(rate_rps=300, clients=clients))
-    assert cluster.nodes.state[0, FAILED] == 0
+    assert cluster.nodes.state[0]["failed"] == 0
     cluster, run = ran(scenario(rate_rps=500, clients=clients))
-    assert cluster.nodes.state[0, FAILED] > 0
+    assert cluster.nodes.state[0]["failed"] > 0
     assert np.median(series(run, "answered")) < 1000 / 3 + 10
 
 
@@ -269,11 +260,11 @@ def test_connections_to_where_a_node_was_fail_once():
     moved = {"at_s": 10, "event": "node_moves", "node": 0}
     clients = {"pods": 1, "workers_per_pod": 50, "retries": 1}
     cluster, _ = ran(scenario(rate_rps=200, clients=clients, events=[moved]))
-    assert cluster.nodes.state[0, REFUSED] == 50
-    assert cluster.nodes.state[0, FAILED] == 0
+    assert cluster.nodes.state[0]["refused"] == 50
+    assert cluster.nodes.state[0]["failed"] == 0
     assert cluster.nodes.connections[0] == 50
     without, _ = ran(scenario(rate_rps=200, clients={**clients, "retries": 0}, events=[moved]))
-    assert without.nodes.state[0, FAILED] == 50
+    assert without.nodes.state[0]["failed"] == 50
 
 
 @pytest.mark.usefixtures("made")
@@ -281,10 +272,10 @@ def test_a_deploy_opens_every_connection_anew_and_nothing_fails():
     deploy = {"at_s": 10, "event": "deploy", "lasts_s": 60, "surge": 0.2}
     clients = {"pods": 10, "workers_per_pod": 100}
     cluster, run = ran(scenario(duration_s=120, clients=clients, events=[deploy]))
-    assert cluster.nodes.state[0, FAILED] == 0
+    assert cluster.nodes.state[0]["failed"] == 0
     assert cluster.clients.pods == 10
     # Every pod is replaced once, and a fifth of them are there twice.
-    assert cluster.nodes.state[0, CONNECTED] == pytest.approx(1000, rel=0.05)
+    assert cluster.nodes.state[0]["connected"] == pytest.approx(1000, rel=0.05)
     assert 1000 < series(run, "connections, most on a node").max() <= 1200
     assert series(run, "connections, most on a node")[-1] == 1000
 
@@ -327,7 +318,7 @@ def test_the_same_seed_gives_the_same_run_and_a_change_leaves_other_draws():
     two, _ = ran(scenario(cluster={"shards": 3}))
     assert (one.nodes.state == two.nodes.state).all()
     slower, _ = ran(scenario(cluster={"shards": 3, "maxclients": 20_000}))
-    assert (slower.nodes.state[:, OFFERED] == one.nodes.state[:, OFFERED]).all()
+    assert (slower.nodes.state["offered"] == one.nodes.state["offered"]).all()
 
 
 @settings(max_examples=settings.default.max_examples // 6, phases=(Phase.explicit, Phase.generate))

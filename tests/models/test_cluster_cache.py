@@ -5,7 +5,6 @@ import math
 import pytest
 
 from forecache.models.over_time.cluster.cluster import Cluster
-from forecache.models.over_time.cluster.nodes import ANSWERED, FAILED
 from forecache.sim.errors import InputError
 from tests.models.test_cluster import made, ran, scenario, series
 
@@ -57,7 +56,7 @@ def test_a_new_list_moves_keys_and_the_hit_rate_recovers(hashing, before, after,
     assert 1 - moved - 0.03 < change["lowest"] < 1 - 0.3 * moved
     assert 0 < change["recovered after"] < 30
     assert series(run, "hit rate")[-1] > 0.95
-    asked = sum(cluster.nodes.state[:, ANSWERED])
+    asked = sum(cluster.nodes.state["answered"])
     names = ("found in the cache", "answered by the database")
     assert sum(fact(run, name) for name in names) == pytest.approx(asked, abs=2)
     # Traffic follows the list.
@@ -95,7 +94,7 @@ def test_clients_ask_a_dead_node_until_the_list_is_edited(when_down):
     assert failed[(times > 12) & (times < 39)].mean() == pytest.approx(third, rel=0.05)
     assert failed[times > 41].sum() == 0
     straight = fact(run, "asked of the database for a node that failed")
-    lost = cluster.nodes.state[:, FAILED].sum()
+    lost = cluster.nodes.state["failed"].sum()
     assert straight == (pytest.approx(lost, abs=2) if when_down == "database" else 0)
 
 

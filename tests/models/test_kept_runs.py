@@ -11,7 +11,7 @@ import pytest
 from pydantic import Field
 
 from forecache.hwprofiles.record import Record
-from forecache.models.over_time import simulate_scenario
+from forecache.models.over_time import kept_runs, simulate_scenario
 from forecache.models.over_time.kept_runs import run_key
 from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import Fact, Run
@@ -104,3 +104,19 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="can't be created"):
         simulate(DATA, resume=tmp_path / "file" / "kept")
+
+
+def test_what_an_older_model_left_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = tmp_path / "room_of_this_test"
+    (room / "native").mkdir(parents=True)
+    (room / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(kept_runs, "_ROOMS", (room.name,))
+    seen = set()
+    names = ("load.py", "engine.yaml", "native/flows.c", "native/cluster.h")
+    for name in names:
+        (room / name).write_text("a model\n")
+        seen.add(kept_runs.source_digest.__wrapped__())
+    assert len(seen) == len(names)

@@ -1,8 +1,6 @@
 """Where a node's state lies: what C declares, filled by name, and no more of it than needed."""
 
-import subprocess
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from forecache.models.node.setup import (
     NodeTimes,
 )
 from forecache.sim.native import pointer
-from forecache.sim.native.toolchain import ROOT, compiler
 
 TABLES = {name for name, value in sample_times()._asdict().items() if isinstance(value, np.ndarray)}
 
@@ -37,32 +34,6 @@ def test_constants_that_both_executions_use_are_the_same() -> None:
     assert at.CONSTANTS["SLICES_PER_BALANCE"] == SLICES_PER_BALANCE
     assert at.CONSTANTS["KEPT_BUDGET_PS"] == KEPT_BUDGET_PS
     assert 1 << at.CONSTANTS["JITTER_SHIFT"] == JITTER_ONE
-
-
-def test_fields_lie_where_the_compiler_puts_them(tmp_path: Path) -> None:
-    """A program that prints every offset says the same as the declarations that Python read."""
-    expected = [
-        (name, field, dtype.fields[field][1])
-        for name, dtype in at.RECORDS.items()
-        for field in dtype.names or ()
-        if dtype.fields is not None
-    ]
-    lines = [f'printf("%zu ", offsetof(struct {name}, {field}));' for name, field, _ in expected]
-    sizes = [f'printf("%zu ", sizeof(struct {name}));' for name in at.RECORDS]
-    program = tmp_path / "offsets.c"
-    program.write_text(
-        '#include <stdio.h>\n#include "models/node/native/node.h"\n'
-        "int main(void) {\n" + "\n".join([*lines, *sizes]) + "\nreturn 0;\n}\n"
-    )
-    made = tmp_path / "offsets"
-    subprocess.run(
-        [*compiler(), "-std=c11", "-I", str(ROOT), "-o", str(made), str(program), "-lm"],
-        check=True,
-    )
-    found = subprocess.run([str(made)], check=True, capture_output=True, text=True).stdout
-    numbers = list(map(int, found.split()))
-    assert numbers[: len(expected)] == [offset for _, _, offset in expected]
-    assert numbers[len(expected) :] == [dtype.itemsize for dtype in at.RECORDS.values()]
 
 
 def test_values_and_tables_are_found_under_their_names() -> None:

@@ -8,7 +8,7 @@ from forecache.models.footprint import Strings, used_memory_bytes
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
 from forecache.models.over_time.cluster.connections import ConnectionWork
-from forecache.models.over_time.cluster.nodes import FAILED, NodeKind
+from forecache.models.over_time.cluster.nodes import NodeKind
 from forecache.models.over_time.cluster.schema import ClusterScenario
 from forecache.models.over_time.cluster.slot_map import SlotMap
 from forecache.models.over_time.cluster.slots import SLOTS
@@ -174,7 +174,7 @@ def test_a_shard_is_back_once_its_replica_is_primary():
     assert failed.values[run.times_s < 10].sum() == 0
     assert failed.values[(run.times_s > 12) & (run.times_s < 10 + after_s)].sum() > 0
     assert failed.values[run.times_s > 15 + after_s].sum() == 0
-    assert cluster.nodes.state[:, FAILED].sum() > 0
+    assert cluster.nodes.state["failed"].sum() > 0
 
 
 def test_without_a_majority_or_a_replica_a_shard_stays_down():

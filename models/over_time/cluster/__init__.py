@@ -37,12 +37,14 @@ Modules
 -------
 `schema.py`        what a scenario of `kind: cluster` says
 `surrogate.py`       capacity and latency of one kind of node, from the node model, cached
-`cohorts.py`       the queueing block: compiled, integers, any number of queues side by side
+`cohorts.py`       the queueing block: integers, any number of queues side by side
 `nodes.py`         `Nodes`: one row per node (a primary, a replica, a Memcached node)
 `connections.py`   what an accept and a handshake take, and who does them
 `clients.py`       `ClientFleet`: pods, workers, connections, retries; the autoscaler
 `demand.py`        how many requests begin in a step
-`flows.py`         one step of the load at every node (3 to 5 above): the Numba kernel
+`flows.py`         one step of the load at every node (3 to 5 above)
+`native/`          the code in C behind these two; `cluster.h` declares what it works on
+`layout.py`        the same records for Python
 `load.py`          its clock, the SimPy process `Load.process`: draws and admits what begins in a
                    step (1 and 2), has it done, and looks at what came of it
 `conservation.py`  what must hold of all counts

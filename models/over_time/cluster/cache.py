@@ -25,7 +25,7 @@ from ..lookaside.hashing import groups_of, share_moved
 from ..lookaside.schema import Lookaside
 from ..lookaside.tier import Tier
 from .events.node_list import NodeList
-from .nodes import FAILED, Claim
+from .nodes import Claim
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -191,7 +191,7 @@ class LookasideCache:
             self._upset(f"node {node} is back, empty", None)
         nodes.came_back.clear()
         reached = self._commands(step, step.answered)
-        failed = nodes.state[:, FAILED].astype(float)
+        failed = nodes.state["failed"].astype(float)
         begun = np.pad(self._failed, (0, len(failed) - len(self._failed)))
         straight = 0.0
         if self.described.when_down == "database":

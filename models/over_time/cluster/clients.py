@@ -10,7 +10,7 @@ import numpy as np
 
 from .events.base import EventProcess
 from .flows import TOKEN
-from .nodes import CLOSED, OPEN
+from .layout import RECORDS
 from .schema import Autoscaler
 from .schema import Clients as Described
 
@@ -67,37 +67,33 @@ class ClientFleet:
         return steps_of(self.described.connect_timeout_s, self.step_s)
 
     def rules(self) -> np.ndarray:
-        """What `flows.advance` wants to know, in the order of its `rules`."""
+        """(1,) record `rules`: what the load wants to know of clients."""
         budget = self.described.retry_budget
-        return np.array(
-            [
-                self.timeout_steps,
-                self.connect_timeout_steps,
-                self.described.connections == "persistent",
-                False,
-                0 if budget is None else round(budget.per_success * TOKEN),
-                0 if budget is None else round(budget.most * TOKEN),
-                self.connect_timeout_steps,
-            ],
-            np.int64,
-        )
+        rules = np.zeros(1, RECORDS["rules"])
+        rules["timeout_steps"] = self.timeout_steps
+        rules["connect_timeout_steps"] = self.connect_timeout_steps
+        rules["persistent"] = self.described.connections == "persistent"
+        if budget is not None:
+            rules["tokens_per_answer"] = round(budget.per_success * TOKEN)
+            rules["most_tokens"] = round(budget.most * TOKEN)
+        rules["connect_delay_steps"] = self.connect_timeout_steps
+        return rules
 
-    def backoff_steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """(attempts,) steps until the attempt after each may begin, and in how many it may."""
+    def backoffs(self) -> np.ndarray:
+        """(attempts,) records `backoff`: when the attempt after each begins."""
         backoff = self.described.backoff
-        first, span = [], []
-        for attempt in range(self.described.retries + 1):
+        found = np.zeros(self.described.retries + 1, RECORDS["backoff"])
+        for attempt in range(len(found)):
             delay_s = min(backoff.cap_s, backoff.base_s * 2.0**attempt)
             steps = max(1, round(delay_s / self.step_s))
-            first.append(1 if backoff.jitter == "full" else steps)
-            span.append(steps if backoff.jitter == "full" else 1)
-        return np.array(first, np.int64), np.array(span, np.int64)
+            found[attempt] = (1, steps) if backoff.jitter == "full" else (steps, 1)
+        return found
 
     def close_some(self, state: np.ndarray, *, share: float) -> None:
         """So large a share of the connections to each node is closed, with the pods that had it."""
-        closed = np.rint(share * state[:, OPEN]).astype(np.int64)
-        state[:, OPEN] -= closed
-        state[:, CLOSED] += closed
+        closed = np.rint(share * state["open"]).astype(np.int64)
+        state["open"] -= closed
+        state["closed"] += closed
 
 
 def steps_of(timeout_s: float, step_s: float) -> int:

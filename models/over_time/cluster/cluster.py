@@ -53,7 +53,6 @@ class Cluster:
     ) -> None:
         self.scenario = scenario
         self.seed = seed
-        self._progress = progress or (lambda _line: None)
         self.env = simpy.Environment()
         self.clients = ClientFleet(scenario.clients, step_s=scenario.step)
         self.nodes = Nodes(
@@ -98,7 +97,7 @@ class Cluster:
 
     def run(self) -> Run:
         """Simulate, and return what was recorded."""
-        self.load.begin(self._progress)
+        self.load.begin()
         for index, event in enumerate(self.scenario.events):
             self.env.process(_at(self, index, event))
         if self.scenario.clients.autoscaler is not None:

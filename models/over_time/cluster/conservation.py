@@ -4,20 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .nodes import (
-    ANSWERED,
-    ATTEMPTS,
-    BACKING_OFF,
-    CLOSED,
-    CONNECTED,
-    FAILED,
-    OFFERED,
-    OPEN,
-    REFUSED,
-    RETRIES,
-    TIMED_OUT,
-    Nodes,
-)
+from .nodes import Nodes
 
 
 def check_conservation(nodes: Nodes, future: np.ndarray, opened_before: np.ndarray) -> None:
@@ -35,20 +22,23 @@ def check_conservation(nodes: Nodes, future: np.ndarray, opened_before: np.ndarr
     RuntimeError
         They disagree, which is a fault of the program, never of its input.
     """
-    state = nodes.state.T
+    state = nodes.state
     waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
     _same(
         "attempts",
-        state[ATTEMPTS],
-        state[ANSWERED] + state[TIMED_OUT] + state[REFUSED] + waiting,
+        state["attempts"],
+        state["answered"] + state["timed_out"] + state["refused"] + waiting,
     )
-    _same("requests", state[OFFERED] + state[RETRIES], state[ATTEMPTS] + state[BACKING_OFF])
-    _same("what went wrong", state[TIMED_OUT] + state[REFUSED], state[FAILED] + state[RETRIES])
-    _same("attempts to come", state[BACKING_OFF], future.sum(axis=(0, 2)))
-    _same("connections", opened_before + state[CONNECTED], state[OPEN] + state[CLOSED])
-    if (nodes.state < 0).any():
-        node, column = np.argwhere(nodes.state < 0)[0]
-        raise RuntimeError(f"cluster simulation: node {node} has a negative column {column}")
+    _same("requests", state["offered"] + state["retries"], state["attempts"] + state["backing_off"])
+    _same(
+        "what went wrong", state["timed_out"] + state["refused"], state["failed"] + state["retries"]
+    )
+    _same("attempts to come", state["backing_off"], future.sum(axis=(0, 2)))
+    _same("connections", opened_before + state["connected"], state["open"] + state["closed"])
+    for name in state.dtype.names or ():
+        negative = np.flatnonzero(state[name] < 0)
+        if len(negative):
+            raise RuntimeError(f"cluster simulation: node {negative[0]} has a negative {name}")
 
 
 def _same(what: str, one: np.ndarray, other: np.ndarray) -> None:

@@ -8,25 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from forecache.sim.native import pointer
 from forecache.sim.simpy_kernel import hold
 
 from . import flows
 from .cohorts import WAIT_CELLS
-from .compiling import announced_if_slow
 from .conservation import check_conservation
 from .demand import expected_requests
 from .events.base import EventProcess
-from .nodes import (
-    ANSWERED,
-    BACKING_OFF,
-    BUDGET_PS,
-    BUSY_PS,
-    CONNECT_PS,
-    DOWN,
-    OPEN,
-    REFUSES,
-    SILENT,
-)
+from .layout import RECORDS
+from .nodes import REFUSES, SILENT
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -89,10 +80,11 @@ class Load:
         )
         clients = cluster.clients
         self._rules = clients.rules()
-        self._retries = clients.backoff_steps()
-        retry_from, retry_span = self._retries
-        horizon = int((retry_from + retry_span).max()) + clients.connect_timeout_steps + 2
-        self.future = np.zeros((horizon, 0, len(retry_from)), np.int64)
+        self._backoffs = clients.backoffs()
+        latest = int((self._backoffs["from_steps"] + self._backoffs["in_steps"]).max())
+        horizon, attempts = latest + clients.connect_timeout_steps + 2, len(self._backoffs)
+        self.future = np.zeros((horizon, 0, attempts), np.int64)
+        self._by_attempt = np.zeros((3, attempts), np.int64)
         self.latency = np.zeros((0, flows.UTILISATION_CELLS, WAIT_CELLS), np.int64)
         self.connect_waits = np.zeros(WAIT_CELLS, np.int64)
         self._traffic = np.zeros(0)
@@ -101,35 +93,38 @@ class Load:
         self._given_for: tuple[object, ...] = ()
         self._mean_s = np.zeros((0, len(_LOADS)))
         self._busy = np.zeros((0, 2, len(_LOADS)))
-        self._fixed = np.zeros((0, flows.GIVEN), np.int64)
+        self._fixed = np.zeros(0, RECORDS["given"])
         self._most = np.zeros(0)
+        self._memory = np.zeros(1, RECORDS["load"])
+        memory = self._memory[0]
+        memory["seed"], memory["step_s"], memory["cell_width"] = seed, self.step_s, flows.CELL_WIDTH
+        memory["attempts"], memory["horizon"] = attempts, horizon
+        for name, array in (
+            ("rules", self._rules),
+            ("backoffs", self._backoffs),
+            ("connect_waits", self.connect_waits),
+            *zip(("lost", "dropped", "served"), self._by_attempt, strict=True),
+        ):
+            memory[name] = pointer(array)
 
     def leave_out_gone(self) -> None:
         """From now on nothing is served for clients that have gone: a proxy knows of them."""
-        self._rules[flows.DROPS_GONE] = True
+        self._rules["drops_gone"] = 1
 
     @property
     def mean_rps(self) -> float:
         """Users' requests a second that are expected over the whole run."""
         return float(self._expected.mean()) / self.step_s
 
-    def begin(self, progress: Callable[[str], None]) -> None:
-        """What is so before the first step: persistent connections, full retry budgets.
-
-        `progress` is told if the load has to be compiled.
-        """
+    def begin(self) -> None:
+        """What is so before the first step: persistent connections, full retry budgets."""
         cluster = self._cluster
         self._fit()
-        with announced_if_slow(progress, "the load of a cluster", seconds=10):
-            # No node: nothing happens, but it is compiled.
-            nobody = np.zeros(0, np.int64)
-            flows.draw_arrivals(self._seed, 0, np.zeros(0), self._drawn, nobody)
-            self._flow(np.zeros((0, flows.GIVEN), np.int64), np.zeros(0))
         described = cluster.scenario.clients
         if described.connections == "persistent" and described.initially_connected:
             limits = [cluster.nodes.kinds[kind].maxclients for kind in cluster.nodes.kind]
             wanted = np.where(cluster.nodes.traffic > 0, cluster.clients.wanted_connections, 0)
-            cluster.nodes.state[:, OPEN] = np.minimum(wanted, limits)
+            cluster.nodes.state["open"] = np.minimum(wanted, limits)
         self._opened_before = cluster.nodes.connections.copy()
 
     def process(self) -> EventProcess:
@@ -154,10 +149,9 @@ class Load:
         count = nodes.count
         if self.future.shape[1] < count:
             horizon, known, attempts = self.future.shape
-            more = np.zeros((horizon, count - known, attempts), np.int64)
-            self.future = np.concatenate([self.future, more], axis=1)
-            budget = self._rules[flows.MOST_TOKENS]
-            nodes.state[known:, flows.TOKENS] = budget
+            before, self.future = self.future, np.zeros((horizon, count, attempts), np.int64)
+            self.future[:, :known] = before
+            nodes.state["tokens"][known:] = self._rules["most_tokens"]
             self._opened_before = np.append(
                 self._opened_before, np.zeros(count - len(self._opened_before), np.int64)
             )
@@ -189,14 +183,14 @@ class Load:
         flows.draw_arrivals(self._seed, self.number, means, self._drawn, offered)
         given = self._given(offered, means)
         self._admit(given)
-        offered = given[:, flows.NEW]
+        offered = given["new_requests"]
         utilisation = np.zeros(nodes.count)
-        before = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]]
+        before = self._progress()
         for queue in (nodes.connect_queue, nodes.request_queue):
             queue.make_room(3 * self.future.shape[2])
         self._flow(given, utilisation)
         nodes.forgets[:] = 0
-        passed = nodes.state[:, [ANSWERED, BUDGET_PS, BUSY_PS, CONNECT_PS]] - before
+        passed = self._progress() - before
         step_ps = self.step_s * _PS_PER_S
         nodes.last_spare = np.clip((passed[:, 1] - passed[:, 2] - passed[:, 3]) / step_ps, 0.0, 1.0)
         self._note_busy_threads(passed / step_ps)
@@ -213,13 +207,19 @@ class Load:
             for function in self.after_step:
                 function(done)
 
+    def _progress(self) -> np.ndarray:
+        """(nodes, 4) from the start: answers; time for both, spent on requests, on connections."""
+        state = self._cluster.nodes.state
+        counters = ("answered", "budget_ps", "busy_ps", "connect_ps")
+        return np.array([state[counter] for counter in counters]).T
+
     def _note_busy_threads(self, passed: np.ndarray) -> None:
         """Add how long threads were busy in a step, which isn't in proportion to the load.
 
         Parameters
         ----------
         passed
-            (nodes, 4) what the last columns count: answers, and as shares of the step what
+            (nodes, 4) as `_progress`, of this step: answers, and as shares of the step what
             background work left of the main thread, and requests and connections took of that.
         """
         nodes = self._cluster.nodes
@@ -247,15 +247,15 @@ class Load:
         """
         nodes, clients = self._cluster.nodes, self._cluster.clients
         described = self._cluster.scenario.clients
-        offered = given[:, flows.NEW].copy()
+        offered = given["new_requests"].copy()
         waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
-        free = clients.workers - clients.held - int(nodes.state[:, BACKING_OFF].sum())
+        free = clients.workers - clients.held - int(nodes.state["backing_off"].sum())
 
         def can_with(new: np.ndarray) -> np.ndarray:
             can = self._can(given, new)
-            can[nodes.state[:, DOWN] == SILENT] = 0.0
+            can[nodes.state["down"] == SILENT] = 0.0
             # A refused client backs off, or frees its worker at once where there are no retries.
-            can[nodes.state[:, DOWN] == REFUSES] = 0.0 if described.retries else np.inf
+            can[nodes.state["down"] == REFUSES] = 0.0 if described.retries else np.inf
             return can
 
         can = can_with(np.zeros(nodes.count))
@@ -279,11 +279,11 @@ class Load:
                 low, share = (middle, share) if stuck(middle) <= free else (low, middle)
             share = low
         if share < 1.0:
-            given[:, flows.NEW] = np.floor(share * offered)
-            given[:, flows.EXPECTED] = share * given[:, flows.EXPECTED]
+            given["new_requests"] = np.floor(share * offered)
+            given["expected"] = share * given["expected"]
             if not self.closed_loop:
                 self._cluster.record.turned_away += float(
-                    (offered - given[:, flows.NEW]) @ self._commands
+                    (offered - given["new_requests"]) @ self._commands
                 )
 
     def _on_their_way(self, there: np.ndarray, can: np.ndarray) -> float:
@@ -325,33 +325,39 @@ class Load:
             requests leave, so that none remains to serve the accepted clients.
         """
         nodes = self._cluster.nodes
-        request_ps, left_ps = given[:, flows.PER_REQUEST_PS], given[:, flows.BUDGET].astype(float)
-        connecting_ps = request_ps + given[:, flows.PER_CONNECTION_PS]
+        request_ps, left_ps = given["per_request_ps"], given["budget_ps"].astype(float)
+        connecting_ps = request_ps + given["per_connection_ps"]
         ready = np.minimum(nodes.request_queue.waiting, left_ps / request_ps)
         left_ps -= ready * request_ps
         connecting = np.minimum(nodes.connect_queue.waiting, left_ps / connecting_ps)
-        connecting = np.minimum(connecting, given[:, flows.HELPERS])
+        connecting = np.minimum(connecting, given["handshakes"])
         left_ps -= connecting * connecting_ps
         if self._cluster.scenario.clients.connections == "persistent":
             can = ready + connecting + left_ps / request_ps
         else:
-            accepting_ps = np.minimum(new * given[:, flows.PER_CONNECTION_PS], left_ps)
+            accepting_ps = np.minimum(new * given["per_connection_ps"], left_ps)
             can = ready + connecting + (left_ps - accepting_ps) / request_ps
-        return np.minimum(can, given[:, flows.ELSEWHERE])
+        return np.minimum(can, given["elsewhere"])
 
     def _flow(self, given: np.ndarray, utilisation: np.ndarray) -> None:
-        """The compiled part of a step, for as many nodes as `given` has rows."""
-        nodes = self._cluster.nodes
-        flows.advance(
-            *(self._seed, self.number, self.step_s, nodes.state[: len(given)], given),
-            (nodes.connect_queue.cohorts, nodes.connect_queue.marks),
-            (nodes.request_queue.cohorts, nodes.request_queue.marks),
-            *(self.future, self._rules, self._retries),
-            (self.latency, self.connect_waits, utilisation),
-        )
+        """The compiled part of a step."""
+        nodes, memory = self._cluster.nodes, self._memory[0]
+        memory["step"], memory["nodes"] = self.number, nodes.count
+        # Arrays are new ones where nodes were added.
+        for name, array in (
+            ("state", nodes.state),
+            ("given", given),
+            ("connect_queues", nodes.connect_queue.rows),
+            ("request_queues", nodes.request_queue.rows),
+            ("due", self.future),
+            ("latencies", self.latency),
+            ("utilisation", utilisation),
+        ):
+            memory[name] = pointer(array)
+        flows.advance(self._memory)
 
     def _given(self, offered: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """(nodes, GIVEN) what `flows.advance` wants to know of each node.
+        """(nodes,) records `given`: what `flows.advance` wants to know of each node.
 
         Parameters
         ----------
@@ -371,32 +377,32 @@ class Load:
         if limited.any():
             # Of a limit less than one request a step, too, nothing is lost to rounding.
             until = np.floor(self._most[limited] * (self.number + np.array([[1], [0]])))
-            given[limited, flows.ELSEWHERE] = until[0] - until[1]
-        given[:, flows.NEW] = offered
-        given[:, flows.EXPECTED] = np.rint(1000.0 * means)
-        given[:, flows.FORGETS] = nodes.forgets
+            given["elsewhere"][limited] = until[0] - until[1]
+        given["new_requests"] = offered
+        given["expected"] = np.rint(1000.0 * means)
+        given["forgets"] = nodes.forgets
         return given
 
     def _slow_part(self, wanted: int) -> np.ndarray:
         """What is given as long as the control plane changes nothing."""
         nodes = self._cluster.nodes
-        given = np.zeros((nodes.count, flows.GIVEN), np.int64)
+        given = np.zeros(nodes.count, RECORDS["given"])
         each = self._cluster.kind_table()[nodes.kind]
         work = self._commands * nodes.work_factor
-        given[:, flows.PER_REQUEST_PS] = np.maximum(1.0, each[:, 0] * work)
+        given["per_request_ps"] = np.maximum(1.0, each[:, 0] * work)
         step_ps = self.step_s * _PS_PER_S
-        given[:, flows.BUDGET] = step_ps * (1.0 - np.clip(nodes.occupied, 0.0, 1.0))
+        given["budget_ps"] = step_ps * (1.0 - np.clip(nodes.occupied, 0.0, 1.0))
         most_rps = np.minimum(each[:, 1] / work, nodes.limit_rps / self._commands)
         self._most = self.step_s * most_rps
-        given[:, flows.ELSEWHERE] = self._most
-        given[:, flows.PER_CONNECTION_PS] = each[:, 2]
-        given[:, flows.PER_REJECTION_PS] = each[:, 3]
-        given[:, flows.PER_CYCLE] = each[:, 4]
-        given[:, flows.HELPERS] = np.minimum(self.step_s * each[:, 5], _UNLIMITED)
-        given[:, flows.MAXCLIENTS] = each[:, 6]
-        given[:, flows.BACKLOG] = each[:, 7]
-        given[:, flows.WANTED] = np.where(self._traffic > 0, wanted, 0)
-        given[:, flows.KIND] = nodes.kind
+        given["elsewhere"] = self._most
+        given["per_connection_ps"] = np.maximum(1.0, each[:, 2])
+        given["per_rejection_ps"] = each[:, 3]
+        given["accepts_per_turn"] = each[:, 4]
+        given["handshakes"] = np.minimum(self.step_s * each[:, 5], _UNLIMITED)
+        given["maxclients"] = each[:, 6]
+        given["backlog"] = each[:, 7]
+        given["wanted"] = np.where(self._traffic > 0, wanted, 0)
+        given["kind"] = nodes.kind
         return given
 
     def check(self) -> None:

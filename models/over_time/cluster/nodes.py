@@ -11,32 +11,13 @@ from forecache.hwprofiles.files import FieldError
 from ...footprint.limits import MemoryLimit
 from .cohorts import Queues
 from .connections import ConnectionWork
+from .layout import CONSTANTS, RECORDS
 from .surrogate import Surrogate
 
 _PS_PER_S = 10**12
 
-OPEN, STALE, DOWN, STALL_PS, CREDIT_PS, ACCEPT_CREDIT_PS, TOKENS, BACKING_OFF = range(8)
-"""Columns of `Nodes.state` that say what is so now: connections, those that no longer lead
-anywhere, whether the node is up, time that a standstill still takes, time left over that is too
-short for a request or for a connection, retry tokens in thousandths, requests that wait for their
-next attempt."""
-
-OFFERED, ATTEMPTS, ANSWERED, TIMED_OUT, REFUSED, RETRIES, FAILED, WASTED = range(8, 16)
-"""Columns that count from the start: requests, attempts and what became of them (`FAILED`: requests
-given up; `WASTED`: served after its client had given up)."""
-
-CONNECTED, CLOSED, BACKLOG_FULL, TOO_MANY, BROKEN, ABANDONED = range(16, 22)
-"""The same: connections opened and closed; attempts that found the backlog full, maxclients
-reached, their connection broken, or that were accepted when the client had gone."""
-
-BUSY_PS, CONNECT_PS, BUDGET_PS = range(22, 25)
-"""Time of the main thread from the start: on requests, each counted with what it takes where the
-node is full, on connections, and what background work left for both."""
-
-COLUMNS = 25
-
-UP, REFUSES, SILENT = range(3)
-"""Values of `DOWN`."""
+UP, REFUSES, SILENT = (CONSTANTS[name] for name in ("UP", "REFUSES", "SILENT"))
+"""Values of a node's `down`."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +93,7 @@ class Nodes:
     connect_queue, request_queue
         Connections that wait to be accepted, and requests that wait for an answer.
     state
-        (nodes, COLUMNS) integers, see above.
+        (nodes,) records `node`: what each is at and has done, see `native/cluster.h`.
     main_busy_s, io_busy_s
         (nodes,) how long the main thread was busy from the start, with whatever it was, and the
         busiest I/O thread.
@@ -128,7 +109,7 @@ class Nodes:
         self.limit_rps = np.zeros(0)
         self.data_bytes = np.zeros(0)
         self.paid = np.zeros(0, np.bool_)
-        self.state = np.zeros((0, COLUMNS), np.int64)
+        self.state = np.zeros(0, RECORDS["node"])
         self.connect_queue = Queues(0, timeout_steps=connect_timeout_steps)
         self.request_queue = Queues(0, timeout_steps=timeout_steps)
         self.last_spare = np.zeros(0)
@@ -159,7 +140,7 @@ class Nodes:
         self.limit_rps = np.append(self.limit_rps, np.inf)
         self.data_bytes = np.append(self.data_bytes, 0.0)
         self.paid = np.append(self.paid, True)
-        self.state = np.concatenate([self.state, np.zeros((1, COLUMNS), np.int64)])
+        self.state = np.concatenate([self.state, np.zeros(1, RECORDS["node"])])
         self.last_spare = np.append(self.last_spare, 1.0)
         self.main_busy_s = np.append(self.main_busy_s, 0.0)
         self.io_busy_s = np.append(self.io_busy_s, 0.0)
@@ -204,7 +185,7 @@ class Nodes:
 
     def stall(self, node: int, seconds: float) -> None:
         """Block a node's main thread for a time, from the next step on."""
-        self.state[node, STALL_PS] += round(seconds * _PS_PER_S)
+        self.state["stall_ps"][node] += round(seconds * _PS_PER_S)
 
     def spare_share(self, node: int) -> float:
         """Share of its main thread that the last step would have left to a full node.
@@ -224,33 +205,33 @@ class Nodes:
         """
         if not silent:
             self.break_connections(node)
-        self.state[node, DOWN] = SILENT if silent else REFUSES
+        self.state["down"][node] = SILENT if silent else REFUSES
 
     def set_up(self, node: int) -> None:
         """A node serves again; clients that still wait are refused: it lost its connections."""
         self.break_connections(node)
-        self.state[node, DOWN] = UP
-        self.state[node, STALL_PS] = 0
+        self.state["down"][node] = UP
+        self.state["stall_ps"][node] = 0
         self.forgets[node] = 1
         self.came_back.append(node)
 
     def is_up(self, node: int) -> bool:
         """Whether it serves."""
-        return bool(self.state[node, DOWN] == UP)
+        return bool(self.state["down"][node] == UP)
 
     def break_connections(self, node: int, share: float = 1.0) -> None:
         """Break a number of a node's connections; clients find out when they use them."""
-        broken = round(share * int(self.state[node, OPEN]))
-        self.state[node, OPEN] -= broken
-        self.state[node, STALE] += broken
-        self.state[node, CLOSED] += broken
+        broken = round(share * int(self.state["open"][node]))
+        self.state["open"][node] -= broken
+        self.state["stale"][node] += broken
+        self.state["closed"][node] += broken
 
     def connect(self, node: int, count: int) -> None:
         """Note how many connections to a node were opened before a request needed them."""
-        self.state[node, OPEN] += count
-        self.state[node, CONNECTED] += count
+        self.state["open"][node] += count
+        self.state["connected"][node] += count
 
     @property
     def connections(self) -> np.ndarray:
         """(nodes,) open connections."""
-        return np.asarray(self.state[:, OPEN])
+        return np.asarray(self.state["open"])

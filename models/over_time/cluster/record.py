@@ -12,20 +12,19 @@ from ...results.series import Cell, Fact, Mark, Run, Series, Table
 from .cohorts import cell_waits_s
 from .flows import cell_loads
 from .memory import MemoryWatch
-from .nodes import ANSWERED, CONNECTED, FAILED, OFFERED, REFUSED, RETRIES, TIMED_OUT, WASTED
 from .surrogate import QUANTILES, Surrogate
 
 if TYPE_CHECKING:
     from .cluster import Cluster
 
 _RATES = {
-    "offered": (OFFERED, "throughput"),
-    "answered": (ANSWERED, "throughput"),
-    "failed": (FAILED, "errors"),
-    "timed out": (TIMED_OUT, "errors"),
-    "refused": (REFUSED, "errors"),
-    "tried again": (RETRIES, "errors"),
-    "served in vain": (WASTED, "errors"),
+    "offered": ("offered", "throughput"),
+    "answered": ("answered", "throughput"),
+    "failed": ("failed", "errors"),
+    "timed out": ("timed_out", "errors"),
+    "refused": ("refused", "errors"),
+    "tried again": ("retries", "errors"),
+    "served in vain": ("wasted", "errors"),
 }
 """Series in commands a second, with their counters and panels."""
 
@@ -62,7 +61,7 @@ class RunRecord:
         self._commands = np.zeros(len(_RATES))
         self._totals = np.zeros(len(_RATES))
         self._before = np.zeros((0, len(_RATES)), np.int64)
-        self._last = cluster.nodes.state.copy()
+        self._connected_before = cluster.nodes.state["connected"].copy()
         self._busy_before = np.zeros((2, 0))
         self._waits_s = cell_waits_s()
         self._latencies: dict[int, np.ndarray] = {}
@@ -98,8 +97,8 @@ class RunRecord:
         commands_each
             (nodes,) commands of a request at each node.
         """
-        columns = [counter for counter, _ in _RATES.values()]
-        now = self._cluster.nodes.state[:, columns]
+        state = self._cluster.nodes.state
+        now = np.array([state[counter] for counter, _ in _RATES.values()]).T
         if len(self._before) < len(now):
             more = np.zeros((len(now) - len(self._before), now.shape[1]), np.int64)
             self._before = np.concatenate([self._before, more])
@@ -130,16 +129,15 @@ class RunRecord:
             self._add("p99 until accepted", "ms", "latency", waited)
         load.latency[:] = 0
         load.connect_waits[:] = 0
-        last = np.zeros_like(nodes.state)
-        last[: len(self._last)] = self._last
-        passed = nodes.state - last
-        self._last = nodes.state.copy()
+        opened = nodes.state["connected"].copy()
+        opened_before, self._connected_before = self._connected_before, opened.copy()
+        opened[: len(opened_before)] -= opened_before
         self._add("connections, most on a node", "", "connections", float(nodes.connections.max()))
         self._add(
             "new connections",
             "1/s",
             "new connections",
-            float(passed[:, CONNECTED].sum()) / interval_s,
+            float(opened.sum()) / interval_s,
         )
         used = nodes.traffic > 0
         threads = np.stack([nodes.main_busy_s, nodes.io_busy_s])
