@@ -198,10 +198,7 @@ class HostProfile(Group):
 
     @property
     def scheduling(self) -> dict[str, Quantity]:
-        """What threads that share cores go by, by `HostSpeed` field.
-
-        No part of `uncertain()`, so that a run without such threads draws what it always did.
-        """
+        """What threads that share cores go by, by `HostSpeed` field."""
         cores = round(self.topology.cores.best * self.topology.threads_per_core.best)
         return {
             name: getattr(self.kernel, name) or leaf
@@ -209,10 +206,7 @@ class HostProfile(Group):
         }
 
     def tls_leaves(self) -> dict[str, Quantity]:
-        """CPU time of TLS, by `HostSpeed` field; assumed where the profile doesn't say.
-
-        They are no part of `uncertain()`, so that a run without TLS draws what it always did.
-        """
+        """CPU time of TLS, by `HostSpeed` field; assumed where the profile doesn't say."""
         group = ASSUMED_TLS if self.tls is None else self.tls
         return {f"tls_{name}": getattr(group, name) for name in Tls.model_fields}
 

@@ -31,9 +31,9 @@ from ..node.simulate import NodeResult
 from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from ..step_times.disk import ASSUMED_DISK, DISK_RANGES, DiskTimes
+from ..step_times.disk import ASSUMED_DISK
 from ..step_times.inputs import NodeInputs
-from ..step_times.persistence import check_persistence, persistence_of
+from ..step_times.persistence import check_persistence
 from ..step_times.sharing import Sharing, shares_cores, sharing
 from ..step_times.stalls import code_shares
 from ..step_times.tls import only_the_main_thread
@@ -43,13 +43,12 @@ from .effort import AskedRuns, check_count, check_runs
 from .run_length import Pilot, window
 from .simulation import pilot_run, run, times_of
 from .uncertainty import (
+    Draw,
+    draw_disk,
     draw_engine,
     draw_generator,
     draw_host,
-    draw_ranges,
-    draw_scheduling,
-    draw_softirq,
-    draw_tls,
+    draw_unobserved,
 )
 
 Progress = Callable[[str], None]
@@ -80,11 +79,6 @@ measurements of CPU time are compared with. What requests need of it: `explain.c
 
 _PS_PER_MS = 1e9
 _PS_PER_S = 1e12
-_TLS_DRAWS = 443  # a stream of its own
-_IRQ_DRAWS = 445
-_CORE_DRAWS = 446
-_COMMAND_DRAWS = 444
-_DISK_DRAWS = 447
 WORKERS = "worker threads"
 """The station of threads that are all alike, in place of main thread and I/O threads."""
 CLIENTS = "clients"
@@ -117,29 +111,13 @@ class System:
             work = self.engine.engine_work()
             generator = self.generator.generator_work()
         else:
-            random = np.random.default_rng([seed, draw])
-            drawn = draw_host(self.host, random)
-            if scenario.tls is not None:
-                # Draws of their own, so that everything else is drawn as without TLS.
-                tls = draw_tls(self.host, np.random.default_rng([seed, draw, _TLS_DRAWS]))
-                found, drawn = {**found, **tls}, {**drawn, **tls}
-            if scenario.interrupt_cores:
-                irq = draw_softirq(self.host, np.random.default_rng([seed, draw, _IRQ_DRAWS]))
-                found, drawn = {**found, **irq}, {**drawn, **irq}
-            if self.shares_cores(scenario):
-                apart = np.random.default_rng([seed, draw, _CORE_DRAWS])
-                drawn_here = draw_scheduling(self.host, apart)
-                found, drawn = {**found, **drawn_here}, {**drawn, **drawn_here}
-            if persistence_of(scenario) is not None:
-                apart = np.random.default_rng([seed, draw, _DISK_DRAWS])
-                disk = DiskTimes(**draw_ranges(DISK_RANGES, apart))
-            speed = self.host.speed(found if self.observed_here else drawn)
-            drawn_work = draw_engine(self.engine, random, observed_here=self.observed_here)
-            # The same for commands.
-            apart = np.random.default_rng([seed, draw, _COMMAND_DRAWS])
-            drawn_work |= draw_ranges(self.engine.uncertain_commands(), apart)
+            drawn = Draw(seed, draw)
+            known = found if self.observed_here else draw_host(self.host, drawn)
+            speed = self.host.speed({**known, **draw_unobserved(self.host, drawn)})
+            drawn_work = draw_engine(self.engine, drawn, observed_here=self.observed_here)
             work = self.engine.engine_work(drawn_work)
-            generator = self.generator.generator_work(draw_generator(self.generator, random))
+            generator = self.generator.generator_work(draw_generator(self.generator, drawn))
+            disk = draw_disk(drawn)
         most = self.engine.max_io_threads
         if scenario.io_threads > most:
             scenario = scenario.model_copy(update={"io_threads": most})

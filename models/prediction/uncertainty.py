@@ -1,6 +1,7 @@
 """Draws of uncertain numbers: of a host's leaves, an engine's work, a load generator's work.
 
-A range is read as the middle 95% of a log-normal (split at the value where the range is uneven). A
+A draw is addressed by the name of its number, so that it is the same whatever else is drawn. A
+range is read as the middle 95% of a log-normal (split at the value where the range is uneven). A
 fitted engine brings the covariance of the logarithms of what was fitted, which holds on the host it
 was fitted on and there replaces the ranges of those numbers; draws below zero count as zero.
 """
@@ -8,14 +9,19 @@ was fitted on and there replaces the ranges of those numbers; draws below zero c
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.streams import uniform
 
 from ..engines.generator import GeneratorProfile
 from ..engines.profile import EngineProfile
+from ..step_times.disk import DISK_RANGES, DiskCosts
 
 Range = tuple[float, float, float]
 
@@ -24,6 +30,8 @@ NOT_UNCERTAIN = frozenset({"cores", "price_usd_per_hour", "memory_gib", "threads
 
 _Z95 = 1.959963984540054
 _SMALLEST = 1e-9
+_NUMBERS = 8001
+"""Purpose of the draws in `streams`."""
 
 
 def moved(bounds: Range, z: float) -> float:
@@ -37,53 +45,57 @@ def moved(bounds: Range, z: float) -> float:
     return value * math.exp(z / _Z95 * max(0.0, spread))
 
 
-def draw_ranges(ranges: Mapping[str, Range], random: np.random.Generator) -> dict[str, float]:
-    """One draw of each number, independent of the others."""
-    return {name: moved(bounds, float(random.standard_normal())) for name, bounds in ranges.items()}
+class Draw(NamedTuple):
+    """One draw of all uncertain numbers: the seed of the experiment, and the draw's number."""
+
+    seed: int
+    number: int
+
+    def normal(self, name: str) -> float:
+        """The standard normal number of a name, independent of those of all other names."""
+        stream = zlib.crc32(name.encode())
+        return float(ndtri(uniform(self.seed, self.number, stream, _NUMBERS, 0)))
+
+
+def draw_ranges(part: str, ranges: Mapping[str, Range], draw: Draw) -> dict[str, float]:
+    """One draw of each number, independent of the others.
+
+    Parameters
+    ----------
+    part
+        Whose numbers they are, since an engine and a load generator share names.
+    """
+    return {n: moved(bounds, draw.normal(f"{part}.{n}")) for n, bounds in ranges.items()}
 
 
 def host_ranges(host: HostProfile) -> dict[str, Range]:
     """The ranges of a host that say something about its speed, by `HostSpeed` field."""
-    return {k: v for k, v in sorted(host.uncertain().items()) if k not in NOT_UNCERTAIN}
+    return {k: v for k, v in host.uncertain().items() if k not in NOT_UNCERTAIN}
 
 
-def draw_host(host: HostProfile, random: np.random.Generator) -> dict[str, float]:
+def draw_host(host: HostProfile, draw: Draw) -> dict[str, float]:
     """One draw of a host's uncertain leaves, keyed by `HostSpeed` field."""
-    return draw_ranges(host_ranges(host), random)
+    return draw_ranges("host", host_ranges(host), draw)
 
 
-def draw_tls(host: HostProfile, random: np.random.Generator) -> dict[str, float]:
-    """One draw of the CPU time of TLS on a host, keyed by `HostSpeed` field."""
+def draw_unobserved(host: HostProfile, draw: Draw) -> dict[str, float]:
+    """One draw of what no observation of an engine tells of its host, by `HostSpeed` field.
+
+    That is TLS, interrupts, and threads that share cores.
+    """
+    leaves = {**host.tls_leaves(), **host.scheduling, "softirq_ns": host.softirq}
     ranges = {
         name: (leaf.low, leaf.best, leaf.high)
-        for name, leaf in host.tls_leaves().items()
+        for name, leaf in leaves.items()
         if leaf.low is not None and leaf.high is not None
     }
-    return draw_ranges(ranges, random)
-
-
-def draw_softirq(host: HostProfile, random: np.random.Generator) -> dict[str, float]:
-    """One draw of what an interrupt takes per packet, keyed by `HostSpeed` field."""
-    leaf = host.softirq
-    if leaf.low is None or leaf.high is None:
-        return {}
-    return draw_ranges({"softirq_ns": (leaf.low, leaf.best, leaf.high)}, random)
-
-
-def draw_scheduling(host: HostProfile, random: np.random.Generator) -> dict[str, float]:
-    """One draw of what threads that share cores go by, keyed by `HostSpeed` field."""
-    ranges = {
-        name: (leaf.low, leaf.best, leaf.high)
-        for name, leaf in host.scheduling.items()
-        if leaf.low is not None and leaf.high is not None
-    }
-    return draw_ranges(ranges, random)
+    return draw_ranges("host", ranges, draw)
 
 
 def draw_engine(
-    engine: EngineProfile, random: np.random.Generator, *, observed_here: bool = False
+    engine: EngineProfile, draw: Draw, *, observed_here: bool = False
 ) -> dict[str, float]:
-    """One draw of an engine's work.
+    """One draw of an engine's work, that of commands beyond GET and SET included.
 
     Parameters
     ----------
@@ -91,17 +103,25 @@ def draw_engine(
         Whether the work was fitted on the host it is drawn for.
     """
     fitted = (engine.covariance or {}) if observed_here else {}
-    ranges = {k: v for k, v in sorted(engine.uncertain().items()) if k not in fitted}
-    drawn = draw_ranges(ranges, random)
+    ranges = {k: v for k, v in engine.uncertain().items() if k not in fitted}
+    drawn = draw_ranges("work", {**ranges, **engine.uncertain_commands()}, draw)
     if fitted:
         names = sorted(fitted)
         matrix = np.array([[fitted[a].get(b, 0.0) for b in names] for a in names])
-        steps = random.multivariate_normal(np.zeros(len(names)), matrix, method="eigh")
+        # The symmetric root, of which there is one only.
+        values, vectors = np.linalg.eigh(matrix)
+        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+        steps = root @ [draw.normal(f"work.{name}") for name in names]
         for name, step in zip(names, steps, strict=True):
             drawn[name] = engine.work[name].best * math.exp(float(step))
     return drawn
 
 
-def draw_generator(generator: GeneratorProfile, random: np.random.Generator) -> dict[str, float]:
+def draw_generator(generator: GeneratorProfile, draw: Draw) -> dict[str, float]:
     """One draw of a load generator's work."""
-    return draw_ranges(dict(sorted(generator.uncertain().items())), random)
+    return draw_ranges("generator", generator.uncertain(), draw)
+
+
+def draw_disk(draw: Draw) -> DiskCosts:
+    """One draw of what a disk and a fork cost."""
+    return DiskCosts(**draw_ranges("disk", DISK_RANGES, draw))
