@@ -21,7 +21,7 @@ from forecache.sim.streams import uniform
 
 from ..engines.generator import GeneratorProfile
 from ..engines.profile import EngineProfile
-from ..step_times.disk import DISK_RANGES, DiskCosts
+from ..step_times.disk import DISK_RANGES, DiskTimes
 
 Range = tuple[float, float, float]
 
@@ -70,7 +70,7 @@ def draw_ranges(part: str, ranges: Mapping[str, Range], draw: Draw) -> dict[str,
 
 def host_ranges(host: HostProfile) -> dict[str, Range]:
     """The ranges of a host that say something about its speed, by `HostSpeed` field."""
-    return {k: v for k, v in host.uncertain().items() if k not in NOT_UNCERTAIN}
+    return {k: v for k, v in sorted(host.uncertain().items()) if k not in NOT_UNCERTAIN}
 
 
 def draw_host(host: HostProfile, draw: Draw) -> dict[str, float]:
@@ -122,6 +122,6 @@ def draw_generator(generator: GeneratorProfile, draw: Draw) -> dict[str, float]:
     return draw_ranges("generator", generator.uncertain(), draw)
 
 
-def draw_disk(draw: Draw) -> DiskCosts:
+def draw_disk(draw: Draw) -> DiskTimes:
     """One draw of what a disk and a fork cost."""
-    return DiskCosts(**draw_ranges("disk", DISK_RANGES, draw))
+    return DiskTimes(**draw_ranges("disk", DISK_RANGES, draw))

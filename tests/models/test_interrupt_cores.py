@@ -96,12 +96,9 @@ def test_more_cores_than_the_host_has_are_refused(given: dict[str, Any], told: s
     assert load_cases({**fields, "main_thread_pinned": True, "cores": 1, "io_threads": 1})
 
 
-def test_what_an_interrupt_takes_is_uncertain_only_where_it_counts() -> None:
-    [plain, apart] = [scenario(), scenario(irq_cores=2)]
-    drawn = [SYSTEM.inputs(apart, draw=draw).speed for draw in range(40)]
-    others = [SYSTEM.inputs(plain, draw=draw).speed for draw in range(40)]
-    assert {speed.softirq_ns for speed in others} == {ASSUMED_SOFTIRQ_NS.best}
-    assert [speed.tcp_send_ns for speed in drawn] == [speed.tcp_send_ns for speed in others]
+def test_what_an_interrupt_takes_is_uncertain() -> None:
+    drawn = [SYSTEM.inputs(scenario(irq_cores=2), draw=draw).speed for draw in range(40)]
+    assert drawn == [SYSTEM.inputs(scenario(), draw=draw).speed for draw in range(40)]
     low, high = ASSUMED_SOFTIRQ_NS.low, ASSUMED_SOFTIRQ_NS.high
     assert low is not None
     assert high is not None
