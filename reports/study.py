@@ -28,7 +28,7 @@ from forecache.models.advice.answers import (
 )
 from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.engines.profile import EngineProfile
-from forecache.models.prediction.predict import System
+from forecache.models.prediction.system import System
 from forecache.models.results.provenance import provenance
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case

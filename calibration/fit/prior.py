@@ -20,7 +20,7 @@ import yaml
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.quantity import Quantity
 from forecache.models.engines.profile import EngineProfile, load_engine
-from forecache.models.prediction.predict import UNCHECKED_DISCREPANCY
+from forecache.models.prediction.system import UNCHECKED_DISCREPANCY
 
 from ..bundle.bundle import Bundle
 from .conflict import Conflict, conflict_of

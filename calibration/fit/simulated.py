@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from forecache.models.prediction.predict import Prediction, System, predict_cases
+from forecache.models.prediction.predict import Prediction, predict_cases
+from forecache.models.prediction.system import System
 from forecache.models.scenario.sweeps import Case
 
 from ..bundle.points import ObservedPoint

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from forecache.models.breakdown.explain import steps_of
-from forecache.models.prediction.predict import SERVER_CPU, Metrics, Prediction, System
+from forecache.models.prediction.predict import SERVER_CPU, Metrics, Prediction
+from forecache.models.prediction.system import System
 from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.inputs import NodeInputs
 

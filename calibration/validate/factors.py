@@ -16,9 +16,9 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from forecache.models.engines.profile import EngineWork
-from forecache.models.prediction.predict import System
 from forecache.models.prediction.run_length import Window, window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.executors import Submitted

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from forecache.hwprofiles.quantity import Origin, Source
-from forecache.models.prediction.predict import System
+from forecache.models.prediction.system import System
 
 from ..bundle.bundle import Bundle
 from .dataset import Dataset, MeasuredCase, list_datasets

@@ -22,10 +22,11 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.choice import KNEE
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
-from forecache.models.prediction.effort import AskedRuns, check_count, check_runs
-from forecache.models.prediction.predict import LATENCIES, Metrics, Prediction, System
+from forecache.models.prediction.effort import AskedRuns, Batch, check_count, check_runs
+from forecache.models.prediction.predict import LATENCIES, Metrics, Prediction
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.inputs import NodeInputs
@@ -165,10 +166,10 @@ def _check_work(
     """Say how long fit and predictions take, or refuse them."""
     evaluations = _FIT_STEPS * (factors + 1)
     runs = [
-        *((pair, ((_REPLICATIONS, REQUESTS), (DRAWS, FIT_REQUESTS))) for pair in points),
-        *((pair, ((evaluations, FIT_REQUESTS),)) for pair in fitted),
+        *((pair, (Batch(_REPLICATIONS, REQUESTS), Batch(DRAWS, FIT_REQUESTS))) for pair in points),
+        *((pair, (Batch(evaluations, FIT_REQUESTS),)) for pair in fitted),
     ]
-    check_count(len(points), sum(count for _, each in runs for count, _ in each))
+    check_count(len(points), sum(run.count for _, each in runs for run in each))
     asked = []
     for (case, system), each in runs:
         inputs = system.inputs(case.scenario)

@@ -20,7 +20,8 @@ from forecache.models.advice.answers import load_cases
 from forecache.models.advice.choice import ratio_margin
 from forecache.models.memory.key_lines import structures
 from forecache.models.memory.waits import waits_of
-from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, System, predict_cases
+from forecache.models.prediction.predict import DRAWS, REQUESTS, Prediction, predict_cases
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.inputs import NodeInputs, user_rate

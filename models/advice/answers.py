@@ -22,7 +22,8 @@ from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import GeneratorProfile, load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.caveats import warnings_of
-from ..prediction.predict import Prediction, Progress, System, predict_cases
+from ..prediction.predict import Prediction, Progress, predict_cases
+from ..prediction.system import System
 from ..results.consistency import check_point
 from ..results.points import LoadPoint, Point
 from ..results.provenance import provenance
@@ -85,6 +86,7 @@ def load_cases(
     hosts: dict[str, HostProfile] = {}
     engines: dict[tuple[str, str | None], EngineProfile] = {}
     tools: dict[str, GeneratorProfile] = {}
+    known: dict[tuple[str, tuple[str, str | None], str], System] = {}
     systems = []
     for case in cases:
         scenario = case.scenario
@@ -109,7 +111,8 @@ def load_cases(
             check_bytes_on_the_way(scenario)
         except InputError as error:
             raise InputError(f"{file}: {error}") from None
-        systems.append((case, System(hosts[name], engines[key], tools[tool])))
+        system = System(hosts[name], engines[key], tools[tool])
+        systems.append((case, known.setdefault((name, key, tool), system)))
     return systems
 
 

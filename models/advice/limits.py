@@ -15,7 +15,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..prediction.predict import CLIENTS, SATURATED, WORKERS, Prediction, System, predict_cases
+from ..prediction.predict import CLIENTS, SATURATED, WORKERS, Prediction, predict_cases
+from ..prediction.system import System
 from ..results.points import NextBottleneck
 from ..scenario.arrivals import Bursts
 from ..scenario.schema import Scenario

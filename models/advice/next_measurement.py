@@ -22,15 +22,18 @@ from forecache.sim.plain import Result
 
 from ..engines.generator import GENERATOR_NAMES
 from ..engines.profile import HAND_OVER_WORK, WORK_NAMES
-from ..prediction.predict import Metrics, Prediction, System
+from ..prediction.predict import REPLICATIONS, Metrics, Prediction
 from ..prediction.run_length import window
 from ..prediction.simulation import pilot_run, run, times_of
+from ..prediction.system import System
 from ..prediction.uncertainty import host_ranges, moved
 from ..step_times.inputs import NodeInputs
 from .choice import KNEE, ratio_margin
 
-REQUESTS = 16_000
-"""Measured requests of each run."""
+_MANY, _FEW = (40_000, 50), (4_000, 20)
+"""Measured requests of each run, and round trips of every client. Few do where uncertain numbers
+move what decides by `_WIDE` and more."""
+_WIDE = 0.1
 
 MEASURED_ERROR = 0.05
 """Relative standard error with which a measurement tells a number: that of an observed point."""
@@ -183,34 +186,58 @@ def rival_of(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | N
 
 
 def effects(
-    chosen: Prediction, rival: Prediction | None, numbers: Sequence[Uncertain], *, seed: int
+    chosen: Prediction,
+    rival: Prediction | None,
+    numbers: Sequence[Uncertain],
+    *,
+    spread: float,
+    seed: int,
 ) -> np.ndarray:
-    """(numbers,) by how much one standard error of each moves the logarithm that decides."""
-    metric = metric_of(chosen)
-    probes = [_probe(prediction, metric, seed=seed) for prediction in (chosen, rival) if prediction]
+    """(numbers,) by how much one standard error of each moves the logarithm that decides.
 
-    def effect(number: Uncertain) -> float:
-        sides = [
-            [probe(number.part, number.name, value) for value in (number.down, number.up)]
-            for probe in probes
-        ]
-        slopes = [(up - down) / 2.0 for down, up in sides]
-        return slopes[-1] - slopes[0] if rival else slopes[0]
+    Every number is moved down and up, since a limit may hide one of the two; the effect is half of
+    the way between them. What chance adds to its square is taken off.
+
+    Parameters
+    ----------
+    spread
+        By how much all of them together move it, about.
+    """
+    metric = metric_of(chosen)
+    length = _FEW if spread >= _WIDE else _MANY
+    settings = [prediction for prediction in (chosen, rival) if prediction]
+    probes = [_probe(prediction, metric, length, seed=seed) for prediction in settings]
+
+    def decides(number: Uncertain | None, value: float, replication: int = 0) -> float:
+        logarithms = [probe(number, value, replication) for probe in probes]
+        return logarithms[-1] - logarithms[0] if rival else logarithms[0]
 
     with ThreadPoolExecutor() as pool:
-        return np.array(list(pool.map(effect, numbers)))
+        nominal = [pool.submit(decides, None, 0.0, n) for n in range(REPLICATIONS)]
+        below, above = (
+            np.array(list(pool.map(decides, numbers, values)))
+            for values in ([n.down for n in numbers], [n.up for n in numbers])
+        )
+        by_chance = np.var([each.result() for each in nominal], ddof=1)
+    moves = (above - below) / 2.0
+    squares = np.maximum(0.0, moves**2 - by_chance / 2.0)
+    return np.asarray(np.sign(moves) * np.sqrt(squares))
 
 
 def _probe(
-    prediction: Prediction, metric: str, *, seed: int
-) -> Callable[[Part, str, float], float]:
-    """A function that simulates a setting with one number replaced."""
+    prediction: Prediction, metric: str, length: tuple[int, int], *, seed: int
+) -> Callable[[Uncertain | None, float, int], float]:
+    """A function that simulates a setting, with one number replaced if it is given one."""
     base = prediction.system.inputs(prediction.case.scenario)
-    window_ps = window(base, pilot_run(base, times_of(base), seed=seed), requests=REQUESTS)
+    pilot = prediction.pilot or pilot_run(base, times_of(base), seed=seed)
+    requests, round_trips = length
+    window_ps = window(base, pilot, requests=requests, round_trips=round_trips)
 
-    def logarithm(part: Part, name: str, value: float) -> float:
-        changed = _replaced(base, part, name, value)
-        result = run(changed, requests=REQUESTS, seed=seed, window_ps=window_ps)
+    def logarithm(number: Uncertain | None, value: float, replication: int) -> float:
+        inputs = base if number is None else _replaced(base, number.part, number.name, value)
+        result = run(
+            inputs, requests=requests, seed=seed, replication=replication, window_ps=window_ps
+        )
         return math.log(max(Metrics.of(result).values[metric], 1e-12))
 
     return logarithm
@@ -358,7 +385,7 @@ def next_measurement(chosen: Prediction, others: Sequence[Prediction], *, seed: 
     else:
         spread, model, fixed = ratio_margin(chosen, rival), 0.0, 0.0
     numbers = uncertain_numbers(chosen.system)
-    moves = effects(chosen, rival, numbers, seed=seed)
+    moves = effects(chosen, rival, numbers, spread=spread, seed=seed)
     correlation = correlations(chosen.system, numbers)
     total = variance_left(None, numbers, moves, correlation)
     gains = []

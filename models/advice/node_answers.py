@@ -10,7 +10,7 @@ from forecache.sim.plain import Result
 from ..breakdown.latency import LatencyBreakdown
 from ..breakdown.timeline import TimelineFile
 from ..engines.profile import EngineProfile, Observed, Reuse
-from ..prediction.predict import System
+from ..prediction.system import System
 from ..results.points import LoadPoint, Point
 from ..results.provenance import Provenance
 from ..scenario.schema import Scenario

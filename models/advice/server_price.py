@@ -10,7 +10,7 @@ from ..prices.nodes import managed_node
 from ..prices.table import CacheEngine
 
 if TYPE_CHECKING:
-    from ..prediction.predict import System
+    from ..prediction.system import System
 
 
 @dataclass(frozen=True)

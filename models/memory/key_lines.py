@@ -8,6 +8,7 @@ with the engine; what a look-up touches of them is summarised under "Waiting for
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from scipy.special import gammaln
@@ -40,6 +41,7 @@ _CHUNK_STEP = 1.25
 """From one slab class to the next (settings.factor)."""
 
 
+@cache
 def child_share(load: float) -> float:
     """Share of look-ups that go on to a child bucket, with Poisson occupancy.
 

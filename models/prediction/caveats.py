@@ -10,7 +10,7 @@ from ..node.setup import DRAWS as NODE_DRAWS
 from ..scenario.schema import Scenario
 from ..step_times.sharing import sharing
 from ..step_times.tls import only_the_main_thread
-from .predict import System
+from .system import System
 
 
 def warnings_of(scenario: Scenario, system: System) -> list[str]:

@@ -9,7 +9,7 @@ from forecache.sim.effort import check_work
 from forecache.sim.processes import usable_cores
 
 from ..step_times.inputs import NodeInputs
-from .run_length import Pilot, window
+from .run_length import ROUND_TRIPS, Pilot, window
 
 _RUN_S = 0.01
 """Setting up a run: durations, tables, an array for the state."""
@@ -42,20 +42,20 @@ def check_count(points: int, runs: int) -> None:
     )
 
 
-class AskedRuns(NamedTuple):
-    """Runs of one point.
+class Batch(NamedTuple):
+    """A number of runs, and how long each is: see `run_length.window`."""
 
-    Attributes
-    ----------
-    inputs, pilot
-        What they simulate, and how fast that is.
-    runs
-        How many of them, and about how many requests each measures.
-    """
+    count: int
+    requests: int
+    round_trips: int = ROUND_TRIPS
+
+
+class AskedRuns(NamedTuple):
+    """Runs of one point, what they simulate, and how fast that is."""
 
     inputs: NodeInputs
     pilot: Pilot
-    runs: tuple[tuple[int, int], ...]
+    runs: tuple[Batch, ...]
 
 
 def check_runs(
@@ -74,8 +74,10 @@ def check_runs(
     seconds = longest_s = 0.0
     runs = 0
     for point in asked:
-        for count, requests in point.runs:
-            window_ps = window(point.inputs, point.pilot, requests=requests)
+        for count, requests, round_trips in point.runs:
+            window_ps = window(
+                point.inputs, point.pilot, requests=requests, round_trips=round_trips
+            )
             end_s = window_ps.end_ps / _PS_PER_S
             longest_s = max(longest_s, end_s)
             by_request = point.pilot.rate_rps * _REQUEST_S + _SIMULATED_S

@@ -20,51 +20,32 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.executors import Submitted
 from forecache.sim.statistics import Estimate, student_t
 
-from ..engines.commands import check_commands, check_trace
-from ..engines.generator import GeneratorProfile
-from ..engines.profile import EngineProfile
 from ..node.simulate import NodeResult
 from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from ..step_times.disk import ASSUMED_DISK
-from ..step_times.inputs import NodeInputs
-from ..step_times.persistence import check_persistence
-from ..step_times.sharing import Sharing, shares_cores, sharing
 from ..step_times.stalls import code_shares
-from ..step_times.tls import only_the_main_thread
 from ..step_times.workload_caches import scenario_memory_load
 from .backlog import Growth, grows, growth_of
-from .effort import AskedRuns, check_count, check_runs
+from .effort import AskedRuns, Batch, check_count, check_runs
 from .run_length import Pilot, window
 from .simulation import pilot_run, run, times_of
-from .uncertainty import (
-    Draw,
-    draw_disk,
-    draw_engine,
-    draw_generator,
-    draw_host,
-    draw_unobserved,
-)
+from .system import System
 
 Progress = Callable[[str], None]
 
 REQUESTS = 40_000
 """Measured requests of a run at the nominal numbers."""
 
-DRAW_REQUESTS = 16_000
-"""Measured requests of a run at drawn numbers."""
+DRAW_REQUESTS, DRAW_ROUND_TRIPS = 16_000, 20
+"""Measured requests, and round trips of every client, of a run at drawn numbers. What chance adds
+to their spread is known from the longer runs and taken off."""
 
 DRAWS = 20
 REPLICATIONS = 4
-
-UNCHECKED_DISCREPANCY = 0.08
-"""Relative standard error assumed for an engine profile that was not checked against measurements
-it was not fitted to, and for the way of one that was to another host."""
 
 SATURATED = 0.95
 """Utilisation from which a station counts as the limit."""
@@ -87,81 +68,6 @@ STATIONS = (
     *("main thread", "I/O threads", "load generator", "network", "interrupts", "cores"),
     "CPU quota",
 )
-
-
-@dataclass(frozen=True)
-class System:
-    """What is simulated besides the scenario: host, engine, load generator."""
-
-    host: HostProfile
-    engine: EngineProfile
-    generator: GeneratorProfile
-
-    def inputs(self, scenario: Scenario, *, draw: int | None = None, seed: int = 1) -> NodeInputs:
-        """Numbers for one simulation: nominal, or draw number `draw`."""
-        # What a capture leaves open is part of what was fitted to an engine on that very host.
-        observed = self.engine.observed
-        found = observed.speed if observed is not None and self.observed_here else {}
-        check_commands(scenario, self.engine.commands, engine=self.engine.id)
-        check_persistence(scenario, self.engine)
-        check_trace(scenario)
-        disk = ASSUMED_DISK
-        if draw is None:
-            speed = self.host.speed(found)
-            work = self.engine.engine_work()
-            generator = self.generator.generator_work()
-        else:
-            drawn = Draw(seed, draw)
-            known = found if self.observed_here else draw_host(self.host, drawn)
-            speed = self.host.speed({**known, **draw_unobserved(self.host, drawn)})
-            drawn_work = draw_engine(self.engine, drawn, observed_here=self.observed_here)
-            work = self.engine.engine_work(drawn_work)
-            generator = self.generator.generator_work(draw_generator(self.generator, drawn))
-            disk = draw_disk(drawn)
-        most = self.engine.max_io_threads
-        if scenario.io_threads > most:
-            scenario = scenario.model_copy(update={"io_threads": most})
-        if only_the_main_thread(scenario, self.engine):
-            scenario = scenario.model_copy(update={"io_threads": 1})
-        groups = self.sharing(scenario)
-        if scenario.cores is not None:
-            speed = replace(speed, cores=scenario.cores)
-        spins = self.generator.spins_when_due
-        blocks = self.generator.connections == "in_blocks"
-        return NodeInputs(
-            scenario, self.engine, work, speed, generator, speed, spins, blocks, groups, disk
-        )
-
-    def sharing(self, scenario: Scenario) -> Sharing:
-        """The groups of threads that may have to share cores."""
-        groups = sharing(scenario, self.host.speed().cores)
-        # Of threads that are all alike none is the main thread.
-        alike = self.engine.threading.threads_alike
-        return groups._replace(main_pinned=groups.main_pinned and not alike)
-
-    def shares_cores(self, scenario: Scenario) -> bool:
-        """Whether some threads have to share cores."""
-        threads = min(scenario.io_threads, self.engine.max_io_threads)
-        scenario = scenario.model_copy(update={"io_threads": threads})
-        return shares_cores(scenario, self.sharing(scenario))
-
-    @property
-    def observed_here(self) -> bool:
-        """Whether the engine's work was fitted on this host."""
-        return self.engine.observed is not None and self.engine.observed.host == self.host.id
-
-    @property
-    def discrepancy(self) -> float:
-        """Relative standard error of the model itself."""
-        known = self.engine.discrepancy
-        if known is None:
-            return UNCHECKED_DISCREPANCY
-        return known if self.observed_here else math.hypot(known, UNCHECKED_DISCREPANCY)
-
-    @property
-    def memory_discrepancy(self) -> float:
-        """Relative standard error of the waits for memory, besides."""
-        return self.engine.memory_discrepancy or 0.0
 
 
 @dataclass(frozen=True)
@@ -202,6 +108,8 @@ class Prediction:
     system: System
     nominal: list[Metrics]
     drawn: list[Metrics]
+    pilot: Pilot | None = None
+    """The run that said how long these had to be."""
 
     def mean(self, name: str) -> float:
         """Mean of a metric over the nominal replications; of latencies under overload, infinite."""
@@ -484,7 +392,7 @@ def predict_cases(
     ):
         pilots = [calls.submit(_pilot, case.scenario, system, seed) for case, system in cases]
         found = [pilot.result() for pilot in pilots]
-        runs = ((replications, requests), (draws, DRAW_REQUESTS))
+        runs = Batch(replications, requests), Batch(draws, DRAW_REQUESTS, DRAW_ROUND_TRIPS)
         asked = [
             AskedRuns(system.inputs(case.scenario), pilot, runs)
             for (case, system), pilot in zip(cases, found, strict=True)
@@ -495,11 +403,11 @@ def predict_cases(
             scenario = case.scenario
             nominal = calls.submit(_nominal, scenario, system, seed, replications, requests, pilot)
             drawn = [calls.submit(_drawn, scenario, system, seed, n, pilot) for n in range(draws)]
-            pending.append((case, system, nominal, drawn))
+            pending.append((case, system, nominal, drawn, pilot))
         predictions = []
-        for number, (case, system, nominal, drawn) in enumerate(pending, start=1):
+        for number, (case, system, nominal, drawn, pilot) in enumerate(pending, start=1):
             results = [future.result() for future in drawn]
-            predictions.append(Prediction(case, system, nominal.result(), results))
+            predictions.append(Prediction(case, system, nominal.result(), results, pilot))
             if progress is not None:
                 progress(f"simulated {number} of {len(pending)} points")
         return predictions
@@ -538,7 +446,7 @@ def _nominal(
 def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilot) -> Metrics:
     """One draw; its window is that of the nominal numbers, so that it needs no pilot of its own."""
     inputs = system.inputs(scenario, draw=draw, seed=seed)
-    window_ps = window(inputs, pilot, requests=DRAW_REQUESTS)
+    window_ps = window(inputs, pilot, requests=DRAW_REQUESTS, round_trips=DRAW_ROUND_TRIPS)
     return Metrics.of(
         run(
             inputs,

@@ -46,8 +46,11 @@ _PERIODS = 10
 before it."""
 
 _SLICES = 100
-_ROUND_TRIPS = 50
-"""Round trips of every client a closed-loop window holds at least."""
+ROUND_TRIPS = 50
+"""Round trips of every client a closed-loop window holds at least, unless asked for fewer."""
+
+_NEAR = 2
+"""Threads by which other numbers, or another moment, may want more or fewer than a pilot run."""
 
 
 class Window(NamedTuple):
@@ -76,8 +79,8 @@ class Pilot:
     settled_ps
         Open loop: time after which the backlog showed no trend, or the loop was overloaded.
     active_threads
-        Open loop: how many threads an engine that starts and stops them had settled on, the main
-        thread included; 0 for other engines.
+        How many threads an engine that starts and stops them had settled on, the main thread
+        included; 0 for other engines.
     events_per_s
         Events of the simulation in a simulated second.
     """
@@ -89,19 +92,31 @@ class Pilot:
     events_per_s: float = 0.0
 
 
-def window(inputs: NodeInputs, pilot: Pilot, *, requests: int) -> Window:
+def window(
+    inputs: NodeInputs, pilot: Pilot, *, requests: int, round_trips: int = ROUND_TRIPS
+) -> Window:
     """Warm-up and end of a run, by the number of requests it measures, in ps.
 
     The warm-up covers the engine's decisions about threads and ten round trips of every client,
-    which a test holds against MSER-5. In an open loop it lasts until the pilot's threads and
-    backlog had settled. Where requests are rare the window ends before it has as many.
+    which a test holds against MSER-5. A closed loop begins with somewhat fewer threads than the
+    pilot settled on. In an open loop the warm-up lasts until the pilot's threads and backlog had
+    settled. Where requests are rare the window ends before it has as many.
+
+    Parameters
+    ----------
+    round_trips
+        Of every client of a closed loop that the window holds at least.
     """
     workload = inputs.scenario.workload
-    settle = settling_ps(inputs) + starting_ps(inputs)
+    begins, settle = pilot.active_threads, 0
     rare_ps = _stalls_ps(inputs, rate_rps=pilot.rate_rps, requests=requests)
     if workload.arrival == "closed_loop":
+        fewer = pilot.active_threads - _NEAR
+        begins = fewer if fewer > 2 else 0  # The first I/O thread starts by rules of its own.
+        settle = settling_ps(inputs, begins, most=pilot.active_threads + _NEAR)
+        settle += starting_ps(inputs)
         # Clients tend to move in step, so a window holds many of their round trips.
-        requests = max(requests, _ROUND_TRIPS * workload.clients * workload.pipeline)
+        requests = max(requests, round_trips * workload.clients * workload.pipeline)
     measured_ps = math.ceil(requests / pilot.rate_rps * _PS_PER_S)
     measured_ps = max(measured_ps, slices_ps(inputs))
     if pilot.changing:
@@ -111,8 +126,8 @@ def window(inputs: NodeInputs, pilot: Pilot, *, requests: int) -> Window:
     # A few new connections make a difference; rare ones are left to chance.
     connections_ps = _CONNECTIONS * connection_gap_ps(inputs.scenario)
     measured_ps = max(measured_ps, min(connections_ps, _LONGER * measured_ps))
-    round_trips = 10 * workload.clients * workload.pipeline
-    warm_up_ps = math.ceil(round_trips / pilot.rate_rps * _PS_PER_S)
+    first_requests = 10 * workload.clients * workload.pipeline
+    warm_up_ps = math.ceil(first_requests / pilot.rate_rps * _PS_PER_S)
     if workload.arrival == "open_loop":
         most_ps = round(MOST_REQUESTS / pilot.rate_rps * _PS_PER_S)
         measured_ps = workload.varying.measured_ps(measured_ps, most_ps=most_ps)
@@ -125,7 +140,7 @@ def window(inputs: NodeInputs, pilot: Pilot, *, requests: int) -> Window:
     measured_ps = whole_periods(inputs, min(measured_ps, half_ps))
     warmup_ps = min(settle + max(warm_up_ps, measured_ps // 5), half_ps)
     warmup_ps = whole_periods(inputs, warmup_ps)
-    return Window(warmup_ps, warmup_ps + measured_ps, pilot.active_threads)
+    return Window(warmup_ps, warmup_ps + measured_ps, begins)
 
 
 def _stalls_ps(inputs: NodeInputs, *, rate_rps: float, requests: int) -> int:
@@ -138,18 +153,21 @@ def _stalls_ps(inputs: NodeInputs, *, rate_rps: float, requests: int) -> int:
     return round(min(wanted_s, most_s) * _PS_PER_S)
 
 
-def settling_ps(inputs: NodeInputs, active: int | None = None) -> int:
+def settling_ps(inputs: NodeInputs, active: int = 0, *, most: int | None = None) -> int:
     """How long the engine takes to decide how many I/O threads it uses.
 
     Parameters
     ----------
     active
-        Threads active at the start, the main thread included; as `node_setup` says if left out.
+        Threads active at the start, the main thread included; 0: as `node_setup` says.
+    most
+        How many it may come to use; all it has if left out.
     """
     if not inputs.policy.samples_load:
         return 0
-    started = max(0, (active or 1) - 1)
-    periods = (inputs.scenario.io_threads + 1 - started) * GROW_PERIOD_PS
+    started = max(0, active - 1)
+    threads = inputs.scenario.io_threads
+    periods = (min(threads, most or threads) + 1 - started) * GROW_PERIOD_PS
     if started == 0 and not ignites_at_once(inputs):
         periods += IGNITE_PERIOD_PS
     return periods * SAMPLES_PER_DECISION // CONTROL_SPEEDUP

@@ -72,9 +72,11 @@ def pilot_run(inputs: NodeInputs, times: NodeTimes, *, seed: int) -> Pilot:
         result = simulate_node(inputs.engine.policy, times, setup)
         enough = result.completions >= PILOT_REQUESTS or result.events > _MOST_PILOT_EVENTS
         if enough or end_ps == longest_ps(inputs):
+            samples_load = inputs.policy.samples_load
             return Pilot(
                 max(result.throughput_rps, 1.0),
                 changing=_alternates(inputs, result),
+                active_threads=result.final_active_threads if samples_load else 0,
                 events_per_s=result.events * _PS_PER_S / end_ps,
             )
         end_ps = min(longest_ps(inputs), 2 * end_ps)

@@ -27,8 +27,8 @@ from forecache.models.engines.commands import command_kinds
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile
 from forecache.models.node.simulate import NodeResult
-from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import run
+from forecache.models.prediction.system import System
 from forecache.models.step_times.wire import segment_bytes
 
 PRIOR = engine_with_priors("valkey", "9.1")

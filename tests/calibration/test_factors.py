@@ -20,8 +20,9 @@ from forecache.calibration.validate.factors import (
 from forecache.hwprofiles import load_host
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.prediction.predict import Metrics, System
+from forecache.models.prediction.predict import Metrics
 from forecache.models.prediction.simulation import run
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 

@@ -13,8 +13,9 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.caveats import warnings_of
 from forecache.models.prediction.node_setup import node_setup
-from forecache.models.prediction.predict import System, predict_cases
+from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.simulation import times_of
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case, expand
 from forecache.models.step_times.sharing import sharing

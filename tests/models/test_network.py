@@ -17,7 +17,7 @@ from forecache.models.over_time.cluster.events.moving import moving_path
 from forecache.models.over_time.large_commands.scenario import LargeCommands
 from forecache.models.over_time.large_commands.timeline import place_of, timeline
 from forecache.models.prediction.caveats import not_covered
-from forecache.models.prediction.predict import System
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 
 GBYTE = 1e9

@@ -24,7 +24,8 @@ from forecache.models.advice.next_measurement import (
 )
 from forecache.models.advice.node_answers import Shown
 from forecache.models.engines.profile import HAND_OVER_WORK
-from forecache.models.prediction.predict import Metrics, Prediction, System, predict_cases
+from forecache.models.prediction.predict import Metrics, Prediction, predict_cases
+from forecache.models.prediction.system import System
 from forecache.models.scenario.sweeps import Case
 from tests.models.made_profiles import observed_on, prior
 
@@ -137,7 +138,7 @@ def test_correlations_are_those_of_the_fit() -> None:
 
 def test_one_thread_hands_nothing_over() -> None:
     numbers = uncertain_numbers(SYSTEM)
-    moves = effects(predicted(), None, numbers, seed=1)
+    moves = effects(predicted(), None, numbers, spread=0.3, seed=1)
     move = {(number.part, number.name): float(m) for number, m in zip(numbers, moves, strict=True)}
     for name in HAND_OVER_WORK:
         assert move.get(("work", name), 0.0) == 0.0
@@ -149,7 +150,7 @@ def test_one_thread_hands_nothing_over() -> None:
 
 def test_the_effects_add_up_to_what_draws_show() -> None:
     prediction = predicted(draws=60)
-    moves = effects(prediction, None, uncertain_numbers(SYSTEM), seed=1)
+    moves = effects(prediction, None, uncertain_numbers(SYSTEM), spread=0.3, seed=1)
     drawn = float(np.std(prediction.log_draws("throughput_rps"), ddof=1))
     assert float(np.sqrt(moves @ moves)) == pytest.approx(drawn, rel=0.3)
 

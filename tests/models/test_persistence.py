@@ -15,8 +15,8 @@ from forecache.models.node.policies import under_policy
 from forecache.models.node.sample import SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS
 from forecache.models.node.simulate import run_compiled
-from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import run, times_of
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.disk import DISK_RANGES, FORK_MS_PER_GIB, DiskTimes

@@ -11,13 +11,8 @@ import pytest
 
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.caveats import warnings_of
-from forecache.models.prediction.predict import (
-    SERVER_CPU,
-    UNCHECKED_DISCREPANCY,
-    Prediction,
-    System,
-    predict_cases,
-)
+from forecache.models.prediction.predict import SERVER_CPU, Prediction, predict_cases
+from forecache.models.prediction.system import UNCHECKED_DISCREPANCY, System
 from tests.models.made_profiles import observed_on, unobserved
 
 HOST = "graviton3-c7g.4xlarge"

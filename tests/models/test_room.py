@@ -25,7 +25,7 @@ from forecache.models.layouts.slabs import bytes_of_keys, keys_that_fit
 from forecache.models.over_time.cluster.memory import MemoryWatch
 from forecache.models.over_time.cluster.nodes import NodeKind, Nodes
 from forecache.models.prediction.caveats import warnings_of
-from forecache.models.prediction.predict import System
+from forecache.models.prediction.system import System
 from forecache.models.prices.table import load_prices
 from forecache.models.scenario.schema import Scenario
 

@@ -12,9 +12,9 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.prediction import node_setup as setups
 from forecache.models.prediction import run_length, simulation
 from forecache.models.prediction.node_setup import node_setup
-from forecache.models.prediction.predict import System
 from forecache.models.prediction.run_length import Window, settling_ps, window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
@@ -71,6 +71,32 @@ def test_the_warm_up_outlasts_the_transient(engine: str) -> None:
     measured = np.array(series)[:, warmup_ps // setup.series_ps + 1 : -1]
     for cut in (MSER_BATCH, max(MSER_BATCH, mser5_across(measured).cut)):
         assert measured[:, :cut].mean() == pytest.approx(measured[:, cut:].mean(), rel=0.005)
+
+
+def test_a_loop_that_begins_near_where_it_settles_ends_up_where_others_do() -> None:
+    """Valkey 9.1 starts thread by thread: beginning with five of eight saves most of that."""
+    inputs = inputs_of("valkey-9.1", io_threads=12, workload={"clients": 650, "keys": 3_000_000})
+    times = times_of(inputs)
+    pilot = pilot_run(inputs, times, seed=1)
+    near = window(inputs, pilot, requests=60_000)
+    far = window(inputs, replace(pilot, active_threads=0), requests=60_000)
+    assert 2 < near.initial_active < pilot.active_threads
+    assert far.initial_active == 0
+    whole = settling_ps(inputs)
+    far = Window(whole + far.warmup_ps, whole + far.end_ps)
+    assert near.warmup_ps < far.warmup_ps
+    found, known = (
+        np.mean(
+            [
+                (result.throughput_rps, result.latency.quantile(0.99), result.final_active_threads)
+                for n in range(4)
+                for result in [run(inputs, requests=1, seed=1, replication=n, window_ps=window_ps)]
+            ],
+            axis=0,
+        )
+        for window_ps in (near, far)
+    )
+    assert found == pytest.approx(known, rel=0.03)
 
 
 def test_every_thread_of_the_load_generator_starts_before_the_window_begins() -> None:

@@ -11,8 +11,8 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.node.simulate import NodeResult
 from forecache.models.prediction.caveats import warnings_of
-from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import run, times_of
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario, TlsSettings
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.wire import segment_bytes

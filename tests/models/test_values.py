@@ -9,8 +9,8 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.node.setup import NodeTimes
 from forecache.models.node.simulate import NodeResult
-from forecache.models.prediction.predict import System
 from forecache.models.prediction.simulation import run
+from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs, user_rate

@@ -10,7 +10,7 @@ from ...footprint.baseline import PROCESS_BYTES
 from ...footprint.limits import MemoryLimit, Room, host_limit, managed_limit, room
 
 if TYPE_CHECKING:
-    from ...prediction.predict import System
+    from ...prediction.system import System
     from ...prices.table import PriceTable
     from .nodes import Nodes
 

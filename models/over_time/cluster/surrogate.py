@@ -27,7 +27,8 @@ from forecache.sim.cache_folders import cache_folder
 from forecache.sim.errors import InputError
 
 from ...advice.answers import load_cases
-from ...prediction.predict import WORKERS, Prediction, Progress, System, predict_cases
+from ...prediction.predict import WORKERS, Prediction, Progress, predict_cases
+from ...prediction.system import System
 from ...scenario.schema import Scenario
 from ...scenario.sweeps import Case
 from ...scenario.workload import CONSTANT_RATE

@@ -1,0 +1,138 @@
+"""A host, an engine and a load generator, and the numbers that one simulation of them goes by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from forecache.hwprofiles.schema import HostProfile
+from forecache.hwprofiles.speed import HostSpeed
+
+from ..engines.commands import check_commands, check_trace
+from ..engines.generator import GeneratorProfile, GeneratorWork
+from ..engines.profile import EngineProfile, EngineWork
+from ..scenario.schema import Scenario
+from ..step_times.disk import ASSUMED_DISK, DiskTimes
+from ..step_times.inputs import NodeInputs
+from ..step_times.persistence import check_persistence
+from ..step_times.sharing import Sharing, shares_cores, sharing
+from ..step_times.tls import only_the_main_thread
+from .uncertainty import (
+    Draw,
+    draw_disk,
+    draw_engine,
+    draw_generator,
+    draw_host,
+    draw_unobserved,
+)
+
+UNCHECKED_DISCREPANCY = 0.08
+"""Relative standard error assumed for an engine profile that was not checked against measurements
+it was not fitted to, and for the way of one that was to another host."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a host, an engine's work, a load generator and a disk are in one draw, or nominally."""
+
+    speed: HostSpeed
+    work: EngineWork
+    generator: GeneratorWork
+    disk: DiskTimes
+
+
+@dataclass(frozen=True)
+class System:
+    """What is simulated besides the scenario: host, engine, load generator."""
+
+    host: HostProfile
+    engine: EngineProfile
+    generator: GeneratorProfile
+    _numbers: dict[tuple[int | None, int], Numbers] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def numbers(self, *, draw: int | None = None, seed: int = 1) -> Numbers:
+        """The nominal numbers, or those of draw number `draw`: the same for every scenario."""
+        key = draw, seed
+        if key not in self._numbers:
+            self._numbers[key] = self._nominal() if draw is None else self._drawn(Draw(seed, draw))
+        return self._numbers[key]
+
+    def _nominal(self) -> Numbers:
+        speed, work = self.host.speed(self._found), self.engine.engine_work()
+        return Numbers(speed, work, self.generator.generator_work(), ASSUMED_DISK)
+
+    def _drawn(self, draw: Draw) -> Numbers:
+        known = self._found if self.observed_here else draw_host(self.host, draw)
+        work = draw_engine(self.engine, draw, observed_here=self.observed_here)
+        return Numbers(
+            self.host.speed({**known, **draw_unobserved(self.host, draw)}),
+            self.engine.engine_work(work),
+            self.generator.generator_work(draw_generator(self.generator, draw)),
+            draw_disk(draw),
+        )
+
+    @property
+    def _found(self) -> dict[str, float]:
+        """What a capture leaves open is part of what was fitted to an engine on that very host."""
+        observed = self.engine.observed
+        return observed.speed if observed is not None and self.observed_here else {}
+
+    def inputs(self, scenario: Scenario, *, draw: int | None = None, seed: int = 1) -> NodeInputs:
+        """Numbers for one simulation: nominal, or draw number `draw`."""
+        check_commands(scenario, self.engine.commands, engine=self.engine.id)
+        check_persistence(scenario, self.engine)
+        check_trace(scenario)
+        numbers = self.numbers(draw=draw, seed=seed)
+        most = self.engine.max_io_threads
+        if scenario.io_threads > most:
+            scenario = scenario.model_copy(update={"io_threads": most})
+        if only_the_main_thread(scenario, self.engine):
+            scenario = scenario.model_copy(update={"io_threads": 1})
+        speed = numbers.speed
+        if scenario.cores is not None:
+            speed = replace(speed, cores=scenario.cores)
+        return NodeInputs(
+            scenario,
+            self.engine,
+            numbers.work,
+            speed,
+            numbers.generator,
+            speed,
+            self.generator.spins_when_due,
+            self.generator.connections == "in_blocks",
+            self.sharing(scenario),
+            numbers.disk,
+        )
+
+    def sharing(self, scenario: Scenario) -> Sharing:
+        """The groups of threads that may have to share cores."""
+        groups = sharing(scenario, self.host.speed().cores)
+        # Of threads that are all alike none is the main thread.
+        alike = self.engine.threading.threads_alike
+        return groups._replace(main_pinned=groups.main_pinned and not alike)
+
+    def shares_cores(self, scenario: Scenario) -> bool:
+        """Whether some threads have to share cores."""
+        threads = min(scenario.io_threads, self.engine.max_io_threads)
+        scenario = scenario.model_copy(update={"io_threads": threads})
+        return shares_cores(scenario, self.sharing(scenario))
+
+    @property
+    def observed_here(self) -> bool:
+        """Whether the engine's work was fitted on this host."""
+        return self.engine.observed is not None and self.engine.observed.host == self.host.id
+
+    @property
+    def discrepancy(self) -> float:
+        """Relative standard error of the model itself."""
+        known = self.engine.discrepancy
+        if known is None:
+            return UNCHECKED_DISCREPANCY
+        return known if self.observed_here else math.hypot(known, UNCHECKED_DISCREPANCY)
+
+    @property
+    def memory_discrepancy(self) -> float:
+        """Relative standard error of the waits for memory, besides."""
+        return self.engine.memory_discrepancy or 0.0
