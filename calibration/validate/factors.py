@@ -126,7 +126,9 @@ HOST_USER = Factor(
 )
 """Their priors: the ranges of tcp_recv_ns, tcp_send_ns and user_ipc on the catalogue's hosts."""
 
-WORK_DRAWS = 8
+WORK_DRAWS = 64
+"""Draws of an engine's work that say how much a point tells of its host: the standard deviation
+over them is known to 9%. With 8 it was known to 27%, and predictions changed by 2% by seed."""
 
 
 def may_be_fitted(case: MeasuredCase) -> bool:
