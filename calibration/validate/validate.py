@@ -169,7 +169,7 @@ def _check_work(
         *((pair, (Batch(_REPLICATIONS, REQUESTS), Batch(DRAWS, FIT_REQUESTS))) for pair in points),
         *((pair, (Batch(evaluations, FIT_REQUESTS),)) for pair in fitted),
     ]
-    check_count(len(points), sum(run.count for _, each in runs for run in each))
+    check_count(len(points), sum(batch.runs for _, batches in runs for batch in batches))
     asked = []
     for (case, system), each in runs:
         inputs = system.inputs(case.scenario)

@@ -45,7 +45,7 @@ def check_count(points: int, runs: int) -> None:
 class Batch(NamedTuple):
     """A number of runs, and how long each is: see `run_length.window`."""
 
-    count: int
+    runs: int
     requests: int
     round_trips: int = ROUND_TRIPS
 
@@ -55,7 +55,7 @@ class AskedRuns(NamedTuple):
 
     inputs: NodeInputs
     pilot: Pilot
-    runs: tuple[Batch, ...]
+    batches: tuple[Batch, ...]
 
 
 def check_runs(
@@ -74,7 +74,7 @@ def check_runs(
     seconds = longest_s = 0.0
     runs = 0
     for point in asked:
-        for count, requests, round_trips in point.runs:
+        for count, requests, round_trips in point.batches:
             window_ps = window(
                 point.inputs, point.pilot, requests=requests, round_trips=round_trips
             )
