@@ -18,7 +18,7 @@ from pathlib import Path
 
 _ROOMS = Path(__file__).resolve().parents[1]
 
-COMPILED = ("sim", "models/over_time/cluster", "calibration/drive")
+COMPILED = ("sim",)
 """Folders of the modules that Numba compiles."""
 
 

@@ -1,14 +1,9 @@
-"""What a load sends: the specification, its check, and the arrays the compiled loop takes."""
+"""What a load sends: the specification, its check, and the commands in the protocol's bytes."""
 
-import time
 from dataclasses import dataclass, field
 from math import gcd
 
-import numpy as np
-
 from forecache.sim.errors import InputError
-
-from . import loadgen_wire as wire
 
 _KEY_DIGITS = 12
 _LARGEST_BATCH_BYTES = 256 * 1024 * 1024
@@ -78,8 +73,7 @@ class LoadSpec:
     first_key: int = 0
 
     def __post_init__(self) -> None:
-        digits = min(self.key_bytes, _KEY_DIGITS)
-        largest = min(10**digits - self.first_key, 2**32 - 1)
+        largest = min(10 ** key_digits(self) - self.first_key, 2**32 - 1)
         limits: list[tuple[str, float, bool, str]] = [
             ("key_bytes", self.key_bytes, 1 <= self.key_bytes <= 65536, "1 to 65536"),
             ("keys", self.keys, 1 <= self.keys <= largest, f"1 to {largest} at this key_bytes"),
@@ -116,44 +110,9 @@ class LoadSpec:
             )
 
 
-def load_settings(
-    spec: LoadSpec,
-    number: int,
-    clients: int,
-    sequential: bool,
-    span: tuple[int, int],
-    longest_s: float,
-) -> np.ndarray:
-    """The integer settings of generator thread `number`, indexed by the names in `loadgen_wire`.
-
-    `span` is the first request number of the thread and the one after its last.
-    """
-    settings = np.zeros(wire.SETTINGS, dtype=np.int64)
-    only_sets = spec.get_fraction == 0 and len(spec.value_sizes) == 1
-    values = {
-        wire.CLIENTS: clients,
-        wire.PIPELINE: spec.pipeline,
-        wire.KEYS: spec.keys,
-        wire.SEQUENTIAL: int(sequential),
-        wire.FIRST: span[0],
-        wire.LIMIT: span[1],
-        wire.SEED: spec.seed,
-        wire.STREAM: number,
-        wire.OPEN_LOOP: int(spec.rate_rps is not None),
-        wire.THINK_NS: round(spec.think_us * 1000),
-        wire.KEY_DIGITS: min(spec.key_bytes, _KEY_DIGITS),
-        wire.FIRST_KEY: spec.first_key,
-        wire.TEMPLATES: 1 + len(spec.value_sizes),
-        wire.UNIFORM_TEMPLATE: 0 if spec.get_fraction == 1 else 1 if only_sets else -1,
-        wire.DEADLINE_NS: time.monotonic_ns() + round(longest_s * 1e9),
-        wire.STRIDE: scatter_stride(spec.keys),
-    }
-    if spec.popularity.kind == "hot_set":
-        hot = round(spec.popularity.hot_keys_fraction * spec.keys)
-        values[wire.HOT_KEYS] = min(max(hot, 1), max(spec.keys - 1, 1))
-    for name, value in values.items():
-        settings[name] = value
-    return settings
+def key_digits(spec: LoadSpec) -> int:
+    """How many digits at the end of a key are its number."""
+    return min(spec.key_bytes, _KEY_DIGITS)
 
 
 def scatter_stride(keys: int) -> int:
@@ -167,29 +126,29 @@ def scatter_stride(keys: int) -> int:
     return stride
 
 
-def encode_templates(spec: LoadSpec) -> tuple[np.ndarray, np.ndarray]:
-    """The commands with zeros for the key digits, end to end, and the table that finds them.
+def encode_commands(spec: LoadSpec) -> tuple[bytes, list[tuple[int, int, int, int]]]:
+    """The commands with zeros for the key's digits, end to end, and where each lies.
 
     Returns
     -------
-    text : uint8 array
-    templates : int64 array
-        One row a command: the GET first, then a SET for each value size, with the columns T_* of
-        `loadgen_wire`.
+    text : bytes
+    commands : list of tuple
+        The GET first, then a SET for each value size: the fields of `struct command` in
+        `native/loadgen.h`.
     """
-    digits = min(spec.key_bytes, _KEY_DIGITS)
+    digits = key_digits(spec)
     prefix = (b"key:" + b"k" * spec.key_bytes)[: spec.key_bytes - digits]
     key = b"$%d\r\n%s" % (spec.key_bytes, prefix)
-    commands = [(b"*2\r\n$3\r\nGET\r\n" + key, b"\r\n")]
+    parts = [(b"*2\r\n$3\r\nGET\r\n" + key, b"\r\n")]
     for size, _ in spec.value_sizes:
         # Letters, so that no engine stores the value as an integer.
-        commands.append((b"*3\r\n$3\r\nSET\r\n" + key, b"\r\n$%d\r\n%s\r\n" % (size, b"v" * size)))
+        parts.append((b"*3\r\n$3\r\nSET\r\n" + key, b"\r\n$%d\r\n%s\r\n" % (size, b"v" * size)))
     weights = [weight for _, weight in spec.value_sizes]
     shares = [0.0, *(sum(weights[: i + 1]) / sum(weights) for i in range(len(weights)))]
-    templates = np.zeros((len(commands), wire.T_FIELDS), dtype=np.int64)
+    commands = []
     text = b""
-    for row, (start, end) in enumerate(commands):
+    for (start, end), share in zip(parts, shares, strict=True):
         command = start + b"0" * digits + end
-        templates[row] = (len(text), len(command), len(start), round(shares[row] * 2**32))
+        commands.append((len(text), len(command), len(start), round(share * 2**32)))
         text += command
-    return np.frombuffer(text, dtype=np.uint8).copy(), templates
+    return text, commands

@@ -6,7 +6,6 @@ from dataclasses import replace
 from forecache.sim.errors import EngineError
 
 from .loadgen import LoadGenerator
-from .loadgen_wire import ERRORS, MISSES
 from .loadspec import LoadSpec, Popularity
 from .resp import Address, RespClient
 
@@ -70,10 +69,11 @@ def preload(
         ) as generator:
             generator.join()
             counters = generator.counters()
-        if counters[ERRORS] or counters[MISSES]:
+        errors, misses = counters["errors"], counters["misses"]
+        if errors or misses:
             raise EngineError(
-                f"loading {spec.keys} keys into {address}: {counters[ERRORS]} commands failed and "
-                f"{counters[MISSES]} keys were missing afterwards."
+                f"loading {spec.keys} keys into {address}: {errors} commands failed and "
+                f"{misses} keys were missing afterwards."
             )
     found = control.command("DBSIZE")
     if found != spec.keys:

@@ -28,7 +28,7 @@ def check_ready(engine: str | Path | None) -> EngineProfile:
     """
     binary = find_engine(engine)
     rules = load_engine(*engine_version(binary))
-    # Brings a compiler along, which takes a second to import.
+    # Brings SciPy along, which takes half a second to import.
     from forecache.hwprofiles.capture.machine import inspect_machine
 
     inspect_machine()

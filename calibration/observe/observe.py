@@ -29,7 +29,7 @@ from ..bundle.bundle import (
 from ..bundle.points import Conditions, ObservedPoint, Repetition
 from ..bundle.profiles import Geometry
 from ..drive.engine_process import EngineProcess, find_engine, sha256_of
-from ..drive.loadgen import RECEIVE_BYTES, compile_load_generator
+from ..drive.load_memory import RECEIVE_BYTES
 from ..drive.preload import memory_bytes, preload
 from ..drive.proc import available_memory_bytes
 from ..drive.resp import RespClient
@@ -120,7 +120,6 @@ def observe(
     chosen = choose(profiler, geometry=caches)
     observation = _Observation(binary, timing, driver, say, started_s)
     with whole_folder(out) as folder:
-        compile_load_generator(say)
         observation.run(points)
         kept = [
             given

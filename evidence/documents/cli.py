@@ -38,13 +38,11 @@ standard error. Files and bundles are written whole or not at all.
 KEPT = """\
 ## What is kept on disk
 
-The node is compiled when the package is installed. What is compiled at its first use (the load
-generator, clusters) is kept beside the package if that folder is writable, as in a checkout of your
-own. Otherwise it goes to the folder `forecache` in your cache folder (`XDG_CACHE_HOME`, or
-`~/.cache`), which also keeps the simulated nodes of clusters. If that is not writable either, both
-go to `forecache-UID` in the folder for temporary files (`TMPDIR`), writable by you only.
-`NUMBA_CACHE_DIR` names another folder for compiled code, which a container image can ship filled.
-If no folder is writable, every run compiles again.
+The node, the load of clusters, the load generator and the measurements of `profile` are compiled
+when the package is installed. The simulated nodes of clusters are kept in the folder `forecache` in
+your cache folder (`XDG_CACHE_HOME`, or `~/.cache`). If that is not writable, they go to
+`forecache-UID` in the folder for temporary files (`TMPDIR`), writable by you only. If no folder is
+writable, nothing is kept.
 """
 
 LIMITS = f"""\\

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.loadgen import compile_load_generator, run_load
+from forecache.calibration.drive.loadgen import run_load
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
 from forecache.hwprofiles.capture import capture_host
@@ -182,7 +182,6 @@ def artefact(asked: Asked) -> Files:
     """A dataset of each engine and the host that they are predicted for; says how well."""
     host = FOLDER / "host.yaml"
     host.write_text(capture_host(progress=asked.progress).to_yaml())
-    compile_load_generator(asked.progress)
     files = {}
     for name in asked.engines(ENGINES):
         binary = find_engine(name)

@@ -18,7 +18,6 @@ import numpy as np
 from scipy.optimize import nnls
 
 from forecache.calibration.drive.engine_process import engine_version, find_engine
-from forecache.calibration.drive.loadgen import compile_load_generator
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.over_time.cluster.migration import (
     COMMAND_BYTES,
@@ -262,7 +261,6 @@ def _commands(trial: Trial) -> int:
 
 def run(names: Sequence[str], say: Any) -> dict[str, Any]:
     """Measure every trial, fit, predict."""
-    compile_load_generator(say)
     found: dict[str, Any] = {}
     for name in names:
         plan = PLANS[name]

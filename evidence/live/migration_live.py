@@ -19,7 +19,6 @@ from typing import Any
 
 from forecache.calibration.drive.engine_process import EngineProcess, free_port
 from forecache.calibration.drive.loadgen import LoadGenerator, LoadSnapshot
-from forecache.calibration.drive.loadgen_wire import REQUESTS
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.proc import process_cpu_ns
 from forecache.calibration.drive.resp import RespClient
@@ -198,8 +197,8 @@ def measure(pair: Pair, trial: Trial) -> Measured:
 
         found = _with_child(pair, move)
     generating = sum(b.since(a).cpu_ns for a, b in zip(first.usage, second.usage, strict=True))
-    before = int(second.counters[REQUESTS] - first.counters[REQUESTS])
-    during = int(after[0].counters[REQUESTS] - second.counters[REQUESTS])
+    before = second.counters["requests"] - first.counters["requests"]
+    during = after[0].counters["requests"] - second.counters["requests"]
     return replace(
         found,
         rate_before=before / (second.time_ns - first.time_ns) * 1e9,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.loadgen import compile_load_generator, run_load
+from forecache.calibration.drive.loadgen import run_load
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
 from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns
@@ -183,7 +183,6 @@ def typical(rounds: Sequence[Seen]) -> Seen:
 
 def artefact(asked: Asked) -> Files:
     """Every engine under every quota, measured and predicted; says both."""
-    compile_load_generator(asked.progress)
     host = Path("build") / "quotas-host.yaml"
     host.parent.mkdir(exist_ok=True)
     host.write_text(capture_host(progress=asked.progress).to_yaml())

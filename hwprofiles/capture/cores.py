@@ -2,13 +2,10 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import numba
 import numpy as np
-from numba import types
 
-from .libc import CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, c_getppid, compare_exchange, now_ns
+from .loops import Unsigned, Word, Words, loop
 
 _OPERATIONS_PER_ROUND = 16
 _PATIENCE = 200_000_000  # attempts: some seconds
@@ -17,29 +14,9 @@ SHORTEST_GAP_NS = 5_000
 _MOST_GAPS_PER_S = 200_000  # a gap lasts at least 5 us
 
 
-@numba.njit(
-    types.UniTuple(types.int64, 2)(types.int64, types.int64, types.int64), cache=True, nogil=True
-)
-def dependent_operations_ns(rounds: int, addend: int, mask: int) -> tuple[int, int]:
-    """Thread CPU ns of 16 x `rounds` additions and exclusive-ors that each need the one before.
-
-    Alternating the two keeps a compiler from folding them; each takes one cycle on every current
-    x86-64 and aarch64 core.
-    """
-    timespec = np.zeros(2, dtype=np.int64)
-    value = addend
-    start = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-    for _ in range(rounds):
-        value = (value + addend) ^ mask
-        value = (value + addend) ^ mask
-        value = (value + addend) ^ mask
-        value = (value + addend) ^ mask
-        value = (value + addend) ^ mask
-        value = (value + addend) ^ mask
-        value = (value + addend) ^ mask
-        value = (value + addend) ^ mask
-    end = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-    return end - start, value
+def dependent_operations_ns(rounds: int, addend: int, mask: int) -> int:
+    """Thread CPU ns of 16 x `rounds` additions and exclusive-ors that each need the one before."""
+    return loop("dependent_operations_ns", Word, Unsigned, Unsigned)(rounds, addend, mask)
 
 
 def clock_samples(*, repetitions: int = 15, rounds: int = 200_000) -> list[float]:
@@ -47,19 +24,14 @@ def clock_samples(*, repetitions: int = 15, rounds: int = 200_000) -> list[float
     dependent_operations_ns(rounds, 12345, 987654321)
     operations = rounds * _OPERATIONS_PER_ROUND
     return [
-        operations / dependent_operations_ns(rounds, 12345 + repetition, 987654321)[0]
+        operations / dependent_operations_ns(rounds, 12345 + repetition, 987654321)
         for repetition in range(repetitions)
     ]
 
 
-@numba.njit(types.int64(types.int64), cache=True, nogil=True)
 def system_calls_ns(calls: int) -> int:
     """Thread CPU ns of `calls` times getppid, which does next to nothing in the kernel."""
-    timespec = np.zeros(2, dtype=np.int64)
-    start = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-    for _ in range(calls):
-        c_getppid()
-    return now_ns(CLOCK_THREAD_CPUTIME_ID, timespec) - start
+    return loop("system_calls_ns", Word)(calls)
 
 
 def syscall_samples(*, repetitions: int = 25, calls: int = 2_000) -> list[float]:
@@ -68,30 +40,16 @@ def syscall_samples(*, repetitions: int = 25, calls: int = 2_000) -> list[float]
     return [system_calls_ns(calls) / calls for _ in range(repetitions)]
 
 
-@numba.njit(
-    types.void(types.int64[::1], types.int64, types.int64[::1], types.int64, types.int64),
-    cache=True,
-    nogil=True,
-)
-def pass_token(token: Any, side: int, elapsed_ns: Any, round_trips: int, patience: int) -> None:
+def pass_token(
+    token: np.ndarray, side: int, elapsed_ns: np.ndarray, round_trips: int, patience: int
+) -> None:
     """One side of a ping-pong on `token[0]` by compare-and-exchange.
 
     Side 0 turns even values odd, side 1 odd values even. `elapsed_ns[i]` becomes the time of trial
     i, or -1 when the other side has not answered within `patience` attempts.
     """
-    timespec = np.zeros(2, dtype=np.int64)
-    value = side
-    for trial in range(len(elapsed_ns)):
-        start = now_ns(CLOCK_MONOTONIC, timespec)
-        for _ in range(round_trips):
-            spins = 0
-            while not compare_exchange(token, 0, value, value + 1):
-                spins += 1
-                if spins > patience:
-                    elapsed_ns[trial:] = -1
-                    return
-            value += 2
-        elapsed_ns[trial] = now_ns(CLOCK_MONOTONIC, timespec) - start
+    passed = loop("pass_token", Words, Word, Words, Word, Word, Word)
+    passed(token, side, elapsed_ns, len(elapsed_ns), round_trips, patience)
 
 
 def core_to_core_samples(
@@ -124,23 +82,13 @@ def core_to_core_samples(
     return [float(ns) / (2 * round_trips) for ns in elapsed[0] if ns > 0]
 
 
-@numba.njit(types.int64(types.int64, types.int64, types.int64[::1]), cache=True, nogil=True)
-def watch_clock(duration_ns: int, shortest_ns: int, gaps_ns: Any) -> int:
+def watch_clock(duration_ns: int, shortest_ns: int, gaps_ns: np.ndarray) -> int:
     """Read the clock back to back for a time and note gaps of at least `shortest_ns`.
 
     `gaps_ns[:n]` become the gaps in the order they came; returns n, at most its length.
     """
-    timespec = np.zeros(2, dtype=np.int64)
-    found = 0
-    start = now_ns(CLOCK_MONOTONIC, timespec)
-    last = start
-    while last - start < duration_ns and found < len(gaps_ns):
-        now = now_ns(CLOCK_MONOTONIC, timespec)
-        if now - last >= shortest_ns:
-            gaps_ns[found] = now - last
-            found += 1
-        last = now
-    return found
+    watched = loop("watch_clock", Word, Word, Words, Word)
+    return watched(duration_ns, shortest_ns, gaps_ns, len(gaps_ns))
 
 
 def interruption_samples(

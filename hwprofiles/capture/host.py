@@ -131,8 +131,7 @@ def describe(
             date=day,
             cpu_model=machine.cpu_model,
             kernel=machine.kernel,
-            tool=f"forecache {_version('forecache')}, numba {_version('numba')}, "
-            f"Python {sys.version.split()[0]}",
+            tool=f"forecache {_version('forecache')}, Python {sys.version.split()[0]}",
             elapsed_s=round(elapsed_s, 1),
         ),
         raw=found.as_plain_data(),

@@ -6,13 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import numba
 import numpy as np
-from numba import types
 
-from .libc import CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, now_ns
+from .loops import Unsigned, UnsignedWords, Word, array_of, loop
 
 LINE_BYTES = 64
 _WORDS_PER_LINE = LINE_BYTES // 8
@@ -20,62 +17,30 @@ HUGE_PAGE_BYTES = 2 * 1024 * 1024
 _STEPS = 120_000
 
 
-@numba.njit(types.void(types.uint64[::1], types.int64, types.uint64), cache=True, nogil=True)
-def link_random_cycle(words: Any, lines: int, seed: Any) -> None:
+READING = np.dtype([("start_ns", np.int64), ("end_ns", np.int64), ("sum", np.uint64)])
+"""One reading of memory, `struct reading`; times are on the monotonic clock."""
+
+
+def link_random_cycle(words: np.ndarray, lines: int, seed: int) -> None:
     """Turn the first `lines` cache lines into one random cycle of word indices (Sattolo 1986)."""
-    for line in range(lines):
-        words[np.uint64(line * _WORDS_PER_LINE)] = np.uint64(line * _WORDS_PER_LINE)
-    state = seed | np.uint64(1)
-    for line in range(lines - 1, 0, -1):
-        # xorshift64 (Marsaglia 2003): good enough to defeat prefetchers.
-        state ^= state << np.uint64(13)
-        state ^= state >> np.uint64(7)
-        state ^= state << np.uint64(17)
-        here = np.uint64(line * _WORDS_PER_LINE)
-        there = (state % np.uint64(line)) * np.uint64(_WORDS_PER_LINE)
-        words[here], words[there] = words[there], words[here]
+    loop("link_random_cycle", UnsignedWords, Word, Unsigned)(words, lines, seed)
 
 
-@numba.njit(
-    types.UniTuple(types.int64, 2)(types.uint64[::1], types.uint64[::1], types.int64),
-    cache=True,
-    nogil=True,
-)
-def chase_ns(words: Any, cursors: Any, steps: int) -> tuple[int, int]:
-    """Follow one chain per cursor for `steps` steps; thread CPU ns, and a value to ignore.
+def chase_ns(words: np.ndarray, cursors: np.ndarray, steps: int) -> int:
+    """Follow one chain per cursor for `steps` steps; thread CPU ns.
 
-    The second value keeps the compiler from dropping the loop. Cursors are left where they end.
+    Cursors are left where they end.
     """
-    timespec = np.zeros(2, dtype=np.int64)
-    chains = len(cursors)
-    if chains == 1:
-        # In a register: the cursor's own latency would show against a first-level cache.
-        position = cursors[0]
-        start = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-        for _ in range(steps):
-            position = words[position]
-        end = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-        cursors[0] = position
-        return end - start, int(position)
-    start = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-    for _ in range(steps):
-        for chain in range(chains):
-            cursors[chain] = words[cursors[chain]]
-    end = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-    return end - start, int(cursors[0])
+    chase = loop("chase_ns", UnsignedWords, UnsignedWords, Word, Word)
+    return chase(words, cursors, len(cursors), steps)
 
 
-@numba.njit(types.void(types.int64[::1], types.int64, types.int64[:, ::1]), cache=True, nogil=True)
-def read_repeatedly(words: Any, repetitions: int, times: Any) -> None:
-    """Read all words in order, some times; `times[i]` gets start, end (monotonic ns) and a sum."""
-    timespec = np.zeros(2, dtype=np.int64)
-    for repetition in range(repetitions):
-        times[repetition, 0] = now_ns(CLOCK_MONOTONIC, timespec)
-        total = 0
-        for index in range(len(words)):
-            total += words[index]
-        times[repetition, 1] = now_ns(CLOCK_MONOTONIC, timespec)
-        times[repetition, 2] = total
+def read_repeatedly(words: np.ndarray, repetitions: int) -> np.ndarray:
+    """Read all words in order, some times; a `READING` of each."""
+    readings = np.zeros(repetitions, dtype=READING)
+    read = loop("read_repeatedly", UnsignedWords, Word, array_of(READING), Word)
+    read(words, len(words), readings, repetitions)
+    return readings
 
 
 class Buffer:
@@ -137,11 +102,11 @@ def latency_samples(
     cursors = np.zeros(1, dtype=np.uint64)
     for size in sizes:
         lines = size // LINE_BYTES
-        link_random_cycle(buffer.words, lines, np.uint64(size * 2654435761 % 2**63))
+        link_random_cycle(buffer.words, lines, size * 2654435761 % 2**63)
         cursors[0] = 0
         chase_ns(buffer.words, cursors, min(2 * lines, 2 * _STEPS))  # warm up
         samples[size] = [
-            chase_ns(buffer.words, cursors, _STEPS)[0] / _STEPS for _ in range(repetitions)
+            chase_ns(buffer.words, cursors, _STEPS) / _STEPS for _ in range(repetitions)
         ]
     return samples
 
@@ -162,7 +127,7 @@ def region_samples(
     buffer.words[cycle] = np.roll(cycle, -1)
     cursors = cycle[:1].copy()
     chase_ns(buffer.words, cursors, _STEPS // 4)
-    return [chase_ns(buffer.words, cursors, _STEPS)[0] / _STEPS for _ in range(repetitions)]
+    return [chase_ns(buffer.words, cursors, _STEPS) / _STEPS for _ in range(repetitions)]
 
 
 def survival_samples(
@@ -170,7 +135,7 @@ def survival_samples(
 ) -> dict[float, float]:
     """ns per load of lines that were touched twice and then left alone for each pause, in ms."""
     lines = size_bytes // LINE_BYTES
-    link_random_cycle(buffer.words, lines, np.uint64(size_bytes))
+    link_random_cycle(buffer.words, lines, size_bytes)
     cursors = np.zeros(1, dtype=np.uint64)
     samples = {}
     for pause_ms in pauses_ms:
@@ -178,7 +143,7 @@ def survival_samples(
         end_s = time.perf_counter() + pause_ms / 1000.0
         while time.perf_counter() < end_s:
             pass  # asleep, the core might lose its caches to power saving
-        samples[pause_ms] = chase_ns(buffer.words, cursors, lines // 4)[0] / (lines // 4)
+        samples[pause_ms] = chase_ns(buffer.words, cursors, lines // 4) / (lines // 4)
     return samples
 
 
@@ -192,9 +157,7 @@ def parallel_samples(
     draw = np.random.default_rng(chains)
     cursors = draw.integers(0, lines, chains).astype(np.uint64) * np.uint64(_WORDS_PER_LINE)
     chase_ns(buffer.words, cursors, steps // 8 + 1)
-    return [
-        chase_ns(buffer.words, cursors, steps)[0] / (steps * chains) for _ in range(repetitions)
-    ]
+    return [chase_ns(buffer.words, cursors, steps) / (steps * chains) for _ in range(repetitions)]
 
 
 def bandwidth_samples(
@@ -205,14 +168,14 @@ def bandwidth_samples(
     One thread on each CPU reads its own part; a sample is the sum of what all threads read in one
     repetition, each over its own time, as they run side by side.
     """
-    parts = np.array_split(buffer.words.view(np.int64), len(cpus))
-    times = [np.zeros((repetitions, 3), dtype=np.int64) for _ in cpus]
+    parts = np.array_split(buffer.words, len(cpus))
+    found = [np.zeros(0, dtype=READING) for _ in cpus]
     gate = threading.Barrier(len(cpus))
 
     def read_part(index: int) -> None:
         pin(cpus[index])
         gate.wait()
-        read_repeatedly(parts[index], repetitions, times[index])
+        found[index] = read_repeatedly(parts[index], repetitions)
 
     threads = [threading.Thread(target=read_part, args=(i,), daemon=True) for i in range(len(cpus))]
     for thread in threads:
@@ -221,8 +184,8 @@ def bandwidth_samples(
         thread.join()
     return [
         sum(
-            part.nbytes / float(stamps[repetition, 1] - stamps[repetition, 0])
-            for part, stamps in zip(parts, times, strict=True)
+            part.nbytes / float(each["end_ns"][repetition] - each["start_ns"][repetition])
+            for part, each in zip(parts, found, strict=True)
         )
         for repetition in range(repetitions)
     ]

@@ -8,69 +8,45 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
-from numba import types
 
 from forecache.sim.errors import EngineError
 
-from .libc import CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, c_epoll_wait, c_recv, c_send, now_ns
+from .loops import (
+    CLOCK_MONOTONIC,
+    CLOCK_THREAD_CPUTIME_ID,
+    Bytes,
+    Descriptors,
+    Word,
+    Words,
+    loop,
+)
 
 SMALL_BYTES = 64
 LARGE_BYTES = 16_384
-# struct epoll_event is packed on x86-64 (12 bytes) and not elsewhere (16); room for the larger.
-_EVENT_BYTES = 16
 # A receiver that woke this long ago has read its message and gone back to sleep.
 _REST_NS = 25_000
 
-_ints = types.int64[::1]
-_bytes = types.uint8[::1]
+
+def send_all(descriptors: np.ndarray, buffer: np.ndarray, clock: int) -> int:
+    """ns to send the buffer on every descriptor; -1 when one does not take all of it."""
+    send = loop("send_all", Descriptors, Word, Bytes, Word, Word)
+    return send(descriptors, len(descriptors), buffer, len(buffer), clock)
 
 
-@numba.njit(types.int64(types.int32[::1], _bytes, types.int64, types.int64), cache=True, nogil=True)
-def send_all(descriptors: Any, buffer: Any, size: int, clock: int) -> int:
-    """ns to send `size` bytes on every descriptor; -1 when one does not take all of it."""
-    timespec = np.zeros(2, dtype=np.int64)
-    address = buffer.ctypes.data
-    start = now_ns(clock, timespec)
-    for index in range(len(descriptors)):
-        if c_send(descriptors[index], address, size, 0) != size:
-            return -1
-    return now_ns(clock, timespec) - start
+def receive_all(descriptors: np.ndarray, buffer: np.ndarray, clock: int) -> int:
+    """ns to fill the buffer from every descriptor; -1 when one has less."""
+    receive = loop("receive_all", Descriptors, Word, Bytes, Word, Word)
+    return receive(descriptors, len(descriptors), buffer, len(buffer), clock)
 
 
-@numba.njit(types.int64(types.int32[::1], _bytes, types.int64, types.int64), cache=True, nogil=True)
-def receive_all(descriptors: Any, buffer: Any, size: int, clock: int) -> int:
-    """ns to receive `size` bytes on every descriptor; -1 when one has less."""
-    timespec = np.zeros(2, dtype=np.int64)
-    address = buffer.ctypes.data
-    start = now_ns(clock, timespec)
-    for index in range(len(descriptors)):
-        if c_recv(descriptors[index], address, size, 0) != size:
-            return -1
-    return now_ns(clock, timespec) - start
-
-
-@numba.njit(
-    types.int64(types.int32, _bytes, types.int64, types.int64, types.int64),
-    cache=True,
-    nogil=True,
-)
-def poll_ready(epoll: int, events: Any, ready: int, polls: int, clock: int) -> int:
+def poll_ready(epoll: int, ready: int, polls: int, clock: int) -> int:
     """ns of `polls` calls of epoll_wait that each return `ready` events; -1 when one does not."""
-    timespec = np.zeros(2, dtype=np.int64)
-    address = events.ctypes.data
-    limit = len(events) // _EVENT_BYTES
-    start = now_ns(clock, timespec)
-    for _ in range(polls):
-        if c_epoll_wait(epoll, address, limit, 0) != ready:
-            return -1
-    return now_ns(clock, timespec) - start
+    return loop("poll_ready", Word, Word, Word, Word)(epoll, ready, polls, clock)
 
 
-@numba.njit(types.int64(types.int32, types.int32, _bytes, _ints, _ints), cache=True, nogil=True)
 def sleep_and_receive(
-    epoll: int, descriptor: int, buffer: Any, woken_ns: Any, turn_cpu_ns: Any
+    epoll: int, descriptor: int, woken_ns: np.ndarray, turn_cpu_ns: np.ndarray
 ) -> int:
     """Wait for and receive one small message per element.
 
@@ -78,42 +54,21 @@ def sleep_and_receive(
     `turn_cpu_ns[i]` the thread CPU time since the message before (of the first, nothing to go by).
     Gives -1 when nothing came for five seconds.
     """
-    timespec = np.zeros(2, dtype=np.int64)
-    events = np.zeros(_EVENT_BYTES, dtype=np.uint8)
-    address = buffer.ctypes.data
-    turn_start = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-    for index in range(len(woken_ns)):
-        if c_epoll_wait(epoll, events.ctypes.data, 1, 5000) < 1:
-            return -1
-        woken_ns[index] = now_ns(CLOCK_MONOTONIC, timespec)
-        if c_recv(descriptor, address, SMALL_BYTES, 0) != SMALL_BYTES:
-            return -1
-        turn_end = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-        next_start = now_ns(CLOCK_THREAD_CPUTIME_ID, timespec)
-        # Reading the clock is a system call itself, and each turn holds one of them.
-        turn_cpu_ns[index] = turn_end - turn_start - (next_start - turn_end)
-        turn_start = next_start
-    return 0
+    buffer = np.zeros(SMALL_BYTES, dtype=np.uint8)
+    receive = loop("sleep_and_receive", Word, Word, Bytes, Word, Words, Words, Word)
+    return receive(epoll, descriptor, buffer, len(buffer), woken_ns, turn_cpu_ns, len(woken_ns))
 
 
-@numba.njit(types.int64(types.int32, _bytes, types.int64, _ints, _ints), cache=True, nogil=True)
-def send_to_sleeper(descriptor: int, buffer: Any, pause_ns: int, start_ns: Any, end_ns: Any) -> int:
+def send_to_sleeper(
+    descriptor: int, pause_ns: int, start_ns: np.ndarray, end_ns: np.ndarray
+) -> int:
     """Send one small message per element, each after a pause in which the receiver falls asleep.
 
     `start_ns[i]` and `end_ns[i]` stamp send i on the monotonic clock. Gives -1 when a send fails.
     """
-    timespec = np.zeros(2, dtype=np.int64)
-    address = buffer.ctypes.data
-    for index in range(len(start_ns)):
-        resume = now_ns(CLOCK_MONOTONIC, timespec) + pause_ns
-        now = resume - pause_ns
-        while now < resume:
-            now = now_ns(CLOCK_MONOTONIC, timespec)
-        start_ns[index] = now_ns(CLOCK_MONOTONIC, timespec)
-        if c_send(descriptor, address, SMALL_BYTES, 0) != SMALL_BYTES:
-            return -1
-        end_ns[index] = now_ns(CLOCK_MONOTONIC, timespec)
-    return 0
+    buffer = np.zeros(SMALL_BYTES, dtype=np.uint8)
+    send = loop("send_to_sleeper", Word, Bytes, Word, Word, Words, Words, Word)
+    return send(descriptor, buffer, len(buffer), pause_ns, start_ns, end_ns, len(start_ns))
 
 
 @dataclass
@@ -186,10 +141,10 @@ def awake_samples(
         for repetition in range(2 * repetitions + 4):
             clock = CLOCK_MONOTONIC if repetition % 2 == 0 else CLOCK_THREAD_CPUTIME_ID
             times = (
-                send_all(clients, buffer, size, clock),
-                receive_all(servers, buffer, size, clock),
-                send_all(servers, buffer, size, clock),
-                receive_all(clients, buffer, size, clock),
+                send_all(clients, buffer, clock),
+                receive_all(servers, buffer, clock),
+                send_all(servers, buffer, clock),
+                receive_all(clients, buffer, clock),
             )
             if min(times) < 0:
                 raise EngineError(f"a {size}-byte message got stuck on a local {transport} socket.")
@@ -213,16 +168,15 @@ def epoll_samples(
     the second.
     """
     buffer = np.zeros(SMALL_BYTES, dtype=np.uint8)
-    events = np.zeros(_EVENT_BYTES * (many + 1), dtype=np.uint8)
     call, event = [], []
     with connections("tcp", many) as pairs:
         clients, servers = pairs.descriptors("clients"), pairs.descriptors("servers")
         for _ in range(repetitions):
             took = []
             for ready in (1, many):
-                send_all(clients[:ready], buffer, SMALL_BYTES, CLOCK_MONOTONIC)
-                elapsed = poll_ready(pairs.epoll.fileno(), events, ready, polls, CLOCK_MONOTONIC)
-                receive_all(servers[:ready], buffer, SMALL_BYTES, CLOCK_MONOTONIC)
+                send_all(clients[:ready], buffer, CLOCK_MONOTONIC)
+                elapsed = poll_ready(pairs.epoll.fileno(), ready, polls, CLOCK_MONOTONIC)
+                receive_all(servers[:ready], buffer, CLOCK_MONOTONIC)
                 if elapsed < 0:
                     raise EngineError("epoll_wait did not report messages that had been sent.")
                 took.append(elapsed / polls)
@@ -264,15 +218,11 @@ def sleeper_samples(
 
         def receive() -> None:
             pin(receiver_cpu)
-            outcome["received"] = sleep_and_receive(
-                epoll, server, np.zeros(SMALL_BYTES, dtype=np.uint8), woken, turn
-            )
+            outcome["received"] = sleep_and_receive(epoll, server, woken, turn)
 
         def send() -> None:
             pin(sender_cpu)
-            outcome["sent"] = send_to_sleeper(
-                client, np.zeros(SMALL_BYTES, dtype=np.uint8), int(pause_us * 1000), start, end
-            )
+            outcome["sent"] = send_to_sleeper(client, int(pause_us * 1000), start, end)
 
         threads = [threading.Thread(target=run, daemon=True) for run in (receive, send)]
         for thread in threads:

@@ -21,7 +21,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 """Where includes begin."""
 
-FOLDERS = ("models/node/native", "models/over_time/cluster/native")
+FOLDERS = (
+    "models/node/native",
+    "models/over_time/cluster/native",
+    "calibration/drive/native",
+    "hwprofiles/capture/native",
+)
 """Folders of C sources below `ROOT`."""
 
 FLAGS = (

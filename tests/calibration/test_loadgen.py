@@ -7,10 +7,8 @@ import socket
 import threading
 import time
 
-import numpy as np
 import pytest
 
-from forecache.calibration.drive import loadgen_wire as wire
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.loadgen import LoadGenerator, run_load
 from forecache.calibration.drive.loadspec import LoadSpec
@@ -44,11 +42,11 @@ def test_every_request_is_answered_once(
             load.join()
             counters = load.counters()
         after = stats(control)
-    assert counters[wire.REQUESTS] == 20_011
+    assert counters["requests"] == 20_011
     assert after["keyspace_hits"] - before["keyspace_hits"] == 20_011
-    assert counters[wire.MISSES] == counters[wire.ERRORS] == 0
+    assert counters["misses"] == counters["errors"] == 0
     # Every batch is full but the last of each thread.
-    assert counters[wire.BATCHES] - -(-20_011 // 13) in range(threads)
+    assert counters["batches"] - -(-20_011 // 13) in range(threads)
 
 
 def test_misses_and_errors_are_counted(engine: EngineProcess) -> None:
@@ -63,9 +61,9 @@ def test_misses_and_errors_are_counted(engine: EngineProcess) -> None:
             counters = load.counters()
         after = stats(control)
         control.command("FLUSHALL")
-    assert counters[wire.ERRORS] + counters[wire.MISSES] == 10_000
-    assert counters[wire.MISSES] == after["keyspace_misses"] - before["keyspace_misses"]
-    assert abs(counters[wire.ERRORS] - 5000) < 250
+    assert counters["errors"] + counters["misses"] == 10_000
+    assert counters["misses"] == after["keyspace_misses"] - before["keyspace_misses"]
+    assert abs(counters["errors"] - 5000) < 250
 
 
 def test_closed_loop_obeys_littles_law(engine: EngineProcess) -> None:
@@ -133,9 +131,9 @@ def test_batches_larger_than_the_socket_takes(engine: EngineProcess) -> None:
             counters = load.counters()
         assert control.command("STRLEN", "key:000000000007") == 60_000
         control.command("FLUSHALL")
-    assert counters[wire.REQUESTS] == 1000
-    assert counters[wire.PARTIAL_SENDS] > 0
-    assert counters[wire.ERRORS] == counters[wire.MISSES] == 0
+    assert counters["requests"] == 1000
+    assert counters["partial_sends"] > 0
+    assert counters["errors"] == counters["misses"] == 0
 
 
 def test_preload_says_when_the_engine_does_not_keep_the_keys(engine: EngineProcess) -> None:
@@ -214,6 +212,6 @@ def test_snapshots_only_grow(engine: EngineProcess) -> None:
             looks.append(load.snapshot())
     for earlier, later in itertools.pairwise(looks):
         assert later.time_ns > earlier.time_ns
-        assert np.all(later.counters >= earlier.counters)
+        assert all(later.counters[name] >= count for name, count in earlier.counters.items())
         assert later.usage[0].cpu_ns >= earlier.usage[0].cpu_ns
-        assert later.counters[wire.REQUESTS] > earlier.counters[wire.REQUESTS]
+        assert later.counters["requests"] > earlier.counters["requests"]

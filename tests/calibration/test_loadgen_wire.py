@@ -4,38 +4,26 @@ import itertools
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.drive import loadgen_wire as wire
-from forecache.calibration.drive.loadspec import (
-    LoadSpec,
-    Popularity,
-    encode_templates,
-    load_settings,
-    scatter_stride,
+from forecache.calibration.drive.load_memory import (
+    ThreadLoad,
+    new_control,
+    scan_replies,
+    zipf_rank,
 )
+from forecache.calibration.drive.loadspec import LoadSpec, Popularity, scatter_stride
 from forecache.sim.errors import InputError
 
 
 def encode(spec: LoadSpec, base: int, count: int, *, sequential: bool = False) -> bytes:
-    text, templates = encode_templates(spec)
-    settings = load_settings(spec, 0, spec.clients, sequential, (0, 2**40), 1.0)
-    reals = np.zeros(wire.REALS)
-    reals[wire.GET_FRACTION] = spec.get_fraction
-    reals[wire.HOT_SHARE] = spec.popularity.hot_requests_fraction
-    if spec.popularity.kind == "zipf":
-        reals[wire.ZIPF_EXPONENT] = spec.popularity.exponent
-    row = int(settings[wire.UNIFORM_TEMPLATE])
-    out = np.zeros(count * int(templates[:, wire.T_LENGTH].max()), dtype=np.uint8)
-    if row >= 0:
-        start, length = templates[row, wire.T_OFFSET], templates[row, wire.T_LENGTH]
-        out = np.tile(text[start : start + length], count)
-    size = wire.encode_batch(settings, reals, templates, text, out, base, count)
-    return out[:size].tobytes()
+    load = ThreadLoad(replace(spec, pipeline=count), 0, new_control(), sequential=sequential)
+    return load.encoded(base, count)
 
 
 def parse(data: bytes) -> list[list[bytes]]:
@@ -106,7 +94,7 @@ def test_uniform_keys() -> None:
 @pytest.mark.parametrize("exponent", [0.5, 0.99, 1.0, 1.5])
 def test_zipf_ranks_have_their_probabilities(exponent: float) -> None:
     keys, draws = 50, 40_000
-    ranks = [wire.zipf_rank(keys, exponent, 3, 0, index) for index in range(draws)]
+    ranks = [zipf_rank(keys, exponent, seed=3, stream=0, number=number) for number in range(draws)]
     weights = np.arange(1, keys + 1) ** -exponent
     expected = draws * weights / weights.sum()
     counts = np.bincount(ranks, minlength=keys)
@@ -121,6 +109,14 @@ def test_hot_set_gets_its_share() -> None:
     top = sum(count for _, count in counts.most_common(10))
     assert abs(top - 18_000) < 5 * math.sqrt(20_000 * 0.9 * 0.1)
     assert len(counts) == 100
+
+
+def test_a_hot_set_of_many_keys_is_scattered_exactly() -> None:
+    keys = 4_000_000_000
+    hot = Popularity(kind="hot_set", hot_keys_fraction=1e-6, hot_requests_fraction=0.9)
+    rank_of = pow(scatter_stride(keys), -1, keys)
+    ranks = [key * rank_of % keys for key in keys_of(LoadSpec(keys=keys, popularity=hot), 2000)]
+    assert abs(sum(rank < 4000 for rank in ranks) - 1800) < 5 * math.sqrt(2000 * 0.9 * 0.1)
 
 
 @given(st.integers(1, 100_000))
@@ -143,16 +139,6 @@ REPLIES = st.lists(
 )
 
 
-def scan(pieces: list[bytes]) -> tuple[list[int], np.ndarray]:
-    state = np.zeros(wire.STATE, dtype=np.int64)
-    counters = np.zeros(wire.COUNTERS, dtype=np.int64)
-    done = []
-    for piece in pieces:
-        buffer = np.frombuffer(piece + b"?", dtype=np.uint8).copy()
-        done.append(wire.scan_replies(buffer, len(piece), state, counters))
-    return done, counters
-
-
 @given(REPLIES, st.data())
 def test_replies_are_counted_however_they_are_cut(
     replies: list[tuple[bytes, int, int]], data: st.DataObject
@@ -161,16 +147,18 @@ def test_replies_are_counted_however_they_are_cut(
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6).map(sorted))
     edges = [0, *cuts, len(stream)]
     pieces = [stream[a:b] for a, b in itertools.pairwise(edges)]
-    done, counters = scan(pieces)
+    done, counters = scan_replies(pieces)
     assert sum(done) == len(replies)
     assert min(done) >= 0
-    assert counters[wire.ERRORS] == sum(errors for _, errors, _ in replies)
-    assert counters[wire.MISSES] == sum(misses for _, _, misses in replies)
+    assert counters["errors"] == sum(errors for _, errors, _ in replies)
+    assert counters["misses"] == sum(misses for _, _, misses in replies)
 
 
-@pytest.mark.parametrize("bad", [b"HTTP/1.1", b"$1x\r\n", b"*1\r\n", b"+OK\r\n\r\n"])
+@pytest.mark.parametrize(
+    "bad", [b"HTTP/1.1", b"$1x\r\n", b"*1\r\n", b"+OK\r\n\r\n", b"$" + b"9" * 30]
+)
 def test_what_is_no_reply_is_refused(bad: bytes) -> None:
-    done, _ = scan([bad])
+    done, _ = scan_replies([bad])
     assert done == [-1]
 
 

@@ -1,0 +1,93 @@
+// Small messages over local connections, with the peer awake and with it asleep.
+
+#define _GNU_SOURCE
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+
+enum {
+    MOST_EVENTS = 128,
+    LONGEST_WAIT_MS = 5000,
+};
+
+// ns to send `size` bytes on every socket; -1 when one does not take all of it.
+EXPORTED int64_t send_all(const int32_t *sockets, int64_t count, const uint8_t *message,
+                          int64_t size, int64_t clock) {
+    int64_t start = now_ns(clock);
+    for (int64_t i = 0; i < count; i++) {
+        if (send(sockets[i], message, (size_t)size, 0) != size) {
+            return -1;
+        }
+    }
+    return now_ns(clock) - start;
+}
+
+// ns to receive `size` bytes on every socket; -1 when one has less.
+EXPORTED int64_t receive_all(const int32_t *sockets, int64_t count, uint8_t *message, int64_t size,
+                             int64_t clock) {
+    int64_t start = now_ns(clock);
+    for (int64_t i = 0; i < count; i++) {
+        if (recv(sockets[i], message, (size_t)size, 0) != size) {
+            return -1;
+        }
+    }
+    return now_ns(clock) - start;
+}
+
+// ns of `polls` calls of epoll_wait that each return `ready` events; -1 when one does not.
+EXPORTED int64_t poll_ready(int64_t epoll, int64_t ready, int64_t polls, int64_t clock) {
+    struct epoll_event events[MOST_EVENTS];
+    int64_t start = now_ns(clock);
+    for (int64_t i = 0; i < polls; i++) {
+        if (epoll_wait((int)epoll, events, MOST_EVENTS, 0) != ready) {
+            return -1;
+        }
+    }
+    return now_ns(clock) - start;
+}
+
+// Wait for and receive one message of `size` bytes per element.
+//
+// `woken_ns[i]` is when epoll_wait returned for message i, on the monotonic clock, and
+// `turn_cpu_ns[i]` the thread CPU time since the message before (of the first, nothing to go by).
+// Returns -1 when nothing came for five seconds.
+EXPORTED int64_t sleep_and_receive(int64_t epoll, int64_t socket, uint8_t *message, int64_t size,
+                                   int64_t *woken_ns, int64_t *turn_cpu_ns, int64_t messages) {
+    struct epoll_event event;
+    int64_t turn_start = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (int64_t i = 0; i < messages; i++) {
+        if (epoll_wait((int)epoll, &event, 1, LONGEST_WAIT_MS) < 1) {
+            return -1;
+        }
+        woken_ns[i] = now_ns(CLOCK_MONOTONIC);
+        if (recv((int)socket, message, (size_t)size, 0) != size) {
+            return -1;
+        }
+        int64_t turn_end = now_ns(CLOCK_THREAD_CPUTIME_ID);
+        int64_t next_start = now_ns(CLOCK_THREAD_CPUTIME_ID);
+        // Reading the clock is a system call itself, and each turn holds one of them.
+        turn_cpu_ns[i] = turn_end - turn_start - (next_start - turn_end);
+        turn_start = next_start;
+    }
+    return 0;
+}
+
+// Send one message of `size` bytes per element, each after a pause in which the receiver falls
+// asleep. `start_ns[i]` and `end_ns[i]` stamp send i on the monotonic clock. Returns -1 when a send
+// fails.
+EXPORTED int64_t send_to_sleeper(int64_t socket, const uint8_t *message, int64_t size,
+                                 int64_t pause_ns, int64_t *start_ns, int64_t *end_ns,
+                                 int64_t messages) {
+    for (int64_t i = 0; i < messages; i++) {
+        int64_t resume = now_ns(CLOCK_MONOTONIC) + pause_ns;
+        while (now_ns(CLOCK_MONOTONIC) < resume) {
+        }
+        start_ns[i] = now_ns(CLOCK_MONOTONIC);
+        if (send((int)socket, message, (size_t)size, 0) != size) {
+            return -1;
+        }
+        end_ns[i] = now_ns(CLOCK_MONOTONIC);
+    }
+    return 0;
+}
