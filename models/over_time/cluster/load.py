@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -95,8 +96,10 @@ class Load:
         self._busy = np.zeros((0, 2, len(_LOADS)))
         self._fixed = np.zeros(0, RECORDS["given"])
         self._most = np.zeros(0)
+        self._lasting: tuple[np.ndarray | None, ...] = (None,) * 5
+        """Arrays that `_memory` points to."""
         self._memory = np.zeros(1, RECORDS["load"])
-        memory = self._memory[0]
+        memory = self._memory
         memory["seed"], memory["step_s"], memory["cell_width"] = seed, self.step_s, flows.CELL_WIDTH
         memory["attempts"], memory["horizon"] = attempts, horizon
         for name, array in (
@@ -341,20 +344,18 @@ class Load:
 
     def _flow(self, given: np.ndarray, utilisation: np.ndarray) -> None:
         """The compiled part of a step."""
-        nodes, memory = self._cluster.nodes, self._memory[0]
-        memory["step"], memory["nodes"] = self.number, nodes.count
-        # Arrays are new ones where nodes were added.
-        for name, array in (
-            ("state", nodes.state),
-            ("given", given),
-            ("connect_queues", nodes.connect_queue.rows),
-            ("request_queues", nodes.request_queue.rows),
-            ("due", self.future),
-            ("latencies", self.latency),
-            ("utilisation", utilisation),
-        ):
-            memory[name] = pointer(array)
-        flows.advance(self._memory)
+        nodes, memory = self._cluster.nodes, self._memory
+        queues = (nodes.connect_queue.rows, nodes.request_queue.rows)
+        lasting = (nodes.state, *queues, self.future, self.latency)
+        if any(map(operator.is_not, lasting, self._lasting)):
+            # They are new where nodes were added.
+            names = ("state", "connect_queues", "request_queues", "due", "latencies")
+            for name, array in zip(names, lasting, strict=True):
+                memory[name] = pointer(array)
+            memory["nodes"], self._lasting = nodes.count, lasting
+        memory["step"] = self.number
+        memory["given"], memory["utilisation"] = pointer(given), pointer(utilisation)
+        flows.advance(memory)
 
     def _given(self, offered: np.ndarray, means: np.ndarray) -> np.ndarray:
         """(nodes,) records `given`: what `flows.advance` wants to know of each node.
@@ -372,7 +373,8 @@ class Load:
         )
         if (known := (wanted, *(values.tobytes() for values in changing))) != self._given_for:
             self._given_for, self._fixed = known, self._slow_part(wanted)
-        given = self._fixed.copy()
+        # As integers, since NumPy copies records field by field.
+        given = self._fixed.view(np.int64).copy().view(self._fixed.dtype)
         limited = np.isfinite(nodes.limit_rps)
         if limited.any():
             # Of a limit less than one request a step, too, nothing is lost to rounding.
