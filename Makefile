@@ -27,10 +27,9 @@ PYTEST_FLAGS ?=
 # What an installation depends on; the sources themselves are used where they are (editable).
 METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
-SOURCES := $(shell find $(ROOMS) evidence -type f -not -name '*.pyc' -not -name '*.nb[ic]' 2>/dev/null)
+SOURCES := $(shell find $(ROOMS) evidence -type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: accuracy evidence pages help study test lint format types pytest verification benchmark docs clean \
-	clean-cache
+.PHONY: accuracy evidence pages help study test lint format types pytest verification benchmark docs clean
 
 help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
@@ -42,7 +41,6 @@ help:
 	@echo "make pages         write the pages of all studies again, from what they found last"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
 	@echo "make docs          write the pages of docs/ that come from code"
-	@echo "make clean-cache   remove what Numba compiled, after a change to compiled code"
 	@echo "make clean         remove .venv, build/ and all caches"
 
 study: $(VENV)/.ready
@@ -82,9 +80,6 @@ benchmark: $(VENV)/.ready-dev
 docs: $(VENV)/.ready
 	$(BIN)/python -m evidence --pages hosts cli scenario
 
-clean-cache:
-	find $(ROOMS) evidence verification benchmarks -type f \( -name '*.nbi' -o -name '*.nbc' \) -delete
-
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -121,7 +116,7 @@ $(VENV)/.ready-dev: $(METADATA) $(VENV)/.ready | $(BIN)/python
 # Built with the dev extra's setuptools, without a second download. build/lib is removed first:
 # setuptools would install files that have since been deleted.
 $(INSTALLED)/.built: $(SOURCES) $(METADATA) README.md $(VENV)/.ready-dev
-	rm -rf $(INSTALLED) build/lib build/bdist.*
+	rm -rf $(INSTALLED) build/lib* build/bdist.*
 	$(PIP) install --quiet --no-deps --no-build-isolation --target $(INSTALLED) .
 	@touch $@
 

@@ -11,7 +11,6 @@ import statistics
 from collections.abc import Callable, Generator
 from typing import Any
 
-# cimba extends Numba, and that takes effect only if it's imported before other compiled code runs.
 try:
     import cimba
     import mm1_cimba

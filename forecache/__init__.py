@@ -32,7 +32,7 @@ if not (Path(__file__).resolve().parent / "sim").is_dir() and (_parent / "sim").
 
 from .sim.cache_folders import prepare  # noqa: E402
 
-prepare()  # before anything imports Numba
+prepare()  # before anything imports Matplotlib
 
 __version__ = "0.1.0"
 

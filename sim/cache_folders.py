@@ -1,9 +1,7 @@
-"""Where what is slow to make is kept: compiled code, what nodes can do, fonts.
+"""Where what is slow to make is kept: what nodes can do, fonts.
 
-Compiled code lies beside its source where that can be written, as Numba does it; everything else,
-and compiled code too where the package is read-only, in the user's cache folder
-(`XDG_CACHE_HOME`, or `~/.cache`), or in a temporary folder of this user alone. In a container
-often none of the first two can be written. Where nothing can, nothing is kept.
+In the user's cache folder (`XDG_CACHE_HOME`, or `~/.cache`), or in a temporary folder of this user
+alone. In a container often the first can't be written. Where nothing can, nothing is kept.
 """
 
 from __future__ import annotations
@@ -15,11 +13,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-
-_ROOMS = Path(__file__).resolve().parents[1]
-
-COMPILED = ("sim",)
-"""Folders of the modules that Numba compiles."""
 
 
 def cache_folder(name: str) -> Path | None:
@@ -36,22 +29,13 @@ def cache_folder(name: str) -> Path | None:
 
 
 def prepare() -> None:
-    """Tell Numba and Matplotlib where to keep what they make, if their own places can't be written.
+    """Tell Matplotlib where to keep what it makes, if its own place can't be written.
 
-    Called before either is imported. A `NUMBA_CACHE_DIR` or `MPLCONFIGDIR` that the user has set
-    stays, unless it can't be written.
+    Called before it is imported. An `MPLCONFIGDIR` that the user has set stays, unless it can't be
+    written.
     """
-    if not _given("NUMBA_CACHE_DIR") and not all(map(_keeps_compiled, COMPILED)):
-        _set_folder("NUMBA_CACHE_DIR", "compiled")
-        if "NUMBA_CACHE_DIR" not in os.environ:
-            _keep_nothing_compiled()
     if not _given("MPLCONFIGDIR") and not _can_make(_matplotlib_folder()):
         _set_folder("MPLCONFIGDIR", "matplotlib")
-
-
-def keeps_compiled_code() -> bool:
-    """Whether the next run finds what this one compiles."""
-    return "NUMBA_CACHE_DIR" in os.environ or all(map(_keeps_compiled, COMPILED))
 
 
 def _bases() -> Iterator[Path]:
@@ -69,7 +53,7 @@ def _bases() -> Iterator[Path]:
 def _private_folder() -> Path | None:
     """A temporary folder that only this user can write, the same one in every run.
 
-    Compiled code that is loaded is run, so what another user may have put there is not taken.
+    What another user may have put there is not taken.
     """
     try:
         folder = Path(tempfile.gettempdir()) / f"forecache-{os.geteuid()}"
@@ -99,10 +83,6 @@ def _set_folder(variable: str, name: str) -> None:
         os.environ[variable] = str(folder)
 
 
-def _keeps_compiled(folder: str) -> bool:
-    return _can_make(_ROOMS / folder / "__pycache__")
-
-
 def _can_make(folder: Path | None) -> bool:
     """Whether a folder can be written, or made."""
     if folder is None:
@@ -124,10 +104,3 @@ def _matplotlib_folder() -> Path | None:
         return Path.home() / ".config" / "matplotlib"
     except RuntimeError:
         return None
-
-
-def _keep_nothing_compiled() -> None:
-    """Compile in every run: Numba would refuse to compile what it is told to keep."""
-    from numba.core.dispatcher import Dispatcher
-
-    Dispatcher.enable_caching = lambda _self: None  # type: ignore[method-assign,assignment]

@@ -36,7 +36,7 @@ check() {
 }
 
 # emulated COMMAND...: in the Arm root. /proc/cpuinfo is made that of a Graviton3, because older
-# versions of qemu show the x86 one, by which forecache names the CPU and LLVM picks instructions.
+# versions of qemu show the x86 one, by which forecache names the CPU.
 emulated() {
     # shellcheck disable=SC2016  # the inner shell expands
     unshare --mount --propagation private sh -euc '
@@ -44,13 +44,13 @@ emulated() {
         for folder in proc sys dev; do mount --rbind /$folder "$root/$folder"; done
         mount --bind "$root/graviton3-cpuinfo" "$root/proc/cpuinfo"
         exec chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin HOME=/root LANG=C.UTF-8 \
-            PYTHONPATH=/packages NUMBA_CACHE_DIR=/cache \
+            PYTHONPATH=/packages \
             sh -c "cd /checkout && exec \"\$@\"" sh "$@"
     ' sh "$root" "$@"
 }
 
 # native COMMAND...: the same sources here.
-native() { (cd "$dir/checkout" && PYTHONPATH=$dir/forecache NUMBA_CACHE_DIR=$dir/cache "$@"); }
+native() { (cd "$dir/checkout" && PYTHONPATH=$dir/forecache "$@"); }
 
 # same FILE FILE: two JSON or YAML results agree, numbers to 1e-9: exponentials and logarithms of
 # the two machines' libraries may differ in the last bit.
@@ -135,7 +135,8 @@ import tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
 engine = project["optional-dependencies"]["engine"]
 # valkey wants async-timeout before Python 3.11.3; pip decides by the Python it runs on.
-more = ["async-timeout", "pytest", "hypothesis"]
+# Tests compile C.
+more = ["async-timeout", "pytest", "hypothesis", "ziglang"]
 print(*project["dependencies"], *engine, *more, sep="\n")' >"$dir/packages.txt"
     platforms=(--platform manylinux2014_aarch64)
     for glibc in 17 24 26 27 28 34; do platforms+=(--platform "manylinux_2_${glibc}_aarch64"); done
@@ -143,14 +144,14 @@ print(*project["dependencies"], *engine, *more, sep="\n")' >"$dir/packages.txt"
         "${platforms[@]}" --python-version 3.11 \
         --requirement "$dir/packages.txt" --constraint "$dir/versions.txt" ||
         stop "Arm wheels of the packages in .venv could not be installed."
+    "$python" -m pip install --quiet --target "$dir/zig" ziglang ||
+        stop "ziglang could not be installed."
     touch "$root/.ready"
 fi
 
 # The working tree as it is now, without the rooms: installed, they are one package.
-# Numba's cache does not notice edits in called files, so it goes too.
-rm -rf "$dir/checkout" "$dir/forecache" "$dir/cache" \
-    "$root/checkout" "$root/packages"/forecache* "$root/cache"
-mkdir -p "$dir/checkout" "$root/cache"
+rm -rf "$dir/checkout" "$dir/forecache" "$root/checkout" "$root/packages"/forecache*
+mkdir -p "$dir/checkout"
 git ls-files --cached --others --exclude-standard | tar --ignore-failed-read -cT - 2>/dev/null |
     tar -xC "$dir/checkout"
 "$python" -m pip install --quiet --no-deps --no-build-isolation --target "$dir/forecache" \
@@ -158,6 +159,11 @@ git ls-files --cached --others --exclude-standard | tar --ignore-failed-read -cT
 (cd "$dir/checkout" && rm -rf build sim hwprofiles models calibration reports forecache ./*.egg-info)
 cp -r "$dir/checkout" "$root/checkout"
 cp -r "$dir/forecache"/forecache* "$root/packages/"
+# Its C code, built here for Arm: emulated, a compiler would take minutes.
+find "$root/packages/forecache" -name '_*.so' -delete
+FORECACHE_TARGET=aarch64 PYTHONPATH=$dir/zig "$python" \
+    "$root/packages/forecache/sim/native/toolchain.py" >"$dir/build.log" 2>&1 ||
+    stop "the C code could not be built for Arm: $(tail -n 1 "$dir/build.log")"
 for core in 0 1; do
     printf '%s\n' "processor	: $core" "BogoMIPS	: 2100.00" \
         "Features	: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm\
@@ -173,12 +179,7 @@ check "Python is aarch64" emulated python3 -c '
 import platform
 assert platform.machine() == "aarch64", platform.machine()'
 
-check "import" emulated python3 -c 'import forecache, numba; print(forecache.__version__)'
-
-check "a compiled function" emulated python3 -c '
-import numba
-total = numba.njit(lambda n: sum(range(n)))(1000)
-assert total == 499500, total'
+check "import" emulated python3 -c 'import forecache; print(forecache.__version__)'
 
 profile_is_arm() {
     emulated python3 -m forecache profile --quiet --out /checkout/host.yaml &&

@@ -15,7 +15,7 @@ import json, forecache, forecache.sim.errors, forecache.commands, forecache.mode
 print(json.dumps([m.__file__ for m in
     (forecache, forecache.sim.errors, forecache.commands, forecache.models)]))
 """
-HEAVY = ("numpy", "scipy", "numba", "pydantic", "matplotlib", "simpy", "yaml", "rich")
+HEAVY = ("numpy", "scipy", "pydantic", "matplotlib", "simpy", "yaml", "rich")
 
 
 def python(code: str, *, cwd: Path, path: Path | None = None) -> str:

@@ -1,7 +1,5 @@
 """A threading policy is a record: one that is added here runs, and every answer takes it."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -91,13 +89,3 @@ def test_a_policy_that_nobody_added_is_refused(engine: str) -> None:
 
 def test_names_of_policies_are_those_of_their_records() -> None:
     assert all(name == policy.name for name, policy in POLICIES.items())
-
-
-def test_a_profile_is_loaded_without_the_compiler() -> None:
-    load = (
-        "import sys\n"
-        "from forecache.models.engines.profile import load_engine\n"
-        "print(load_engine('valkey-9.1').threading.samples_load, 'numba' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", load], check=True, capture_output=True, text=True)
-    assert done.stdout == "True False\n"

@@ -1,7 +1,6 @@
 """Nothing needs to write beside the package or in a home."""
 
 import os
-import re
 import shutil
 import stat
 import subprocess
@@ -16,24 +15,9 @@ NOBODY = 65_534
 
 PROBE = """
 import os
-from forecache.sim.cache_folders import cache_folder, keeps_compiled_code
-from forecache.sim.numba_functions import to_unit
-to_unit(5)
-from numba import config
-print(config.CACHE_DIR, os.environ.get("MPLCONFIGDIR"), cache_folder("surrogates"))
-print(keeps_compiled_code())
+from forecache.sim.cache_folders import cache_folder
+print(os.environ.get("MPLCONFIGDIR"), cache_folder("surrogates"))
 """
-
-
-def test_all_compiled_modules_are_in_folders_that_are_looked_at(checkout: Path) -> None:
-    rooms = ("sim", "hwprofiles", "models", "calibration", "reports", "forecache")
-    compiled = {
-        str(path.parent.relative_to(checkout))
-        for room in rooms
-        for path in (checkout / room).rglob("*.py")
-        if re.search(r"^from numba import .*njit", path.read_text(encoding="utf-8"), re.MULTILINE)
-    }
-    assert compiled == set(cache_folders.COMPILED)
 
 
 def test_a_folder_that_others_may_write_is_not_taken(
@@ -41,12 +25,12 @@ def test_a_folder_that_others_may_write_is_not_taken(
 ) -> None:
     monkeypatch.setattr(cache_folders.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
-    folder = cache_folders.cache_folder("compiled")
+    folder = cache_folders.cache_folder("surrogates")
     private = tmp_path / f"forecache-{os.geteuid()}"
-    assert folder == private / "compiled"
+    assert folder == private / "surrogates"
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
     private.chmod(0o777)
-    assert cache_folders.cache_folder("compiled") is None
+    assert cache_folders.cache_folder("surrogates") is None
 
 
 def _as_nobody(arguments: list[str], *, tmp: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -76,18 +60,14 @@ def package(tmp_path: Path, checkout: Path) -> Path:
     return root
 
 
-def test_compiled_code_goes_to_a_private_folder(tmp_path: Path, package: Path) -> None:
+def test_what_is_kept_goes_to_a_private_folder(tmp_path: Path, package: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     os.chown(own, NOBODY, NOBODY)
     ended = _as_nobody([sys.executable, "-c", PROBE], tmp=own, cwd=package)
     assert ended.returncode == 0, ended.stderr
     private = own / f"forecache-{NOBODY}"
-    assert ended.stdout.splitlines() == [
-        f"{private / 'compiled'} {private / 'matplotlib'} {private / 'surrogates'}",
-        "True",
-    ]
-    assert list((private / "compiled").rglob("*.nbi"))
+    assert ended.stdout.splitlines() == [f"{private / 'matplotlib'} {private / 'surrogates'}"]
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path, package: Path) -> None:
@@ -97,4 +77,4 @@ def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path, package: P
     probe = "import tempfile; tempfile.tempdir = 'closed'" + PROBE
     ended = _as_nobody([sys.executable, "-c", probe], tmp=closed, cwd=package)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-1] == "False"
+    assert ended.stdout.splitlines() == ["None None"]
