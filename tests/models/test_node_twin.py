@@ -465,3 +465,27 @@ def test_they_agree_on_a_main_thread_that_never_had_a_core_yet() -> None:
         io_threads=6, clients_in_blocks=1, server_cores=3, slice_ps=5_000_000, other_threads=3
     )
     assert compared("owning_threads", {}, setup).counter("switches") >= 5
+
+
+def test_a_thread_that_spins_is_woken_only_once_it_has_taken_its_core_over() -> None:
+    # Two threads of the load generator spin on one core and swap it every slice.
+    slice_ps, switch_ps = 5_000_000, 2_000_000
+    setup = sample_setup(
+        io_threads=1,
+        clients=2,
+        generators=2,
+        generator_spins=1,
+        same_host=1,
+        server_cores=1,
+        generator_cores=1,
+        slice_ps=slice_ps,
+        tick_ps=0,
+        warmup_ps=0,
+    )
+    changes = {"switch_ps": switch_ps}
+    # It ends in a switch, of whose thread nothing counts yet.
+    compare("single_thread", changes, setup._replace(end_ps=4 * slice_ps + 1_500_000))
+    node = compared("single_thread", changes, setup._replace(end_ps=80 * slice_ps))
+    swapped = node.log()[node.log()[:, 2] > slice_ps]
+    assert len(swapped) > 50
+    assert (swapped[:, 2] % slice_ps > switch_ps).all()

@@ -381,6 +381,12 @@ RARELY int64_t has_core(struct node *n, struct calendar *calendar, int64_t agent
             return false;
         }
     }
+    if (now < row->goes_on_ps) {
+        // It spins, and was woken while it takes its core over from another thread.
+        schedule(calendar, agent, row->goes_on_ps);
+        row->due = 1;
+        return false;
+    }
     row->due = 0;
     n->threads[agent].waits = COMPUTES;
     n->threads[agent].asleep = 0;

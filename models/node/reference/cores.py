@@ -182,6 +182,11 @@ class CoreAgent(Agent):
         if self.state is State.BLOCKED and not self.cores.admit(self):
             self._due = True
             return
+        if self.env.now < self.goes_on_ps:
+            # It spins, and was woken while it takes its core over from another thread.
+            self._due = True
+            self._set(self.goes_on_ps)
+            return
         self._due = False
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
