@@ -60,7 +60,8 @@ def compiler() -> list[str]:
         if found := shutil.which(name):
             return [found]
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc"]
+        # Left to itself it builds for the very processor at hand.
+        return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
     raise OSError("no C compiler: found none of cc, gcc, clang, nor the Python package ziglang")
 
 

@@ -86,7 +86,7 @@ def test_without_a_compiler_that_of_ziglang_is_taken(monkeypatch: pytest.MonkeyP
     monkeypatch.delenv(native.TARGET, raising=False)
     monkeypatch.setattr(native.shutil, "which", lambda _name: None)
     monkeypatch.setattr(native.importlib.util, "find_spec", lambda _name: object())
-    assert native.compiler()[1:] == ["-m", "ziglang", "cc"]
+    assert native.compiler()[1:] == ["-m", "ziglang", "cc", "-mcpu=baseline"]
     monkeypatch.setattr(native.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(OSError, match="no C compiler"):
         native.compiler()
