@@ -247,6 +247,39 @@ def test_connections_per_request_take_the_main_thread():
 
 
 @pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("step_s", [0.05, 0.5])
+def test_connections_that_close_within_a_step_are_not_too_many(step_s):
+    """15 workers with a connection for each request never have more than 15 at a time."""
+    clients = {"pods": 1, "workers_per_pod": 15, "connections": "per_request", "retries": 1}
+    cluster, _ = ran(
+        scenario(rate_rps=200, cluster={"maxclients": 20}, clients=clients, step_s=step_s)
+    )
+    assert cluster.nodes.state["answered"][0] > 190 * 60
+    assert cluster.nodes.state["too_many"][0] == 0
+
+
+@pytest.mark.usefixtures("made")
+def test_a_request_keeps_its_commands_when_its_node_gets_another_share():
+    clients = {"pods": 10, "workers_per_pod": 100, "commands_per_request": 5, "retries": 1}
+    cluster = Cluster(scenario(rate_rps=500, cluster={"shards": 2}, clients=clients), seed=1)
+
+    def change(step):
+        if step.number == 60:  # in an overload, so that requests wait
+            cluster.nodes.traffic[:] = 0.9, 0.1
+        if step.number == 120:  # so that nothing is on its way in the end
+            cluster.load.demand_factor = 0.0
+
+    cluster.after_step(change)
+    run = cluster.run()
+    intervals_s = np.diff(run.times_s, prepend=0.0)
+    asked, away, answered, failed = (
+        float(series(run, name) @ intervals_s)
+        for name in ("offered", "turned away", "answered", "failed")
+    )
+    assert answered + failed == pytest.approx(asked - away, rel=1e-9)
+
+
+@pytest.mark.usefixtures("made")
 def test_workers_open_persistent_connections_when_they_need_them():
     clients = {"pods": 1, "workers_per_pod": 200, "initially_connected": False}
     _, run = ran(scenario(rate_rps=100, clients=clients, duration_s=10, report_s=1.0))

@@ -134,7 +134,6 @@ class LookasideCache:
         self._lists_begun = 0
         self.upsets: list[Upset] = []
         self._steady = math.nan
-        self._failed = np.zeros(cluster.nodes.count)
         self._claims: dict[int, Claim] = {}
         self._sums = CacheInterval()
         self._spread()
@@ -190,13 +189,11 @@ class LookasideCache:
             self.contents.clear(node)
             self._upset(f"node {node} is back, empty", None)
         nodes.came_back.clear()
-        reached = self._commands(step, step.answered)
-        failed = nodes.state["failed"].astype(float)
-        begun = np.pad(self._failed, (0, len(failed) - len(self._failed)))
+        reached = step.commands_answered
+        reached = np.pad(reached, (0, max(0, count - len(reached))))[:count]
         straight = 0.0
         if self.described.when_down == "database":
-            straight = float(((failed - begun) * step.commands_each).sum())
-        self._failed = failed
+            straight = float(step.commands_failed.sum())
         done = self.tier.step(reached, self._weights, step.length_s, straight=straight, up=up)
         # In the queue, and in service by Little's law.
         serving = done.answered / step.length_s * self.described.database.latency_ms / 1e3
@@ -219,11 +216,6 @@ class LookasideCache:
         sums.busy_s += done.busy * step.length_s
         sums.length_s += step.length_s
         self._watch(done.hit_share, done.busy, step)
-
-    def _commands(self, step: LoadStep, requests: np.ndarray) -> np.ndarray:
-        commands = requests * step.commands_each
-        count = len(self.contents.capacity)
-        return np.asarray(np.pad(commands, (0, max(0, count - len(commands))))[:count], float)
 
     def _store(self, stored: np.ndarray, length_s: float) -> None:
         """Storing keys takes the nodes time in the next step."""

@@ -47,7 +47,9 @@ class LoadStep:
     offered, answered
         (nodes,) requests that began and that were answered in it.
     commands_each
-        (nodes,) commands of a request at each node.
+        (nodes,) commands of a request that begins at each node.
+    commands_answered, commands_failed
+        (nodes,) commands of the requests that were answered, and of those given up.
     utilisation
         (nodes,) what was asked of each node against what it could do, at most 1.
     """
@@ -58,6 +60,8 @@ class LoadStep:
     offered: np.ndarray
     answered: np.ndarray
     commands_each: np.ndarray
+    commands_answered: np.ndarray
+    commands_failed: np.ndarray
     utilisation: np.ndarray
 
 
@@ -201,11 +205,12 @@ class Load:
         autoscaler = cluster.scenario.clients.autoscaler
         if autoscaler is not None and visits > 0:
             clients.cpu_s += float(offered.sum()) / visits * autoscaler.cpu_s_per_request
-        cluster.record.step(self._commands)
+        commands_answered, commands_failed = cluster.record.step(self._commands)
         if self.after_step:
             done = LoadStep(
                 *(self.number, self.number * self.step_s, self.step_s),
-                *(offered, passed[:, 0], self._commands, utilisation),
+                *(offered, passed[:, 0], self._commands),
+                *(commands_answered, commands_failed, utilisation),
             )
             for function in self.after_step:
                 function(done)

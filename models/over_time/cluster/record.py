@@ -28,6 +28,10 @@ _RATES = {
 }
 """Series in commands a second, with their counters and panels."""
 
+_OFFERED, _ENDED = 0, [1, 2]
+_ON_THEIR_WAY = np.array([1, -1, -1] + [0] * (len(_RATES) - 3))
+"""Of the series above: requests that began, those that ended, one less the other."""
+
 _LEFT_OUT_IF_NOTHING = ("timed out", "refused", "tried again", "served in vain", "turned away")
 
 
@@ -62,6 +66,9 @@ class RunRecord:
         self._totals = np.zeros(len(_RATES))
         self._before = np.zeros((0, len(_RATES)), np.int64)
         self._connected_before = cluster.nodes.state["connected"].copy()
+        self._commands_each = np.zeros(0)
+        self._more = np.zeros(0)
+        """(nodes,) commands of requests on their way, besides what as many of now would have."""
         self._busy_before = np.zeros((2, 0))
         self._waits_s = cell_waits_s()
         self._latencies: dict[int, np.ndarray] = {}
@@ -89,21 +96,38 @@ class RunRecord:
         same = sum(each == name or each.startswith(f"{name} (") for each in beside)
         self._gauges.append(Gauge(f"{name} ({same + 1})" if same else name, unit, panel, read))
 
-    def step(self, commands_each: np.ndarray) -> None:
-        """Add what a step of the load did.
+    def step(self, commands_each: np.ndarray) -> np.ndarray:
+        """Add what a step of the load did; returns (2, nodes) commands answered and failed.
+
+        A request keeps its commands until it is answered or fails, also where those that begin
+        later have more or fewer, because slots or the list of nodes changed. Of the requests on
+        their way at a node each has as many as the others.
 
         Parameters
         ----------
         commands_each
-            (nodes,) commands of a request at each node.
+            (nodes,) commands of a request that begins at each node.
         """
         state = self._cluster.nodes.state
         now = np.array([state[counter] for counter, _ in _RATES.values()]).T
         if len(self._before) < len(now):
             more = np.zeros((len(now) - len(self._before), now.shape[1]), np.int64)
             self._before = np.concatenate([self._before, more])
-        self._commands += commands_each @ (now - self._before)
-        self._before = now
+            self._more = np.append(self._more, np.zeros(len(more)))
+            self._commands_each = np.append(self._commands_each, commands_each[-len(more) :])
+        passed = now - self._before
+        self._commands += commands_each @ passed
+        waiting = self._before @ _ON_THEIR_WAY
+        fewer_now = self._commands_each - commands_each
+        # What differs by rounding, as of one command each, is the same.
+        self._more += waiting * np.where(np.abs(fewer_now) > 1e-9, fewer_now, 0.0)
+        more_each = self._more / np.maximum(1, waiting + passed[:, _OFFERED])
+        ended = passed[:, _ENDED].T
+        more_ended = ended * more_each
+        self._more -= more_ended.sum(axis=0)
+        self._commands[_ENDED] += more_ended.sum(axis=1)
+        self._before, self._commands_each = now, commands_each
+        return np.asarray(ended * commands_each + more_ended)
 
     def report(self, interval_s: float) -> None:
         """Close an interval and begin the next."""

@@ -224,7 +224,15 @@ static int64_t accept_connections(const struct turn *turn, int64_t budget_ps) {
     } else {
         left_ps = budget_ps - max64(0, spent_ps - credit_ps);
     }
-    int64_t room = max64(0, given->maxclients - node->open);
+    int64_t room = given->maxclients - node->open;
+    if (!load->rules->persistent) {
+        // A connection closes with its answer: those answered in this step make room in it. Without
+        // that a step would accept `maxclients` connections at most, however short they last.
+        int64_t serving_ps = node->credit_ps + min64(left_ps, budget_ps);
+        int64_t serving = min64(floor_div(serving_ps, given->per_request_ps), given->elsewhere);
+        room += max64(0, serving - turn->requests->left);
+    }
+    room = max64(0, room);
     for (int64_t attempt = 0; attempt < load->attempts; attempt++) {
         int64_t let_in = min64(room, accepted[attempt]);
         int64_t turned_away = accepted[attempt] - let_in;
