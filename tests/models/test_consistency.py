@@ -123,7 +123,7 @@ def test_random_scenarios_do_not_contradict_themselves(
     monkeypatch.syspath_prepend(str(ROOT))
     from verification.consistency import consistency
 
-    [finding] = consistency(seed=7, count=SAMPLE[kind], kinds=[kind], processes=0)
+    [finding] = consistency(seed=1, count=SAMPLE[kind], kinds=[kind], processes=0)
     assert finding.passed, capsys.readouterr().out
     assert finding.found >= 1
 
