@@ -197,6 +197,19 @@ static int64_t accepting_ps(const struct turn *turn, int64_t budget_ps) {
     return max64(fair_ps, budget_ps - ready_ps);
 }
 
+// How many more connections there may be, when a time is left for requests.
+static int64_t room_for_connections(const struct turn *turn, int64_t left_ps) {
+    const struct given *given = turn->given;
+    int64_t room = given->maxclients - turn->node->open;
+    if (!turn->load->rules->persistent) {
+        // A connection closes with its answer: those answered in this step make room in it. Without
+        // that a step would accept `maxclients` connections at most, however short they last.
+        int64_t served = floor_div(turn->node->credit_ps + left_ps, given->per_request_ps);
+        room += max64(0, min64(served, given->elsewhere) - turn->requests->left);
+    }
+    return max64(0, room);
+}
+
 // Accept connections; their requests join the other queue. Returns the time left for these.
 static int64_t accept_connections(const struct turn *turn, int64_t budget_ps) {
     const struct load *load = turn->load;
@@ -224,15 +237,7 @@ static int64_t accept_connections(const struct turn *turn, int64_t budget_ps) {
     } else {
         left_ps = budget_ps - max64(0, spent_ps - credit_ps);
     }
-    int64_t room = given->maxclients - node->open;
-    if (!load->rules->persistent) {
-        // A connection closes with its answer: those answered in this step make room in it. Without
-        // that a step would accept `maxclients` connections at most, however short they last.
-        int64_t serving_ps = node->credit_ps + min64(left_ps, budget_ps);
-        int64_t serving = min64(floor_div(serving_ps, given->per_request_ps), given->elsewhere);
-        room += max64(0, serving - turn->requests->left);
-    }
-    room = max64(0, room);
+    int64_t room = room_for_connections(turn, min64(left_ps, budget_ps));
     for (int64_t attempt = 0; attempt < load->attempts; attempt++) {
         int64_t let_in = min64(room, accepted[attempt]);
         int64_t turned_away = accepted[attempt] - let_in;
