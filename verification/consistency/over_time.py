@@ -263,6 +263,9 @@ def _longer(held: Held, data: dict[str, Any], rows: list[list[Any]]) -> None:
     more["data"]["strings"]["keys"] *= 2
     more.pop("load", None)
     for row, later in zip(rows, _run(more)["tables"][0]["rows"], strict=True):
+        if row[1] == "get":
+            # It has no members, and finds the memory that larger replies before it have taken.
+            continue
         held.not_above(
             "more members take no less time", row[3], later[3], f"{row[1]} lasts, s", by=1e-3
         )
