@@ -2,7 +2,7 @@
 
     python benchmarks/cluster.py
 
-The surrogate of the node is simulated before, and what is compiled is compiled.
+The surrogate of the node is simulated before.
 """
 
 import time

@@ -16,11 +16,11 @@ def interleaved_cpu_s(
     """CPU seconds of every repetition of every competitor.
 
     Each competitor is called with the number of the repetition. A call before the first, numbered
-    0 as well, compiles and warms up and isn't counted.
+    0 as well, warms up and isn't counted.
     """
     times_s: dict[str, list[float]] = {name: [] for name in competitors}
     for name, run in competitors.items():
-        print(f"compiling and warming up: {name}", file=sys.stderr, flush=True)
+        print(f"warming up: {name}", file=sys.stderr, flush=True)
         run(0)
     for repetition in range(repetitions):
         print(f"repetition {repetition + 1} of {repetitions}", file=sys.stderr, flush=True)

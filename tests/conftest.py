@@ -12,8 +12,8 @@ pytest_plugins = ["tests.live_engine"]
 # Set before anything imports matplotlib: no test may need a display.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-# The first example may compile a kernel, so time per example says nothing. `ci` repeats the same
-# examples in every run; `HYPOTHESIS_PROFILE=explore` looks for new ones.
+# The first example may simulate what others share, so time per example says nothing. `ci` repeats
+# the same examples in every run; `HYPOTHESIS_PROFILE=explore` looks for new ones.
 _SLOW = [HealthCheck.too_slow]
 settings.register_profile(
     "ci", deadline=None, derandomize=True, max_examples=60, suppress_health_check=_SLOW

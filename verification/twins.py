@@ -19,7 +19,7 @@ SCENARIOS = 200
 
 
 def _twin_test() -> ModuleType:
-    # The first scenario compiles, so the time of one says nothing; every run has the same ones.
+    # The time of one scenario says nothing; every run has the same ones.
     settings.register_profile(
         "verification",
         deadline=None,

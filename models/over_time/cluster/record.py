@@ -28,9 +28,8 @@ _RATES = {
 }
 """Series in commands a second, with their counters and panels."""
 
-_OFFERED, _ENDED = 0, [1, 2]
-_ON_THEIR_WAY = np.array([1, -1, -1] + [0] * (len(_RATES) - 3))
-"""Of the series above: requests that began, those that ended, one less the other."""
+_OFFERED, *_ENDED = (list(_RATES).index(name) for name in ("offered", "answered", "failed"))
+"""Of the series above: requests that began, and those that ended."""
 
 _LEFT_OUT_IF_NOTHING = ("timed out", "refused", "tried again", "served in vain", "turned away")
 
@@ -117,7 +116,7 @@ class RunRecord:
             self._commands_each = np.append(self._commands_each, commands_each[-len(more) :])
         passed = now - self._before
         self._commands += commands_each @ passed
-        waiting = self._before @ _ON_THEIR_WAY
+        waiting = self._before[:, _OFFERED] - self._before[:, _ENDED].sum(axis=1)
         fewer_now = self._commands_each - commands_each
         # What differs by rounding, as of one command each, is the same.
         self._more += waiting * np.where(np.abs(fewer_now) > 1e-9, fewer_now, 0.0)
