@@ -2,19 +2,16 @@
 
 What decides is the logarithm of one predicted figure: the throughput of the recommended setting
 (p99 under a given rate of requests), or its ratio to that of a rival which may yet be the better
-choice. Every uncertain number is moved by one standard error down and up, all else equal and under
-the same random streams. The squares of these effects, with the correlations that a fit brings,
-split the part of the interval that draws of the same numbers gave; a measurement takes away what
-belongs to the numbers it tells.
+choice. The squares of what one standard error of each uncertain number does to it (`effects`), with
+the correlations that a fit brings, split the part of the interval that draws of the same numbers
+gave; a measurement takes away what belongs to the numbers it tells.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,18 +19,10 @@ from forecache.sim.plain import Result
 
 from ..engines.generator import GENERATOR_NAMES
 from ..engines.profile import HAND_OVER_WORK, WORK_NAMES
-from ..prediction.predict import REPLICATIONS, Metrics, Prediction
-from ..prediction.run_length import window
-from ..prediction.simulation import pilot_run, run, times_of
-from ..prediction.system import System
-from ..prediction.uncertainty import host_ranges, moved
-from ..step_times.inputs import NodeInputs
+from ..prediction.predict import Prediction
+from ..prediction.uncertainty import host_ranges
 from .choice import KNEE, ratio_margin
-
-_MANY, _FEW = (40_000, 50), (4_000, 20)
-"""Measured requests of each run, and round trips of every client. Few do where uncertain numbers
-move what decides by `_WIDE` and more."""
-_WIDE = 0.1
+from .effects import Part, Uncertain, correlations, effects, metric_of, uncertain_numbers
 
 MEASURED_ERROR = 0.05
 """Relative standard error with which a measurement tells a number: that of an observed point."""
@@ -55,20 +44,6 @@ two of them together, as the time its user code takes."""
 
 _INSTRUCTIONS = frozenset(name for name in WORK_NAMES if "_instructions" in name) - HAND_OVER_WORK
 _SINGLE_THREAD = frozenset(WORK_NAMES) - HAND_OVER_WORK
-
-Part = Literal["speed", "work", "generator"]
-"""The field of `NodeInputs` that holds a number: of the host, the engine or the load generator."""
-
-
-@dataclass(frozen=True)
-class Uncertain:
-    """An uncertain number: one standard error below and above, and that error relative to it."""
-
-    part: Part
-    name: str
-    down: float
-    up: float
-    error: float
 
 
 @dataclass(frozen=True)
@@ -123,48 +98,6 @@ class MeasureNext(Result):
     """By what they bring."""
 
 
-def uncertain_numbers(system: System) -> list[Uncertain]:
-    """The numbers that draws of a system vary, each with its standard error."""
-    engine = system.engine
-    # A fit's covariance holds on the host it was made on; elsewhere the ranges are drawn.
-    fitted = (engine.covariance or {}) if system.observed_here else {}
-    found = []
-    for name in sorted(fitted):
-        value, error = engine.work[name].best, math.sqrt(fitted[name][name])
-        down, up = value * math.exp(-error), value * math.exp(error)
-        found.append(Uncertain("work", name, down, up, error))
-    ranges: list[tuple[Part, Mapping[str, tuple[float, float, float]]]] = [
-        ("work", {k: v for k, v in engine.uncertain().items() if k not in fitted}),
-        ("generator", system.generator.uncertain()),
-        # What a capture leaves open is part of what was fitted to an engine on that very host.
-        ("speed", {} if system.observed_here else host_ranges(system.host)),
-    ]
-    for part, numbers in ranges:
-        for name, bounds in sorted(numbers.items()):
-            down, up = moved(bounds, -1.0), moved(bounds, 1.0)
-            error = math.log(up / down) / 2.0 if down > 0.0 else (up - down) / (up + down)
-            if error > 0.0:
-                found.append(Uncertain(part, name, down, up, error))
-    return found
-
-
-def correlations(system: System, numbers: Sequence[Uncertain]) -> np.ndarray:
-    """(numbers, numbers) correlations of their logarithms: those of a fit, else none."""
-    matrix = np.eye(len(numbers))
-    fitted = (system.engine.covariance or {}) if system.observed_here else {}
-    for i, a in enumerate(numbers):
-        for j, b in enumerate(numbers):
-            if i != j and a.part == b.part == "work" and a.name in fitted and b.name in fitted:
-                matrix[i, j] = fitted[a.name].get(b.name, 0.0) / (a.error * b.error)
-    return matrix
-
-
-def metric_of(prediction: Prediction) -> str:
-    """The figure that decides: throughput, or p99 where a given rate is kept up with."""
-    given = prediction.open_loop and not prediction.overloaded
-    return "p99_ms" if given else "throughput_rps"
-
-
 def rival_of(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | None:
     """The setting most likely to be the better choice after all; None where none is likely to be.
 
@@ -183,74 +116,6 @@ def rival_of(chosen: Prediction, others: Sequence[Prediction]) -> Prediction | N
         if error > 0.0 and (needed - ratio) / error < smallest:
             best, smallest = other, (needed - ratio) / error
     return best
-
-
-def effects(
-    chosen: Prediction,
-    rival: Prediction | None,
-    numbers: Sequence[Uncertain],
-    *,
-    spread: float,
-    seed: int,
-) -> np.ndarray:
-    """(numbers,) by how much one standard error of each moves the logarithm that decides.
-
-    Every number is moved down and up, since a limit may hide one of the two; the effect is half of
-    the way between them. What chance adds to its square is taken off.
-
-    Parameters
-    ----------
-    spread
-        By how much all of them together move it, about.
-    """
-    metric = metric_of(chosen)
-    length = _FEW if spread >= _WIDE else _MANY
-    settings = [prediction for prediction in (chosen, rival) if prediction]
-    probes = [_probe(prediction, metric, length, seed=seed) for prediction in settings]
-
-    def decides(number: Uncertain | None, value: float, replication: int = 0) -> float:
-        logarithms = [probe(number, value, replication) for probe in probes]
-        return logarithms[-1] - logarithms[0] if rival else logarithms[0]
-
-    with ThreadPoolExecutor() as pool:
-        nominal = [pool.submit(decides, None, 0.0, n) for n in range(REPLICATIONS)]
-        below, above = (
-            np.array(list(pool.map(decides, numbers, values)))
-            for values in ([n.down for n in numbers], [n.up for n in numbers])
-        )
-        by_chance = np.var([each.result() for each in nominal], ddof=1)
-    moves = (above - below) / 2.0
-    squares = np.maximum(0.0, moves**2 - by_chance / 2.0)
-    return np.asarray(np.sign(moves) * np.sqrt(squares))
-
-
-def _probe(
-    prediction: Prediction, metric: str, length: tuple[int, int], *, seed: int
-) -> Callable[[Uncertain | None, float, int], float]:
-    """A function that simulates a setting, with one number replaced if it is given one."""
-    base = prediction.system.inputs(prediction.case.scenario)
-    pilot = prediction.pilot or pilot_run(base, times_of(base), seed=seed)
-    requests, round_trips = length
-    window_ps = window(base, pilot, requests=requests, round_trips=round_trips)
-
-    def logarithm(number: Uncertain | None, value: float, replication: int) -> float:
-        inputs = base if number is None else _replaced(base, number.part, number.name, value)
-        result = run(
-            inputs, requests=requests, seed=seed, replication=replication, window_ps=window_ps
-        )
-        return math.log(max(Metrics.of(result).values[metric], 1e-12))
-
-    return logarithm
-
-
-def _replaced(base: NodeInputs, part: Part, name: str, value: float) -> NodeInputs:
-    if part == "work":
-        changed: dict[str, Any] = {name: value}
-        return replace(base, work=replace(base.work, **changed))
-    if part == "generator":
-        return replace(base, generator=replace(base.generator, **{name: value}))
-    speed = replace(base.speed, **{name: value})  # type: ignore[arg-type]
-    return replace(base, speed=speed, generator_speed=speed)
 
 
 def variance_left(
@@ -375,6 +240,8 @@ def next_measurement(chosen: Prediction, others: Sequence[Prediction], *, seed: 
         The recommended setting.
     others
         Settings that could have been recommended instead.
+    seed
+        Of the predictions' draws.
     """
     metric = metric_of(chosen)
     rival = rival_of(chosen, others)
@@ -385,7 +252,7 @@ def next_measurement(chosen: Prediction, others: Sequence[Prediction], *, seed: 
     else:
         spread, model, fixed = ratio_margin(chosen, rival), 0.0, 0.0
     numbers = uncertain_numbers(chosen.system)
-    moves = effects(chosen, rival, numbers, spread=spread, seed=seed)
+    moves = effects(chosen, rival, numbers, seed=seed)
     correlation = correlations(chosen.system, numbers)
     total = variance_left(None, numbers, moves, correlation)
     gains = []

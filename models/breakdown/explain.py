@@ -10,7 +10,7 @@ import numpy as np
 from ..node.policies import POLICIES
 from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult
-from ..prediction.predict import Prediction
+from ..prediction.predict import Prediction, memory_wait_ps
 from ..prediction.simulation import times_of
 from ..results.points import Stage
 from ..step_times.forking import do_reads
@@ -105,8 +105,7 @@ def steps_of(prediction: Prediction, *, inputs: NodeInputs | None = None) -> lis
     """
     if inputs is None:
         inputs = prediction.system.inputs(prediction.case.scenario)
-    steps = _Steps(prediction.nominal[0].result, inputs)
-    rows = steps.rows(memory_wait_ns=prediction.memory_wait_ns)
+    rows = _Steps(prediction.nominal[0].result, inputs).rows()
     alike = prediction.threads_alike
     return [
         (stage, "worker" if alike else thread, time_ps / _PS_PER_US)
@@ -152,7 +151,7 @@ class _Steps:
             return [(stage, thread, time_ps)]
         return [(stage, "main", inline * time_ps), (stage, "I/O", (1.0 - inline) * time_ps)]
 
-    def rows(self, *, memory_wait_ns: float) -> list[Row]:
+    def rows(self) -> list[Row]:
         """All steps."""
         times = self.times
         dozes, polls, blocks = self._naps_and_polls()
@@ -164,7 +163,7 @@ class _Steps:
             *self._reading(),
             ("look up ahead", "main", _prefetching_ps(self.result, times.prefetch_by_keys_ps)),
             ("execute", "main", self.mean(times.execute_by_code_ps)),
-            ("wait for memory", "main", memory_wait_ns * 1000.0),
+            ("wait for memory", "main", memory_wait_ps(self.result, times)),
             *self._writing(),
             ("wake the receiver", self.writer, waking),
             ("sleep and wake up", "main", dozes * times.doze_ps + blocks * times.block_ps),

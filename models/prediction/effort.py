@@ -9,7 +9,7 @@ from forecache.sim.effort import check_work
 from forecache.sim.processes import usable_cores
 
 from ..step_times.inputs import NodeInputs
-from .run_length import ROUND_TRIPS, Pilot, window
+from .run_length import Pilot, window
 
 _RUN_S = 0.01
 """Setting up a run: durations, tables, an array for the state."""
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
 
     runs: int
     requests: int
-    round_trips: int = ROUND_TRIPS
+    brief: bool = False
 
 
 class AskedRuns(NamedTuple):
@@ -74,10 +74,8 @@ def check_runs(
     seconds = longest_s = 0.0
     runs = 0
     for point in asked:
-        for count, requests, round_trips in point.batches:
-            window_ps = window(
-                point.inputs, point.pilot, requests=requests, round_trips=round_trips
-            )
+        for count, requests, brief in point.batches:
+            window_ps = window(point.inputs, point.pilot, requests=requests, brief=brief)
             end_s = window_ps.end_ps / _PS_PER_S
             longest_s = max(longest_s, end_s)
             by_request = point.pilot.rate_rps * _REQUEST_S + _SIMULATED_S

@@ -23,6 +23,7 @@ from scipy.special import ndtri
 from forecache.sim.executors import Submitted
 from forecache.sim.statistics import Estimate, student_t
 
+from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult
 from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
@@ -31,18 +32,18 @@ from ..step_times.stalls import code_shares
 from ..step_times.workload_caches import scenario_memory_load
 from .backlog import Growth, grows, growth_of
 from .effort import AskedRuns, Batch, check_count, check_runs
-from .run_length import Pilot, window
+from .run_length import Pilot, Window, window
 from .simulation import pilot_run, run, times_of
 from .system import System
 
 Progress = Callable[[str], None]
 
-REQUESTS = 40_000
+REQUESTS = 20_000
 """Measured requests of a run at the nominal numbers."""
 
-DRAW_REQUESTS, DRAW_ROUND_TRIPS = 16_000, 20
-"""Measured requests, and round trips of every client, of a run at drawn numbers. What chance adds
-to their spread is known from the longer runs and taken off."""
+DRAW_REQUESTS = 10_000
+"""Measured requests of a run at drawn numbers, which is brief (`run_length.window`). What chance
+adds to their spread is known from the longer runs and taken off."""
 
 DRAWS = 20
 REPLICATIONS = 4
@@ -164,15 +165,8 @@ class Prediction:
     @cached_property
     def memory_wait_ns(self) -> float:
         """Mean wait for memory of a command, beyond what a batched look-up spends."""
-        result = self.nominal[0].result
         times = times_of(self.system.inputs(self.case.scenario))
-        shares = code_shares(times)
-        asked = float(np.dot(shares, times.keys_by_code))
-        fetched = result.counters["prefetched_keys"] / max(1, result.completions) / asked
-        fetched = min(1.0, fetched)
-        waits = (1.0 - fetched) * times.stall_ps.mean(axis=1)
-        waits = waits + fetched * times.prefetched_stall_by_code_ps
-        return float(np.dot(shares, waits)) / 1000.0
+        return memory_wait_ps(self.nominal[0].result, times) / 1000.0
 
     @property
     def memory_share(self) -> float:
@@ -348,6 +342,17 @@ class Prediction:
         return "STABLE" if self.bottleneck == "none" else "SATURATED"
 
 
+def memory_wait_ps(result: NodeResult, times: NodeTimes) -> float:
+    """Mean wait for memory of a command, beyond what the batched look-ups of a run spend."""
+    shares = code_shares(times)
+    asked = float(np.dot(shares, times.keys_by_code))
+    fetched = result.counters["prefetched_keys"] / max(1, result.completions) / asked
+    fetched = min(1.0, fetched)
+    waits = (1.0 - fetched) * times.stall_ps.mean(axis=1)
+    waits = waits + fetched * times.prefetched_stall_by_code_ps
+    return float(np.dot(shares, waits))
+
+
 def _spread(logs: Sequence[float] | np.ndarray) -> float:
     return float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
 
@@ -392,7 +397,7 @@ def predict_cases(
     ):
         pilots = [calls.submit(_pilot, case.scenario, system, seed) for case, system in cases]
         found = [pilot.result() for pilot in pilots]
-        runs = Batch(replications, requests), Batch(draws, DRAW_REQUESTS, DRAW_ROUND_TRIPS)
+        runs = Batch(replications, requests), Batch(draws, DRAW_REQUESTS, brief=True)
         asked = [
             AskedRuns(system.inputs(case.scenario), pilot, runs)
             for (case, system), pilot in zip(cases, found, strict=True)
@@ -444,15 +449,26 @@ def _nominal(
 
 
 def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilot) -> Metrics:
-    """One draw; its window is that of the nominal numbers, so that it needs no pilot of its own."""
+    """One draw; its window is that of the nominal numbers, so that it needs no pilot of its own.
+
+    A brief window in which the engine starts or stops a thread says little: one that holds a whole
+    turn of that takes its place.
+    """
     inputs = system.inputs(scenario, draw=draw, seed=seed)
-    window_ps = window(inputs, pilot, requests=DRAW_REQUESTS, round_trips=DRAW_ROUND_TRIPS)
-    return Metrics.of(
-        run(
+    times = times_of(inputs)
+
+    def drawn(window_ps: Window) -> NodeResult:
+        return run(
             inputs,
             requests=DRAW_REQUESTS,
             seed=seed,
             replication=1000 + draw,
+            times=times,
             window_ps=window_ps,
         )
-    )
+
+    result = drawn(window(inputs, pilot, requests=DRAW_REQUESTS, brief=True))
+    if inputs.policy.samples_load and result.counters["activations"] > 0:
+        turning = replace(pilot, trying_fewer=True)
+        result = drawn(window(inputs, turning, requests=DRAW_REQUESTS))
+    return Metrics.of(result)

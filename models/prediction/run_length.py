@@ -29,7 +29,7 @@ _LONGEST_PS = 3600 * _PS_PER_S
 """No run simulates more than an hour, however few requests that may hold."""
 
 _CYCLES = 2
-"""Times that an engine which starts and stops a thread in turn does so in a window."""
+"""Times that an engine which starts and stops its first I/O thread in turn does so in a window."""
 
 _CONNECTIONS = 30
 _LONGER = 5
@@ -46,8 +46,8 @@ _PERIODS = 10
 before it."""
 
 _SLICES = 100
-ROUND_TRIPS = 50
-"""Round trips of every client a closed-loop window holds at least, unless asked for fewer."""
+_ROUND_TRIPS, _FEW_ROUND_TRIPS = 25, 12
+"""Round trips of every client that a closed-loop window holds at least; of a brief one."""
 
 _NEAR = 2
 """Threads by which other numbers, or another moment, may want more or fewer than a pilot run."""
@@ -74,8 +74,9 @@ class Pilot:
     rate_rps
         Requests per second.
     changing
-        Whether the engine went on starting and stopping one of its first I/O threads; one of many
-        makes little difference.
+        Whether the engine went on starting and stopping one of its first I/O threads.
+    trying_fewer
+        Whether it stopped or started one of many, which makes a difference of a few per cent.
     settled_ps
         Open loop: time after which the backlog showed no trend, or the loop was overloaded.
     active_threads
@@ -87,14 +88,13 @@ class Pilot:
 
     rate_rps: float
     changing: bool
+    trying_fewer: bool = False
     settled_ps: int = 0
     active_threads: int = 0
     events_per_s: float = 0.0
 
 
-def window(
-    inputs: NodeInputs, pilot: Pilot, *, requests: int, round_trips: int = ROUND_TRIPS
-) -> Window:
+def window(inputs: NodeInputs, pilot: Pilot, *, requests: int, brief: bool = False) -> Window:
     """Warm-up and end of a run, by the number of requests it measures, in ps.
 
     The warm-up covers the engine's decisions about threads and ten round trips of every client,
@@ -104,8 +104,8 @@ def window(
 
     Parameters
     ----------
-    round_trips
-        Of every client of a closed loop that the window holds at least.
+    brief
+        Whether fewer round trips do, and one of many threads need not be stopped and started.
     """
     workload = inputs.scenario.workload
     begins, settle = pilot.active_threads, 0
@@ -116,12 +116,15 @@ def window(
         settle = settling_ps(inputs, begins, most=pilot.active_threads + _NEAR)
         settle += starting_ps(inputs)
         # Clients tend to move in step, so a window holds many of their round trips.
-        requests = max(requests, round_trips * workload.clients * workload.pipeline)
+        trips = _FEW_ROUND_TRIPS if brief else _ROUND_TRIPS
+        requests = max(requests, trips * workload.clients * workload.pipeline)
     measured_ps = math.ceil(requests / pilot.rate_rps * _PS_PER_S)
     measured_ps = max(measured_ps, slices_ps(inputs))
     if pilot.changing:
         # The engine starts and stops a thread in turn; both belong to what it does on average.
         measured_ps = max(measured_ps, _CYCLES * cycle_ps(inputs))
+    if pilot.trying_fewer and not brief:
+        measured_ps = max(measured_ps, trying_ps(inputs))
     measured_ps = max(measured_ps, rare_ps)
     # A few new connections make a difference; rare ones are left to chance.
     connections_ps = _CONNECTIONS * connection_gap_ps(inputs.scenario)
@@ -165,10 +168,12 @@ def settling_ps(inputs: NodeInputs, active: int = 0, *, most: int | None = None)
     """
     if not inputs.policy.samples_load:
         return 0
-    started = max(0, active - 1)
+    begins = active or (2 if ignites_at_once(inputs) else 1)
     threads = inputs.scenario.io_threads
-    periods = (min(threads, most or threads) + 1 - started) * GROW_PERIOD_PS
-    if started == 0 and not ignites_at_once(inputs):
+    # A decision for each thread that may be started, and one that starts none.
+    decisions = max(0, min(threads, most or threads) - begins) + 1
+    periods = decisions * GROW_PERIOD_PS
+    if begins == 1:
         periods += IGNITE_PERIOD_PS
     return periods * SAMPLES_PER_DECISION // CONTROL_SPEEDUP
 
@@ -182,10 +187,19 @@ def starting_ps(inputs: NodeInputs) -> int:
 
 def cycle_ps(inputs: NodeInputs) -> int:
     """How long Valkey 9.1 takes to stop its only I/O thread for lack of work and start it again."""
+    return _turn_ps(inputs, IGNITE_PERIOD_PS)
+
+
+def trying_ps(inputs: NodeInputs) -> int:
+    """How long Valkey 9.1 takes to stop one of many I/O threads and start it again."""
+    return _turn_ps(inputs, GROW_PERIOD_PS) if inputs.scenario.io_threads > 2 else 0
+
+
+def _turn_ps(inputs: NodeInputs, period_ps: int) -> int:
+    """A turn of stopping a thread and starting it again, by the period at which it samples then."""
     if not inputs.policy.samples_load:
         return 0
-    ignition = SAMPLES_PER_DECISION * IGNITE_PERIOD_PS
-    return (SHRINK_AFTER_PS + ignition) // CONTROL_SPEEDUP
+    return (SHRINK_AFTER_PS + SAMPLES_PER_DECISION * period_ps) // CONTROL_SPEEDUP
 
 
 def slices_ps(inputs: NodeInputs) -> int:

@@ -22,14 +22,23 @@ from .run_length import (
     settling_ps,
     slices_ps,
     starting_ps,
+    trying_ps,
     whole_periods,
     window,
 )
 
 _PS_PER_S = 10**12
 _PS_PER_MS = 10**9
+_PS_PER_US = 10**6
 
 PILOT_REQUESTS = 3000
+
+_PILOT_PS = 10 * _PS_PER_MS
+"""What a closed loop's pilot measures at first, and what it adds to the time to settle."""
+
+_FIRST_HELPERS = 2.0
+"""An engine that starts and stops threads may do so with its first in turn: with fewer active than
+this, a pilot lasts long enough to see that."""
 
 _MOST_PILOT_EVENTS = 30_000_000
 """Events after which a pilot has seen enough large requests, which are rare."""
@@ -61,31 +70,42 @@ def pilot_run(inputs: NodeInputs, times: NodeTimes, *, seed: int) -> Pilot:
     """Find out how fast a closed loop is, and when an open loop settles."""
     if inputs.scenario.workload.mean_rate_rps is not None:
         return _open_pilot(inputs, times, seed=seed)
-    end_ps = min(
-        longest_ps(inputs),
-        2 * max(settling_ps(inputs), starting_ps(inputs), cycle_ps(inputs)) + 20 * _PS_PER_MS,
-    )
-    end_ps = max(end_ps, min(longest_ps(inputs), slices_ps(inputs) // 2))
-    end_ps = 2 * whole_periods(inputs, -(-end_ps // 2))
+    warmup_ps = max(settling_ps(inputs), starting_ps(inputs), slices_ps(inputs) // 4) + _PILOT_PS
+    # Clients that think long may do so in step.
+    think_ps = round(inputs.scenario.workload.think_us * _PS_PER_US)
+    measured_ps = max(_PILOT_PS, slices_ps(inputs) // 4, trying_ps(inputs), think_ps)
+    longest = whole_periods(inputs, longest_ps(inputs) // 2)
     while True:
-        setup = node_setup(inputs, warmup_ps=end_ps // 2, end_ps=end_ps, seed=seed, replication=0)
+        warmup_ps = whole_periods(inputs, min(warmup_ps, longest))
+        measured_ps = whole_periods(inputs, min(measured_ps, longest))
+        end_ps = warmup_ps + measured_ps
+        setup = node_setup(inputs, warmup_ps=warmup_ps, end_ps=end_ps, seed=seed, replication=0)
         result = simulate_node(inputs.engine.policy, times, setup)
+        may_alternate = inputs.policy.samples_load and _helpers(result) < _FIRST_HELPERS
+        if may_alternate and measured_ps < min(cycle_ps(inputs), longest):
+            warmup_ps = measured_ps = cycle_ps(inputs) + _PILOT_PS
+            continue
         enough = result.completions >= PILOT_REQUESTS or result.events > _MOST_PILOT_EVENTS
-        if enough or end_ps == longest_ps(inputs):
-            samples_load = inputs.policy.samples_load
+        if enough or measured_ps == longest:
             return Pilot(
                 max(result.throughput_rps, 1.0),
                 changing=_alternates(inputs, result),
-                active_threads=result.final_active_threads if samples_load else 0,
+                trying_fewer=result.counters["activations"] > 0,
+                active_threads=result.final_active_threads if inputs.policy.samples_load else 0,
                 events_per_s=result.events * _PS_PER_S / end_ps,
             )
-        end_ps = min(longest_ps(inputs), 2 * end_ps)
+        warmup_ps, measured_ps = 2 * warmup_ps, 2 * measured_ps
 
 
 def _alternates(inputs: NodeInputs, result: NodeResult) -> bool:
     """Whether the engine went on starting and stopping one of its first I/O threads."""
-    helpers = result.counters["active_thread_ps"] / (result.window_s * _PS_PER_S)
-    return result.counters["activations"] > 0 and helpers < 2.0 and cycle_ps(inputs) > 0
+    few = _helpers(result) < _FIRST_HELPERS
+    return few and result.counters["activations"] > 0 and cycle_ps(inputs) > 0
+
+
+def _helpers(result: NodeResult) -> float:
+    """I/O threads that were active, on average over the window."""
+    return result.counters["active_thread_ps"] / (result.window_s * _PS_PER_S)
 
 
 def _open_pilot(inputs: NodeInputs, times: NodeTimes, *, seed: int) -> Pilot:

@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles.quantity import Quantity
 from forecache.models.advice.answers import explain, load_cases, recommend
-from forecache.models.advice.next_measurement import (
-    MEASURED_ERROR,
-    Measurement,
+from forecache.models.advice.effects import (
     Uncertain,
     correlations,
     effects,
+    uncertain_numbers,
+)
+from forecache.models.advice.next_measurement import (
+    MEASURED_ERROR,
+    Measurement,
     next_measurement,
     rival_of,
-    uncertain_numbers,
     variance_left,
 )
 from forecache.models.advice.node_answers import Shown
@@ -138,7 +140,7 @@ def test_correlations_are_those_of_the_fit() -> None:
 
 def test_one_thread_hands_nothing_over() -> None:
     numbers = uncertain_numbers(SYSTEM)
-    moves = effects(predicted(), None, numbers, spread=0.3, seed=1)
+    moves = effects(predicted(), None, numbers, seed=1)
     move = {(number.part, number.name): float(m) for number, m in zip(numbers, moves, strict=True)}
     for name in HAND_OVER_WORK:
         assert move.get(("work", name), 0.0) == 0.0
@@ -150,7 +152,7 @@ def test_one_thread_hands_nothing_over() -> None:
 
 def test_the_effects_add_up_to_what_draws_show() -> None:
     prediction = predicted(draws=60)
-    moves = effects(prediction, None, uncertain_numbers(SYSTEM), spread=0.3, seed=1)
+    moves = effects(prediction, None, uncertain_numbers(SYSTEM), seed=1)
     drawn = float(np.std(prediction.log_draws("throughput_rps"), ddof=1))
     assert float(np.sqrt(moves @ moves)) == pytest.approx(drawn, rel=0.3)
 
