@@ -15,6 +15,7 @@ from typing import Any
 
 from forecache.models.breakdown.explain import steps_of
 from forecache.models.prediction.predict import SERVER_CPU, Metrics, Prediction
+from forecache.models.prediction.simulation import times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.inputs import NodeInputs
@@ -43,7 +44,7 @@ def server_work(system: System, inputs: NodeInputs, nominal: Sequence[Metrics]) 
     counted = Prediction(Case(given={}, scenario=inputs.scenario), system, list(nominal), [])
 
     def steps_us(numbers: NodeInputs) -> float:
-        return sum(us for _, _, us in steps_of(counted, inputs=numbers))
+        return sum(us for _, _, us in steps_of(counted, times=times_of(numbers)))
 
     per_us = 1e3 * speed.user_ipc * speed.clock_ghz
     saved_us = steps_us(inputs) - steps_us(faster)

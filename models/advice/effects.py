@@ -130,7 +130,7 @@ def _service_times(prediction: Prediction, inputs: NodeInputs) -> np.ndarray:
     """(stations,) time that a request takes of each at other numbers, with the run's counts."""
     times = times_of(inputs)
     by_thread = {"main": 0.0, "I/O": 0.0, "worker": 0.0}
-    for _, thread, time_us in steps_of(prediction, inputs=inputs):
+    for _, thread, time_us in steps_of(prediction, times=times):
         by_thread[thread] += time_us
     generator_ps = times.generator_recv_ps + times.generator_reply_ps
     generator_ps += times.generator_request_ps + times.generator_send_ps

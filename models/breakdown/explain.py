@@ -95,17 +95,17 @@ def _with_turns(prediction: Prediction, steps: list[Row], turns_us: float) -> li
     return [*kept, (EVENT_LOOP, thread, known_us + turns_us)]
 
 
-def steps_of(prediction: Prediction, *, inputs: NodeInputs | None = None) -> list[Row]:
+def steps_of(prediction: Prediction, *, times: NodeTimes | None = None) -> list[Row]:
     """CPU time per request of each step, in us, as the first run counted it.
 
     Parameters
     ----------
-    inputs
-        Whose durations steps are priced with; those of the run if left out.
+    times
+        Durations that steps are priced with; those of the run if left out.
     """
-    if inputs is None:
-        inputs = prediction.system.inputs(prediction.case.scenario)
-    rows = _Steps(prediction.nominal[0].result, inputs).rows()
+    inputs = prediction.system.inputs(prediction.case.scenario)
+    result = prediction.nominal[0].result
+    rows = _Steps(result, inputs, times_of(inputs) if times is None else times).rows()
     alike = prediction.threads_alike
     return [
         (stage, "worker" if alike else thread, time_ps / _PS_PER_US)
@@ -117,9 +117,8 @@ def steps_of(prediction: Prediction, *, inputs: NodeInputs | None = None) -> lis
 class _Steps:
     """How often a request has each step of a run, who takes it, and how long that is."""
 
-    def __init__(self, result: NodeResult, inputs: NodeInputs) -> None:
-        self.result, self.inputs = result, inputs
-        self.times = times_of(inputs)
+    def __init__(self, result: NodeResult, inputs: NodeInputs, times: NodeTimes) -> None:
+        self.result, self.inputs, self.times = result, inputs, times
         self.shares = code_shares(self.times)
         scenario, engine = inputs.scenario, inputs.engine
         self.threaded = scenario.io_threads > 1

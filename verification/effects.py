@@ -1,0 +1,120 @@
+"""What uncertain numbers do to a prediction, told from its draws, against simulation.
+
+`models/advice/effects.py` simulates nothing of its own. Here each group of numbers that a
+measurement would tell (the host, an engine's work, handing over, the load generator) is held at its
+nominal values in draws that are otherwise the same ("pick and freeze"): the share of the variance
+that goes away is the covariance of the two sets of runs, taken from one. It has a standard error of
+some 0.08 itself. A throughput whose spread is mostly chance has no shares and is left out.
+"""
+
+import math
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from forecache.models.advice.answers import load_cases
+from forecache.models.advice.effects import correlations, effects, metric_of, uncertain_numbers
+from forecache.models.advice.next_measurement import measurements_for, variance_left
+from forecache.models.prediction.predict import DRAW_REQUESTS, Metrics, Prediction, predict_cases
+from forecache.models.prediction.run_length import window
+from forecache.models.prediction.simulation import run
+
+from .check import Check, Finding, within_range
+
+SEED = 7
+DRAWS = 150
+"""In which numbers are held; the regression has those that every prediction has."""
+
+_HOST = "graviton3-c7g.4xlarge"
+_WORKLOAD: dict[str, Any] = {"clients": 650, "keys": 3_000_000, "mix": {"get": 0.8, "set": 0.2}}
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "valkey 9.1, 8 threads": {"engine": "valkey", "engine_version": "9.1", "io_threads": 8},
+    "valkey 9.1, 50 clients": {
+        "engine": "valkey",
+        "engine_version": "9.1",
+        "io_threads": 4,
+        "workload": {**_WORKLOAD, "clients": 50},
+    },
+    "valkey 8.0, 9 threads": {"engine": "valkey", "engine_version": "8.0", "io_threads": 9},
+    "redis 7.0, 4 threads": {"engine": "redis", "engine_version": "7.0", "io_threads": 4},
+    "redis 8.2, 6 threads": {"engine": "redis", "engine_version": "8.2", "io_threads": 6},
+    "valkey 9.1, 200,000/s": {
+        "engine": "valkey",
+        "engine_version": "9.1",
+        "io_threads": 3,
+        "workload": {**_WORKLOAD, "arrival": "open_loop", "rate_rps": 200_000, "clients": 400},
+    },
+}
+
+MOST_OFF = 0.1
+"""How far shares may be off in the mean over the groups of a scenario."""
+
+
+def _held(prediction: Prediction, draw: int, tells: Mapping[str, frozenset[str]]) -> float:
+    """The logarithm of what decides in a draw, numbers of a group held at their nominal values."""
+    scenario, system = prediction.case.scenario, prediction.system
+    nominal = system.inputs(scenario)
+    inputs = system.inputs(scenario, draw=draw, seed=SEED)
+    for part, names in tells.items():
+        numbers = getattr(inputs, part)
+        known = {
+            name: getattr(getattr(nominal, part), name) for name in names if hasattr(numbers, name)
+        }
+        inputs = replace(inputs, **{part: replace(numbers, **known)})
+    inputs = replace(inputs, generator_speed=inputs.speed)
+    assert prediction.pilot is not None
+    window_ps = window(nominal, prediction.pilot, requests=DRAW_REQUESTS)
+    result = run(
+        inputs, requests=DRAW_REQUESTS, seed=SEED, replication=1000 + draw, window_ps=window_ps
+    )
+    return math.log(Metrics.of(result).values[metric_of(prediction)])
+
+
+def shares(fields: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Of each group of numbers: its name, its share by simulation, and by the regression."""
+    [(case, system)] = load_cases({"host": _HOST, "workload": _WORKLOAD, **fields})
+    [prediction] = predict_cases([(case, system)], seed=SEED)
+    numbers = uncertain_numbers(system)
+    moves = effects(prediction, None, numbers, seed=SEED)
+    correlation = correlations(system, numbers)
+    total = variance_left(None, numbers, moves, correlation)
+    found = []
+    with ThreadPoolExecutor() as pool:
+
+        def logs(tells: Mapping[str, frozenset[str]]) -> np.ndarray:
+            return np.array(list(pool.map(partial(_held, prediction, tells=tells), range(DRAWS))))
+
+        drawn = logs({})
+        for measurement in measurements_for(prediction):
+            if measurement.halves:
+                continue
+            covariance = np.cov(drawn, logs(measurement.tells))
+            simulated = 1.0 - float(covariance[0, 1] / covariance[0, 0])
+            left = variance_left(measurement, numbers, moves, correlation)
+            found.append((measurement.what, simulated, 1.0 - left / total))
+    return found
+
+
+def _findings() -> list[Finding]:
+    findings = []
+    for name, fields in SCENARIOS.items():
+        rows = shares(fields)
+        for what, simulated, told in rows:
+            print(f"  {name}: {what}: {simulated:.2f} simulated, {told:.2f} told", flush=True)
+        off = float(np.mean([abs(simulated - told) for _, simulated, told in rows]))
+        subject = f"shares of variance, mean difference: {name}"
+        findings.append(within_range(subject, 0.0, off, 0.0, MOST_OFF))
+    return findings
+
+
+CHECKS = [
+    Check(
+        "effects",
+        "what a measurement would tell, from the draws alone and with its numbers held",
+        _findings,
+    )
+]
