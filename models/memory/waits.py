@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,13 +84,13 @@ class Waits:
     near_ns: np.ndarray
     far_ns: np.ndarray
 
-    @property
+    @cached_property
     def by_bin_ns(self) -> np.ndarray:
         """(structures, bins) mean wait for one line."""
         near, far = self.near_ns[:, None], self.far_ns[:, None]
         return np.asarray(near * (self.in_l3 - self.in_l2) + far * (1.0 - self.in_l3))
 
-    @property
+    @cached_property
     def line_ns(self) -> np.ndarray:
         """(structures,) mean wait for one line."""
         return np.asarray(self.by_bin_ns @ self.shares)
@@ -107,7 +109,7 @@ class Waits:
         """The same where a line from DRAM takes so much longer."""
         return replace(self, far_ns=self.far_ns + longer_ns)
 
-    @property
+    @cached_property
     def missed(self) -> np.ndarray:
         """(structures,) share of touches not found in the second level."""
         return np.asarray((1.0 - self.in_l2) @ self.shares)
@@ -129,11 +131,15 @@ class Waits:
 
     def together_ns(self, keys: int, parallel_misses: float) -> float:
         """Wait of a batched look-up for the structures it prefetches, by its number of keys."""
-        total = 0.0
+        return float(self.by_keys_ns(np.array([keys]), parallel_misses)[0])
+
+    def by_keys_ns(self, keys: np.ndarray, parallel_misses: float) -> np.ndarray:
+        """The same of look-ups of several sizes."""
+        total = np.zeros(len(keys))
         for s, missed, line_ns in zip(self.structures, self.missed, self.line_ns, strict=True):
             if s.prefetched and missed > 0.0:
                 # Keys of the batch that miss at this step; at least one wave if any does.
-                waves = max(1.0 - (1.0 - missed) ** keys, keys * missed / parallel_misses)
+                waves = np.maximum(1.0 - (1.0 - missed) ** keys, keys * missed / parallel_misses)
                 total += s.touches * waves * line_ns / missed
         return total
 
@@ -196,8 +202,7 @@ def memory_times(
     """
     later_ns = stream_scale * waits.head_ns() + waits.tail_ns()
     prefetch = np.zeros(max(1, batch_limit) + 1)
-    for keys in range(2, batch_limit + 1):
-        prefetch[keys] = waits.together_ns(keys, parallel_misses)
+    prefetch[2:] = waits.by_keys_ns(np.arange(2, len(prefetch)), parallel_misses)
     # The header that says where the next lines are is there already: they come in one wait, if the
     # copy doesn't do better.
     prefetched_ns = min(1.0, stream_scale) * waits.head_ns() + waits.tail_ns()
@@ -216,28 +221,60 @@ def memory_times(
     )
 
 
+class _Chance(NamedTuple):
+    """What is drawn for a table of waits.
+
+    Attributes
+    ----------
+    group : (samples,)
+        Popularity of the key.
+    happens, where : (touches, samples)
+        Of each touch that is drawn by itself, uniform in [0, 1).
+    """
+
+    group: np.ndarray
+    happens: np.ndarray
+    where: np.ndarray
+
+
+# Draws of uncertain numbers hardly ever differ in what is drawn here.
+@lru_cache(maxsize=32)
+def _chance(shares: tuple[float, ...], touches: int) -> _Chance:
+    random = np.random.default_rng(20020701)  # fixed: these are tables, not an experiment
+    weights = np.array(shares)
+    group = random.choice(len(weights), size=_SAMPLES, p=weights / weights.sum())
+    drawn = random.random((touches, 2, _SAMPLES))
+    return _Chance(group, drawn[:, 0], drawn[:, 1])
+
+
+def _drawn_touches(structure: Structure) -> int:
+    """How many touches of a structure are drawn; of many the mean is as good."""
+    return math.ceil(structure.touches) if int(structure.touches) <= _MOST_DRAWN else 0
+
+
 def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
     """(256,) quantiles of a command's whole wait, by drawing where each touched line is."""
-    random = np.random.default_rng(20020701)  # fixed: these are tables, not an experiment
-    shares, by_bin_ns = waits.shares, waits.by_bin_ns
-    group = random.choice(len(shares), size=_SAMPLES, p=shares / shares.sum())
+    drawn = [_drawn_touches(structure) for structure in waits.structures]
+    group, happens, where = _chance(tuple(waits.shares), sum(drawn))
     total = np.zeros(_SAMPLES)
+    row = 0
     for index, structure in enumerate(waits.structures):
-        in_l2, in_l3 = waits.in_l2[index][group], waits.in_l3[index][group]
-        whole = int(structure.touches)
-        if whole > _MOST_DRAWN:
-            # With this many, the mean is as good.
-            total += structure.touches * by_bin_ns[index][group]
-            whole = -1
-        for touch in range(whole + 1):
-            weight = 1.0 if touch < whole else structure.touches - whole
-            if weight == 0.0:
-                continue
-            happens = random.random(_SAMPLES) < weight
-            where = random.random(_SAMPLES)
-            beyond_l2 = np.where(where < in_l3, waits.near_ns[index], waits.far_ns[index])
-            total += happens * np.where(where < in_l2, 0.0, beyond_l2)
+        mean_ns = waits.by_bin_ns[index][group]
+        if drawn[index] > 0:
+            in_l2, in_l3 = waits.in_l2[index][group], waits.in_l3[index][group]
+        else:
+            total += structure.touches * mean_ns
+        for touch in range(drawn[index]):
+            place = where[row]
+            wait_ns = np.where(place < in_l3, waits.near_ns[index], waits.far_ns[index])
+            wait_ns[place < in_l2] = 0.0
+            if touch + 1 > structure.touches:
+                wait_ns *= happens[row] < structure.touches - touch
+            total += wait_ns
+            row += 1
         following = stream_scale * structure.head_waits + structure.tail_waits
-        total += following * by_bin_ns[index][group]
-    quantiles = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    return np.asarray(np.quantile(total, quantiles))
+        total += following * mean_ns
+    total.sort()
+    ranks = (np.arange(QUANTILES) + 0.5) / QUANTILES * (_SAMPLES - 1)
+    below = ranks.astype(np.int64)
+    return np.asarray(total[below] + (ranks - below) * np.diff(total)[below])
