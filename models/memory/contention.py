@@ -7,7 +7,7 @@ transfer. The threads are its customers, a closed population: each works, then w
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 
 def turn_ns(threads: int, transfer_ns: float, between_ns: float) -> float:
@@ -42,7 +42,7 @@ def turn_ns(threads: int, transfer_ns: float, between_ns: float) -> float:
     # In logarithms: the products leave the range of a double where many threads queue.
     products = np.concatenate([[0.0], np.cumsum(rises + np.log(-np.expm1(-rises)))])
     choices = gammaln(threads) - gammaln(others + 1) - gammaln(threads - others)
-    idle_to_busy = float(np.exp(-logsumexp(choices + products)))
+    idle_to_busy = float(np.exp(-np.logaddexp.reduce(choices + products)))
     return threads * transfer_ns - between_ns * (1.0 - idle_to_busy)
 
 

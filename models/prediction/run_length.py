@@ -112,7 +112,7 @@ def window(inputs: NodeInputs, pilot: Pilot, *, requests: int, brief: bool = Fal
     rare_ps = _stalls_ps(inputs, rate_rps=pilot.rate_rps, requests=requests)
     if workload.arrival == "closed_loop":
         fewer = pilot.active_threads - _NEAR
-        begins = fewer if fewer > 2 else 0  # The first I/O thread starts by rules of its own.
+        begins = fewer if fewer > 1 else 0  # The first I/O thread starts by rules of its own.
         settle = settling_ps(inputs, begins, most=pilot.active_threads + _NEAR)
         settle += starting_ps(inputs)
         # Clients tend to move in step, so a window holds many of their round trips.
@@ -174,7 +174,8 @@ def settling_ps(inputs: NodeInputs, active: int = 0, *, most: int | None = None)
     decisions = max(0, min(threads, most or threads) - begins) + 1
     periods = decisions * GROW_PERIOD_PS
     if begins == 1:
-        periods += IGNITE_PERIOD_PS
+        # The first decision may come while clients are still starting.
+        periods += 2 * IGNITE_PERIOD_PS
     return periods * SAMPLES_PER_DECISION // CONTROL_SPEEDUP
 
 
