@@ -247,7 +247,7 @@ def _profiles(at: Path, given: Conditions, stages: Stages | None, cpuinfo: str) 
     requests = Place(str(at / "requests"), 1).count(_line(at / "requests"), "requests", lowest=1)
     if stages is not None and (at / "script.txt").is_file():
         roles = {thread.tid: thread.role for thread in _tasks(at / "after.tasks")}
-        samples = read_perf_script(at / "script.txt").samples
+        samples = read_perf_script(at / "script.txt")
         found = Attribution(stages).add(samples)
         profiles.append(
             Profile(

@@ -81,7 +81,7 @@ def record(on: Session, event: str, window_s: float) -> Attribution:
             cores=on.plan.generator,
         )
         text.write_text(done.stdout, encoding="utf-8")
-        return Attribution(on.stages).add(read_perf_script(text).samples)
+        return Attribution(on.stages).add(read_perf_script(text))
 
 
 def record_refusal(event: str) -> str | None:

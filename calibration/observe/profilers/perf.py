@@ -12,7 +12,7 @@ from forecache.sim.errors import EngineError, InputError
 from ...bundle.points import Conditions
 from ...bundle.profiled import COUNTER_POINTS
 from ...bundle.profiles import CounterValue, Depth, Profile
-from ..readers.perf_stat import Counter, parse_perf_stat, read_perf_stat
+from ..readers.perf_stat import SEPARATOR, Counter, parse_perf_stat, read_perf_stat
 from .clock import record, record_refusal
 from .programs import first_words, missing, run_program, version_of
 from .session import Found, Session, session, steady_load
@@ -21,8 +21,6 @@ _PERF_LIMIT_S = 60.0
 # Counters that every perf knows, for microarchitectures without a file of their own.
 _GENERIC = ("cycles", "instructions", "cache-misses", "branch-misses")
 _CANONICAL = {"cache-misses": "llc_miss", "branch-misses": "branch_miss"}
-# perf separates fields by this; event names hold commas.
-_SEPARATOR = ";"
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def _count(on: Session, pmu: Pmu | None, window_s: float) -> list[Counter]:
     with tempfile.TemporaryDirectory(prefix="forecache-perf-") as folder:
         out = Path(folder) / "stat"
         events = list(_GENERIC) if pmu is None else pmu.perf_events()
-        command = ["perf", "stat", "-x", _SEPARATOR, "-o", str(out)]
+        command = ["perf", "stat", "-x", SEPARATOR, "-o", str(out)]
         command += [word for event in events for word in ("-e", event)]
         command += ["-p", str(on.process.pid), "--", "sleep", f"{window_s:g}"]
         run_program(command, timeout_s=window_s + _PERF_LIMIT_S, cores=on.plan.generator)
@@ -101,7 +99,7 @@ def counter_values(counts: Iterable[Counter], *, requests: float) -> list[Counte
 def _no_counters() -> str | None:
     """Why there are no hardware counters, in words, or None when there are."""
     try:
-        done = run_program(["perf", "stat", "-x", _SEPARATOR, "-e", "cycles", "true"], timeout_s=30)
+        done = run_program(["perf", "stat", "-x", SEPARATOR, "-e", "cycles", "true"], timeout_s=30)
         counts = parse_perf_stat(done.stderr, file="perf stat")
     except (EngineError, InputError) as error:
         return str(error).rstrip(".")

@@ -1,12 +1,10 @@
-"""Intel VTune: run its collections where it is installed, or read reports made elsewhere."""
+"""Intel VTune: run its collections where it is installed."""
 
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-from forecache.sim.errors import InputError
 
 from ...bundle.points import Conditions
 from ...bundle.profiled import COUNTER_POINTS
@@ -85,34 +83,8 @@ class Vtune:
                 run_program([*command, "-report-output", out], timeout_s=_VTUNE_LIMIT_S)
 
 
-def import_vtune(
-    folder: Path, *, engine: str, version: str, given: Conditions, requests: int | None = None
-) -> Profile:
-    """The profile in a folder of CSV reports that VTune wrote on another machine.
-
-    Parameters
-    ----------
-    folder
-        Reports of the kinds `hotspots` and `hw-events`, grouped by function, named `*.csv`.
-    engine, version
-        Of the engine, as INFO reports them.
-    given, requests
-        The load meanwhile; without the number of requests, counters per request stay unknown.
-
-    Raises
-    ------
-    InputError
-        There are no reports, or one can't be read.
-    """
-    files = sorted(folder.glob("*.csv")) if folder.is_dir() else []
-    if not files:
-        raise InputError(f"{folder}: found no *.csv; valid is a folder with reports of VTune.")
-    stages = Stages(engine, version)
-    return profile_of_reports(files, stages, given=given, requests=requests, tool="vtune")
-
-
 def profile_of_reports(
-    files: Iterable[Path], stages: Stages, *, given: Conditions, requests: int | None, tool: str
+    files: Iterable[Path], stages: Stages, *, given: Conditions, requests: int, tool: str
 ) -> Profile:
     """One profile from reports; CPU time gives the shares, events the counters."""
     threads: list[ThreadWork] = []
@@ -125,7 +97,7 @@ def profile_of_reports(
             threads = [ThreadWork(thread="all", role="main", stages=works)]
         elif report.kind == "hw-events":
             for name, total in _events(report).items():
-                each = total / requests if requests and total is not None else None
+                each = None if total is None else total / requests
                 counters.setdefault(name, CounterValue(event=name, per_request=each))
     return Profile(
         profiler="vtune",

@@ -68,11 +68,6 @@ def numbered(text: str, *, file: str) -> Iterator[tuple[Place, str]]:
         yield Place(file, number), line.removesuffix("\r")
 
 
-def is_decimal(text: str) -> bool:
-    """Whether `Place.decimal` could take it for a number."""
-    return _DECIMAL.fullmatch(text.strip()) is not None
-
-
 def shown_value(value: object) -> str:
     """A value of a field as an error shows it."""
     return shown(value) if isinstance(value, str) else shown(repr(value))[1:-1]

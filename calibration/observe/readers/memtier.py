@@ -1,20 +1,18 @@
-"""What memtier_benchmark says of a run: its JSON (`--json-out-file`) and its text table.
+"""What memtier_benchmark says of a run in its JSON (`--json-out-file`).
 
 Layouts of versions 1.2 to 2; latencies are in milliseconds. Of several runs (`--run-count`) their
-average is read. Where a command had no requests its latencies, printed as 0 or nan, are absent.
+average is read. Where a command had no requests its latencies, printed as 0, are absent.
 """
 
 import json
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import read_text
 from forecache.sim.errors import InputError
 
-from .lines import ABSENT, Place, numbered, shown
+from .lines import Place, shown
 
 _AVERAGE = "AGGREGATED AVERAGE RESULTS"
 _SECTIONS = ("ALL STATS", _AVERAGE)
@@ -33,20 +31,15 @@ class CommandResult:
     ----------
     percentiles_ms : dict
         From the percentile (50.0, 99.9) to the latency.
-    requests_by_second : dict
-        From the second of the run to its requests; empty in tables and old versions.
     """
 
     throughput_rps: float
     requests: int | None = None
-    hits_per_s: float | None = None
     misses_per_s: float | None = None
     mean_ms: float | None = None
     min_ms: float | None = None
     max_ms: float | None = None
-    kb_per_s: float | None = None
     percentiles_ms: dict[float, float] = field(default_factory=dict)
-    requests_by_second: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,25 +49,17 @@ class MemtierResult:
     commands: dict[str, CommandResult]
     totals: CommandResult
     duration_s: float | None = None
-    threads: int | None = None
-    clients_per_thread: int | None = None
-
-
-def read_memtier(path: str | Path) -> MemtierResult:
-    """Read a file that memtier_benchmark wrote; see `parse_memtier`."""
-    return parse_memtier(read_text(path), file=str(path))
 
 
 def parse_memtier(text: str, *, file: str) -> MemtierResult:
-    """Read the JSON or the text table of a run.
+    """Read the JSON of a run.
 
     Raises
     ------
     InputError
-        It is neither, a field is missing, damaged or given twice, or parts contradict the totals.
+        It is none, a field is missing, damaged or given twice, or parts contradict the totals.
     """
-    is_json = text.lstrip().startswith(("{", "["))
-    result = _from_json(text, file) if is_json else _from_table(text, file)
+    result = _from_json(text, file)
     parts = result.commands.values()
     whole = Place(file, 0)
     summed_rps = sum(part.throughput_rps for part in parts)
@@ -121,13 +106,10 @@ def _from_json(text: str, file: str) -> MemtierResult:
         for name, value in stats.data.items()
         if isinstance(value, dict) and name != _TOTALS and ("Ops/sec" in value or "Count" in value)
     }
-    run = root.below("run information") if "run information" in root.data else None
     return MemtierResult(
         commands=commands,
         totals=_command(stats.below(_TOTALS), duration_s),
         duration_s=duration_s,
-        threads=run.optional_count("Threads") if run else None,
-        clients_per_thread=run.optional_count("Connections per thread") if run else None,
     )
 
 
@@ -150,23 +132,14 @@ def _command(fields: "_Fields", duration_s: float | None) -> CommandResult:
                 if percent in percentiles_ms:
                     raise percentiles.wrong(name, percentiles.data[name], "one of each percentile")
                 percentiles_ms[percent] = percentiles.decimal(name)
-    seconds = fields.below("Time-Serie") if "Time-Serie" in fields.data else None
     result = CommandResult(
         throughput_rps=throughput_rps,
         requests=requests,
-        hits_per_s=fields.optional_decimal("Hits/sec"),
         misses_per_s=fields.optional_decimal("Misses/sec"),
         mean_ms=fields.optional_decimal(mean) if has_requests else None,
         min_ms=fields.optional_decimal("Min Latency") if has_requests else None,
         max_ms=fields.optional_decimal("Max Latency") if has_requests else None,
-        kb_per_s=fields.optional_decimal("KB/sec"),
         percentiles_ms=percentiles_ms if has_requests else {},
-        requests_by_second={
-            fields.place.count(second, "the second"): seconds.below(second).count("Count")
-            for second in seconds.data
-        }
-        if seconds
-        else {},
     )
     return _checked(result, fields.place)
 
@@ -243,70 +216,3 @@ class _Fields:
     def optional_count(self, name: str) -> int | None:
         """A whole number, or None when there is no such field."""
         return self.count(name) if name in self.data else None
-
-
-_COLUMN = re.compile(r"Type|\S+/sec(?: (?:RX/TX|RX|TX))?|Avg\. Latency|p[0-9.]+ Latency|Latency")
-_RUN = re.compile(r"([0-9]+)\s+(Threads|Connections per thread)")
-_COLUMNS = {
-    "Ops/sec": "throughput_rps",
-    "Hits/sec": "hits_per_s",
-    "Misses/sec": "misses_per_s",
-    "Avg. Latency": "mean_ms",
-    "Latency": "mean_ms",
-    "KB/sec": "kb_per_s",
-}
-_RUN_FIELDS = {"Threads": "threads", "Connections per thread": "clients_per_thread"}
-
-
-def _from_table(text: str, file: str) -> MemtierResult:
-    run: dict[str, int] = {}
-    rows: dict[str, CommandResult] = {}
-    columns: list[str] | None = None
-    heading = ""
-    for place, line in numbered(text, file=file):
-        words = line.split()
-        if found := _RUN.fullmatch(line.strip()):
-            run[_RUN_FIELDS[found[2]]] = place.count(found[1], found[2])
-        elif line.strip().startswith(("ALL STATS", _AVERAGE, "BEST RUN", "WORST RUN", "RUN #")):
-            heading = line.strip()
-        elif words[:2] == ["Type", "Ops/sec"] and heading.startswith(_SECTIONS):
-            columns = _COLUMN.findall(line)
-            if rows or _COLUMN.sub("", line).strip() or len(set(columns)) < len(columns):
-                raise place.wrong(shown(line), valid="one table with memtier's columns")
-        elif columns and words and not line.startswith("-"):
-            name, result = _row(columns, words, place)
-            if name in rows:
-                raise place.wrong(f"{shown(name)} for a second time", valid="each command once")
-            rows[name] = result
-            if name == _TOTALS:
-                columns = None
-    if _TOTALS not in rows:
-        raise Place(file, 0).wrong(
-            "no result", valid="memtier's JSON, or its table ALL STATS down to Totals"
-        )
-    totals = rows.pop(_TOTALS)
-    return MemtierResult(commands=rows, totals=totals, **run)
-
-
-def _row(columns: list[str], words: list[str], place: Place) -> tuple[str, CommandResult]:
-    if len(words) != len(columns):
-        raise place.wrong(f"{len(words)} columns", valid=f"{len(columns)} as in the header")
-    values: dict[str, Any] = {}
-    percentiles_ms: dict[float, float] = {}
-    for column, word in zip(columns[1:], words[1:], strict=True):
-        if word in ABSENT or word in ("nan", "-nan"):
-            continue
-        value = place.decimal(word, column)
-        if found := _PERCENTILE.match(column):
-            percent = place.decimal(found[1], "the percentile", highest=100.0)
-            if percent in percentiles_ms:
-                raise place.wrong(f"{shown(column)} again", valid="one of each percentile")
-            percentiles_ms[percent] = value
-        elif column in _COLUMNS:
-            values[_COLUMNS[column]] = value
-    if "throughput_rps" not in values:
-        raise place.wrong("no Ops/sec", valid="a number in every row")
-    if values["throughput_rps"] == 0.0:
-        values.pop("mean_ms", None)
-        percentiles_ms = {}
-    return words[0], _checked(CommandResult(**values, percentiles_ms=percentiles_ms), place)

@@ -1,9 +1,8 @@
 """Samples that `perf script` prints: one header line each, and a call chain behind it or not.
 
 Read are the fields comm, pid, tid, cpu, time, event, period, ip, sym, symoff and dso of `-F`, in
-perf's own order; pid, cpu, period and what belongs to the chain may be missing. Recommended:
-`perf script --header -F comm,pid,tid,cpu,time,event,period,ip,sym,dso`. Other fields (`srcline`,
-the text of a tracepoint) are refused.
+perf's own order; pid, cpu, period and what belongs to the chain may be missing. Other fields
+(`srcline`, the text of a tracepoint) are refused.
 """
 
 import re
@@ -46,32 +45,17 @@ class Sample:
     frames: tuple[Frame, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PerfScript:
-    """All samples in the order of the file.
-
-    `header` holds the `# key : value` lines of `--header` (`cmdline`, `cpudesc`, `hostname`),
-    `events` the names in its `# event :` lines.
-    """
-
-    samples: tuple[Sample, ...]
-    header: dict[str, str]
-    events: tuple[str, ...]
-
-
 _HEADER = re.compile(
     r"\s*(?P<comm>\S.*?)\s+(?:(?P<pid>-?[0-9]+)/)?(?P<tid>-?[0-9]+)\s+"
     r"(?:\[(?P<cpu>[0-9]+)\]\s+)?(?P<time>[0-9]+\.[0-9]{6,9}):\s+"
     r"(?:(?P<period>[0-9]+)\s+)?(?P<event>\S+):(?:\s+(?P<frame>\S.*?)?\s*)?"
 )
-_FACT = re.compile(r"#\s+(?P<key>[a-z][a-z ]*?)\s*: (?P<value>.*)")
-_EVENT_NAME = re.compile(r"name = (.+?),(?:\s|$)")
 _FRAME = re.compile(r"\s*(?P<address>[0-9a-f]{1,16})(?:\s+(?P<rest>.*?))?\s*")
 _OFFSET = re.compile(r"(?P<symbol>.*)\+0x(?P<offset>[0-9a-f]{1,16})")
 _UNKNOWN = "[unknown]"
 
 
-def read_perf_script(path: str | Path) -> PerfScript:
+def read_perf_script(path: str | Path) -> tuple[Sample, ...]:
     """Samples of a file with the output of `perf script`.
 
     Raises
@@ -82,18 +66,16 @@ def read_perf_script(path: str | Path) -> PerfScript:
     return parse_perf_script(read_text(path), file=str(path))
 
 
-def parse_perf_script(text: str, *, file: str) -> PerfScript:
-    """Samples of the output of `perf script`.
+def parse_perf_script(text: str, *, file: str) -> tuple[Sample, ...]:
+    """Samples of the output of `perf script`, in its order; comments are skipped.
 
     Raises
     ------
     InputError
-        A line that is neither header fact, sample nor frame, a frame outside of a sample, a sample
+        A line that is neither comment, sample nor frame, a frame outside of a sample, a sample
         inside of a call chain, a last line that was cut, or no sample at all.
     """
     samples: list[Sample] = []
-    header: dict[str, str] = {}
-    events: list[str] = []
     chain: list[Frame] = []
     sample: re.Match[str] | None = None
     sample_at = Place(file, 0)
@@ -106,7 +88,6 @@ def parse_perf_script(text: str, *, file: str) -> PerfScript:
             chain.append(_frame(at, line))
             continue
         if line.startswith("#"):
-            _take_fact(line, header, events)
             continue
         if chain and line:
             raise at.wrong(shown(line), valid="a frame, or the blank line that ends a call chain")
@@ -123,18 +104,7 @@ def parse_perf_script(text: str, *, file: str) -> PerfScript:
         samples.append(_sample(sample_at, sample, chain))
     if not samples:
         raise Place(file, 0).wrong("no sample", valid="output of `perf script`")
-    return PerfScript(tuple(samples), header, tuple(events))
-
-
-def _take_fact(line: str, header: dict[str, str], events: list[str]) -> None:
-    """Keep what a comment of `--header` says."""
-    fact = _FACT.fullmatch(line)
-    if fact is None:
-        return
-    if fact["key"] != "event":
-        header.setdefault(fact["key"], fact["value"].strip())
-    elif name := _EVENT_NAME.match(fact["value"]):
-        events.append(name[1])
+    return tuple(samples)
 
 
 def _sample(at: Place, found: re.Match[str], chain: list[Frame]) -> Sample:

@@ -1,6 +1,5 @@
 """perf's counters and VTune's reports, from programs that replay them, at a live engine."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,8 @@ import pytest
 from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.observe.profilers.perf import Counters
 from forecache.calibration.observe.profilers.stages import Stages
-from forecache.calibration.observe.profilers.vtune import Vtune, import_vtune, profile_of_reports
+from forecache.calibration.observe.profilers.vtune import Vtune, profile_of_reports
 from forecache.hwprofiles.pmu import list_pmus
-from forecache.sim.errors import InputError
 
 POINT = Conditions(command="get", clients=10)
 REPORTS = Path(__file__).parent / "reports"
@@ -61,23 +59,6 @@ def test_vtune_collects_at_a_live_engine(binary: Path) -> None:
         "parse": 0.2,
         "other": 0.05,
     }
-
-
-def test_reports_from_elsewhere(tmp_path: Path) -> None:
-    for file in REPORTS.glob("*.csv"):
-        shutil.copy(file, tmp_path)
-    profile = import_vtune(tmp_path, engine="valkey", version="9.1.2", given=POINT)
-    assert profile.unattributed == pytest.approx(0.05)
-    assert profile.requests is None
-    assert all(counter.per_request is None for counter in profile.counters)
-    known = import_vtune(tmp_path, engine="valkey", version="9.1.2", given=POINT, requests=1000)
-    assert known.counters[0].per_request == pytest.approx(7e6)
-
-
-def test_a_folder_without_reports_is_refused(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(InputError, match=r"found no \*\.csv"):
-            import_vtune(folder, engine="valkey", version="9.1", given=POINT)
 
 
 def test_a_report_without_times_has_no_shares(tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.calibration.observe.readers.memtier import (
-    parse_memtier,
-    read_memtier,
-)
+from forecache.calibration.observe.readers.memtier import MemtierResult, parse_memtier
 from forecache.sim.errors import InputError
 
 SAMPLES = Path(__file__).with_name("samples") / "memtier"
+
+
+def read_memtier(path: Path) -> MemtierResult:
+    return parse_memtier(path.read_text(), file=str(path))
 
 
 def data() -> dict[str, Any]:
@@ -22,13 +23,12 @@ def data() -> dict[str, Any]:
 
 def test_a_real_run() -> None:
     result = read_memtier(SAMPLES / "format2.json")
-    assert (result.duration_s, result.threads, result.clients_per_thread) == (799.002, 4, 8)
+    assert result.duration_s == 799.002
     assert list(result.commands) == ["Sets", "Gets", "Waits"]
     gets, waits = result.commands["Gets"], result.commands["Waits"]
     assert (gets.requests, gets.throughput_rps, gets.misses_per_s) == (64732139, 81016.28, 64715.58)
     assert (gets.mean_ms, gets.min_ms, gets.max_ms) == (0.354, 0.04, 23.935)
     assert gets.percentiles_ms == {50: 0.231, 90: 0.759, 95: 0.951, 99: 1.415, 99.9: 2.575}
-    assert gets.requests_by_second == {0: 102330, 1: 94550}
     assert (waits.requests, waits.mean_ms, waits.percentiles_ms) == (0, None, {})
 
 
@@ -37,23 +37,6 @@ def test_the_layout_of_version_2() -> None:
     assert list(result.commands) == ["Sets", "Gets"]
     assert result.totals.requests == 2700
     assert result.totals.percentiles_ms == {50.0: 0.103, 99.0: 0.503, 99.9: 2.911}
-
-
-def test_the_table_says_what_the_json_says() -> None:
-    table, full = read_memtier(SAMPLES / "table.txt"), read_memtier(SAMPLES / "format2.json")
-    assert (table.threads, table.clients_per_thread) == (4, 8)
-    for name, command in table.commands.items():
-        assert command.throughput_rps == full.commands[name].throughput_rps
-        assert command.percentiles_ms.get(99.9) == full.commands[name].percentiles_ms.get(99.9)
-    assert table.totals.misses_per_s == 64715.58
-    assert table.commands["Sets"].misses_per_s is None
-
-
-def test_the_table_of_version_1_2() -> None:
-    result = read_memtier(SAMPLES / "table-1.2.txt")
-    assert result.totals.mean_ms == 5.059
-    assert result.commands["Sets"].mean_ms is None
-    assert result.totals.percentiles_ms == {}
 
 
 def test_percentiles_with_three_decimals() -> None:
@@ -66,13 +49,6 @@ def test_the_average_of_several_runs() -> None:
     runs["RUN #1 RESULTS"] = {}
     runs["AGGREGATED AVERAGE RESULTS (2 runs)"] = runs.pop("ALL STATS")
     assert parse_memtier(json.dumps(runs), file="x") == read_memtier(SAMPLES / "format2.json")
-    table = (SAMPLES / "table.txt").read_text()
-    best = table[table.index("ALL STATS") :].replace("ALL STATS", "BEST RUN RESULTS")
-    best = best.replace("90018.10", "95018.10").replace("81016.28", "86016.28")
-    found = parse_memtier(
-        best + table.replace("ALL STATS", "AGGREGATED AVERAGE RESULTS (2 runs)"), file="x"
-    )
-    assert found.totals.throughput_rps == 90018.10
 
 
 @pytest.mark.parametrize(
@@ -101,26 +77,8 @@ def test_damaged_json(old: str, new: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("9001.83 ", "19001.83 "),
-        ("9001.83 ", "--- "),
-        ("Totals ", "Total "),
-        ("Misses/sec ", "Missing "),
-        ("  0.36078  ", "    "),
-        ("Gets ", "Sets "),
-        ("0.23100", "8.23100"),
-        ("ALL STATS", "SOME STATS"),
-    ],
+    "text", ["", "Totals 90018.10", "[" * 100_000, "[1, 2]", "{}", '{"ALL STATS": 3}', "0"]
 )
-def test_damaged_tables(old: str, new: str) -> None:
-    text = (SAMPLES / "table.txt").read_text()
-    assert old in text
-    with pytest.raises(InputError, match=r"^x(, line [0-9]+)?: found .*; valid is "):
-        parse_memtier(text.replace(old, new), file="x")
-
-
-@pytest.mark.parametrize("text", ["", "[" * 100_000, "[1, 2]", "{}", '{"ALL STATS": 3}', "0"])
 def test_no_result(text: str) -> None:
     with pytest.raises(InputError, match=r"^x.*valid is "):
         parse_memtier(text, file="x")

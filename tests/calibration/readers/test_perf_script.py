@@ -18,13 +18,7 @@ SAMPLES = Path(__file__).parent / "samples" / "perf_script"
 
 
 def test_call_chains_and_header() -> None:
-    script = read_perf_script(SAMPLES / "chains-header.txt")
-    assert script.events == ("cpu-clock",)
-    assert (
-        script.header["cmdline"] == "/usr/bin/perf record -q -e cpu-clock -F 200 -g -o g.data ./a"
-    )
-    assert script.header["cpudesc"] == "AMD EPYC"
-    first = script.samples[0]
+    first, *_ = read_perf_script(SAMPLES / "chains-header.txt")
     assert (first.comm, first.pid, first.tid, first.cpu) == ("a", None, 496, None)
     assert (first.time_s, first.period, first.event) == (11150.556909, 5_000_000, "cpu-clock")
     assert first.frames[0] == Frame(0x114F, "beta", 0x26, "/opt/demo/a")
@@ -32,25 +26,25 @@ def test_call_chains_and_header() -> None:
 
 
 def test_recommended_fields() -> None:
-    script = read_perf_script(SAMPLES / "recommended.txt")
-    first = script.samples[0]
+    samples = read_perf_script(SAMPLES / "recommended.txt")
+    first = samples[0]
     assert (first.comm, first.pid, first.tid, first.cpu) == ("valkey-server", 506, 506, 0)
     assert first.period == 10_000_000
-    assert {sample.event for sample in script.samples} == {"cpu-clock", "task-clock"}
-    assert all(len(sample.frames) == 1 for sample in script.samples)
-    assert any(frame.dso == "[kernel.kallsyms]" for s in script.samples for frame in s.frames)
+    assert {sample.event for sample in samples} == {"cpu-clock", "task-clock"}
+    assert all(len(sample.frames) == 1 for sample in samples)
+    assert any(frame.dso == "[kernel.kallsyms]" for s in samples for frame in s.frames)
 
 
 def test_one_line_samples_and_samples_without_frames() -> None:
-    lines = read_perf_script(SAMPLES / "one-line.txt").samples
+    lines = read_perf_script(SAMPLES / "one-line.txt")
     assert lines[0].frames == (Frame(0x55D56FEF8153, "beta", 0x2A, "/opt/demo/a"),)
-    bare = read_perf_script(SAMPLES / "no-frames.txt").samples
+    bare = read_perf_script(SAMPLES / "no-frames.txt")
     assert len(bare) == 6
     assert {(sample.period, sample.frames) for sample in bare} == {(None, ())}
 
 
 def test_awkward_names() -> None:
-    web, swapper, unknown = read_perf_script(SAMPLES / "names-handmade.txt").samples
+    web, swapper, unknown = read_perf_script(SAMPLES / "names-handmade.txt")
     assert (web.comm, web.pid, web.tid, web.cpu) == ("Web Content 12", 4311, 4312, 1)
     assert (web.event, web.time_s) == ("cpu-clock:u", 198791.127353123)
     assert web.frames == (
@@ -135,4 +129,4 @@ def as_text(sample: Sample) -> str:
 @given(st.lists(samples, min_size=1, max_size=5))
 def test_what_was_written_is_read_back(written: list[Sample]) -> None:
     text = "".join(as_text(sample) for sample in written)
-    assert parse_perf_script(text, file="f").samples == tuple(written)
+    assert parse_perf_script(text, file="f") == tuple(written)
