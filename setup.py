@@ -71,7 +71,7 @@ setup(
         "": ["py.typed"]
         + [
             f"**/*.{suffix}"
-            for suffix in ("yaml", "json", "jsonl", "gz", "jinja", "css", "md", "c", "h")
+            for suffix in ("yaml", "json", "jsonl", "gz", "jinja", "css", "md", "c", "h", "sh")
         ]
     },
     cmdclass={"build_py": BuildWithC, "bdist_wheel": AnyPythonWheel},

@@ -16,10 +16,10 @@ from measure import interleaved_cpu_s, median_ratio
 
 from forecache.models.node import layout
 from forecache.models.node.reference import run_reference
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import NodeSetup
 from forecache.models.node.simulate import run_compiled, simulate_node
 from forecache.sim.native.toolchain import build
+from verification.sample_node import sample_setup, sample_times
 
 WINDOW_PS = 4 * 10**11
 """Simulated time of the compiled execution: 0.4 s, about a million requests."""

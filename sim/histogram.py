@@ -15,12 +15,9 @@ maximum. C code fills it with the functions of `native/histogram.h`; `LatencyHis
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-
-from .errors import InputError
 
 SUB_BUCKETS = 128
 """Buckets an octave."""
@@ -159,40 +156,6 @@ class LatencyHistogram:
             "max_ps": self.max_ps,
             "counts": {str(bucket): int(self.counts[bucket]) for bucket in occupied},
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LatencyHistogram:
-        """The histogram `to_dict` wrote.
-
-        Raises
-        ------
-        InputError
-            If a field is missing or out of range, or the bucket width is not ours.
-        """
-        histogram = cls()
-        try:
-            if data["sub_buckets_per_octave"] != SUB_BUCKETS:
-                raise InputError(
-                    f"histogram: sub_buckets_per_octave is {data['sub_buckets_per_octave']}; "
-                    f"only {SUB_BUCKETS} can be read"
-                )
-            sum_ps, max_ps = int(data["sum_ps"]), int(data["max_ps"])
-            for key, count in data["counts"].items():
-                bucket = int(key)
-                if not 0 <= bucket < N_BUCKETS or int(count) < 0:
-                    raise InputError(
-                        f"histogram: bucket {key} with count {count}; buckets go from 0 to "
-                        f"{N_BUCKETS - 1} and counts are not negative"
-                    )
-                histogram.counts[bucket] = int(count)
-            histogram.counts[_SUM_LOW] = sum_ps % _CARRY
-            histogram.counts[_SUM_HIGH] = sum_ps // _CARRY
-            histogram.counts[_MAX] = max_ps
-        except KeyError as missing:
-            raise InputError(f"histogram: field {missing} is missing") from None
-        except (AttributeError, TypeError, ValueError, OverflowError) as problem:
-            raise InputError(f"histogram: not a sparse histogram ({problem})") from None
-        return histogram
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LatencyHistogram):

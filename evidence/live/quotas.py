@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
-from forecache.calibration.drive.loadgen import run_load
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
 from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns
@@ -29,6 +28,7 @@ from forecache.sim.errors import InputError
 
 from ..harness import Asked, Files
 from .crowded import own_load
+from .load import run_load
 
 ARTEFACT = Path("docs/accuracy/quotas.json")
 IO_THREADS = {"redis-server": 1, "valkey-server": 2}

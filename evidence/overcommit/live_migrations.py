@@ -12,15 +12,11 @@ from forecache.models.over_time.overcommit.dirtying import (
     bytes_per_key,
     key_writes,
 )
-from forecache.models.over_time.overcommit.precopy import (
-    AdaptiveRate,
-    MigrationLimits,
-    migrate,
-    migrate_adaptively,
-)
+from forecache.models.over_time.overcommit.precopy import MigrationLimits, migrate
 from forecache.models.scenario.workload import Zipf
 
 from ..markdown import table
+from .adaptive_rate import AdaptiveRate, migrate_adaptively
 
 _MIB = 2.0**20
 _MBIT = 1e6 / 8

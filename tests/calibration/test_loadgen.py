@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from evidence.live.load import run_load
 from forecache.calibration.drive.engine_process import EngineProcess
-from forecache.calibration.drive.loadgen import LoadGenerator, run_load
+from forecache.calibration.drive.loadgen import LoadGenerator
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
 from forecache.calibration.drive.resp import RespClient

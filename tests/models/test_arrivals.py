@@ -14,7 +14,6 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.node import layout as at
 from forecache.models.node.reference.arrivals import arrivals
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import run_compiled
 from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.run_length import window
@@ -25,6 +24,7 @@ from forecache.models.scenario.sweeps import expand
 from forecache.models.scenario.workload import Workload
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError
+from verification.sample_node import sample_setup, sample_times
 
 MS = 10**9
 S = 10**12

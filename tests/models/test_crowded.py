@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.predict import predict_cases
+from verification.sample_node import sample_setup, sample_times
 
 SPINNING = ("asynchronous", "fork_join", "shared_queues")
 SLEEPING = ("locked_threads", "multiplexed", "owning_threads")

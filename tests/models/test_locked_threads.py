@@ -12,7 +12,6 @@ from forecache.models.advice.next_measurement import MeasureNext, measurements_f
 from forecache.models.advice.recommend import Recommendation, recommendation_of
 from forecache.models.breakdown.explain import cpu_time_of
 from forecache.models.breakdown.latency import latency_breakdown_of
-from forecache.models.node.sample import GET, SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.caveats import warnings_of
@@ -20,6 +19,7 @@ from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.scenario.workload import HotSetPopularity, Workload, Zipf
 from forecache.models.step_times.locks import item_locks, lock_table
 from forecache.sim.errors import InputError
+from verification.sample_node import GET, SET, sample_setup, sample_times
 
 STEADY: dict[str, Any] = {
     "jitter": np.full(QUANTILES, JITTER_ONE),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.node.policies import POLICIES
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.step_times.interruptions import (
@@ -20,6 +19,7 @@ from forecache.models.step_times.interruptions import (
     interruption_table_ps,
 )
 from forecache.sim.errors import InputError
+from verification.sample_node import sample_setup, sample_times
 
 US = 1_000_000
 RATE_PER_S = 100

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from forecache.models.node import layout as at
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import (
     BIG_ARGUMENT_BYTES,
     DRAWS,
@@ -18,6 +17,7 @@ from forecache.models.node.setup import (
     NodeTimes,
 )
 from forecache.sim.native import pointer
+from verification.sample_node import sample_setup, sample_times
 
 TABLES = {name for name, value in sample_times()._asdict().items() if isinstance(value, np.ndarray)}
 

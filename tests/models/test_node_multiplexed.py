@@ -8,10 +8,10 @@ import pytest
 from forecache.models.advice.answers import load_cases
 from forecache.models.breakdown.explain import cpu_time_of
 from forecache.models.node import layout as at
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.predict import predict_cases
+from verification.sample_node import sample_setup, sample_times
 
 STEADY: dict[str, Any] = {
     "jitter": np.full(QUANTILES, JITTER_ONE),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from forecache.models.node import layout as at
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import NodeSetup
 from forecache.models.node.simulate import simulate_node
 from tests.models.steady_node import ONLY_SETS, STEADY, run
+from verification.sample_node import sample_setup, sample_times
 
 # --- asynchronous: threads by events per turn -----------------------------------------------------
 

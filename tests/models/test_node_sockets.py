@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import simulate_node
 from tests.models.steady_node import ONLY_SETS, STEADY, run
+from verification.sample_node import sample_setup, sample_times
 
 # --- reading --------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from forecache.models.breakdown.latency import STATIONS, sample, stations_of
 from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import run_node, run_reference
 from forecache.models.node.reference.trace import Step, TracedNode, TracedRequest
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import NodeSetup
+from verification.sample_node import sample_setup, sample_times
 
 LOADS: dict[str, dict[str, Any]] = {
     "closed loop over a network": {"clients": 40, "generators": 3},

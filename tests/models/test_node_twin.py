@@ -11,10 +11,10 @@ from forecache.models.node import layout as at
 from forecache.models.node.conservation import check_conservation
 from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import ReferenceNode, run_reference
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup
 from forecache.models.node.simulate import COUNTERS, run_compiled
 from forecache.sim.native import library
+from verification.sample_node import sample_setup, sample_times
 
 # Enough to notice a slip; `make verification` compares two hundred of each policy.
 EXAMPLES = 40 if settings.default.max_examples < 500 else settings.default.max_examples

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evidence.overcommit.adaptive_rate import AdaptiveRate, migrate_adaptively
 from forecache.models.memory.key_lines import LAYOUTS
 from forecache.models.over_time.overcommit.dirtying import (
     PAGE_BYTES,
@@ -19,12 +20,7 @@ from forecache.models.over_time.overcommit.dirtying import (
     key_writes,
 )
 from forecache.models.over_time.overcommit.manager import dirtying_of
-from forecache.models.over_time.overcommit.precopy import (
-    AdaptiveRate,
-    MigrationLimits,
-    migrate,
-    migrate_adaptively,
-)
+from forecache.models.over_time.overcommit.precopy import MigrationLimits, migrate
 from forecache.models.over_time.overcommit.schema import Machines
 from forecache.models.scenario.workload import Zipf
 

@@ -12,7 +12,6 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.node import layout as at
 from forecache.models.node.policies import under_policy
-from forecache.models.node.sample import SET, sample_setup, sample_times
 from forecache.models.node.setup import DRAWS
 from forecache.models.node.simulate import run_compiled
 from forecache.models.prediction.simulation import run, times_of
@@ -27,6 +26,7 @@ from forecache.models.step_times.persistence import (
 )
 from forecache.models.step_times.stalls import stalls_of
 from forecache.sim.errors import InputError
+from verification.sample_node import SET, sample_setup, sample_times
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
 LOG = 100_000

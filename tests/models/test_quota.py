@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import pilot_run, times_of
 from forecache.sim.errors import InputError
+from verification.sample_node import sample_setup, sample_times
 
 MS = 10**9
 PERIOD_PS = 100 * MS

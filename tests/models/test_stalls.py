@@ -10,7 +10,6 @@ from forecache.hwprofiles import load_host
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.node import layout as at
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.setup import QUANTILES, NodeTimes
 from forecache.models.node.simulate import run_compiled
 from forecache.models.prediction.run_length import window
@@ -20,6 +19,7 @@ from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.stalls import Stall, code_shares, with_stalls
 from forecache.sim.errors import InputError
+from verification.sample_node import sample_setup, sample_times
 
 MS = 10**9
 

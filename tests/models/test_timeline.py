@@ -19,10 +19,10 @@ from forecache.models.breakdown.timeline import (
 )
 from forecache.models.node.policies import POLICIES
 from forecache.models.node.reference import run_reference
-from forecache.models.node.sample import sample_setup, sample_times
 from forecache.models.node.simulate import simulate_node
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.sim.errors import InputError
+from verification.sample_node import sample_setup, sample_times
 
 BASE: dict[str, Any] = {"host": "graviton3-c7g.4xlarge", "engine": "valkey"}
 LOADS: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""A node of round numbers, for compiling, tests, verification and benchmarks.
+"""A node of round numbers, for tests, verification and benchmarks.
 
 The durations are of the size a server of today takes, but they describe no host and no engine.
 """
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
+from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
 
 GET, SET = 0, 1
 """The two command codes of the sample: GET of 512 bytes, SET of 512 bytes."""

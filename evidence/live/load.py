@@ -1,0 +1,30 @@
+"""Load on a live engine for a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from forecache.calibration.drive.loadgen import LoadGenerator, LoadResult
+from forecache.calibration.drive.loadspec import LoadSpec
+from forecache.calibration.drive.resp import Address
+
+
+def run_load(
+    spec: LoadSpec,
+    address: Address,
+    *,
+    duration_s: float,
+    warm_up_s: float = 0.1,
+    cores: Collection[int] | None = None,
+) -> LoadResult:
+    """Drive an engine for a time and return what the clients saw after the warm-up."""
+    longest_s = warm_up_s + duration_s + 30.0
+    with LoadGenerator(spec, address, cores=cores, longest_s=longest_s) as load:
+        time.sleep(warm_up_s)
+        load.measure()
+        before = load.snapshot()
+        time.sleep(duration_s)
+        after = load.snapshot()
+    load.check()
+    return load.result(before, after)
