@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from forecache.models.advice.node_answers import Explained, Recommended, Simulated
     from forecache.models.cost.answer import CostAnswer
     from forecache.models.footprint.answers import MemoryAnswer
+    from forecache.models.results.series import RunsOverTime
     from forecache.reports.study_answer import Study
 
 Progress = Callable[[str], None]
@@ -42,7 +43,7 @@ def simulate(
     executor: "Executor | None" = None,
     resume: str | Path | None = None,
     progress: Progress | None = None,
-) -> "Simulated | dict[str, Any]":
+) -> "Simulated | RunsOverTime":
     """Simulate every point of a scenario's sweep.
 
     Parameters
@@ -72,7 +73,7 @@ def simulate(
 
     Returns
     -------
-    dict
+    Simulated or RunsOverTime
         `scenario`, `host`, `engine`, `points` (one per point of the sweep) and `provenance`. A
         point has `given` (the swept fields), `throughput_rps` and `mean_ms` to `p999_ms` (each
         `value`, `low` and `high`, of a 95% interval), utilisations from 0 to 1, `bottleneck`,
@@ -116,7 +117,7 @@ def simulate(
     try:
         result = simulate_over_time(scenario, **how)
     except IncompleteError as error:
-        if error.result["points"]:
+        if error.result.points:
             write_text_atomic(Path(report), render_series_html(error.result))
         raise
     write_text_atomic(Path(report), render_series_html(result))

@@ -13,8 +13,9 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
+from forecache.models.results.series import RunsOverTime
+
 from .series_view import series_view
-from .shapes import Json
 from .study_answer import Study
 from .view import study_view
 
@@ -58,14 +59,8 @@ def render_html(study: Study) -> str:
     return _page("report.html.jinja", study_view(study))
 
 
-def render_series_html(result: Json) -> str:
-    """Return a result over time as a complete HTML page, as `render_html` does a study.
-
-    Parameters
-    ----------
-    result
-        What `forecache simulate` returns for a scenario over time; `runs.py` gives its shape.
-    """
+def render_series_html(result: RunsOverTime) -> str:
+    """Return a result over time as a complete HTML page, as `render_html` does a study."""
     return _page("series.html.jinja", series_view(result))
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forecache.models.results.series import Fact, RunPoint, RunsOverTime
+
 from .estimates import estimate_text
 from .runs import Comparison
-from .shapes import Json, mapping, number, rows
 
 
 @dataclass(frozen=True)
@@ -18,19 +19,18 @@ class Outcome:
     """For each point what is given at it, the mean, the difference to the first point."""
 
 
-def seeds_sentence(result: Json) -> str:
+def seeds_sentence(result: RunsOverTime) -> str:
     """How many seeds there were; empty if only one."""
-    seeds = number(result, "seeds") or 1
-    first = number(mapping(result, "provenance"), "seed")
-    if seeds < 2 or first is None:
+    first = result.provenance.seed
+    if result.seeds < 2:
         return ""
     return (
-        f"Means over seeds {first:.0f} to {first + seeds - 1:.0f} with 95% intervals; "
-        f"what happens over time is that of seed {first:.0f}"
+        f"Means over seeds {first} to {first + result.seeds - 1} with 95% intervals; "
+        f"what happens over time is that of seed {first}"
     )
 
 
-def outcomes(points: Sequence[Json], compared: Comparison) -> tuple[list[str], list[Outcome]]:
+def outcomes(points: Sequence[RunPoint], compared: Comparison) -> tuple[list[str], list[Outcome]]:
     """What differs between points that were run with the same seeds, fact by fact.
 
     Returns
@@ -44,12 +44,12 @@ def outcomes(points: Sequence[Json], compared: Comparison) -> tuple[list[str], l
         "mean (95%)",
         f"difference to {labels[0]} (95%)",
     ]
-    by_name = [{str(f.get("name")): f for f in rows(point, "facts")} for point in points]
+    by_name = [{fact.name: fact for fact in point.run.facts} for point in points]
     found = []
     names = zip(compared.columns, compared.heads, strict=True)
     for name, head in list(names)[compared.leading :]:
-        facts = [facts.get(name, {}) for facts in by_name]
-        unit = next((str(f["unit"]) for f in facts if f.get("unit")), "")
+        facts = [facts.get(name, Fact(name, None)) for facts in by_name]
+        unit = next((fact.unit for fact in facts if fact.unit), "")
         shown = unit if head == name else ""
         cells = [
             (label, _mean(fact, shown), _difference(fact, shown))
@@ -59,13 +59,12 @@ def outcomes(points: Sequence[Json], compared: Comparison) -> tuple[list[str], l
     return columns, found
 
 
-def _mean(fact: Json, unit: str) -> str:
-    return estimate_text(fact.get("value"), fact.get("low"), fact.get("high"), unit)
+def _mean(fact: Fact, unit: str) -> str:
+    return estimate_text(fact.value, fact.low, fact.high, unit)
 
 
-def _difference(fact: Json, unit: str) -> str:
-    against = mapping(fact, "against_first")
-    if not against:
+def _difference(fact: Fact, unit: str) -> str:
+    against = fact.against_first
+    if against is None:
         return ""
-    low, high = against.get("low"), against.get("high")
-    return estimate_text(against.get("value"), low, high, unit, signed=True)
+    return estimate_text(against.value, against.low, against.high, unit, signed=True)

@@ -1,34 +1,22 @@
-"""Reading a result over time: the look-ups that terminal, page and figures share.
-
-Such a result has `kind`, `scenario` (its fields), `points` and `provenance`; a point has
-
-- `given`: the values of the sweep at it
-- `series`: `time_s`, and `columns` with `name`, `unit`, `panel` and one value per time (null: none)
-- `marks`: `time_s`, `what` happened then
-- `facts`: `name`, `value` (null: there is none, as the note says), `unit`, `note`; of several
-  `seeds` also `low` and `high` of the interval, and `against_first`, the difference to the first
-- `tables`: `title`, `columns` (`name`, `unit`), `rows`
-- `warnings`
-- `ticks` and `stacks`, which `stacks.py` reads
-
-`forecache.models.results.series` makes them. A part that is missing or null yields an empty one
-here.
-"""
+"""What terminal, page and figures share of results over time: panels, moments, comparisons."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
+from forecache.models.results.series import (
+    Fact,
+    Mark,
+    Run,
+    RunPoint,
+    RunsOverTime,
+    Series,
+    Table,
+)
 
 from .estimates import estimate_text
-from .formats import UNKNOWN, is_number
+from .formats import is_number
 from .quantities import SHARE_PANELS, is_count, quantity, quantity_unit
 from .settings import setting_name, setting_text
-from .shapes import Json, mapping, number, rows
-
-Floats = NDArray[np.float64]
 
 _ORDER = {
     name: place
@@ -42,27 +30,13 @@ _CLOCK_FROM_S = 7200.0
 """Times of longer runs are told in hours and minutes."""
 
 
-@dataclass(frozen=True, eq=False)
-class Line:
-    """One value over time; NaN where there is none."""
-
-    name: str
-    unit: str
-    values: Floats
-
-    @property
-    def finite(self) -> Floats:
-        """The values that are there."""
-        return self.values[np.isfinite(self.values)]
-
-
 @dataclass(frozen=True)
 class Panel:
     """Lines of one unit that are drawn into one plot."""
 
     name: str
     unit: str
-    lines: tuple[Line, ...]
+    lines: tuple[Series, ...]
 
     @property
     def highest(self) -> float:
@@ -84,37 +58,27 @@ class Moment:
     what: str
 
 
-def title_of(result: Json) -> str:
+def title_of(result: RunsOverTime) -> str:
     """The name of the scenario; its kind where it has none."""
-    return str(mapping(result, "scenario").get("name") or "") or kind_word(result)
+    return str(result.scenario.get("name") or "") or kind_word(result)
 
 
-def kind_word(result: Json) -> str:
+def kind_word(result: RunsOverTime) -> str:
     """The kind of the scenario in words."""
-    return str(result.get("kind") or "").replace("_", " ")
+    return result.kind.replace("_", " ")
 
 
-def times_of(point: Json) -> Floats:
-    """The times of a point's series in seconds, in ascending order."""
-    return _floats(mapping(point, "series").get("time_s"))
-
-
-def panels_of(point: Json) -> list[Panel]:
-    """A point's series by panel: the well-known ones first, others as they first appear.
+def panels_of(run: Run) -> list[Panel]:
+    """The series of a run by panel: the well-known ones first, others as they first appear.
 
     Series of one panel in different units become several panels of that name. Shares of a panel
     that holds nothing else have the unit `share`.
     """
-    count = times_of(point).size
-    found: dict[tuple[str, str], list[Line]] = {}
-    for column in rows(mapping(point, "series"), "columns"):
-        name, panel = str(column.get("name") or UNKNOWN), str(column.get("panel") or "")
-        unit = str(column.get("unit") or "")
-        if not unit and panel in SHARE_PANELS:
-            unit = "share"
-        values = _floats(column.get("values"))
-        if values.size == count and count:
-            found.setdefault((panel or name, unit), []).append(Line(name, unit, values))
+    found: dict[tuple[str, str], list[Series]] = {}
+    for series in run.series:
+        if not series.unit and series.panel in SHARE_PANELS:
+            series = replace(series, unit="share")
+        found.setdefault((series.panel or series.name, series.unit), []).append(series)
     panels = [Panel(name, unit, tuple(lines)) for (name, unit), lines in found.items()]
     return sorted(panels, key=lambda panel: _ORDER.get(panel.name, len(_ORDER)))
 
@@ -124,23 +88,16 @@ def without_idle(panels: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
     kept, idle = [], []
     for panel in panels:
         busy = [line for line in panel.lines if not line.finite.size or line.finite.any()]
-        idle += [line.name for line in panel.lines if line not in busy]
+        idle += [line.name for line in panel.lines if not any(line is other for other in busy)]
         if busy:
             kept.append(Panel(panel.name, panel.unit, tuple(busy)))
     return kept, idle
 
 
-def moments_of(point: Json) -> list[Moment]:
-    """A point's marks in the order of time, numbered from one."""
-    marks = [
-        (time_s, str(mark.get("what") or ""))
-        for mark in rows(point, "marks")
-        if (time_s := number(mark, "time_s")) is not None
-    ]
-    return [
-        Moment(index, time_s, what)
-        for index, (time_s, what) in enumerate(sorted(marks, key=lambda mark: mark[0]), 1)
-    ]
+def moments_of(marks: Sequence[Mark]) -> list[Moment]:
+    """Marks in the order of time, numbered from one."""
+    ordered = sorted(marks, key=lambda mark: mark.time_s)
+    return [Moment(number, mark.time_s, mark.what) for number, mark in enumerate(ordered, 1)]
 
 
 def moment_times(moments: Sequence[Moment]) -> list[str]:
@@ -169,36 +126,33 @@ def _clock(times_s: Sequence[float], *, last_s: float) -> list[str]:
     return [f"{value:.{decimals}f}{unit.symbol}" for value in scaled]
 
 
-def fact_text(fact: Json) -> str:
+def fact_text(fact: Fact) -> str:
     """A fact's value with its unit, and its interval where it has one."""
-    unit = str(fact.get("unit") or "")
-    return estimate_text(fact.get("value"), fact.get("low"), fact.get("high"), unit)
+    return estimate_text(fact.value, fact.low, fact.high, fact.unit)
 
 
-def cell_texts(table: Json, *, last_s: float) -> list[list[str]]:
+def cell_texts(table: Table, *, last_s: float) -> list[list[str]]:
     """The cells of a table as text, row by row.
 
     Times in a column `at` are told like moments of which the last is at `last_s`.
     """
-    columns = rows(table, "columns")
-    units = [str(column.get("unit") or "") for column in columns]
     found = [
-        [quantity(value, unit) for value, unit in zip(row, units, strict=False)]
-        for row in table.get("rows") or []
+        [quantity(value, unit) for value, (_, unit) in zip(row, table.columns, strict=True)]
+        for row in table.rows
     ]
-    for index, column in enumerate(columns):
-        times_s = [row[index] for row in table.get("rows") or [] if index < len(row)]
-        if column.get("name") == "at" and units[index] == "s" and all(map(is_number, times_s)):
+    for index, column in enumerate(table.columns):
+        times_s = [cell for row in table.rows if is_number(cell := row[index])]
+        if column == ("at", "s") and len(times_s) == len(found):
             last = max([last_s, *times_s])
-            for cells, text in zip(found, _clock(times_s, last_s=last), strict=False):
+            for cells, text in zip(found, _clock(times_s, last_s=last), strict=True):
                 cells[index] = text
     return found
 
 
-def point_title(point: Json) -> str:
+def point_title(point: RunPoint) -> str:
     """What is given at a point of a sweep, as a heading."""
-    given = mapping(point, "given")
-    return setting_text(dict(zip(_short_names(list(given)), given.values(), strict=True)))
+    names = _short_names(list(point.given))
+    return setting_text(dict(zip(names, point.given.values(), strict=True)))
 
 
 def _short_names(keys: Sequence[str]) -> list[str]:
@@ -219,40 +173,41 @@ class Comparison:
     """A text per column, a row for each point."""
     leading: int
     """How many columns say what is given."""
-    common: list[Json]
+    common: list[Fact]
     """The facts that are the same at all points."""
 
 
-def comparison(points: Sequence[Json]) -> Comparison | None:
+_NOTHING = Fact("", None)
+
+
+def comparison(points: Sequence[RunPoint]) -> Comparison | None:
     """Compare the points of a sweep by their facts; None where there is only one point."""
     if len(points) < 2:
         return None
-    keys = list(dict.fromkeys(str(key) for point in points for key in mapping(point, "given")))
+    keys = list(dict.fromkeys(key for point in points for key in point.given))
     named = [setting_name(name).replace(".", " ") for name in _short_names(keys)]
-    found = [{str(fact.get("name")): fact for fact in rows(point, "facts")} for point in points]
-    facts = list(dict.fromkeys(name for each in found for name in each))
-    texts = {name: [fact_text(each.get(name, {})) for each in found] for name in facts}
-    varying = [name for name in facts if len(set(texts[name])) > 1]
-    units = {name: _shared_unit([each.get(name, {}) for each in found]) for name in varying}
+    found = [{fact.name: fact for fact in point.run.facts} for point in points]
+    names = list(dict.fromkeys(name for each in found for name in each))
+    facts = {name: [each.get(name, _NOTHING) for each in found] for name in names}
+    varying = [name for name in names if len({fact_text(fact) for fact in facts[name]}) > 1]
+    units = {name: _shared_unit(facts[name]) for name in varying}
     table = [
-        [quantity(mapping(point, "given").get(key), "") for key in keys]
-        + [fact_text({**each.get(name, {}), **({"unit": ""} if units[name] else {})})
-           for name in varying]
-        for point, each in zip(points, found, strict=True)
-    ]  # fmt: skip
+        [quantity(point.given.get(key), "") for key in keys]
+        + [_without_unit(facts[name][index], units[name]) for name in varying]
+        for index, point in enumerate(points)
+    ]
     heads = [f"{name}, {units[name]}" if units[name] else name for name in varying]
-    common = [fact for fact in rows(points[0], "facts") if str(fact.get("name")) not in varying]
+    common = [fact for fact in points[0].run.facts if fact.name not in varying]
     return Comparison([*named, *varying], [*named, *heads], table, len(keys), common)
 
 
-def _shared_unit(facts: Sequence[Json]) -> str:
+def _without_unit(fact: Fact, unit: str) -> str:
+    """A fact as text, without the unit that the head of its column has."""
+    return fact_text(replace(fact, unit="") if unit else fact)
+
+
+def _shared_unit(facts: Sequence[Fact]) -> str:
     """The unit of things counted that all facts have in common; empty where there is none."""
-    units = {str(fact.get("unit") or "") for fact in facts if fact}
+    units = {fact.unit for fact in facts if fact is not _NOTHING}
     unit = units.pop() if len(units) == 1 else ""
     return unit if unit and is_count(unit) else ""
-
-
-def _floats(values: Any) -> Floats:
-    if values is None or isinstance(values, str):
-        return np.empty(0)
-    return np.array([float(v) if is_number(v) else np.nan for v in values], dtype=np.float64)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from forecache.hwprofiles.files import dump_yaml
+from forecache.models.results.series import Fact, Run, RunsOverTime, Stack, Table, Ticks
 
 from . import figures
 from .drawing import Drawer, FigureView
@@ -23,25 +24,33 @@ from .runs import (
     moments_of,
     panels_of,
     point_title,
-    times_of,
     title_of,
     without_idle,
 )
-from .shapes import Json, mapping, rows, texts
-from .stacks import StackView, TickView, chosen_text, notes_of, stacks_of, table_of, ticks_of
+from .stacks import (
+    chosen_text,
+    flagged,
+    highest_of,
+    notes_of,
+    said,
+    stacks_of,
+    table_of,
+    ticks_of,
+    totals_of,
+)
 from .view import provenance_rows
 
 # Greatest values further apart would leave the smaller lines of a common axis on its ground.
 _COMPARABLE_RATIO = 4.0
 
 
-def series_view(result: Json) -> dict[str, Any]:
-    """Return the template's context for a result over time; `runs.py` gives its shape."""
+def series_view(result: RunsOverTime) -> dict[str, Any]:
+    """Return the template's context for a result over time."""
     drawer = Drawer()
-    points = rows(result, "points")
-    split = [without_idle(panels_of(point)) for point in points]
+    points = result.points
+    split = [without_idle(panels_of(point.run)) for point in points]
     panels = [found for found, _ in split]
-    stacks = [stacks_of(point) for point in points]
+    stacks = [stacks_of(point.run) for point in points]
     compared = comparison(points)
     seeds = seeds_sentence(result)
     return {
@@ -53,28 +62,26 @@ def series_view(result: Json) -> dict[str, Any]:
         "common": _facts(compared.common) if compared else [],
         "points": [
             {
-                **_point(point, index, panels, drawer),
+                "title": point_title(point),
+                **_run(point.run, index, panels, drawer),
                 "stacks": _stack_views(stacks[index], stacks, drawer),
                 "idle": ", ".join(split[index][1]),
             }
             for index, point in enumerate(points)
         ],
-        "scenario": dump_yaml(result["scenario"]) if result.get("scenario") else "",
-        "provenance": provenance_rows(mapping(result, "provenance")),
+        "scenario": dump_yaml(dict(result.scenario)),
+        "provenance": provenance_rows(result.provenance.to_dict()),
     }
 
 
-def _point(
-    point: Json, index: int, panels: Sequence[Sequence[Panel]], drawer: Drawer
-) -> dict[str, Any]:
-    moments = moments_of(point)
-    ticks = ticks_of(point, times_of(point))
+def _run(run: Run, index: int, panels: Sequence[Sequence[Panel]], drawer: Drawer) -> dict[str, Any]:
+    moments = moments_of(run.marks)
+    ticks = ticks_of(run)
     return {
         "anchor": f"point-{index + 1}",
-        "title": point_title(point),
         # Those of several points stand side by side.
-        "facts": _facts(rows(point, "facts")) if len(panels) == 1 else [],
-        "tables": [_table(table, last_s=last_of(moments)) for table in rows(point, "tables")],
+        "facts": _facts(run.facts) if len(panels) == 1 else [],
+        "tables": [_table(table, last_s=last_of(moments)) for table in run.tables],
         "moments": [
             (moment.number, time, moment.what)
             for moment, time in zip(moments, moment_times(moments), strict=True)
@@ -82,43 +89,35 @@ def _point(
         "figures": [
             drawn
             for panel in panels[index]
-            if (drawn := _figure(panel, point, moments, ticks, panels, drawer)) is not None
+            if (drawn := _figure(panel, run, moments, ticks, panels, drawer)) is not None
         ],
         "ticks": [_ticks_sentence(row) for row in ticks],
-        "warnings": texts(point, "warnings"),
+        "warnings": list(dict.fromkeys(run.warnings)),
     }
 
 
-def _facts(facts: Sequence[Json]) -> list[tuple[str, str, str]]:
+def _facts(facts: Sequence[Fact]) -> list[tuple[str, str, str]]:
     """Name, value and note of each fact."""
-    return [
-        (str(fact.get("name") or ""), fact_text(fact), str(fact.get("note") or ""))
-        for fact in facts
-    ]
+    return [(fact.name, fact_text(fact), fact.note) for fact in facts]
 
 
-def _table(table: Json, *, last_s: float) -> dict[str, Any]:
-    columns = rows(table, "columns")
-    cells = cell_texts(table, last_s=last_s)
-    values = table.get("rows") or []
+def _table(table: Table, *, last_s: float) -> dict[str, Any]:
+    """Title, cells, and of each column whether it has numbers."""
     return {
-        "title": str(table.get("title") or ""),
+        "title": table.title,
         "columns": [
-            (
-                str(column.get("name") or ""),
-                all(not isinstance(row[i], str) for row in values if i < len(row)),
-            )
-            for i, column in enumerate(columns)
+            (name, not any(isinstance(row[i], str) for row in table.rows))
+            for i, (name, _) in enumerate(table.columns)
         ],
-        "rows": cells,
+        "rows": cell_texts(table, last_s=last_s),
     }
 
 
 def _figure(
     panel: Panel,
-    point: Json,
+    run: Run,
     moments: Sequence[Moment],
-    ticks: Sequence[TickView],
+    ticks: Sequence[Ticks],
     panels: Sequence[Sequence[Panel]],
     drawer: Drawer,
 ) -> FigureView | None:
@@ -144,7 +143,7 @@ def _figure(
     return drawer.draw(
         lambda width: figures.over_time(
             panel,
-            times_of(point),
+            run.times_s,
             moments,
             highest=highest,
             lowest_positive=min(positive, default=0.0),
@@ -159,17 +158,17 @@ def _figure(
     )
 
 
-def _ticks_sentence(ticks: TickView) -> str:
+def _ticks_sentence(ticks: Ticks) -> str:
     return f"Ticks below the plots: {ticks.name}, {count(ticks.counts.sum())} in all"
 
 
 def _stack_views(
-    stacks: Sequence[StackView], all_stacks: Sequence[Sequence[StackView]], drawer: Drawer
+    stacks: Sequence[Stack], all_stacks: Sequence[Sequence[Stack]], drawer: Drawer
 ) -> list[dict[str, Any]]:
     """Figure, notes and table of each stack of a point; vertical axes are alike at all points."""
     units = {stack.unit for found in all_stacks for stack in found}
     highest = {
-        unit: max(s.highest for found in all_stacks for s in found if s.unit == unit)
+        unit: max(highest_of(s) for found in all_stacks for s in found if s.unit == unit)
         for unit in units
     }
     times = clock_times([stack.time_s for stack in stacks])
@@ -179,7 +178,7 @@ def _stack_views(
     ]
 
 
-def _stack_view(stack: StackView, time: str, highest: float, drawer: Drawer) -> dict[str, Any]:
+def _stack_view(stack: Stack, time: str, highest: float, drawer: Drawer) -> dict[str, Any]:
     margin_px = figures.right_margin_px([], figures.limit_names(stack))
     columns, cells = table_of(stack)
     title = f"{time}, {stack.title}"
@@ -206,17 +205,17 @@ def _stack_view(stack: StackView, time: str, highest: float, drawer: Drawer) -> 
     }
 
 
-def _spoken_stack(stack: StackView, title: str) -> str:
-    totals = stack.totals
-    limits = "; ".join(f"{name} {quantity(value, stack.unit)}" for name, value in stack.limits)
-    flagged = [stack.said(index) for index in stack.flagged]
+def _spoken_stack(stack: Stack, title: str) -> str:
+    totals = totals_of(stack)
+    limits = "; ".join(f"{x.name} {quantity(x.value, stack.unit)}" for x in stack.limits)
+    told = [said(stack, index) for index in flagged(stack)]
     return "; ".join(
         [
             f"{title}: {chosen_text(stack)} side by side",
             f"from {quantity(float(totals[0]), stack.unit)} "
             f"to {quantity(float(totals[-1]), stack.unit)}",
             *([limits] if limits else []),
-            *flagged[:5],
+            *told[:5],
         ]
     )
 

@@ -1,22 +1,13 @@
-"""Stacked bars of a result over time: the look-ups that terminal, page and figure share.
-
-A point may have
-
-- `stacks`: `title`, `time_s`, `unit`, `what` a bar is, `count` of all there are, `layers` (`name`,
-  `stands_out`) from the ground up, `bars` (`name`, `sizes`, maybe `flag` and `note`), the highest
-  first, `limits` (`name`, `value`)
-- `ticks`: `name`, and `counts` per time of its series
-"""
+"""Stacked bars of a result over time: what terminal, page and figure share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from .formats import UNKNOWN, count, is_number
+from forecache.models.results.series import Floats, Run, Stack, Ticks
+
+from .formats import count
 from .quantities import quantity
-from .runs import Floats
-from .shapes import Json, number, rows
 
 MOST_ROWS = 20
 """Bars that a table tells one by one."""
@@ -24,106 +15,56 @@ MOST_ROWS = 20
 _GROUPS = 10
 
 
-@dataclass(frozen=True, eq=False)
-class StackView:
-    """Bars side by side, the highest first; see the top of this module."""
-
-    title: str
-    time_s: float
-    unit: str
-    what: str
-    count: int
-    layers: tuple[tuple[str, bool], ...]
-    """Name of each, and whether it stands out."""
-    names: tuple[str, ...]
-    sizes: Floats
-    """(bars, layers)."""
-    flags: tuple[str, ...]
-    notes: tuple[str, ...]
-    limits: tuple[tuple[str, float], ...]
-
-    @property
-    def totals(self) -> Floats:
-        """(bars,) heights."""
-        return np.asarray(self.sizes.sum(axis=1))
-
-    @property
-    def highest(self) -> float:
-        """The greatest of all heights and limits."""
-        return max(float(self.totals.max()), *(value for _, value in self.limits), 0.0)
-
-    @property
-    def flagged(self) -> list[int]:
-        """Indices of the bars that are set apart."""
-        return [index for index, flag in enumerate(self.flags) if flag]
-
-    def said(self, index: int) -> str:
-        """What there is to say about a bar: `host 17, 214 GB: hot; ...`."""
-        told = "; ".join(text for text in (self.flags[index], self.notes[index]) if text)
-        return f"{self.names[index]}, {quantity(float(self.totals[index]), self.unit)}: {told}"
+def stacks_of(run: Run) -> list[Stack]:
+    """A run's stacks in the order of time."""
+    return sorted(run.stacks, key=lambda stack: stack.time_s)
 
 
-def stacks_of(point: Json) -> list[StackView]:
-    """A point's stacks in the order of time."""
-    found = [stack for row in rows(point, "stacks") if (stack := _stack(row)) is not None]
-    return sorted(found, key=lambda stack: stack.time_s)
+def sizes_of(stack: Stack) -> Floats:
+    """(bars, layers) sizes."""
+    return np.array([bar.rounded_sizes for bar in stack.bars], dtype=np.float64)
 
 
-def _stack(row: Json) -> StackView | None:
-    layers = tuple((str(x.get("name")), bool(x.get("stands_out"))) for x in rows(row, "layers"))
-    bars = [b for b in rows(row, "bars") if len(b.get("sizes") or ()) == len(layers)]
-    if not bars or not layers:
-        return None
-    return StackView(
-        title=str(row.get("title") or ""),
-        time_s=number(row, "time_s") or 0.0,
-        unit=str(row.get("unit") or ""),
-        what=str(row.get("what") or ""),
-        count=int(number(row, "count") or len(bars)),
-        layers=layers,
-        names=tuple(str(bar.get("name") or UNKNOWN) for bar in bars),
-        sizes=np.array([bar["sizes"] for bar in bars], dtype=np.float64),
-        flags=tuple(str(bar.get("flag") or "") for bar in bars),
-        notes=tuple(str(bar.get("note") or "") for bar in bars),
-        limits=tuple(
-            (str(limit.get("name")), float(limit["value"]))
-            for limit in rows(row, "limits")
-            if is_number(limit.get("value"))
-        ),
-    )
+def totals_of(stack: Stack) -> Floats:
+    """(bars,) heights."""
+    return np.asarray(sizes_of(stack).sum(axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class TickView:
-    """Something that happens often, counted between the times of a point's series."""
-
-    name: str
-    counts: Floats
+def highest_of(stack: Stack) -> float:
+    """The greatest of all heights and limits."""
+    return max(float(totals_of(stack).max()), *(limit.value for limit in stack.limits), 0.0)
 
 
-def ticks_of(point: Json, times_s: Floats) -> list[TickView]:
+def flagged(stack: Stack) -> list[int]:
+    """Indices of the bars that are set apart."""
+    return [index for index, bar in enumerate(stack.bars) if bar.flag]
+
+
+def said(stack: Stack, index: int) -> str:
+    """What there is to say about a bar: `host 17, 214 GB: hot; ...`."""
+    bar = stack.bars[index]
+    told = "; ".join(text for text in (bar.flag, bar.note) if text)
+    return f"{bar.name}, {quantity(float(totals_of(stack)[index]), stack.unit)}: {told}"
+
+
+def ticks_of(run: Run) -> list[Ticks]:
     """What happens often; left out where it never did."""
-    found = [
-        TickView(
-            str(row.get("name") or UNKNOWN), np.array(row.get("counts") or [], dtype=np.float64)
-        )
-        for row in rows(point, "ticks")
-    ]
-    return [row for row in found if row.counts.shape == times_s.shape and row.counts.any()]
+    return [ticks for ticks in run.ticks if ticks.counts.any()]
 
 
-def table_of(stack: StackView) -> tuple[list[str], list[list[str]]]:
+def table_of(stack: Stack) -> tuple[list[str], list[list[str]]]:
     """Names of columns, and rows: a bar each, or the mean of every tenth of many bars."""
-    used = [i for i in range(len(stack.layers)) if stack.sizes[:, i].any()]
-    columns = [stack.what, "in all", *(stack.layers[i][0] for i in reversed(used))]
-    if len(stack.names) <= MOST_ROWS:
-        named = [(name, np.array([i])) for i, name in enumerate(stack.names)]
+    all_sizes = sizes_of(stack)
+    used = [i for i in range(len(stack.layers)) if all_sizes[:, i].any()]
+    columns = [stack.what, "in all", *(stack.layers[i].name for i in reversed(used))]
+    if len(stack.bars) <= MOST_ROWS:
+        named = [(bar.name, np.array([i])) for i, bar in enumerate(stack.bars)]
     else:
-        parts = np.array_split(np.arange(len(stack.names)), _GROUPS)
+        parts = np.array_split(np.arange(len(stack.bars)), _GROUPS)
         named = list(zip(_group_names(), parts, strict=True))
     found = []
     for name, part in named:
-        sizes = stack.sizes[part].mean(axis=0)
+        sizes = all_sizes[part].mean(axis=0)
         cells = [float(sizes.sum()), *(float(sizes[i]) for i in reversed(used))]
         found.append([name, *(quantity(round(cell, 6), stack.unit) for cell in cells)])
     return columns, found
@@ -133,14 +74,14 @@ def _group_names() -> Sequence[str]:
     return ("highest tenth", *(f"{n}. tenth" for n in range(2, _GROUPS)), "lowest tenth")
 
 
-def notes_of(stack: StackView) -> list[str]:
+def notes_of(stack: Stack) -> list[str]:
     """What there is to say about single bars, flagged ones first."""
-    noted = [i for i in range(len(stack.names)) if stack.notes[i] and not stack.flags[i]]
-    return [stack.said(index) for index in (*stack.flagged, *noted)]
+    noted = [i for i, bar in enumerate(stack.bars) if bar.note and not bar.flag]
+    return [said(stack, index) for index in (*flagged(stack), *noted)]
 
 
-def chosen_text(stack: StackView) -> str:
+def chosen_text(stack: Stack) -> str:
     """`100 hosts`, or how many of them have a bar."""
     all_of_them = f"{count(stack.count)} {stack.what}{'s' * (stack.count != 1)}"
-    shown = len(stack.names)
+    shown = len(stack.bars)
     return all_of_them if shown == stack.count else f"{shown} of {all_of_them}, evenly chosen"

@@ -1,21 +1,31 @@
 """Results over time in a terminal: facts, tables, a line per value with a sparkline, events."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
+
+from forecache.models.results.series import (
+    Fact,
+    Floats,
+    Run,
+    RunPoint,
+    RunsOverTime,
+    Series,
+    Table,
+    Ticks,
+)
 
 from .columns import Column, print_columns
 from .console import plain_table, print_warnings
-from .formats import UNKNOWN
 from .over_seeds import outcomes, seeds_sentence
 from .quantities import quantity
 from .runs import (
     Comparison,
-    Floats,
-    Line,
     Moment,
     cell_texts,
     comparison,
@@ -26,12 +36,10 @@ from .runs import (
     moments_of,
     panels_of,
     point_title,
-    times_of,
     title_of,
     without_idle,
 )
-from .shapes import Json, rows, texts
-from .stacks import TickView, stacks_of, ticks_of
+from .stacks import stacks_of, ticks_of
 from .terminal_stacks import block, print_stacks
 
 _WIDEST_NAME = 22
@@ -40,15 +48,15 @@ _MOST_ROWS = 40
 _MOST_MOMENTS = 15
 
 
-def print_series(result: Json, console: Console) -> None:
-    """Print what `forecache simulate` returns for a scenario over time; `runs.py` gives its shape.
+def print_series(result: RunsOverTime, console: Console) -> None:
+    """Print what `forecache simulate` returns for a scenario over time.
 
     Of several points first what differs between them.
     """
     console.print(
         Text(" · ".join(dict.fromkeys((title_of(result), kind_word(result)))), style="bold")
     )
-    points = rows(result, "points")
+    points = result.points
     compared = comparison(points)
     over_seeds = seeds_sentence(result)
     if over_seeds:
@@ -73,11 +81,11 @@ def print_series(result: Json, console: Console) -> None:
         if compared and heading:
             console.print(Text(heading, style="bold"))
         if not compared:
-            _print_facts(rows(point, "facts"), console)
-        _print_point(point, console)
+            _print_facts(point.run.facts, console)
+        _print_run(point.run, console)
 
 
-def _print_outcomes(points: list[Json], compared: Comparison, console: Console) -> None:
+def _print_outcomes(points: Sequence[RunPoint], compared: Comparison, console: Console) -> None:
     """Print a block of rows for each fact that differs, one for each point."""
     names, found = outcomes(points, compared)
     cells = [row for outcome in found for row in outcome.rows]
@@ -98,40 +106,35 @@ def _print_outcomes(points: list[Json], compared: Comparison, console: Console) 
         console.print(Padding(table, (0, 0, 0, 2)))
 
 
-def _print_point(point: Json, console: Console) -> None:
-    moments = moments_of(point)
-    for table in rows(point, "tables"):
+def _print_run(run: Run, console: Console) -> None:
+    moments = moments_of(run.marks)
+    for table in run.tables:
         _print_table(table, console, last_s=last_of(moments))
-    _print_lines(point, moments, console)
-    print_stacks(stacks_of(point), console)
+    _print_lines(run, moments, console)
+    print_stacks(stacks_of(run), console)
     _print_moments(moments, console)
-    print_warnings(texts(point, "warnings"), console)
+    print_warnings(list(dict.fromkeys(run.warnings)), console)
 
 
-def _print_facts(facts: list[Json], console: Console) -> None:
+def _print_facts(facts: Sequence[Fact], console: Console) -> None:
     if not facts:
         return
-    table = Table.grid(padding=(0, 2))
+    table = RichTable.grid(padding=(0, 2))
     table.add_column(style="dim", overflow="fold", max_width=max(24, console.width // 3))
     table.add_column(overflow="fold", justify="right")
     table.add_column(overflow="fold", style="dim")
     for fact in facts:
-        table.add_row(
-            Text(str(fact.get("name") or "")),
-            Text(fact_text(fact)),
-            Text(str(fact.get("note") or "")),
-        )
+        table.add_row(Text(fact.name), Text(fact_text(fact)), Text(fact.note))
     console.print(table)
 
 
-def _print_table(table: Json, console: Console, *, last_s: float) -> None:
-    names = [str(column.get("name") or "") for column in rows(table, "columns")]
-    values = table.get("rows") or []
+def _print_table(table: Table, console: Console, *, last_s: float) -> None:
+    names = [name for name, _ in table.columns]
     cells = cell_texts(table, last_s=last_s)
-    worded = {i for row in values for i, value in enumerate(row) if isinstance(value, str)}
+    worded = {i for row in table.rows for i, value in enumerate(row) if isinstance(value, str)}
     console.print()
-    if table.get("title"):
-        console.print(Text(str(table["title"]), style="bold"))
+    if table.title:
+        console.print(Text(table.title, style="bold"))
     columns = [
         Column(
             name,
@@ -148,12 +151,12 @@ def _print_table(table: Json, console: Console, *, last_s: float) -> None:
         console.print(Text(f"and {len(cells) - _MOST_ROWS} more rows; --json has all", style="dim"))
 
 
-def _print_lines(point: Json, moments: list[Moment], console: Console) -> None:
+def _print_lines(run: Run, moments: list[Moment], console: Console) -> None:
     """Print a row for every value over time: its least, mean and greatest, and a sparkline."""
-    times_s = times_of(point)
-    panels, idle = without_idle(panels_of(point))
+    times_s = run.times_s
+    panels, idle = without_idle(panels_of(run))
     lines = [(panel, line) for panel in panels for line in panel.lines]
-    often = ticks_of(point, times_s)
+    often = ticks_of(run)
     if idle:
         console.print()
         console.print(Text(f"always 0: {', '.join(idle)}", style="dim"))
@@ -164,7 +167,7 @@ def _print_lines(point: Json, moments: list[Moment], console: Console) -> None:
     name_width = min(_WIDEST_NAME, max(map(cell_len, names)))
     widths = [max(5, *(cell_len(row[i]) for row in cells)) for i in range(3)]
     spark_width = console.width - name_width - sum(widths) - 2 * 4
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("", overflow="fold", width=name_width)
     for name, width in zip(("min", "mean", "max"), widths, strict=True):
         table.add_column(name, justify="right", width=width, no_wrap=True)
@@ -192,13 +195,13 @@ def _print_lines(point: Json, moments: list[Moment], console: Console) -> None:
     console.print(table)
 
 
-def _rug(times_s: Floats, ticks: TickView, width: int) -> str:
+def _rug(times_s: Floats, ticks: Ticks, width: int) -> str:
     """Draw how often something happened in each stretch of time; a space where it didn't."""
     sums = np.bincount(_cells_of(times_s, times_s, width), weights=ticks.counts, minlength=width)
     return "".join(block(each / sums.max()) if each else " " for each in sums.tolist())
 
 
-def _summary(line: Line) -> tuple[float, float, float]:
+def _summary(line: Series) -> tuple[float, float, float]:
     if not line.finite.size:
         return (float("nan"),) * 3
     return float(line.finite.min()), float(line.finite.mean()), float(line.finite.max())
@@ -262,12 +265,12 @@ def _pointers(times_s: Floats, moments: list[Moment], width: int) -> str:
 def _print_moments(moments: list[Moment], console: Console) -> None:
     if not moments:
         return
-    table = Table.grid(padding=(0, 2))
+    table = RichTable.grid(padding=(0, 2))
     table.add_column(justify="right", style="dim")
     table.add_column(justify="right")
     table.add_column(overflow="fold")
     for moment, time in list(zip(moments, moment_times(moments), strict=True))[:_MOST_MOMENTS]:
-        table.add_row(str(moment.number), Text(time), Text(moment.what or UNKNOWN))
+        table.add_row(str(moment.number), Text(time), Text(moment.what))
     console.print()
     console.print(table)
     more = len(moments) - _MOST_MOMENTS

@@ -6,9 +6,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from forecache.models.results.series import Floats, Stack
+
 from .quantities import quantity
-from .runs import Floats, clock_times
-from .stacks import StackView, chosen_text
+from .runs import clock_times
+from .stacks import chosen_text, flagged, highest_of, said, totals_of
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 _NARROWEST_BARS = 10
@@ -20,7 +22,7 @@ def block(share: float) -> str:
     return BLOCKS[min(len(BLOCKS) - 1, max(0, int(share * len(BLOCKS))))]
 
 
-def print_stacks(stacks: list[StackView], console: Console) -> None:
+def print_stacks(stacks: list[Stack], console: Console) -> None:
     """Print a line for each time: the highest, the median and the lowest bar, and all of them.
 
     A character stands for the bars of its stretch, as high as their mean; the full height is the
@@ -28,7 +30,7 @@ def print_stacks(stacks: list[StackView], console: Console) -> None:
     """
     if not stacks:
         return
-    full = max(stack.highest for stack in stacks)
+    full = max(map(highest_of, stacks))
     first = stacks[0]
     what, unit = f"{first.what}s", first.unit
     console.print()
@@ -37,10 +39,11 @@ def print_stacks(stacks: list[StackView], console: Console) -> None:
             f"  full height {quantity(full, unit)}", style="dim not bold"
         )
     )
-    limits = ", ".join(f"{name} {quantity(value, unit)}" for name, value in first.limits)
+    limits = ", ".join(f"{limit.name} {quantity(limit.value, unit)}" for limit in first.limits)
     console.print(Text(f"{chosen_text(first)}; {limits}", style="dim"))
     times = clock_times([stack.time_s for stack in stacks])
-    flags = list(dict.fromkeys(flag for stack in stacks for flag in stack.flags if flag))
+    flags = list(dict.fromkeys(bar.flag for stack in stacks for bar in stack.bars if bar.flag))
+    totals = [totals_of(stack) for stack in stacks]
     names = ["", "at", "highest", "median", "lowest", *flags]
     cells = [
         [
@@ -48,11 +51,11 @@ def print_stacks(stacks: list[StackView], console: Console) -> None:
             time,
             *(
                 quantity(float(value), unit)
-                for value in (stack.totals[0], np.median(stack.totals), stack.totals[-1])
+                for value in (heights[0], np.median(heights), heights[-1])
             ),
-            *(str(stack.flags.count(flag)) for flag in flags),
+            *(str(sum(bar.flag == flag for bar in stack.bars)) for flag in flags),
         ]
-        for stack, time in zip(stacks, times, strict=True)
+        for stack, heights, time in zip(stacks, totals, times, strict=True)
     ]
     widths = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     spare = console.width - sum(widths) - 2 * len(widths)
@@ -60,17 +63,17 @@ def print_stacks(stacks: list[StackView], console: Console) -> None:
     table.add_column("", overflow="fold", width=widths[0] if spare >= _NARROWEST_BARS else None)
     for name in names[1:]:
         table.add_column(name, justify="right", no_wrap=True)
-    shown = min(spare, len(first.names))
+    shown = min(spare, len(first.bars))
     if spare >= _NARROWEST_BARS:
         table.add_column("", no_wrap=True, width=shown)
-    for stack, row in zip(stacks, cells, strict=True):
-        bars = [Text(_bars(stack.totals / full, shown))] if spare >= _NARROWEST_BARS else []
+    for heights, row in zip(totals, cells, strict=True):
+        bars = [Text(_bars(heights / full, shown))] if spare >= _NARROWEST_BARS else []
         table.add_row(*map(Text, row), *bars)
     console.print(table)
     for stack, time in zip(stacks, times, strict=True):
-        said = [stack.said(index) for index in stack.flagged]
-        more = [f"and {len(said) - _MOST_NOTES} more"] if len(said) > _MOST_NOTES else []
-        for text in (*said[:_MOST_NOTES], *more):
+        told = [said(stack, index) for index in flagged(stack)]
+        more = [f"and {len(told) - _MOST_NOTES} more"] if len(told) > _MOST_NOTES else []
+        for text in (*told[:_MOST_NOTES], *more):
             notes = Table.grid(padding=(0, 2))
             notes.add_column(style="dim")
             notes.add_column(overflow="fold")

@@ -38,11 +38,11 @@ class InfeasibleError(ForecacheError):
 
 
 class IncompleteError(ForecacheError):
-    """Workers were lost, and what they did with them; `result` has what is there."""
+    """Workers were lost, and what they did; `result` is a `RunsOverTime` of what is there."""
 
     exit_code = 4
 
-    def __init__(self, message: str, *, result: dict[str, Any]) -> None:
+    def __init__(self, message: str, *, result: Any) -> None:
         super().__init__(message)
         self.result = result
 

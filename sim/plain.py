@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import field, fields
 from typing import Any
 
@@ -20,8 +20,12 @@ class Result:
         return {
             each.name: plain(value)
             for each in fields(self)  # type: ignore[arg-type]
-            if (value := getattr(self, each.name)) or _LEFT_OUT not in each.metadata
+            if not (_is_unset(value := getattr(self, each.name)) and _LEFT_OUT in each.metadata)
         }
+
+
+def _is_unset(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, Sized) and not len(value))
 
 
 def where_set(default: Any = None) -> Any:

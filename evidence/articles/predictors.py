@@ -16,6 +16,7 @@ from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_transfer
 from forecache.models.footprint import Allocator, Sets, Strings, used_memory_bytes
 from forecache.models.over_time.simulate_scenario import simulate_over_time
 from forecache.models.prediction.predict import predict_cases
+from forecache.sim.plain import plain
 
 from ..serverless.published_tests import ramps, tests
 from .claims import ENGINE, study
@@ -122,10 +123,10 @@ class Predictors:
         key = repr(data)
         if key not in self._runs:
             self._progress(f"simulating {data['name']}")
-            [point] = simulate_over_time(data)["points"]
+            [point] = simulate_over_time(data).points
             self._runs[key] = Found(
-                {fact["name"]: fact["value"] for fact in point["facts"]},
-                {column["name"]: column["values"] for column in point["series"]["columns"]},
+                {fact.name: fact.value for fact in point.run.facts},
+                {series.name: plain(series.values) for series in point.run.series},
             )
         return self._runs[key]
 

@@ -88,7 +88,7 @@ def simulate(
             )
         except IncompleteError as error:
             result, incomplete = error.result, error
-    if incomplete is None or incomplete.result["points"]:
+    if incomplete is None or incomplete.result.points:
         _print_simulated(result, report, as_json=as_json)
     if incomplete is not None:
         raise incomplete
@@ -100,10 +100,11 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.models.results.series import RunsOverTime
     from forecache.tables import console
 
     out = console()
-    if isinstance(result, dict):
+    if isinstance(result, RunsOverTime):
         from forecache.reports.terminal_series import print_series
 
         print_series(result, out)

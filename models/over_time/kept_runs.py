@@ -20,6 +20,8 @@ from pydantic import BaseModel
 from forecache.hwprofiles.files import read_text, write_text_atomic
 from forecache.sim.errors import InputError
 
+from ..results.series import Run
+
 _ROOMS = ("forecache.sim", "forecache.hwprofiles", "forecache.models")
 
 
@@ -39,7 +41,7 @@ class KeptRuns:
         except OSError as error:
             raise InputError(f"{folder}: can't be created ({error.strerror}).") from None
 
-    def find(self, key: str) -> dict[str, Any] | None:
+    def find(self, key: str) -> Run | None:
         """The result of a run; None if it isn't there.
 
         Raises
@@ -52,7 +54,7 @@ class KeptRuns:
             return None
         try:
             kept = json.loads(read_text(file))
-            result: dict[str, Any] = kept["result"]
+            result = kept["result"]
             whole = kept["key"] == key and kept["digest"] == _digest_of(result)
         except (ValueError, KeyError, TypeError, RecursionError):
             whole = False
@@ -61,10 +63,11 @@ class KeptRuns:
                 f"{file}: is damaged; valid is a result that forecache wrote there: without the "
                 "file the run is simulated again."
             )
-        return result
+        return Run.from_dict(result)
 
-    def keep(self, key: str, result: dict[str, Any]) -> None:
+    def keep(self, key: str, run: Run) -> None:
         """Write the result of a run, whole or not at all."""
+        result = run.to_dict()
         kept = {"key": key, "digest": _digest_of(result), "result": result}
         write_text_atomic(self._file(key), json.dumps(kept) + "\n")
 

@@ -9,102 +9,99 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 
+from forecache.sim.plain import plain
 from forecache.sim.statistics import mean_interval, paired_difference
 
-Json = dict[str, Any]
+from ..results.series import Fact, Run
 
 
-def facts_over_seeds(runs: Sequence[Json], first: Sequence[Json] | None) -> list[Json]:
+def facts_over_seeds(runs: Sequence[Run], first: Sequence[Run] | None) -> list[Fact]:
     """Facts of one point over its seeds.
 
     Parameters
     ----------
     runs
-        `Run.as_dict` of each seed; at least two.
+        That of each seed; at least two.
     first
         Those of the first point of the sweep with the same seeds; None at that point itself.
 
     Returns
     -------
-    list of dict
-        `name`, `unit`, `note` (if it is the same with all seeds, or says that not all had a value)
-        and `samples`, the value with each seed. A number has its mean as `value`, with the ends of
-        its 95% interval as `low` and `high`, and in `against_first` `value`, `low` and `high` of
-        the paired difference to the first point. Where fewer than two seeds have a number there is
-        no interval; means and differences are over the seeds that have one.
+    list of Fact
+        With `samples`. A note is kept if it is the same with all seeds, or says that not all had a
+        value. Where fewer than two seeds have a number there is no interval; means and differences
+        are over the seeds that have one.
     """
-    tables = [_by_name(run["facts"]) for run in runs]
-    bases = None if first is None else [_by_name(run["facts"]) for run in first]
+    tables = [_by_name(run.facts) for run in runs]
+    bases = None if first is None else [_by_name(run.facts) for run in first]
     names = dict.fromkeys(name for table in tables for name in table)
     found = []
     for name in names:
-        facts = [table.get(name) for table in tables]
-        fact = _fact_over_seeds(facts)
+        fact = _fact_over_seeds([table.get(name) for table in tables])
         if fact is None:
             continue
         if bases is not None:
-            base = [table[name]["value"] if name in table else None for table in bases]
-            pairs = zip(fact["samples"], base, strict=True)
+            base = [table[name].value if name in table else None for table in bases]
+            pairs = zip(fact.samples, base, strict=True)
             both = np.array([p for p in pairs if _is_number(p[0]) and _is_number(p[1])], float)
             if len(both) > 1:
                 difference = paired_difference(both[:, 0], both[:, 1]).difference
-                fact["against_first"] = difference.to_dict()
+                fact = replace(fact, against_first=difference)
         found.append(fact)
     return found
 
 
-def _by_name(facts: Sequence[Json]) -> dict[tuple[str, int], Json]:
+def _by_name(facts: Sequence[Fact]) -> dict[tuple[str, int], Fact]:
     """Facts by their name; of several of one name the second is another fact than the first."""
-    found: dict[tuple[str, int], Json] = {}
+    found: dict[tuple[str, int], Fact] = {}
     for fact in facts:
-        place = sum(1 for name, _ in found if name == fact["name"])
-        found[fact["name"], place] = fact
+        place = sum(1 for name, _ in found if name == fact.name)
+        found[fact.name, place] = replace(fact, value=plain(fact.value))
     return found
 
 
-def _fact_over_seeds(facts: Sequence[Json | None]) -> Json | None:
+def _fact_over_seeds(facts: Sequence[Fact | None]) -> Fact | None:
     """One fact over all seeds; None if it only tells that some of them have nothing to say."""
     there = [fact for fact in facts if fact is not None]
-    samples = [None if fact is None else fact["value"] for fact in facts]
+    samples = [None if fact is None else fact.value for fact in facts]
     known = [value for value in samples if value is not None]
     if not known and len(there) < len(facts):
         return None
-    notes = {fact["note"] for fact in there}
-    fact = {
-        "name": there[0]["name"],
-        "value": known[0] if known else None,
-        "unit": there[0]["unit"],
-        "note": notes.pop() if len(notes) == 1 else "",
-        "samples": samples,
-    }
-    numbers = [value for value in known if _is_number(value)]
+    notes = {fact.note for fact in there}
+    note = notes.pop() if len(notes) == 1 else ""
     if known and len(known) < len(samples):
-        fact["note"] = f"{len(known)} of {len(samples)} seeds have it"
+        note = f"{len(known)} of {len(samples)} seeds have it"
+    value = known[0] if known else None
+    fact = Fact(there[0].name, value, there[0].unit, note, samples)
+    numbers = [value for value in known if _is_number(value)]
     if len(numbers) < len(known):
         counts = {text: known.count(text) for text in dict.fromkeys(known)}
         if len(counts) > 1:
-            fact["value"] = ", ".join(f"{text} ({count})" for text, count in counts.items())
+            told = ", ".join(f"{text} ({count})" for text, count in counts.items())
+            fact = replace(fact, value=told)
     elif len(set(numbers)) == 1 < len(numbers):
         # Without the rounding of a sum.
-        fact |= {"low": numbers[0], "high": numbers[0]}
+        fact = replace(fact, low=numbers[0], high=numbers[0])
     elif len(numbers) > 1:
-        fact |= mean_interval(numbers).to_dict()
+        mean = mean_interval(numbers)
+        fact = replace(fact, value=mean.value, low=mean.low, high=mean.high)
     return fact
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def warnings_over_seeds(runs: Sequence[Json]) -> list[str]:
+def warnings_over_seeds(runs: Sequence[Run]) -> list[str]:
     """Warnings of all seeds; of those that differ in numbers only, one, with how many have it."""
     seen: dict[str, tuple[str, int]] = {}
     for run in runs:
-        for kind, text in {re.sub(r"[\d.,]+", "#", text): text for text in run["warnings"]}.items():
+        for kind, text in {re.sub(r"[\d.,]+", "#", text): text for text in run.warnings}.items():
             first, count = seen.get(kind, (text, 0))
             seen[kind] = (first, count + 1)
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -13,7 +13,7 @@ from forecache.sim.errors import InputError
 from forecache.sim.executors import as_they_end
 
 from ..results.consistency import check_run
-from ..results.series import Run
+from ..results.series import Run, RunPoint
 from ..scenario.sweeps import Case
 from .kept_runs import KeptRuns, run_key
 from .over_seeds import facts_over_seeds, warnings_over_seeds
@@ -21,7 +21,6 @@ from .over_seeds import facts_over_seeds, warnings_over_seeds
 MOST_SEEDS = 1_000
 """Replications of a scenario."""
 
-Json = dict[str, Any]
 Report = Callable[[str], None]
 RunFunction = Callable[[Any, int, Report], Run]
 """Simulates a scenario with a seed and something to report steps to."""
@@ -42,10 +41,10 @@ def _silent(line: str) -> None:
     del line
 
 
-def _as_plain(task: _Task, report: Report = _silent) -> Json:
-    found = task.run(task.scenario, task.seed, report).as_dict()
+def _run(task: _Task, report: Report = _silent) -> Run:
+    found = task.run(task.scenario, task.seed, report)
     check_run(found)
-    return found if task.whole else {name: found[name] for name in ("facts", "warnings")}
+    return found if task.whole else found.without_times()
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,12 @@ class Runs:
     Attributes
     ----------
     points
-        For each case with all seeds `given` and what `Run.as_dict` has.
+        For each case what came of it with all seeds.
     missing
         Runs whose worker was lost, in words.
     """
 
-    points: list[Json]
+    points: list[RunPoint]
     missing: list[str]
 
 
@@ -101,7 +100,7 @@ def run_points(
     ]
     names = [_words(case, seed, seeds) for case in cases for seed in seeds]
     keys = ["" if kept is None else _key(task) for task in tasks]
-    found: dict[int, Json] = {}
+    found: dict[int, Run] = {}
     for number, key in enumerate(keys):
         known = None if kept is None else kept.find(key)
         if known is not None:
@@ -125,36 +124,36 @@ def _key(task: _Task) -> str:
 
 def _runs(
     tasks: Sequence[_Task], names: Sequence[str], executor: Executor | None, report: Report
-) -> Iterator[tuple[int, Json]]:
+) -> Iterator[tuple[int, Run]]:
     """Indices and results, as they are there; those of lost workers are left out."""
     if executor is None:
         for number, task in enumerate(tasks):
             if len(tasks) > 1:
                 report(f"point {number + 1} of {len(tasks)}: {names[number]}")
-            yield number, _as_plain(task, report)
+            yield number, _run(task, report)
         return
-    results = as_they_end(_as_plain, tasks, executor=executor)
+    results = as_they_end(_run, tasks, executor=executor)
     for ended, (number, done) in enumerate(results, start=1):
         report(f"simulated {ended} of {len(tasks)}: {names[number]}")
         yield number, done
 
 
-def _points(cases: Sequence[Case[Any]], found: Mapping[int, Json], *, seeds: int) -> list[Json]:
+def _points(cases: Sequence[Case[Any]], found: Mapping[int, Run], *, seeds: int) -> list[RunPoint]:
     """What runs say of each case; of one that lacks runs, nothing."""
-    first: list[Json] | None = None
-    points: list[Json] = []
+    first: list[Run] | None = None
+    points: list[RunPoint] = []
     for place, case in enumerate(cases):
         numbers = range(place * seeds, (place + 1) * seeds)
         if not all(number in found for number in numbers):
             continue
         runs = [found[number] for number in numbers]
-        point = {"given": case.given, **runs[0]}
+        over_all = runs[0]
         if seeds > 1:
-            point["facts"] = facts_over_seeds(runs, first)
-            point["warnings"] = warnings_over_seeds(runs)
+            facts, warnings = facts_over_seeds(runs, first), warnings_over_seeds(runs)
+            over_all = replace(over_all, facts=facts, warnings=warnings)
             if place == 0:
                 first = runs
-        points.append(point)
+        points.append(RunPoint(case.given, over_all))
     return points
 
 

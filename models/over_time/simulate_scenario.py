@@ -21,6 +21,7 @@ from ..advice.answers import ScenarioSource
 from ..advice.node_answers import Simulated
 from ..prediction.predict import Progress
 from ..results.provenance import provenance
+from ..results.series import RunsOverTime
 from ..scenario.kinds import KINDS, NODE, check_kind
 from ..scenario.sweeps import Case, expand
 from .kept_runs import KeptRuns
@@ -89,7 +90,7 @@ def simulate(
     executor: Executor | None = None,
     resume: str | Path | None = None,
     progress: Progress | None = None,
-) -> Simulated | dict[str, Any]:
+) -> Simulated | RunsOverTime:
     """Simulate every point of a scenario of any kind.
 
     The result does not depend on where it runs, on how many run at once, or on which ends first.
@@ -111,8 +112,8 @@ def simulate(
 
     Returns
     -------
-    Simulated or dict
-        For a node as `answers.simulate`, otherwise as `simulate_over_time`.
+    Simulated or RunsOverTime
+        For a node, or for what runs over time.
 
     Raises
     ------
@@ -154,15 +155,8 @@ def simulate_over_time(
     executor: Executor | None = None,
     resume: str | Path | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Simulate every point of a scenario that runs over time; parameters are those of `simulate`.
-
-    Returns
-    -------
-    dict
-        `kind`, `scenario` (the fields of its first point), `seeds` (how many), `points` (as
-        `runs.run_points`) and `provenance`.
-    """
+) -> RunsOverTime:
+    """Simulate every point of a scenario that runs over time, as `simulate` does."""
     file, data = _read(source)
     name = check_kind(data, file=file, valid=[name for name, kind in KINDS.items() if kind.run_at])
     numbers = check_seeds(seed, seeds)
@@ -181,30 +175,30 @@ def simulate_over_time(
             )
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    result = {
-        "kind": name,
-        "scenario": cases[0].scenario.model_dump(mode="json", exclude_none=True),
-        "seeds": seeds,
-        "points": runs.points,
-        "provenance": provenance(seed=seed).to_dict(),
-    }
+    result = RunsOverTime(
+        kind=name,
+        scenario=cases[0].scenario.model_dump(mode="json", exclude_none=True),
+        seeds=seeds,
+        points=runs.points,
+        provenance=provenance(seed=seed),
+        missing=runs.missing,
+    )
     if runs.missing:
-        raise _incomplete(result, runs.missing, of=len(cases) * seeds, resume=resume)
+        raise _incomplete(result, of=len(cases) * seeds, resume=resume)
     return result
 
 
-def _incomplete(
-    result: dict[str, Any], missing: list[str], *, of: int, resume: str | Path | None
-) -> IncompleteError:
+def _incomplete(result: RunsOverTime, *, of: int, resume: str | Path | None) -> IncompleteError:
     """The error for runs whose workers were lost."""
     again = (
         "run it again with resume (--resume) and a folder for finished runs"
         if resume is None
         else f"finished runs are in {resume}: run it again"
     )
+    missing = result.missing
     names = "; ".join(missing[:_MOST_NAMED]) + ("; …" if len(missing) > _MOST_NAMED else "")
     return IncompleteError(
         f"a worker was killed, most likely because memory ran out: {len(missing)} of {of} runs are "
         f"missing ({names}); {again}, with fewer at a time (--jobs) where memory is short.",
-        result={**result, "missing": missing},
+        result=result,
     )

@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
 
+from forecache.sim.plain import plain
 from forecache.sim.statistics import Estimate
 
 from .points import Point
+from .series import Run
 
 LATENCIES = ("p50_ms", "p90_ms", "p99_ms", "p999_ms")
 ESTIMATES = ("throughput_rps", "mean_ms", *LATENCIES)
@@ -122,32 +123,31 @@ def _check_verdict(checked: Checked, point: Point, values: Mapping[str, float | 
         checked.fail(f"OVERLOADED, which has no stationary latency, with {told[0]}")
 
 
-def check_run(run: Mapping[str, Any]) -> None:
-    """Check a run over time, as `Run.as_dict` has it.
+def check_run(run: Run) -> None:
+    """Check a run over time.
 
     Raises
     ------
     RuntimeError
         It contradicts itself.
     """
-    columns = run["series"]["columns"]
-    for column in columns:
-        checked = Checked(f"series {column['name']!r} of {column['panel']}")
-        for value in column["values"]:
-            if column["unit"] == "share" or column["panel"] == "utilisation":
+    for series in run.series:
+        checked = Checked(f"series {series.name!r} of {series.panel}")
+        for value in series.finite.tolist():
+            if series.unit == "share" or series.panel == "utilisation":
                 checked.share("a value", value)
-            elif column["unit"] in _NEVER_NEGATIVE:
+            elif series.unit in _NEVER_NEGATIVE:
                 checked.not_negative("a value", value)
-    latency = {c["name"]: c["values"] for c in columns if c["panel"].startswith("latency")}
+    latency = {s.name: plain(s.values) for s in run.series if s.panel.startswith("latency")}
     ordered = [name for name in ("p50", "p99", "longest") if name in latency]
     checked = Checked("latency")
     for row in zip(*(latency[name] for name in ordered), strict=True):
         checked.in_order(zip(ordered, row, strict=True))
-    for fact in run["facts"]:
-        checked, value = Checked(f"fact {fact['name']!r}"), fact["value"]
+    for fact in run.facts:
+        checked, value = Checked(f"fact {fact.name!r}"), plain(fact.value)
         if not isinstance(value, int | float):
             continue
-        if fact["unit"] == "share":
+        if fact.unit == "share":
             checked.share("it", value)
-        elif fact["unit"] in _NEVER_NEGATIVE:
+        elif fact.unit in _NEVER_NEGATIVE:
             checked.not_negative("it", value)

@@ -1,26 +1,32 @@
 """What a simulation over minutes and hours returns: series, what happened when, and answers.
 
 The node model answers with numbers of a steady state; whatever changes with time, such as a cluster
-that is resized, answers with a `Run`.
+that is resized, answers with a `Run`. All points of a scenario with all seeds are `RunsOverTime`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forecache.sim.plain import Result, where_set
+from forecache.sim.statistics import Estimate
+
+from .provenance import Provenance
+
+Floats = NDArray[np.float64]
+
 Cell = float | int | str | None
 """A cell of a table; None where there is nothing to say."""
 
 
 @dataclass(frozen=True)
-class Series:
+class Series(Result):
     """One quantity over the times of a run; NaN where it has no value."""
 
     name: str
@@ -29,12 +35,17 @@ class Series:
     """Such as `1/s`, `ms`, `bytes`; `share` for a fraction, empty for a count."""
     panel: str
     """Which plot it belongs to, with others of the same unit: `throughput`, `latency`, say."""
-    values: NDArray[np.float64]
+    values: Floats
     """One for each time."""
+
+    @property
+    def finite(self) -> Floats:
+        """The values that are there."""
+        return self.values[np.isfinite(self.values)]
 
 
 @dataclass(frozen=True)
-class Mark:
+class Mark(Result):
     """Something that happened."""
 
     time_s: float
@@ -42,17 +53,24 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Fact:
+class Fact(Result):
     """One answer; a value of None means that it never happened, as `note` says."""
 
     name: str
     value: float | int | str | None
     unit: str = ""
     note: str = ""
+    samples: Sequence[float | int | str | None] = where_set(())
+    """Of several seeds the value with each; a number in `value` is their mean."""
+    low: float | None = where_set()
+    """Ends of the mean's 95% interval, where at least two seeds have a number."""
+    high: float | None = where_set()
+    against_first: Estimate | None = where_set()
+    """Paired difference to the first point of the sweep, over the seeds that both have."""
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Result):
     """Answers that come in rows, one for each command or event, say."""
 
     title: str
@@ -60,9 +78,14 @@ class Table:
     """Name and unit of each."""
     rows: Sequence[Sequence[Cell]]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Columns with the names of what they have."""
+        columns = [{"name": name, "unit": unit} for name, unit in self.columns]
+        return {**super().to_dict(), "columns": columns}
+
 
 @dataclass(frozen=True)
-class Ticks:
+class Ticks(Result):
     """Something that happens too often to be told one by one."""
 
     name: str
@@ -72,7 +95,7 @@ class Ticks:
 
 
 @dataclass(frozen=True)
-class LimitLine:
+class LimitLine(Result):
     """A line across stacked bars, such as what a host has."""
 
     name: str
@@ -80,7 +103,7 @@ class LimitLine:
 
 
 @dataclass(frozen=True)
-class Layer:
+class Layer(Result):
     """What part of a bar is about."""
 
     name: str
@@ -89,16 +112,16 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Bar:
+class Bar(Result):
     """One bar of a stack."""
 
     name: str
     """Such as `host 17`."""
     sizes: Sequence[float]
     """Of each layer, from the ground up."""
-    flag: str = ""
+    flag: str = where_set("")
     """What sets it apart from the others, in a word or two: `hot`."""
-    note: str = ""
+    note: str = where_set("")
     """What there is to say about it, in half a sentence."""
 
     @property
@@ -106,13 +129,22 @@ class Bar:
         """Its height."""
         return float(sum(self.sizes))
 
+    @property
+    def rounded_sizes(self) -> list[float]:
+        """With six digits: there may be many of them."""
+        return [float(f"{size:.6g}") for size in self.sizes]
+
+    def to_dict(self) -> dict[str, Any]:
+        """With rounded sizes."""
+        return {**super().to_dict(), "sizes": self.rounded_sizes}
+
 
 MOST_BARS = 500
 """Bars of a stack: as many as a screen is wide enough for, and a bound on what JSON holds."""
 
 
 @dataclass(frozen=True)
-class Stack:
+class Stack(Result):
     """Stacked bars at one time of a run, side by side: hosts and what is on them, say.
 
     Raises
@@ -146,12 +178,13 @@ class Stack:
             if not all(size >= 0 for size in bar.sizes):
                 raise ValueError(f"sizes not below 0 in {bar.name}")
         totals = [bar.total for bar in self.bars]
-        if any(later > earlier * (1 + 1e-9) for earlier, later in pairwise(totals)):
+        # Those that were read have six digits.
+        if any(later > earlier * (1 + 1e-5) for earlier, later in pairwise(totals)):
             raise ValueError(f"bars of {self.title!r} with the highest first")
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Result):
     """One simulation over time.
 
     Raises
@@ -160,12 +193,12 @@ class Run:
         A series, a row or ticks are not as long as they should be, or times don't increase.
     """
 
-    times_s: NDArray[np.float64]
+    times_s: Floats
     series: Sequence[Series]
     facts: Sequence[Fact]
     marks: Sequence[Mark] = ()
     tables: Sequence[Table] = ()
-    warnings: Sequence[str] = field(default=())
+    warnings: Sequence[str] = ()
     ticks: Sequence[Ticks] = ()
     stacks: Sequence[Stack] = ()
 
@@ -183,60 +216,76 @@ class Run:
             if any(len(row) != len(table.columns) for row in table.rows):
                 raise ValueError(f"as many cells as columns in each row of {table.title!r}")
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The run as `json.dumps` takes it; gaps are None."""
-        return {
-            "series": {
-                "time_s": [float(t) for t in self.times_s],
-                "columns": [
-                    {
-                        "name": s.name,
-                        "unit": s.unit,
-                        "panel": s.panel,
-                        "values": [_plain(float(v)) for v in s.values],
+        plain = super().to_dict()
+        series = {"time_s": plain.pop("times_s"), "columns": plain.pop("series")}
+        return {"series": series, "marks": plain.pop("marks"), **plain}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Run:
+        """The run that `to_dict` was made of."""
+        return cls(
+            times_s=_floats(plain["series"]["time_s"]),
+            series=[
+                Series(**{**column, "values": _floats(column["values"])})
+                for column in plain["series"]["columns"]
+            ],
+            marks=[Mark(**mark) for mark in plain["marks"]],
+            facts=[Fact(**fact) for fact in plain["facts"]],
+            tables=[
+                Table(t["title"], [(c["name"], c["unit"]) for c in t["columns"]], t["rows"])
+                for t in plain["tables"]
+            ],
+            warnings=plain["warnings"],
+            ticks=[Ticks(t["name"], np.array(t["counts"], np.int64)) for t in plain["ticks"]],
+            stacks=[
+                Stack(
+                    **{
+                        **stack,
+                        "layers": [Layer(**layer) for layer in stack["layers"]],
+                        "bars": [Bar(**bar) for bar in stack["bars"]],
+                        "limits": [LimitLine(**limit) for limit in stack["limits"]],
                     }
-                    for s in self.series
-                ],
-            },
-            "marks": [{"time_s": m.time_s, "what": m.what} for m in self.marks],
-            "facts": [
-                {"name": f.name, "value": _plain(f.value), "unit": f.unit, "note": f.note}
-                for f in self.facts
+                )
+                for stack in plain["stacks"]
             ],
-            "tables": [
-                {
-                    "title": t.title,
-                    "columns": [{"name": name, "unit": unit} for name, unit in t.columns],
-                    "rows": [[_plain(cell) for cell in row] for row in t.rows],
-                }
-                for t in self.tables
-            ],
-            "warnings": list(self.warnings),
-            "ticks": [{"name": t.name, "counts": [int(n) for n in t.counts]} for t in self.ticks],
-            "stacks": [_plain_stack(stack) for stack in self.stacks],
-        }
+        )
+
+    def without_times(self) -> Run:
+        """Only its facts and warnings, which are all that further seeds are asked for."""
+        return Run(np.zeros(0), [], self.facts, warnings=self.warnings)
 
 
-def _plain_stack(stack: Stack) -> dict[str, Any]:
-    """A stack for JSON; sizes have six digits, and what a bar doesn't say is left out."""
-    bars = []
-    for bar in stack.bars:
-        plain: dict[str, Any] = {"name": bar.name, "sizes": [float(f"{s:.6g}") for s in bar.sizes]}
-        said = {"flag": bar.flag, "note": bar.note}
-        bars.append(plain | {key: text for key, text in said.items() if text})
-    return {
-        "title": stack.title,
-        "time_s": float(stack.time_s),
-        "unit": stack.unit,
-        "what": stack.what,
-        "count": stack.count,
-        "layers": [{"name": x.name, "stands_out": x.stands_out} for x in stack.layers],
-        "bars": bars,
-        "limits": [{"name": limit.name, "value": float(limit.value)} for limit in stack.limits],
-    }
+def _floats(values: Sequence[float | None]) -> Floats:
+    """Numbers of JSON, NaN where there is none."""
+    return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
-def _plain(value: Cell) -> Cell:
-    """A number of plain Python, None for one that JSON doesn't know."""
-    plain: Cell = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
+@dataclass(frozen=True)
+class RunPoint(Result):
+    """One point of a sweep over time."""
+
+    given: Mapping[str, Any]
+    """The values of the sweep at it, by field."""
+    run: Run
+    """Of several seeds that of the first, with facts and warnings over all."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is given at the point, and its run."""
+        return {"given": dict(self.given), **self.run.to_dict()}
+
+
+@dataclass(frozen=True)
+class RunsOverTime(Result):
+    """The answer to a scenario that runs over time."""
+
+    kind: str
+    scenario: Mapping[str, Any]
+    """Fields of the first point of the sweep."""
+    seeds: int
+    """How many seeds each point was run with."""
+    points: Sequence[RunPoint]
+    provenance: Provenance
+    missing: Sequence[str] = where_set(())
+    """Runs whose workers were lost, in words."""

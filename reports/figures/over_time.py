@@ -7,10 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from forecache.models.results.series import Floats, Series, Ticks
+
 from ..formats import Unit, count
 from ..quantities import is_count, quantity_unit
-from ..runs import Floats, Line, Moment, Panel
-from ..stacks import TickView
+from ..runs import Moment, Panel
 from .canvas import (
     ACCENT,
     GENERATOR,
@@ -99,7 +100,7 @@ def over_time(
     highest: float,
     lowest_positive: float,
     margin_px: float,
-    ticks: Sequence[TickView] = (),
+    ticks: Sequence[Ticks] = (),
     width_px: float = PLOT_PX,
 ) -> Figure | None:
     """Draw the lines of one panel over time; dashed verticals with numbers are the moments.
@@ -162,7 +163,7 @@ def over_time(
     return figure
 
 
-def _rug(axes: Axes, times_s: Floats, ticks: TickView, row: int, *, beside: bool) -> None:
+def _rug(axes: Axes, times_s: Floats, ticks: Ticks, row: int, *, beside: bool) -> None:
     """Draw one row of ticks below the axis, named at its right end where there is room."""
     there = ticks.counts > 0
     lowest = -(_RUG_PX * (row + 1) - 1) / _PLOT_HEIGHT_PX
@@ -183,7 +184,7 @@ def _colour(index: int) -> str:
     return _COLOURS[index % len(_COLOURS)]
 
 
-def _draw(axes: Axes, line: Line, times_s: Floats, index: int, divisor: float) -> float:
+def _draw(axes: Axes, line: Series, times_s: Floats, index: int, divisor: float) -> float:
     """Draw one line and return its last value."""
     width_px = axes.get_window_extent().width
     xs, ys = thinned_line(times_s, line.values / divisor, int(2 * width_px))
@@ -199,7 +200,7 @@ def _draw(axes: Axes, line: Line, times_s: Floats, index: int, divisor: float) -
     return float(line.finite[-1]) / divisor
 
 
-def _name_rows(lines: Sequence[Line], width_px: float) -> list[list[tuple[str, float, int]]]:
+def _name_rows(lines: Sequence[Series], width_px: float) -> list[list[tuple[str, float, int]]]:
     """Names of lines (with place and index) in as many rows as they need."""
     found: list[list[tuple[str, float, int]]] = []
     x_px = np.inf

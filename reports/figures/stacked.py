@@ -8,10 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 
+from forecache.models.results.series import Floats, Stack
+
 from ..formats import count
 from ..quantities import quantity, quantity_unit
-from ..runs import Floats
-from ..stacks import StackView
+from ..stacks import said, sizes_of
 from .canvas import (
     ACCENT,
     GENERATOR,
@@ -41,9 +42,7 @@ _GAP_FROM_PX = 4.0
 _MOST_LABELS = 3
 
 
-def stacked(
-    stack: StackView, *, highest: float, margin_px: float, width_px: float
-) -> Figure | None:
+def stacked(stack: Stack, *, highest: float, margin_px: float, width_px: float) -> Figure | None:
     """Draw the bars of one stack with its limits across; flagged ones are pointed at.
 
     Parameters
@@ -58,13 +57,14 @@ def stacked(
     Figure or None
         None when all bars are empty.
     """
-    if not highest > 0 or not stack.sizes.any():
+    all_sizes = sizes_of(stack)
+    if not highest > 0 or not all_sizes.any():
         return None
     unit = quantity_unit(stack.unit, highest)
     colours = _colours(stack)
     legend = _legend_rows(stack, colours, width_px)
     limits = [
-        (name, value) for name, (_, value) in zip(limit_names(stack), stack.limits, strict=True)
+        (name, limit.value) for name, limit in zip(limit_names(stack), stack.limits, strict=True)
     ]
     beside = all(text_width_px(name) + 8 <= margin_px for name, _ in limits)
     top = 34.0 + _ROW_PX * len(legend)
@@ -78,14 +78,14 @@ def stacked(
             bottom=42,
         )
         across_px = axes.get_window_extent().width
-        shown = _shown(len(stack.names), int(across_px / _NARROWEST_BAR_PX))
+        shown = _shown(len(stack.bars), int(across_px / _NARROWEST_BAR_PX))
         axes.set_xlim(0, len(shown))
         ticks = round_ticks(1.06 * highest / unit.divisor, about=4)
         axes.set_ylim(0, max(1.1 * highest / unit.divisor, ticks[-2]))
         fixed_ticks(axes, "y", [t for t in ticks if t <= axes.get_ylim()[1]], _number)
         horizontal_grid(axes)
         _rank_axis(axes, stack, len(shown))
-        sizes = stack.sizes[shown] / unit.divisor
+        sizes = all_sizes[shown] / unit.divisor
         _draw_bars(axes, sizes, colours, gap=across_px / len(shown) >= _GAP_FROM_PX)
         for name, value in limits:
             _limit(axes, name, value / unit.divisor, beside=beside)
@@ -95,9 +95,9 @@ def stacked(
     return figure
 
 
-def limit_names(stack: StackView) -> list[str]:
+def limit_names(stack: Stack) -> list[str]:
     """What stands beside each limit: `memory of a host, 256 GB`."""
-    return [f"{name}, {quantity(value, stack.unit)}" for name, value in stack.limits]
+    return [f"{limit.name}, {quantity(limit.value, stack.unit)}" for limit in stack.limits]
 
 
 def _number(value: float) -> str:
@@ -109,12 +109,12 @@ def _shown(bars: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, bars - 1, min(bars, max(2, most))).round().astype(np.int64))
 
 
-def _colours(stack: StackView) -> list[tuple[str, float]]:
+def _colours(stack: Stack) -> list[tuple[str, float]]:
     """Colour and opacity of each layer: shades of one, except for what stands out."""
-    plain = sum(not stands_out for _, stands_out in stack.layers)
+    plain = sum(not layer.stands_out for layer in stack.layers)
     found, shade, other = [], 0, 0
-    for _, stands_out in stack.layers:
-        if stands_out:
+    for layer in stack.layers:
+        if layer.stands_out:
             found.append((_STANDING_OUT[other % len(_STANDING_OUT)], 1.0))
             other += 1
         else:
@@ -127,15 +127,14 @@ _Entry = tuple[str, float, tuple[str, float]]
 
 
 def _legend_rows(
-    stack: StackView, colours: Sequence[tuple[str, float]], width_px: float
+    stack: Stack, colours: Sequence[tuple[str, float]], width_px: float
 ) -> list[list[_Entry]]:
     """Names of layers that are there, with place and colour, in as many rows as they need."""
     found: list[list[_Entry]] = []
     x_px = np.inf
-    for index in reversed(range(len(stack.layers))):
-        if not stack.sizes[:, index].any():
-            continue
-        name = stack.layers[index][0]
+    used = sizes_of(stack).any(axis=0)
+    for index in reversed(np.flatnonzero(used).tolist()):
+        name = stack.layers[index].name
         wide_px = _SWATCH_PX + 5 + text_width_px(name)
         if x_px + wide_px > width_px:
             found.append([])
@@ -182,7 +181,7 @@ def _draw_bars(
         axes.add_patch(PathPatch(path, facecolor=colour, alpha=alpha, linewidth=0, zorder=2))
 
 
-def _rank_axis(axes: Axes, stack: StackView, shown: int) -> None:
+def _rank_axis(axes: Axes, stack: Stack, shown: int) -> None:
     """Number the bars from the highest on, as many as there are, shown or not."""
     ticks = [1, *(t for t in round_ticks(stack.count, about=8) if 1 < t <= stack.count)]
     places = {(rank - 1) * (shown - 1) / max(1, stack.count - 1) + 0.5: rank for rank in ticks}
@@ -202,10 +201,10 @@ def _limit(axes: Axes, name: str, value: float, *, beside: bool) -> None:
 
 
 def _point_at(
-    axes: Axes, stack: StackView, shown: np.ndarray, totals: Floats, across_px: float
+    axes: Axes, stack: Stack, shown: np.ndarray, totals: Floats, across_px: float
 ) -> None:
     """Mark flagged bars, and say what there is to say about the first of them."""
-    flagged = [place for place, index in enumerate(shown) if stack.flags[index]]
+    flagged = [place for place, index in enumerate(shown) if stack.bars[index].flag]
     for place in flagged:
         axes.annotate(
             "▼", (place + 0.5, totals[place]), xytext=(0, 1), textcoords="offset points",
@@ -221,7 +220,7 @@ def _point_at(
         index = int(shown[place])
         room_px = across_px - start_px
         text = next(
-            (t for t in (stack.said(index), f"{stack.names[index]}: {stack.flags[index]}")
+            (t for t in (said(stack, index), f"{stack.bars[index].name}: {stack.bars[index].flag}")
              if text_width_px(t) <= room_px), "",
         )  # fmt: skip
         axes.annotate(

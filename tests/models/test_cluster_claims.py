@@ -4,6 +4,7 @@ The reports are claims A038 to A043 of a talk on Memorystore for Redis Cluster b
 valkey PR 1338. Which number fixes which constant stands at each test.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +16,41 @@ from forecache.models.over_time.cluster.clients import desired_pods
 from forecache.models.over_time.cluster.connections import ConnectionWork
 from forecache.models.over_time.cluster.schema import Autoscaler
 from forecache.models.over_time.simulate_scenario import simulate
+from forecache.models.results.series import RunPoint
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def points(name: str, **changes: Any) -> list[dict[str, Any]]:
+def points(name: str, **changes: Any) -> Sequence[RunPoint]:
     """The points of an example."""
-    return simulate({**read_yaml(EXAMPLES / name), **changes})["points"]
+    return simulate({**read_yaml(EXAMPLES / name), **changes}).points
 
 
-def fact(point: dict[str, Any], name: str) -> Any:
-    return {fact["name"]: fact["value"] for fact in point["facts"]}[name]
+def fact(point: RunPoint, name: str) -> Any:
+    return {fact.name: fact.value for fact in point.run.facts}[name]
 
 
 TURNED_AWAY = "turned away: no free worker"
 
 
-def lost(point: dict[str, Any]) -> Any:
+def lost(point: RunPoint) -> Any:
     """Commands without an answer: clients count them alike."""
     return fact(point, "failed") + fact(point, TURNED_AWAY)
 
 
-def last_lost_s(point: dict[str, Any]) -> float:
-    found = {fact["name"]: fact["value"] for fact in point["facts"]}
+def last_lost_s(point: RunPoint) -> float:
+    found = {fact.name: fact.value for fact in point.run.facts}
     return max(found.get("last failure", 0.0), found.get("last turned away", 0.0))
 
 
-def series(point: dict[str, Any], name: str) -> np.ndarray:
-    columns = {column["name"]: column["values"] for column in point["series"]["columns"]}
-    return np.array(columns[name], float)
+def series(point: RunPoint, name: str) -> np.ndarray:
+    return {series.name: series.values for series in point.run.series}[name]
 
 
 def test_persistent_connections_fail_never_and_those_per_request_with_tls() -> None:
     # A038, A039. Nothing is fixed by them. A040 fixes 1.2 connections of a worker and 14 commands.
     found = {
-        (str(p["given"]["cluster.tls"]), p["given"]["clients.connections"]): p
+        (str(p.given["cluster.tls"]), p.given["clients.connections"]): p
         for p in points("connections.yaml", duration_s=15, report_s=1)
     }
     assert len(found) == 6
@@ -87,7 +88,7 @@ def test_twice_the_cpu_target_halves_pods_and_connections() -> None:
     assert series(high, "pods")[-1] == pytest.approx(400, rel=0.01)
     assert fact(high, "connections at the end") == pytest.approx(10_000, rel=0.01)
     # Pods are removed only after the stabilisation window.
-    times = np.array(high["series"]["time_s"])
+    times = high.run.times_s
     assert series(high, "pods")[times < 299].min() == 500
 
 
@@ -96,14 +97,14 @@ def test_a_storm_lasts_where_a_turn_accepts_a_thousand_connections() -> None:
     for point in (few_2, few_60):
         assert 65 < last_lost_s(point) < 80
     # The standstill ends at 65 s. Hardly anybody has been answered since.
-    times = np.array(many_2["series"]["time_s"])
+    times = many_2.run.times_s
     assert series(many_2, "answered")[times > 75].mean() < 0.05 * 20_000
     assert series(many_2, "main thread, busiest")[times > 75].min() > 0.99
     # Neither does a finer step let it end.
     asked = read_yaml(EXAMPLES / "connection-storm.yaml")
     asked["cluster"]["accepts_per_cycle"], asked["clients"]["backoff"]["cap_s"] = 1000, 2
-    [finer] = simulate({**asked, "duration_s": 100, "step_s": 0.1})["points"]
-    times = np.array(finer["series"]["time_s"])
+    [finer] = simulate({**asked, "duration_s": 100, "step_s": 0.1}).points
+    times = finer.run.times_s
     assert series(finer, "answered")[times > 75].mean() < 0.05 * 20_000
     # Clients are closed loops: the longer they wait, the fewer handshakes.
     assert 120 < last_lost_s(many_60) < 155

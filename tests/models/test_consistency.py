@@ -5,11 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from forecache.models.cost.answer import check_cost
 from forecache.models.footprint.answers import check_memory
 from forecache.models.results.consistency import check_point, check_run
+from forecache.models.results.series import Fact, Run, Series
 from forecache.sim.statistics import Estimate
 from tests.made_points import about, made_point
 
@@ -48,16 +50,18 @@ def test_an_overloaded_point_has_no_latency() -> None:
     check_point(made_point(p999_ms=Estimate(0.9, 0.5, math.inf)))
 
 
-def _run() -> dict[str, Any]:
-    columns = [
-        {"name": "p50", "unit": "ms", "panel": "latency", "values": [0.1, None]},
-        {"name": "p99", "unit": "ms", "panel": "latency", "values": [0.2, None]},
-        {"name": "hit rate", "unit": "share", "panel": "hit rate", "values": [0.5, 1.0]},
-        {"name": "main thread, mean", "unit": "", "panel": "utilisation", "values": [0.5, 1.0]},
-        {"name": "answered", "unit": "1/s", "panel": "throughput", "values": [10.0, 0.0]},
+def _run(*, changed: int | None = None, value: float = 0.0, took_s: float = 3.0) -> Run:
+    series = [
+        Series("p50", "ms", "latency", np.array([0.1, np.nan])),
+        Series("p99", "ms", "latency", np.array([0.2, np.nan])),
+        Series("hit rate", "share", "hit rate", np.array([0.5, 1.0])),
+        Series("main thread, mean", "", "utilisation", np.array([0.5, 1.0])),
+        Series("answered", "1/s", "throughput", np.array([10.0, 0.0])),
     ]
-    facts = [{"name": "took", "unit": "s", "value": 3.0}, {"name": "x", "unit": "", "value": None}]
-    return {"series": {"time_s": [1.0, 2.0], "columns": columns}, "facts": facts}
+    if changed is not None:
+        series[changed].values[0] = value
+    facts = [Fact("took", took_s, "s"), Fact("x", None)]
+    return Run(np.array([1.0, 2.0]), series, facts)
 
 
 @pytest.mark.parametrize(
@@ -70,19 +74,15 @@ def _run() -> dict[str, Any]:
     ],
 )
 def test_a_run_that_contradicts_itself_is_a_fault(column: int, value: float, told: str) -> None:
-    run = _run()
-    check_run(run)
-    run["series"]["columns"][column]["values"][0] = value
+    check_run(_run())
     with pytest.raises(RuntimeError) as failed:
-        check_run(run)
+        check_run(_run(changed=column, value=value))
     assert told in str(failed.value)
 
 
 def test_a_negative_duration_is_a_fault() -> None:
-    run = _run()
-    run["facts"][0]["value"] = -1.0
     with pytest.raises(RuntimeError, match="fact 'took': it is -1"):
-        check_run(run)
+        check_run(_run(took_s=-1.0))
 
 
 def test_parts_that_do_not_add_up_are_a_fault() -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from forecache.hwprofiles.record import Record
 from forecache.models.over_time import kept_runs, simulate_scenario
 from forecache.models.over_time.kept_runs import run_key
 from forecache.models.over_time.simulate_scenario import simulate
-from forecache.models.results.series import Fact, Run
+from forecache.models.results.series import Fact, Run, RunsOverTime
 from forecache.models.scenario.kinds import Kind
 from forecache.sim.errors import IncompleteError, InputError
 
@@ -48,8 +48,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def as_text(result: dict[str, Any]) -> str:
-    return json.dumps({**result, "provenance": None})
+def as_text(result: RunsOverTime) -> str:
+    return json.dumps({**result.to_dict(), "provenance": None})
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -63,7 +63,7 @@ def test_after_a_kill_the_rest_is_there_and_asked_again_all_is(
     assert caught.value.exit_code == 4
     partial = caught.value.result
     # Another worker may have been in a run when the pool broke; nothing wrong is told.
-    assert {"height": 4} not in [point["given"] for point in partial["points"]]
+    assert {"height": 4} not in [point.given for point in partial.points]
     kept = len(list(tmp_path.iterdir()))
     assert kept >= 1
     monkeypatch.delenv(KILLED_AT)

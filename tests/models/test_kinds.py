@@ -58,7 +58,7 @@ def ramp(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_point_of_a_sweep_is_run_and_told() -> None:
     told: list[str] = []
     data = {"kind": "ramp", "slope": {"sweep": [1.0, 2.0]}}
-    result = simulate(data, seed=7, progress=told.append)
+    result = simulate(data, seed=7, progress=told.append).to_dict()
     assert result["kind"] == "ramp"
     assert [point["given"] for point in result["points"]] == [{"slope": 1.0}, {"slope": 2.0}]
     assert result["provenance"]["seed"] == 7
@@ -79,7 +79,7 @@ def test_every_point_of_a_sweep_is_run_and_told() -> None:
 
 def test_a_field_inside_a_list_may_be_swept() -> None:
     steps = [{"at_s": 1.0}, {"at_s": {"sweep": [2.0, 3.0]}}]
-    result = simulate({"kind": "ramp", "slope": 1.0, "steps": steps})
+    result = simulate({"kind": "ramp", "slope": 1.0, "steps": steps}).to_dict()
     assert [point["given"] for point in result["points"]] == [
         {"steps.1.at_s": 2.0},
         {"steps.1.at_s": 3.0},

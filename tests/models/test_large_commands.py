@@ -280,7 +280,7 @@ def test_a_set_of_redis_28_weighs_what_its_parts_do() -> None:
 
 
 def test_the_example_answers_with_series_and_a_row_for_each_command() -> None:
-    answer = forecache.simulate(EXAMPLE)
+    answer = forecache.simulate(EXAMPLE).to_dict()
     (point,) = answer["points"]
     commands = point["tables"][0]
     assert [row[1] for row in commands["rows"]] == ["sinter", "sunion", "flushdb"]
@@ -288,7 +288,7 @@ def test_the_example_answers_with_series_and_a_row_for_each_command() -> None:
     blocked = next(f for f in point["facts"] if f["name"] == "longest time other clients wait")
     assert longest["value"] >= 1e3 * blocked["value"]
     assert json.dumps(answer)
-    assert forecache.simulate(EXAMPLE)["points"] == answer["points"], "the same seed"
+    assert forecache.simulate(EXAMPLE).to_dict()["points"] == answer["points"], "the same seed"
 
 
 def changed(**fields: object) -> dict[str, object]:
@@ -314,7 +314,7 @@ def test_what_can_not_be_is_refused_by_name(fields: dict[str, object], message: 
 
 def test_an_uncounted_version_gets_a_warning() -> None:
     answer = forecache.simulate(changed(engine_version="8.1", load=None))
-    assert "counted" in " ".join(answer["points"][0]["warnings"])
+    assert "counted" in " ".join(answer.points[0].run.warnings)
 
 
 @pytest.mark.parametrize(

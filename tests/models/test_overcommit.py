@@ -186,7 +186,7 @@ def test_two_policies_meet_the_same_demand() -> None:
     wanted = [next(s.values for s in run.series if s.name == "wanted") for run in runs]
     assert (wanted[0] == wanted[1]).all()
     again = run_overcommit(scenario(policies={"placement": "unbalanced"}), 5)
-    assert again.as_dict() == runs[1].as_dict()
+    assert again.to_dict() == runs[1].to_dict()
 
 
 def test_a_policy_of_ones_own() -> None:

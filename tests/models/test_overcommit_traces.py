@@ -221,4 +221,4 @@ def test_a_fleet_lives_on_a_trace() -> None:
     run = run_overcommit(scenario, 2)
     wanted = next(s.values for s in run.series if s.name == "wanted")
     assert 12 * 4 <= wanted.min() <= wanted.max() <= 12 * 20
-    assert run.as_dict() == run_overcommit(scenario, 2).as_dict()
+    assert run.to_dict() == run_overcommit(scenario, 2).to_dict()

@@ -18,6 +18,7 @@ from forecache.models.over_time.over_seeds import facts_over_seeds, warnings_ove
 from forecache.models.over_time.simulate_scenario import simulate
 from forecache.models.results.series import Fact, Run
 from forecache.sim.errors import InputError
+from forecache.sim.plain import Result
 from forecache.sim.statistics import mean_interval, paired_difference
 from tests.sim.test_executors import Shuffled
 
@@ -34,9 +35,9 @@ FLEET: Json = {
 }
 
 
-def plain(result: Json) -> str:
+def plain(result: Result) -> str:
     """All of a result but when and with what it was made; floats are written in full."""
-    return json.dumps({**result, "provenance": None})
+    return json.dumps({**result.to_dict(), "provenance": None})
 
 
 @contextmanager
@@ -123,17 +124,17 @@ def test_a_node_is_the_same_through_processes() -> None:
             "popularity": "uniform",
         },
     }
-    alone = plain(simulate(node).to_dict())
-    assert plain(simulate(node, jobs=1).to_dict()) == alone
+    alone = plain(simulate(node))
+    assert plain(simulate(node, jobs=1)) == alone
     with ProcessPoolExecutor(2) as pool:
-        assert plain(simulate(node, executor=pool).to_dict()) == alone
+        assert plain(simulate(node, executor=pool)) == alone
     with pytest.raises(InputError, match="found 2 seeds for a node"):
         simulate(node, seeds=2)
 
 
 def test_every_seed_is_a_run_of_its_own() -> None:
-    together = simulate(FLEET, seed=5, seeds=3)
-    apart = [simulate(FLEET, seed=seed) for seed in (5, 6, 7)]
+    together = simulate(FLEET, seed=5, seeds=3).to_dict()
+    apart = [simulate(FLEET, seed=seed).to_dict() for seed in (5, 6, 7)]
     assert (together["seeds"], together["provenance"]["seed"]) == (3, 5)
     for index, point in enumerate(together["points"]):
         singles = [run["points"][index] for run in apart]
@@ -179,9 +180,9 @@ def test_seeds_that_are_none_are_refused(seed: int, seeds: int) -> None:
         simulate(FLEET, seed=seed, seeds=seeds)
 
 
-def runs_of(*facts: list[tuple[str, Any]]) -> list[Json]:
+def runs_of(*facts: list[tuple[str, Any]]) -> list[Run]:
     return [
-        {"facts": [{"name": n, "value": v, "unit": "s", "note": f"{n} {v}"} for n, v in run]}
+        Run(np.zeros(0), [], [Fact(name, value, "s", f"{name} {value}") for name, value in run])
         for run in facts
     ]
 
@@ -192,41 +193,44 @@ def test_facts_that_some_seeds_lack_say_so() -> None:
         [("longest", 4.0), ("limit", "network"), ("moved", 3.0)],
         [("longest", 6.0), ("limit", "server"), ("moved", 5.0)],
     )
-    facts = {fact["name"]: fact for fact in facts_over_seeds(runs, None)}
+    facts = {fact.name: fact for fact in facts_over_seeds(runs, None)}
     assert list(facts) == ["limit", "moved", "longest"]
-    assert facts["limit"]["value"] == "network (2), server (1)"
-    assert facts["moved"]["value"] == 3.0
-    assert facts["moved"]["note"] == ""  # that of a single run
-    assert facts["longest"]["value"] == 5.0
-    assert facts["longest"]["samples"] == [None, 4.0, 6.0]
-    assert facts["longest"]["note"] == "2 of 3 seeds have it"
-    assert math.isclose(facts["longest"]["high"], mean_interval([4.0, 6.0]).high)
+    assert facts["limit"].value == "network (2), server (1)"
+    assert facts["moved"].value == 3.0
+    assert facts["moved"].note == ""  # that of a single run
+    assert facts["longest"].value == 5.0
+    assert facts["longest"].samples == [None, 4.0, 6.0]
+    assert facts["longest"].note == "2 of 3 seeds have it"
+    assert math.isclose(facts["longest"].high, mean_interval([4.0, 6.0]).high)
 
 
 def test_a_difference_is_over_the_seeds_that_both_points_have() -> None:
     first = runs_of([("a", 1.0)], [("a", 2.0)], [])
     runs = runs_of([("a", 2.0)], [("a", 5.0)], [("a", 100.0)])
     [fact] = facts_over_seeds(runs, first)
-    assert fact["against_first"] == paired_difference([2.0, 5.0], [1.0, 2.0]).difference.to_dict()
+    assert fact.against_first == paired_difference([2.0, 5.0], [1.0, 2.0]).difference
     [fact] = facts_over_seeds(runs, runs_of([("a", 1.0)], [], []))
-    assert "against_first" not in fact
+    assert fact.against_first is None
 
 
 def test_what_is_the_same_with_all_seeds_is_told_exactly() -> None:
     [fact] = facts_over_seeds(runs_of(*[[("share", 0.1)]] * 3), None)
-    assert (fact["low"], fact["value"], fact["high"]) == (0.1, 0.1, 0.1)
+    assert (fact.low, fact.value, fact.high) == (0.1, 0.1, 0.1)
 
 
 def test_facts_of_one_name_stay_apart() -> None:
     runs = runs_of([("took", 1.0), ("took", 10.0)], [("took", 3.0), ("took", 30.0)])
-    assert [fact["value"] for fact in facts_over_seeds(runs, None)] == [2.0, 20.0]
+    assert [fact.value for fact in facts_over_seeds(runs, None)] == [2.0, 20.0]
 
 
 def test_warnings_of_any_seed_are_told_once() -> None:
     runs = [
-        {"warnings": ["assumed", "12 machines found no host"]},
-        {"warnings": ["assumed", "7 machines found no host"]},
-        {"warnings": ["assumed"]},
+        Run(np.zeros(0), [], [], warnings=warnings)
+        for warnings in (
+            ["assumed", "12 machines found no host"],
+            ["assumed", "7 machines found no host"],
+            ["assumed"],
+        )
     ]
     assert warnings_over_seeds(runs) == [
         "assumed",

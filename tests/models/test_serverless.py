@@ -288,7 +288,7 @@ def test_the_same_seed_gives_the_same_run():
     asked = scenario(demand={"ramp_to_rps": 50_000}, duration_s=300)
     _, first, _, _ = ran(asked, seed=3)
     _, second, _, _ = ran(asked, seed=3)
-    assert first.as_dict() == second.as_dict()
+    assert first.to_dict() == second.to_dict()
 
 
 @given(st.integers(0, 30))

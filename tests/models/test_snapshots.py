@@ -74,7 +74,7 @@ def test_ticks_have_a_count_for_every_time() -> None:
 
 def test_a_stack_is_plain_data_without_what_a_bar_does_not_say() -> None:
     bars = [Bar("host 1", [2.0, 1 / 3], flag="hot", note="cools"), Bar("host 0", [1.0, 0.0])]
-    found = Run(np.array([0.0]), [], [], stacks=[stack(bars)]).as_dict()
+    found = Run(np.array([0.0]), [], [], stacks=[stack(bars)]).to_dict()
     [plain] = json.loads(json.dumps(found))["stacks"]
     assert plain["bars"] == [
         {"name": "host 1", "sizes": [2.0, 0.333333], "flag": "hot", "note": "cools"},

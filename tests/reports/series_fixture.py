@@ -4,7 +4,28 @@ from typing import Any
 
 import numpy as np
 
+from forecache.models.results.provenance import provenance
+from forecache.models.results.series import Run, RunPoint, RunsOverTime
+from forecache.sim.statistics import Estimate
+
 Json = dict[str, Any]
+
+
+def as_run(found: Json) -> Run:
+    """The run of a point."""
+    run = Run.from_dict({"ticks": [], "stacks": []} | found)
+    for fact in run.facts:
+        if isinstance(fact.against_first, dict):
+            object.__setattr__(fact, "against_first", Estimate(**fact.against_first))
+    return run
+
+
+def as_result(found: Json) -> RunsOverTime:
+    """The result of the plain data of one."""
+    seed = found.get("provenance", {}).get("seed", 1)
+    points = [RunPoint(each["given"], as_run(each)) for each in found["points"]]
+    seeds = found.get("seeds", 1)
+    return RunsOverTime(found["kind"], found["scenario"], seeds, points, provenance(seed=seed))
 
 
 def point(given: Json, *, seconds: int = 600, load_rps: float = 50_000.0) -> Json:

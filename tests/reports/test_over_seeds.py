@@ -12,7 +12,7 @@ from rich.console import Console
 from forecache.reports.estimates import estimate_text
 from forecache.reports.html import render_series_html
 from forecache.reports.terminal_series import print_series
-from tests.reports.series_fixture import sweep
+from tests.reports.series_fixture import as_result, sweep
 from tests.reports.test_report_html import Page
 
 Json = dict[str, Any]
@@ -85,7 +85,7 @@ def over_seeds() -> Json:
 
 def printed(found: Json, width: int) -> str:
     buffer = io.StringIO()
-    print_series(found, Console(file=buffer, width=width, force_terminal=False))
+    print_series(as_result(found), Console(file=buffer, width=width, force_terminal=False))
     return buffer.getvalue()
 
 
@@ -112,10 +112,10 @@ def test_one_point_has_intervals_and_nothing_to_compare_with() -> None:
 
 def test_the_page_says_the_same() -> None:
     result = over_seeds()
-    html = render_series_html(result)
+    html = render_series_html(as_result(result))
     page = Page(html)
     assert "Means over seeds 3 to 10" in page.text
     assert "+1.00 (+0.50 to +1.50)" in page.text
     assert "moved, s per machine-day" in page.text
     del result["seeds"]
-    assert "Means over seeds" not in render_series_html(result)
+    assert "Means over seeds" not in render_series_html(as_result(result))

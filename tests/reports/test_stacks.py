@@ -8,13 +8,21 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from forecache.models.results.series import Run, Stack, Ticks
 from forecache.reports.figures import inline_svg, over_time, stacked
 from forecache.reports.html import render_series_html
 from forecache.reports.quantities import quantity
-from forecache.reports.runs import panels_of, times_of
-from forecache.reports.stacks import notes_of, stacks_of, table_of, ticks_of
+from forecache.reports.runs import panels_of
+from forecache.reports.stacks import (
+    highest_of,
+    notes_of,
+    stacks_of,
+    table_of,
+    ticks_of,
+    totals_of,
+)
 from forecache.reports.terminal_series import print_series
-from tests.reports.series_fixture import point, result
+from tests.reports.series_fixture import as_result, as_run, point, result
 
 Json = dict[str, Any]
 
@@ -60,13 +68,18 @@ def fleet(hosts: int = 100) -> Json:
 
 def printed(found: Json, width: int = 80) -> str:
     buffer = io.StringIO()
-    print_series(found, Console(file=buffer, width=width, force_terminal=False))
+    print_series(as_result(found), Console(file=buffer, width=width, force_terminal=False))
     return buffer.getvalue()
 
 
+def typed(found: Json) -> Stack:
+    [one] = as_run(point({}) | {"stacks": [found]}).stacks
+    return one
+
+
 def svg(found: Json, *, width_px: float = 1000.0) -> str:
-    [one] = stacks_of({"stacks": [found]})
-    figure = stacked(one, highest=one.highest, margin_px=150.0, width_px=width_px)
+    one = typed(found)
+    figure = stacked(one, highest=highest_of(one), margin_px=150.0, width_px=width_px)
     assert figure is not None
     return inline_svg(figure, prefix="s", label="hosts")
 
@@ -75,46 +88,32 @@ def svg(found: Json, *, width_px: float = 1000.0) -> str:
 
 
 def test_stacks_come_in_the_order_of_time() -> None:
-    found = stacks_of(fleet())
+    found = stacks_of(as_run(fleet()))
     assert [s.title for s in found] == ["at noon", "in the end"]
-    assert found[0].totals[0] == 85.0
-    assert found[0].highest == 100.0
+    assert totals_of(found[0])[0] == 85.0
+    assert highest_of(found[0]) == 100.0
     assert notes_of(found[0]) == [
         "host 0, 85 GB: hot; a leaves for host 3",
-        f"host 3, {quantity(found[0].totals[3], 'GB')}: a comes from host 0",
+        f"host 3, {quantity(totals_of(found[0])[3], 'GB')}: a comes from host 0",
     ]
 
 
-@pytest.mark.parametrize("part", ["bars", "layers", "limits", "flag"])
-def test_what_is_missing_in_a_stack_is_left_out(part: str) -> None:
-    damaged = fleet()
-    for row in damaged["stacks"]:
-        row[part] = None
-    assert render_series_html(result(damaged))
-    assert printed(result(damaged))
-
-
 def test_few_bars_are_a_row_each_and_many_are_tenths() -> None:
-    [few] = stacks_of({"stacks": [stack(4)]})
+    few = typed(stack(4))
     columns, cells = table_of(few)
     assert columns == ["host", "in all", "leaves next", "largest", "others"]
     assert cells[0] == ["host 0", "85 GB", "5 GB", "29 GB", "51 GB"]
     assert [row[0] for row in cells] == ["host 0", "host 1", "host 2", "host 3"]
-    [many] = stacks_of({"stacks": [stack(500)]})
+    many = typed(stack(500))
     _, tenths = table_of(many)
     assert len(tenths) == 10
     means = [float(row[1].removesuffix(" GB")) for row in tenths]
-    assert np.mean(means) == pytest.approx(many.totals.mean(), rel=0.01)
+    assert np.mean(means) == pytest.approx(totals_of(many).mean(), rel=0.01)
 
 
-def test_ticks_need_a_count_for_each_time_and_one_that_is_not_zero() -> None:
-    times_s = np.arange(3.0)
-    rows = [
-        {"name": "seen", "counts": [0, 2, 0]},
-        {"name": "never", "counts": [0, 0, 0]},
-        {"name": "short", "counts": [1]},
-    ]
-    assert [row.name for row in ticks_of({"ticks": rows}, times_s)] == ["seen"]
+def test_what_never_happened_has_no_ticks() -> None:
+    ticks = [Ticks("seen", np.array([0, 2, 0])), Ticks("never", np.array([0, 0, 0]))]
+    assert [row.name for row in ticks_of(Run(np.arange(3.0), [], [], ticks=ticks))] == ["seen"]
 
 
 # --- drawn ----------------------------------------------------------------------------------------
@@ -144,8 +143,8 @@ def test_a_layer_is_one_shape_however_many_hosts() -> None:
 
 
 def test_bars_are_as_high_as_their_sizes() -> None:
-    [one] = stacks_of({"stacks": [stack(50)]})
-    figure = stacked(one, highest=one.highest, margin_px=150.0, width_px=1000.0)
+    one = typed(stack(50))
+    figure = stacked(one, highest=highest_of(one), margin_px=150.0, width_px=1000.0)
     assert figure is not None
     [axes] = figure.axes
     tops = [patch.get_path().vertices[:, 1].max() for patch in axes.patches]  # type: ignore[attr-defined]
@@ -156,23 +155,23 @@ def test_bars_are_as_high_as_their_sizes() -> None:
 def test_empty_bars_are_no_figure() -> None:
     empty = stack(1)
     empty["bars"][0]["sizes"] = [0.0, 0.0, 0.0, 0.0]
-    [one] = stacks_of({"stacks": [empty]})
-    assert stacked(one, highest=100.0, margin_px=150.0, width_px=1000.0) is None
-    assert "side by side, GB" not in render_series_html(result(point({}) | {"stacks": [empty]}))
+    assert stacked(typed(empty), highest=100.0, margin_px=150.0, width_px=1000.0) is None
+    assert "side by side, GB" not in render_series_html(
+        as_result(result(point({}) | {"stacks": [empty]}))
+    )
 
 
 def test_ticks_stand_below_the_plot_where_something_happened() -> None:
-    found = fleet()
-    times_s = times_of(found)
+    found = as_run(fleet())
     [panel] = [p for p in panels_of(found) if p.name == "throughput"]
     figure = over_time(
         panel,
-        times_s,
+        found.times_s,
         [],
         highest=panel.highest,
         lowest_positive=1.0,
         margin_px=150.0,
-        ticks=ticks_of(found, times_s),
+        ticks=ticks_of(found),
     )
     assert figure is not None
     [axes] = figure.axes
@@ -186,7 +185,7 @@ def test_ticks_stand_below_the_plot_where_something_happened() -> None:
 
 
 def test_the_page_shows_bars_with_their_table_and_says_them_aloud() -> None:
-    page = render_series_html(result(fleet()))
+    page = render_series_html(as_result(result(fleet())))
     assert page.count("Hosts side by side, GB") == 4  # two times, each wide and narrow
     assert "5:00 min, at noon" in page or "300 s, at noon" in page
     assert "100 hosts as a table" in page
@@ -200,7 +199,7 @@ def test_the_page_shows_bars_with_their_table_and_says_them_aloud() -> None:
 def test_names_in_bars_are_text() -> None:
     found = fleet()
     found["stacks"][0]["bars"][0] |= {"name": "<b>", "note": "<script>x</script>"}
-    assert "<script" not in render_series_html(result(found))
+    assert "<script" not in render_series_html(as_result(result(found)))
 
 
 @pytest.mark.parametrize("hosts", [1, 3, 100, 500])
@@ -218,4 +217,4 @@ def test_the_terminal_shows_a_line_for_each_time_within_80_columns(hosts: int) -
 def test_a_choice_of_bars_is_said_to_be_one() -> None:
     chosen = fleet() | {"stacks": [stack(100, of=3_000)]}
     assert "100 of 3\N{NARROW NO-BREAK SPACE}000 hosts, evenly chosen" in printed(result(chosen))
-    assert "100 of them shown" in render_series_html(result(chosen))
+    assert "100 of them shown" in render_series_html(as_result(result(chosen)))

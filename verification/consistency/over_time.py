@@ -21,7 +21,7 @@ STEP = 0.05
 
 
 def _run(data: dict[str, Any]) -> Point:
-    point: Point = simulate_over_time(data)["points"][0]
+    point: Point = simulate_over_time(data).points[0].to_dict()
     return point
 
 
