@@ -17,6 +17,7 @@ Entries of `work`, `commands` and `sources` replace those of the same name one b
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +57,12 @@ class _File(BaseModel):
     reuse: TakenOver
 
 
-def read_shipped(path: Path) -> dict[str, Any]:
-    """A shipped engine file, with the covariances that stand beside it in `covariance/`."""
+@cache
+def read_shipped(path: Path) -> Data:
+    """A shipped engine file, with the covariances that stand beside it in `covariance/`.
+
+    Files build on each other, so one is asked for several times.
+    """
     covariances = path.parent / "covariance" / path.name
     return read_yaml(path) | (read_yaml(covariances) if covariances.is_file() else {})
 
@@ -99,7 +104,7 @@ def check_origins(
                 "a profile that is not completed from this one."
             )
         check_origins(
-            read_yaml(path_of[origin]),
+            read_shipped(path_of[origin]),
             file=f"models/engines/{origin}.yaml",
             numbers=numbers,
             path_of=path_of,

@@ -342,10 +342,10 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     if name in files and version is None:
         file = f"models/engines/{name}.yaml"
         return _usable(_shipped_profile(name), None, file=file)
-    profiles = [_shipped_profile(key) for key in sorted(files)]
-    known = sorted({profile.engine for profile in profiles})
-    same = [profile for profile in profiles if profile.engine == name or profile.id == name]
+    # An id is an engine and a version.
+    same = [_shipped_profile(key) for key in sorted(files) if name in (key, key.rpartition("-")[0])]
     if not same:
+        known = sorted({key.rpartition("-")[0] for key in files})
         hint = did_you_mean(name, [*known, *files]).removeprefix("valid are ")
         raise InputError(
             f"field 'engine': found {name!r}; valid is the path of a profile file, an engine or a "

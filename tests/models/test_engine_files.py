@@ -172,12 +172,18 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     profiles._shipped_profile.cache_clear()
 
 
+def test_a_shipped_id_is_its_engine_and_a_version() -> None:
+    """`load_engine` opens files of the engine it is asked for only."""
+    for profile in list_engines():
+        assert profile.id.rpartition("-")[0] == profile.engine
+
+
 def test_files_that_complete_each_other_are_told(shelf: Path) -> None:
-    for name, origin in (("a", "b"), ("b", "c"), ("c", "b")):
+    for name, origin in (("a", "b"), ("b", "c"), ("c", "b"), ("d", "e")):
         data = {**TAKEN, "id": name, "reuse": {**TAKEN["reuse"], "from": origin}}
         (shelf / f"{name}.yaml").write_text(dump_yaml(data))
     with pytest.raises(InputError, match=r"c\.yaml: field 'reuse\.from'.*\(b from c from b\)"):
         load_engine("a")
-    (shelf / "c.yaml").write_text("id: c\nvariant_of: c\n")
-    with pytest.raises(InputError, match=r"c\.yaml: field 'variant_of'.*cycle \(c from c\)"):
-        load_engine("b")
+    (shelf / "e.yaml").write_text("id: e\nvariant_of: e\n")
+    with pytest.raises(InputError, match=r"e\.yaml: field 'variant_of'.*cycle \(e from e\)"):
+        load_engine("d")
