@@ -3,8 +3,8 @@
 Its threads are taken to be the limit, as where more connections make nothing but latency: then all
 connections of a thread have their turn, and a thread has replies of that many to work on when
 servers stand still. Two things take from that: all primaries but the target save nodes.conf at the
-same time, once a slot (`models/over_time/cluster/migration.py`), and threads draw keys for the
-connections to a new shard (`models/over_time/cluster/redirects.py`).
+same time, once a slot (`models/over_time/cluster/slots/migration.py`), and threads draw keys
+for the connections to a new shard (`redirects.py` beside it).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from forecache.models.over_time.cluster.redirects import drawing_mean, drawing_s
-from forecache.models.over_time.cluster.slots import SLOTS
+from forecache.models.over_time.cluster.slots.redirects import drawing_mean, drawing_s
+from forecache.models.over_time.cluster.slots.slots import SLOTS
 from forecache.sim.errors import InputError
 
 from ..observe.readers.lines import shown_value

@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 
 from forecache.calibration.drive.engine_process import engine_version, find_engine
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.over_time.cluster.migration import (
+from forecache.models.over_time.cluster.slots.migration import (
     COMMAND_BYTES,
     IDLE,
     PIPE_BYTES,
@@ -30,7 +30,7 @@ from forecache.models.over_time.cluster.migration import (
     atomic,
     key_by_key,
 )
-from forecache.models.over_time.cluster.migration_work import MigrationWork
+from forecache.models.over_time.cluster.slots.migration_work import MigrationWork
 
 from ..harness import Asked, Files
 from ..markdown import table, with_section

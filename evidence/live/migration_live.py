@@ -22,8 +22,8 @@ from forecache.calibration.drive.loadgen import LoadGenerator, LoadSnapshot
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.proc import process_cpu_ns
 from forecache.calibration.drive.resp import RespClient
-from forecache.models.over_time.cluster.migration import PIPELINE
-from forecache.models.over_time.cluster.slots import SLOTS, slot_of
+from forecache.models.over_time.cluster.slots.migration import PIPELINE
+from forecache.models.over_time.cluster.slots.slots import SLOTS, slot_of
 from forecache.sim.errors import EngineError, InputError
 
 _JOIN_S, _MOVE_S, _POLL_S = 30.0, 60.0, 0.002

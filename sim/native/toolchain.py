@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 FOLDERS = (
     "models/node/native",
-    "models/over_time/cluster/native",
+    "models/over_time/cluster/load/native",
     "calibration/drive/native",
     "hwprofiles/capture/native",
 )

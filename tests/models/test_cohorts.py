@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecache.models.over_time.cluster.cohorts import Queues
+from forecache.models.over_time.cluster.load.cohorts import Queues
 
 
 def run(queues, counts, capacity, *, step_s=1.0):

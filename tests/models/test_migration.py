@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.over_time.cluster.migration import (
+from forecache.models.over_time.cluster.slots.migration import (
     IDLE,
     Atomic,
     KeyByKey,
@@ -21,7 +21,10 @@ from forecache.models.over_time.cluster.migration import (
     round_trips,
     saving,
 )
-from forecache.models.over_time.cluster.migration_work import MigrationWork, load_migration_profile
+from forecache.models.over_time.cluster.slots.migration_work import (
+    MigrationWork,
+    load_migration_profile,
+)
 from forecache.sim.errors import InputError
 
 LINK = Link(operator_rtt_s=300e-6, node_rtt_s=300e-6, bytes_per_s=1e9)

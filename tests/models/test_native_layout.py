@@ -9,7 +9,7 @@ import pytest
 
 from forecache.calibration.drive import load_memory
 from forecache.models.node import layout as node
-from forecache.models.over_time.cluster import layout as cluster
+from forecache.models.over_time.cluster.load import layout as cluster
 from forecache.sim.native.toolchain import ROOT, compiler
 
 
@@ -17,7 +17,7 @@ from forecache.sim.native.toolchain import ROOT, compiler
     ("header", "records"),
     [
         ("models/node/native/node.h", node.RECORDS),
-        ("models/over_time/cluster/native/cluster.h", cluster.RECORDS),
+        ("models/over_time/cluster/load/native/cluster.h", cluster.RECORDS),
         ("calibration/drive/native/loadgen.h", load_memory.RECORDS),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from forecache.hwprofiles.files import parse
 from forecache.models.over_time.cluster import cluster as cluster_module
-from forecache.models.over_time.cluster.connections import ConnectionWork
+from forecache.models.over_time.cluster.load.connections import ConnectionWork
 from forecache.models.over_time.cluster.nodes import NodeKind
 from forecache.models.over_time.cluster.surrogate import LOADS, QUANTILES, Surrogate
 from forecache.models.over_time.serverless import run as run_module

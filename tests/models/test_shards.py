@@ -7,11 +7,11 @@ from forecache.hwprofiles.files import parse
 from forecache.models.footprint import Strings, used_memory_bytes
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
-from forecache.models.over_time.cluster.connections import ConnectionWork
+from forecache.models.over_time.cluster.load.connections import ConnectionWork
 from forecache.models.over_time.cluster.nodes import NodeKind
 from forecache.models.over_time.cluster.schema import ClusterScenario
-from forecache.models.over_time.cluster.slot_map import SlotMap
-from forecache.models.over_time.cluster.slots import SLOTS
+from forecache.models.over_time.cluster.slots.slot_map import SlotMap
+from forecache.models.over_time.cluster.slots.slots import SLOTS
 from forecache.models.over_time.cluster.surrogate import QUANTILES, Surrogate
 from forecache.models.over_time.simulate_scenario import simulate
 from forecache.sim.errors import InputError

@@ -6,8 +6,8 @@ resize, failover, deploy) is made of SimPy processes that wake between steps and
 next step sees: which nodes are up, how traffic is spread, how much time of a main thread is taken.
 SimPy's clock counts seconds.
 
-One request through a step
---------------------------
+One request through a step (`load/`)
+------------------------------------
 1. *Demand* (`demand.py`) says how many requests the users' clients begin in this step. A request is
    what one worker asks of one node in one go: `commands` commands, one after the other.
 2. *Clients* (`clients.py`) are pods x workers. `Nodes.traffic` says how requests spread over nodes;
@@ -36,29 +36,32 @@ Counts are integers, and every run checks (`conservation.py`), per node:
 Modules
 -------
 `schema.py`        what a scenario of `kind: cluster` says
-`surrogate.py`       capacity and latency of one kind of node, from the node model, cached
-`cohorts.py`       the queueing block: integers, any number of queues side by side
+`cluster.py`       `Cluster`: all that follows, and `run_cluster`
+`surrogate.py`     capacity and latency of one kind of node, from the node model, cached
 `nodes.py`         `Nodes`: one row per node (a primary, a replica, a Memcached node)
-`connections.py`   what an accept and a handshake take, and who does them
-`clients.py`       `ClientFleet`: pods, workers, connections, retries; the autoscaler
-`demand.py`        how many requests begin in a step
-`flows.py`         one step of the load at every node (3 to 5 above)
-`native/`          the code in C behind these two; `cluster.h` declares what it works on
-`layout.py`        the same records for Python
-`load.py`          its clock, the SimPy process `Load.process`: draws and admits what begins in a
-                   step (1 and 2), has it done, and looks at what came of it
-`conservation.py`  what must hold of all counts
-`memory.py`        what data and connections weigh
-`record.py`        series, marks, facts, tables
-`cache.py`         nodes that are a cache: what they hold, the database behind (`lookaside/`)
-`cost.py`          what the nodes of a run cost
-`cluster.py`       `Cluster`: all of these, and `run_cluster`
-`slots.py`         keys, slots and shards, and the fewest moves
-`slot_map.py`      `SlotMap`: those of a run, and the traffic that follows from them
-`migration.py`     how long slots take to move, key by key or atomically
-`migration_work.py`  what a move costs the main threads of source and target
+`load/`            requests (1 to 6 above):
+  `load.py`          its clock, the SimPy process `Load.process`: draws and admits what begins in a
+                     step (1 and 2), has it done, and looks at what came of it
+  `demand.py`        how many requests begin in a step
+  `clients.py`       `ClientFleet`: pods, workers, connections, retries; the autoscaler
+  `connections.py`   what an accept and a handshake take, and who does them
+  `cohorts.py`       the queueing block: integers, any number of queues side by side
+  `flows.py`         one step of the load at every node (3 to 5)
+  `native/`          the code in C behind these two; `cluster.h` declares what it works on
+  `layout.py`        the same records for Python
+  `conservation.py`  what must hold of all counts
+`slots/`           where the data are:
+  `slots.py`         keys, slots and shards, and the fewest moves
+  `slot_map.py`      `SlotMap`: those of a run, and the traffic that follows from them
+  `migration.py`     how long slots take to move, key by key or atomically
+  `migration_work.py`  what a move costs the main threads of source and target
+  `redirects.py`     how clients learn that slots have moved
 `failover.py`      how long shards stay without a primary
 `events/`          what happens at a time: a module each
+`cache.py`         nodes that are a cache: what they hold, the database behind (`lookaside/`)
+`memory.py`        what data and connections weigh
+`cost.py`          what the nodes of a run cost
+`record.py`        series, marks, facts, tables
 
 To add an event
 ---------------

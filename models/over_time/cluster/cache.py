@@ -29,7 +29,7 @@ from .nodes import Claim
 
 if TYPE_CHECKING:
     from .cluster import Cluster
-    from .load import LoadStep
+    from .load.load import LoadStep
 
 CLASSES = 40
 """Popularity classes of Zipf's law."""

@@ -17,16 +17,16 @@ from ...prediction.predict import Progress
 from ...prices.table import load_prices
 from ...results.series import Run
 from .cache import LookasideCache
-from .clients import ClientFleet, autoscale
-from .connections import connection_work
 from .cost import NodeBill
 from .events.base import Event, EventProcess
-from .load import Load, LoadStep
+from .load.clients import ClientFleet, autoscale
+from .load.connections import connection_work
+from .load.load import Load, LoadStep
 from .memory import node_limit
 from .nodes import NodeKind, Nodes
 from .record import RunRecord
 from .schema import ClusterNodes, ClusterScenario
-from .slot_map import SlotMap
+from .slots.slot_map import SlotMap
 from .surrogate import surrogate_of
 
 REPORTS = 300

@@ -19,7 +19,7 @@ from ...prices.table import CacheEngine, load_prices
 
 if TYPE_CHECKING:
     from .cluster import Cluster
-    from .load import LoadStep
+    from .load.load import LoadStep
     from .schema import ClusterNodes
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from forecache.hwprofiles.files import FieldError
 
 from ...footprint.limits import MemoryLimit
-from .cohorts import Queues
-from .connections import ConnectionWork
-from .layout import CONSTANTS, RECORDS
+from .load.cohorts import Queues
+from .load.connections import ConnectionWork
+from .load.layout import CONSTANTS, RECORDS
 from .surrogate import Surrogate
 
 _PS_PER_S = 10**12

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...results.series import Cell, Fact, Mark, Run, Series, Table
-from .cohorts import cell_waits_s
-from .flows import cell_loads
+from .load.cohorts import cell_waits_s
+from .load.flows import cell_loads
 from .memory import MemoryWatch
 from .surrogate import QUANTILES, Surrogate
 

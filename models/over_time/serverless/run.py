@@ -17,7 +17,7 @@ from ...results.series import Fact, Run
 from ...scenario.workload import sizes_of
 from ..cluster.cluster import Cluster, node_kind
 from ..cluster.events.base import EventProcess
-from ..cluster.load import LoadStep
+from ..cluster.load.load import LoadStep
 from ..cluster.nodes import NodeKind
 from ..cluster.schema import ClusterScenario
 from .answers import bill_facts, growth_table, latency_facts, ramp_facts

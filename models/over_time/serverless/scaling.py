@@ -12,10 +12,10 @@ from ..cluster.cluster import Cluster
 from ..cluster.events.base import EventProcess
 from ..cluster.events.moving import Mover
 from ..cluster.events.resize import Resize
-from ..cluster.load import LoadStep
+from ..cluster.load.load import LoadStep
 from ..cluster.nodes import NodeKind
-from ..cluster.slot_map import SlotMap
-from ..cluster.slots import rebalance
+from ..cluster.slots.slot_map import SlotMap
+from ..cluster.slots.slots import rebalance
 from .hops import hop
 from .versions import Mechanisms
 

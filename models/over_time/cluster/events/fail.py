@@ -10,8 +10,8 @@ from pydantic import Field
 from forecache.hwprofiles.files import FieldError
 
 from ..failover import FailoverRules, fail_over
-from ..slot_map import SlotMap
-from ..slots import LOST
+from ..slots.slot_map import SlotMap
+from ..slots.slots import LOST
 from .base import Event, EventProcess
 
 if TYPE_CHECKING:

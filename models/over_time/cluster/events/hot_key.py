@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from ..slot_map import SlotMap
+from ..slots.slot_map import SlotMap
 from .base import Event, EventProcess
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import FieldError
 
-from ..slot_map import SlotMap
-from ..slots import Move
+from ..slots.slot_map import SlotMap
+from ..slots.slots import Move
 from .base import EventProcess
 from .moving import Mover, Moving
 

@@ -14,11 +14,11 @@ from forecache.hwprofiles.network import Path, between, constant
 
 from ....engines.profile import load_engine
 from ....scenario.workload import sizes_of
-from ..migration import FSYNC_MS, IDLE, Link, NodeLoad, atomic, key_by_key, saving
-from ..migration_work import MigrationWork, load_migration_profile
-from ..redirects import learned
-from ..slot_map import SlotMap
-from ..slots import Move
+from ..slots.migration import FSYNC_MS, IDLE, Link, NodeLoad, atomic, key_by_key, saving
+from ..slots.migration_work import MigrationWork, load_migration_profile
+from ..slots.redirects import learned
+from ..slots.slot_map import SlotMap
+from ..slots.slots import Move
 from .base import Event, EventProcess
 
 if TYPE_CHECKING:

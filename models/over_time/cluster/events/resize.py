@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from ..slot_map import SlotMap
-from ..slots import rebalance
+from ..slots.slot_map import SlotMap
+from ..slots.slots import rebalance
 from .base import EventProcess
 from .moving import Mover, Moving
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from forecache.sim.errors import InputError
 
-from ...scenario.workload import Zipf
+from ....scenario.workload import Zipf
 from .slots import SLOTS, even_owners, keys_per_slot, shard_shares, slot_shares
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from ..cluster import Cluster
 
 _KEYS_DRAWN = 10**9
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .events.base import EventProcess
+from ..events.base import EventProcess
+from ..schema import Autoscaler
+from ..schema import Clients as Described
 from .flows import TOKEN
 from .layout import RECORDS
-from .schema import Autoscaler
-from .schema import Clients as Described
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from ..cluster import Cluster
 
 
 class ClientFleet:

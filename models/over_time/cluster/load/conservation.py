@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .nodes import Nodes
+from ..nodes import Nodes
 
 
 def check_conservation(nodes: Nodes, future: np.ndarray, opened_before: np.ndarray) -> None:

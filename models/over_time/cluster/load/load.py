@@ -12,16 +12,16 @@ import numpy as np
 from forecache.sim.native import pointer
 from forecache.sim.simpy_kernel import hold
 
+from ..events.base import EventProcess
+from ..nodes import REFUSES, SILENT
 from . import flows
 from .cohorts import WAIT_CELLS
 from .conservation import check_conservation
 from .demand import expected_requests
-from .events.base import EventProcess
 from .layout import RECORDS
-from .nodes import REFUSES, SILENT
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from ..cluster import Cluster
 
 _PS_PER_S = 1e12
 _LAST = 1000

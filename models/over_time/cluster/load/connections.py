@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from forecache.hwprofiles.speed import HostSpeed
 
-from ...engines.profile import EngineProfile
-from ...scenario.schema import Scenario
-from ...step_times.tls import ACCEPT_INSTRUCTIONS, tls_times
+from ....engines.profile import EngineProfile
+from ....scenario.schema import Scenario
+from ....step_times.tls import ACCEPT_INSTRUCTIONS, tls_times
 
 CONNECTION_SENDS = 9.0
 """Time of the kernel for a connection's beginning and end on the server's thread, in sends of a

@@ -108,11 +108,11 @@ def load_migration_profile(name: str) -> MigrationProfile:
     InputError
         There is none of that name.
     """
-    files = shipped("forecache.models.over_time.cluster", "migration_work")
+    files = shipped("forecache.models.over_time.cluster.slots", "migration_work")
     if name not in files:
         raise InputError(f"migration: found {name!r}; valid is {did_you_mean(name, files)}")
     return parse(
         MigrationProfile,
         read_yaml(files[name]),
-        file=f"models/over_time/cluster/migration_work/{name}.yaml",
+        file=f"models/over_time/cluster/slots/migration_work/{name}.yaml",
     )

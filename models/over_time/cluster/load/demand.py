@@ -8,8 +8,8 @@ import numpy as np
 
 from forecache.sim.streams import uniform
 
-from ...scenario.arrivals import Arrivals
-from .schema import Demand
+from ....scenario.arrivals import Arrivals
+from ..schema import Demand
 
 _BURST_DRAWS = 7001
 """Stream of the lengths of calm and burst."""

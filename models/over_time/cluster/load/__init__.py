@@ -1,0 +1,1 @@
+"""Requests of a cluster in steps: who asks, connections, queues, service, retries."""
