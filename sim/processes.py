@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from .errors import ForecacheError
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_ENDINGS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 def usable_cores() -> int:
@@ -44,6 +45,7 @@ def processes(count: int) -> Iterator[Executor | None]:
         initargs=(os.getpid(),),
     )
     try:
+        _fork(pool)
         yield pool
     except BaseException as error:
         for process in set(multiprocessing.active_children()) - others:
@@ -58,10 +60,24 @@ def processes(count: int) -> Iterator[Executor | None]:
     pool.shutdown()
 
 
+def _fork(pool: ProcessPoolExecutor) -> None:
+    """Start the processes; a signal that meets one before `_follow` waits until then.
+
+    The parent's handlers, which a new process has as well, would unwind a copy of the parent.
+    """
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
+    try:
+        pool.submit(usable_cores)  # with the first call all are forked, by this thread
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
 def _follow(parent: int) -> None:
     """Leave Ctrl-C, which reaches the whole group of processes, to the parent, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -4,6 +4,8 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -94,6 +96,32 @@ def test_an_error_does_not_wait_for_what_runs() -> None:
         interrupted()
     assert time.monotonic() - began_s < 30
     assert not multiprocessing.active_children()
+
+
+ENDED_WHILE_THEY_START = """
+import signal
+import subprocess
+import sys
+from forecache.sim.processes import processes
+
+def terminated(number, frame):
+    raise SystemExit("a process went on as its parent would")
+
+signal.signal(signal.SIGTERM, terminated)
+for _ in range(20):
+    try:
+        with processes(2) as pool:
+            pool.submit(int)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+def test_processes_ended_while_they_start_do_not_run_their_parents_handlers() -> None:
+    command = [sys.executable, "-c", ENDED_WHILE_THEY_START]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_process_that_dies_is_told_in_words() -> None:
