@@ -183,7 +183,7 @@ def _print_rows(out: Console, title: str, *headings: str, rows: Sequence[tuple[s
 
     A heading that starts with `>` makes a column of numbers; cells of one that ends with `*` wrap.
     """
-    from forecache.reports.columns import Column, print_columns
+    from forecache.reports.terminal.columns import Column, print_columns
 
     out.print(title, style="bold")
     cells = list(zip(*rows, strict=True)) or [()] * len(headings)
@@ -343,7 +343,7 @@ def print_explanation(answer: "Explained") -> None:
 
     Of a sweep every point gets a line, and one the tables: the recommended one if there is.
     """
-    from forecache.reports.settings import setting_text
+    from forecache.reports.text.settings import setting_text
 
     out = console()
     points, shown = answer.points, answer.shown
@@ -369,7 +369,7 @@ def print_explanation(answer: "Explained") -> None:
 
 def _in_short(point: "ExplainedPoint") -> str:
     """What a request takes at a point, in a line."""
-    from forecache.reports.wording import limit_name
+    from forecache.reports.text.wording import limit_name
 
     parts = [f"{point.server_cpu_us_per_request or 0.0:.2f} µs of CPU time"]
     if point.journey:
@@ -397,7 +397,7 @@ def _print_point(point: "ExplainedPoint", setting: str, out: Console) -> None:
 
 def _print_limits(point: "ExplainedPoint", out: Console) -> None:
     """What limits a point, and how far what threads share is used, the most used first."""
-    from forecache.reports.wording import limit_name
+    from forecache.reports.text.wording import limit_name
 
     out.print(escape(f"Limited by: {limit_name(point)}"))
     used = sorted(point.network_limits.items(), key=lambda item: -item[1])
@@ -437,7 +437,7 @@ def _latency_table(given: str, breakdown: "LatencyBreakdown") -> Table:
 
 
 def _timeline_line(timeline: "TimelineFile") -> str:
-    from forecache.reports.settings import setting_text
+    from forecache.reports.text.settings import setting_text
 
     given = setting_text(timeline.given)
     return escape(

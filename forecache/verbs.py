@@ -111,7 +111,7 @@ def simulate(
             "forecache study writes a page about one"
         )
     from forecache.hwprofiles.files import write_text_atomic
-    from forecache.reports.html import render_series_html
+    from forecache.reports.page.html import render_series_html
     from forecache.sim.errors import IncompleteError
 
     try:

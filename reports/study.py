@@ -34,9 +34,9 @@ from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import InputError
 
-from .accuracy_text import disagreements
-from .html import render_html
+from .page.html import render_html
 from .study_answer import HostNumber, HostNumbers, Study, StudyProvenance
+from .text.accuracy import disagreements
 
 Progress = Callable[[str], None]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from forecache.reports.claims import BAD, amount, claimed, error, named
+from forecache.reports.text.claims import BAD, amount, claimed, error, named
 
 from ..harness import Asked, Files
 from ..markdown import table

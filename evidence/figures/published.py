@@ -25,7 +25,7 @@ from forecache.reports.figures.canvas import (
     text_width_px,
     thinned,
 )
-from forecache.reports.formats import Unit, rate_unit, time_unit
+from forecache.reports.text.formats import Unit, rate_unit, time_unit
 
 Point = Mapping[str, Any]
 

@@ -161,7 +161,7 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
     if as_json:
         click.echo(to_json(report))
         return
-    from forecache.reports.terminal import print_calibration
+    from forecache.reports.terminal.answers import print_calibration
     from forecache.tables import console
 
     print_calibration(report, console())
@@ -197,10 +197,10 @@ def validate(
     from forecache.tables import console
 
     if result.get("kind") == "articles":
-        from forecache.reports.terminal_articles import print_articles
+        from forecache.reports.terminal.articles import print_articles
 
         print_articles(result, console())
         return
-    from forecache.reports.terminal import print_validation
+    from forecache.reports.terminal.answers import print_validation
 
     print_validation(result, console())

@@ -105,11 +105,11 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
 
     out = console()
     if isinstance(result, RunsOverTime):
-        from forecache.reports.terminal_series import print_series
+        from forecache.reports.terminal.series import print_series
 
         print_series(result, out)
         return
-    from forecache.reports.terminal import print_points, print_subtitle
+    from forecache.reports.terminal.answers import print_points, print_subtitle
 
     print_subtitle(result, result.points, out)
     print_points(result.points, out)
@@ -147,7 +147,7 @@ def _print_recommendation(result: Any, *, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal import print_answer
+    from forecache.reports.terminal.answers import print_answer
     from forecache.tables import console
 
     print_answer(result, console())
@@ -188,9 +188,9 @@ def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, qui
     if as_json:
         click.echo(to_json(answer))
         return
-    from forecache.reports.console import print_warnings
-    from forecache.reports.points import point_warnings
-    from forecache.reports.terminal import print_measurements, print_subtitle
+    from forecache.reports.terminal.answers import print_measurements, print_subtitle
+    from forecache.reports.terminal.console import print_warnings
+    from forecache.reports.text.points import point_warnings
     from forecache.tables import console, print_explanation
 
     out = console()

@@ -63,7 +63,7 @@ def study(
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal import print_study
+    from forecache.reports.terminal.answers import print_study
     from forecache.tables import console
 
     print_study(result, console())

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..accuracy_text import is_rate, observed_and_predicted
-from ..formats import Unit, nanosecond_unit, percent, rate_unit
-from ..shapes import Json
+from ..text.accuracy import is_rate, observed_and_predicted
+from ..text.formats import Unit, nanosecond_unit, percent, rate_unit
+from ..text.shapes import Json
 from .canvas import (
     ACCENT,
     MAIN,

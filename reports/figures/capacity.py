@@ -10,9 +10,9 @@ from forecache.models.advice.node_answers import Recommended
 from forecache.models.results.points import Point
 from forecache.sim.statistics import Estimate
 
-from ..formats import percent, rate, rate_unit
-from ..points import SETTING, by_threads, is_outside, standing, threads_alike
-from ..settings import setting_name
+from ..text.formats import percent, rate, rate_unit
+from ..text.points import SETTING, by_threads, is_outside, standing, threads_alike
+from ..text.settings import setting_name
 from .canvas import (
     ACCENT,
     GENERATOR,

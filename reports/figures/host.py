@@ -4,8 +4,8 @@ import re
 
 from matplotlib.figure import Figure
 
-from ..formats import byte_size
 from ..study_answer import HostNumbers
+from ..text.formats import byte_size
 from .canvas import (
     HALF_PX,
     MAIN,

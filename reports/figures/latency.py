@@ -11,8 +11,8 @@ from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.results.points import LoadPoint
 from forecache.sim.statistics import Estimate
 
-from ..formats import Unit, milliseconds, rate, rate_unit, time_unit
-from ..points import is_outside
+from ..text.formats import Unit, milliseconds, rate, rate_unit, time_unit
+from ..text.points import is_outside
 from .canvas import (
     ACCENT,
     HALF_PX,

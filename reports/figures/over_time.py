@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from forecache.models.results.series import Floats, Series, Ticks
 
-from ..formats import Unit, count
-from ..quantities import is_count, quantity_unit
-from ..runs import Moment, Panel
+from ..text.formats import Unit, count
+from ..text.quantities import is_count, quantity_unit
+from ..text.runs import Moment, Panel
 from .canvas import (
     ACCENT,
     GENERATOR,

@@ -10,9 +10,9 @@ from matplotlib.path import Path
 
 from forecache.models.results.series import Floats, Stack
 
-from ..formats import count
-from ..quantities import quantity, quantity_unit
-from ..stacks import said, sizes_of
+from ..text.formats import count
+from ..text.quantities import quantity, quantity_unit
+from ..text.stacks import said, sizes_of
 from .canvas import (
     ACCENT,
     GENERATOR,

@@ -19,7 +19,7 @@ from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_tran
 from forecache.models.cost.schema import MOST_SHARDS, CostScenario
 from forecache.models.cost.sizing import sizing
 from forecache.models.prices.table import load_prices
-from forecache.reports.terminal_cost import print_cost
+from forecache.reports.terminal.cost import print_cost
 from forecache.sim.errors import InputError
 
 TABLE = "elasticache-us-east-1"

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from forecache import cli, verbs
-from forecache.reports.terminal_memory import print_memory
+from forecache.reports.terminal.memory import print_memory
 from forecache.sim.errors import InputError
 
 SCENARIO: dict[str, Any] = {

@@ -363,6 +363,6 @@ def validation() -> Json:
 
 
 if __name__ == "__main__":
-    from forecache.reports.html import render_html
+    from forecache.reports.page.html import render_html
 
     Path(sys.argv[1]).write_text(render_html(study()), encoding="utf-8")

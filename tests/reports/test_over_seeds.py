@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from forecache.reports.estimates import estimate_text
-from forecache.reports.html import render_series_html
-from forecache.reports.terminal_series import print_series
+from forecache.reports.page.html import render_series_html
+from forecache.reports.terminal.series import print_series
+from forecache.reports.text.estimates import estimate_text
 from tests.reports.series_fixture import as_result, sweep
 from tests.reports.test_report_html import Page
 

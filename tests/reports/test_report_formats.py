@@ -7,8 +7,8 @@ import pytest
 
 from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.regret import Regret
-from forecache.reports import formats, points, wording
-from forecache.reports.formats import UNKNOWN
+from forecache.reports.text import formats, points, wording
+from forecache.reports.text.formats import UNKNOWN
 from forecache.sim.statistics import Estimate
 from tests.made_points import made_point
 from tests.reports.study_fixture import graviton_target, recommendation

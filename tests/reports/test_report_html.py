@@ -11,7 +11,7 @@ import pytest
 
 from forecache.models.prediction.predict import LATENCIES
 from forecache.models.results.points import LoadPoint
-from forecache.reports.html import render_html
+from forecache.reports.page.html import render_html
 from forecache.reports.study_answer import Study
 from tests.reports.study_fixture import graviton_target, made_slo, recommendation, study
 

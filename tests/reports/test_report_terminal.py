@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from forecache.reports import terminal
-from forecache.reports.points import point_warnings
+from forecache.reports.terminal import answers as terminal
+from forecache.reports.text.points import point_warnings
 from tests.made_points import made_point
 from tests.reports.study_fixture import (
     calibration,
@@ -255,7 +255,7 @@ def test_empty_results_print(show: Callable[[Console], None]) -> None:
 
 
 def test_terminal_does_not_load_matplotlib() -> None:
-    code = "import sys, forecache.reports.terminal as t; print('matplotlib' in sys.modules)"
+    code = "import sys, forecache.reports.terminal.answers as t; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -17,10 +17,10 @@ from forecache import cli
 from forecache.models.over_time import simulate_scenario
 from forecache.models.results.series import Table
 from forecache.reports.figures.over_time import thinned_line, time_ticks
-from forecache.reports.html import render_series_html
-from forecache.reports.quantities import quantity
-from forecache.reports.runs import Moment, cell_texts, comparison, moment_times, panels_of
-from forecache.reports.terminal_series import print_series, sparkline
+from forecache.reports.page.html import render_series_html
+from forecache.reports.terminal.series import print_series, sparkline
+from forecache.reports.text.quantities import quantity
+from forecache.reports.text.runs import Moment, cell_texts, comparison, moment_times, panels_of
 from tests.reports.series_fixture import as_result, as_run, point, result, sweep
 from tests.reports.test_report_html import Page
 

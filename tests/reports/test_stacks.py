@@ -10,10 +10,11 @@ from rich.console import Console
 
 from forecache.models.results.series import Run, Stack, Ticks
 from forecache.reports.figures import inline_svg, over_time, stacked
-from forecache.reports.html import render_series_html
-from forecache.reports.quantities import quantity
-from forecache.reports.runs import panels_of
-from forecache.reports.stacks import (
+from forecache.reports.page.html import render_series_html
+from forecache.reports.terminal.series import print_series
+from forecache.reports.text.quantities import quantity
+from forecache.reports.text.runs import panels_of
+from forecache.reports.text.stacks import (
     highest_of,
     notes_of,
     stacks_of,
@@ -21,7 +22,6 @@ from forecache.reports.stacks import (
     ticks_of,
     totals_of,
 )
-from forecache.reports.terminal_series import print_series
 from tests.reports.series_fixture import as_result, as_run, point, result
 
 Json = dict[str, Any]

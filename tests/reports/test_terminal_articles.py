@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from forecache.calibration.validate.articles import judged_claims
-from forecache.reports.claims import amount, claimed
-from forecache.reports.terminal_articles import print_articles
+from forecache.reports.terminal.articles import print_articles
+from forecache.reports.text.claims import amount, claimed
 
 RESULT = judged_claims()
 

@@ -3,7 +3,7 @@
 from evidence.articles.page import page
 from evidence.articles.table import load_claims
 from forecache.calibration.validate.articles import judged_claims
-from forecache.reports.claims import named
+from forecache.reports.text.claims import named
 
 
 def test_every_claim_was_judged() -> None:

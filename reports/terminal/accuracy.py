@@ -10,7 +10,7 @@ from rich.text import Text
 
 from forecache.sim.statistics import Estimate
 
-from .accuracy_text import (
+from ..text.accuracy import (
     accuracy_rows,
     determined_text,
     disagreements,
@@ -18,9 +18,7 @@ from .accuracy_text import (
     untold,
     worst_points,
 )
-from .columns import Column, print_columns, widths
-from .console import add_setting_column, plain_table, print_warnings
-from .formats import (
+from ..text.formats import (
     UNKNOWN,
     milliseconds,
     percent,
@@ -29,9 +27,11 @@ from .formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from .settings import setting_name, setting_text, varying_keys
-from .shapes import Json, mapping, number, rows, texts
-from .wording import depth_phrase
+from ..text.settings import setting_name, setting_text, varying_keys
+from ..text.shapes import Json, mapping, number, rows, texts
+from ..text.wording import depth_phrase
+from .columns import Column, print_columns, widths
+from .console import add_setting_column, plain_table, print_warnings
 
 _WIDE = 120
 """Columns from which on a table has room for notes."""

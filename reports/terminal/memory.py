@@ -14,10 +14,10 @@ from forecache.models.footprint.answers import (
 )
 from forecache.models.footprint.fitting import Fitting
 
+from ..text.formats import UNKNOWN, byte_size, count, plain
+from ..text.settings import setting_name, varying_keys
 from .columns import Column, print_columns
 from .console import print_warning
-from .formats import UNKNOWN, byte_size, count, plain
-from .settings import setting_name, varying_keys
 
 _PARTS = ("table", "entry", "key", "object", "value", "expires")
 _BESIDE = {

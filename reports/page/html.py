@@ -15,9 +15,9 @@ from markupsafe import Markup, escape
 
 from forecache.models.results.series import RunsOverTime
 
+from ..study_answer import Study
 from .series_view import series_view
-from .study_answer import Study
-from .view import study_view
+from .study_view import study_view
 
 _WORD_END = re.compile(r"([._])(?=\w)")
 _CODE = re.compile(r"`([^`]+)`")
@@ -48,7 +48,7 @@ def _breakable(name: str) -> Markup:
 
 
 def _template_text(name: str) -> str:
-    return files("forecache.reports").joinpath("templates", name).read_text(encoding="utf-8")
+    return files("forecache.reports.page").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def render_html(study: Study) -> str:

@@ -3,15 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from forecache.models.results.series import (
-    Fact,
-    Mark,
-    Run,
-    RunPoint,
-    RunsOverTime,
-    Series,
-    Table,
-)
+from forecache.models.results.series import Fact, Mark, Run, RunPoint, RunsOverTime, Series, Table
 
 from .estimates import estimate_text
 from .formats import is_number

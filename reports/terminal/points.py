@@ -8,11 +8,11 @@ from rich.text import Text
 from forecache.models.results.points import Point
 from forecache.sim.statistics import Estimate
 
+from ..text.formats import UNKNOWN, is_wide, milliseconds, percent, plain, rate_with_margin
+from ..text.points import mean_percent, point_warnings, short_limit, threads_alike
+from ..text.settings import setting_name, varying_keys
 from .columns import Column, print_most_columns
 from .console import print_warnings
-from .formats import UNKNOWN, is_wide, milliseconds, percent, plain, rate_with_margin
-from .points import mean_percent, point_warnings, short_limit, threads_alike
-from .settings import setting_name, varying_keys
 
 _MEANINGS = {
     "main": "main thread",

@@ -17,10 +17,9 @@ from forecache.models.advice.node_answers import NodeAnswer, Recommended
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.results.points import Point
 
-from .columns import Column, print_most_columns
-from .console import print_warning, print_warnings
-from .formats import UNKNOWN, margin, milliseconds, percent, probability, rate_with_bounds
-from .points import (
+from ..study_answer import Study
+from ..text.formats import UNKNOWN, margin, milliseconds, percent, probability, rate_with_bounds
+from ..text.points import (
     SETTING,
     by_threads,
     chosen_point,
@@ -30,11 +29,8 @@ from .points import (
     target_warnings,
     threads_alike,
 )
-from .settings import setting_name
-from .study_answer import Study
-from .terminal_accuracy import print_accuracy, print_calibration, print_validation
-from .terminal_points import print_legend, print_points
-from .wording import (
+from ..text.settings import setting_name
+from ..text.wording import (
     action,
     headline_facts,
     key_facts,
@@ -42,6 +38,10 @@ from .wording import (
     loss_phrase,
     tightening_phrases,
 )
+from .accuracy import print_accuracy, print_calibration, print_validation
+from .columns import Column, print_most_columns
+from .console import print_warning, print_warnings
+from .points import print_legend, print_points
 
 __all__ = [
     "print_answer",

@@ -8,10 +8,9 @@ from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.results.points import Point
 
-from . import figures
-from .basis_view import calibration_view, host_view
-from .drawing import Drawer, FigureView
-from .formats import (
+from .. import figures
+from ..study_answer import Study
+from ..text.formats import (
     UNKNOWN,
     count,
     is_number,
@@ -23,10 +22,9 @@ from .formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from .points import SETTING, by_threads, chosen_point, mean_percent, standing, target_warnings
-from .settings import setting_name, setting_text
-from .study_answer import Study
-from .wording import (
+from ..text.points import SETTING, by_threads, chosen_point, mean_percent, standing, target_warnings
+from ..text.settings import setting_name, setting_text
+from ..text.wording import (
     action,
     depth_phrase,
     headline_facts,
@@ -38,6 +36,8 @@ from .wording import (
     next_limit_phrase,
     tightening_phrases,
 )
+from .basis_view import calibration_view, host_view
+from .drawing import Drawer, FigureView
 
 
 def study_view(study: Study) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from rich.text import Text
 
 from forecache.models.cost.answer import CostAnswer, CostPoint
 
+from ..text.formats import count, dollars, plain, rate
+from ..text.settings import setting_name, varying_keys
 from .console import plain_table, print_warning
-from .formats import count, dollars, plain, rate
-from .settings import setting_name, varying_keys
 
 
 def print_cost(answer: CostAnswer, console: Console) -> None:

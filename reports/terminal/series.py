@@ -20,11 +20,9 @@ from forecache.models.results.series import (
     Ticks,
 )
 
-from .columns import Column, print_columns
-from .console import plain_table, print_warnings
-from .over_seeds import outcomes, seeds_sentence
-from .quantities import quantity
-from .runs import (
+from ..text.over_seeds import outcomes, seeds_sentence
+from ..text.quantities import quantity
+from ..text.runs import (
     Comparison,
     Moment,
     cell_texts,
@@ -39,8 +37,10 @@ from .runs import (
     title_of,
     without_idle,
 )
-from .stacks import stacks_of, ticks_of
-from .terminal_stacks import block, print_stacks
+from ..text.stacks import stacks_of, ticks_of
+from .columns import Column, print_columns
+from .console import plain_table, print_warnings
+from .stacks import block, print_stacks
 
 _WIDEST_NAME = 22
 _NARROWEST_SPARK = 12

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from forecache.models.results.series import Floats, Stack
 
-from .quantities import quantity
-from .runs import clock_times
-from .stacks import chosen_text, flagged, highest_of, said, totals_of
+from ..text.quantities import quantity
+from ..text.runs import clock_times
+from ..text.stacks import chosen_text, flagged, highest_of, said, totals_of
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 _NARROWEST_BARS = 10

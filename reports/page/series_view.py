@@ -6,12 +6,11 @@ from typing import Any
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.results.series import Fact, Run, RunsOverTime, Stack, Table, Ticks
 
-from . import figures
-from .drawing import Drawer, FigureView
-from .formats import count
-from .over_seeds import outcomes, seeds_sentence
-from .quantities import quantity
-from .runs import (
+from .. import figures
+from ..text.formats import count
+from ..text.over_seeds import outcomes, seeds_sentence
+from ..text.quantities import quantity
+from ..text.runs import (
     Moment,
     Panel,
     cell_texts,
@@ -27,7 +26,7 @@ from .runs import (
     title_of,
     without_idle,
 )
-from .stacks import (
+from ..text.stacks import (
     chosen_text,
     flagged,
     highest_of,
@@ -38,7 +37,8 @@ from .stacks import (
     ticks_of,
     totals_of,
 )
-from .view import provenance_rows
+from .drawing import Drawer, FigureView
+from .study_view import provenance_rows
 
 # Greatest values further apart would leave the smaller lines of a common axis on its ground.
 _COMPARABLE_RATIO = 4.0

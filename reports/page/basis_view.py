@@ -4,8 +4,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from . import figures
-from .accuracy_text import (
+from .. import figures
+from ..study_answer import HostNumbers
+from ..text.accuracy import (
     accuracy_rows,
     determined_text,
     parameter_rows,
@@ -14,10 +15,9 @@ from .accuracy_text import (
     untold,
     worst_points,
 )
+from ..text.shapes import Json, mapping, rows
+from ..text.wording import depth_phrase
 from .drawing import Drawer
-from .shapes import Json, mapping, rows
-from .study_answer import HostNumbers
-from .wording import depth_phrase
 
 
 def calibration_view(calibration: Json, drawer: Drawer) -> dict[str, Any]:

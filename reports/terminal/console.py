@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .settings import setting_name
+from ..text.settings import setting_name
 
 MOST_WARNINGS = 6
 

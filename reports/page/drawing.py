@@ -7,7 +7,7 @@ from itertools import count as counter
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from . import figures
+from .. import figures
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from .claims import BAD, amount, claimed, error, named
-from .shapes import Json, mapping, rows
+from ..text.claims import BAD, amount, claimed, error, named
+from ..text.shapes import Json, mapping, rows
 
 _SHOWN = {
     "prediction": "Predictions",

@@ -1,0 +1,1 @@
+"""Answers as a page: one HTML file that needs nothing else."""

@@ -1,0 +1,1 @@
+"""Words and numbers that terminal, page and figures share."""
