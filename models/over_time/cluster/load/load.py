@@ -259,11 +259,14 @@ class Load:
         waiting = nodes.connect_queue.waiting + nodes.request_queue.waiting
         free = clients.workers - clients.held - int(nodes.state["backing_off"].sum())
 
+        can_of = self._can(given)
+        silent, refuses = nodes.state["down"] == SILENT, nodes.state["down"] == REFUSES
+
         def can_with(new: np.ndarray) -> np.ndarray:
-            can = self._can(given, new)
-            can[nodes.state["down"] == SILENT] = 0.0
+            can = can_of(new)
+            can[silent] = 0.0
             # A refused client backs off, or frees its worker at once where there are no retries.
-            can[nodes.state["down"] == REFUSES] = 0.0 if described.retries else np.inf
+            can[refuses] = 0.0 if described.retries else np.inf
             return can
 
         can = can_with(np.zeros(nodes.count))
@@ -322,30 +325,36 @@ class Load:
         busy_s += described.commands_per_request * self._cluster.quickest_s
         return max(busy_s, _LEAST_BUSY_S)
 
-    def _can(self, given: np.ndarray, new: np.ndarray) -> np.ndarray:
-        """(nodes,) requests that each node can serve in a step, those first that wait.
+    def _can(self, given: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """How many requests each node can serve in a step, those first that wait.
 
-        Parameters
-        ----------
-        new
-            (nodes,) requests that begin. Each with a connection of its own, they take accepts from
-            the time for requests, as `flows` has it: accepts may take all the time that queued
-            requests leave, so that none remains to serve the accepted clients.
+        Returns
+        -------
+        Callable
+            From (nodes,) requests that begin to (nodes,) that can be served. Each with a connection
+            of its own, they take accepts from the time for requests, as `flows` has it: accepts may
+            take all the time that queued requests leave, so that none remains to serve the accepted
+            clients.
         """
         nodes = self._cluster.nodes
         request_ps, left_ps = given["per_request_ps"], given["budget_ps"].astype(float)
-        connecting_ps = request_ps + given["per_connection_ps"]
+        accept_ps, elsewhere = given["per_connection_ps"], given["elsewhere"]
+        connecting_ps = request_ps + accept_ps
         ready = np.minimum(nodes.request_queue.waiting, left_ps / request_ps)
         left_ps -= ready * request_ps
         connecting = np.minimum(nodes.connect_queue.waiting, left_ps / connecting_ps)
         connecting = np.minimum(connecting, given["handshakes"])
         left_ps -= connecting * connecting_ps
+        waited = ready + connecting
         if self._cluster.scenario.clients.connections == "persistent":
-            can = ready + connecting + left_ps / request_ps
-        else:
-            accepting_ps = np.minimum(new * given["per_connection_ps"], left_ps)
-            can = ready + connecting + (left_ps - accepting_ps) / request_ps
-        return np.minimum(can, given["elsewhere"])
+            can = np.minimum(waited + left_ps / request_ps, elsewhere)
+            return lambda _new: can.copy()
+
+        def can_with(new: np.ndarray) -> np.ndarray:
+            accepting_ps = np.minimum(new * accept_ps, left_ps)
+            return np.minimum(waited + (left_ps - accepting_ps) / request_ps, elsewhere)
+
+        return can_with
 
     def _flow(self, given: np.ndarray, utilisation: np.ndarray) -> None:
         """The compiled part of a step."""
