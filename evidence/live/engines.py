@@ -206,8 +206,10 @@ def _place(
     shutil.copy(source, binary)
     binary.chmod(0o755)
     _run(
-        [patchelf, "--set-interpreter", libraries / _LOADER, "--force-rpath"]
-        + ["--set-rpath", libraries, binary]
+        [
+            *(patchelf, "--set-interpreter", libraries / _LOADER, "--force-rpath"),
+            *("--set-rpath", libraries, binary),
+        ]
     )
     _settle(binary, called, name, folder)
 
