@@ -137,7 +137,7 @@ _ALL: tuple[Study, ...] = (
     Study(
         "migration-work",
         "what these moves say of the CPU time that moving slots takes",
-        artefact="models/over_time/cluster/migration_work/",
+        artefact="models/over_time/cluster/slots/migration_work/",
         measure=Late("live.migration_check:profiles"),
     ),
     Study(

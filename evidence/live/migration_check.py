@@ -38,7 +38,7 @@ from .migration_live import LOAD_CLIENTS, Measured, Pair, Trial, measure, two_co
 
 ARTEFACT = Path("docs/accuracy/migration/trials.json")
 PAGE = Path("docs/fleet.md")
-PROFILES = Path("models/over_time/cluster/migration_work")
+PROFILES = Path("models/over_time/cluster/slots/migration_work")
 ROUNDS = 3
 _LOOPBACK_BYTES_PER_S = 2.5e9
 _FETCH_SHARE = 1 / 3

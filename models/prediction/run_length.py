@@ -46,7 +46,7 @@ _PERIODS = 10
 before it."""
 
 _SLICES = 100
-_ROUND_TRIPS, _FEW_ROUND_TRIPS = 25, 12
+_ROUND_TRIPS, _FEW_ROUND_TRIPS = 50, 12
 """Round trips of every client that a closed-loop window holds at least; of a brief one."""
 
 _NEAR = 2
