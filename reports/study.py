@@ -44,6 +44,8 @@ REPORT = "report.html"
 STUDY = "study.json"
 THIS_HOST = "this host"
 
+_STEPS = ("profiling this host", "observing a real engine", "calibrating", "predicting")
+
 
 def study(
     scenario: ScenarioSource,
@@ -86,17 +88,17 @@ def study(
     out.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
-        say("1 of 4: profiling this host")
+        say(_step(1))
         host = capture_host(progress=say)
         write_text_atomic(work / "host.yaml", host.to_yaml())
-        say("2 of 4: observing a real engine")
+        say(_step(2))
         bundle = observe(engine=engine, design=design, out=work / "bundle", host=host, progress=say)
-        say("3 of 4: calibrating")
+        say(_step(3))
         profile, calibration = calibrate(bundle, host=host, known=known_of(bundle), progress=say)
         write_text_atomic(
             work / "engine.yaml", dump_yaml(profile.model_dump(mode="json", exclude_none=True))
         )
-        say("4 of 4: predicting")
+        say(_step(4))
         targets = [
             _target(THIS_HOST, _here(systems, host, profile), seed=seed, progress=say),
             _target(
@@ -137,6 +139,13 @@ def study(
         shutil.rmtree(work, ignore_errors=True)
         raise
     return replace(result, report=str(out / REPORT))
+
+
+def _step(number: int) -> str:
+    """What a step does, and what remains to be done after it."""
+    remain = ", ".join(_STEPS[number:])
+    said = f"{number} of {len(_STEPS)}: {_STEPS[number - 1]}"
+    return f"{said}; then {remain}" if remain else said
 
 
 def _check_workload(

@@ -3,7 +3,7 @@
 from forecache.hwprofiles import load_host
 from forecache.models.advice.answers import load_cases
 from forecache.models.step_times.sharing import check_cores
-from forecache.reports.study import _here
+from forecache.reports.study import _here, _step
 
 
 def test_cores_set_apart_on_the_scenarios_host_are_not_looked_for_here() -> None:
@@ -24,3 +24,9 @@ def test_cores_set_apart_on_the_scenarios_host_are_not_looked_for_here() -> None
         assert system.host is small
         check_cores(case.scenario, cores)
         assert system.sharing(case.scenario).server_cores == cores
+
+
+def test_a_step_says_what_remains() -> None:
+    begun = "1 of 4: profiling this host; then observing a real engine, calibrating, predicting"
+    assert _step(1) == begun
+    assert _step(4) == "4 of 4: predicting"
