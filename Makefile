@@ -16,6 +16,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Bytecode is written when a module is first used; of what is installed, most never is.
+INSTALL := $(PIP) install --quiet --no-compile
 INSTALLED := build/installed
 SCENARIO ?= examples/quickstart.yaml
 STUDY_OUT ?= study
@@ -23,6 +25,8 @@ STUDY_FLAGS ?=
 STUDY ?=
 ONLY ?=
 PYTEST_FLAGS ?=
+# Processes that test and check types beside each other.
+JOBS ?= $(shell nproc)
 
 # What an installation depends on; the sources themselves are used where they are (editable).
 METADATA := pyproject.toml setup.py
@@ -59,7 +63,7 @@ format: $(VENV)/.ready-dev
 types: build/.types-checked
 
 pytest: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(PYTEST_FLAGS)
 
 # Measure, keep what was found, write its page: evidence/studies.py has them all.
 evidence: $(VENV)/.ready
@@ -74,7 +78,7 @@ pages: $(VENV)/.ready
 verification: $(VENV)/.ready-dev
 	$(BIN)/python -m verification $(VERIFICATION_FLAGS)
 
-benchmark: $(VENV)/.ready-dev
+benchmark: $(VENV)/.ready-benchmark
 	$(BIN)/python benchmarks/kernel.py --json $(BENCHMARK_FLAGS)
 
 docs: $(VENV)/.ready
@@ -104,11 +108,16 @@ $(BIN)/python:
 	"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.ready: $(METADATA) | $(BIN)/python
-	$(PIP) install --quiet --editable '.[engine]'
+	$(INSTALL) --editable '.[engine]'
 	@touch $@
 
-$(VENV)/.ready-dev: $(METADATA) $(VENV)/.ready | $(BIN)/python
-	$(PIP) install --quiet --editable '.[engine,dev]'
+$(VENV)/.ready-dev: $(METADATA) | $(BIN)/python
+	$(INSTALL) --editable '.[engine,dev]'
+	@touch $(VENV)/.ready $@
+
+# A simulator to compare with, which brings a compiler and several hundred megabytes.
+$(VENV)/.ready-benchmark: $(VENV)/.ready-dev
+	$(INSTALL) --editable '.[benchmark]'
 	@touch $@
 
 # --- the package as a user gets it -------------------------------------------------------------
@@ -117,11 +126,12 @@ $(VENV)/.ready-dev: $(METADATA) $(VENV)/.ready | $(BIN)/python
 # setuptools would install files that have since been deleted.
 $(INSTALLED)/.built: $(SOURCES) $(METADATA) README.md $(VENV)/.ready-dev
 	rm -rf $(INSTALLED) build/lib* build/bdist.*
-	$(PIP) install --quiet --no-deps --no-build-isolation --target $(INSTALLED) .
+	$(INSTALL) --no-deps --no-build-isolation --target $(INSTALLED) .
 	@touch $@
 
 build/.types-checked: $(INSTALLED)/.built
 	ln -sfn $(CURDIR)/evidence $(INSTALLED)/evidence
 	cd $(INSTALLED) && $(CURDIR)/$(BIN)/python -m mypy --config-file $(CURDIR)/pyproject.toml \
-		--cache-dir $(CURDIR)/.mypy_cache -p forecache -p evidence
+		--cache-dir $(CURDIR)/.mypy_cache --num-workers $(JOBS) \
+		-p forecache -p evidence
 	@touch $@

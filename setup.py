@@ -35,11 +35,14 @@ class BuildWithC(build_py):
         super().run()
         for name in native.FOLDERS:
             folder = ROOT / name
+            # What lies there is of this machine.
+            is_current = native.is_current(folder) and not os.environ.get(native.TARGET)
             if self.editable_mode:
-                native.build(folder)
+                if not is_current:
+                    native.build(folder)
                 continue
             to = Path(self.build_lib) / "forecache" / name
-            if native.is_current(folder) and not os.environ.get(native.TARGET):
+            if is_current:
                 to.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(native.library_path(folder), to)
             else:

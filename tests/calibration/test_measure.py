@@ -14,6 +14,8 @@ from forecache.calibration.observe.measure import Watch, _info_rates, _sliced, p
 from forecache.sim.errors import EngineError
 from forecache.sim.histogram import LatencyHistogram
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.parametrize(
     ("cores", "io_threads", "generators", "main", "io", "generator", "oversubscribed"),

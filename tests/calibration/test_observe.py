@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from forecache.calibration.observe.readers.info import info_fields
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import EngineError, InputError
 
+pytestmark = pytest.mark.alone
+
 SHORT = Timing(warm_up_s=0.03, window_s=0.15, repetitions=2, io_warm_up_s=0.5)
 DESIGN = [
     Conditions(command="get", pipeline=1, clients=10),
@@ -29,11 +32,28 @@ DESIGN = [
 ]
 
 
-def children() -> set[int]:
+def all_children() -> set[int]:
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
         found |= {int(word) for word in (task / "children").read_text().split()}
     return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _of_others() -> Iterator[None]:
+    """What earlier tests of this process have left is no server of these: a dead process that
+    nobody has waited for yet, the tracker of multiprocessing."""
+    _OF_OTHERS.update(all_children())
+    yield
+    _OF_OTHERS.clear()
+
+
+_OF_OTHERS: set[int] = set()
+
+
+def children() -> set[int]:
+    """Processes that these tests have started and not waited for."""
+    return all_children() - _OF_OTHERS
 
 
 @pytest.fixture(scope="module")

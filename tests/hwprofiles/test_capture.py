@@ -36,6 +36,8 @@ from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.schema import HostProfile
 
 MACHINE = inspect_machine()
+pytestmark = pytest.mark.alone
+
 needs_two_cores = pytest.mark.skipif(
     MACHINE.pair is None or MACHINE.usable_cpus < 2, reason="needs two cores"
 )

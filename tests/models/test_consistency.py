@@ -105,14 +105,16 @@ def test_parts_that_do_not_add_up_are_a_fault() -> None:
 
 
 SAMPLE = {
-    "memory": 20,
-    "cost": 20,
-    "large_commands": 4,
-    "overcommit": 1,
-    "node, single_thread": 5,
-    "node, asynchronous": 5,
-    "node, shared_queues": 5,
+    "memory": (20, 0),
+    "cost": (20, 0),
+    "large_commands": (4, 0),
+    "overcommit": (1, 0),
+    # Number 0 goes to every verb and to `explain`, which takes longer than all others.
+    "node, single_thread": (5, 1),
+    "node, asynchronous": (5, 1),
+    "node, shared_queues": (5, 0),
 }
+"""How many scenarios, and the number of the first."""
 
 
 @pytest.mark.parametrize("kind", SAMPLE)
@@ -123,7 +125,8 @@ def test_random_scenarios_do_not_contradict_themselves(
     monkeypatch.syspath_prepend(str(ROOT))
     from verification.consistency import consistency
 
-    [finding] = consistency(seed=1, count=SAMPLE[kind], kinds=[kind], processes=0)
+    count, first = SAMPLE[kind]
+    [finding] = consistency(seed=1, count=count, kinds=[kind], processes=0, first=first)
     assert finding.passed, capsys.readouterr().out
     assert finding.found >= 1
 

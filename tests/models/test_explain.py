@@ -117,6 +117,7 @@ def test_looking_ahead_shortens_the_wait_for_memory() -> None:
     assert waiting() < 0.6 * waiting(prefetch_batch=0)
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_explain_names_the_origin_of_every_number() -> None:
     answer = explain({**BASE, "workload": {"clients": 20}})
     assert answer.points[0].stages

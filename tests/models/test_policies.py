@@ -73,7 +73,7 @@ def test_an_added_policy_is_recommended_with_its_own_words(engine: str) -> None:
     assert sum(answer.points[1].io_thread_utilisation) == 0
 
 
-@pytest.mark.usefixtures("added")
+@pytest.mark.usefixtures("added", "short_runs")
 def test_an_added_policy_is_explained(engine: str) -> None:
     [point] = explain(scenario(engine, 3)).points
     rows = point.stages

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from forecache.models.advice import answers
 from forecache.models.advice.next_measurement import MeasureNext
 from forecache.models.advice.node_answers import Recommended
-from forecache.models.breakdown import latency
-from forecache.models.prediction.predict import predict_cases
 from forecache.reports import study
 from forecache.sim.errors import InfeasibleError
 
@@ -43,17 +41,11 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = {"draws": 2, "replications": 2, "requests": 2_000}
-
-    def few(*cases: Any, **how: Any) -> Any:
-        return predict_cases(*cases, **(how | short))
-
-    monkeypatch.setattr(answers, "predict_cases", few)
+def _nothing_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what to measure next nor the curves of a study."""
     nothing = MeasureNext("throughput", 0.0, 0.0, [])
     monkeypatch.setattr(answers, "next_measurement", lambda *_, **__: nothing)
     monkeypatch.setattr(study, "load_curve", lambda *_, **__: [])
-    monkeypatch.setattr(latency, "SAMPLE", 200)
 
 
 def recommended(scenario: dict[str, Any]) -> Recommended:
@@ -63,6 +55,7 @@ def recommended(scenario: dict[str, Any]) -> Recommended:
         return cast(Recommended, error.result)
 
 
+@pytest.mark.usefixtures("short_runs")
 @given(scenarios())
 @settings(max_examples=3)
 def test_every_verb_says_the_same_of_a_point(scenario: dict[str, Any]) -> None:

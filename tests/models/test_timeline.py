@@ -153,6 +153,7 @@ def test_the_stations_add_up_to_the_mean_latency(fields: dict[str, Any]) -> None
     assert total_us == pytest.approx(journey.traced_mean_us, rel=0.05)
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_explain_writes_the_timeline_of_the_setting_to_run(tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
     scenario = {**BASE, "io_threads": {"sweep": [3, 1]}, "workload": {"clients": 100}}

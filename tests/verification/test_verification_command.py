@@ -35,17 +35,21 @@ def test_one_check_runs_and_passes() -> None:
     assert results.read_bytes() == before, "a partial run must not replace the results"
 
 
-def test_the_list_names_every_check() -> None:
-    done = verification("--list")
-    assert done.returncode == 0
-    names = [line.split()[0] for line in done.stdout.splitlines()]
+def test_the_list_names_every_check(capsys: pytest.CaptureFixture[str]) -> None:
+    from verification.__main__ import main
+
+    assert main(["--list"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert {"mm1", "mmc", "md1", "mg1", "repairman", "coverage", "mser5"} <= set(names)
 
 
-def test_an_unknown_check_is_refused() -> None:
-    done = verification("mm2")
-    assert done.returncode == 2
-    assert "no check named mm2; there are mm1" in done.stderr
+def test_an_unknown_check_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    from verification.__main__ import main
+
+    with pytest.raises(SystemExit) as refused:
+        main(["mm2"])
+    assert refused.value.code == 2
+    assert "no check named mm2; there are mm1" in capsys.readouterr().err
 
 
 def test_a_failed_finding_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:

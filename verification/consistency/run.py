@@ -118,6 +118,7 @@ def consistency(
     count: int = COUNT,
     kinds: Iterable[str] = KINDS,
     processes: int | None = None,
+    first: int = 0,
 ) -> list[Finding]:
     """Check a number of scenarios of each kind, and a fifth as many of each threading policy.
 
@@ -125,21 +126,23 @@ def consistency(
     ----------
     processes
         At a time; as many as there are cores if left out, none besides this one if 0.
+    first
+        Number of the first scenario.
     """
     print(f"  seed {seed}, {count} scenarios of a kind", flush=True)
     findings = []
     if processes == 0:
-        tallies = (_collected(kind, seed, _wanted(kind, count), map) for kind in kinds)
+        tallies = (_collected(kind, seed, _wanted(kind, count), map, first) for kind in kinds)
         return [_finding(tally) for tally in tallies]
     with ProcessPoolExecutor(processes) as pool:
         for kind in kinds:
-            findings.append(_finding(_collected(kind, seed, _wanted(kind, count), pool.map)))
+            findings.append(_finding(_collected(kind, seed, _wanted(kind, count), pool.map, first)))
     return findings
 
 
-def _collected(kind: str, seed: int, wanted: int, each: Callable[..., Any]) -> Tally:
+def _collected(kind: str, seed: int, wanted: int, each: Callable[..., Any], first: int) -> Tally:
     """The first `wanted` valid scenarios of a kind, batch by batch."""
-    total, began_s, first = Tally(kind), time.perf_counter(), 0
+    total, began_s = Tally(kind), time.perf_counter()
     while total.valid < wanted:
         missing = wanted - total.valid
         ends = range(first, first + missing, _BATCH)

@@ -16,6 +16,9 @@ from forecache.calibration.observe.profilers.clock import Clock
 from forecache.calibration.observe.profilers.session import Found, Profiler
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import EngineError, InputError
+from tests.live_engine import need, not_live
+
+pytestmark = pytest.mark.alone
 
 ONE = Conditions(command="get", clients=20)
 DEEP = Conditions(command="get", pipeline=16, clients=20)
@@ -23,16 +26,14 @@ DEEP = Conditions(command="get", pipeline=16, clients=20)
 
 @pytest.fixture(scope="module")
 def redis() -> Path:
-    try:
-        return find_engine("redis-server")
-    except InputError:
-        pytest.skip("there is no redis-server")
+    need("redis-server")
+    return find_engine("redis-server")
 
 
 def usable(profiler: Profiler) -> None:
     reason = profiler.refusal()
     if reason is not None:
-        pytest.skip(f"{profiler.name} can't be used here: {reason}")
+        not_live(f"{profiler.name} can't be used here: {reason}")
 
 
 def stages(found: Found) -> dict[str, StageWork]:

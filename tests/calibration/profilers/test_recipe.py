@@ -14,6 +14,7 @@ from forecache.calibration.observe.import_recipe import load_bundle
 from forecache.calibration.observe.recipe import recipe
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError
+from tests.live_engine import need
 
 POINTS = [
     Conditions(command="get", clients=20),
@@ -24,9 +25,7 @@ POINTS = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Filled by the recipe with redis-server."""
-    for name in ("redis-server", "redis-benchmark", "redis-cli"):
-        if shutil.which(name) is None:
-            pytest.skip(f"there is no {name}")
+    need("redis-server", "redis-benchmark", "redis-cli")
     base = tmp_path_factory.mktemp("recipe")
     script = base / "recipe.sh"
     script.write_text(recipe(POINTS, tool="forecache", engine="redis-server"))
