@@ -194,8 +194,11 @@ class LoadGenerator(Started):
         """Let replies on their way arrive, end the threads, close the connections."""
         self._control[0] = CONSTANTS["STOP"]
         try:
-            for thread in self._threads:
-                thread.join(_JOIN_TIMEOUT_S)
+            for worker, thread in zip(self._workers, self._threads, strict=False):
+                # Ctrl-C may have come while it was being started, and until it runs there is
+                # nothing to join.
+                if worker.started.wait(_JOIN_TIMEOUT_S):
+                    thread.join(_JOIN_TIMEOUT_S)
         finally:
             # A socket must not be closed under a running thread: its number may be used again.
             if not any(thread.is_alive() for thread in self._threads):

@@ -1,5 +1,6 @@
 """The load generator against a real engine and against broken ones."""
 
+import _thread
 import itertools
 import os
 import signal
@@ -67,6 +68,7 @@ def test_misses_and_errors_are_counted(engine: EngineProcess) -> None:
     assert abs(counters["errors"] - 5000) < 250
 
 
+@pytest.mark.alone
 def test_closed_loop_obeys_littles_law(engine: EngineProcess) -> None:
     with engine.control() as control:
         spec = LoadSpec(keys=100, clients=20)
@@ -74,27 +76,38 @@ def test_closed_loop_obeys_littles_law(engine: EngineProcess) -> None:
         result = run_load(spec, engine.address("tcp"), duration_s=0.4)
         control.command("FLUSHALL")
     in_flight = result.throughput_rps * result.mean_ms / 1e3
+    # A window may begin and end with batches on their way: the longest by its share of the window.
+    ends = result.histogram.max_ps / 1e12 / result.duration_s
     # A connection is without a request only while its batch is encoded and sent.
-    assert 0.8 * 20 < in_flight <= 20.1
+    assert (0.8 - ends) * 20 < in_flight <= (1.005 + ends) * 20
     assert abs(result.histogram.count - result.requests) <= 0.02 * result.requests
     assert 0 < result.generator_utilisation <= 1.05
     assert result.generator_sends_per_request == pytest.approx(1, abs=0.02)
     assert result.quantile_ms(0.5) <= result.quantile_ms(0.99) <= result.quantile_ms(0.999)
 
 
+@pytest.mark.alone
 def test_think_time_bounds_the_throughput(engine: EngineProcess) -> None:
     with engine.control() as control:
         spec = LoadSpec(keys=100, clients=10, think_us=5000)
         preload(spec, engine.address("tcp"), control=control)
-        result = run_load(spec, engine.address("tcp"), duration_s=0.4)
+        with LoadGenerator(spec, engine.address("tcp")) as load:
+            load.measure()
+            looks = [load.snapshot()]
+            for _ in range(10):
+                time.sleep(0.04)
+                looks.append(load.snapshot())
+        result = load.result(looks[0], looks[-1])
         control.command("FLUSHALL")
     # Ten clients, each at most every 5 ms; slower by the latency.
     expected = 10 / (5e-3 + result.mean_ms / 1e3)
     assert result.throughput_rps <= 2000 * 1.03
-    # Loose, because a busy machine lets the generator's thread wait as well.
-    assert result.throughput_rps == pytest.approx(expected, rel=0.3)
+    # On a busy machine the generator's thread waits as well, but not all the time.
+    windows = [load.result(*window).throughput_rps for window in itertools.pairwise(looks)]
+    assert 0.7 * expected <= max(windows)
 
 
+@pytest.mark.alone
 def test_open_loop_keeps_its_rate_and_counts_stalls(engine: EngineProcess) -> None:
     rate, stall_s = 4000.0, 0.1
     with engine.control() as control:
@@ -203,6 +216,30 @@ def test_nothing_is_left_running(engine: EngineProcess) -> None:
                 break
             time.sleep(0.01)
         assert info_fields(control.info("clients"))["connected_clients"] == clients
+
+
+def test_ctrl_c_while_a_thread_starts(
+    engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, threads = threading.Thread.start, threading.active_count()
+
+    def interrupted(thread: threading.Thread) -> None:
+        def later() -> None:
+            time.sleep(0.05)
+            start(thread)
+
+        _thread.start_new_thread(later, ())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    spec = LoadSpec(keys=10, clients=5)
+    with pytest.raises(KeyboardInterrupt), LoadGenerator(spec, engine.address("tcp")):
+        pass
+    for _ in range(100):
+        if threading.active_count() == threads:
+            break
+        time.sleep(0.01)
+    assert threading.active_count() == threads
 
 
 def test_snapshots_only_grow(engine: EngineProcess) -> None:
