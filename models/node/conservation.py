@@ -35,10 +35,10 @@ def check_conservation(node: at.Node) -> None:
     threads = range(setup.io_threads, setup.io_threads + setup.generators)
     requests = _commands_on(node, owners(setup), "request_wire")
     # What a generator thread has composed but not yet sent.
-    first, row_bytes = node.counter("client_rows"), clients.dtype.itemsize
-    for agent in threads:
-        if client := node.thread(agent, "client"):
-            requests[(client - first) // row_bytes] += node.thread(agent, "count")
+    composing = node.threads[setup.io_threads :]
+    composing = composing[composing["client"] != 0]
+    rows = (composing["client"] - node.counter("client_rows")) // clients.dtype.itemsize
+    np.add.at(requests, rows, composing["count"])
     _same(clients["sent"], clients["arrived"] + requests, "requests on the way")
     replies = _commands_on(node, threads, "queue")
     _same(clients["written"], clients["returned"] + replies, "replies on the way")
@@ -71,7 +71,10 @@ def _same(expected: np.ndarray, found: np.ndarray, what: str) -> None:
 def _commands_on(node: at.Node, threads: range, wire: str) -> np.ndarray:
     """Commands (or replies) of each client that lie on this wire of these threads."""
     found = np.zeros(node.setup.clients, np.int64)
-    for agent in threads:
+    rings = node.threads[wire]
+    for agent in np.flatnonzero(rings["pushed"] > rings["popped"]).tolist():
+        if agent not in threads:
+            continue
         entries = node.on_wire(agent, wire)
         np.add.at(found, entries["number"], entries["commands"])
     return found
@@ -101,16 +104,15 @@ def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> 
     latency = node.latency()
     spent_ps = latency.sum_ps + setup.think_ps * completions / setup.pipeline
     # Clients whose thread of the load generator starts later wait for that first.
-    for client in range(setup.clients):
-        starts_ps = min(setup.generator_of(client) * setup.generator_start_ps, setup.end_ps)
-        spent_ps += max(0, starts_ps - setup.warmup_ps)
-    # Requests still in flight have waited since they fell due.
+    starts_ps = setup.generator_of(np.arange(setup.clients)) * setup.generator_start_ps
+    spent_ps += _inside_ps(np.minimum(starts_ps, setup.end_ps) - setup.warmup_ps)
+    # Requests still in flight have waited since they fell due: one in each of a client's slots
+    # that follow those whose replies it has taken.
     slots = node.outstanding_slots()
-    due_ps = node.commands()["due_ps"]
-    for client in range(setup.clients):
-        for index in range(clients[client]["received"], clients[client]["sent"]):
-            since = max(int(due_ps[client, index & (slots - 1)]), setup.warmup_ps)
-            spent_ps += max(0, setup.end_ps - since)
+    place = np.arange(slots) - clients["received"][:, np.newaxis]
+    in_flight = (place & (slots - 1)) < (clients["sent"] - clients["received"])[:, np.newaxis]
+    since_ps = np.maximum(node.commands()["due_ps"][in_flight], setup.warmup_ps)
+    spent_ps += _inside_ps(setup.end_ps - since_ps)
     mean = spent_ps / (setup.clients * window_ps)
     ends = (latency.max_ps + setup.think_ps) / window_ps + _TOLERANCE
     if not 1.0 - ends <= mean <= setup.pipeline * (1.0 + ends):
@@ -119,3 +121,8 @@ def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> 
             + (f" to {setup.pipeline}" if setup.pipeline > 1 else "")
             + f" within {ends:.1%}"
         )
+
+
+def _inside_ps(durations_ps: np.ndarray) -> float:
+    """The sum of those above 0, which may be more than 64 bits hold."""
+    return float(np.maximum(durations_ps, 0).sum(dtype=float))

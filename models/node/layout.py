@@ -6,7 +6,7 @@ of a record are those of the C structure, by the same names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,7 +146,7 @@ def n_agents(setup: NodeSetup) -> int:
 
 
 class _Ring(NamedTuple):
-    """A ring of a thread, or of the head where the agent is -1."""
+    """A ring of a thread, or of the head where the agent is -1; its capacity is a power of two."""
 
     agent: int
     name: str
@@ -155,41 +155,56 @@ class _Ring(NamedTuple):
 
 
 def _rings(setup: NodeSetup, outstanding: int) -> Iterator[_Ring]:
+    def of_each(
+        agents: Iterable[int], name: str, entries: int, *, stamped: bool
+    ) -> Iterator[_Ring]:
+        capacity = rounded_capacity(entries)
+        return (_Ring(agent, name, capacity, stamped) for agent in agents)
+
+    head = (-1,)
     each_client = setup.clients + 1
-    yield _Ring(-1, "shared_jobs", setup.job_capacity, True)
-    yield _Ring(-1, "done_reads", each_client, False)
-    yield _Ring(-1, "done_writes", each_client, False)
-    yield _Ring(-1, "responses", 2 * each_client, True)
+    yield from of_each(head, "shared_jobs", setup.job_capacity, stamped=True)
+    yield from of_each(head, "done_reads", each_client, stamped=False)
+    yield from of_each(head, "done_writes", each_client, stamped=False)
+    yield from of_each(head, "responses", 2 * each_client, stamped=True)
     each_owner = -(-setup.clients // setup.owners)
-    for thread in owners(setup):
-        yield _Ring(thread, "request_wire", each_owner * outstanding, True)
-        if thread > 0:
-            # While a list is worked off, those of it that are done may come again.
-            yield _Ring(thread, "to_main", 2 * each_owner, True)
-            yield _Ring(thread, "from_main", 2 * each_owner, True)
-    for thread in range(1, setup.io_threads):
-        yield _Ring(thread, "queue", setup.job_capacity, True)
+    watching = owners(setup)
+    yield from of_each(watching, "request_wire", each_owner * outstanding, stamped=True)
+    # While a list is worked off, those of it that are done may come again.
+    helping = [thread for thread in watching if thread > 0]
+    yield from of_each(helping, "to_main", 2 * each_owner, stamped=True)
+    yield from of_each(helping, "from_main", 2 * each_owner, stamped=True)
+    yield from of_each(range(1, setup.io_threads), "queue", setup.job_capacity, stamped=True)
     each_generator = -(-setup.clients // setup.generators)
-    for agent in range(setup.io_threads, setup.io_threads + setup.generators):
-        tasks = setup.backlog_limit if setup.open_loop else outstanding
-        yield _Ring(agent, "queue", each_generator * outstanding, True)
-        yield _Ring(agent, "tasks", each_generator * tasks, True)
-        yield _Ring(agent, "ready_clients", each_generator, False)
-        yield _Ring(agent, "idle_clients", each_generator, False)
+    tasks = setup.backlog_limit if setup.open_loop else outstanding
+    generators = range(setup.io_threads, setup.io_threads + setup.generators)
+    yield from of_each(generators, "queue", each_generator * outstanding, stamped=True)
+    yield from of_each(generators, "tasks", each_generator * tasks, stamped=True)
+    yield from of_each(generators, "ready_clients", each_generator, stamped=False)
+    yield from of_each(generators, "idle_clients", each_generator, stamped=False)
 
 
-def _allocated(shapes: dict[Any, tuple[np.dtype[Any], int]]) -> dict[Any, np.ndarray]:
-    """Zeroed arrays of these types and lengths in one piece, each from a cache line on."""
+def _allocated(
+    shapes: dict[Any, tuple[np.dtype[Any], int]],
+) -> tuple[dict[Any, np.ndarray], dict[Any, int]]:
+    """Zeroed arrays of these types and lengths in one piece, each from a cache line on.
+
+    Returns
+    -------
+    dict of ndarray, dict of int
+        The arrays and their addresses, by name.
+    """
     starts, size = [], 0
     for dtype, count in shapes.values():
         starts.append(size)
         size += -(-dtype.itemsize * count // _LINE_BYTES) * _LINE_BYTES
     raw = np.zeros(size + _LINE_BYTES, np.uint8)
     raw = raw[-pointer(raw) % _LINE_BYTES :]
-    return {
-        name: raw[start : start + dtype.itemsize * count].view(dtype)
-        for start, (name, (dtype, count)) in zip(starts, shapes.items(), strict=True)
-    }
+    arrays, addresses, first = {}, {}, pointer(raw)
+    for start, (name, (dtype, count)) in zip(starts, shapes.items(), strict=True):
+        arrays[name] = raw[start : start + dtype.itemsize * count].view(dtype)
+        addresses[name] = first + start
+    return arrays, addresses
 
 
 def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) -> Node:
@@ -213,7 +228,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     threads = setup.io_threads + setup.generators
     rings = list(_rings(setup, outstanding))
     head = RECORDS["node"].itemsize
-    blocks = _allocated(
+    blocks, addresses = _allocated(
         {
             "node": (np.dtype(np.uint8), head + threads * RECORDS["thread"].itemsize),
             "client_rows": (RECORDS["client"], setup.clients),
@@ -242,7 +257,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
             **{
                 (ring.agent, ring.name): (
                     RECORDS["entry"] if ring.stamped else _WORD,
-                    rounded_capacity(ring.capacity),
+                    ring.capacity,
                 )
                 for ring in rings
             },
@@ -257,23 +272,36 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
         new_calendar(n_agents(setup)),
         setup,
     )
+    for name in RECORDS["node"].names or ():
+        if name in addresses:
+            node.head[name] = addresses[name]
     _fill_head(node, times, outstanding=outstanding, entries=entries, log_entries=log_completions)
     _fill_tables(node, times)
-    for ring in rings:
-        row = node.head if ring.agent < 0 else node.threads[ring.agent]
-        row[ring.name]["mask"] = rounded_capacity(ring.capacity) - 1
-        kept = "entries" if ring.stamped else "clients"
-        row[ring.name][kept] = pointer(blocks[ring.agent, ring.name])
+    _fill_rings(node, rings, addresses)
     for thread in owners(setup):
-        node.threads[thread]["watched_sockets"] = pointer(blocks[thread, "watched_sockets"])
+        node.threads["watched_sockets"][thread] = addresses[thread, "watched_sockets"]
     clients, numbers = node.clients(), np.arange(setup.clients)
-    generators = np.array([setup.generator_of(number) for number in range(setup.clients)])
-    clients["generator"] = setup.io_threads + generators
+    clients["generator"] = setup.io_threads + setup.generator_of(numbers)
     clients["owner"] = owner_of(setup, numbers)
     slot_bytes = RECORDS["slot"].itemsize
-    clients["slots"] = pointer(blocks["slots"]) + numbers * outstanding * slot_bytes
+    clients["slots"] = addresses["slots"] + numbers * outstanding * slot_bytes
     _fill_cores(node)
     return node
+
+
+def _fill_rings(node: Node, rings: list[_Ring], addresses: dict[Any, int]) -> None:
+    """Write where each ring's entries are and how many it holds."""
+    alike: dict[str, list[_Ring]] = {}
+    for ring in rings:
+        alike.setdefault(ring.name, []).append(ring)
+    heads = node.blocks["node"][: RECORDS["node"].itemsize].view(RECORDS["node"])
+    for name, of_name in alike.items():
+        # The head's number, -1, is also an index: that of the last of one.
+        agents = [ring.agent for ring in of_name]
+        found = (heads if -1 in agents else node.threads)[name]
+        found["mask"][agents] = [ring.capacity - 1 for ring in of_name]
+        kept = "entries" if of_name[0].stamped else "clients"
+        found[kept][agents] = [addresses[agent, name] for agent in agents]
 
 
 def _fill_head(
@@ -284,9 +312,6 @@ def _fill_head(
         for name, value in zip(record._fields, record, strict=True):
             if not isinstance(value, np.ndarray):
                 head[name] = value
-    for name in RECORDS["node"].names or ():
-        if name in node.blocks:
-            head[name] = pointer(node.blocks[name])
     head["outstanding_mask"] = outstanding - 1
     head["series_entries"] = entries
     head["log_entries"] = log_entries

@@ -270,7 +270,7 @@ class NodeSetup(NamedTuple):
     trace_period_ps: int
     """Period after which a trace begins again."""
 
-    def generator_of(self, client: int) -> int:
+    def generator_of(self, client: T) -> T:
         """Which thread of the load generator a client belongs to."""
         if self.clients_in_blocks:
             return client * self.generators // self.clients

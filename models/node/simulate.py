@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -226,8 +227,11 @@ def _check_range(times: NodeTimes, setup: NodeSetup) -> None:
     """Refuse durations and counts that don't fit in 64 bits."""
     for record in (times, setup):
         for name, value in zip(record._fields, record, strict=True):
-            numbers = np.atleast_1d(np.asarray(value, dtype=float))
-            if not np.all((numbers > -_LARGEST) & (numbers < _LARGEST)):
+            ends: Any = (value, value)
+            if isinstance(value, np.ndarray):
+                ends = value.min(initial=0), value.max(initial=0)
+            if not -_LARGEST < float(ends[0]) <= float(ends[1]) < _LARGEST:
+                numbers = np.atleast_1d(np.asarray(value, dtype=float))
                 raise OutOfRangeError(
                     f"{name} of the node would be {numbers[np.argmax(np.abs(numbers))]:.3g}: a "
                     "number of the host, the engine or the scenario is beyond what can be simulated"
@@ -239,7 +243,7 @@ def _result(policy: str, node: at.Node, times: NodeTimes, events: int) -> NodeRe
     window_ps = setup.end_ps - setup.warmup_ps
     counters = {name: node.counter(name) for name in COUNTERS}
     completions = counters["completions"]
-    busy_ps = [node.thread(n, "busy_ps") for n in range(setup.io_threads + setup.generators)]
+    busy_ps = node.threads["busy_ps"].tolist()
     server_ps, generator_ps = busy_ps[: setup.io_threads], busy_ps[setup.io_threads :]
 
     rules = POLICIES[policy]
