@@ -24,6 +24,8 @@ _WORD: np.dtype[Any] = np.dtype(np.int64)
 _TYPES: dict[str, np.dtype[Any]] = {
     "int64_t": _WORD,
     "int32_t": np.dtype(np.int32),
+    "uint32_t": np.dtype(np.uint32),
+    "uint8_t": np.dtype(np.uint8),
     "double": np.dtype(np.float64),
 }
 _COMMENT = re.compile(r"//[^\n]*")

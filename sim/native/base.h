@@ -12,6 +12,9 @@
 // Rare ones do not, so that they keep out of the way of the rest.
 #define RARELY static __attribute__((noinline, cold))
 
+// Those that are called once in a while stay functions, of which there is one.
+#define SOMETIMES static __attribute__((noinline))
+
 // What Python calls; all else stays inside a library.
 #define EXPORTED __attribute__((visibility("default")))
 

@@ -30,6 +30,7 @@ _planned = _function("call_planned", _INT, _POINTER, _INT)
 _event_time = _function("call_event_time", _INT, _POINTER, _INT)
 _record_many = _function("call_record_many", None, _POINTER, _INT, _INT)
 _draw4 = _function("call_draw4", None, *_ADDRESS, _POINTER)
+_draw4_each = _function("call_draw4_each", None, *_ADDRESS, _POINTER)
 
 histogram_words = _function("histogram_words", _INT)
 bucket_of = _function("call_bucket_of", _INT, _INT)
@@ -74,3 +75,10 @@ def draw4(*address: int) -> tuple[int, ...]:
     words = np.zeros(4, np.uint32)
     _draw4(*address, pointer(words))
     return tuple(words.tolist())
+
+
+def draw4_each(*address: int) -> list[tuple[int, ...]]:
+    """The words of an address, whose index is a multiple of four, and of the three after it."""
+    words = np.zeros((4, 4), np.uint32)
+    _draw4_each(*address, pointer(words))
+    return [tuple(each) for each in words.T.tolist()]

@@ -54,6 +54,16 @@ def test_c_code_and_python_see_the_same_bits(address: tuple[int, int, int, int, 
     assert native_functions.exponential_ps(unit, 1e9) == exponential_ps(unit, 1e9)
 
 
+@given(ADDRESSES)
+def test_four_draws_at_once_are_those_of_their_addresses(
+    address: tuple[int, int, int, int, int],
+) -> None:
+    *stream, index = address
+    index -= index % 4
+    expected = [draw4(*stream, index + following) for following in range(4)]
+    assert native_functions.draw4_each(*stream, index) == expected
+
+
 def test_integers_of_numpy_give_the_same_bits() -> None:
     address = (7, 1, 3, 2, 2**40)
     assert draw4(*np.array(address)) == draw4(*address)

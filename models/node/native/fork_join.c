@@ -128,6 +128,8 @@ INLINE int64_t execution_step(struct node *n, int64_t phase, int64_t now) {
 }
 
 // Begin to read what has arrived, by all threads or here; returns when that ends, or -1.
+//
+// Nobody sees anything of what is read here before the replies are written.
 INLINE int64_t event_step(struct node *n, int64_t phase, int64_t now) {
     struct thread *me = &n->threads[0];
     struct client *client;
@@ -141,10 +143,17 @@ INLINE int64_t event_step(struct node *n, int64_t phase, int64_t now) {
     if (me->count == 0) {
         return -1;
     }
-    client = next_event(n, me);
-    me->client = client;
     me->phase = TURN_READ_INLINE;
-    return read_inline(n, client, now);
+    while (true) {
+        client = next_event(n, me);
+        now = read_inline(n, client, now);
+        if (me->count == 0 || !goes_ahead(n, now)) {
+            me->client = client;
+            return now;
+        }
+        client->executed = client->read;
+        add_pending_write(n, client);
+    }
 }
 
 // Start or stop all I/O threads, unless that is their state; returns when that ends, or -1.

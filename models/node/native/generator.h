@@ -22,36 +22,36 @@ enum {
     GENERATOR_TAKING,  // busy with taking a client's replies, where that is a step of its own
 };
 
-// What a client's command number `index` is: code and quantiles of stall and jitter.
+// What a client's commands from number `index` on are: codes and quantiles of stall and jitter.
 //
-// All come from one address of the random streams.
-INLINE int64_t draw_mark(struct node *n, int64_t number, int64_t index) {
-    struct draw drawn = draw4(n->seed, n->replication, number, REQUEST_DRAWS, index);
-    uint32_t first = drawn.word[0];
-    uint32_t second = drawn.word[1];
-    uint32_t third = drawn.word[2];
-    int64_t code = n->code_by_draw[(int64_t)first >> DRAW_SHIFT];
-    if (unlikely((int64_t)third < n->rare_below)) {
-        code = 0;
-        while ((int64_t)third >= n->commands[code].rare) {
-            code++;
+// Those of a command come from one address of the random streams.
+SOMETIMES void draw_marks(struct node *n, struct client *client, int64_t index) {
+    int64_t number = number_of(n, client);
+    struct draws drawn = draw4_each(n->seed, n->replication, number, REQUEST_DRAWS, index);
+    for (int i = 0; i < MARKS; i++) {
+        int64_t third = drawn.word[2][i];
+        uint32_t code = n->code_by_draw[drawn.word[0][i] >> DRAW_SHIFT];
+        if (unlikely(third < n->rare_below)) {
+            code = 0;
+            while (third >= n->commands[code].rare) {
+                code++;
+            }
         }
+        client->marks[i] = code | drawn.word[1][i] << STALL_DRAW;
     }
-    return code | (((int64_t)second & 0xFFFFFF) << STALL_DRAW);
 }
 
 // Make a client's next commands, of this code unless it is `DRAWN`; returns their bytes.
 //
-// Each mark is drawn one command ahead: nothing waits for it then.
+// Marks are drawn before they are needed: nothing waits for them then.
 INLINE int64_t compose(struct node *n, struct client *client, int64_t commands, int64_t due_ps,
                        int64_t code) {
-    int64_t number = number_of(n, client);
     int64_t index = client->sent;
     int64_t last = index + commands;
-    int64_t mark = client->next_mark;
     int64_t size_bytes = 0;
     while (index < last) {
         struct slot *slot = slot_of(n, client, index);
+        int64_t mark = client->marks[(uint64_t)index % MARKS];
         if (unlikely(code != DRAWN)) {
             mark = (mark & ~MARK_CODE) | code;
         }
@@ -59,10 +59,11 @@ INLINE int64_t compose(struct node *n, struct client *client, int64_t commands, 
         slot->due_ps = due_ps;
         size_bytes += command_of(n, mark)->request_bytes;
         index++;
-        mark = draw_mark(n, number, index);
+        if ((uint64_t)index % MARKS == 0) {
+            draw_marks(n, client, index);
+        }
     }
     client->sent = last;
-    client->next_mark = mark;
     return size_bytes;
 }
 
@@ -399,7 +400,7 @@ INLINE void start(struct node *n, struct calendar *calendar) {
     }
     for (int64_t number = 0; number < n->clients; number++) {
         struct client *client = &n->client_rows[number];
-        client->next_mark = draw_mark(n, number, 0);
+        draw_marks(n, client, 0);
         struct thread *thread = &n->threads[client->generator];
         if (n->open_loop) {
             line_put(&thread->idle_clients, client);

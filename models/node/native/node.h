@@ -22,7 +22,9 @@ enum {
     JITTER_SHIFT = 16,  // a factor of one, as a power of two
     SLICES_PER_BALANCE = 8,
     DRAWN = -1,  // in place of a command code: it is drawn
+    MARKS = 4,  // a client's commands that are drawn together
 };
+_Static_assert((int)MARKS == (int)DRAWN_AT_ONCE, "marks are drawn as draw4_each does");
 #define KEPT_BUDGET_PS INT64_C(1000000000)
 
 // What a thread does until its next event, of interest where it shares cores.
@@ -52,7 +54,7 @@ enum {
 enum { IDLE, PENDING, COMPLETED };
 
 // A mark packs the number of a command code and three draws of eight bits.
-enum { STALL_DRAW = 32, READ_DRAW = 40, WRITE_DRAW = 48 };
+enum { STALL_DRAW = 8, READ_DRAW = 16, WRITE_DRAW = 24 };
 #define MARK_CODE ((INT64_C(1) << STALL_DRAW) - 1)
 
 struct slot {
@@ -100,6 +102,14 @@ struct thread {
     int64_t busy_until_ps;  // end of its last piece of useful work
     struct ring queue;  // jobs of an I/O thread, replies on their way to a generator thread
     struct line ready_clients;  // whom a generator thread has replies for
+    int64_t interrupted_ps;  // when its next interruption by the host begins
+    int64_t waits;  // what it does until its next event: `COMPUTES` and so on
+    int64_t job;  // of an I/O thread: the one under way
+    int64_t available_ps;  // from when on a restarted thread takes jobs
+    int64_t tasks_left;
+    int64_t taken_ps;  // until when a due request already taken counts as waiting
+    int64_t fetched;  // keys of the present batch that were fetched ahead and not yet used
+    int64_t again;  // 1: the second look at finished jobs in this turn
     union {
         struct ring tasks;  // of a generator thread: what it is due to send, and since when
         struct ring to_main;  // of one that watches sockets: clients for the main thread
@@ -108,23 +118,17 @@ struct thread {
         struct line idle_clients;  // open loop: connections that wait for a request
         struct ring from_main;  // and back
     };
-    int64_t tasks_left;
-    int64_t taken_ps;  // until when a due request already taken counts as waiting
-    int64_t since_ps;  // start of the present spin
-    int64_t stopped_ps;  // when the policy stopped it
-    int64_t available_ps;  // from when on a restarted thread takes jobs
-    int64_t fetched;  // keys of the present batch that were fetched ahead and not yet used
-    int64_t again;  // 1: the second look at finished jobs in this turn
-    int64_t on_cpu_ps;  // main thread: useful work and spinning inside the measured window
-    int64_t interruption;  // number of its next interruption by the host
-    int64_t interrupted_ps;  // when that begins
-    int64_t interruption_ps;  // how long it lasts
+    struct ring request_wire;  // what is on its way to the clients whose sockets it watches
     struct client **watched_sockets;  // the kernel's list of ready ones
     int64_t watched_count;
     int64_t fired_count;  // how many watched sockets, from the first, the last poll reported
     int64_t batched;  // clients of the batch that is to be handed over next
     int64_t handshakes_due;  // of new connections, in its next turn
-    struct ring request_wire;  // what is on its way to the clients whose sockets it watches
+    int64_t interruption;  // number of its next interruption by the host
+    int64_t interruption_ps;  // how long it lasts
+    int64_t since_ps;  // start of the present spin
+    int64_t stopped_ps;  // when the policy stopped it
+    int64_t on_cpu_ps;  // main thread: useful work and spinning inside the measured window
     // Of threads that own their clients.
     int64_t running;  // 0: from when it decides to sleep until its epoll_wait has returned
     int64_t dont_sleep;  // 1: its next epoll_wait doesn't block
@@ -137,16 +141,13 @@ struct thread {
     int64_t *lock;  // the item lock it holds or waits for
     int64_t *waits_for;  // a lock, or NULL
     int64_t ticket;  // among those who wait, the lowest is next
-    int64_t job;  // of an I/O thread: the one under way
-    int64_t unused_1;
     // Where it shares cores.
-    int64_t waits;  // what it does until its next event: `COMPUTES` and so on
     int64_t turn_ps;  // length of the equal turns it spins in
     int64_t turns_until_ps;  // the turn that ends then or later is not one of them
     int64_t away_ps;  // time without a core in the present turn, inside the measured window
     int64_t taking_from;  // generator: first request whose reply it takes
     int64_t owner_slept;  // and whether its client's owner slept when it began
-    int64_t unused_2[2];
+    int64_t unused_1[11];
 };
 
 struct task {
@@ -186,9 +187,9 @@ struct client {
     int64_t read;  // completely read by the server
     int64_t executed;
     int64_t written;  // replies handed to the server's kernel
-    int64_t jobs;  // `READ_UNDER_WAY` and so on
+    int32_t jobs;  // `READ_UNDER_WAY` and so on
+    int32_t watched;  // 1: in the kernel's list of ready sockets
     int64_t served_by;  // the I/O thread that had its last job, and among how many
-    int64_t watched;  // 1: in the kernel's list of ready sockets
     int64_t partial_bytes;  // of the next command, already read
     int64_t write_upto;  // replies covered by the write under way
     int64_t write_bytes;  // their bytes
@@ -198,7 +199,7 @@ struct client {
     int64_t sent;  // by the client
     int64_t returned;  // replies in the client's socket
     int64_t received;  // replies taken by the client
-    int64_t next_mark;  // what was drawn for the command it sends next
+    uint32_t marks[MARKS];  // of the command it sends next and those around it
 };
 
 struct node {
@@ -315,7 +316,6 @@ struct node {
     int64_t log_entries;
     int64_t outstanding_mask;
     int64_t lookahead_ps;
-    int64_t sources_digest;
     int64_t frees;  // 1: commands leave something that I/O threads free
     int64_t write_waits;  // 1: writers wait for some values
     int64_t *flows_in_free_ps;
@@ -422,10 +422,12 @@ struct node {
     int64_t traced;  // requests of a trace
     int64_t *trace_table;  // their times and, behind them, their commands
 
+    int64_t steps_ahead;  // taken together with the step before, but counted as events
+
     int64_t unused[HEADER_WORDS - 215];
     int64_t jitter[QUANTILES];
     int64_t interruptions_ps[QUANTILES];
-    int64_t code_by_draw[DRAWS];  // numbers of commands
+    uint8_t code_by_draw[DRAWS];  // numbers of commands
     struct command commands[MOST_CODES];
     struct thread threads[];
 };

@@ -9,6 +9,7 @@
 #include "hand_over.h"
 #include "jobs.h"
 #include "log.h"
+#include "window.h"
 
 INLINE int64_t begin_wait(struct node *n, struct thread *me, int64_t now);
 
@@ -211,6 +212,10 @@ INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now)
         }
     } else if (phase > POLLED) {
         following = process_step(n, calendar, phase, now);
+        // Nobody sees anything of what is looked up and executed before it is handed back.
+        while ((me->phase == LOOKED_UP || me->phase == EXECUTED) && goes_ahead(n, following)) {
+            following = process_step(n, calendar, me->phase, following);
+        }
         if (following >= 0) {
             return following;
         }
@@ -256,21 +261,47 @@ INLINE void keep_for_main(struct node *n, struct thread *me, struct client *clie
     ring_push_client(&me->to_main, now, client);
 }
 
-// Read the next client of the poll, or end the turn; returns when that ends.
+// The present client is read: it is kept for the main thread if it has a command.
+//
+// If its group is full, that goes first: returns when it has been joined to the main thread's, or
+// -1.
+INLINE int64_t end_read(struct node *n, struct thread *me, struct client *client, int64_t now) {
+    if (client->read > client->executed) {
+        if (me->to_main.pushed - me->handed_over == n->hand_over_group) {
+            return begin_joining(n, me, now);
+        }
+        keep_for_main(n, me, client, now);
+    }
+    return -1;
+}
+
+// Read the next clients of the poll, or end the turn; returns when that ends.
+//
+// The main thread sees nothing of them before it gets their group.
 INLINE int64_t event_step(struct node *n, struct thread *me, int64_t now) {
-    if (me->count == 0) {
-        me->phase = TURNING;
-        return work(n, me, now, n->own_turn_ps);
+    while (me->count > 0) {
+        struct client *client = next_event(n, me);
+        me->client = client;
+        if (client->jobs & READ_UNDER_WAY) {
+            // The main thread has it; its socket is left for later.
+            me->phase = SCANNED;
+            now = work(n, me, now, n->scan_ps);
+        } else {
+            me->phase = READ;
+            now = work(n, me, now, begin_job(n, new_job(READ_JOB, number_of(n, client))));
+        }
+        if (!goes_ahead(n, now)) {
+            return now;
+        }
+        if (me->phase == READ) {
+            int64_t following = end_read(n, me, client, now);
+            if (following >= 0) {
+                return following;
+            }
+        }
     }
-    struct client *client = next_event(n, me);
-    me->client = client;
-    if (client->jobs & READ_UNDER_WAY) {
-        // The main thread has it; its socket is left for later.
-        me->phase = SCANNED;
-        return work(n, me, now, n->scan_ps);
-    }
-    me->phase = READ;
-    return work(n, me, now, begin_job(n, new_job(READ_JOB, number_of(n, client))));
+    me->phase = TURNING;
+    return work(n, me, now, n->own_turn_ps);
 }
 
 // What was read is on the main thread's list; returns when main is told, or -1.
@@ -311,19 +342,9 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t agent,
         }
         return event_step(n, me, now);
     }
-    struct client *client;
-    if (phase == READ) {
-        client = me->client;
-        if (client->read > client->executed) {
-            if (me->to_main.pushed - me->handed_over == n->hand_over_group) {
-                return begin_joining(n, me, now);
-            }
-            keep_for_main(n, me, client, now);
-        }
-        return event_step(n, me, now);
-    }
-    if (phase == SCANNED) {
-        return event_step(n, me, now);
+    if (phase == READ || phase == SCANNED) {
+        int64_t following = (phase == READ) ? end_read(n, me, me->client, now) : -1;
+        return (following >= 0) ? following : event_step(n, me, now);
     }
     if (phase == JOINED || phase == TOLD) {
         int64_t following = end_joining(n, calendar, me, phase, now);
@@ -353,7 +374,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t agent,
         end_write(n, calendar, me->client, now);
     }
     if ((phase == WRITTEN || phase == TAKEN) && me->left > 0) {
-        client = next_taken(n, me, &me->from_main);
+        struct client *client = next_taken(n, me, &me->from_main);
         client->jobs &= ~READ_UNDER_WAY;
         me->client = client;
         me->phase = WRITTEN;

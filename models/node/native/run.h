@@ -16,7 +16,8 @@
 #include "generator.h"
 #include "window.h"
 
-// Simulate until `end_ps`; the results are in the node. Returns the number of events.
+// Simulate until `end_ps`; the results are in the node. Returns the number of events; steps taken
+// ahead count.
 EXPORTED int64_t RUN(struct node *restrict n, struct histogram *restrict histogram,
                      struct calendar *restrict calendar) {
     start(n, calendar);
@@ -57,5 +58,5 @@ EXPORTED int64_t RUN(struct node *restrict n, struct histogram *restrict histogr
     finish_cores(n);
     end_window(n);
     finish(n);
-    return events;
+    return events + n->steps_ahead;
 }

@@ -4,6 +4,7 @@
 #include "generator.h"
 #include "log.h"
 #include "sockets.h"
+#include "window.h"
 
 // Phases of the main thread: the step that ends when its time comes.
 enum {
@@ -14,25 +15,37 @@ enum {
     WRITING,
 };
 
-// Read, parse and execute what the next client has sent; returns when that ends, or -1.
+// What the present client has sent is executed.
+INLINE void end_read(struct node *n, struct client *client) {
+    client->executed = client->read;
+    if (client->executed > client->written) {
+        n->pending_writes[n->pending_write_count] = client;
+        n->pending_write_count++;
+    }
+}
+
+// Read, parse and execute what the next clients have sent; returns when that ends, or -1.
+//
+// Nobody sees anything of it before the replies are written.
 INLINE int64_t read_step(struct node *n, int64_t now) {
     struct thread *me = &n->threads[0];
-    struct client *client = me->client;
-    if (client != NULL) {
-        client->executed = client->read;
-        if (client->executed > client->written) {
-            n->pending_writes[n->pending_write_count] = client;
-            n->pending_write_count++;
-        }
+    if (me->client != NULL) {
+        end_read(n, me->client);
     }
     if (me->count == 0) {
         return -1;
     }
-    client = next_event(n, me);
-    me->client = client;
-    n->inline_reads++;
-    int64_t duration = read_socket(n, client);
-    return work(n, me, now, duration + execute_commands(n, client, 0, 0));
+    while (true) {
+        struct client *client = next_event(n, me);
+        n->inline_reads++;
+        int64_t duration = read_socket(n, client);
+        now = work(n, me, now, duration + execute_commands(n, client, 0, 0));
+        if (me->count == 0 || !goes_ahead(n, now)) {
+            me->client = client;
+            return now;
+        }
+        end_read(n, client);
+    }
 }
 
 // Write to the next client; returns when that ends, or -1.

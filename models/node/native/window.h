@@ -35,6 +35,15 @@ INLINE int64_t in_one_go(struct node *n, int64_t ends_ps) {
     return ends_ps < n->until_ps && !n->crowded;
 }
 
+// The same for a step that counts as an event.
+INLINE int64_t goes_ahead(struct node *n, int64_t ends_ps) {
+    if (!in_one_go(n, ends_ps)) {
+        return false;
+    }
+    n->steps_ahead++;
+    return true;
+}
+
 // The warm-up is over: count from here on, of work under way what is left of it.
 INLINE void begin_window(struct node *n) {
     int64_t accepted = n->arrivals - n->overflows;

@@ -48,6 +48,12 @@ EXPORTED void call_draw4(int64_t seed, int64_t replication, int64_t stream, int6
     memcpy(words, draw.word, sizeof draw.word);
 }
 
+EXPORTED void call_draw4_each(int64_t seed, int64_t replication, int64_t stream, int64_t purpose,
+                              int64_t index, uint32_t words[4 * DRAWN_AT_ONCE]) {
+    struct draws draws = draw4_each(seed, replication, stream, purpose, index);
+    memcpy(words, draws.word, sizeof draws.word);
+}
+
 EXPORTED double call_uniform(int64_t seed, int64_t replication, int64_t stream, int64_t purpose,
                              int64_t index) {
     return uniform(seed, replication, stream, purpose, index);
