@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Run
+from forecache import cli
 
 pytestmark = pytest.mark.usefixtures("binary")
 
@@ -92,10 +92,13 @@ def test_observe_stopped_in_the_middle(
 
 
 @pytest.mark.parametrize("engine", ["/bin/false", "/nonexistent/valkey-server", "/etc/passwd"])
-def test_an_engine_that_does_not_start(engine: str, tmp_path: Path, forecache: Run) -> None:
-    done = forecache("observe", "--engine", engine, "--out", tmp_path / "bundle", "--quiet")
-    assert done.returncode in (2, 5)
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("forecache: error: ")
-    assert engine in done.stderr
+def test_an_engine_that_does_not_start(
+    engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "bundle")
+    assert cli.main(["observe", "--engine", engine, "--out", out, "--quiet"]) in (2, 5)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("forecache: error: ")
+    assert engine in said
     assert not (tmp_path / "bundle").exists()
