@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .verbs import (
         calibrate,
         catalog,
+        check,
         cost,
         explain,
         memory,
@@ -40,6 +41,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "catalog",
+    "check",
     "cost",
     "explain",
     "memory",

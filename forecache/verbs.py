@@ -9,7 +9,7 @@ Returns also stands in `docs/cli.md`, as the shape of what `--json` prints: of a
 `progress` is called with one sentence for every step of long work; None keeps it silent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from forecache.calibration.bundle.bundle import Bundle
+    from forecache.calibration.check.answers import CheckAnswer
     from forecache.hwprofiles.schema import HostProfile
     from forecache.models.advice.node_answers import Explained, Recommended, Simulated
     from forecache.models.cost.answer import CostAnswer
@@ -183,6 +184,84 @@ def explain(
     from forecache.models.advice.answers import explain as run
 
     return run(scenario, timeline=timeline, seed=seed, progress=progress)
+
+
+def check(
+    scenario: Scenario,
+    files: Sequence[str | Path] = (),
+    *,
+    info_before: str | Path | None = None,
+    info_after: str | Path | None = None,
+    run: str | None = None,
+    tool: str | None = None,
+    seconds: float = 5.0,
+    repetitions: int = 3,
+    write: bool = False,
+    at: Mapping[str, Any] | None = None,
+    only: Sequence[str] = (),
+    seed: int = DEFAULT_SEED,
+    progress: Progress | None = None,
+) -> "CheckAnswer":
+    """Compare a prediction with what was measured, and say what explains the difference.
+
+    Parameters
+    ----------
+    scenario, seed, progress
+        As in `simulate`.
+    files
+        JSON of memtier_benchmark, CSV of valkey-benchmark or redis-benchmark, or YAML or JSON with
+        `throughput_rps`, `p50_ms`, `p99_ms`, `server_cpu_us` and the like; several files, and
+        several numbers, are repetitions.
+    info_before, info_after
+        Files with the server's INFO before and after the measurement.
+    run
+        Measure now, against this address: `HOST:PORT`, or the path of a Unix socket.
+    tool, seconds, repetitions
+        With `run`: the benchmark tool, how long a repetition is to take, how many there are.
+    write
+        With `run`: fill the server with the scenario's keys first, and allow SETs.
+    at
+        The swept fields of the point that was measured, where the scenario has several.
+    only
+        Quantities to compare; all that were measured if left out.
+
+    Returns
+    -------
+    CheckAnswer
+        `scenario`, `host`, `engine`, `given`, `sources`; `holds`; `quantities` (each `predicted`
+        with its interval, `measured`, `lowest` and `highest` repetition, `ratio`, `inside`);
+        `differs`, the conditions that are not the scenario's; `causes`, the likeliest first
+        (`station`, `what`, `evidence`, `explains`, what is `predicted` with it, `next_step`);
+        `ruled_out`; `measure_next`; `updated`, each point of the scenario once the measurement is
+        known, and `updated_for`; `warnings` and `provenance`.
+
+    Raises
+    ------
+    InputError
+        When the scenario or a file can't be read, or an option doesn't fit.
+    EngineError
+        When nothing answers at `run`, or the benchmark fails.
+    """
+    from forecache.calibration.check.check import check as compare
+    from forecache.calibration.check.live import LiveRun
+    from forecache.sim.errors import InputError
+
+    if (info_before is None) != (info_after is None):
+        raise InputError("found one of --info-before and --info-after; valid is both or none.")
+    info = None
+    if info_before is not None and info_after is not None:
+        info = info_before, info_after
+    live = None if run is None else LiveRun(run, tool, seconds, repetitions, write)
+    return compare(
+        scenario,
+        files,
+        info=info,
+        live=live,
+        at=at,
+        only=only,
+        seed=seed,
+        progress=progress,
+    )
 
 
 def memory(scenario: Scenario) -> "MemoryAnswer":

@@ -51,3 +51,9 @@ class EngineError(ForecacheError):
     """An engine or another target could not be started or reached."""
 
     exit_code = 5
+
+
+class OutsideError(ForecacheError):
+    """A measurement is outside the interval of a prediction, or not of what was predicted."""
+
+    exit_code = 6

@@ -307,7 +307,7 @@ class EngineProcess(Started):
                     # Ctrl-C in a terminal is ours to handle: we stop the server in order.
                     start_new_session=True,
                     env={**os.environ, **KEEP_FREED_PAGES},
-                    preexec_fn=_child_setup(self._cores),
+                    preexec_fn=child_setup(self._cores),
                 )
             except (OSError, subprocess.SubprocessError) as error:
                 raise EngineError(f"{self.binary} can't be started: {error}.") from None
@@ -330,7 +330,7 @@ class EngineProcess(Started):
         )
 
 
-def _child_setup(cores: Collection[int] | None) -> Callable[[], None]:
+def child_setup(cores: Collection[int] | None) -> Callable[[], None]:
     """What runs in the child between fork and exec: die with the parent, stay on our cores."""
     parent = os.getpid()
     prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None

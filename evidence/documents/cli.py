@@ -21,7 +21,13 @@ from forecache.commands.options import examples
 from forecache.hwprofiles.files import MOST_BYTES
 from forecache.hwprofiles.yaml_text import MOST_DEPTH, MOST_VALUES
 from forecache.sim.effort import MOST_MEMORY_BYTES, MOST_WORK_S, VARIABLE
-from forecache.sim.errors import EngineError, IncompleteError, InfeasibleError, InputError
+from forecache.sim.errors import (
+    EngineError,
+    IncompleteError,
+    InfeasibleError,
+    InputError,
+    OutsideError,
+)
 
 from ..markdown import table
 
@@ -69,6 +75,10 @@ EXIT_CODES = [
         "a worker was killed: the finished part was printed, the message names what is missing",
     ),
     (EngineError.exit_code, "an engine did not start, or stopped answering"),
+    (
+        OutsideError.exit_code,
+        "what was measured is outside the predicted interval, or is not what was predicted",
+    ),
     (EXIT_INTERRUPTED, "interrupted with Ctrl-C; engines were stopped, no file is half-written"),
     (EXIT_PIPE_CLOSED, "the reader of the output closed it, as in `forecache … | head -1`"),
     (EXIT_TERMINATED, "terminated (SIGTERM, SIGHUP); engines were stopped as after Ctrl-C"),

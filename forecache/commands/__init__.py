@@ -2,6 +2,7 @@
 
 import click
 
+from .check import check
 from .cost import cost
 from .engine import calibrate, observe, validate
 from .machine import catalog, profile
@@ -18,6 +19,7 @@ COMMANDS: list[click.Command] = [
     simulate,
     recommend,
     explain,
+    check,
     memory,
     cost,
     catalog,

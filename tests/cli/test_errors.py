@@ -14,7 +14,13 @@ from typing import Any
 import pytest
 
 from forecache import cli, verbs
-from forecache.sim.errors import EngineError, ForecacheError, InfeasibleError, InputError
+from forecache.sim.errors import (
+    EngineError,
+    ForecacheError,
+    InfeasibleError,
+    InputError,
+    OutsideError,
+)
 from forecache.tables import console
 
 
@@ -41,6 +47,7 @@ def raising(error: BaseException) -> Any:
         (InputError("a.yaml: field 'keys': found -3; valid is a positive number."), 2),
         (InfeasibleError("no setting meets p99 0.1 ms"), 3),
         (EngineError("valkey-server did not start"), 5),
+        (OutsideError("a.yaml: found p99_ms outside the predicted interval."), 6),
         (ForecacheError("something else"), 1),
         (FileNotFoundError(2, "No such file or directory", "x.yaml"), 2),
         (KeyboardInterrupt(), 130),
