@@ -52,7 +52,7 @@ class GapCause(Result):
     explains: float
     """Share of the squared differences, in standard errors, that go away with it."""
     predicted: dict[str, float]
-    """Each compared quantity, simulated with it."""
+    """Each compared quantity, simulated with it; a latency is infinite under overload."""
     next_step: str
     """What to do or to measure about it."""
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from forecache.models.advice.next_measurement import OBSERVABLE
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import SERVER_CPU, Prediction, predict_cases
@@ -32,7 +33,7 @@ BUSY = 0.9
 """A load generator, network or core used to this share is taken to be at its limit."""
 
 LEAST_EXPLAINED = 0.05
-"""Causes that explain less are not listed."""
+"""Causes that explain less, and that no measured number shows, are not listed."""
 
 OTHER_PROGRAMS = "other programs"
 CONDITIONS = "conditions"
@@ -102,8 +103,7 @@ class Gap:
         pairs = []
         for suspect, prediction in zip(suspects, found, strict=True):
             explains = 0.0 if before <= 0 else 1.0 - self._misfit(prediction) / before
-            if explains < LEAST_EXPLAINED and suspect.station != CONDITIONS:
-                self.ruled_out += self._too_little(suspect, explains)
+            if explains < LEAST_EXPLAINED and not suspect.measured:
                 continue
             cause = GapCause(
                 station=suspect.station,
@@ -127,11 +127,6 @@ class Gap:
             else:
                 total += 100.0  # a latency without a bound fits nothing
         return total
-
-    def _too_little(self, suspect: Suspect, explains: float) -> list[str]:
-        if suspect.station == OTHER_PROGRAMS or not suspect.measured:
-            return []
-        return [f"{suspect.what} That explains {max(0.0, explains):.0%} of the gap."]
 
     def _conditions(self, differs: Sequence[ConditionGap]) -> Iterable[Suspect]:
         """Each condition that differs, and all of them together."""
@@ -210,10 +205,11 @@ class Gap:
             )
         else:
             return
-        binary = f"{self.system.engine.engine}-server"
+        engine = self.system.engine.engine
+        observe = f" and observe {engine} there (`forecache observe`, `calibrate`)"
         step = (
-            f"Profile the host itself and observe {binary} there "
-            "(`forecache profile`, `observe`, `calibrate`)."
+            "Profile the host itself (`forecache profile`)"
+            f"{observe if engine in OBSERVABLE else ''}."
             if row is not None
             else "Take INFO before and after (--info-before, --info-after): it has the CPU time."
         )
@@ -371,8 +367,15 @@ class Gap:
 
 
 def _best_of_each(pairs: list[tuple[GapCause, Suspect]]) -> list[tuple[GapCause, Suspect]]:
-    """Of other programs the number that explains most; measured causes first, then by how much."""
-    ranked = sorted(pairs, key=lambda p: (p[0].evidence != "measured", -p[0].explains))
+    """By how much each explains, and of other programs the one that explains most.
+
+    What nothing shows counts half: a number that was chosen to fit explains more than it should.
+    """
+
+    def weight(pair: tuple[GapCause, Suspect]) -> float:
+        return pair[0].explains * (1.0 if pair[0].evidence == "measured" else 0.5)
+
+    ranked = sorted(pairs, key=weight, reverse=True)
     found: list[tuple[GapCause, Suspect]] = []
     for cause, suspect in ranked:
         once = cause.station == OTHER_PROGRAMS

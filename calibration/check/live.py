@@ -186,7 +186,11 @@ def _repetition(
             else:
                 found = measured_by_benchmark(done.out, scenario, file="its CSV")
     rate = found.values["throughput_rps"][0]
-    info = measured_between(before, after, files=("INFO", "INFO"), throughput_rps=rate)
+    try:
+        files = "INFO before", "INFO after"
+        info = measured_between(before, after, files=files, throughput_rps=rate)
+    except InputError as error:
+        raise EngineError(f"{control.address}: {error}") from None
     served = rate * _test_time_s(live) if requests is None else requests
     return replace(
         found,

@@ -109,7 +109,7 @@ def check(
 
     The answer says of each quantity whether it is inside the interval. If one is not, it lists what
     may explain the gap: each cause is simulated, and ranked by how much of the gap goes away with
-    it, those that a measured number shows first. Then come what to measure next and the
+    it. A cause that no measured number shows counts half. Then come what to measure next and the
     prediction, updated with the measurement.
 
     The exit code is 0 if every quantity is inside and the scenario's own engine and settings were

@@ -1,5 +1,7 @@
 """What `forecache check` found, in a terminal."""
 
+import math
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -67,6 +69,11 @@ def _unit_of(quantity: str, value: float) -> Unit:
     return time_unit(value)
 
 
+def _amount(quantity: str, value: float) -> str:
+    unit = _unit_of(quantity, value)
+    return unit.number(value) + unit.symbol if math.isfinite(value) else "without a bound"
+
+
 def _print_quantities(rows: list[ComparedQuantity], console: Console) -> None:
     ranges = [
         ""
@@ -94,8 +101,7 @@ def _print_causes(title: str, causes: list[GapCause], console: Console) -> None:
     table.add_column(overflow="fold", ratio=1)
     for cause in causes:
         with_it = ", ".join(
-            f"{_NAMES[name]} {_unit_of(name, value).number(value)}{_unit_of(name, value).symbol}"
-            for name, value in cause.predicted.items()
+            f"{_NAMES[name]} {_amount(name, value)}" for name, value in cause.predicted.items()
         )
         table.add_row(
             Text(percent(cause.explains)),

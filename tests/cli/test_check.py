@@ -113,6 +113,57 @@ def test_a_tool_that_fails(
     assert says in done.stderr
 
 
+MEMTIER = """\
+import json, pathlib, socket, sys
+given = dict(zip(sys.argv[1:], sys.argv[2:]))
+[out] = [word.split("=")[1] for word in sys.argv if word.startswith("--json-out-file=")]
+assert "--test-time=2" in sys.argv, sys.argv
+with socket.create_connection((given["-s"], int(given["-p"]))) as connection:
+    for _ in range(int(COUNT)):
+        connection.sendall(b"GET key:1\\r\\n" * 1000)
+        received = b""
+        while received.count(b"$-1") < 1000:
+            received += connection.recv(65536)
+text = pathlib.Path("SAMPLE").read_text()
+pathlib.Path(out).write_text(text)
+"""
+
+
+@pytest.mark.parametrize(("count", "code"), [(20, 6), (0, 5)])
+def test_memtier_is_timed_and_its_json_is_read(
+    count: int,
+    code: int,
+    scenario: Path,
+    engine: EngineProcess,
+    tmp_path: Path,
+    checkout: Path,
+    forecache: Run,
+) -> None:
+    samples = checkout / "tests" / "calibration" / "readers" / "samples"
+    script = MEMTIER.replace("COUNT", str(count))
+    script = script.replace("SAMPLE", str(samples / "memtier" / "version2.json"))
+    tool = tmp_path / "memtier_benchmark"
+    tool.write_text(f"#!{sys.executable}\n{script}")
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    scenario.write_text(SCENARIO.replace("redis-benchmark", "memtier-benchmark"))
+    done = forecache(
+        *("check", scenario, "--run", f"127.0.0.1:{engine.port}", "--tool", tool, "-q", "--json"),
+        *("--seconds", "2", "--repetitions", "2"),
+    )
+    assert done.returncode == code, done.stderr
+    if count == 0:
+        assert "found no command since INFO before" in done.stderr
+        return
+    answer = json.loads(done.stdout)
+    rows = {row["quantity"]: row for row in answer["quantities"]}
+    assert rows["throughput_rps"]["measured"] == pytest.approx(2160)
+    assert rows["server_cpu_us"]["repetitions"] == 2
+    fields = {each["field"]: each for each in answer["differs"]}
+    assert fields["workload.clients"]["measured"] == 32
+    assert "load_generator.tool" not in fields
+    assert any("100% of the GETs" in line for line in answer["warnings"])
+
+
 def test_sets_need_leave(scenario: Path, engine: EngineProcess, forecache: Run) -> None:
     scenario.write_text(SCENARIO.replace("command: get", "command: set"))
     done = forecache("check", scenario, "--run", f"127.0.0.1:{engine.port}", "-q")

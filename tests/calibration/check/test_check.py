@@ -84,6 +84,15 @@ def test_a_slower_server(tmp_path: Path) -> None:
     assert point.quantities[SERVER_CPU].contains(truth.mean(SERVER_CPU))
 
 
+def test_a_server_too_slow_for_the_load_is_named_all_the_same(tmp_path: Path) -> None:
+    offered = {"workload": {"arrival": "open_loop", "rate_rps": 180_000, "clients": 100}}
+    measured = {"throughput_rps": 179_000, "p99_ms": 4.0, "server_cpu_us": 8.0}
+    answer = checked(tmp_path, measured, offered)
+    [first] = [cause for cause in answer.causes if cause.station == "main thread"]
+    assert first.evidence == "measured"
+    assert answer.to_dict()["causes"][0]["predicted"]["p99_ms"] is None
+
+
 def test_a_slower_load_generator(tmp_path: Path) -> None:
     measured = numbers(simulated({}, {"generator_slower": 9.0}))
     answer = checked(tmp_path, measured)
