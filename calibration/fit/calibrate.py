@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -115,47 +115,13 @@ def report_of(
     -------
     dict
         engine; points (given, conditions, role, quantity, observed_ns or observed_rps,
-        predicted_…, relative_error; for CPU time low and high of a 90% interval); summary with fit
+        predicted_…, relative_error; for CPU time and throughput low_… and high_… of a 90%
+        interval); summary with fit
         and holdout (median_ape, p95_ape, max_ape, rms, coverage, n) of server CPU time and
         `by_quantity` for all; discrepancy; parameters (name, value, unit, low, high,
         kind, note); known, from `known_before`; identifiability (see `identifiability_report`).
     """
-    rows: list[dict[str, Any]] = []
-    verdicts = []
-    for point, prediction in zip(points, predictions, strict=True):
-        result = prediction.nominal[0].result
-        given = {"point": point.given.label()}
-        observed_ns = point.least_disturbed("server_cpu_ns_per_request")
-        cpu_us = prediction.interval(SERVER_CPU, level=LEVEL)
-        predicted_ns = cpu_us.value * 1000.0
-        rows.append(
-            {
-                "given": given,
-                "conditions": prediction.case.given,
-                "role": point.given.role,
-                "quantity": CPU if saturated(point) else LIGHT_CPU,
-                "observed_ns": observed_ns,
-                "predicted_ns": predicted_ns,
-                "low_ns": cpu_us.low * 1000.0,
-                "high_ns": cpu_us.high * 1000.0,
-                "relative_error": predicted_ns / observed_ns - 1.0,
-            }
-        )
-        if point.given.arrival == "closed_loop":
-            observed_rps = point.least_disturbed("throughput_rps")
-            rows.append(
-                {
-                    "given": given,
-                    "role": point.given.role,
-                    "quantity": THROUGHPUT,
-                    "observed_rps": observed_rps,
-                    "predicted_rps": result.throughput_rps,
-                    "relative_error": result.throughput_rps / observed_rps - 1.0,
-                }
-            )
-        if point.given.rate_share is not None:
-            rows += _latency_rows(point, prediction, given)
-            verdicts.append(_verdict(point, prediction))
+    rows, verdicts = compared(points, predictions)
     by_quantity = {
         quantity: {
             role: summary
@@ -186,6 +152,52 @@ def report_of(
         "parameters": _parameters(fitted),
         "identifiability": identifiability_report(fitted),
     }
+
+
+def compared(
+    points: Sequence[ObservedPoint], predictions: Sequence[Prediction]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Observed and predicted, side by side: `points` and `verdicts` of `report_of`."""
+    rows: list[dict[str, Any]] = []
+    verdicts = []
+    for point, prediction in zip(points, predictions, strict=True):
+        result = prediction.nominal[0].result
+        given = {"point": point.given.label()}
+        observed_ns = point.least_disturbed("server_cpu_ns_per_request")
+        cpu_us = prediction.interval(SERVER_CPU, level=LEVEL)
+        predicted_ns = cpu_us.value * 1000.0
+        rows.append(
+            {
+                "given": given,
+                "conditions": prediction.case.given,
+                "role": point.given.role,
+                "quantity": CPU if saturated(point) else LIGHT_CPU,
+                "observed_ns": observed_ns,
+                "predicted_ns": predicted_ns,
+                "low_ns": cpu_us.low * 1000.0,
+                "high_ns": cpu_us.high * 1000.0,
+                "relative_error": predicted_ns / observed_ns - 1.0,
+            }
+        )
+        if point.given.arrival == "closed_loop":
+            observed_rps = point.least_disturbed("throughput_rps")
+            throughput = prediction.interval("throughput_rps", level=LEVEL)
+            rows.append(
+                {
+                    "given": given,
+                    "role": point.given.role,
+                    "quantity": THROUGHPUT,
+                    "observed_rps": observed_rps,
+                    "predicted_rps": result.throughput_rps,
+                    "low_rps": throughput.low,
+                    "high_rps": throughput.high,
+                    "relative_error": result.throughput_rps / observed_rps - 1.0,
+                }
+            )
+        if point.given.rate_share is not None:
+            rows += _latency_rows(point, prediction, given)
+            verdicts.append(_verdict(point, prediction))
+    return rows, verdicts
 
 
 def saturated(point: ObservedPoint) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.system import System
+from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 
 from ..bundle.points import ObservedPoint
@@ -35,17 +36,14 @@ def predict_points(
         Runs at drawn numbers, for the interval's part from parameters.
     """
     system = System(fitted.host, fitted.profile, fitted.generator)
-    engine = fitted.profile
-    cases = [
-        (
-            Case(
-                given=point.given.model_dump(mode="json", exclude_defaults=True),
-                scenario=scenario_of(
-                    point.given, engine=engine.engine, engine_version=engine.version
-                ),
-            ),
-            system,
-        )
-        for point in points
-    ]
+    cases = [(case_of(point, system), system) for point in points]
     return predict_cases(cases, draws=draws, replications=2, requests=REQUESTS, progress=progress)
+
+
+def case_of(point: ObservedPoint, system: System) -> Case[Scenario]:
+    """An observed point as a case of the model."""
+    engine = system.engine
+    return Case(
+        given=point.given.model_dump(mode="json", exclude_defaults=True),
+        scenario=scenario_of(point.given, engine=engine.engine, engine_version=engine.version),
+    )

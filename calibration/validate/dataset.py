@@ -5,6 +5,7 @@ Those that come along lie in `calibration/validate/datasets/`, whose README desc
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -123,13 +124,16 @@ def read_dataset(name: str | Path) -> tuple[Dataset, str]:
     return parse(Dataset, read_yaml(files[text]), file=file), file
 
 
-def load_dataset(name: str | Path) -> tuple[Dataset, list[MeasuredCase]]:
+def load_dataset(name: str | Path, *, unopened: bool = False) -> tuple[Dataset, list[MeasuredCase]]:
     """Read a dataset and turn its points into scenarios.
 
     Parameters
     ----------
     name
         Id of a shipped dataset, or path of a file.
+    unopened
+        Whether quantities that are null, because nobody has looked yet, are asked for: they are
+        nan in `observed`. Otherwise they are left out.
 
     Raises
     ------
@@ -143,8 +147,8 @@ def load_dataset(name: str | Path) -> tuple[Dataset, list[MeasuredCase]]:
         observed = {}
         for quantity, value in point.observed.items():
             known = _TO_PREDICTED.get(quantity)
-            if known is not None and value is not None:
-                observed[known[0]] = float(value) * known[1]
+            if known is not None and (value is not None or unopened):
+                observed[known[0]] = math.nan if value is None else value * known[1]
         if not observed:
             names = ", ".join(sorted(point.observed))
             raise InputError(

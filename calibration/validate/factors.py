@@ -133,7 +133,8 @@ over them is known to 9%. With 8 it was known to 27%, and predictions changed by
 
 def may_be_fitted(case: MeasuredCase) -> bool:
     """Whether factors may be fitted to a point: by its role, and by what was measured."""
-    return case.role == "calibration" and "throughput_rps" in case.observed
+    measured = not math.isnan(case.observed.get("throughput_rps", math.nan))
+    return case.role == "calibration" and measured
 
 
 def factors_for(

@@ -15,6 +15,7 @@ from ..markdown import table, with_section
 from .memcached_page import memcached_section
 from .memory_page import memory_section
 from .published_page import published_page, published_table
+from .scores_page import scores_page
 
 
 def page(out: Path) -> str:
@@ -287,9 +288,10 @@ def _figure_row(words: str, errors: list[float], command: str) -> tuple[float, l
 
 
 def pages(out: Path = Path("docs/accuracy"), readme: Path = Path("README.md")) -> Files:
-    """The two pages beside the folder, and the README with five figures between its markers."""
+    """The three pages beside the folder, and the README with figures between its markers."""
     return {
         out.parent / "accuracy.md": page(out),
         out.parent / "datasets.md": published_page(out),
+        out.parent / "scores.md": scores_page(out),
         readme: with_section(readme, "accuracy", readme_figures(out).splitlines()),
     }

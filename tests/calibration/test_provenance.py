@@ -18,6 +18,7 @@ from forecache.calibration.validate.dataset import (
     why_not_predicted,
 )
 from forecache.calibration.validate.factors import FactorPosterior, factors_for, fit_posterior
+from forecache.calibration.validate.node_dataset import system_of
 from forecache.calibration.validate.provenance import (
     bundle_problems,
     factor_problems,
@@ -25,7 +26,7 @@ from forecache.calibration.validate.provenance import (
     profile_problems,
     provenance_of,
 )
-from forecache.calibration.validate.validate import system_of, validate
+from forecache.calibration.validate.validate import validate
 from forecache.hwprofiles import list_hosts, load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import list_generators

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from forecache.calibration.validate import validate as module
+from forecache.calibration.validate import node_dataset as module
 from forecache.calibration.validate.validate import validate
 from forecache.hwprofiles import load_host
 from forecache.sim.errors import InputError

@@ -7,7 +7,18 @@ from pathlib import Path
 import pytest
 
 from evidence.__main__ import listed, main
-from evidence.harness import ROOT, TWO_CPUS, Asked, Files, Late, Study, run, write_pages
+from evidence.harness import (
+    REASON,
+    ROOT,
+    TWO_CPUS,
+    Asked,
+    Files,
+    Late,
+    Study,
+    missing,
+    run,
+    write_pages,
+)
 from evidence.markdown import table, with_section
 from evidence.studies import STUDIES
 from forecache.sim.errors import InputError
@@ -43,6 +54,16 @@ def test_a_study_says_what_is_missing_and_measures_nothing(
     assert capsys.readouterr().err == (
         "evidence: error: memcached: needs memcached, which this machine lacks.\n"
     )
+
+
+def test_the_reference_of_the_gate_is_replaced_for_a_reason_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(REASON, " ")
+    assert main(["gate"]) == 2
+    assert "gate: needs REASON" in capsys.readouterr().err
+    monkeypatch.setenv(REASON, "a better fit")
+    assert missing(STUDIES["gate"]) == []
 
 
 def test_an_unknown_study_is_refused_with_those_that_exist(

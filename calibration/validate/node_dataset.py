@@ -1,0 +1,320 @@
+"""A dataset of loads of one node: what its calibration points fit, and what is predicted of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.engines.generator import GeneratorProfile, load_generator
+from forecache.models.engines.profile import EngineProfile, load_engine
+from forecache.models.prediction.effort import AskedRuns, Batch, check_count, check_runs
+from forecache.models.prediction.predict import LATENCIES, Metrics, Prediction
+from forecache.models.prediction.run_length import window
+from forecache.models.prediction.simulation import pilot_run, run, times_of
+from forecache.models.prediction.system import System
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import Case
+from forecache.models.step_times.inputs import NodeInputs
+from forecache.sim.errors import InputError
+from forecache.sim.executors import Submitted
+from forecache.sim.statistics import student_t
+
+from .counters import server_work
+from .dataset import Dataset, MeasuredCase, load_dataset
+from .factors import (
+    FIT_REQUESTS,
+    HOST,
+    Factor,
+    FactorPosterior,
+    factors_for,
+    fit_posterior,
+    may_be_fitted,
+)
+
+Progress = Callable[[str], None]
+
+REFERENCE_HOST = "graviton3"
+"""Stands in for a host the source does not name; its speed is then free."""
+
+REQUESTS = 40_000
+DRAWS = 24
+_REPLICATIONS = 3
+
+_FIT_STEPS = 6
+"""Steps of a fit, each with a simulation for every factor: what it takes most often."""
+
+
+@dataclass(frozen=True)
+class NodeDataset:
+    """A dataset with the systems that its points were measured on, and what may be fitted.
+
+    Attributes
+    ----------
+    cases, systems
+        Of its points, in order.
+    beside
+        Points of other datasets of the same machine, by the id of the dataset.
+    own, others
+        Points that the factors are fitted to: of this dataset, of those beside it.
+    factors
+        What they may move.
+    host_known
+        Whether the predictions are made with the profile of the host that was measured.
+    """
+
+    dataset: Dataset
+    cases: list[MeasuredCase]
+    systems: list[System]
+    beside: Mapping[str, list[MeasuredCase]]
+    own: list[tuple[MeasuredCase, System]]
+    others: list[tuple[MeasuredCase, System]]
+    factors: list[Factor]
+    host_known: bool
+
+    @property
+    def paired(self) -> list[tuple[MeasuredCase, System]]:
+        """Each point with its system."""
+        return list(zip(self.cases, self.systems, strict=True))
+
+    @property
+    def fitted_points(self) -> int:
+        """How many points the factors are fitted to."""
+        return len(self.own) + len(self.others)
+
+    def fit(self, *, seed: int) -> FactorPosterior:
+        """The factors, fitted; the points it names are those of this dataset."""
+        posterior = fit_posterior(self.factors, [*self.own, *self.others], seed=seed)
+        return replace(posterior, points=tuple(case.index for case, _ in self.own))
+
+
+def read_node_dataset(
+    path: str | Path,
+    *,
+    host: str | Path | None = None,
+    engine: str | Path | None = None,
+    unopened: bool = False,
+) -> NodeDataset:
+    """Read a dataset, and those that it names as of the same machine.
+
+    Parameters
+    ----------
+    host, engine
+        Name or file of a profile that takes the place of the dataset's own.
+    unopened
+        As in `load_dataset`: measurements may be missing.
+
+    Raises
+    ------
+    InputError
+        A dataset or a profile can't be read.
+    """
+    dataset, cases = load_dataset(path, unopened=unopened)
+    systems = [system_of(case.scenario, host=host, engine=engine, path=path) for case in cases]
+    beside = {name: load_dataset(name)[1] for name in dataset.same_machine}
+    known = [case for others in beside.values() for case in others]
+    paired_known = [
+        (case, system_of(case.scenario, host=host, engine=engine, path=path)) for case in known
+    ]
+    engines = {system.engine.id for system in systems}
+    host_known = host is not None or dataset.scenario.get("host") is not None
+    factors = factors_for([*cases, *known], host_known=host_known, several_engines=len(engines) > 1)
+    own = _calibration(list(zip(cases, systems, strict=True)))
+    others = _calibration(paired_known)
+    return NodeDataset(dataset, cases, systems, beside, own, others, factors, host_known)
+
+
+def predict_points(
+    measured: NodeDataset,
+    posterior: FactorPosterior,
+    *,
+    seed: int,
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Predict all points, with intervals; the rows are those of `validate`'s `points`."""
+    points = []
+    with ThreadPoolExecutor() as pool, Submitted(pool) as calls:
+        futures = [
+            calls.submit(_predict, case, system, posterior, seed)
+            for case, system in measured.paired
+        ]
+        for number, future in enumerate(futures, start=1):
+            points.append(future.result())
+            if progress is not None:
+                progress(f"predicted {number} of {len(futures)} points")
+    return points
+
+
+def nominal_runs(inputs: NodeInputs, *, seed: int, replications: int) -> list[Metrics]:
+    """Runs at the given numbers, each with random streams of its own."""
+    times = times_of(inputs)
+    pilot = pilot_run(inputs, times, seed=seed)
+    window_ps = window(inputs, pilot, requests=REQUESTS)
+    return [
+        Metrics.of(
+            run(
+                inputs,
+                requests=REQUESTS,
+                seed=seed,
+                replication=number,
+                times=times,
+                window_ps=window_ps,
+            )
+        )
+        for number in range(replications)
+    ]
+
+
+def check_work(measured: NodeDataset, seed: int, progress: Progress | None) -> None:
+    """Say how long fit and predictions take, or refuse them."""
+    points = measured.paired
+    fitted = [*measured.own, *measured.others] if measured.factors else []
+    evaluations = _FIT_STEPS * (len(measured.factors) + 1)
+    runs = [
+        *((pair, (Batch(_REPLICATIONS, REQUESTS), Batch(DRAWS, FIT_REQUESTS))) for pair in points),
+        *((pair, (Batch(evaluations, FIT_REQUESTS),)) for pair in fitted),
+    ]
+    check_count(len(points), sum(batch.runs for _, batches in runs for batch in batches))
+    asked = []
+    for (case, system), each in runs:
+        inputs = system.inputs(case.scenario)
+        asked.append(AskedRuns(inputs, pilot_run(inputs, times_of(inputs), seed=seed), each))
+    check_runs(asked, points=len(points), progress=progress)
+
+
+def _calibration(pairs: list[tuple[MeasuredCase, System]]) -> list[tuple[MeasuredCase, System]]:
+    return [pair for pair in pairs if may_be_fitted(pair[0])]
+
+
+def system_of(
+    scenario: Scenario,
+    *,
+    host: str | Path | None = None,
+    engine: str | Path | None = None,
+    path: str | Path,
+) -> System:
+    """What a dataset's scenario names, or `host` and `engine` in its place.
+
+    Raises
+    ------
+    InputError
+        A profile can't be read; the message begins with `path`.
+    """
+    try:
+        profile: HostProfile = load_host(str(host or scenario.host or REFERENCE_HOST))
+        rules: EngineProfile = (
+            load_engine(str(engine))
+            if engine is not None
+            else load_engine(scenario.engine, scenario.engine_version)
+        )
+        tool: GeneratorProfile = load_generator(scenario.load_generator.tool)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return System(profile, rules, tool)
+
+
+def _predict(
+    case: MeasuredCase, system: System, posterior: FactorPosterior, seed: int
+) -> dict[str, Any]:
+    """One point: nominal at the fitted factors, and draws of factors and of all ranges."""
+    nominal_inputs = posterior.apply(system.inputs(case.scenario), posterior.mean)
+    nominal = nominal_runs(nominal_inputs, seed=seed, replications=_REPLICATIONS)
+    drawn = []
+    for draw in range(DRAWS):
+        random = np.random.default_rng([seed, draw, 7])
+        logs = posterior.draw(random)
+        # What the factors cover is drawn from their posterior; other ranges keep their priors.
+        inputs = _drawn_inputs(system, case.scenario, posterior, seed, draw)
+        drawn.append(
+            Metrics.of(
+                run(
+                    posterior.apply(inputs, logs),
+                    requests=FIT_REQUESTS,
+                    seed=seed,
+                    replication=1000 + draw,
+                )
+            )
+        )
+    busy = Prediction(Case(given=case.given, scenario=case.scenario), system, nominal, [])
+    busiest = max(busy.utilisation, key=busy.utilisation.__getitem__)
+    predicted = {}
+    errors = {}
+    for name in case.observed:
+        if name in LATENCIES and busy.overloaded:
+            continue  # There is none to compare.
+        value = float(np.mean([metrics.values[name] for metrics in nominal]))
+        logs = np.log([max(metrics.values[name], 1e-12) for metrics in drawn])
+        t = student_t(0.95, len(drawn) - 1)
+        half = math.hypot(t * float(np.std(logs, ddof=1)), 1.96 * system.discrepancy)
+        predicted[name] = {
+            "value": value,
+            "low": value * math.exp(-half),
+            "high": value * math.exp(half),
+        }
+        errors[name] = value / case.observed[name] - 1.0
+    return {
+        "index": case.index,
+        "given": case.given,
+        "role": case.role,
+        "observed": case.observed,
+        "predicted": predicted,
+        "relative_error": errors,
+        "server": server_work(system, nominal_inputs, nominal),
+        "band": band_of(busy.utilisation[busiest]),
+        "bottleneck": busiest,
+    }
+
+
+def _drawn_inputs(
+    system: System, scenario: Scenario, posterior: FactorPosterior, seed: int, draw: int
+) -> NodeInputs:
+    """A draw of the ranges, without those numbers that the fitted factors stand for."""
+    drawn = system.inputs(scenario, draw=draw, seed=seed)
+    if set(posterior.factors) <= {HOST}:
+        return drawn
+    nominal = system.inputs(scenario)
+    kept = (
+        "push_instructions",
+        "pop_instructions",
+        "done_instructions",
+        "scan_instructions",
+        "collect_instructions",
+        "read_lines",
+        "write_lines",
+        "execute_lines",
+        "done_lines",
+        "set_lines",
+        "shared_lines",
+        "reply_lines_per_line",
+        "touch_scale",
+        "prefetch_instructions_per_key",
+    )
+    work = replace(nominal.work, **{name: getattr(drawn.work, name) for name in kept})
+    if posterior.of_host:
+        work = drawn.work
+    unfitted = (
+        *("l3_ns", "dram_ns", "parallel_misses"),
+        *("network_one_way_us", "network_packets_per_s", "softirq_ns"),
+    )
+    speed = replace(nominal.speed, **{name: getattr(drawn.speed, name) for name in unfitted})
+    return replace(
+        nominal, work=work, speed=speed, generator=drawn.generator, generator_speed=speed
+    )
+
+
+def band_of(utilisation: float) -> str:
+    """The band of utilisation an error is reported in."""
+    if utilisation < 0.5:
+        return "below 50%"
+    if utilisation < 0.8:
+        return "50 to 80%"
+    if utilisation < 0.95:
+        return "80 to 95%"
+    return "saturated"

@@ -1,0 +1,53 @@
+"""Errors of a group of points, and what its intervals let expect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from .compared import Compared
+
+
+def with_interval(points: Sequence[Compared]) -> list[Compared]:
+    """Those whose prediction has an interval."""
+    return [point for point in points if point.low is not None and point.high is not None]
+
+
+def expected_median(points: Sequence[Compared]) -> float | None:
+    """The median absolute error that the intervals expect; None if no point has one.
+
+    Each error is normal on the log scale, as wide as its interval says; the median is that of all
+    these distributions together.
+    """
+    own = with_interval(points)
+    if not own:
+        return None
+    sigma = np.array([_sigma(point) for point in own])
+
+    def above_half(log: float) -> float:
+        return float(np.mean(2.0 * ndtr(log / sigma) - 1.0)) - 0.5
+
+    return math.expm1(brentq(above_half, 0.0, 10.0 * float(sigma.max())))
+
+
+def _sigma(point: Compared) -> float:
+    assert point.low is not None and point.high is not None
+    half = 0.5 * math.log(point.high / point.low)
+    return max(1e-6, half / float(ndtri(0.5 + point.level / 2.0)))
+
+
+def coverage_of(points: Sequence[Compared]) -> dict[str, float] | None:
+    """Share of points inside their interval, and the share that should be; None without any."""
+    own = with_interval(points)
+    if not own:
+        return None
+    inside = [point.low <= point.measured <= point.high for point in own]  # type: ignore[operator]
+    return {
+        "points": len(own),
+        "inside": float(f"{np.mean(inside):.4g}"),
+        "nominal": float(f"{np.mean([point.level for point in own]):.4g}"),
+    }
