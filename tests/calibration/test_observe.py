@@ -198,7 +198,7 @@ def test_a_data_set_too_large_for_the_memory_is_left_out(
     binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "forecache.calibration.observe.observe.available_memory_bytes", lambda: 50 * 2**20
+        "forecache.calibration.observe.observation.available_memory_bytes", lambda: 50 * 2**20
     )
     bundle = observe(
         engine=binary,
@@ -232,7 +232,7 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
     need = max(memory_bytes(given.load_spec()) for given in design)
     free = int(data_sets_that_fit * need / 0.6)
     monkeypatch.setattr(
-        "forecache.calibration.observe.observe.available_memory_bytes", lambda: free
+        "forecache.calibration.observe.observation.available_memory_bytes", lambda: free
     )
     seen = []
 
@@ -249,8 +249,8 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
         assert set(states.values()) <= {"T"}
         return measure_repetition(given, process, *args, **options)
 
-    monkeypatch.setattr("forecache.calibration.observe.observe.measure_repetition", look)
-    monkeypatch.setattr("forecache.calibration.observe.observe._AGAIN_SHARE", 0.0)
+    monkeypatch.setattr("forecache.calibration.observe.observation.measure_repetition", look)
+    monkeypatch.setattr("forecache.calibration.observe.observation._AGAIN_SHARE", 0.0)
     bundle = observe(engine=binary, design=design, out=tmp_path / "bundle", timing=SHORT)
     assert [point.given for point in bundle.points] == design
     assert {count for _, count in seen} == {side_by_side}
@@ -312,9 +312,9 @@ def test_disturbed_points_are_measured_again(
         flags = ["disturbed"] if len(measured) <= disturbances else []
         return repetition.model_copy(update={"flags": flags})
 
-    monkeypatch.setattr("forecache.calibration.observe.observe.measure_repetition", disturb)
+    monkeypatch.setattr("forecache.calibration.observe.observation.measure_repetition", disturb)
     # No bound on the time, so that a slow machine changes nothing.
-    monkeypatch.setattr("forecache.calibration.observe.observe._AGAIN_SHARE", 1e3)
+    monkeypatch.setattr("forecache.calibration.observe.observation._AGAIN_SHARE", 1e3)
     bundle = observe(engine=binary, design=DESIGN[:1], out=tmp_path / "bundle", timing=SHORT)
     (point,) = bundle.points
     assert len(point.repetitions) == repetitions

