@@ -10,10 +10,12 @@ of it was checked live. What a server holds before the first key is measured, se
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
 from typing import Literal
 
-from forecache.hwprofiles.files import did_you_mean
+from forecache.hwprofiles.files import did_you_mean, parse, read_yaml
+from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
 from .allocator import Allocator
@@ -32,8 +34,7 @@ apart; the key inside the entry; key and small value inside the object, with a d
 hashtable; and the value in the place of the pointer to it."""
 
 
-@dataclass(frozen=True)
-class Generation:
+class Generation(Record):
     """Rules and constants of one version.
 
     Attributes
@@ -111,99 +112,19 @@ class Generation:
         return f"{self.engine} {self.versions[0]}"
 
 
-_REDIS_2_8 = Generation(
-    engine="redis",
-    versions=("2.8",),
-    keys="objects",
-    allocator="jemalloc_3",
-    table_struct_bytes=96,
-    slots=None,
-    packed="ziplist",
-    packed_sets=0,
-    set_table="objects",
-    hash_table="objects",
-    sorted_set_table="objects",
-    lists="linked",
-    list_node_bytes=24,
-    quicklist_margin_bytes=0,
-    skip_list_header_bytes=24 + 32 * 16,
-    backlog_bytes=2**20,
-)
+def _read() -> tuple[Generation, ...]:
+    """All versions, each completed by the one it is like."""
+    file = Path(str(resources.files(__package__) / "generations.yaml"))
+    found: dict[str, Generation] = {}
+    for row in read_yaml(file)["generations"]:
+        like = row.pop("like", None)
+        base = {} if like is None else found[like].model_dump()
+        one = parse(Generation, {**base, **row}, file=file)
+        found[one.name] = one
+    return tuple(found.values())
 
-_REDIS_6 = replace(
-    _REDIS_2_8,
-    versions=("6.2", "6.0"),
-    keys="dict",
-    allocator="jemalloc",
-    set_table="entries",
-    hash_table="entries",
-    sorted_set_table="entries",
-    lists="quicklist",
-    list_node_bytes=32,
-    quicklist_margin_bytes=11,
-    skip_list_header_bytes=24 + 32 * 16,
-)
 
-_REDIS_7_0 = replace(
-    _REDIS_6,
-    versions=("7.0",),
-    table_struct_bytes=56,
-    slots="links",
-    packed="listpack",
-    list_node_bytes=40,
-    quicklist_margin_bytes=8,
-)
-
-_REDIS_7_2 = replace(
-    _REDIS_7_0, versions=("7.2",), packed_sets=128, set_table="direct", lists="packed_first"
-)
-
-_VALKEY_7_2 = replace(_REDIS_7_2, engine="valkey")
-
-_REDIS_7_4 = replace(_REDIS_7_2, versions=("7.4", "8.0"), slots="tables")
-
-_REDIS_8_2 = replace(_REDIS_7_4, versions=("8.2",), keys="dict_embedded_value")
-
-_VALKEY_8_0_DICT = replace(
-    _REDIS_7_4, engine="valkey", versions=("8.0-dict-per-slot",), backlog_bytes=10 * 2**20
-)
-
-_VALKEY_8_0 = replace(_VALKEY_8_0_DICT, versions=("8.0",), keys="dict_embedded_key")
-
-_VALKEY_8_1 = replace(
-    _VALKEY_8_0,
-    versions=("8.1",),
-    keys="hashtable",
-    table_struct_bytes=80,
-    set_table="members",
-    hash_table="beside",
-    sorted_set_table="nodes",
-)
-
-_VALKEY_9_0 = replace(_VALKEY_8_1, versions=("9.0",), hash_table="inside")
-
-_VALKEY_9_1 = replace(
-    _VALKEY_9_0,
-    versions=("9.1",),
-    keys="hashtable_embedded_value",
-    sorted_set_table="inside",
-    skip_list_header_bytes=16 + 32 * 16,
-)
-
-GENERATIONS: tuple[Generation, ...] = (
-    _REDIS_2_8,
-    _REDIS_6,
-    _REDIS_7_0,
-    _REDIS_7_2,
-    _REDIS_7_4,
-    _REDIS_8_2,
-    _VALKEY_7_2,
-    _VALKEY_8_0_DICT,
-    _VALKEY_8_0,
-    _VALKEY_8_1,
-    _VALKEY_9_0,
-    _VALKEY_9_1,
-)
+GENERATIONS = _read()
 """Oldest first, engine by engine."""
 
 _MANAGED = {"elasticache-redis": "redis", "elasticache-valkey": "valkey"}
