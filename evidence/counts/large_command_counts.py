@@ -31,7 +31,6 @@ from forecache.hwprofiles.files import dump_yaml, parse
 from forecache.hwprofiles.quantity import Quantity
 from forecache.models.over_time.large_commands.work import (
     COUNTED,
-    GROWING_RESULT,
     LargeWork,
     Layout,
     moved_entries,
@@ -39,6 +38,12 @@ from forecache.models.over_time.large_commands.work import (
 from forecache.sim.errors import EngineError
 
 from ..harness import EMBEDDED, Asked, Files
+
+GROWING_RESULT = (
+    *("import_inline", "import_protocol", "sunion_same", "sunion_equal", "sunion_disjoint"),
+    "sdiff_disjoint",
+)
+"""Commands that fill a table, which grows."""
 
 FOLDER = Path("evidence/counts/large_command_counts")
 ENGINES = Path("models/over_time/large_commands/engines")

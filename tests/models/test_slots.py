@@ -81,16 +81,6 @@ def test_moving_a_slot_that_is_elsewhere_is_refused() -> None:
         rebalance(owners, [])
 
 
-def test_a_hot_key_loads_one_shard_however_many_there_are() -> None:
-    rng = np.random.default_rng(3)
-    held = keys_per_slot(1_000_000, rng)
-    shares = slot_shares(held, zipf_exponent=None, hot_keys=[0.3], rng=rng)
-    assert shares.sum() == pytest.approx(1.0)
-    for shards in (2, 10, 100):
-        hottest = shard_shares(even_owners(shards), shares, shards).max()
-        assert hottest == pytest.approx(0.3 + 0.7 / shards, rel=0.05)
-
-
 def test_zipf_makes_slots_uneven_and_keeps_their_sum() -> None:
     rng = np.random.default_rng(4)
     held = keys_per_slot(1_000_000, rng)

@@ -8,11 +8,15 @@ import json
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import ConfigDict, Field, field_validator
+
+from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
-from .lines import Place, shown
+from .lines import Place
 
 _AVERAGE = "AGGREGATED AVERAGE RESULTS"
 _SECTIONS = ("ALL STATS", _AVERAGE)
@@ -20,7 +24,7 @@ _TOTALS = "Totals"
 # Averages over runs let parts and whole differ a little; rates are printed with two decimals.
 _TOLERANCE = 0.01
 _ROUNDING = 0.0051
-_PERCENTILE = re.compile(r"p([0-9.]+)")
+_PERCENTILE = re.compile(r"p[0-9.]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +86,37 @@ def _differ(one: float, other: float, rounding: float) -> bool:
     return abs(one - other) > _TOLERANCE * max(one, other) + rounding
 
 
+class _Reported(Record):
+    """A part of the JSON, of which other fields don't matter here."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Runtime(_Reported):
+    total_ms: float = Field(alias="Total duration", ge=0, le=1e30)
+    unit: Literal["MILLISECONDS"] = Field(default="MILLISECONDS", alias="Time unit")
+
+
+class _Command(_Reported):
+    throughput_rps: float = Field(alias="Ops/sec", ge=0, le=1e30)
+    requests: int | None = Field(default=None, alias="Count", ge=0)
+    misses_per_s: float | None = Field(default=None, alias="Misses/sec", ge=0)
+    average_ms: float | None = Field(default=None, alias="Average Latency", ge=0)
+    latency_ms: float | None = Field(default=None, alias="Latency", ge=0)
+    min_ms: float | None = Field(default=None, alias="Min Latency", ge=0)
+    max_ms: float | None = Field(default=None, alias="Max Latency", ge=0)
+    percentiles: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        default={}, alias="Percentile Latencies"
+    )
+
+    @field_validator("percentiles", mode="before")
+    @classmethod
+    def _without_histogram(cls, found: object) -> object:
+        if not isinstance(found, dict):
+            return found
+        return {name: value for name, value in found.items() if _PERCENTILE.fullmatch(name)}
+
+
 def _from_json(text: str, file: str) -> MemtierResult:
     try:
         data = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -91,57 +126,54 @@ def _from_json(text: str, file: str) -> MemtierResult:
         ) from None
     except (ValueError, RecursionError) as error:
         raise Place(file, 0).wrong(f"no JSON ({error})", valid="memtier's JSON") from None
-    root = _Fields(data, file, "")
-    section = next((key for name in _SECTIONS for key in root.data if key.startswith(name)), None)
-    stats = root.below(section or _SECTIONS[0])
-    runtime = stats.below("Runtime") if "Runtime" in stats.data else None
+    sections = data if isinstance(data, dict) else {}
+    section = next((key for name in _SECTIONS for key in sections if key.startswith(name)), None)
+    stats = sections.get(section)
+    if not isinstance(stats, dict) or _TOTALS not in stats:
+        raise Place(file, 0).wrong(
+            "no result", valid=f"{' or '.join(_SECTIONS)} with {_TOTALS} in memtier's JSON"
+        )
     duration_s = None
-    if runtime is not None:
-        if (unit := runtime.data.get("Time unit", "MILLISECONDS")) != "MILLISECONDS":
-            raise runtime.wrong("Time unit", unit, "MILLISECONDS")
-        duration_s = runtime.decimal("Total duration") / 1e3
+    if "Runtime" in stats:
+        duration_s = parse(_Runtime, stats["Runtime"], file=f"{file}, Runtime").total_ms / 1e3
     # Beside the commands stand Runtime, and lists with the latency distribution of each.
     commands = {
-        name: _command(stats.below(name), duration_s)
-        for name, value in stats.data.items()
-        if isinstance(value, dict) and name != _TOTALS and ("Ops/sec" in value or "Count" in value)
+        name: _command(value, duration_s, Place(f"{file}, {name}", 0))
+        for name, value in stats.items()
+        if name == _TOTALS or (isinstance(value, dict) and ("Ops/sec" in value or "Count" in value))
     }
-    return MemtierResult(
-        commands=commands,
-        totals=_command(stats.below(_TOTALS), duration_s),
-        duration_s=duration_s,
-    )
+    totals = commands.pop(_TOTALS)
+    return MemtierResult(commands=commands, totals=totals, duration_s=duration_s)
 
 
-def _command(fields: "_Fields", duration_s: float | None) -> CommandResult:
-    throughput_rps = fields.decimal("Ops/sec")
-    requests = fields.optional_count("Count")
+def _command(data: object, duration_s: float | None, place: Place) -> CommandResult:
+    said = parse(_Command, data, file=place.file)
+    requests, throughput_rps = said.requests, said.throughput_rps
     if requests is not None and duration_s:
         # The duration is rounded to milliseconds.
         rounding = throughput_rps * 0.001 / duration_s + _ROUNDING
         if _differ(requests / duration_s, throughput_rps, rounding):
-            raise fields.wrong("Ops/sec", throughput_rps, f"{requests} in {duration_s:g} s")
-    has_requests = throughput_rps > 0 if requests is None else requests > 0
-    mean = "Average Latency" if "Average Latency" in fields.data else "Latency"
-    percentiles_ms: dict[float, float] = {}
-    if "Percentile Latencies" in fields.data:
-        percentiles = fields.below("Percentile Latencies")
-        for name in percentiles.data:
-            if found := _PERCENTILE.fullmatch(name):
-                percent = percentiles.place.decimal(found[1], "the percentile", highest=100.0)
-                if percent in percentiles_ms:
-                    raise percentiles.wrong(name, percentiles.data[name], "one of each percentile")
-                percentiles_ms[percent] = percentiles.decimal(name)
+            raise place.wrong(
+                f"{throughput_rps:g} as Ops/sec", valid=f"{requests} in {duration_s:g} s"
+            )
+    if not (throughput_rps if requests is None else requests):
+        return CommandResult(
+            throughput_rps=throughput_rps, requests=requests, misses_per_s=said.misses_per_s
+        )
+    percentiles_ms = {
+        place.decimal(name.removeprefix("p"), "the percentile", highest=100.0): latency_ms
+        for name, latency_ms in said.percentiles.items()
+    }
     result = CommandResult(
         throughput_rps=throughput_rps,
         requests=requests,
-        misses_per_s=fields.optional_decimal("Misses/sec"),
-        mean_ms=fields.optional_decimal(mean) if has_requests else None,
-        min_ms=fields.optional_decimal("Min Latency") if has_requests else None,
-        max_ms=fields.optional_decimal("Max Latency") if has_requests else None,
-        percentiles_ms=percentiles_ms if has_requests else {},
+        misses_per_s=said.misses_per_s,
+        mean_ms=said.latency_ms if said.average_ms is None else said.average_ms,
+        min_ms=said.min_ms,
+        max_ms=said.max_ms,
+        percentiles_ms=percentiles_ms,
     )
-    return _checked(result, fields.place)
+    return _checked(result, place)
 
 
 def _checked(result: CommandResult, place: Place) -> CommandResult:
@@ -166,53 +198,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
-
-
-class _Fields:
-    """A mapping inside the JSON, and the way to it, for errors."""
-
-    def __init__(self, data: Any, file: str, way: str) -> None:
-        self.place = Place(f"{file}, {way}" if way else file, 0)
-        if not isinstance(data, dict):
-            raise self.place.wrong(shown(repr(data)), valid="a mapping of fields")
-        self.data: dict[str, Any] = data
-        self._file = file
-        self._way = way
-
-    def wrong(self, name: str, found: object, valid: str) -> InputError:
-        """The error for a field."""
-        return self.place.wrong(f"{shown(repr(found))} as '{name}'", valid=valid)
-
-    def _get(self, name: str) -> Any:
-        if name not in self.data:
-            raise InputError(
-                f"{self._file}: field '{name}' is missing from memtier's result"
-                f"{f' under {self._way}' if self._way else ''}; valid is the whole result."
-            )
-        return self.data[name]
-
-    def below(self, name: str) -> "_Fields":
-        """A mapping in this one."""
-        return _Fields(self._get(name), self._file, f"{self._way}/{name}" if self._way else name)
-
-    def decimal(self, name: str) -> float:
-        """A field that is a number, not negative."""
-        value = self._get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1e30:
-            raise self.wrong(name, value, "a number from 0 to 1e30")
-        return float(value)
-
-    def optional_decimal(self, name: str) -> float | None:
-        """A number, or None when there is no such field."""
-        return self.decimal(name) if name in self.data else None
-
-    def count(self, name: str) -> int:
-        """A field that is a whole number, not negative."""
-        value = self._get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**64:
-            raise self.wrong(name, value, "a whole number from 0 to 2**64")
-        return value
-
-    def optional_count(self, name: str) -> int | None:
-        """A whole number, or None when there is no such field."""
-        return self.count(name) if name in self.data else None

@@ -28,8 +28,6 @@ from .transfer import (
 )
 from .work import LargeWork
 
-SET_COMMANDS = ("smembers", "sinter", "sunion", "sdiff")
-
 _READ_BYTES = 16 * 1024
 _OVERSIZE_BYTES = 8 << 20
 _ASYNC_NS = 50_000.0
@@ -103,15 +101,6 @@ class Lasting:
     def lasts_ns(self) -> float:
         """What the client sees."""
         return self.round_trip_ns + self.execution_ns + self.stream_ns + self.print_ns
-
-    @property
-    def party_ns(self) -> dict[Party, float]:
-        """How long each is busy; where all work at once, the time is that of the slowest."""
-        return {
-            "server": self.execution_ns + self.moved.server_ns,
-            "network": self.moved.network_ns + self.round_trip_ns,
-            "client": self.moved.client_ns + self.print_ns,
-        }
 
     @property
     def binds(self) -> Party:

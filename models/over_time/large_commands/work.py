@@ -32,10 +32,6 @@ COUNTED = (
 )
 """Commands that are counted: `same` names one key twice, `equal` two keys with the same members."""
 
-GROWING = ("import_inline", "import_protocol", "sunion_same", "sunion_equal", "sunion_disjoint")
-GROWING_RESULT = (*GROWING, "sdiff_disjoint")
-"""Commands that fill a table, which grows."""
-
 _BUCKET_SLOTS = 7
 """Entries of a bucket of Valkey's table (hashtable.c)."""
 

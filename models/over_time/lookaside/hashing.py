@@ -43,23 +43,18 @@ class Ring:
         return np.asarray(self.entries[at % len(self.points)])
 
 
-def ketama_ring(names: Sequence[str], weights: Sequence[float] | None = None) -> Ring:
-    """The points of a list of nodes.
+def ketama_ring(names: Sequence[str]) -> Ring:
+    """The points of a list of nodes, all of the same weight.
 
     Parameters
     ----------
     names
         As clients spell them, such as `10.0.0.1:11211`; points depend on nothing else.
-    weights
-        One for each; equal without.
     """
-    given = [1.0] * len(names) if weights is None else list(weights)
-    total = sum(given)
     points: list[int] = []
     entries: list[int] = []
-    for entry, (name, weight) in enumerate(zip(names, given, strict=True)):
-        digests = math.floor(weight / total * DIGESTS_PER_NODE * len(names) + 1e-9)
-        for number in range(digests):
+    for entry, name in enumerate(names):
+        for number in range(DIGESTS_PER_NODE):
             digest = hashlib.md5(f"{name}-{number}".encode(), usedforsecurity=False).digest()
             points += np.frombuffer(digest, "<u4").tolist()
             entries += [entry] * POINTS_PER_DIGEST

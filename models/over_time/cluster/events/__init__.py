@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from .background import Background
 from .base import Event, EventProcess
 from .deploy import Deploy
@@ -31,12 +29,4 @@ KINDS: tuple[type[Event], ...] = (
 )
 """Every kind of event a scenario may have."""
 
-
-def name_of(kind: type[Event] | Event) -> str:
-    """What a scenario calls a kind of event, or an event's kind."""
-    owner = kind if isinstance(kind, type) else type(kind)
-    (name,) = get_args(owner.model_fields["event"].annotation)
-    return str(name)
-
-
-__all__ = ["KINDS", "Event", "EventProcess", "name_of"]
+__all__ = ["KINDS", "Event", "EventProcess"]

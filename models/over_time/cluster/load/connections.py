@@ -62,13 +62,6 @@ class ConnectionWork:
     helpers: int
     per_cycle: int
 
-    def per_second(self) -> float:
-        """Connections a second that a node which does nothing else accepts."""
-        by_main = 1e12 / self.main_ps
-        if self.helpers_ps == 0:
-            return by_main
-        return min(by_main, self.helpers * 1e12 / self.helpers_ps)
-
     def main_share(self, per_second: float) -> float:
         """Share of the main thread that a rate of new connections takes."""
         return per_second * self.main_ps / 1e12

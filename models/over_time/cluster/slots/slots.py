@@ -131,13 +131,15 @@ def keys_per_slot(keys: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return rng.multinomial(keys, np.full(SLOTS, 1.0 / SLOTS)).astype(np.int64)
 
 
+_PLACED_RANKS = 100_000
+"""The most popular keys that are placed one by one under Zipf; the rest is spread by keys."""
+
+
 def slot_shares(
     keys_in_slot: NDArray[np.int64],
     *,
     zipf_exponent: float | None,
-    hot_keys: Sequence[float] = (),
     rng: np.random.Generator,
-    ranks: int = 100_000,
 ) -> NDArray[np.float64]:
     """Share of the requests that goes to each slot.
 
@@ -147,28 +149,14 @@ def slot_shares(
         From `keys_per_slot`.
     zipf_exponent
         Of the popularity of ranks; None: all keys alike.
-    hot_keys
-        Shares of single keys on top of that; each lies in a slot drawn at random.
-    ranks
-        The most popular keys that are placed one by one under Zipf; the rest is spread by keys.
-
-    Raises
-    ------
-    ValueError
-        The shares of hot keys are negative or sum to more than 1.
     """
-    if any(share < 0 for share in hot_keys) or sum(hot_keys) > 1:
-        raise ValueError("shares of hot keys between 0 and 1 in all")
     keys = int(keys_in_slot.sum())
     shares = keys_in_slot / max(keys, 1)
     if zipf_exponent is not None and keys > 0:
-        weights = np.arange(1, min(keys, ranks) + 1, dtype=float) ** -zipf_exponent
+        weights = np.arange(1, min(keys, _PLACED_RANKS) + 1, dtype=float) ** -zipf_exponent
         rest = _zipf_tail(len(weights), keys, zipf_exponent)
         placed = np.bincount(rng.integers(0, SLOTS, len(weights)), weights=weights, minlength=SLOTS)
         shares = (placed + rest * shares) / (weights.sum() + rest)
-    shares = shares * (1.0 - sum(hot_keys))
-    for share in hot_keys:
-        shares[rng.integers(0, SLOTS)] += share
     return np.asarray(shares, dtype=np.float64)
 
 
