@@ -68,6 +68,11 @@ def numbered(text: str, *, file: str) -> Iterator[tuple[Place, str]]:
         yield Place(file, number), line.removesuffix("\r")
 
 
+def shown_value(value: object) -> str:
+    """A value of a field as an error shows it."""
+    return shown(value) if isinstance(value, str) else shown(repr(value))[1:-1]
+
+
 def shown(text: str) -> str:
     """A text as an error shows it: quoted, escaped, cut to a length that fits in a sentence."""
     quoted = repr(text)
