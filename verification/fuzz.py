@@ -51,7 +51,7 @@ MOST_BYTES = 2 * 2**30
 _DEFINED = {0, 2, 3, 5}
 """Exit codes that an input may end with."""
 
-_WORK_S = ((0.05, 85), (0.4, 12), (4.0, 3))
+_WORK_S = ((0.3, 85), (1.0, 12), (4.0, 3))
 """Work that is allowed, and how often: most inputs are to be refused or cheap."""
 
 _TROUBLE = (

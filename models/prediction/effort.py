@@ -11,7 +11,7 @@ from forecache.sim.processes import usable_cores
 from ..step_times.inputs import NodeInputs
 from .run_length import Pilot, window
 
-_RUN_S = 0.01
+_RUN_S = 0.006
 """Setting up a run: durations, tables, an array for the state."""
 
 _REQUEST_S = 0.7e-6

@@ -177,6 +177,7 @@ def sleeper() -> Iterator[None]:
     thread.join()
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("sleeper")
 def test_a_look_at_one_busy_thread_is_exact() -> None:
     """Its own counter is up to a tick of 1 to 10 ms old."""

@@ -82,7 +82,7 @@ def test_damaged_memtier_json() -> None:
         parse_memtier_json(text[: len(text) // 2], source="x")
     data = memtier()
     del data["ALL STATS"]["Totals"]["Ops/sec"]
-    with pytest.raises(InputError, match=r"^x: field 'Ops/sec' is missing"):
+    with pytest.raises(InputError, match=r"^x, Totals: the field 'Ops/sec' is missing"):
         parse_memtier_json(json.dumps(data), source="x")
     with pytest.raises(InputError, match=r"^x: "):
         parse_memtier_json("[1, 2]", source="x")
