@@ -108,7 +108,7 @@ class System:
 
     def sharing(self, scenario: Scenario) -> Sharing:
         """The groups of threads that may have to share cores."""
-        groups = sharing(scenario, self.host.speed().cores)
+        groups = sharing(scenario, self.numbers().speed.cores)
         # Of threads that are all alike none is the main thread.
         alike = self.engine.threading.threads_alike
         return groups._replace(main_pinned=groups.main_pinned and not alike)
