@@ -19,6 +19,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Bytecode is written when a module is first used; of what is installed, most never is.
 INSTALL := $(PIP) install --quiet --no-compile
+# Some environments forbid it; then every process would compile what it imports, for seconds.
+export PYTHONDONTWRITEBYTECODE :=
 INSTALLED := build/installed
 SCENARIO ?= examples/quickstart.yaml
 STUDY_OUT ?= study
