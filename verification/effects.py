@@ -2,9 +2,9 @@
 
 `models/advice/effects.py` simulates nothing of its own. Here each group of numbers that a
 measurement would tell (the host, an engine's work, handing over, the load generator) is held at its
-nominal values in draws that are otherwise the same ("pick and freeze"): the share of the variance
-that goes away is the covariance of the two sets of runs, taken from one. It has a standard error of
-some 0.08 itself. A throughput whose spread is mostly chance has no shares and is left out.
+nominal values in draws that are otherwise the same ("pick and freeze"). The share of the variance
+that goes away is one less the covariance of the two sets of runs over the variance of the first. It
+has a standard error of some 0.08 itself.
 """
 
 import math

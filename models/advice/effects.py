@@ -127,7 +127,11 @@ def _effects_on(
 
 
 def _service_times(prediction: Prediction, inputs: NodeInputs) -> np.ndarray:
-    """(stations,) time that a request takes of each at other numbers, with the run's counts."""
+    """(stations,) time that a request takes of each at other numbers, with the run's counts.
+
+    Of waking and of the network it is in proportion only, which is all that its logarithm needs: a
+    wake-up of each kind, a packet and a KiB.
+    """
     times = times_of(inputs)
     by_thread = {"main": 0.0, "I/O": 0.0, "worker": 0.0}
     for _, thread, time_us in steps_of(prediction, times=times):
