@@ -21,7 +21,7 @@ import numpy as np
 import simpy
 from measure import interleaved_cpu_s, median_ratio
 
-from verification.queues import EXPONENTIAL, open_queue
+from verification.queueing.queues import EXPONENTIAL, open_queue
 
 LOAD = 0.8
 CUSTOMERS = 1_000_000

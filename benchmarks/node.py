@@ -19,7 +19,7 @@ from forecache.models.node.reference import run_reference
 from forecache.models.node.setup import NodeSetup
 from forecache.models.node.simulate import run_compiled, simulate_node
 from forecache.sim.native.toolchain import build
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 WINDOW_PS = 4 * 10**11
 """Simulated time of the compiled execution: 0.4 s, about a million requests."""

@@ -15,20 +15,12 @@ import scipy
 
 from forecache.hwprofiles.files import write_text_atomic
 
-from . import (
-    closed_forms,
-    consistency,
-    coverage,
-    effects,
-    fuzz,
-    node,
-    open_loops,
-    posterior,
-    readers,
-    twins,
-    warm_up,
-)
+from . import consistency, posterior
 from .check import Check, Finding
+from .inputs import fuzz, readers
+from .nodes import closed_forms as node
+from .nodes import effects, open_loops, twins
+from .queueing import closed_forms, coverage, warm_up
 
 CHECKS = [
     *closed_forms.CHECKS,

@@ -5,7 +5,7 @@ import numpy as np
 from forecache.models.node import layout as at
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
 from forecache.models.node.simulate import run_compiled
-from verification.sample_node import SET
+from verification.nodes.sample_node import SET
 
 STEADY = {
     "jitter": np.full(QUANTILES, JITTER_ONE),

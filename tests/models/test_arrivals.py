@@ -24,7 +24,7 @@ from forecache.models.scenario.sweeps import expand
 from forecache.models.scenario.workload import Workload
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 MS = 10**9
 S = 10**12

@@ -7,7 +7,7 @@ import pytest
 from forecache.models.advice.answers import load_cases
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.predict import predict_cases
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 SPINNING = ("asynchronous", "fork_join", "shared_queues")
 SLEEPING = ("locked_threads", "multiplexed", "owning_threads")

@@ -19,7 +19,7 @@ from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.scenario.workload import HotSetPopularity, Workload, Zipf
 from forecache.models.step_times.locks import item_locks, lock_table
 from forecache.sim.errors import InputError
-from verification.sample_node import GET, SET, sample_setup, sample_times
+from verification.nodes.sample_node import GET, SET, sample_setup, sample_times
 
 STEADY: dict[str, Any] = {
     "jitter": np.full(QUANTILES, JITTER_ONE),

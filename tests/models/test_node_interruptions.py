@@ -19,7 +19,7 @@ from forecache.models.step_times.interruptions import (
     interruption_table_ps,
 )
 from forecache.sim.errors import InputError
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 US = 1_000_000
 RATE_PER_S = 100

@@ -6,7 +6,7 @@ import pytest
 from forecache.models.node import layout as at
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import run_compiled
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 KEY_PS = 100_000
 

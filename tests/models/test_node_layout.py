@@ -17,7 +17,7 @@ from forecache.models.node.setup import (
     NodeTimes,
 )
 from forecache.sim.native import pointer
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 TABLES = {name for name, value in sample_times()._asdict().items() if isinstance(value, np.ndarray)}
 

@@ -6,7 +6,7 @@ import pytest
 from forecache.models.node.policies import POLICIES
 from forecache.models.node.simulate import simulate_node
 from tests.models.steady_node import STEADY
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 
 def test_latency_counts_from_when_a_request_fell_due() -> None:

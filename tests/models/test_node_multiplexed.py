@@ -11,7 +11,7 @@ from forecache.models.node import layout as at
 from forecache.models.node.setup import JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.predict import predict_cases
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 STEADY: dict[str, Any] = {
     "jitter": np.full(QUANTILES, JITTER_ONE),

@@ -7,7 +7,7 @@ import pytest
 
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES
 from forecache.models.node.simulate import NodeResult, simulate_node
-from verification.sample_node import GET, sample_setup, sample_times
+from verification.nodes.sample_node import GET, sample_setup, sample_times
 
 REQUEST_BYTES, REPLY_BYTES = 40, 20_000
 STEADY = {

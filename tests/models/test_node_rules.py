@@ -9,7 +9,7 @@ from forecache.models.node import layout as at
 from forecache.models.node.setup import NodeSetup
 from forecache.models.node.simulate import simulate_node
 from tests.models.steady_node import ONLY_SETS, STEADY, run
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 # --- asynchronous: threads by events per turn -----------------------------------------------------
 

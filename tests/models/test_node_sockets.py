@@ -7,7 +7,7 @@ import pytest
 
 from forecache.models.node.simulate import simulate_node
 from tests.models.steady_node import ONLY_SETS, STEADY, run
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 # --- reading --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import run_node, run_reference
 from forecache.models.node.reference.trace import Step, TracedNode, TracedRequest
 from forecache.models.node.setup import NodeSetup
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 LOADS: dict[str, dict[str, Any]] = {
     "closed loop over a network": {"clients": 40, "generators": 3},

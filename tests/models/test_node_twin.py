@@ -14,7 +14,7 @@ from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup
 from forecache.models.node.simulate import COUNTERS, run_compiled
 from forecache.sim.native import library
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 # Enough to notice a slip; `make verification` compares two hundred of each policy.
 EXAMPLES = 40 if settings.default.max_examples < 500 else settings.default.max_examples

@@ -14,8 +14,8 @@ from forecache.models.prediction.backlog import Growth, grows, growth_of, is_dec
 from forecache.models.prediction.predict import LATENCIES, Prediction, predict_cases
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
-from verification.open_loops import ENGINES, check_policy
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.open_loops import ENGINES, check_policy
+from verification.nodes.sample_node import sample_setup, sample_times
 
 
 def predicted(rate_rps: float, *, draws: int = 0, **fields: Any) -> Prediction:

@@ -9,7 +9,7 @@ from forecache.models.node import layout as at
 from forecache.models.node.policies import under_policy
 from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
 from forecache.models.node.simulate import NodeResult, run_compiled, simulate_node
-from verification.sample_node import SET, sample_setup, sample_times
+from verification.nodes.sample_node import SET, sample_setup, sample_times
 
 STEADY = {
     "jitter": np.full(QUANTILES, JITTER_ONE),

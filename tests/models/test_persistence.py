@@ -26,7 +26,7 @@ from forecache.models.step_times.persistence import (
 )
 from forecache.models.step_times.stalls import stalls_of
 from forecache.sim.errors import InputError
-from verification.sample_node import SET, sample_setup, sample_times
+from verification.nodes.sample_node import SET, sample_setup, sample_times
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
 LOG = 100_000

@@ -13,7 +13,7 @@ from forecache.models.engines.profile import load_engine
 from forecache.models.node.policies import POLICIES, SINGLE_THREAD
 from forecache.sim.errors import InputError
 from tests.models.test_node_twin import compared
-from verification.sample_node import sample_setup
+from verification.nodes.sample_node import sample_setup
 
 # The example of docs/architecture.md: I/O threads that an engine starts and never uses.
 IDLE_HELPERS = replace(

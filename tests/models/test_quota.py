@@ -11,7 +11,7 @@ from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import pilot_run, times_of
 from forecache.sim.errors import InputError
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 MS = 10**9
 PERIOD_PS = 100 * MS

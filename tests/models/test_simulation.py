@@ -19,7 +19,7 @@ from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
-from verification.mser import MSER_BATCH, mser5_across
+from verification.queueing.mser import MSER_BATCH, mser5_across
 
 ENGINES = ["redis-7.0", "valkey-8.0", "valkey-9.1"]
 HOST = load_host("graviton3-c7g.4xlarge")

@@ -19,7 +19,7 @@ from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.stalls import Stall, code_shares, with_stalls
 from forecache.sim.errors import InputError
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 MS = 10**9
 

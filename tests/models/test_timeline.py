@@ -22,7 +22,7 @@ from forecache.models.node.reference import run_reference
 from forecache.models.node.simulate import simulate_node
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.sim.errors import InputError
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
 BASE: dict[str, Any] = {"host": "graviton3-c7g.4xlarge", "engine": "valkey"}
 LOADS: dict[str, dict[str, Any]] = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verification.mser import MSER_BATCH, mser5, mser5_across
+from verification.queueing.mser import MSER_BATCH, mser5, mser5_across
 
 
 def test_mser5_cuts_a_step_where_it_ends() -> None:

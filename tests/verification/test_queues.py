@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verification import queues, queues_reference
-from verification.queues import DETERMINISTIC, EXPONENTIAL, HYPEREXPONENTIAL
+from verification.queueing import queues, queues_reference
+from verification.queueing.queues import DETERMINISTIC, EXPONENTIAL, HYPEREXPONENTIAL
 
 # From a few picoseconds, where simultaneous events are common, to a microsecond.
 MEANS_PS = st.sampled_from([2.0, 10.0, 1e3, 1e6])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forecache.sim.errors import InputError
 from forecache.sim.streams import uniform
 from tests.sim.test_executors import Shuffled, refuse_odd
-from verification.sequential import ReplicationResult, in_order, run_replications
+from verification.queueing.sequential import ReplicationResult, in_order, run_replications
 
 
 def noisy(replication: int) -> dict[str, float]:

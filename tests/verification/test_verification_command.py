@@ -64,7 +64,7 @@ def test_a_failed_finding_fails_the_run(capsys: pytest.CaptureFixture[str]) -> N
 # Erlang C of two servers is 2 load^2 / (1 + load); beside it, special cases in which two formulas
 # must agree.
 def test_closed_forms_agree_where_they_meet() -> None:
-    from verification import closed_forms as known
+    from verification.queueing import closed_forms as known
 
     assert known.erlang_c(1, 0.7) == pytest.approx(0.7)
     assert known.erlang_c(2, 0.7) == pytest.approx(2 * 0.7**2 / 1.7)

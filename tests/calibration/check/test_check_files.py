@@ -16,8 +16,8 @@ from forecache.calibration.check.measured import QUANTITIES, Measured
 from forecache.models.prediction.predict import SERVER_CPU
 from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import InputError
-from verification.damage import damaged_text
-from verification.readers import damaged
+from verification.inputs.damage import damaged_text
+from verification.inputs.readers import damaged
 
 SAMPLES = Path(__file__).with_name("samples")
 READERS = Path(__file__).parents[1] / "readers" / "samples"

@@ -1,4 +1,4 @@
-"""The fuzzer of `verification/readers.py`: a few inputs per reader, and whether it sees faults."""
+"""The fuzzer of `verification/inputs/readers.py`: a few inputs a reader; does it see faults?"""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from forecache.calibration.observe.readers.perf_stat import parse_perf_stat
 from forecache.sim.errors import InputError
-from verification.readers import READERS, Reader, fuzz
+from verification.inputs.readers import READERS, Reader, fuzz
 
 BY_NAME = {reader.name: reader for reader in READERS}
 

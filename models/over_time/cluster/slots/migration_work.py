@@ -101,7 +101,7 @@ class MigrationProfile(Record):
 
 
 def load_migration_profile(name: str) -> MigrationProfile:
-    """A shipped profile: `redis-key-by-key`, `valkey-key-by-key`, `valkey-atomic`.
+    """A shipped profile: `redis-key-by-key` or `valkey-atomic`.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Readers of other tools' files, given damaged ones.
 
 Every input is a sample with one to three damages. A reader must refuse it with an `InputError`, or
-return numbers that stand in it, each on the line it is of. `python -m verification.readers
+return numbers that stand in it, each on the line it is of. `python -m verification.inputs.readers
 [--inputs N] [NAME ...]` shows what fails.
 """
 
@@ -22,11 +22,11 @@ from forecache.calibration.observe.readers.perf_stat import Counter, parse_perf_
 from forecache.calibration.observe.readers.vtune import VtuneReport, parse_vtune
 from forecache.sim.errors import InputError
 
+from ..check import Check, Finding, within_range
 from .benchmark_readers import check_benchmark, check_memtier
-from .check import Check, Finding, within_range
-from .results import WrongResult, in_range, on_lines, present
+from .reader_results import WrongResult, in_range, on_lines, present
 
-SAMPLES = Path(__file__).parents[1] / "tests" / "calibration" / "readers" / "samples"
+SAMPLES = Path(__file__).parents[2] / "tests" / "calibration" / "readers" / "samples"
 INPUTS = 100_000
 _SEED = 20261120
 # Longer samples would only make the damages sparser and the run slower.
@@ -319,7 +319,9 @@ CHECKS = [
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code 0 if all readers named, or all there are, hold."""
-    parser = argparse.ArgumentParser(prog="python -m verification.readers", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m verification.inputs.readers", description=__doc__
+    )
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--inputs", type=int, default=INPUTS, help="damaged inputs per reader")
     given = parser.parse_args(arguments)

@@ -36,7 +36,7 @@ from forecache.models.prediction.simulation import run, times_of
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError
 
-from .check import Check, Finding
+from ..check import Check, Finding
 
 SEED = 20_261_122
 SCENARIOS = 200

@@ -14,7 +14,7 @@ import numpy as np
 from forecache.sim.histogram import LatencyHistogram
 from forecache.sim.statistics import mean_interval, paired_difference
 
-from .check import Check, Finding, within_range
+from ..check import Check, Finding, within_range
 from .queues import EXPONENTIAL, open_queue, record_all
 from .sequential import run_replications
 

@@ -11,14 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from scipy.optimize import brentq
 
-from .check import Check, Finding, within_interval
-from .queues import (
-    DETERMINISTIC,
-    EXPONENTIAL,
-    HYPEREXPONENTIAL,
-    machine_repair,
-    open_queue,
-)
+from ..check import Check, Finding, within_interval
+from .queues import DETERMINISTIC, EXPONENTIAL, HYPEREXPONENTIAL, machine_repair, open_queue
 from .sequential import ReplicationResult, Simulate, run_replications
 
 SEED = 20_250_101

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from forecache.models.node.policies import POLICIES
 
-from .check import Check, Finding
+from ..check import Check, Finding
 
 SCENARIOS = 200
 
@@ -28,7 +28,7 @@ def _twin_test() -> ModuleType:
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("verification")
-    path = Path(__file__).parent.parent / "tests" / "models" / "test_node_twin.py"
+    path = Path(__file__).parents[2] / "tests" / "models" / "test_node_twin.py"
     spec = importlib.util.spec_from_file_location("test_node_twin", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

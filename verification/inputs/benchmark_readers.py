@@ -5,7 +5,7 @@ import json
 from forecache.calibration.observe.readers.benchmark import BenchmarkResult
 from forecache.calibration.observe.readers.memtier import MemtierResult
 
-from .results import WrongResult, in_range, key, on_lines, present
+from .reader_results import WrongResult, in_range, key, on_lines, present
 
 
 def check_benchmark(result: object, text: str) -> None:

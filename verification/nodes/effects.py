@@ -23,7 +23,7 @@ from forecache.models.prediction.predict import DRAW_REQUESTS, Metrics, Predicti
 from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import run
 
-from .check import Check, Finding, within_range
+from ..check import Check, Finding, within_range
 
 SEED = 7
 DRAWS = 150

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .check import Check, Finding, within_range
+from ..check import Check, Finding, within_range
 from .mser import mser5, mser5_across
 from .queues import EXPONENTIAL, open_queue
 

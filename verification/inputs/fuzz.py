@@ -32,11 +32,11 @@ import yaml
 from forecache.cli import main
 from forecache.sim.effort import VARIABLE
 
-from .check import Check, Finding, within_range
+from ..check import Check, Finding, within_range
 from .damage import as_yaml, damaged_text, damaged_tree
 from .readers import damaged
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COUNT = 20_000
 SEED = 20261123
 LIMIT_S = 60.0

@@ -14,10 +14,10 @@ import numpy as np
 from forecache.models.node.policies import POLICIES
 from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeTimes
 from forecache.models.node.simulate import NodeResult, simulate_node
-from verification.sample_node import sample_setup, sample_times
+from verification.nodes.sample_node import sample_setup, sample_times
 
-from .check import Check, Finding, within_interval, within_range
-from .closed_forms import mg1_mean_sojourn, simulate_replications
+from ..check import Check, Finding, within_interval, within_range
+from ..queueing.closed_forms import mg1_mean_sojourn, simulate_replications
 
 SEED = 20_250_104
 SERVICE_PS = 1_000_000

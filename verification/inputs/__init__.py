@@ -1,0 +1,1 @@
+"""Damaged files: readers by themselves, and whole commands."""

@@ -1,0 +1,1 @@
+"""Simulated nodes against closed forms, themselves, each other and further simulation."""

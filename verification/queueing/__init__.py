@@ -1,0 +1,1 @@
+"""Queues with closed forms, and the statistics of runs: intervals, warm-up, stopping."""
