@@ -111,6 +111,8 @@ class HostProfile(Group):
         for path, quantity in self.quantities():
             if quantity.best <= 0.0:
                 raise FieldError(path, found=quantity.best, valid="a number above zero")
+            if quantity.low is not None and quantity.low <= 0.0:
+                raise FieldError(f"{path}.low", found=quantity.low, valid="a number above zero")
             if quantity.formula is not None:
                 try:
                     expected = evaluate(quantity.formula, values)

@@ -11,7 +11,7 @@ from forecache.sim.plain import Result
 from ..prices.table import CacheEngine, PriceTable
 from .ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
 from .schema import MOST_SHARDS, CostScenario, PricedNodes, Requests
-from .sizing import Sizing
+from .sizing import Sizing, hourly_parts
 
 _PAID_MONTHLY = {"reserved_1_year": 1, "reserved_3_years": 3}
 
@@ -67,7 +67,7 @@ def serverless_bill(scenario: CostScenario, prices: PriceTable, *, load: float =
     rates = prices.serverless[scenario.engine]
     shares = scenario.hourly_shares or [1.0] * 24
     used = load * ecpu_per_s(scenario.requests, us_per_ecpu=prices.script_us_per_ecpu.best)
-    hourly = [used * 24.0 * share / sum(shares) for share in shares]
+    hourly = [used * 24.0 * part for part in hourly_parts(shares)]
     least = scenario.serverless.least_ecpu_per_s
     billed = sum(max(hour, least) for hour in hourly) / 24.0
     million_ecpu = billed * 3600.0 * scenario.hours_per_month / 1e6

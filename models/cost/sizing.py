@@ -109,7 +109,14 @@ class Sizing:
 def peak_factor(scenario: CostScenario) -> float:
     """The busiest hour's requests against the mean."""
     shares = scenario.hourly_shares
-    return 1.0 if shares is None else 24.0 * max(shares) / sum(shares)
+    return 1.0 if shares is None else 24.0 * max(hourly_parts(shares))
+
+
+def hourly_parts(shares: Sequence[float]) -> list[float]:
+    """Shares of any unit and size as parts of one day."""
+    most = max(shares)
+    parts = [share / most for share in shares]  # first, so that no sum leaves the range of floats
+    return [part / sum(parts) for part in parts]
 
 
 def sizing(scenario: CostScenario, prices: PriceTable) -> Sizing:

@@ -266,6 +266,19 @@ def test_a_profile_file_is_a_host(tmp_path: Path) -> None:
             {"clock_ghz": {"value": 0, "unit": "GHz", "kind": "published", "source": "cac-g3"}},
             "'clock_ghz': found 0.0; valid is a number above zero",
         ),
+        (
+            {
+                "parallel_misses": {
+                    "value": 16,
+                    "unit": "misses",
+                    "kind": "assumed",
+                    "low": -12,
+                    "high": 28,
+                    "method": "a sign too many",
+                }
+            },
+            "'parallel_misses.low': found -12.0; valid is a number above zero",
+        ),
     ],
 )
 def test_a_wrong_profile_says_what_is_wrong(

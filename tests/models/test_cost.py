@@ -78,6 +78,16 @@ def test_what_is_kept_ready_is_billed_by_the_hour() -> None:
     assert point.serverless.lines[0].quantity == pytest.approx(million)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e300, 1e308])
+def test_shares_of_hours_have_any_unit(unit: float) -> None:
+    nodes = {"type": "cache.m6g.large", "shards": 2, "replicas": 1}
+    data = {"kind": "cost", "engine": "redis", "data_gb": 0.1, "requests": [_gets(1_000)]}
+    shares = [1.0] * 22 + [0.5, 1.5]
+    [point] = cost(data | {"nodes": nodes, "hourly_shares": [unit * s for s in shares]}).points
+    [plain] = cost(data | {"nodes": nodes, "hourly_shares": shares}).points
+    assert point == plain
+
+
 def test_node_hours_are_whole_and_new_customers_get_some_free() -> None:
     nodes = {"type": "cache.t3.micro", "shards": 2, "free_tier": True}
     data = {"kind": "cost", "engine": "redis", "data_gb": 0.1, "requests": [_gets(1)]}
