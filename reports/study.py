@@ -116,7 +116,7 @@ def study(
             title=f"How many I/O threads for {profile.engine} {profile.version}?",
             created=made.date,
             scenario_name=_name(scenario),
-            warnings=[*_observation_warnings(bundle), *disagreements(calibration)],
+            warnings=[*_observation_warnings(bundle, profile), *disagreements(calibration)],
             targets=targets,
             calibration=calibration,
             host_profile=_host_numbers(host),
@@ -169,9 +169,11 @@ def _refuse_foreign(out: Path) -> None:
         )
 
 
-def _observation_warnings(bundle: Bundle) -> list[str]:
+def _observation_warnings(bundle: Bundle, engine: EngineProfile) -> list[str]:
     """What was wrong with the observation that everything else rests on."""
-    found = [f"while the engine was observed, {text}" for text in bundle.manifest.warnings]
+    # What its version is taken as, predictions say.
+    of_windows = [text for text in bundle.manifest.warnings if text != engine.taken_as_words]
+    found = [f"while the engine was observed, {text}" for text in of_windows]
     if any("disturbed" in text for text in found):
         found.append("repeat the study while nothing else runs: other load distorts the results")
     return [*found, *(f"not observed: {text}" for text in bundle.manifest.left_out)]

@@ -21,7 +21,7 @@ from forecache.sim.errors import InputError
 
 from .answers import CheckAnswer, ComparedQuantity, ConditionGap, UpdatedPoint
 from .causes import CONDITIONS, NETWORK, OTHER_PROGRAMS, FoundCauses, Gap, with_cause
-from .compare import KEYS_TOLERANCE, compared, differences, standard_errors
+from .compare import KEYS_TOLERANCE, compared, differences, measured_engine, standard_errors
 from .files import read_measured
 from .live import LiveRun, run_live
 from .measured import Measured
@@ -110,7 +110,9 @@ def check(
         measure_next=_next_steps(prediction, measured, explained, holds=holds, seed=seed),
         updated_for=updated_for,
         updated=points,
-        warnings=[*_remarks(measured), *warnings_of(case.scenario, system)],
+        warnings=list(
+            dict.fromkeys([*_remarks(system, measured), *warnings_of(case.scenario, system)])
+        ),
         provenance=provenance(seed=seed),
     )
 
@@ -199,11 +201,14 @@ def _next_steps(
     return steps
 
 
-def _remarks(measured: Measured) -> list[str]:
+def _remarks(system: System, measured: Measured) -> list[str]:
     """What was measured that no prediction knows of."""
+    engine = measured_engine(system, measured)
+    newer = None if engine is None else engine.taken_as_words
+    remarks = [] if newer is None else [newer]
     if measured.miss_share is not None and measured.miss_share > KEYS_TOLERANCE:
-        return [
+        remarks.append(
             f"{measured.miss_share:.0%} of the GETs found nothing, where the model has all keys: "
             "fill the server first."
-        ]
-    return []
+        )
+    return remarks

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from forecache.models.advice.next_measurement import MEASURED_ERROR
+from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.predict import Prediction
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
@@ -87,7 +88,8 @@ def standard_errors(
 def differences(scenario: Scenario, system: System, measured: Measured) -> list[ConditionGap]:
     """The conditions of a measurement that are others than the scenario's.
 
-    Patch releases of one version are the same engine, and a few keys more or fewer the same data.
+    Patch releases of one version are the same engine, a version newer than all known ones is the
+    one it is taken as, and a few keys more or fewer are the same data.
     """
     found = []
     for field, value in measured.conditions.items():
@@ -116,7 +118,23 @@ def _other_engine(system: System, measured: Measured) -> list[ConditionGap]:
     minor, own = _minor(version), _minor(profile.version)
     if same and (profile.follows(version) or minor == own):
         return []
+    newer = measured_engine(system, measured)
+    taken_as = None if newer is None else newer.taken_as
+    if same and taken_as is not None and _minor(taken_as) in (own, _minor(profile.taken_as or "")):
+        return []
     return [ConditionGap("engine", f"{profile.engine} {profile.version}", f"{engine} {version}")]
+
+
+def measured_engine(system: System, measured: Measured) -> EngineProfile | None:
+    """The rules of the engine that was measured; None where its version is not told or known."""
+    name = measured.conditions.get("engine", system.engine.engine)
+    version = measured.conditions.get("engine_version")
+    if version is None:
+        return None
+    try:
+        return load_engine(str(name), str(version))
+    except InputError:
+        return None
 
 
 def _minor(version: str) -> list[str]:

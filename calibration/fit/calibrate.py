@@ -119,7 +119,8 @@ def report_of(
         interval); summary with fit
         and holdout (median_ape, p95_ape, max_ape, rms, coverage, n) of server CPU time and
         `by_quantity` for all; discrepancy; parameters (name, value, unit, low, high,
-        kind, note); known, from `known_before`; identifiability (see `identifiability_report`).
+        kind, note); warnings, where the version is taken as an older one; known, from
+        `known_before`; identifiability (see `identifiability_report`).
     """
     rows, verdicts = compared(points, predictions)
     by_quantity = {
@@ -130,7 +131,7 @@ def report_of(
         }
         for quantity in (CPU, LIGHT_CPU, THROUGHPUT, *LATENCIES.values())
     }
-    manifest = fitted.bundle.manifest
+    manifest, taken_as = fitted.bundle.manifest, fitted.profile.taken_as_words
     return {
         "engine": {
             "id": fitted.profile.id,
@@ -144,6 +145,7 @@ def report_of(
         "summary": {**by_quantity[CPU], "by_quantity": by_quantity},
         "stages": stage_checks(fitted),
         "verdicts": verdicts,
+        "warnings": [] if taken_as is None else [taken_as],
         "discrepancy": {
             "all": fitted.profile.discrepancy,
             "memory": fitted.profile.memory_discrepancy,

@@ -245,8 +245,10 @@ class Observation:
         asked = (self.resolved.get(point, point) for point in self._asked)
         return [(given, self.repetitions[given]) for given in asked if given in self.repetitions]
 
-    def manifest(self, *, method: Method, profiling: Phase) -> Manifest:
-        """What the bundle says of itself."""
+    def manifest(
+        self, *, method: Method, profiling: Phase, remarks: Sequence[str] = ()
+    ) -> Manifest:
+        """What the bundle says of itself; `remarks` are its first warnings."""
         return Manifest(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             forecache_version=__version__,
@@ -259,7 +261,7 @@ class Observation:
             profiles=len(profiling.profiles),
             profiling=profiling.reason,
             left_out=self.left_out,
-            warnings=self.warnings(),
+            warnings=[*remarks, *self.warnings()],
         )
 
     def machine(self, points: Sequence[Conditions]) -> ObservedMachine:

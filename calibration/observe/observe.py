@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from forecache.hwprofiles import HostProfile
+from forecache.models.engines.profile import load_engine
 from forecache.sim.errors import EngineError, InputError
 
 from ..bundle.bundle import Bundle, Method, require_new, whole_folder, write_bundle
 from ..bundle.points import Conditions
 from ..bundle.profiles import Geometry
-from ..drive.engine_process import find_engine
+from ..drive.engine_process import engine_version, find_engine
 from ..drive.load_memory import RECEIVE_BYTES
 from .design import TIMINGS, Timing, design_points
 from .observation import SEED, Observation, Progress
@@ -68,7 +69,7 @@ def observe(
     Raises
     ------
     InputError
-        Unknown engine, design, tool or profiler, no points, or `out` exists.
+        Unknown engine or version of one, design, tool or profiler, no points, or `out` exists.
     EngineError
         The engine doesn't start, or stops answering.
     """
@@ -76,6 +77,9 @@ def observe(
     if timing is None:
         timing = TIMINGS["full" if design == "full" else "quick"]
     binary = find_engine(engine)
+    taken_as = load_engine(*engine_version(binary)).taken_as_words
+    if taken_as is not None:
+        say(taken_as)
     if design == "auto":
         points = auto_points(binary, host, timing=timing, budget_s=budget_s)
     else:
@@ -95,7 +99,9 @@ def observe(
         method = _method(tool, design, timing)
         write_bundle(
             folder,
-            manifest=observation.manifest(method=method, profiling=profiling),
+            manifest=observation.manifest(
+                method=method, profiling=profiling, remarks=[] if taken_as is None else [taken_as]
+            ),
             points=observation.points(),
             info=observation.infos(),
             configs=observation.config_files(),

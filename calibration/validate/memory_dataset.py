@@ -9,6 +9,7 @@ from typing import Any
 
 from forecache.hwprofiles.files import parse
 from forecache.models.footprint import MemoryScenario, node_of, weigh
+from forecache.models.footprint.answers import warnings_of
 from forecache.models.footprint.weigh import beside_of
 from forecache.models.layouts.generations import is_managed
 from forecache.sim.errors import InputError
@@ -35,14 +36,14 @@ def validate_memory(dataset: Dataset, file: str) -> dict[str, Any]:
     dict
         dataset; points (index, given, role, engine, band: whether the engine is a managed one,
         observed, predicted with the range of its states, relative_error); summary of held-out
-        points (median_ape, max_ape, n, `by_band`); fitted, counters, knee and warnings, all empty.
+        points (median_ape, max_ape, n, `by_band`); warnings; fitted, counters and knee, all empty.
 
     Raises
     ------
     InputError
         A field is not valid, or an engine's memory isn't known.
     """
-    points = []
+    points, warnings = [], list[str]()
     for index, point in enumerate(dataset.points):
         where = f"{file}: points[{index}]"
         measured = point.observed.get(QUANTITY)
@@ -54,6 +55,7 @@ def validate_memory(dataset: Dataset, file: str) -> dict[str, Any]:
             node = node_of(scenario)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
+        warnings += warnings_of(scenario)
         weight = weigh(
             node, scenario.data, beside=beside_of(scenario, node), shards=scenario.shards
         )
@@ -87,7 +89,7 @@ def validate_memory(dataset: Dataset, file: str) -> dict[str, Any]:
             "calibration_points": [],
             "held_out_points": [p["index"] for p in points if p["role"] == "validation"],
         },
-        "warnings": [],
+        "warnings": list(dict.fromkeys(warnings)),
         "points": points,
         "summary": _summary(points),
         "counters": [],

@@ -105,6 +105,7 @@ def validate(
         "fitted": _fitted(posterior) if count else [],
         "provenance": provenance,
         "warnings": [
+            *dict.fromkeys(s.engine.taken_as_words for s in systems if s.engine.taken_as_words),
             *provenance["problems"],
             *_what_is_missing(
                 cases, host_known=measured.host_known, fitted=count, title=system.host.title

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 Data = Mapping[str, Any]
 
 OF_ONE_VERSION = (
-    *("id", "title", "version", "versions", "variant_of", "notes", "reuse", "generator"),
+    *("id", "title", "version", "versions", "taken_as", "variant_of", "notes", "reuse"),
+    "generator",
     *("covariance", "host_covariance"),
     *("discrepancy", "discrepancy_points", "memory_discrepancy"),
 )

@@ -25,6 +25,7 @@ from forecache.sim.errors import InputError
 
 from ..node.policies import POLICIES
 from ..node.policy import Policy
+from ..scenario.versions import is_newer, minor_version, taken_as_newest
 from .commands import COMMAND_WORK
 from .completion import check_origins, complete, read_shipped
 
@@ -133,6 +134,11 @@ HAND_OVER_WORK = frozenset(
 """Work that only an engine with I/O threads does."""
 
 
+NEWER_WIDEN = 1.25
+"""By how much ranges of work are wider at either end for a version newer than all known ones: as
+in the shipped profiles that reuse work of another version."""
+
+
 class Observed(_Record):
     """Where the work of a profile was observed, and on which version of the engine."""
 
@@ -173,6 +179,8 @@ class EngineProfile(_Record):
     engine: str
     version: str
     versions: list[str] = Field(default_factory=list)
+    taken_as: str | None = None
+    """The newest known version, where this one is newer than that and taken to have its rules."""
     variant_of: str | None = None
     """The shipped profile that holds for everything a variant's file doesn't say: one release with
     a known defect, say."""
@@ -277,6 +285,13 @@ class EngineProfile(_Record):
             for known in (self.version, *self.versions)
         )
 
+    @property
+    def taken_as_words(self) -> str | None:
+        """That its version is taken as an older one, where it is."""
+        if self.taken_as is None:
+            return None
+        return taken_as_newest(self.engine, self.version, self.taken_as)
+
     def engine_work(self, values: Mapping[str, float] | None = None) -> EngineWork:
         """The work as plain numbers, some of them replaced by `values`."""
         given = values or {}
@@ -321,6 +336,8 @@ def list_engines() -> list[EngineProfile]:
 def load_engine(name: str, version: str | None = None) -> EngineProfile:
     """An engine profile by id (`valkey-8.0`), by engine and version, or from a file.
 
+    A version newer than all known ones of its engine is taken as the newest of them (`taken_as`).
+
     Raises
     ------
     InputError
@@ -356,7 +373,11 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
     if fitting:
         profile = max(fitting, key=lambda p: (p.variant_of is not None, fitting.index(p)))
         return _usable(profile, version, file=f"models/engines/{profile.id}.yaml")
-    have = ", ".join(known for profile in same for known in (profile.version, *profile.versions))
+    known_versions = [known for p in same for known in (p.version, *p.versions)]
+    if version is not None and name not in files and is_newer(version, known_versions):
+        profile = _newer(load_engine(name).id, version)
+        return _usable(profile, version, file=f"{name} {version}")
+    have = ", ".join(known_versions)
     raise InputError(
         f"field 'engine_version': found {version!r} for {name}; valid is one of {have}."
     )
@@ -365,6 +386,31 @@ def load_engine(name: str, version: str | None = None) -> EngineProfile:
 @cache
 def _shipped_files() -> Mapping[str, Path]:
     return shipped("forecache.models", "engines")
+
+
+@cache
+def _newer(newest: str, version: str) -> EngineProfile:
+    """A version newer than all known ones: the rules of the newest, its work in wider ranges.
+
+    Parameters
+    ----------
+    newest
+        Id of the shipped profile that it is taken as.
+    """
+    base = _shipped_profile(newest)
+    name = f"{base.engine}-{minor_version(version)}"
+    data: dict[str, Any] = {
+        "id": name,
+        "title": f"{base.engine} {version}, taken as {base.version}",
+        "version": version,
+        "taken_as": base.version,
+    }
+    if base.observed is None:
+        data["variant_of"] = newest
+    else:
+        reason = taken_as_newest(base.engine, version, base.version)
+        data["reuse"] = {"from": newest, "widen": NEWER_WIDEN, "reason": reason}
+    return _profile_of(data, file=name)
 
 
 @cache
@@ -389,15 +435,15 @@ def _usable(profile: EngineProfile, version: str | None, *, file: str) -> Engine
     Patch releases share their work.
     """
     observed, reuse = profile.observed, profile.reuse
-    asked = _minor(profile.version if version is None else version)
+    asked = minor_version(profile.version if version is None else version)
     if observed is None:
         return profile
     engine = observed.engine or profile.engine
-    if (engine, _minor(observed.version)) == (profile.engine, asked):
+    if (engine, minor_version(observed.version)) == (profile.engine, asked):
         return profile
-    origin = f"{engine}-{_minor(observed.version)}"
+    origin = f"{engine}-{minor_version(observed.version)}"
     wanted = asked if engine == profile.engine else f"{profile.engine} {asked}"
-    if reuse is not None and reuse.origin == origin and _minor(reuse.to) == asked:
+    if reuse is not None and reuse.origin == origin and minor_version(reuse.to) == asked:
         return profile
     found = "no reuse record" if reuse is None else f"one from {reuse.origin} to {reuse.to}"
     raise InputError(
@@ -405,8 +451,3 @@ def _usable(profile: EngineProfile, version: str | None, *, file: str) -> Engine
         f"{wanted}, and {found}; valid is an observation of {wanted} or "
         f"`reuse: {{from: {origin}, to: {asked!r}, reason: ...}}`."
     )
-
-
-def _minor(version: str) -> str:
-    """Major and minor number: 8.1 of 8.1.4."""
-    return ".".join(version.split(".")[:2])

@@ -15,6 +15,7 @@ from forecache.sim.statistics import Estimate
 
 from ..engines.commands import WRITES, command_kinds
 from ..engines.profile import load_engine
+from ..layouts.generations import taken_as
 from ..layouts.keys import Blocks
 from ..results.consistency import Checked
 from ..scenario.kinds import NODE, check_kind
@@ -99,6 +100,7 @@ class MemoryPoint(Result):
     """How many keys do; None where nothing limits."""
     room: Room | None
     """Whether the scenario's do."""
+    warnings: list[str]
 
 
 @dataclass(frozen=True)
@@ -277,7 +279,14 @@ def _point(case: Case[MemoryScenario]) -> MemoryPoint:
         forked_bytes=ForkedMemory(held.forked, held.forked_low, held.forked_high),
         fits=keys_that_fit(scenario),
         room=tightest_room(scenario, weight.used_bytes),
+        warnings=warnings_of(scenario),
     )
+
+
+def warnings_of(scenario: MemoryScenario) -> list[str]:
+    """Why the answer may be off: the version is newer than all whose layout is known."""
+    told = taken_as(scenario.engine, scenario.engine_version)
+    return [] if told is None else [told]
 
 
 def _populations_of(scenario: MemoryScenario, weight: Weight) -> list[PopulationMemory]:

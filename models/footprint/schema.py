@@ -134,7 +134,8 @@ class MemoryScenario(_Record):
     engine: str
     """redis, valkey, or a managed one, which is taken for the open one it comes from."""
     engine_version: EngineVersion | None = None
-    """Its version, in quotes; the newest known without it."""
+    """Its version, in quotes; the newest known without it. A newer one is taken as that, and
+    every answer says so."""
     allocator: Allocator | None = None
     """`jemalloc` as it comes with the engine, `system_jemalloc` as Debian's servers use, `libc`, or
     that of Redis 2.8; without it the engine's own."""

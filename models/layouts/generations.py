@@ -18,6 +18,7 @@ from forecache.hwprofiles.files import did_you_mean, parse, read_yaml
 from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
+from ..scenario.versions import is_newer, newest, taken_as_newest
 from .allocator import Allocator
 from .tables import TableKind
 
@@ -147,7 +148,8 @@ def engines() -> list[str]:
 def generation(engine: str, version: str | None = None) -> Generation:
     """The rules of an engine's version; of the newest known without a version.
 
-    A release has the rules of its version: `8.0.1` those of `8.0`.
+    A release has the rules of its version: `8.0.1` those of `8.0`. A version newer than all known
+    ones has those of the newest (`taken_as`).
 
     Raises
     ------
@@ -164,6 +166,8 @@ def generation(engine: str, version: str | None = None) -> Generation:
     found = next(
         (each for each in same for known in _spellings(asked) if known in each.versions), None
     )
+    if found is None and taken_as(engine, version) is not None:
+        return same[-1]
     if found is None:
         valid = ", ".join(known for each in same for known in sorted(each.versions))
         raise InputError(
@@ -171,6 +175,15 @@ def generation(engine: str, version: str | None = None) -> Generation:
             f"{valid}."
         )
     return found
+
+
+def taken_as(engine: str, version: str | None) -> str | None:
+    """What to say of a version that is newer than all known ones of an engine; None of others."""
+    name = _MANAGED.get(engine, engine)
+    known = [each for g in GENERATIONS if g.engine == name for each in g.versions]
+    if version is None or not known or not is_newer(version, known):
+        return None
+    return taken_as_newest(engine, version, newest(known))
 
 
 def _spellings(version: str) -> Iterator[str]:

@@ -21,8 +21,8 @@ def warnings_of(scenario: Scenario, system: System) -> list[str]:
 
 def not_covered(scenario: Scenario, system: System) -> list[str]:
     """Why a prediction may be off: what the model doesn't cover."""
-    warnings = []
     speed, engine = system.host.speed(), system.engine
+    warnings = [] if engine.taken_as_words is None else [engine.taken_as_words]
     if engine.reuse is not None:
         warnings.append(
             f"the CPU work of {engine.id} was not measured: that of {engine.reuse.origin} is used"

@@ -144,7 +144,8 @@ class Scenario(_Record):
     """An engine of `forecache catalog`: valkey, redis, elasticache-redis, memcached, or a profile's
     id or file."""
     engine_version: EngineVersion | None = None
-    """Its version, in quotes; the newest known without it."""
+    """Its version, in quotes; the newest known without it. A newer one is taken as that, and
+    every answer says so."""
     transport: Literal["tcp", "unix_socket"] = "tcp"
     """How clients connect."""
     tls: TlsChoice = None

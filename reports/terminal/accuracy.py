@@ -12,8 +12,8 @@ from forecache.sim.statistics import Estimate
 
 from ..text.accuracy import (
     accuracy_rows,
+    calibration_warnings,
     determined_text,
-    disagreements,
     role_name,
     untold,
     worst_points,
@@ -56,7 +56,7 @@ def print_calibration(calibration: Json, console: Console) -> None:
             )
         console.print(Padding(table, (0, 0, 0, 1)))
         console.print(Text(_LABELS, style="dim"))
-    print_warnings(disagreements(calibration), console)
+    print_warnings(calibration_warnings(calibration), console)
     _print_untold(calibration, console)
     parameters = rows(calibration, "parameters")
     if parameters:

@@ -81,6 +81,8 @@ def _print_point(point: MemoryPoint, console: Console) -> None:
     console.print(Text(where, style="dim"))
     if point.room is not None and point.room.shortfall:
         print_warning(point.room.shortfall, console)
+    for warning in point.warnings:
+        print_warning(warning, console)
     _print_facts(point, console)
     console.print()
     _print_populations(point.populations, console)

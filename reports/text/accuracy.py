@@ -171,6 +171,11 @@ def untold(calibration: Json) -> list[str]:
     return texts(mapping(calibration, "identifiability"), "words")
 
 
+def calibration_warnings(calibration: Json) -> list[str]:
+    """Return what a calibration warns of, and in what the data disagree with what was known."""
+    return [*texts(calibration, "warnings"), *disagreements(calibration)]
+
+
 def disagreements(calibration: Json) -> list[str]:
     """Return a sentence for each thing in which the data disagree with what was known."""
     return texts(mapping(calibration, "known"), "words")

@@ -54,6 +54,16 @@ def test_calibrate_reports_errors_of_fitted_and_held_out_points(exact: Path) -> 
     assert {row["name"].split(".")[0] for row in report["parameters"]} == {"engine", "generator"}
 
 
+def test_a_newer_version_is_calibrated_by_the_rules_of_the_newest_known(exact: Path) -> None:
+    bundle = Bundle.load(exact)
+    engine = bundle.manifest.engine.model_copy(update={"version": "9.7.1"})
+    manifest = bundle.manifest.model_copy(update={"engine": engine})
+    profile, report = calibrate(replace(bundle, manifest=manifest))
+    assert (profile.version, profile.taken_as, profile.reuse) == ("9.7.1", "9.1", None)
+    assert report["warnings"] == [profile.taken_as_words]
+    assert report["summary"]["holdout"]["n"] > 10
+
+
 def test_the_discrepancy_is_small_where_the_model_is_right(exact: Path) -> None:
     fitted = fit_bundle(Bundle.load(exact))
     right = with_discrepancy(fitted).profile

@@ -34,6 +34,23 @@ def test_a_version_without_rules_is_told(tmp_path: Path) -> None:
         check_ready(program(tmp_path, "echo 'Redis server v=3.2.1 sha=0'"))
 
 
+def test_observe_names_a_version_without_rules_before_it_drives_it(tmp_path: Path) -> None:
+    server = program(tmp_path, "echo 'Valkey server v=8.5.0 sha=0'")
+    with pytest.raises(InputError, match=r"found '8\.5\.0'.*8\.1, 9\.0"):
+        verbs.observe(engine=server, out=tmp_path / "bundle")
+
+
+def test_observe_says_first_what_a_newer_version_is_taken_as(tmp_path: Path) -> None:
+    told: list[str] = []
+    script = 'test "$1" = --version && echo "Valkey server v=9.7.1 sha=0" || exit 1'
+    with pytest.raises(EngineError):
+        verbs.observe(
+            engine=program(tmp_path, script), out=tmp_path / "bundle", progress=told.append
+        )
+    assert "valkey 9.7.1 is newer" in told[0]
+    assert "taken as valkey 9.1" in told[0]
+
+
 def test_an_engine_that_does_not_start_is_told(tmp_path: Path) -> None:
     script = 'test "$1" = --version && echo "Valkey server v=8.0.1 sha=0" || exit 1'
     with pytest.raises(EngineError):

@@ -1,10 +1,12 @@
 """Engine and load generator profiles: which one a name means, and what no profile may hold."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forecache import cli
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.advice.answers import load_cases
 from forecache.models.engines.generator import list_generators, load_generator
@@ -40,11 +42,15 @@ def test_a_patch_version_follows_the_rules_of_its_version(
 @pytest.mark.parametrize(
     ("name", "version", "told"),
     [
+        ("valkey", "80.1", ["'80.1'", "9.1"]),
+        ("valkey", "11.0", ["'11.0'", "9.1"]),
         ("valkey", "80", ["'80'", "7.2, 8.0, 8.1, 9.0, 9.1, 9.1.0"]),
         ("valkey", "8", ["'8'", "8.0"]),
         ("valkey", "7.0", ["'7.0'", "7.2, 8.0"]),
         ("redis", "5.0", ["'5.0'", "6.0, 6.2, 7.0, 7.2, 7.4"]),
         ("valkey", "8.10", ["'8.10'", "8.1"]),
+        ("valkey", "8.5", ["'8.5'", "8.1, 9.0"]),
+        ("valkey-9.1", "9.3", ["'9.3'", "9.1"]),
         ("valkey-8.0", "8.1", ["'8.1'", "8.0"]),
         ("valky", None, ["'valky'", "did you mean 'valkey'"]),
         ("dragonfly", None, ["'dragonfly'", "redis, redis-6.0"]),
@@ -58,6 +64,58 @@ def test_an_unknown_engine_or_version_is_told(
         load_engine(name, version)
     for words in told:
         assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "newest"),
+    [
+        ("valkey", "9.3.1", "valkey-9.1"),
+        ("valkey", "10.0", "valkey-9.1"),
+        ("valkey", "9.2.0-rc1", "valkey-9.1"),
+        ("memcached", "1.7", "memcached-1.6"),
+        ("elasticache-redis", "7.2", "elasticache-redis-7.1"),
+    ],
+)
+def test_a_newer_version_is_taken_as_the_newest_known(name: str, version: str, newest: str) -> None:
+    known, taken = load_engine(newest), load_engine(name, version)
+    assert (taken.version, taken.taken_as) == (version, known.version)
+    for field in ("policy", "layout", "whole_pipeline", "prefetch_batch", "max_io_threads"):
+        assert getattr(taken, field) == getattr(known, field)
+    assert taken.engine_work() == known.engine_work()
+    # What was found about the other version alone says nothing about this one.
+    assert (taken.covariance, taken.discrepancy) == (None, None)
+    if name == "valkey":
+        ours, theirs = taken.work["kernel_scale"], known.work["kernel_scale"]
+        assert (ours.kind, theirs.kind) == ("assumed", "fitted")
+        assert ours.high == pytest.approx(1.25 * theirs.high, rel=1e-3)
+    words = taken.taken_as_words or ""
+    assert f"{name} {version}" in words
+    assert f"{name} {known.version}" in words
+
+
+@pytest.mark.parametrize("verb", ["simulate", "memory", "recommend"])
+def test_every_answer_says_what_a_newer_version_is_taken_as(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario: dict[str, Any] = {
+        "host": "graviton3",
+        "engine": "valkey",
+        "engine_version": "9.3",
+        "workload": {"clients": 8, "keys": 1000},
+    }
+    path = tmp_path / "newer.yaml"
+    path.write_text(dump_yaml({**scenario, "io_threads": {"sweep": [1, 2]}}))
+    told = "valkey 9.3 is newer than every version known here: it is taken as valkey 9.1"
+    assert cli.main([verb, str(path)]) == 0
+    assert told in " ".join(capsys.readouterr().out.split())
+    assert cli.main([verb, str(path), "--json"]) == 0
+    assert told in json.loads(capsys.readouterr().out)["points"][0]["warnings"][0]
+
+
+def test_a_written_profile_of_a_newer_version_says_what_it_is_taken_as(tmp_path: Path) -> None:
+    taken = load_engine("valkey", "9.3.1")
+    path = written(tmp_path, taken.model_dump(mode="json", by_alias=True, exclude_none=True))
+    assert load_engine(path).taken_as_words == taken.taken_as_words
 
 
 def profile_data() -> dict[str, Any]:

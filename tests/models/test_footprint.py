@@ -388,6 +388,7 @@ def test_shards_share_data_and_slots() -> None:
     [
         ({"engine": "redis", "engine_version": "6.2", "cluster": True}, "radix tree"),
         ({"engine": "memcached"}, "field 'engine': found 'memcached'"),
+        ({"engine": "valkey", "engine_version": "8.7"}, "8.0, 8.1"),
         ({"engine": "valkey", "engine_version": "6.9"}, "7.2, 8.0-dict-per-slot, 8.0, 8.1"),
     ],
 )

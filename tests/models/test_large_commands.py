@@ -317,6 +317,15 @@ def test_an_uncounted_version_gets_a_warning() -> None:
     assert "counted" in " ".join(answer.points[0].run.warnings)
 
 
+def test_a_version_newer_than_all_known_is_taken_as_the_newest() -> None:
+    known = forecache.simulate(changed(engine="valkey", engine_version="9.1", load=None))
+    newer = forecache.simulate(changed(engine="valkey", engine_version="9.7", load=None))
+    assert newer.points[0].run.facts == known.points[0].run.facts
+    told = newer.points[0].run.warnings[0]
+    assert "valkey 9.7 is newer" in told
+    assert "taken as valkey 9.1" in told
+
+
 @pytest.mark.parametrize(
     ("engine", "version", "message"),
     [

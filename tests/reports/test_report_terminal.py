@@ -300,12 +300,17 @@ def test_a_study_says_that_its_observation_was_disturbed() -> None:
     from typing import cast
 
     from forecache.calibration.bundle.bundle import Bundle
+    from forecache.models.engines.profile import load_engine
     from forecache.reports.study import _observation_warnings
 
+    engine = load_engine("valkey", "9.7")
+    assert engine.taken_as_words is not None
     manifest = SimpleNamespace(
-        warnings=["115 of 157 repetitions are flagged `disturbed`"], left_out=["get P1: too large"]
+        # What the version is taken as, the predictions of a study say.
+        warnings=[engine.taken_as_words, "115 of 157 repetitions are flagged `disturbed`"],
+        left_out=["get P1: too large"],
     )
-    found = _observation_warnings(cast(Bundle, SimpleNamespace(manifest=manifest)))
+    found = _observation_warnings(cast(Bundle, SimpleNamespace(manifest=manifest)), engine)
     assert "115 of 157 repetitions" in found[0]
     assert "repeat the study" in found[1]
     assert found[2] == "not observed: get P1: too large"

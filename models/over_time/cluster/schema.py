@@ -44,7 +44,8 @@ class ClusterNodes(_Record):
     engine: str
     """An engine of `forecache catalog`."""
     engine_version: EngineVersion | None = None
-    """Its version, in quotes; the newest known without it."""
+    """Its version, in quotes; the newest known without it. A newer one is taken as that, and
+    every answer says so."""
     io_threads: int = Field(default=1, ge=1, le=256)
     """Threads of a node as the engine counts them, the main thread included."""
     shards: int = Field(default=1, ge=1, le=MOST_NODES)

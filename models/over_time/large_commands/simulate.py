@@ -9,10 +9,11 @@ from forecache.sim.errors import InputError
 
 from ...prediction.predict import Progress
 from ...results.series import Cell, Fact, Mark, Run, Series, Table
+from ...scenario.versions import taken_as_newest
 from .scenario import LargeCommands
 from .timeline import Timed, place_of, profile_of, service_s, timeline
 from .waiting import Block, ServiceTurns, by_time, latencies, poisson_arrivals
-from .work import Chosen
+from .work import Chosen, load_work
 
 _MOST_REQUESTS = 30_000_000
 _BUCKETS = 400
@@ -227,8 +228,21 @@ def _tables(timed: list[Timed], felt: list[list[float | None]]) -> list[Table]:
     ]
 
 
+def _versions(scenario: LargeCommands) -> list[tuple[str, str]]:
+    """Engine and version of the server, and of the client where it names one."""
+    asked = [(scenario.engine, scenario.engine_version)]
+    if scenario.client.version is not None:
+        engine, _, version = scenario.client.version.partition(" ")
+        asked.append((engine, version))
+    return list(dict.fromkeys(asked))
+
+
 def _warnings(scenario: LargeCommands, chosen: Chosen) -> list[str]:
     found = []
+    for engine, version in _versions(scenario):
+        taken_as = load_work(engine, version).taken_as
+        if taken_as is not None:
+            found.append(taken_as_newest(engine, version, taken_as))
     if not chosen.counted:
         found.append(
             f"work of large commands was counted on {chosen.work.engine} {chosen.work.version}, "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -18,6 +18,8 @@ from forecache.hwprofiles.files import parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
+
+from ...scenario.versions import is_newer, newest
 
 Layout = Literal["objects", "dict", "hashtable"]
 """How members lie in memory: Redis to 3.2 (entry, object, string), Redis 4 to 7.4 and Valkey to 8.0
@@ -126,6 +128,8 @@ class Chosen:
 
     work: LargeWork
     counted: bool
+    taken_as: str | None = None
+    """The newest known version, where the one that was asked for is newer than that."""
 
 
 @lru_cache(maxsize=1)
@@ -136,7 +140,7 @@ def all_work() -> Mapping[str, LargeWork]:
 
 
 def load_work(engine: str, version: str) -> Chosen:
-    """The work of an engine version.
+    """The work of an engine version; that of the newest known for one that is newer than it.
 
     Raises
     ------
@@ -164,6 +168,9 @@ def load_work(engine: str, version: str) -> Chosen:
         raise InputError(
             f"field 'engine': found {engine!r}; valid is one of {', '.join(sorted(known))}{others}"
         )
+    if is_newer(version, known[engine]):
+        latest = newest(known[engine])
+        return replace(load_work(engine, latest), counted=False, taken_as=latest)
     valid = ", ".join(sorted(known[engine], key=_as_numbers))
     raise InputError(
         f"field 'engine_version': found {version!r}; valid for {engine} is one of {valid}{others}"

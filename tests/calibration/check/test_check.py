@@ -163,6 +163,16 @@ def test_a_version_that_no_profile_knows(tmp_path: Path) -> None:
     assert answer.updated == []
 
 
+def test_a_version_newer_than_all_known_is_the_newest_known(tmp_path: Path) -> None:
+    newest = {"engine_version": "9.1"}
+    measured = numbers(simulated(newest)) | {"engine": "valkey", "engine_version": "9.4.2"}
+    answer = checked(tmp_path, measured, newest)
+    assert answer.holds
+    assert answer.differs == []
+    assert "valkey 9.4.2 is newer" in answer.warnings[0]
+    assert not checked(tmp_path, measured).holds
+
+
 def test_another_pipeline_is_simulated(tmp_path: Path) -> None:
     single = {"workload": {**FIELDS["workload"], "pipeline": 1}}
     answer = checked(tmp_path, {**numbers(simulated(single)), "pipeline": 1, "clients": 64})

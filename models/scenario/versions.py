@@ -1,0 +1,44 @@
+"""Versions of engines: which are newer than all known ones, and what to say of those."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_VERSION = re.compile(r"\d{1,3}(\.\d{1,3}){1,3}(-[a-z0-9.]+)?")
+
+
+def minor_version(version: str) -> str:
+    """Major and minor number: 8.1 of 8.1.4."""
+    return ".".join(version.split(".")[:2])
+
+
+def newest(known: Iterable[str]) -> str:
+    """The newest of some versions."""
+    return max(known, key=_numbers)
+
+
+def is_newer(version: str, known: Iterable[str]) -> bool:
+    """Whether a version is a later one than all known ones.
+
+    What can only be a slip of the pen is none: a version without a minor number (`91` for 9.1), or
+    one whose major number skips others (`80.1` for 8.0.1).
+    """
+    if not _VERSION.fullmatch(version):
+        return False
+    asked, latest = _numbers(version)[:2], _numbers(newest(known))[:2]
+    return asked > latest and asked[0] <= latest[0] + 1
+
+
+def taken_as_newest(engine: str, version: str, known: str) -> str:
+    """What every answer says of a version that is newer than all known ones."""
+    return (
+        f"{engine} {version} is newer than every version known here: it is taken as {engine} "
+        f"{known}, the newest known one"
+    )
+
+
+def _numbers(version: str) -> list[int]:
+    """The numbers that a version begins with."""
+    leading = re.match(r"\d+(\.\d+)*", version)
+    return [int(part) for part in leading[0].split(".")] if leading else []
