@@ -3,8 +3,8 @@
 Each one is thin: it imports the room that does the work when it is called, so that importing
 `forecache` is quick, and passes plain arguments on. Scenarios, datasets and bundles are
 paths; a scenario may also be a mapping of the same shape as the file. What each verb says under
-Returns also stands in `docs/cli.md`, as the shape of what `--json` prints: of a result with a
-`to_dict`, that is what it returns; the others are plain dictionaries.
+Returns also stands in `docs/cli.md`, as the shape of what `--json` prints: that is what `to_dict`
+of the result returns. `catalog` returns a plain dictionary.
 
 `progress` is called with one sentence for every step of long work; None keeps it silent.
 """
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
     from forecache.calibration.bundle.bundle import Bundle
     from forecache.calibration.check.answers import CheckAnswer
+    from forecache.calibration.fit.report import CalibrationReport
+    from forecache.calibration.validate.articles import JudgedClaims
+    from forecache.calibration.validate.comparison import Validation
     from forecache.hwprofiles.schema import HostProfile
     from forecache.models.advice.node_answers import Explained, Recommended, Simulated
     from forecache.models.cost.answer import CostAnswer
+    from forecache.models.engines.profile import EngineProfile
     from forecache.models.footprint.answers import MemoryAnswer
     from forecache.models.results.series import RunsOverTime
     from forecache.reports.study_answer import Study
@@ -318,7 +322,7 @@ def validate(
     host: str | Path | None = None,
     engine: str | Path | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> "Validation | JudgedClaims":
     """Predict every point of a dataset of measurements and compare.
 
     Only points with `role: calibration` may be fitted; the others are predicted and compared.
@@ -335,7 +339,7 @@ def validate(
 
     Returns
     -------
-    dict
+    Validation or JudgedClaims
         `points` (given, role, observed, predicted, relative error) and `summary` per metric; of
         `articles` `rows`, `summary` and `articles`.
 
@@ -351,7 +355,7 @@ def validate(
     return run(dataset, host=host, engine=engine, progress=progress)
 
 
-def _articles(host: str | Path | None, engine: str | Path | None) -> dict[str, Any]:
+def _articles(host: str | Path | None, engine: str | Path | None) -> "JudgedClaims":
     from forecache.calibration.validate.articles import judged_claims
     from forecache.sim.errors import InputError
 
@@ -478,7 +482,7 @@ def calibrate(
     *,
     host: str | Path | None = None,
     progress: Progress | None = None,
-) -> tuple[Any, dict[str, Any]]:
+) -> "tuple[EngineProfile, CalibrationReport]":
     """Fit an engine's work to an observation bundle.
 
     Parameters

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from forecache.calibration.fit.report import CalibrationReport
 from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.results.provenance import Provenance
 from forecache.sim.plain import Result, where_set
@@ -52,8 +52,7 @@ class Study(Result):
     scenario_name: str
     warnings: list[str]
     targets: list[StudyTarget]
-    calibration: dict[str, Any]
-    """The report of `calibrate`."""
+    calibration: CalibrationReport
     host_profile: HostNumbers
     provenance: StudyProvenance
     report: str | None = where_set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,21 @@ from .fit import Calibration, fit_bundle, usable
 from .identifiability import identifiability_report
 from .known import known_before
 from .latency_fit import fit_wake_latency, quiet_ms
+from .report import (
+    CPU,
+    LATENCIES,
+    LIGHT_CPU,
+    THROUGHPUT,
+    CalibrationReport,
+    FitErrors,
+    FitPoint,
+    FitSummary,
+    FittedDiscrepancy,
+    FittedNumber,
+    LoadVerdict,
+    ObservedEngine,
+    ObservedHost,
+)
 from .simulated import predict_points
 from .stage_check import stage_checks
 
@@ -28,12 +42,6 @@ Progress = Callable[[str], None]
 DRAWS = 12
 LEVEL = 0.90
 """Of the intervals that the report checks."""
-
-CPU = "server CPU time per request"
-LIGHT_CPU = "server CPU time per request, below saturation"
-THROUGHPUT = "throughput"
-LATENCIES = {"p50": "median latency", "p99": "99th percentile of latency"}
-"""Of open loops below saturation, in slices in which the host kept still."""
 
 KEEPS_UP = 0.98
 """Share of what is offered that a server which isn't overloaded completes."""
@@ -45,7 +53,7 @@ def calibrate(
     host: HostProfile | None = None,
     known: EngineProfile | None = None,
     progress: Progress | None = None,
-) -> tuple[EngineProfile, dict[str, Any]]:
+) -> tuple[EngineProfile, CalibrationReport]:
     """Fit an engine profile to a bundle and check it by simulation.
 
     The simulation is told the conditions of a point and the fitted work only; batches, turns of
@@ -61,8 +69,8 @@ def calibrate(
     -------
     EngineProfile
         With covariance, discrepancy and the origin of each number.
-    dict
-        The report: engine, points, summary, parameters; see `report_of`.
+    CalibrationReport
+        How well it fits.
 
     Raises
     ------
@@ -108,98 +116,101 @@ def with_discrepancy(fitted: Calibration, *, progress: Progress | None = None) -
 
 def report_of(
     fitted: Calibration, points: list[ObservedPoint], predictions: list[Prediction]
-) -> dict[str, Any]:
-    """What was fitted and how well the simulation predicts, as a plain dictionary.
-
-    Returns
-    -------
-    dict
-        engine; points (given, conditions, role, quantity, observed_ns or observed_rps,
-        predicted_…, relative_error; for CPU time and throughput low_… and high_… of a 90%
-        interval); summary with fit
-        and holdout (median_ape, p95_ape, max_ape, rms, coverage, n) of server CPU time and
-        `by_quantity` for all; discrepancy; parameters (name, value, unit, low, high,
-        kind, note); warnings, where the version is taken as an older one; known, from
-        `known_before`; identifiability (see `identifiability_report`).
-    """
+) -> CalibrationReport:
+    """What was fitted and how well the simulation predicts."""
     rows, verdicts = compared(points, predictions)
     by_quantity = {
         quantity: {
-            role: summary
+            role: errors
             for role in ("fit", "holdout")
-            if (summary := _summary(rows, quantity, role)) is not None
+            if (errors := _errors(rows, quantity, role)) is not None
         }
         for quantity in (CPU, LIGHT_CPU, THROUGHPUT, *LATENCIES.values())
     }
-    manifest, taken_as = fitted.bundle.manifest, fitted.profile.taken_as_words
-    return {
-        "engine": {
-            "id": fitted.profile.id,
-            "name": manifest.engine.name,
-            "version": manifest.engine.version,
-            "build": manifest.engine.build,
-            "depth": manifest.depth,
-        },
-        "host": {"id": fitted.host.id, "title": fitted.host.title},
-        "points": rows,
-        "summary": {**by_quantity[CPU], "by_quantity": by_quantity},
-        "stages": stage_checks(fitted),
-        "verdicts": verdicts,
-        "warnings": [] if taken_as is None else [taken_as],
-        "discrepancy": {
-            "all": fitted.profile.discrepancy,
-            "memory": fitted.profile.memory_discrepancy,
-        },
-        "known": known_before(fitted),
-        "parameters": _parameters(fitted),
-        "identifiability": identifiability_report(fitted),
-    }
+    manifest, profile = fitted.bundle.manifest, fitted.profile
+    engine, taken_as = manifest.engine, profile.taken_as_words
+    return CalibrationReport(
+        engine=ObservedEngine(
+            profile.id, engine.name, engine.version, engine.build, manifest.depth
+        ),
+        host=ObservedHost(fitted.host.id, fitted.host.title),
+        points=rows,
+        summary=FitSummary(by_quantity),
+        stages=stage_checks(fitted),
+        verdicts=verdicts,
+        warnings=[] if taken_as is None else [taken_as],
+        discrepancy=FittedDiscrepancy(profile.discrepancy, profile.memory_discrepancy),
+        known=known_before(fitted),
+        parameters=_parameters(fitted),
+        identifiability=identifiability_report(fitted),
+    )
 
 
 def compared(
     points: Sequence[ObservedPoint], predictions: Sequence[Prediction]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[FitPoint], list[LoadVerdict]]:
     """Observed and predicted, side by side: `points` and `verdicts` of `report_of`."""
-    rows: list[dict[str, Any]] = []
+    rows: list[FitPoint] = []
     verdicts = []
     for point, prediction in zip(points, predictions, strict=True):
-        result = prediction.nominal[0].result
-        given = {"point": point.given.label()}
-        observed_ns = point.least_disturbed("server_cpu_ns_per_request")
-        cpu_us = prediction.interval(SERVER_CPU, level=LEVEL)
-        predicted_ns = cpu_us.value * 1000.0
-        rows.append(
-            {
-                "given": given,
-                "conditions": prediction.case.given,
-                "role": point.given.role,
-                "quantity": CPU if saturated(point) else LIGHT_CPU,
-                "observed_ns": observed_ns,
-                "predicted_ns": predicted_ns,
-                "low_ns": cpu_us.low * 1000.0,
-                "high_ns": cpu_us.high * 1000.0,
-                "relative_error": predicted_ns / observed_ns - 1.0,
-            }
-        )
-        if point.given.arrival == "closed_loop":
-            observed_rps = point.least_disturbed("throughput_rps")
-            throughput = prediction.interval("throughput_rps", level=LEVEL)
-            rows.append(
-                {
-                    "given": given,
-                    "role": point.given.role,
-                    "quantity": THROUGHPUT,
-                    "observed_rps": observed_rps,
-                    "predicted_rps": result.throughput_rps,
-                    "low_rps": throughput.low,
-                    "high_rps": throughput.high,
-                    "relative_error": result.throughput_rps / observed_rps - 1.0,
-                }
-            )
+        rows += _rows(point, prediction)
         if point.given.rate_share is not None:
-            rows += _latency_rows(point, prediction, given)
             verdicts.append(_verdict(point, prediction))
     return rows, verdicts
+
+
+def _rows(point: ObservedPoint, prediction: Prediction) -> list[FitPoint]:
+    """CPU time of a point, throughput of a closed loop, latencies of an open one that keeps up."""
+    given, role = {"point": point.given.label()}, point.given.role
+    observed_ns = point.least_disturbed("server_cpu_ns_per_request")
+    cpu_us = prediction.interval(SERVER_CPU, level=LEVEL)
+    predicted_ns = cpu_us.value * 1000.0
+    rows = [
+        FitPoint(
+            given=given,
+            conditions=prediction.case.given,
+            role=role,
+            quantity=CPU if saturated(point) else LIGHT_CPU,
+            observed_ns=observed_ns,
+            predicted_ns=predicted_ns,
+            low_ns=cpu_us.low * 1000.0,
+            high_ns=cpu_us.high * 1000.0,
+            relative_error=predicted_ns / observed_ns - 1.0,
+        )
+    ]
+    if point.given.arrival == "closed_loop":
+        observed_rps = point.least_disturbed("throughput_rps")
+        predicted_rps = prediction.nominal[0].result.throughput_rps
+        throughput = prediction.interval("throughput_rps", level=LEVEL)
+        rows.append(
+            FitPoint(
+                given=given,
+                role=role,
+                quantity=THROUGHPUT,
+                observed_rps=observed_rps,
+                predicted_rps=predicted_rps,
+                low_rps=throughput.low,
+                high_rps=throughput.high,
+                relative_error=predicted_rps / observed_rps - 1.0,
+            )
+        )
+    if point.given.rate_share is None or not kept_up(point):
+        return rows
+    for name, quantity in LATENCIES.items():
+        observed_ms, predicted_ms = quiet_ms(point, name), prediction.mean(f"{name}_ms")
+        if not math.isnan(observed_ms):
+            rows.append(
+                FitPoint(
+                    given=given,
+                    role=role,
+                    quantity=quantity,
+                    observed_ns=observed_ms * 1e6,
+                    observed_all_ns=point.median(f"{name}_ms") * 1e6,
+                    predicted_ns=predicted_ms * 1e6,
+                    relative_error=predicted_ms / observed_ms - 1.0,
+                )
+            )
+    return rows
 
 
 def saturated(point: ObservedPoint) -> bool:
@@ -212,74 +223,41 @@ def kept_up(point: ObservedPoint) -> bool:
     return point.median("throughput_rps") >= KEEPS_UP * (point.given.rate_rps or math.nan)
 
 
-def _latency_rows(
-    point: ObservedPoint, prediction: Prediction, given: dict[str, str]
-) -> list[dict[str, Any]]:
-    """Latency of an open loop that keeps up."""
-    rows: list[dict[str, Any]] = []
-    if not kept_up(point):
-        return rows
-    for name, quantity in LATENCIES.items():
-        observed_ms = quiet_ms(point, name)
-        if math.isnan(observed_ms):
-            continue
-        predicted_ms = prediction.mean(f"{name}_ms")
-        rows.append(
-            {
-                "given": given,
-                "role": point.given.role,
-                "quantity": quantity,
-                "observed_ns": observed_ms * 1e6,
-                "observed_all_ns": point.median(f"{name}_ms") * 1e6,
-                "predicted_ns": predicted_ms * 1e6,
-                "relative_error": predicted_ms / observed_ms - 1.0,
-            }
-        )
-    return rows
-
-
-def _verdict(point: ObservedPoint, prediction: Prediction) -> dict[str, Any]:
+def _verdict(point: ObservedPoint, prediction: Prediction) -> LoadVerdict:
     """Whether an open loop keeps up, observed and predicted."""
-    return {
-        "point": point.given.label(),
-        "role": point.given.role,
-        "observed": "STABLE" if kept_up(point) else "OVERLOADED",
-        "predicted": "OVERLOADED" if prediction.verdict == "OVERLOADED" else "STABLE",
-        "stalled_share": point.median("stalled_share"),
-    }
+    return LoadVerdict(
+        point=point.given.label(),
+        role=point.given.role,
+        observed="STABLE" if kept_up(point) else "OVERLOADED",
+        predicted="OVERLOADED" if prediction.verdict == "OVERLOADED" else "STABLE",
+        stalled_share=point.median("stalled_share"),
+    )
 
 
-def _summary(rows: list[dict[str, Any]], quantity: str, role: str) -> dict[str, Any] | None:
-    chosen = [row for row in rows if row["quantity"] == quantity and row["role"] == role]
+def _errors(rows: list[FitPoint], quantity: str, role: str) -> FitErrors | None:
+    chosen = [row for row in rows if row.quantity == quantity and row.role == role]
     if not chosen:
         return None
-    absolute = np.abs([row["relative_error"] for row in chosen])
-    summary = {
-        "median_ape": float(np.median(absolute)),
-        "p95_ape": float(np.quantile(absolute, 0.95)),
-        "max_ape": float(absolute.max()),
-        "rms": float(np.sqrt(np.mean(absolute**2))),
-        "n": len(chosen),
-    }
-    if quantity in (CPU, LIGHT_CPU):
-        inside = [row["low_ns"] <= row["observed_ns"] <= row["high_ns"] for row in chosen]
-        summary["coverage"] = float(np.mean(inside))
-    return summary
+    absolute = np.abs([row.relative_error for row in chosen])
+    inside = [
+        row.low_ns <= row.observed <= row.high_ns
+        for row in chosen
+        if row.low_ns is not None and row.high_ns is not None
+    ]
+    return FitErrors(
+        median_ape=float(np.median(absolute)),
+        p95_ape=float(np.quantile(absolute, 0.95)),
+        max_ape=float(absolute.max()),
+        rms=float(np.sqrt(np.mean(absolute**2))),
+        n=len(chosen),
+        coverage=float(np.mean(inside)) if inside else None,
+    )
 
 
-def _parameters(fitted: Calibration) -> list[dict[str, Any]]:
-    rows = []
-    for prefix, work in (("engine", fitted.profile.work), ("generator", fitted.generator.work)):
-        for name, leaf in work.items():
-            rows.append(
-                {
-                    "name": f"{prefix}.{name}",
-                    "value": leaf.value,
-                    "unit": leaf.unit,
-                    "low": leaf.low,
-                    "high": leaf.high,
-                    "kind": leaf.kind,
-                    "note": leaf.method,
-                }
-            )
-    return rows
+def _parameters(fitted: Calibration) -> list[FittedNumber]:
+    work = {f"engine.{name}": leaf for name, leaf in fitted.profile.work.items()}
+    work |= {f"generator.{name}": leaf for name, leaf in fitted.generator.work.items()}
+    return [
+        FittedNumber(name, leaf.value, leaf.unit, leaf.low, leaf.high, leaf.kind, leaf.method)
+        for name, leaf in work.items()
+    ]

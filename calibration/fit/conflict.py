@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
+from .report import Difference
+
 LEVEL = 0.95
 """Data that are further from what was known than this share of data would be disagree with it."""
 
@@ -25,23 +27,6 @@ _TELLS = 0.1
 _RANK = 1e-6
 
 _Z95 = 1.959963984540054
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One number of which the data say something else than what was known.
-
-    Attributes
-    ----------
-    factor
-        What the data say alone, over what was known.
-    standard_errors
-        Difference of the logarithms, in those of such a difference.
-    """
-
-    name: str
-    factor: float
-    standard_errors: float
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -19,6 +18,7 @@ from .candidates import candidate_points, candidate_rows, profiled_rows, updated
 from .fit import POINT_ERROR, Calibration
 from .instructions import COUNT_ERROR
 from .regression import Posterior, profile_cost
+from .report import Directions, Known, WhatDataTell
 from .work_model import FILLS, HOST_NAMES, INSTRUCTIONS, IPC
 
 _Z95 = 1.959963984540054
@@ -43,26 +43,6 @@ _MEANINGS = {
     "value_touches": "touches of the old value",
     FILLS: "miss rate",
 }
-Range = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Known:
-    """How well one factor is known.
-
-    Attributes
-    ----------
-    prior_weight
-        Share of its certainty that comes from its prior.
-    laplace, profile
-        95% intervals of the factor (not its logarithm), from the covariance at the best fit and
-        from the profile likelihood.
-    """
-
-    name: str
-    prior_weight: float
-    laplace: Range
-    profile: Range
 
 
 @dataclass(frozen=True)
@@ -164,16 +144,8 @@ def identifiability_of(
     )
 
 
-def identifiability_report(fitted: Calibration) -> dict[str, Any]:
-    """What a bundle tells of its engine, and what to observe besides, as a plain dictionary.
-
-    Returns
-    -------
-    dict
-        directions (`determined` of `total`, singular_values); words; parameters (name,
-        prior_weight, and 95% intervals of the factor on the prior: low and high by Laplace's
-        approximation, profile_low and profile_high by profile likelihood).
-    """
+def identifiability_report(fitted: Calibration) -> WhatDataTell:
+    """What a bundle tells of its engine, and what to observe besides."""
     engine = fitted.prior.engine
     logs = fitted.posterior.logs.copy()
     # Numbers of the host that were fitted stand in the fitted host already.
@@ -185,25 +157,10 @@ def identifiability_report(fitted: Calibration) -> dict[str, Any]:
         candidates={given.words(): row for given, row in zip(candidates, rows, strict=True)},
         profiled=profiled_rows(engine, logs),
     )
-    return {
-        "directions": {
-            "determined": found.determined,
-            "total": len(found.singular_values),
-            "singular_values": [float(f"{value:.3g}") for value in found.singular_values],
-        },
-        "words": found.words,
-        "parameters": [
-            {
-                "name": known.name,
-                "prior_weight": known.prior_weight,
-                "low": known.laplace[0],
-                "high": known.laplace[1],
-                "profile_low": known.profile[0],
-                "profile_high": known.profile[1],
-            }
-            for known in found.parameters
-        ],
-    }
+    values = [float(f"{value:.3g}") for value in found.singular_values]
+    return WhatDataTell(
+        Directions(found.determined, len(values), values), found.words, found.parameters
+    )
 
 
 def _within(shares: np.ndarray, names: list[str], groups: list[set[str]]) -> bool:
@@ -234,11 +191,10 @@ def _known(posterior: Posterior, name: str) -> Known:
     return Known(
         name=name,
         prior_weight=posterior.weight(name),
-        laplace=(math.exp(log - _Z95 * error), math.exp(log + _Z95 * error)),
-        profile=(
-            math.exp(log - _profile_bound(posterior, name, -1.0)),
-            math.exp(log + _profile_bound(posterior, name, 1.0)),
-        ),
+        low=math.exp(log - _Z95 * error),
+        high=math.exp(log + _Z95 * error),
+        profile_low=math.exp(log - _profile_bound(posterior, name, -1.0)),
+        profile_high=math.exp(log + _profile_bound(posterior, name, 1.0)),
     )
 
 

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .fit import Calibration
+from .report import KnownBefore
 
 
-def known_before(fitted: Calibration) -> dict[str, Any] | None:
-    """What was known before a fit, and where its data disagree; None without an earlier fit.
-
-    Returns
-    -------
-    dict
-        engine, the id of the earlier profile; chi_squared, degrees and bound of its distance from
-        the data; widening, of the earlier ranges; differences (name, factor, standard_errors);
-        words: sentences, none where the data agree.
-    """
+def known_before(fitted: Calibration) -> KnownBefore | None:
+    """What was known before a fit, and where its data disagree; None without an earlier fit."""
     conflict, known = fitted.conflict, fitted.prior.known
     if conflict is None or known is None:
         return None
-    return {
-        "engine": known.id,
-        "chi_squared": conflict.chi_squared,
-        "degrees": conflict.degrees,
-        "bound": conflict.bound,
-        "widening": conflict.widening,
-        "differences": [
-            {"name": d.name, "factor": d.factor, "standard_errors": d.standard_errors}
-            for d in conflict.differences
-        ],
-        "words": _words(fitted),
-    }
+    return KnownBefore(
+        engine=known.id,
+        chi_squared=conflict.chi_squared,
+        degrees=conflict.degrees,
+        bound=conflict.bound,
+        widening=conflict.widening,
+        differences=conflict.differences,
+        words=_words(fitted),
+    )
 
 
 def _words(fitted: Calibration) -> list[str]:

@@ -7,7 +7,6 @@ agree, the parts are right and not only their sum.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.engines.commands import command_kinds
@@ -17,6 +16,7 @@ from forecache.models.step_times.workload_caches import command_waits, workload_
 from ..bundle.profiles import Profile
 from .fit import Calibration
 from .instructions import GROUPS
+from .report import StageCheck, StageShare
 from .scenarios import scenario_of
 from .work_model import PointCounts, inputs_of, instruction_counts
 
@@ -31,15 +31,8 @@ _INSTRUCTION_GROUP = {
 }
 
 
-def stage_checks(fitted: Calibration) -> list[dict[str, Any]]:
-    """Shares of stages per profile of the bundle, observed and fitted.
-
-    Returns
-    -------
-    list of dict
-        point, profiler, of (`CPU time` or `instructions`), unattributed, and groups: name,
-        observed, fitted and difference as shares of the total; `largest_difference`.
-    """
+def stage_checks(fitted: Calibration) -> list[StageCheck]:
+    """Shares of stages per profile of the bundle, observed and fitted."""
     checks = []
     speed = fitted.host.speed()
     for profile in fitted.bundle.profiles:
@@ -62,27 +55,20 @@ def stage_checks(fitted: Calibration) -> list[dict[str, Any]]:
 
 def _check(
     profile: Profile, of: str, seen: Mapping[str, float], model: Mapping[str, float]
-) -> dict[str, Any]:
+) -> StageCheck:
     total = sum(model.values())
-    groups: list[dict[str, Any]] = []
+    groups = []
     for group in GROUPS:
         observed, predicted = seen.get(group, 0.0), model.get(group, 0.0) / total
-        groups.append(
-            {
-                "group": group,
-                "observed": observed,
-                "fitted": predicted,
-                "difference": predicted - observed,
-            }
-        )
-    return {
-        "point": profile.given.label(),
-        "profiler": profile.profiler,
-        "of": of,
-        "unattributed": profile.unattributed,
-        "groups": groups,
-        "largest_difference": max(abs(group["difference"]) for group in groups),
-    }
+        groups.append(StageShare(group, observed, predicted, predicted - observed))
+    return StageCheck(
+        point=profile.given.label(),
+        profiler=profile.profiler,
+        of=of,
+        unattributed=profile.unattributed,
+        groups=groups,
+        largest_difference=max(abs(group.difference) for group in groups),
+    )
 
 
 def _time_shares(profile: Profile) -> dict[str, float]:

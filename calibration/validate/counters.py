@@ -20,6 +20,7 @@ from forecache.models.prediction.system import System
 from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.inputs import NodeInputs
 
+from .comparison import ComparedPoint, CountedInstructions, CounterCheck, CounterValues, ServerWork
 from .dataset import Dataset
 
 _PART = re.compile(r"([\d.]+)\s*([KMG]?)\s*(set|get)s?\b", re.IGNORECASE)
@@ -28,14 +29,11 @@ _STEP = 0.01
 _US = 1e-6
 
 
-def server_work(system: System, inputs: NodeInputs, nominal: Sequence[Metrics]) -> dict[str, float]:
+def server_work(system: System, inputs: NodeInputs, nominal: Sequence[Metrics]) -> ServerWork:
     """What the server spends on a request, from runs at the numbers of `inputs`.
 
-    Returns
-    -------
-    dict
-        cpu_us, cycles, and user_instructions: those of the engine's own code, from how much its
-        steps are shorter on a core that retires 1% more a cycle.
+    Instructions of the engine's own code follow from how much its steps are shorter on a core that
+    retires 1% more a cycle.
     """
     cpu_us = sum(metrics.values[SERVER_CPU] for metrics in nominal) / len(nominal)
     speed = inputs.speed
@@ -48,26 +46,20 @@ def server_work(system: System, inputs: NodeInputs, nominal: Sequence[Metrics]) 
 
     per_us = 1e3 * speed.user_ipc * speed.clock_ghz
     saved_us = steps_us(inputs) - steps_us(faster)
-    return {
-        "cpu_us": cpu_us,
-        "cycles": cpu_us * 1e3 * speed.clock_ghz,
-        "user_instructions": saved_us * per_us * (1.0 + _STEP) / _STEP,
-    }
+    return ServerWork(
+        cpu_us=cpu_us,
+        cycles=cpu_us * 1e3 * speed.clock_ghz,
+        user_instructions=saved_us * per_us * (1.0 + _STEP) / _STEP,
+    )
 
 
-def counter_checks(dataset: Dataset, points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def counter_checks(dataset: Dataset, points: Sequence[ComparedPoint]) -> list[CounterCheck]:
     """Counters of a dataset's runs, per request, measured and predicted.
 
     Parameters
     ----------
     points
-        Predicted points of the dataset, in its order, with `server`.
-
-    Returns
-    -------
-    list of dict
-        given (what the points of the run share), points (their positions); cpus_used, cycles and
-        instructions, each measured and predicted.
+        Predicted points of the dataset, in its order.
     """
     checks = []
     for point in dataset.points:
@@ -75,35 +67,33 @@ def counter_checks(dataset: Dataset, points: Sequence[Mapping[str, Any]]) -> lis
         if counted is None:
             continue
         members = _covered(dataset, point.given, str(counted.get("covers", "")))
-        if not members or any("server" not in points[index] for index, _ in members):
+        if not members:
             continue
         requests = sum(count for _, count in members)
         predicted_s = measured_s = 0.0
         spent = dict.fromkeys(("cpu_us", "cycles", "user_instructions"), 0.0)
         for index, count in members:
             for name in spent:
-                spent[name] += count * points[index]["server"][name]
-            predicted_s += count / points[index]["predicted"]["throughput_rps"]["value"]
-            measured_s += count / points[index]["observed"]["throughput_rps"]
+                spent[name] += count * getattr(points[index].server, name)
+            predicted_s += count / points[index].predicted["throughput_rps"].value
+            measured_s += count / points[index].observed["throughput_rps"]
         cpus = float(counted["cpus_used"])
         checks.append(
-            {
-                "given": {k: v for k, v in point.given.items() if k != "command"},
-                "points": [index for index, _ in members],
-                "cpus_used": {"measured": cpus, "predicted": spent["cpu_us"] * _US / predicted_s},
-                "cpu_us": {
-                    "measured": cpus * measured_s / requests / _US,
-                    "predicted": spent["cpu_us"] / requests,
-                },
-                "cycles": {
-                    "measured": float(counted["cycles"]) / requests,
-                    "predicted": spent["cycles"] / requests,
-                },
-                "instructions": {
-                    "measured": float(counted["instructions"]) / requests,
-                    "predicted_user": spent["user_instructions"] / requests,
-                },
-            }
+            CounterCheck(
+                given={k: v for k, v in point.given.items() if k != "command"},
+                points=[index for index, _ in members],
+                cpus_used=CounterValues(cpus, spent["cpu_us"] * _US / predicted_s),
+                cpu_us=CounterValues(
+                    cpus * measured_s / requests / _US, spent["cpu_us"] / requests
+                ),
+                cycles=CounterValues(
+                    float(counted["cycles"]) / requests, spent["cycles"] / requests
+                ),
+                instructions=CountedInstructions(
+                    float(counted["instructions"]) / requests,
+                    spent["user_instructions"] / requests,
+                ),
+            )
         )
     return checks
 

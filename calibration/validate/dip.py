@@ -9,15 +9,11 @@ for the connections to a new shard (`redirects.py` beside it).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from pydantic import ConfigDict, Field
 
+from forecache.hwprofiles.record import Record
 from forecache.models.over_time.cluster.slots.redirects import drawing_mean, drawing_s
 from forecache.models.over_time.cluster.slots.slots import SLOTS
-from forecache.sim.errors import InputError
-
-from ..observe.readers.lines import shown_value
 
 DRAW_NS = 130.0
 """A key drawn, formatted, hashed and put on a list, as memtier_benchmark does it, on the machine of
@@ -25,17 +21,8 @@ the shipped bundles (115 to 131; assumed elsewhere, 80 to 260)."""
 
 _RECOVERED = 0.95
 
-_MOST = {
-    "client_threads": 1000.0,
-    "clients_per_thread": 100_000.0,
-    "set_share": 1.0,
-    "rate_rps": 1e9,
-}
-"""The most each number of a point may be."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class ClosedLoopClients:
+class ClosedLoopClients(Record):
     """Who asks.
 
     Attributes
@@ -46,48 +33,19 @@ class ClosedLoopClients:
         Before the move; None if only the network limits it.
     """
 
+    model_config = ConfigDict(extra="ignore")
+
     stand_in: str
-    threads: int
-    clients_per_thread: int
-    set_share: float
-    rate_rps: float | None
+    client_threads: int = Field(gt=0, le=1000)
+    clients_per_thread: int = Field(gt=0, le=100_000)
+    set_share: float = Field(gt=0, le=1)
+    rate_rps: float | None = Field(gt=0, le=1e9)
     draw_ns: float = DRAW_NS
 
     @property
     def connections(self) -> int:
         """To each shard."""
-        return self.threads * self.clients_per_thread
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any], where: str) -> ClosedLoopClients:
-        """Read a point's fields.
-
-        Raises
-        ------
-        InputError
-            A field is missing or has a value that is not known.
-        """
-        numbers = {}
-        for name in ("client_threads", "clients_per_thread", "set_share", "rate_rps"):
-            found = given.get(name)
-            number = isinstance(found, int | float) and not isinstance(found, bool)
-            if found is None or not number or not 0 < found <= _MOST[name]:
-                raise InputError(
-                    f"{where}: field {name}: found {shown_value(found)}; valid is a number above 0 "
-                    f"and up to {_MOST[name]:,g}."
-                )
-            numbers[name] = found
-        if not isinstance(given.get("stand_in"), str):
-            raise InputError(
-                f"{where}: field stand_in: found {given.get('stand_in')!r}; valid is a host."
-            )
-        return cls(
-            stand_in=given["stand_in"],
-            threads=int(numbers["client_threads"]),
-            clients_per_thread=int(numbers["clients_per_thread"]),
-            set_share=float(numbers["set_share"]),
-            rate_rps=float(numbers["rate_rps"]),
-        )
+        return self.client_threads * self.clients_per_thread
 
 
 def rates(
@@ -110,7 +68,7 @@ def rates(
         How many of the shards had no slots, and how many had.
     """
     assert clients.rate_rps is not None
-    request_s = clients.threads / clients.rate_rps
+    request_s = clients.client_threads / clients.rate_rps
     # A round of all connections of a thread is what it has to do when no more replies come.
     round_s = clients.clients_per_thread * shards * request_s
     stalled_s = max(0.0, save_s - max(0.0, round_s - rtt_s))

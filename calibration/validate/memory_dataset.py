@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,15 @@ from forecache.models.footprint.answers import warnings_of
 from forecache.models.footprint.weigh import beside_of
 from forecache.models.layouts.generations import is_managed
 from forecache.sim.errors import InputError
+from forecache.sim.statistics import Estimate
 
+from .comparison import (
+    ComparedDataset,
+    ComparedMemoryPoint,
+    DataRoles,
+    MemoryValidation,
+    summary_of,
+)
 from .dataset import Dataset, DatasetPoint
 
 QUANTITY = "used_memory_bytes"
@@ -28,15 +35,10 @@ _OF_POPULATIONS = frozenset(
 )
 
 
-def validate_memory(dataset: Dataset, file: str) -> dict[str, Any]:
+def validate_memory(dataset: Dataset, file: str) -> MemoryValidation:
     """Predict every point of a dataset of memory, which messages call `file`.
 
-    Returns
-    -------
-    dict
-        dataset; points (index, given, role, engine, band: whether the engine is a managed one,
-        observed, predicted with the range of its states, relative_error); summary of held-out
-        points (median_ape, max_ape, n, `by_band`); warnings; fitted, counters and knee, all empty.
+    What is predicted has the range of its states: while a table grows, and before.
 
     Raises
     ------
@@ -59,42 +61,27 @@ def validate_memory(dataset: Dataset, file: str) -> dict[str, Any]:
         weight = weigh(
             node, scenario.data, beside=beside_of(scenario, node), shards=scenario.shards
         )
+        used = Estimate(weight.used_bytes, weight.low_bytes, weight.high_bytes)
         points.append(
-            {
-                "index": index,
-                "given": point.given,
-                "role": point.role,
-                "engine": scenario.engine,
-                "band": MANAGED if is_managed(scenario.engine) else OPEN,
-                "observed": {QUANTITY: measured},
-                "predicted": {
-                    QUANTITY: {
-                        "value": weight.used_bytes,
-                        "low": weight.low_bytes,
-                        "high": weight.high_bytes,
-                    }
-                },
-                "relative_error": {QUANTITY: weight.used_bytes / measured - 1.0},
-            }
+            ComparedMemoryPoint(
+                index=index,
+                given=point.given,
+                role=point.role,
+                engine=scenario.engine,
+                band=MANAGED if is_managed(scenario.engine) else OPEN,
+                observed={QUANTITY: measured},
+                predicted={QUANTITY: used},
+            )
         )
-    return {
-        "dataset": {
-            "id": dataset.id,
-            "title": dataset.title,
-            "file": Path(file).name,
-            "notes": [source.note for source in dataset.sources if source.note],
-        },
-        "fitted": [],
-        "provenance": {
-            "calibration_points": [],
-            "held_out_points": [p["index"] for p in points if p["role"] == "validation"],
-        },
-        "warnings": list(dict.fromkeys(warnings)),
-        "points": points,
-        "summary": _summary(points),
-        "counters": [],
-        "knee": {},
-    }
+    notes = [source.note for source in dataset.sources if source.note]
+    held_out = [point.index for point in points if point.held_out]
+    return MemoryValidation(
+        dataset=ComparedDataset(dataset.id, dataset.title, Path(file).name, notes),
+        provenance=DataRoles([], held_out),
+        warnings=list(dict.fromkeys(warnings)),
+        points=points,
+        summary=summary_of(points, [QUANTITY], bands=(OPEN, MANAGED), intervals=False),
+    )
 
 
 def _scenario(shared: Mapping[str, Any], point: DatasetPoint, *, where: str) -> MemoryScenario:
@@ -105,28 +92,3 @@ def _scenario(shared: Mapping[str, Any], point: DatasetPoint, *, where: str) -> 
     others = {k: v for k, v in point.given.items() if k not in _OF_POPULATIONS}
     merged = {**shared, **others, "data": [{**data[0], **population}]}
     return parse(MemoryScenario, merged, file=where)
-
-
-def _summary(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    held_out = [point for point in points if point["role"] == "validation"]
-    if not held_out:
-        return {}
-    bands = dict.fromkeys(str(point["band"]) for point in held_out)
-    return {
-        QUANTITY: {
-            **_errors(held_out),
-            "by_band": {
-                band: _errors([p for p in held_out if p["band"] == band]) for band in bands
-            },
-        }
-    }
-
-
-def _errors(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    absolute = [abs(point["relative_error"][QUANTITY]) for point in points]
-    return {
-        "median_ape": statistics.median(absolute),
-        "max_ape": max(absolute),
-        "coverage": None,
-        "n": len(points),
-    }

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,9 @@ from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.sim.errors import InputError
 from forecache.sim.executors import Submitted
-from forecache.sim.statistics import student_t
+from forecache.sim.statistics import Estimate, student_t
 
+from .comparison import ComparedPoint
 from .counters import server_work
 from .dataset import Dataset, MeasuredCase, load_dataset
 from .factors import (
@@ -137,8 +137,8 @@ def predict_points(
     *,
     seed: int,
     progress: Progress | None = None,
-) -> list[dict[str, Any]]:
-    """Predict all points, with intervals; the rows are those of `validate`'s `points`."""
+) -> list[ComparedPoint]:
+    """Predict all points, with intervals; they are the `points` of `validate`."""
     points = []
     with ThreadPoolExecutor() as pool, Submitted(pool) as calls:
         futures = [
@@ -222,7 +222,7 @@ def system_of(
 
 def _predict(
     case: MeasuredCase, system: System, posterior: FactorPosterior, seed: int
-) -> dict[str, Any]:
+) -> ComparedPoint:
     """One point: nominal at the fitted factors, and draws of factors and of all ranges."""
     nominal_inputs = posterior.apply(system.inputs(case.scenario), posterior.mean)
     nominal = nominal_runs(nominal_inputs, seed=seed, replications=_REPLICATIONS)
@@ -245,7 +245,6 @@ def _predict(
     busy = Prediction(Case(given=case.given, scenario=case.scenario), system, nominal, [])
     busiest = max(busy.utilisation, key=busy.utilisation.__getitem__)
     predicted = {}
-    errors = {}
     for name in case.observed:
         if name in LATENCIES and busy.overloaded:
             continue  # There is none to compare.
@@ -253,23 +252,17 @@ def _predict(
         logs = np.log([max(metrics.values[name], 1e-12) for metrics in drawn])
         t = student_t(0.95, len(drawn) - 1)
         half = math.hypot(t * float(np.std(logs, ddof=1)), 1.96 * system.discrepancy)
-        predicted[name] = {
-            "value": value,
-            "low": value * math.exp(-half),
-            "high": value * math.exp(half),
-        }
-        errors[name] = value / case.observed[name] - 1.0
-    return {
-        "index": case.index,
-        "given": case.given,
-        "role": case.role,
-        "observed": case.observed,
-        "predicted": predicted,
-        "relative_error": errors,
-        "server": server_work(system, nominal_inputs, nominal),
-        "band": band_of(busy.utilisation[busiest]),
-        "bottleneck": busiest,
-    }
+        predicted[name] = Estimate(value, value * math.exp(-half), value * math.exp(half))
+    return ComparedPoint(
+        index=case.index,
+        given=case.given,
+        role=case.role,
+        observed=case.observed,
+        predicted=predicted,
+        server=server_work(system, nominal_inputs, nominal),
+        band=band_of(busy.utilisation[busiest]),
+        bottleneck=busiest,
+    )
 
 
 def _drawn_inputs(

@@ -20,8 +20,9 @@ from forecache.hwprofiles.quantity import Origin, Source
 from forecache.models.prediction.system import System
 
 from ..bundle.bundle import Bundle
+from .comparison import DataProvenance, ProfileOrigins
 from .dataset import Dataset, MeasuredCase, list_datasets
-from .factors import FactorPosterior
+from .factors import FactorPosterior, may_be_fitted
 
 DIGITS = 5
 """A number with this many significant digits that turns up twice was copied."""
@@ -32,34 +33,38 @@ _UNREAD = {"raw", "covariance", "host_covariance"}
 
 
 def provenance_of(
-    cases: Sequence[MeasuredCase], systems: Sequence[System], posterior: FactorPosterior
-) -> dict[str, Any]:
+    cases: Sequence[MeasuredCase],
+    systems: Sequence[System],
+    posterior: FactorPosterior,
+    *,
+    beside: Mapping[str, Sequence[MeasuredCase]],
+) -> DataProvenance:
     """Origins of all numbers that a validation's predictions rest on.
 
-    Returns
-    -------
-    dict
-        calibration_points, held_out_points (positions in the dataset); profiles, each with its
-        numbers by kind, the bundle its work was observed in, and the points of datasets that its
-        sources took; problems, one sentence each, none where the rule is kept.
+    Parameters
+    ----------
+    beside
+        Points of other datasets of the same machine, by dataset.
     """
-    profiles: dict[str, Any] = {}
+    profiles: dict[str, ProfileOrigins] = {}
     problems = factor_problems(cases, posterior)
     for name, profile in _profiles(systems).items():
-        profiles[name] = {
-            "kinds": dict(sorted(Counter(leaf.kind for _, leaf in leaves_of(profile)).items())),
-            "bundle": _bundle_of(profile),
-            "points": {
-                dataset: sorted(points) for dataset, points in taken_points(profile).items()
-            },
-        }
+        profiles[name] = ProfileOrigins(
+            dict(sorted(Counter(leaf.kind for _, leaf in leaves_of(profile)).items())),
+            _bundle_of(profile),
+            {dataset: sorted(points) for dataset, points in taken_points(profile).items()},
+        )
         problems += profile_problems(name, profile)
-    return {
-        "calibration_points": sorted(posterior.points),
-        "held_out_points": [case.index for case in cases if case.role == "validation"],
-        "profiles": profiles,
-        "problems": problems,
-    }
+    return DataProvenance(
+        calibration_points=sorted(posterior.points),
+        held_out_points=[case.index for case in cases if case.role == "validation"],
+        profiles=profiles,
+        problems=problems,
+        same_machine_points={
+            name: [case.index for case in measured if may_be_fitted(case)]
+            for name, measured in beside.items()
+        },
+    )
 
 
 def _profiles(systems: Sequence[System]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .comparison import ComparedPoint
+
 CURVE_POINTS = 4
 """Fewer points than this in any number of threads make no curve, and have no knee."""
 
@@ -13,12 +15,12 @@ _NAMES = {"io_threads": "io-threads", "engine_version": "version"}
 
 def varying(points: Sequence[Mapping[str, Any]]) -> list[str]:
     """Conditions that are not the same at all points, the command first, threads last."""
-    names = dict.fromkeys(name for point in points for name in point["given"])
+    names = dict.fromkeys(name for given in points for name in given)
     missing = object()
 
     def changes(name: str) -> bool:
-        first = points[0]["given"].get(name, missing)
-        return any(point["given"].get(name, missing) != first for point in points)
+        first = points[0].get(name, missing)
+        return any(given.get(name, missing) != first for given in points)
 
     order = {"command": -1, "io_threads": 1}
     return sorted((name for name in names if changes(name)), key=lambda name: order.get(name, 0))
@@ -59,22 +61,22 @@ def _count(value: int) -> str:
     return str(value)
 
 
-def series_of(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def series_of(points: Sequence[ComparedPoint]) -> dict[str, list[ComparedPoint]]:
     """Points that differ in io_threads only, by what they share, in order of threads.
 
     Those with a throughput count; a single series has the name `all points`.
     """
-    series: dict[str, list[Mapping[str, Any]]] = {}
+    series: dict[str, list[ComparedPoint]] = {}
     for point in points:
-        if "io_threads" in point["given"] and "throughput_rps" in point["observed"]:
-            shared = {k: v for k, v in point["given"].items() if k != "io_threads"}
+        if "io_threads" in point.given and "throughput_rps" in point.observed:
+            shared = {k: v for k, v in point.given.items() if k != "io_threads"}
             series.setdefault(label(shared) or "all points", []).append(point)
     return {
-        name: sorted(members, key=lambda point: int(point["given"]["io_threads"]))
+        name: sorted(members, key=lambda point: int(point.given["io_threads"]))
         for name, members in series.items()
     }
 
 
-def curves_of(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def curves_of(points: Sequence[ComparedPoint]) -> dict[str, list[ComparedPoint]]:
     """The series long enough to be curves."""
     return {name: own for name, own in series_of(points).items() if len(own) >= CURVE_POINTS}

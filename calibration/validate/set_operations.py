@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -23,7 +22,9 @@ from forecache.models.over_time.large_commands.scenario import LargeCommands
 from forecache.models.over_time.large_commands.timeline import lasting_of, place_of
 from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError
+from forecache.sim.statistics import Estimate
 
+from .comparison import ComparedDataset, ComparedPoint, DurationValidation, FittedFactor, summary_of
 from .dataset import Dataset
 
 QUANTITY = "lasts_s"
@@ -156,14 +157,8 @@ def _solved(
     return math.exp(brentq(off, low, high, xtol=1e-5))
 
 
-def validate_large_commands(dataset: Dataset, file: str) -> dict[str, Any]:
-    """Fit the calibration points, predict all.
-
-    Returns
-    -------
-    dict
-        As `validate`, with `lasts_s` for the metric and without what only nodes have; each point
-        also has `bound_by` and `parts_s`.
+def validate_large_commands(dataset: Dataset, file: str) -> DurationValidation:
+    """Fit the calibration points, predict all; the metric is `lasts_s`.
 
     Raises
     ------
@@ -186,66 +181,34 @@ def validate_large_commands(dataset: Dataset, file: str) -> dict[str, Any]:
     for doubt in DOUBTS:
         again = fit(scenarios, observed, rows, doubt)
         others.append([lasting(each, again, doubt).lasts_ns / 1e9 for each in scenarios])
-    points: list[dict[str, Any]] = []
+    points = []
     for number, point in enumerate(dataset.points):
         value = nominal[number].lasts_ns / 1e9
         values = [value, *(each[number] for each in others)]
         points.append(
-            {
-                "index": number,
-                "given": point.given,
-                "role": point.role,
-                "observed": {QUANTITY: observed[number]},
-                "predicted": {QUANTITY: {"value": value, "low": min(values), "high": max(values)}},
-                "relative_error": {QUANTITY: value / observed[number] - 1.0},
-                "bound_by": nominal[number].binds,
-                "parts_s": parts_s(nominal[number]),
-            }
+            ComparedPoint(
+                index=number,
+                given=point.given,
+                role=point.role,
+                observed={QUANTITY: observed[number]},
+                predicted={QUANTITY: Estimate(value, min(values), max(values))},
+                bound_by=nominal[number].binds,
+                parts_s=parts_s(nominal[number]),
+            )
         )
-    held_out = [p for p in points if p["role"] == "validation"]
-    errors = [abs(p["relative_error"][QUANTITY]) for p in held_out]
-    inside = [
-        p["predicted"][QUANTITY]["low"]
-        <= p["observed"][QUANTITY]
-        <= p["predicted"][QUANTITY]["high"]
-        for p in held_out
-    ]
-    summary: dict[str, Any] = {}
-    if errors:
-        summary[QUANTITY] = {
-            "median_ape": float(np.median(errors)),
-            "max_ape": max(errors),
-            "coverage": float(np.mean(inside)),
-            "n": len(errors),
-            "by_band": {},
-        }
     notes = {
         TOUCH_SCALE: "the server's waits for memory against its host's profile",
         COPIED_PAGE_NS: "the client moves a page of a growing text to new memory; ns",
     }
-    return {
-        "dataset": {"id": dataset.id, "title": dataset.title, "file": file},
-        "host": {},
-        "engine": {},
-        "fitted": [
-            {
-                "name": name,
-                "factor": value,
-                "low": value,
-                "high": value,
-                "from_prior": 0.0,
-                "points": rows,
-                "note": notes[name],
-            }
+    return DurationValidation(
+        dataset=ComparedDataset(dataset.id, dataset.title, file),
+        fitted=[
+            FittedFactor(name, value, value, value, 0.0, rows, notes[name])
             for name, value in fitted.items()
         ],
-        "provenance": {},
-        "warnings": [],
-        "counters": [],
-        "knee": {},
-        "points": points,
-        "summary": summary,
-    }
+        points=points,
+        summary=summary_of(points, [QUANTITY]),
+    )
 
 
 def parts_s(what: Lasting) -> dict[str, float]:

@@ -13,13 +13,16 @@ left of the rate meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import ConfigDict, Field
 from scipy.optimize import brentq
 
+from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.record import Record
 from forecache.models.advice.answers import load_cases
 from forecache.models.over_time.cluster.slots.migration import (
     FSYNC_MS,
@@ -38,8 +41,9 @@ from forecache.models.over_time.cluster.slots.migration_work import (
 from forecache.models.over_time.cluster.slots.slots import SLOTS, Move, even_owners, rebalance
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import InputError
+from forecache.sim.statistics import Estimate
 
-from ..observe.readers.lines import shown_value
+from .comparison import ComparedDataset, ComparedPoint, DurationValidation, FittedFactor, summary_of
 from .dataset import Dataset, DatasetPoint
 from .dip import ClosedLoopClients, rates
 
@@ -52,47 +56,40 @@ FLOW_BYTES_PER_S = 10e9 / 8
 """One TCP connection between two such machines (assumed, 5 to 23 Gbit/s)."""
 
 HEAVY = ClosedLoopClients(
-    stand_in="m7i.2xlarge", threads=4, clients_per_thread=50, set_share=1.0 / 11.0, rate_rps=None
+    stand_in="m7i.2xlarge",
+    client_threads=4,
+    clients_per_thread=50,
+    set_share=1.0 / 11.0,
+    rate_rps=None,
 )
 """memtier_benchmark 1:10 without options, each client connected to every shard; eight CPUs of the
 generation before the source's (assumed for the time that a request takes)."""
-
-_MOST = {
-    "shards_before": 1000.0,
-    "shards_after": 1000.0,
-    "dataset_bytes": 1e14,
-    "value_bytes": 512.0 * 2**20,
-    "rtt_us": 1e7,
-    "fsync_ms": 1e5,
-    "replicas": 10.0,
-}
-"""Numbers of a point, and the most each may be."""
-
-_DEFAULTS = {"fsync_ms": FSYNC_MS, "replicas": 0}
 
 _KEY_BYTES = 24
 _REQUESTS = 4000
 _FACTORS = (0.05, 20.0)
 
 
-@dataclass(frozen=True)
-class Rebalance:
+class Rebalance(Record):
     """One point: how, from how many shards to how many, with clients or without."""
 
-    method: str
-    before: int
-    after: int
-    loaded: bool
-    keys_per_slot: int
-    value_bytes: float
-    rtt_s: float
-    service_scale: float = 1.0
-    fsync_ms: float = FSYNC_MS
+    model_config = ConfigDict(extra="ignore")
+
+    method: Literal["key_by_key", "atomic"]
+    load: Literal["none", "heavy", "memtier"]
+    shards_before: int = Field(gt=0, le=1000)
+    shards_after: int = Field(gt=0, le=1000)
+    dataset_bytes: float = Field(gt=0, le=1e14)
+    value_bytes: float = Field(gt=0, le=512 * 2**20)
+    rtt_us: float = Field(gt=0, le=1e7)
+    fsync_ms: float = Field(default=FSYNC_MS, ge=0, le=1e5)
+    replicas: int = Field(default=0, ge=0, le=10)
     engine: str = "valkey"
     engine_version: str = "9.0"
-    replicas: int = 0
     clients: ClosedLoopClients | None = None
     """Who asks, where that is said; otherwise one machine as fast as its network."""
+    service_scale: float = 1.0
+    rtt_scale: float = 1.0
 
     @classmethod
     def of(cls, dataset: Dataset, point: DatasetPoint, where: str) -> Rebalance:
@@ -103,47 +100,20 @@ class Rebalance:
         InputError
             A field is missing or has a value that is not known.
         """
-        all_fields = {**dataset.scenario, **point.given}
-        for name, valid in (
-            ("method", ("key_by_key", "atomic")),
-            ("load", ("none", "heavy", "memtier")),
-        ):
-            if all_fields.get(name) not in valid:
-                raise InputError(
-                    f"{where}: field {name}: found {all_fields.get(name)!r}; "
-                    f"valid is {' or '.join(valid)}."
-                )
-        numbers = {name: _number(all_fields, name, where) for name in _MOST}
-        return cls(
-            method=all_fields["method"],
-            before=int(numbers["shards_before"]),
-            after=int(numbers["shards_after"]),
-            loaded=all_fields["load"] != "none",
-            keys_per_slot=round(numbers["dataset_bytes"] / numbers["value_bytes"] / SLOTS),
-            value_bytes=numbers["value_bytes"],
-            rtt_s=numbers["rtt_us"] * 1e-6,
-            fsync_ms=numbers["fsync_ms"],
-            engine=str(all_fields.get("engine", "valkey")),
-            engine_version=str(all_fields.get("engine_version", "9.0")),
-            replicas=int(numbers["replicas"]),
-            clients=ClosedLoopClients.of(all_fields, where)
-            if all_fields["load"] == "memtier"
-            else None,
-        )
+        fields = {**dataset.scenario, **point.given}
+        if fields.get("load") == "memtier":
+            fields["clients"] = parse(ClosedLoopClients, fields, file=where)
+        return parse(cls, fields, file=where)
 
+    @property
+    def keys_per_slot(self) -> int:
+        """Keys of a slot, all alike."""
+        return round(self.dataset_bytes / self.value_bytes / SLOTS)
 
-def _number(fields: Mapping[str, Any], name: str, where: str) -> float:
-    """A field's number, within its bounds."""
-    found = fields.get(name, _DEFAULTS.get(name))
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    least = 0 if name in _DEFAULTS else np.nextafter(0.0, 1.0)
-    if not number or not least <= found <= _MOST[name]:
-        above = "from 0" if name in _DEFAULTS else "above 0 and"
-        raise InputError(
-            f"{where}: field {name}: found {shown_value(found)}; valid is a number {above} up to "
-            f"{_MOST[name]:,g}."
-        )
-    return float(found)
+    @property
+    def rtt_s(self) -> float:
+        """Between nodes, and between them and the operator."""
+        return self.rtt_us * 1e-6 * self.rtt_scale
 
 
 def is_migration(dataset: Dataset) -> bool:
@@ -151,13 +121,8 @@ def is_migration(dataset: Dataset) -> bool:
     return all(QUANTITY in point.observed for point in dataset.points)
 
 
-def validate_migrations(dataset: Dataset, file: str) -> dict[str, Any]:
+def validate_migrations(dataset: Dataset, file: str) -> DurationValidation:
     """Fit the calibration points of each method, predict all points.
-
-    Returns
-    -------
-    dict
-        As `validate`, with `duration_s` for the metric and without what only nodes have.
 
     Raises
     ------
@@ -170,7 +135,7 @@ def validate_migrations(dataset: Dataset, file: str) -> dict[str, Any]:
         for number, point in enumerate(dataset.points)
     ]
     observed = [float(point.observed[QUANTITY] or np.nan) for point in dataset.points]
-    methods = {
+    methods: dict[str, list[int]] = {
         method: [
             number
             for number, point in enumerate(dataset.points)
@@ -184,39 +149,41 @@ def validate_migrations(dataset: Dataset, file: str) -> dict[str, Any]:
             raise InputError(f"{file}: no calibration point of method {method}; valid is one.")
     nominal, factors = _predicted(cases, observed, methods, Doubt())
     others = [_predicted(cases, observed, methods, doubt)[0] for doubt in DOUBTS]
-    points: list[dict[str, Any]] = []
+    points = []
     for number, point in enumerate(dataset.points):
         seen = {name: float(value) for name, value in point.observed.items() if value is not None}
         _check(seen, nominal[number], f"{file}: points[{number}]")
         predicted = {}
         for name in seen:
             values = [nominal[number][name], *(each[number][name] for each in others)]
-            predicted[name] = {"value": values[0], "low": min(values), "high": max(values)}
-        points.append({
-            "index": number, "given": point.given, "role": point.role,
-            "observed": seen, "predicted": predicted,
-            "relative_error": {
-                name: predicted[name]["value"] / value - 1.0 for name, value in seen.items()
-            },
-        })  # fmt: skip
-    held_out = [point for point in points if point["role"] == "validation"]
-    names = dict.fromkeys(name for point in held_out for name in point["observed"])
-    return {
-        "dataset": {"id": dataset.id, "title": dataset.title, "file": file},
-        "host": {}, "engine": {},
-        "fitted": [
-            {
-                "name": f"{method}: speed of the source's machines", "factor": factors[method],
-                "low": factors[method], "high": factors[method], "from_prior": 0.0,
-                "points": rows, "note": "against the host that the work was measured on",
-            }
+            predicted[name] = Estimate(values[0], min(values), max(values))
+        points.append(
+            ComparedPoint(
+                index=number,
+                given=point.given,
+                role=point.role,
+                observed=seen,
+                predicted=predicted,
+            )
+        )
+    names = dict.fromkeys(name for point in points for name in point.observed)
+    note = "against the host that the work was measured on"
+    return DurationValidation(
+        dataset=ComparedDataset(dataset.id, dataset.title, file),
+        fitted=[
+            FittedFactor(
+                f"{method}: speed of the source's machines",
+                *3 * (factors[method],),
+                from_prior=0.0,
+                points=rows,
+                note=note,
+            )
             for method, rows in methods.items()
             if rows
         ],
-        "provenance": {}, "warnings": [], "counters": [], "knee": {},
-        "points": points,
-        "summary": {name: _summary(name, held_out) for name in names},
-    }  # fmt: skip
+        points=points,
+        summary=summary_of(points, list(names)),
+    )
 
 
 def _check(seen: Mapping[str, float], known: Mapping[str, float], where: str) -> None:
@@ -226,21 +193,6 @@ def _check(seen: Mapping[str, float], known: Mapping[str, float], where: str) ->
                 f"{where}.observed: found {name!r}, which the model doesn't say; valid is "
                 f"{', '.join(known)}."
             )
-
-
-def _summary(name: str, held_out: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    points = [point for point in held_out if name in point["observed"]]
-    errors = [abs(point["relative_error"][name]) for point in points]
-    inside = [
-        point["predicted"][name]["low"]
-        <= point["observed"][name]
-        <= point["predicted"][name]["high"]
-        for point in points
-    ]
-    return {
-        "median_ape": float(np.median(errors)), "max_ape": max(errors),
-        "coverage": float(np.mean(inside)), "n": len(errors), "by_band": {},
-    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -273,13 +225,14 @@ def _predicted(
 ) -> tuple[list[dict[str, float]], dict[str, float]]:
     """What is predicted of all cases, with each method's factor fitted under that doubt."""
     doubtful = [
-        replace(
-            case,
-            rtt_s=case.rtt_s * doubt.rtt,
-            service_scale=doubt.service,
-            fsync_ms=case.fsync_ms * doubt.fsync,
-            clients=case.clients
-            and replace(case.clients, draw_ns=case.clients.draw_ns * doubt.draw),
+        case.model_copy(
+            update={
+                "rtt_scale": doubt.rtt,
+                "service_scale": doubt.service,
+                "fsync_ms": case.fsync_ms * doubt.fsync,
+                "clients": case.clients
+                and case.clients.model_copy(update={"draw_ns": case.clients.draw_ns * doubt.draw}),
+            }
         )
         for case in cases
     ]
@@ -295,7 +248,7 @@ def _seen(case: Rebalance, factor: float) -> dict[str, float]:
     took_s = duration_s(case, factor)
     found = {QUANTITY: took_s}
     if case.clients is not None:
-        slots = rebalance(even_owners(case.before), range(case.after))
+        slots = rebalance(even_owners(case.shards_before), range(case.shards_after))
         count = sum(len(move.slots) for move in slots)
         slot = _slot(case, factor, *_ends(case, slots[0]))
         found |= rates(
@@ -303,14 +256,14 @@ def _seen(case: Rebalance, factor: float) -> dict[str, float]:
             slot_s=took_s / count,
             save_s=slot.save_s,
             rtt_s=case.rtt_s,
-            new_shards=max(0, case.after - case.before),
-            shards=case.before,
+            new_shards=max(0, case.shards_after - case.shards_before),
+            shards=case.shards_before,
         )
     return found
 
 
 def _ends(case: Rebalance, move: Move) -> tuple[NodeLoad, NodeLoad, NodeLoad]:
-    owners = even_owners(case.before)
+    owners = even_owners(case.shards_before)
     part = owners.copy()
     part[list(move.slots)] = move.target
     return _loads(case, owners, part, move)
@@ -334,9 +287,9 @@ def _factor(cases: Sequence[Rebalance], observed: Sequence[float]) -> float:
 
 def duration_s(case: Rebalance, factor: float) -> float:
     """All moves of a rebalancing, one pair of shards after the other, as valkey-cli does them."""
-    owners = even_owners(case.before)
+    owners = even_owners(case.shards_before)
     total = 0.0
-    for move in rebalance(owners, range(case.after)):
+    for move in rebalance(owners, range(case.shards_after)):
         part = owners.copy()
         part[list(move.slots)] = move.target
         loads = _loads(case, owners, part, move)
@@ -358,7 +311,7 @@ def _slot(
     """One slot of a move key by key."""
     return key_by_key(
         _work(case, factor), keys=case.keys_per_slot, value_bytes=case.value_bytes,
-        link=_link(case), primaries=max(case.before, case.after),
+        link=_link(case), primaries=max(case.shards_before, case.shards_after),
         source=source, target=target, others=others,
         saves=saving(
             case.engine, case.engine_version, fsync_ms=case.fsync_ms, replicas=case.replicas
@@ -393,7 +346,7 @@ def _loads(
 
     Requests go where slots are; their client's network limits them.
     """
-    if not case.loaded:
+    if case.load == "none":
         return IDLE, IDLE, IDLE
     clients = case.clients or HEAVY
     service_s = _service_s(clients, case.engine, case.engine_version, case.value_bytes)
@@ -411,7 +364,8 @@ def _loads(
         )  # fmt: skip
 
     third = next(
-        (shard for shard in range(case.before) if shard not in (move.source, move.target)), None
+        (shard for shard in range(case.shards_before) if shard not in (move.source, move.target)),
+        None,
     )
     return load(move.source), load(move.target), IDLE if third is None else load(third)
 
@@ -426,7 +380,7 @@ def _service_s(clients: ClosedLoopClients, engine: str, version: str, value_byte
             "value_bytes": int(value_bytes),
             "mix": {"get": 1 - clients.set_share, "set": clients.set_share},
         },
-        "load_generator": {"tool": "memtier_benchmark", "threads": clients.threads},
+        "load_generator": {"tool": "memtier_benchmark", "threads": clients.client_threads},
     }  # fmt: skip
     [prediction] = predict_cases(load_cases(scenario), draws=0, replications=2, requests=_REQUESTS)
     return prediction.utilisation["main thread"] / prediction.mean("throughput_rps")

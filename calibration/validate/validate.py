@@ -10,17 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from forecache.hwprofiles.files import named
 from forecache.models.advice.choice import KNEE
 from forecache.sim.errors import InputError
 
+from .comparison import (
+    ComparedDataset,
+    ComparedEngine,
+    ComparedHost,
+    ComparedPoint,
+    FittedFactor,
+    Knee,
+    Validation,
+    summary_of,
+)
 from .counters import counter_checks
 from .dataset import MeasuredCase, is_of_memory, read_dataset
-from .factors import FactorPosterior, may_be_fitted
+from .factors import FactorPosterior
 from .memory_dataset import validate_memory
 from .node_dataset import check_work, predict_points, read_node_dataset
 from .provenance import provenance_of
@@ -40,7 +47,7 @@ def validate(
     engine: str | Path | None = None,
     seed: int = 1,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> Validation:
     """Predict every point of a dataset; only calibration points are fitted.
 
     They are its own and those of the datasets it names as of the same machine. Durations of slot
@@ -54,21 +61,10 @@ def validate(
     host, engine
         Name or file of a profile that takes the place of the dataset's own.
 
-    Returns
-    -------
-    dict
-        dataset, host, engine; fitted (name, factor, low, high, points, note); provenance, from
-        `provenance_of`; points (index, given, role, observed, predicted with interval,
-        relative_error, server, band, bottleneck); summary per metric over validation points
-        (median_ape, max_ape, coverage, n), `by_band`; counters, from `counter_checks`; knee per
-        series; warnings.
-
     Raises
     ------
     InputError
         The dataset or a profile can't be read.
-
-    Of a dataset of memory the result has the shape that `memory_dataset.validate_memory` says.
     """
     asked, file = read_dataset(path)
     if is_migration(asked):
@@ -89,33 +85,25 @@ def validate(
     posterior = measured.fit(seed=seed)
     points = predict_points(measured, posterior, seed=seed, progress=progress)
     system = systems[0]
-    provenance = provenance_of(cases, systems, posterior)
-    provenance["same_machine_points"] = {
-        name: [each.index for each in others if may_be_fitted(each)]
-        for name, others in measured.beside.items()
-    }
-    return {
-        "dataset": {"id": dataset.id, "title": dataset.title, "file": Path(path).name},
-        "host": {
-            "id": system.host.id,
-            "title": system.host.title,
-            "named": measured.host_known,
-        },
-        "engine": {"id": system.engine.id, "version": system.engine.version},
-        "fitted": _fitted(posterior) if count else [],
-        "provenance": provenance,
-        "warnings": [
+    provenance = provenance_of(cases, systems, posterior, beside=measured.beside)
+    return Validation(
+        dataset=ComparedDataset(dataset.id, dataset.title, Path(path).name),
+        host=ComparedHost(system.host.id, system.host.title, measured.host_known),
+        engine=ComparedEngine(system.engine.id, system.engine.version),
+        fitted=_fitted(posterior) if count else [],
+        provenance=provenance,
+        warnings=[
             *dict.fromkeys(s.engine.taken_as_words for s in systems if s.engine.taken_as_words),
-            *provenance["problems"],
+            *provenance.problems,
             *_what_is_missing(
                 cases, host_known=measured.host_known, fitted=count, title=system.host.title
             ),
         ],
-        "points": points,
-        "summary": summary_of(points),
-        "counters": counter_checks(dataset, points),
-        "knee": knees_of(points),
-    }
+        points=points,
+        summary=summary_of(points, _METRICS),
+        counters=counter_checks(dataset, points),
+        knee=knees_of(points),
+    )
 
 
 def _what_is_missing(
@@ -142,72 +130,39 @@ def _what_is_missing(
     return missing
 
 
-def _fitted(posterior: FactorPosterior) -> list[dict[str, Any]]:
+def _fitted(posterior: FactorPosterior) -> list[FittedFactor]:
     rows = []
     for index, factor in enumerate(posterior.factors):
         log, error = posterior.mean[index], math.sqrt(posterior.covariance[index, index])
         rows.append(
-            {
-                "name": factor.name,
-                "factor": math.exp(log),
-                "low": math.exp(log - 1.96 * error),
-                "high": math.exp(log + 1.96 * error),
-                "from_prior": min(1.0, (error / factor.prior_error) ** 2),
-                "points": list(posterior.points),
-                "note": factor.note,
-            }
+            FittedFactor(
+                name=factor.name,
+                factor=math.exp(log),
+                low=math.exp(log - 1.96 * error),
+                high=math.exp(log + 1.96 * error),
+                from_prior=min(1.0, (error / factor.prior_error) ** 2),
+                points=list(posterior.points),
+                note=factor.note,
+            )
         )
     return rows
 
 
-def summary_of(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Errors and coverage per metric over validation points, and per band of utilisation."""
-    summary: dict[str, Any] = {}
-    held_out = [point for point in points if point["role"] == "validation"]
-    for name in _METRICS:
-        having = [point for point in held_out if name in point["relative_error"]]
-        if not having:
-            continue
-        summary[name] = _errors(having, name)
-        bands = sorted({point["band"] for point in having})
-        summary[name]["by_band"] = {
-            band: _errors([p for p in having if p["band"] == band], name) for band in bands
-        }
-    return summary
-
-
-def _errors(points: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
-    absolute = np.abs([point["relative_error"][name] for point in points])
-    covered = [
-        point["predicted"][name]["low"]
-        <= point["observed"][name]
-        <= point["predicted"][name]["high"]
-        for point in points
-    ]
-    return {
-        "median_ape": float(np.median(absolute)),
-        "max_ape": float(absolute.max()),
-        "coverage": float(np.mean(covered)),
-        "n": len(points),
-    }
-
-
-def knees_of(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def knees_of(points: Sequence[ComparedPoint]) -> dict[str, Knee]:
     """First io_threads within 5% of the best, observed and predicted, per series.
 
     A series holds the points that differ in io_threads only; short ones have no knee.
     """
-    knees = {}
-    for name, members in curves_of(points).items():
-        observed = [point["observed"]["throughput_rps"] for point in members]
-        predicted = [point["predicted"]["throughput_rps"]["value"] for point in members]
-        threads = [point["given"]["io_threads"] for point in members]
-        knees[name] = {
-            "observed": threads[
-                next(i for i, x in enumerate(observed) if x >= KNEE * max(observed))
-            ],
-            "predicted": threads[
-                next(i for i, x in enumerate(predicted) if x >= KNEE * max(predicted))
-            ],
-        }
-    return knees
+
+    def first(members: Sequence[ComparedPoint], throughput_rps: Sequence[float]) -> int:
+        enough = KNEE * max(throughput_rps)
+        index = next(i for i, found in enumerate(throughput_rps) if found >= enough)
+        return int(members[index].given["io_threads"])
+
+    return {
+        name: Knee(
+            first(members, [point.observed["throughput_rps"] for point in members]),
+            first(members, [point.predicted["throughput_rps"].value for point in members]),
+        )
+        for name, members in curves_of(points).items()
+    }

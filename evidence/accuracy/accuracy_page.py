@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.fit.calibrate import CPU, LATENCIES, LIGHT_CPU, THROUGHPUT
+from forecache.calibration.fit.report import CPU, LATENCIES, LIGHT_CPU, THROUGHPUT
 from forecache.calibration.observe.design import LADDER_PIPELINE, LADDER_VALUE_BYTES
 
 from ..harness import Files

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from forecache.calibration.fit.calibrate import LATENCIES, LEVEL, THROUGHPUT
+from forecache.calibration.fit.calibrate import LEVEL
+from forecache.calibration.fit.report import LATENCIES, THROUGHPUT
 from forecache.calibration.validate.dataset import MeasuredCase, load_dataset
 from forecache.calibration.validate.series import label
 from forecache.models.engines.profile import load_engine

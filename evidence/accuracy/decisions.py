@@ -10,7 +10,7 @@ from typing import Any
 from forecache.calibration.validate.series import series_of
 from forecache.models.advice.choice import KNEE
 
-from .published_page import results_of
+from .published_page import points_of, results_of
 
 LEAST_SETTINGS = 3
 """Fewer settings are hardly a choice."""
@@ -54,12 +54,12 @@ def decisions(out: Path) -> list[Decision]:
     """All series of `published-*.json` with settings to choose from."""
     found = []
     for result in results_of(out):
-        for name, members in series_of(result["points"]).items():
-            threads = [int(point["given"]["io_threads"]) for point in members]
+        for name, members in series_of(points_of(result)).items():
+            threads = [int(point.given["io_threads"]) for point in members]
             if len(members) < LEAST_SETTINGS:
                 continue
-            measured = [point["observed"]["throughput_rps"] for point in members]
-            predicted = [point["predicted"]["throughput_rps"]["value"] for point in members]
+            measured = [point.observed["throughput_rps"] for point in members]
+            predicted = [point.predicted["throughput_rps"].value for point in members]
             chosen = _fewest(predicted)
             found.append(
                 Decision(

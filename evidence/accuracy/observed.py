@@ -56,6 +56,8 @@ def predicted_datasets() -> list[str]:
 def published(asked: Asked) -> Files:
     """Predict datasets, fitting their calibration points only; one file each."""
     return {
-        ACCURACY / f"published-{name}.json": json_text(validate(name, progress=asked.progress))
+        ACCURACY / f"published-{name}.json": json_text(
+            validate(name, progress=asked.progress).to_dict()
+        )
         for name in asked.of(predicted_datasets())
     }

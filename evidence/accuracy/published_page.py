@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from forecache.calibration.validate.comparison import ComparedPoint
 from forecache.calibration.validate.dataset import Dataset, list_datasets, why_not_predicted
 from forecache.calibration.validate.series import label, varying
+from forecache.sim.statistics import Estimate
 
 from ..markdown import table
 
@@ -32,6 +34,16 @@ def results_of(out: Path) -> list[Result]:
     """What `validate` said of each published dataset, by the dataset's id."""
     paths = sorted(out.glob("published-*.json"))
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+
+
+def points_of(result: Result) -> list[ComparedPoint]:
+    """The points of one of them."""
+    points = []
+    for plain in result["points"]:
+        predicted = {name: Estimate(**found) for name, found in plain["predicted"].items()}
+        fields = {k: v for k, v in plain.items() if k not in ("relative_error", "server")}
+        points.append(ComparedPoint(**{**fields, "predicted": predicted}))
+    return points
 
 
 def figure_file(dataset: str) -> str:
@@ -254,7 +266,7 @@ def _counter_row(check: Mapping[str, Any]) -> list[str]:
 
 def _point_table(result: Result) -> list[str]:
     points = result["points"]
-    names = varying(points) or None
+    names = varying([point["given"] for point in points]) or None
     shown = [q for q in _SHOWN if any(q in point["observed"] for point in points)]
     units = {"throughput_rps": "1000 requests/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms"}
     header = ["point", "role"]

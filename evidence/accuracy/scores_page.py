@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.fit.calibrate import CPU, LIGHT_CPU
+from forecache.calibration.fit.report import CPU, LIGHT_CPU
 
 from ..blind.record import PREDICTED, SCORED, steps
 from ..blind.rounds import folder

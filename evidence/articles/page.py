@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from forecache.calibration.validate.articles import JudgedClaim, JudgedClaims
 from forecache.reports.text.claims import BAD, amount, claimed, error, named
 
 from ..harness import Asked, Files
@@ -36,15 +36,15 @@ _HEADINGS = {
 }
 
 
-def page(result: Mapping[str, Any]) -> str:
-    """The page in Markdown, from what `validate_seeds` returns."""
-    rows = result["rows"]
-    predictions = result["summary"].get("prediction", {})
+def page(result: JudgedClaims) -> str:
+    """The page in Markdown."""
+    rows = result.rows
+    predictions = result.summary.get("prediction", {})
     holds, misses = predictions.get("holds", 0), predictions.get("misses", 0)
-    exact = result["summary"].get("arithmetic", {}).get("exact", 0)
-    seen = [row for row in rows if row.get("changed")]
-    seen_hold = sum(row["verdict"] == "holds" for row in seen)
-    sums = sum(row["role"] == "arithmetic" for row in rows)
+    exact = result.summary.get("arithmetic", {}).get("exact", 0)
+    seen = [row for row in rows if row.changed]
+    seen_hold = sum(row.verdict == "holds" for row in seen)
+    sums = sum(row.role == "arithmetic" for row in rows)
     share = f" ({holds / (holds + misses):.0%})" if holds + misses else ""
     parts = [
         "# Claims of the articles the project began with\n",
@@ -55,79 +55,79 @@ def page(result: Mapping[str, Any]) -> str:
         "has a row of its own.\n",
         *[
             f"- **{name}**: {_linked(article)}{_note(article)}"
-            for name, article in result["articles"].items()
+            for name, article in result.articles.items()
         ],
         "",
     ]
     for role in _ORDER:
-        chosen = [row for row in rows if row["role"] == role]
+        chosen = [row for row in rows if row.role == role]
         parts += [_HEADINGS[role], *_table(role, chosen), ""]
         if role == "prediction":
             parts += [*_gaps(chosen), "", *_changes(chosen), ""]
     return "\n".join(parts)
 
 
-def _gaps(rows: list[Mapping[str, Any]]) -> list[str]:
+def _gaps(rows: list[JudgedClaim]) -> list[str]:
     """What misses, with the reason as far as it is known."""
-    missed = [row for row in rows if row["verdict"] == "misses"]
+    missed = [row for row in rows if row.verdict == "misses"]
     return [
         "### Why they miss, as far as that is known\n",
-        *(f"- **{named(row)}** ({error(row)}): {row.get('gap') or 'not known'}." for row in missed),
+        *(f"- **{named(row)}** ({error(row)}): {row.gap or 'not known'}." for row in missed),
     ]
 
 
-def _changes(rows: list[Mapping[str, Any]]) -> list[str]:
+def _changes(rows: list[JudgedClaim]) -> list[str]:
     """What was changed after a claim had been compared, with the claims that it is about."""
     by_change: dict[str, list[str]] = {}
     for row in rows:
-        if row.get("changed"):
-            by_change.setdefault(str(row["changed"]), []).append(named(row))
+        if row.changed:
+            by_change.setdefault(row.changed, []).append(named(row))
     return [
         "### Seen before the model was changed\n",
         *(f"- {', '.join(names)}: {change}." for change, names in by_change.items()),
     ]
 
 
-def _linked(article: Mapping[str, Any]) -> str:
+def _linked(article: Mapping[str, str]) -> str:
     return f"[{article['title']}]({article['url']})" if article.get("url") else article["title"]
 
 
-def _note(article: Mapping[str, Any]) -> str:
+def _note(article: Mapping[str, str]) -> str:
     return f" ({article['note']})" if article.get("note") else ""
 
 
-def _table(role: str, rows: list[Mapping[str, Any]]) -> list[str]:
+def _table(role: str, rows: list[JudgedClaim]) -> list[str]:
     if role == "context":
         header = ["claim", "article", "statement", "value"]
         return table(header, [_claim(row) for row in rows])
     return table(
         ["claim", "article", "statement", ">claimed", ">predicted", ">error", "", "by"],
         [
-            [*_claim(row), amount(row["predicted"]), error(row), _verdict(row), _by(row)]
+            [*_claim(row), amount(row.predicted), error(row), _verdict(row), _by(row)]
             for row in rows
         ],
     )
 
 
-def _claim(row: Mapping[str, Any]) -> list[str]:
-    return [named(row), row["article"], _statement(row), claimed(row)]
+def _claim(row: JudgedClaim) -> list[str]:
+    return [named(row), row.article, _statement(row), claimed(row)]
 
 
-def _by(row: Mapping[str, Any]) -> str:
-    return f"`{row['command']}`" if row["command"] else ""
+def _by(row: JudgedClaim) -> str:
+    return f"`{row.command}`" if row.command else ""
 
 
-def _verdict(row: Mapping[str, Any]) -> str:
-    verdict = str(row["verdict"])
+def _verdict(row: JudgedClaim) -> str:
+    verdict = row.verdict
     if verdict == "an input":
         return ""
-    seen = ", *seen*" if row.get("changed") else ""
+    seen = ", *seen*" if row.changed else ""
     return (f"**{verdict}**" if verdict in BAD else verdict) + seen
 
 
-def _statement(row: Mapping[str, Any]) -> str:
-    note = row.get("note")
-    return f"{row['statement']} ({note})" if note else str(row["statement"])
+def _statement(row: JudgedClaim) -> str:
+    note = row.note
+    return f"{row.statement} ({note})" if note else row.statement
 
 
 def artefact(asked: Asked) -> Files:
@@ -137,4 +137,4 @@ def artefact(asked: Asked) -> Files:
 
 def pages() -> Files:
     """The page, from the artefact."""
-    return {PAGE: page(json.loads(ARTEFACT.read_text(encoding="utf-8")))}
+    return {PAGE: page(JudgedClaims.from_dict(json.loads(ARTEFACT.read_text(encoding="utf-8"))))}

@@ -111,10 +111,10 @@ class Predictors:
         """Seconds by command and the sets it has: `equal`, `different`, or all data."""
         self._progress("predicting set operations on ten million members")
         found = {}
-        for point in validate("redis-2.8-set-operations")["points"]:
-            given = point["given"]
+        for point in validate("redis-2.8-set-operations").points:
+            given = point.given
             same = "equal" if given.get("same_key") else "different" if "overlap" in given else ""
-            found[given["command"], same] = float(point["predicted"]["lasts_s"]["value"])
+            found[given["command"], same] = point.predicted["lasts_s"].value
         return found
 
     def run(self, scenario: Mapping[str, Any], **changes: Any) -> Found:

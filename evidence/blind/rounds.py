@@ -110,8 +110,7 @@ def predict(name: str, *, seed: int = 1, progress: Progress) -> Path:
     code = record.code_sha256()
     measured = read_node_dataset(questions, unopened=True)
     posterior = measured.fit(seed=seed)
-    rows = predict_points(measured, posterior, seed=seed, progress=progress)
-    kept = ("index", "given", "role", "predicted")
+    predicted = predict_points(measured, posterior, seed=seed, progress=progress)
     commit = record.git("rev-parse", "HEAD")
     facts: dict[str, Any] = {
         "questions_sha256": sha256(questions.read_bytes()),
@@ -120,7 +119,10 @@ def predict(name: str, *, seed: int = 1, progress: Progress) -> Path:
         "commit": commit.decode().strip() if commit is not None else None,
         "seed": seed,
     }
-    points = [{field: row[field] for field in kept} for row in rows if row["role"] == "validation"]
+    points = [
+        {field: row[field] for field in ("index", "given", "role", "predicted")}
+        for row in (each.to_dict() for each in predicted if each.held_out)
+    ]
     out = folder(name) / "predictions.json"
     write_text_atomic(out, json_text({"round": name, **facts, "points": points}))
     append(name, PREDICTED, {"predictions_sha256": sha256(out.read_bytes()), **facts})

@@ -75,10 +75,9 @@ def refit(
     """Fit a committed bundle: the profile to ship, under the name of its rules, and the report."""
     bundle = Bundle.load(folder)
     profile, report = calibrate(bundle, progress=progress)
-    rules = load_engine(report["engine"]["name"], report["engine"]["version"])
-    report["measured"] = measured_of(bundle)
+    rules = load_engine(report.engine.name, report.engine.version)
     update = {"id": rules.id, "title": rules.title, "version": rules.version}
-    return profile.model_copy(update=update), report
+    return profile.model_copy(update=update), {**report.to_dict(), "measured": measured_of(bundle)}
 
 
 def measured_of(bundle: Bundle) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from forecache.calibration.validate.comparison import ComparedPoint
 from forecache.calibration.validate.series import curves_of, label, varying
 from forecache.reports.figures.canvas import (
     INK,
@@ -27,7 +28,7 @@ from forecache.reports.figures.canvas import (
 )
 from forecache.reports.text.formats import Unit, rate_unit, time_unit
 
-Point = Mapping[str, Any]
+from ..accuracy.published_page import points_of
 
 _QUANTITIES = {
     "throughput_rps": "Requests a second",
@@ -58,7 +59,7 @@ def published(result: Mapping[str, Any], *, width_px: float = WIDE_PX) -> Figure
     Parameters
     ----------
     result
-        What `validate` returned.
+        What `validate` returned, as its artefact has it.
 
     Returns
     -------
@@ -66,7 +67,7 @@ def published(result: Mapping[str, Any], *, width_px: float = WIDE_PX) -> Figure
         Panels of throughput and latency against io-threads, one column a series, where there are
         curves; else a row per point.
     """
-    points = result["points"]
+    points = points_of(result)
     curves = curves_of(points)
     if 0 < len(curves) <= _MOST_COLUMNS and sum(map(len, curves.values())) == len(points):
         return _curves(curves, width_px)
@@ -76,11 +77,11 @@ def published(result: Mapping[str, Any], *, width_px: float = WIDE_PX) -> Figure
 # --- curves -------------------------------------------------------------------------------------
 
 
-def _curves(curves: Mapping[str, Sequence[Point]], width_px: float) -> Figure:
+def _curves(curves: Mapping[str, Sequence[ComparedPoint]], width_px: float) -> Figure:
     quantities = [
         name
         for name in _QUANTITIES
-        if all(name in point["observed"] for own in curves.values() for point in own)
+        if all(name in point.observed for own in curves.values() for point in own)
     ]
     height_px = _TOP_PX + _BOTTOM_PX - _BETWEEN_PX + len(quantities) * (_PANEL_PX + _BETWEEN_PX)
     columns = len(curves)
@@ -91,7 +92,7 @@ def _curves(curves: Mapping[str, Sequence[Point]], width_px: float) -> Figure:
             top = _TOP_PX + row * (_PANEL_PX + _BETWEEN_PX)
             unit = _unit(quantity, [p for own in curves.values() for p in own])
             highest = max(
-                max(p["observed"][quantity], p["predicted"][quantity]["high"])
+                max(p.observed[quantity], p.predicted[quantity].high)
                 for own in curves.values()
                 for p in own
             )
@@ -122,17 +123,17 @@ def _curves(curves: Mapping[str, Sequence[Point]], width_px: float) -> Figure:
 
 def _curve_panel(
     axes: Axes,
-    points: Sequence[Point],
+    points: Sequence[ComparedPoint],
     quantity: str,
     unit: Unit,
     highest: float,
     panel_px: float,
 ) -> None:
-    threads = [float(point["given"]["io_threads"]) for point in points]
-    predicted = [point["predicted"][quantity] for point in points]
-    value, low, high = (
-        [estimate[key] / unit.divisor for estimate in predicted] for key in ("value", "low", "high")
-    )
+    threads = [float(point.given["io_threads"]) for point in points]
+    predicted = [point.predicted[quantity] for point in points]
+    value = [each.value / unit.divisor for each in predicted]
+    low = [each.low / unit.divisor for each in predicted]
+    high = [each.high / unit.divisor for each in predicted]
     ticks = round_ticks(highest / unit.divisor, about=5)
     axes.set_ylim(0, ticks[-1])
     axes.set_xlim(threads[0] - 0.5, threads[-1] + 0.5)
@@ -142,24 +143,22 @@ def _curve_panel(
     axes.fill_between(threads, low, high, color=MAIN, alpha=_BAND_ALPHA, linewidth=0, zorder=1)
     axes.plot(threads, value, color=MAIN, linewidth=1.8, zorder=2)
     for x, point in zip(threads, points, strict=True):
-        _dot(axes, x, point["observed"][quantity] / unit.divisor, point)
+        _dot(axes, x, point.observed[quantity] / unit.divisor, point)
 
 
-def _dot(axes: Axes, x: float, y: float, point: Point) -> None:
+def _dot(axes: Axes, x: float, y: float, point: ComparedPoint) -> None:
     """A measured value; hollow where the point was fitted."""
-    face = PAPER if point["role"] == "calibration" else INK
+    face = PAPER if point.role == "calibration" else INK
     axes.plot([x], [y], **_DOT, markerfacecolor=face, zorder=3, clip_on=False)
 
 
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _rows(points: Sequence[Point], width_px: float) -> Figure:
-    names = varying(points) or None
-    labels = [label(point["given"], names) for point in points]
-    quantities = [
-        name for name in _QUANTITIES if any(name in point["observed"] for point in points)
-    ]
+def _rows(points: Sequence[ComparedPoint], width_px: float) -> Figure:
+    names = varying([point.given for point in points]) or None
+    labels = [label(point.given, names) for point in points]
+    quantities = [name for name in _QUANTITIES if any(name in point.observed for point in points)]
     left_px = min(0.45 * width_px, 16 + max(text_width_px(text) for text in labels))
     gap_px = 40.0
     panel_px = (width_px - left_px - 14 - (len(quantities) - 1) * gap_px) / len(quantities)
@@ -191,11 +190,10 @@ def _rows(points: Sequence[Point], width_px: float) -> Figure:
     return figure
 
 
-def _row_panel(axes: Axes, points: Sequence[Point], quantity: str, unit: Unit) -> None:
-    having = [(y, point) for y, point in enumerate(points) if quantity in point["observed"]]
+def _row_panel(axes: Axes, points: Sequence[ComparedPoint], quantity: str, unit: Unit) -> None:
+    having = [(y, point) for y, point in enumerate(points) if quantity in point.observed]
     highest = max(
-        max(point["observed"][quantity], point["predicted"][quantity]["high"])
-        for _, point in having
+        max(point.observed[quantity], point.predicted[quantity].high) for _, point in having
     )
     ticks = round_ticks(highest / unit.divisor, about=4)
     axes.set_xlim(0, ticks[-1])
@@ -205,8 +203,8 @@ def _row_panel(axes: Axes, points: Sequence[Point], quantity: str, unit: Unit) -
     axes.spines["left"].set_visible(False)
     fixed_ticks(axes, "x", ticks, lambda tick: f"{tick:g}")
     for y, point in having:
-        estimate = point["predicted"][quantity]
-        low, value, high = (estimate[key] / unit.divisor for key in ("low", "value", "high"))
+        found = point.predicted[quantity]
+        low, value, high = (end / unit.divisor for end in (found.low, found.value, found.high))
         # Matplotlib's own caps would project beyond the interval.
         axes.plot(
             [low, high],
@@ -218,11 +216,11 @@ def _row_panel(axes: Axes, points: Sequence[Point], quantity: str, unit: Unit) -
             solid_capstyle="butt",
         )
         axes.plot([value], [y], marker="|", markersize=13, color=MAIN, markeredgewidth=2.2)
-        _dot(axes, point["observed"][quantity] / unit.divisor, y, point)
+        _dot(axes, point.observed[quantity] / unit.divisor, y, point)
 
 
-def _unit(quantity: str, points: Sequence[Point]) -> Unit:
-    largest = max(p["observed"][quantity] for p in points if quantity in p["observed"])
+def _unit(quantity: str, points: Sequence[ComparedPoint]) -> Unit:
+    largest = max(p.observed[quantity] for p in points if quantity in p.observed)
     return rate_unit(largest) if quantity.endswith("_rps") else time_unit(largest)
 
 

@@ -129,7 +129,7 @@ def _live(bundle_path: Path, seed: int) -> dict[Place, tuple[float, float]]:
     rows, _ = compared(held_out, predictions)
     return {
         row.place: (row.measured, row.predicted)
-        for row in live_rows(rows, engine=engine.id, host=bundle.host.id)
+        for row in live_rows([row.to_dict() for row in rows], engine=engine.id, host=bundle.host.id)
     }
 
 

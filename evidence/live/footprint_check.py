@@ -271,6 +271,8 @@ def artefact(asked: Asked) -> Files:
     engines = [check(find_engine(name), say=asked.progress) for name in asked.engines(ENGINES)]
     date = datetime.now(UTC).date().isoformat()
     published = [
-        validate_memory(dataset, dataset.id) for dataset in list_datasets() if is_of_memory(dataset)
+        validate_memory(dataset, dataset.id).to_dict()
+        for dataset in list_datasets()
+        if is_of_memory(dataset)
     ]
     return {ARTEFACT: json_text({"date": date, "engines": engines, "published": published})}

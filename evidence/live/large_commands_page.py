@@ -112,7 +112,7 @@ def _sets(of: dict[str, Any]) -> str:
 
 def artefact(_asked: Asked) -> Files:
     """The published set operations, predicted."""
-    found = validate(DATASET)
+    found = validate(DATASET).to_dict()
     shown = {name: found[name] for name in ("dataset", "fitted", "points", "summary")}
     return {PUBLISHED: json.dumps(shown, indent=1) + "\n"}
 

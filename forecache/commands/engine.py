@@ -194,9 +194,10 @@ def validate(
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.calibration.validate.articles import JudgedClaims
     from forecache.tables import console
 
-    if result.get("kind") == "articles":
+    if isinstance(result, JudgedClaims):
         from forecache.reports.terminal.articles import print_articles
 
         print_articles(result, console())

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..text.accuracy import is_rate, observed_and_predicted
+from forecache.calibration.fit.report import FitPoint
+
+from ..text.accuracy import is_rate
 from ..text.formats import Unit, nanosecond_unit, percent, rate_unit
-from ..text.shapes import Json
 from .canvas import (
     ACCENT,
     MAIN,
@@ -28,7 +29,9 @@ from .canvas import (
 _BANDS = (0.10, 0.20)
 
 
-def accuracy(points: Sequence[Json], *, quantity: str, width_px: float = WIDE_PX) -> Figure | None:
+def accuracy(
+    points: Sequence[FitPoint], *, quantity: str, width_px: float = WIDE_PX
+) -> Figure | None:
     """Draw predicted against observed on log axes, and the relative error beside it.
 
     Parameters
@@ -43,12 +46,9 @@ def accuracy(points: Sequence[Json], *, quantity: str, width_px: float = WIDE_PX
     Returns
     -------
     Figure or None
-        None when no point has both values.
+        None when there are no points.
     """
-    found = [
-        (pair, str(p.get("role", "fit")).lower()) for p in points
-        if (pair := observed_and_predicted(p))
-    ]  # fmt: skip
+    found = [((point.observed, point.predicted), point.role) for point in points]
     if not found:
         return None
     every = [value for pair, _ in found for value in pair]

@@ -4,6 +4,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from forecache.calibration.fit.report import CalibrationReport, FitPoint, FittedNumber
+
 from .. import figures
 from ..study_answer import HostNumbers
 from ..text.accuracy import (
@@ -12,21 +14,21 @@ from ..text.accuracy import (
     parameter_rows,
     quantities,
     quantity_name,
-    untold,
     worst_points,
 )
-from ..text.shapes import Json, mapping, rows
 from ..text.wording import depth_phrase
 from .drawing import Drawer
 
 
-def calibration_view(calibration: Json, drawer: Drawer) -> dict[str, Any]:
+def calibration_view(calibration: CalibrationReport, drawer: Drawer) -> dict[str, Any]:
     """Return the template's context for the calibration."""
-    engine = mapping(calibration, "engine")
+    engine = calibration.engine
     drawn = []
-    for quantity, group in quantities(rows(calibration, "points")).items():
+    for quantity, group in quantities(calibration.points).items():
 
-        def make(width: int, group: list[Json] = group, quantity: str = quantity) -> Figure | None:
+        def make(
+            width: int, group: list[FitPoint] = group, quantity: str = quantity
+        ) -> Figure | None:
             return figures.accuracy(group, quantity=quantity, width_px=width)
 
         name = quantity_name(quantity)
@@ -40,14 +42,14 @@ def calibration_view(calibration: Json, drawer: Drawer) -> dict[str, Any]:
         if view is not None:
             drawn.append(view)
     return {
-        "engine": " ".join(str(engine[k]) for k in ("id", "version") if engine.get(k)),
-        "depth": depth_phrase(engine.get("depth")),
+        "engine": f"{engine.id} {engine.version}",
+        "depth": depth_phrase(engine.depth),
         "rows": accuracy_rows(calibration),
         "figures": drawn,
         "worst": worst_points(calibration),
-        "determined": determined_text(calibration),
-        "untold": untold(calibration),
-        "parameters": parameter_rows(rows(calibration, "parameters")),
+        "determined": determined_text(calibration.identifiability.directions),
+        "untold": calibration.identifiability.words,
+        "parameters": parameter_rows(calibration.parameters),
     }
 
 
@@ -61,5 +63,5 @@ def host_view(host: HostNumbers, drawer: Drawer) -> dict[str, Any]:
             caption="Each load depends on the one before it; steps are where a cache ends.",
             label="Latency of a dependent load by working set.",
         ),
-        "parameters": parameter_rows([row.to_dict() for row in host.rows]),
+        "parameters": parameter_rows(FittedNumber(**vars(row), note="") for row in host.rows),
     }

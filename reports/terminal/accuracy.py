@@ -1,13 +1,20 @@
 """Calibration and validation in a terminal."""
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from forecache.calibration.fit.report import CalibrationReport, FittedNumber, WhatDataTell
+from forecache.calibration.validate.comparison import (
+    ComparedPoint,
+    CounterCheck,
+    DataProvenance,
+    MetricErrors,
+    Validation,
+)
 from forecache.sim.statistics import Estimate
 
 from ..text.accuracy import (
@@ -15,7 +22,6 @@ from ..text.accuracy import (
     calibration_warnings,
     determined_text,
     role_name,
-    untold,
     worst_points,
 )
 from ..text.formats import (
@@ -28,7 +34,6 @@ from ..text.formats import (
     time_with_bounds,
 )
 from ..text.settings import setting_name, setting_text, varying_keys
-from ..text.shapes import Json, mapping, number, rows, texts
 from ..text.wording import depth_phrase
 from .columns import Column, print_columns, widths
 from .console import add_setting_column, plain_table, print_warnings
@@ -39,7 +44,7 @@ _WIDE = 120
 _LABELS = "P pipeline, v value bytes, k keys, c clients"
 
 
-def print_calibration(calibration: Json, console: Console) -> None:
+def print_calibration(calibration: CalibrationReport, console: Console) -> None:
     """Print how well a fit describes the observations and the parameters it found."""
     print_accuracy(calibration, console)
     worst = worst_points(calibration)[:5]
@@ -57,53 +62,41 @@ def print_calibration(calibration: Json, console: Console) -> None:
         console.print(Padding(table, (0, 0, 0, 1)))
         console.print(Text(_LABELS, style="dim"))
     print_warnings(calibration_warnings(calibration), console)
-    _print_untold(calibration, console)
-    parameters = rows(calibration, "parameters")
-    if parameters:
-        console.print()
-        _print_parameters(parameters, console)
+    _print_untold(calibration.identifiability, console)
+    console.print()
+    _print_parameters(calibration.parameters, console)
 
 
-def print_accuracy(calibration: Json, console: Console) -> None:
+def print_accuracy(calibration: CalibrationReport, console: Console) -> None:
     """Print the errors of fitted and held-out points."""
-    engine = mapping(calibration, "engine")
-    name = " ".join(str(engine[key]) for key in ("id", "version") if engine.get(key))
-    if name:
-        phrase = depth_phrase(engine.get("depth"))
-        depth = f", {phrase}" if phrase else ""
-        console.print(Text(f"Engine {name}{depth}"))
-    found = accuracy_rows(calibration)
-    if not found:
-        console.print("The calibration lists no accuracy.")
-        return
+    engine = calibration.engine
+    phrase = depth_phrase(engine.depth)
+    console.print(Text(f"Engine {engine.id} {engine.version}{f', {phrase}' if phrase else ''}"))
     table = plain_table()
     table.add_column("quantity", overflow="fold")
     table.add_column("points")
     for column in ("median error", "worst", "n"):
         table.add_column(column, justify="right", no_wrap=True)
-    for cells in found:
+    for cells in accuracy_rows(calibration):
         table.add_row(*(Text(cell) for cell in cells))
     console.print(table)
 
 
-def _print_untold(calibration: Json, console: Console) -> None:
-    sentences = untold(calibration)
-    if not sentences:
+def _print_untold(told: WhatDataTell, console: Console) -> None:
+    if not told.words:
         return
     console.print()
     console.print(Text("What the data can't tell", style="bold"))
-    about = determined_text(calibration)
-    if about:
-        console.print(Text(about))
+    console.print(Text(determined_text(told.directions)))
     table = Table.grid(padding=(0, 1))
     table.add_column()
     table.add_column(overflow="fold", ratio=1)
-    for sentence in sentences:
+    for sentence in told.words:
         table.add_row(Text("-"), Text(sentence))
     console.print(table)
 
 
-def _print_parameters(parameters: list[Json], console: Console) -> None:
+def _print_parameters(parameters: list[FittedNumber], console: Console) -> None:
     console.print(Text("What was fitted, and what was not", style="bold"))
     wide = console.width >= _WIDE
     table = plain_table()
@@ -112,107 +105,89 @@ def _print_parameters(parameters: list[Json], console: Console) -> None:
     if wide:
         table.add_column("note", overflow="fold")
     for row in parameters:
-        low, high = number(row, "low"), number(row, "high")
-        unit = str(row.get("unit") or "")
-        text = plain(row.get("value")) + ("" if unit in ("", "1") else f" {unit}")
-        if low is not None and high is not None:
-            text += f" ({plain(low)}–{plain(high)})"
-        cells = [str(row.get("name") or UNKNOWN), f"{text}, {row.get('kind') or 'unknown'}"]
-        notes = [Text(str(row.get("note") or ""), style="dim")] if wide else []
-        table.add_row(*(Text(cell) for cell in cells), *notes)
+        text = plain(row.value) + ("" if row.unit in ("", "1") else f" {row.unit}")
+        if row.low is not None and row.high is not None:
+            text += f" ({plain(row.low)}–{plain(row.high)})"
+        notes = [Text(row.note, style="dim")] if wide else []
+        table.add_row(Text(row.name), Text(f"{text}, {row.kind}"), *notes)
     console.print(table)
     if not wide:
         console.print(Text("How each was found: with --json, or in the profile.", style="dim"))
 
 
-def print_validation(validation: Json, console: Console) -> None:
+def print_validation(validation: Validation, console: Console) -> None:
     """Print predictions against a dataset: every point, the errors by metric, the knee."""
-    dataset, host = mapping(validation, "dataset"), mapping(validation, "host")
-    engine = mapping(validation, "engine")
-    console.print(Text(str(dataset.get("title") or dataset.get("id") or "dataset"), style="bold"))
-    stands = " stands in for a host that is unnamed or has no profile"
-    named = "" if host.get("named", True) else stands
-    about = [f"{host['id']}{named}"] if host.get("id") else []
-    about += [str(engine["id"])] if engine.get("id") else []
+    points, host, origins = validation.points, validation.host, validation.provenance
+    console.print(Text(validation.dataset.title, style="bold"))
+    about = []
+    if host is not None:
+        stands = " stands in for a host that is unnamed or has no profile"
+        about.append(f"{host.id}{'' if host.named else stands}")
+    if validation.engine is not None:
+        about.append(validation.engine.id)
     if about:
         console.print(Text(", ".join(about), style="dim"))
-    _print_factors(rows(validation, "fitted"), console)
-    points = rows(validation, "points")
-    fitted = mapping(validation, "provenance").get("calibration_points") or []
-    if fitted:
-        beside = mapping(mapping(validation, "provenance"), "same_machine_points")
+    for factor in validation.fitted:
+        bounds = f" ({factor.low:.2f}–{factor.high:.2f})"
+        console.print(Text(f"fitted: {factor.name} ×{factor.factor:.2f}{bounds}"))
+    if isinstance(origins, DataProvenance) and origins.calibration_points:
+        fitted, beside = origins.calibration_points, origins.same_machine_points
         words = f"fitted to the throughput of {len(fitted)} of {len(points)} points"
         if beside:
             words += f", and of other datasets of the same machine: {', '.join(beside)}"
         console.print(Text(words, style="dim"))
-    for metric in _metrics(points):
+    for metric in dict.fromkeys(metric for point in points for metric in point.predicted):
         _print_validated_metric(points, metric, console)
-    summary = mapping(validation, "summary")
-    if summary:
+    _print_summary(validation.summary, console)
+    _print_counters(validation.counters, console)
+    if validation.knee:
         console.print()
-        console.print(Text("Errors at held-out points", style="bold"))
-        table = plain_table()
-        table.add_column("metric", no_wrap=True)
-        for column in ("median error", "worst", "in interval", "n"):
-            table.add_column(column, justify="right", no_wrap=True)
-        for metric, entry in summary.items():
-            table.add_row(
-                Text(_metric_name(str(metric))),
-                percent(number(entry, "median_ape")),
-                percent(number(entry, "max_ape")),
-                percent(number(entry, "coverage")),
-                plain(entry.get("n") if hasattr(entry, "get") else None),
-            )
-        console.print(table)
-    _print_counters(rows(validation, "counters"), console)
-    knees = mapping(validation, "knee")
-    if knees:
-        console.print()
-    for label in knees:
-        knee = mapping(knees, label)
-        found, expected = plain(knee.get("observed")), plain(knee.get("predicted"))
-        console.print(Text(f"Knee ({label}): io-threads {found} observed, {expected} predicted"))
-    print_warnings(texts(validation, "warnings"), console)
+    for label, knee in validation.knee.items():
+        found = f"io-threads {knee.observed} observed, {knee.predicted} predicted"
+        console.print(Text(f"Knee ({label}): {found}"))
+    print_warnings(list(dict.fromkeys(validation.warnings)), console)
 
 
-def _print_counters(checks: list[Json], console: Console) -> None:
+def _print_summary(summary: Mapping[str, MetricErrors], console: Console) -> None:
+    if not summary:
+        return
+    console.print()
+    console.print(Text("Errors at held-out points", style="bold"))
+    table = plain_table()
+    table.add_column("metric", no_wrap=True)
+    for column in ("median error", "worst", "in interval", "n"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for metric, errors in summary.items():
+        shares = (errors.median_ape, errors.max_ape, errors.coverage)
+        table.add_row(Text(_metric_name(metric)), *map(percent, shares), str(errors.n))
+    console.print(table)
+
+
+def _print_counters(checks: Sequence[CounterCheck], console: Console) -> None:
     """What a profiler counted over whole runs, beside what the model says of them."""
     if not checks:
         return
-    given = [mapping(check, "given") for check in checks]
+    keys = varying_keys([check.given for check in checks])
     console.print()
     console.print(Text("Counters of whole runs, per request, not fitted", style="bold"))
     table = plain_table()
-    for key in varying_keys(given):
+    for key in keys:
         add_setting_column(table, key)
     for column in ("CPUs", "model", "cycles", "model", "instructions", "own code, model"):
         table.add_column(column, justify="right", overflow="fold")
     for check in checks:
-        cpus, cycles = mapping(check, "cpus_used"), mapping(check, "cycles")
-        instructions = mapping(check, "instructions")
+        used, cycles, instructions = check.cpus_used, check.cycles, check.instructions
         table.add_row(
-            *(Text(plain(mapping(check, "given").get(key))) for key in varying_keys(given)),
-            *(f"{number(cpus, side) or 0.0:.2f}" for side in ("measured", "predicted")),
-            *(f"{number(cycles, side) or 0.0:,.0f}" for side in ("measured", "predicted")),
-            f"{number(instructions, 'measured') or 0.0:,.0f}",
-            f"{number(instructions, 'predicted_user') or 0.0:,.0f}",
+            *(Text(plain(check.given.get(key))) for key in keys),
+            *(f"{cpus:.2f}" for cpus in (used.measured, used.predicted)),
+            *(f"{count:,.0f}" for count in (cycles.measured, cycles.predicted)),
+            f"{instructions.measured:,.0f}",
+            f"{instructions.predicted_user:,.0f}",
         )
     console.print(table)
     console.print(
         Text("own code: without the kernel’s instructions and without spinning", style="dim")
     )
-
-
-def _print_factors(fitted: list[Json], console: Console) -> None:
-    for factor in fitted:
-        value, low, high = (number(factor, key) for key in ("factor", "low", "high"))
-        bounds = f" ({low:.2f}–{high:.2f})" if low is not None and high is not None else ""
-        size = f"{value:.2f}" if value is not None else UNKNOWN
-        console.print(Text(f"fitted: {factor.get('name') or 'factor'} ×{size}{bounds}"))
-
-
-def _metrics(points: list[Json]) -> list[str]:
-    return list(dict.fromkeys(str(m) for point in points for m in mapping(point, "predicted")))
 
 
 def _metric_name(metric: str) -> str:
@@ -222,34 +197,32 @@ def _metric_name(metric: str) -> str:
     return names.get(metric, metric.removesuffix("_ms"))
 
 
-def _print_validated_metric(points: list[Json], metric: str, console: Console) -> None:
-    keys = varying_keys([mapping(point, "given") for point in points])
+def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, console: Console) -> None:
+    given = [point.given for point in points]
+    keys = varying_keys(given)
     console.print()
     console.print(Text(_metric_name(metric), style="bold"))
     shown = {"ms": milliseconds, "rps": rate, "bytes": _bytes}
     show = shown.get(metric.rsplit("_", 1)[-1], plain)
     # Of memory nothing is ever fitted, and there are only states in between.
     fittable = not metric.endswith("_bytes")
-    given = [mapping(point, "given") for point in points]
     settings = [
         Column(setting_name(key), [plain(row.get(key)) for row in given], wraps=True)
         for key in keys
     ]
+    errors = [percent(point.relative_error.get(metric), signed=True) for point in points]
     others = [
-        Column("observed", [show(_observed(point, metric)) for point in points]),
+        Column("observed", [show(point.observed.get(metric)) for point in points]),
         Column(
             "predicted (95%)" if fittable else "predicted",
-            [_predicted(point, metric, show) for point in points],
+            [_predicted(point.predicted.get(metric), metric, show) for point in points],
         ),
-        Column(
-            "error",
-            [percent(number(mapping(p, "relative_error"), metric), signed=True) for p in points],
-        ),
+        Column("error", errors),
     ]
     if fittable:
-        roles = [role_name(point.get("role") or "") for point in points]
+        roles = [role_name(point.role) for point in points]
         others.insert(0, Column("role", roles, to_the_right=False))
-    bands = [str(point.get("band") or "") for point in points]
+    bands = [point.band for point in points]
     if any(bands):
         others.append(Column("band", bands, wraps=True, to_the_right=False))
     if not widths([*settings, *others], console.width, gap=2):
@@ -259,20 +232,13 @@ def _print_validated_metric(points: list[Json], metric: str, console: Console) -
     print_columns([*settings, *others], console, lead=len(settings))
 
 
-def _observed(point: Json, metric: str) -> float | None:
-    observed = mapping(point, "observed")
-    return number(mapping(observed, metric), "value") or number(observed, metric)
-
-
-def _predicted(point: Json, metric: str, show: Callable[[float | None], str]) -> str:
-    """A predicted number, with its interval where it has one."""
-    predicted = mapping(point, "predicted")
-    estimate = mapping(predicted, metric)
-    value, low, high = (number(estimate, end) for end in ("value", "low", "high"))
-    if value is not None and low is not None and metric.endswith(("_rps", "_ms")):
-        written = rate_with_bounds if metric.endswith("_rps") else time_with_bounds
-        return written(Estimate(value, low, math.inf if high is None else high))
-    return show(number(predicted, metric) if value is None else value)
+def _predicted(estimate: Estimate | None, metric: str, show: Callable[[float | None], str]) -> str:
+    """A predicted number, with its interval where it is a rate or a latency."""
+    if estimate is None:
+        return UNKNOWN
+    if metric.endswith("_rps"):
+        return rate_with_bounds(estimate)
+    return time_with_bounds(estimate) if metric.endswith("_ms") else show(estimate.value)
 
 
 def _bytes(size_bytes: float | None) -> str:

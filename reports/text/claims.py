@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+
+from forecache.calibration.validate.articles import JudgedClaim
 
 BAD = ("misses", "disagrees", "wrong")
 """Verdicts on what a model does not make."""
 
 
-def named(row: Mapping[str, Any]) -> str:
+def named(claim: JudgedClaim) -> str:
     """A claim's id with its part."""
-    return f"{row['id']} {row['part']}" if row.get("part") else str(row["id"])
+    return f"{claim.id} {claim.part}" if claim.part else claim.id
 
 
-def claimed(row: Mapping[str, Any]) -> str:
+def claimed(claim: JudgedClaim) -> str:
     """The value or range with its unit; empty without one."""
-    found = row.get("claimed")
-    if not found:
+    found = claim.claimed
+    if found is None:
         return ""
-    low, high = found.get("low"), found.get("high")
-    if found.get("value") is not None:
-        text = amount(found["value"])
-    elif low is None:
-        text = f"at most {amount(high)}"
-    elif high is None:
-        text = f"at least {amount(low)}"
+    if found.value is not None:
+        text = amount(found.value)
+    elif found.low is None:
+        text = f"at most {amount(found.high)}"
+    elif found.high is None:
+        text = f"at least {amount(found.low)}"
     else:
-        text = f"{amount(low)} to {amount(high)}"
-    return f"{text} {found['unit']}"
+        text = f"{amount(found.low)} to {amount(found.high)}"
+    return f"{text} {found.unit}"
 
 
 def amount(value: float | None) -> str:
@@ -41,12 +40,11 @@ def amount(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def error(row: Mapping[str, Any]) -> str:
+def error(claim: JudgedClaim) -> str:
     """The error in percent; a dash for none, `within` inside a range."""
-    found = row["error"]
-    if found is None:
+    if claim.error is None:
         return "–"
-    if math.isinf(found):
+    if math.isinf(claim.error):
         return "beyond"
-    is_range = (row.get("claimed") or {}).get("value") is None
-    return "within" if found == 0.0 and is_range else f"{100 * found:+.1f}%"
+    is_range = claim.claimed is None or claim.claimed.value is None
+    return "within" if claim.error == 0.0 and is_range else f"{100 * claim.error:+.1f}%"

@@ -11,6 +11,7 @@ from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.fit.calibrate import calibrate, discrepancy_of, with_discrepancy
 from forecache.calibration.fit.fit import Calibration, fit_bundle
 from forecache.calibration.fit.latency_fit import fit_wake_latency, quiet_ms
+from forecache.calibration.fit.report import CPU
 from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles.schema import HostProfile
 from tests.calibration.known_engine import (
@@ -31,7 +32,8 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_calibrate_reports_errors_of_fitted_and_held_out_points(exact: Path) -> None:
-    profile, report = calibrate(Bundle.load(exact))
+    profile, typed = calibrate(Bundle.load(exact))
+    report = typed.to_dict()
     summary = report["summary"]
     for role in ("fit", "holdout"):
         assert summary[role]["n"] > 10
@@ -60,8 +62,8 @@ def test_a_newer_version_is_calibrated_by_the_rules_of_the_newest_known(exact: P
     manifest = bundle.manifest.model_copy(update={"engine": engine})
     profile, report = calibrate(replace(bundle, manifest=manifest))
     assert (profile.version, profile.taken_as, profile.reuse) == ("9.7.1", "9.1", None)
-    assert report["warnings"] == [profile.taken_as_words]
-    assert report["summary"]["holdout"]["n"] > 10
+    assert report.warnings == [profile.taken_as_words]
+    assert report.summary.by_quantity[CPU]["holdout"].n > 10
 
 
 def test_the_discrepancy_is_small_where_the_model_is_right(exact: Path) -> None:

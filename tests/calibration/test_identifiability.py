@@ -78,8 +78,9 @@ def test_intervals_of_a_normal_posterior_agree() -> None:
     posterior = linear([[1.0, 0.5]], ["a", "b"], error=5.0)
     for known in identifiability_of(posterior).parameters:
         half = 1.96 * posterior.error(known.name)
-        assert known.laplace == pytest.approx((math.exp(-half), math.exp(half)), rel=1e-3)
-        assert known.profile == pytest.approx(known.laplace, rel=0.02)
+        laplace = (known.low, known.high)
+        assert laplace == pytest.approx((math.exp(-half), math.exp(half)), rel=1e-3)
+        assert (known.profile_low, known.profile_high) == pytest.approx(laplace, rel=0.02)
 
 
 def test_a_profile_interval_sees_the_lopsidedness_that_laplace_does_not() -> None:
@@ -92,7 +93,7 @@ def test_a_profile_interval_sees_the_lopsidedness_that_laplace_does_not() -> Non
         errors=np.array([0.05]),
     )
     small = identifiability_of(fit(problem)).parameters[1]
-    above, below = math.log(small.profile[1]), -math.log(small.profile[0])
+    above, below = math.log(small.profile_high), -math.log(small.profile_low)
     assert below > 1.5 * above
 
 
@@ -302,7 +303,7 @@ def test_the_report_is_plain_and_takes_advice_from_the_whole_grid(engine: Engine
         posterior=fitted_to(points, engine),
         host=HOST,
     )
-    report = identifiability_report(cast(Calibration, fitted))
+    report = identifiability_report(cast(Calibration, fitted)).to_dict()
     assert json.loads(json.dumps(report)) == report
     directions = report["directions"]
     assert directions["total"] == len(NAMES) == len(directions["singular_values"])

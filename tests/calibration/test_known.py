@@ -118,7 +118,7 @@ def test_a_fit_of_what_it_began_with_narrows_every_range(bundle: Path, alone: Ca
         assert after <= before * 1.001, name
     words = known_before(again)
     assert words is not None
-    assert words["words"] == []
+    assert words.words == []
 
 
 def test_a_fit_that_disagrees_says_so_and_begins_with_wider_ranges(
@@ -134,9 +134,9 @@ def test_a_fit_that_disagrees_says_so_and_begins_with_wider_ranges(
     other = fit_bundle(Bundle.load(bundle), known=alone.profile.model_copy(update={"work": work}))
     told = known_before(other)
     assert told is not None
-    assert told["widening"] > 1.0
-    assert told["differences"][0]["name"] == "kernel_scale"
-    [sentence] = told["words"]
+    assert told.widening > 1.0
+    assert told.differences[0].name == "kernel_scale"
+    [sentence] = told.words
     assert "kernel_scale, which alone it puts at 0.6" in sentence
     general = priors()
     for name in WORK:

@@ -49,7 +49,7 @@ def test_no_number_of_a_validation_rests_on_a_held_out_point(name: str) -> None:
     dataset, cases = load_dataset(name)
     systems = [system_of(case.scenario, path=name) for case in cases]
     calibration = tuple(case.index for case in cases if case.role == "calibration")
-    origins = provenance_of(cases, systems, posterior(*calibration))
+    origins = provenance_of(cases, systems, posterior(*calibration), beside={}).to_dict()
     assert origins["problems"] == []
     roles = [point.role for point in dataset.points]
     assert {roles[index] for index in origins["calibration_points"]} <= {"calibration"}
@@ -197,7 +197,7 @@ points:
     )
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(dataset), encoding="utf-8")
-    result = validate(path)
+    result = validate(path).to_dict()
     assert result["provenance"]["calibration_points"] == [1]
     assert result["provenance"]["held_out_points"] == [0]
     assert [point["index"] for point in result["points"]] == [0, 1]

@@ -36,7 +36,7 @@ def test_numbers_that_made_the_points_are_found_again() -> None:
 
 
 def test_what_prints_millions_of_elements_is_within_a_twentieth_and_the_client_limits_it() -> None:
-    found = validate(NAME)
+    found = validate(NAME).to_dict()
     points = {(p["given"]["command"], p["given"].get("overlap")): p for p in found["points"]}
     for key in (("sunion", None), ("sunion", 0), ("sdiff", 0)):
         assert points[key]["role"] == "validation"

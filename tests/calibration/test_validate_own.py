@@ -41,7 +41,7 @@ def width(result: dict[str, Any]) -> float:
 
 
 def test_own_measurements_are_predicted_with_nothing_fitted(tmp_path: Path) -> None:
-    result = validate(written(tmp_path, GET))
+    result = validate(written(tmp_path, GET)).to_dict()
     assert result["fitted"] == []
     assert result["provenance"]["calibration_points"] == []
     assert result["warnings"] == []
@@ -52,9 +52,9 @@ def test_own_measurements_are_predicted_with_nothing_fitted(tmp_path: Path) -> N
 def test_a_host_from_a_file_is_known(tmp_path: Path) -> None:
     file = tmp_path / "host.yaml"
     file.write_text(load_host("graviton4").to_yaml(), encoding="utf-8")
-    named = validate(written(tmp_path, GET, host=str(file)))
+    named = validate(written(tmp_path, GET, host=str(file))).to_dict()
     assert (named["host"]["id"], named["host"]["named"]) == ("graviton4", True)
-    given = validate(written(tmp_path, GET, host=None), host=file)
+    given = validate(written(tmp_path, GET, host=None), host=file).to_dict()
     assert (given["host"]["id"], given["host"]["named"]) == ("graviton4", True)
     assert given["warnings"] == []
     assert given["points"] == named["points"]
@@ -65,8 +65,8 @@ def test_an_unknown_host_widens_the_interval_and_is_told(
 ) -> None:
     # Four draws say too little about a width.
     monkeypatch.setattr(module, "DRAWS", 24)
-    known = validate(written(tmp_path, GET))
-    unknown = validate(written(tmp_path, GET, host=None))
+    known = validate(written(tmp_path, GET)).to_dict()
+    unknown = validate(written(tmp_path, GET, host=None)).to_dict()
     assert unknown["host"]["named"] is False
     [warning] = unknown["warnings"]
     assert "speed of the host is unknown" in warning
@@ -77,14 +77,16 @@ def test_an_unknown_host_widens_the_interval_and_is_told(
 
 def test_points_without_throughput_are_predicted_and_not_fitted(tmp_path: Path) -> None:
     latency = {"observed": {"p99_ms": 0.4}}
-    result = validate(written(tmp_path, GET | latency, GET | latency | {"role": "calibration"}))
+    result = validate(
+        written(tmp_path, GET | latency, GET | latency | {"role": "calibration"})
+    ).to_dict()
     assert result["fitted"] == []
     assert set(result["summary"]) == {"p99_ms"}
     assert any("no point with role calibration has throughput_rps" in w for w in result["warnings"])
 
 
 def test_points_that_may_all_be_fitted_are_told(tmp_path: Path) -> None:
-    result = validate(written(tmp_path, GET | {"role": "calibration"}))
+    result = validate(written(tmp_path, GET | {"role": "calibration"})).to_dict()
     assert [factor["name"] for factor in result["fitted"]] == ["kernel", "wake", "user"]
     assert result["summary"] == {}
     assert any("no point has role validation" in warning for warning in result["warnings"])

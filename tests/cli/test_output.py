@@ -13,6 +13,15 @@ from hypothesis import strategies as st
 
 import forecache
 from forecache import cli, verbs
+from forecache.calibration.validate.comparison import (
+    ComparedDataset,
+    ComparedPoint,
+    CountedInstructions,
+    CounterCheck,
+    CounterValues,
+    Validation,
+    summary_of,
+)
 from forecache.models.advice.node_answers import (
     Explained,
     ExplainedPoint,
@@ -27,7 +36,7 @@ from forecache.output import to_json
 from forecache.sim.errors import InfeasibleError
 from forecache.sim.plain import plain
 from tests.made_points import PROVENANCE, about, made_head, made_point, made_recommendation
-from tests.reports.study_fixture import study
+from tests.reports.study_fixture import calibration, study
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(Path("a/b")),
@@ -56,10 +65,6 @@ def test_lines_of_a_file_end_without_spaces(
 def test_numbers_of_numpy_and_unknown_ones() -> None:
     result = {"a": np.float64(1.5), "b": np.arange(3), "c": math.nan, "d": (np.int64(2), math.inf)}
     assert json.loads(to_json(result)) == {"a": 1.5, "b": [0, 1, 2], "c": None, "d": [2, None]}
-
-
-def estimate(value: float) -> dict[str, float]:
-    return {"value": value, "low": 0.9 * value, "high": 1.1 * value}
 
 
 def point(io_threads: int, throughput_rps: float) -> Point:
@@ -114,48 +119,29 @@ def explaining(answer: dict[str, Any], shown: Shown | None = None) -> Explained:
     )
 
 
-CALIBRATED = {
-    "engine": {"id": "valkey", "version": "9.1.2", "depth": "clock"},
-    "points": [
-        {
-            "given": {"command": "get", "pipeline": 16},
-            "role": role,
-            "observed_ns": 625.0,
-            "predicted_ns": 640.0,
-            "relative_error": 0.024,
-            "quantity": "server CPU ns/request",
-        }
-        for role in ("fit", "holdout")
+_COMPARED = ComparedPoint(
+    index=0,
+    given={"io_threads": 3},
+    role="validation",
+    observed={"throughput_rps": 500_000.0},
+    predicted={"throughput_rps": about(510_000.0)},
+    band="saturated",
+)
+VALIDATED = Validation(
+    dataset=ComparedDataset("a", "a dataset", "a.yaml"),
+    points=[_COMPARED],
+    summary=summary_of([_COMPARED], ["throughput_rps"]),
+    counters=[
+        CounterCheck(
+            given={"io_threads": 3},
+            points=[0],
+            cpus_used=CounterValues(2.96, 3.0),
+            cpu_us=CounterValues(5.1, 5.0),
+            cycles=CounterValues(12957.0, 12446.0),
+            instructions=CountedInstructions(20488.0, 7409.0),
+        )
     ],
-    "summary": {
-        role: {"median_ape": 0.024, "max_ape": 0.024, "n": 1} for role in ("fit", "holdout")
-    },
-    "parameters": [],
-}
-VALIDATED = {
-    "dataset": {"id": "a", "title": "a dataset", "file": "a.yaml"},
-    "points": [
-        {
-            "given": {"io_threads": 3},
-            "role": "validation",
-            "observed": {"throughput_rps": 500_000.0},
-            "predicted": {"throughput_rps": estimate(510_000.0)},
-            "relative_error": {"throughput_rps": 0.02},
-            "band": "saturated",
-        }
-    ],
-    "summary": {"throughput_rps": {"median_ape": 0.02, "max_ape": 0.02, "coverage": 1.0, "n": 1}},
-    "counters": [
-        {
-            "given": {"io_threads": 3},
-            "points": [0],
-            "cpus_used": {"measured": 2.96, "predicted": 3.0},
-            "cpu_us": {"measured": 5.1, "predicted": 5.0},
-            "cycles": {"measured": 12957.0, "predicted": 12446.0},
-            "instructions": {"measured": 20488.0, "predicted_user": 7409.0},
-        }
-    ],
-}
+)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +326,7 @@ def test_calibrate_writes_a_profile_that_can_be_read_back(
             "work": dict.fromkeys(WORK_NAMES, leaf),
         }
     )
-    monkeypatch.setattr(verbs, "calibrate", lambda *_, **__: (profile, CALIBRATED))
+    monkeypatch.setattr(verbs, "calibrate", lambda *_, **__: (profile, calibration()))
     out = tmp_path / "engine.yaml"
     assert cli.main(["calibrate", "bundle", "--out", str(out)]) == 0
     printed = capsys.readouterr()

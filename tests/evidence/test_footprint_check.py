@@ -65,7 +65,7 @@ def test_a_population_is_loaded_as_described(engine: EngineProcess, population: 
 
 
 def test_published_totals_are_predicted_and_managed_engines_stand_apart() -> None:
-    result = verbs.validate("memory-footprint")
+    result = verbs.validate("memory-footprint").to_dict()
     assert result["fitted"] == []
     by_band = result["summary"]["used_memory_bytes"]["by_band"]
     assert by_band["open"]["n"] == 3
@@ -75,7 +75,7 @@ def test_published_totals_are_predicted_and_managed_engines_stand_apart() -> Non
 
 def test_sorted_sets_of_fifty_million_members_are_predicted() -> None:
     """Within a hundredth, in one of two states: the source's table had just doubled once."""
-    points = verbs.validate("memory-sorted-sets")["points"]
+    points = verbs.validate("memory-sorted-sets").to_dict()["points"]
     assert len(points) == 6
     for point in points:
         measured, model = (point[side]["used_memory_bytes"] for side in ("observed", "predicted"))
@@ -102,7 +102,7 @@ SMALL: dict[str, Any] = {
 def test_a_dataset_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(dump_yaml(SMALL))
-    result = verbs.validate(path)
+    result = verbs.validate(path).to_dict()
     [point] = result["points"]
     assert point["relative_error"]["used_memory_bytes"] == pytest.approx(0.0, abs=0.2)
     assert result["summary"] == {}

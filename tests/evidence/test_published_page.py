@@ -1,78 +1,84 @@
 """The page of published measurements: what it says follows from results and datasets."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from evidence.accuracy.published_page import published_page, published_table
+from forecache.calibration.validate.comparison import (
+    ComparedDataset,
+    ComparedEngine,
+    ComparedHost,
+    ComparedPoint,
+    DataProvenance,
+    FittedFactor,
+    ProfileOrigins,
+    ServerWork,
+    Validation,
+    summary_of,
+)
 from forecache.calibration.validate.counters import counter_checks, server_work
 from forecache.calibration.validate.dataset import list_datasets, read_dataset, why_not_predicted
 from forecache.calibration.validate.series import curves_of, label, series_of, varying
-from forecache.calibration.validate.validate import knees_of, summary_of
+from forecache.calibration.validate.validate import knees_of
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.predict import predict_cases
+from forecache.sim.statistics import Estimate
 
 CURVE = "valkey-8.1.1-c8g-unix-p1"
 FIELDS = {"throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms"}
 
 
-def predicted(name: str, error: float = 0.1) -> dict[str, Any]:
+def predicted(name: str, error: float = 0.1, *, fitted_error: float | None = None) -> Validation:
     """A result in which every prediction of a dataset is off by the same relative error."""
     dataset = read_dataset(name)[0]
     points = []
     for index, point in enumerate(dataset.points):
         observed = {k: v for k, v in point.observed.items() if k in FIELDS and v is not None}
+        fitted = point.role == "calibration" and fitted_error is not None
+        off = fitted_error if fitted and fitted_error is not None else error
         points.append(
-            {
-                "index": index,
-                "given": point.given,
-                "role": point.role,
-                "observed": observed,
-                "predicted": {
-                    k: {
-                        "value": v * (1 + error),
-                        "low": v * (0.95 + error),
-                        "high": v * (1.05 + error),
-                    }
+            ComparedPoint(
+                index=index,
+                given=point.given,
+                role=point.role,
+                observed=observed,
+                predicted={
+                    k: Estimate(v * (1 + off), v * (0.95 + off), v * (1.05 + off))
                     for k, v in observed.items()
                 },
-                "relative_error": dict.fromkeys(observed, error),
-                "server": {"cpu_us": 4.0, "cycles": 11_200.0, "user_instructions": 6000.0},
-                "band": "saturated" if index % 2 else "80 to 95%",
-                "bottleneck": "main thread",
-            }
+                server=ServerWork(4.0, 11_200.0, 6000.0),
+                band="saturated" if index % 2 else "80 to 95%",
+                bottleneck="main thread",
+            )
         )
     used = [i for i, point in enumerate(dataset.points) if point.role == "calibration"]
-    return {
-        "dataset": {"id": name, "title": dataset.title, "file": name},
-        "host": {"id": "graviton4", "title": "Graviton4", "named": True},
-        "engine": {"id": "valkey-8.1", "version": "8.1"},
-        "fitted": [
-            {"name": "kernel", "factor": 1.1, "low": 1.0, "high": 1.2, "from_prior": 0.1,
-             "points": used, "note": "CPU time of system calls"}
-        ],
-        "provenance": {
-            "calibration_points": used,
-            "held_out_points": [i for i in range(len(points)) if i not in used],
-            "profiles": {"host graviton4": {"points": {name: [0, 1]}}, "engine valkey-8.1":
-                         {"points": {}}},
-            "problems": [],
-        },
-        "points": points,
-        "summary": summary_of(points),
-        "counters": counter_checks(dataset, points),
-        "knee": knees_of(points),
-    }  # fmt: skip
+    held_out = [i for i in range(len(points)) if i not in used]
+    profiles = {
+        "host graviton4": ProfileOrigins({}, None, {name: [0, 1]}),
+        "engine valkey-8.1": ProfileOrigins({}, None, {}),
+    }
+    return Validation(
+        dataset=ComparedDataset(name, dataset.title, name),
+        host=ComparedHost("graviton4", "Graviton4", True),
+        engine=ComparedEngine("valkey-8.1", "8.1"),
+        fitted=[FittedFactor("kernel", 1.1, 1.0, 1.2, 0.1, used, "CPU time of system calls")],
+        provenance=DataProvenance(used, held_out, profiles, [], {}),
+        points=points,
+        summary=summary_of(points, ["throughput_rps", "p50_ms", "p99_ms"]),
+        counters=counter_checks(dataset, points),
+        knee=knees_of(points),
+    )
 
 
-def written(folder: Path, *results: dict[str, Any]) -> Path:
+def written(folder: Path, *results: Validation) -> Path:
     out = folder / "docs" / "accuracy"
     out.mkdir(parents=True)
     for result in results:
-        path = out / f"published-{result['dataset']['id']}.json"
-        path.write_text(json.dumps(result), encoding="utf-8")
+        path = out / f"published-{result.dataset.id}.json"
+        path.write_text(json.dumps(result.to_dict()), encoding="utf-8")
     return out
 
 
@@ -83,20 +89,18 @@ def test_conditions_in_words() -> None:
     assert label({"keys": 1234}) == "1234 keys"
     old = {"engine": "valkey", "engine_version": "8.0", "prefetch_batch": 0}
     assert label(old) == "valkey 8.0, no prefetch"
-    points = [{"given": given}, {"given": {**given, "command": "get", "io_threads": 3}}]
+    points = [given, {**given, "command": "get", "io_threads": 3}]
     assert varying(points) == ["command", "io_threads"]
     # A condition that only some points name tells them apart as well.
-    assert varying([{"given": given}, {"given": {**given, "prefetch_batch": 0}}]) == [
-        "prefetch_batch"
-    ]
+    assert varying([given, {**given, "prefetch_batch": 0}]) == ["prefetch_batch"]
 
 
 def test_curves_are_series_that_are_long_enough() -> None:
-    points = predicted(CURVE)["points"]
+    points = predicted(CURVE).points
     assert list(curves_of(points)) == ["SET", "GET"]
-    threads = [point["given"]["io_threads"] for point in curves_of(points)["GET"]]
+    threads = [point.given["io_threads"] for point in curves_of(points)["GET"]]
     assert threads == sorted(threads) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]
-    short = predicted("valkey-pr1405-cache-misses")["points"]
+    short = predicted("valkey-pr1405-cache-misses").points
     assert curves_of(short) == {}
     assert sum(map(len, series_of(short).values())) == len(short) == 14
 
@@ -113,12 +117,7 @@ def test_every_shipped_dataset_is_on_the_page_or_said_to_be_missing(tmp_path: Pa
 
 
 def test_errors_are_those_of_held_out_points_by_band(tmp_path: Path) -> None:
-    result = predicted(CURVE, error=-0.2)
-    for point in result["points"]:
-        if point["role"] == "calibration":
-            point["relative_error"]["throughput_rps"] = 9.0
-    result["summary"] = summary_of(result["points"])
-    out = written(tmp_path, result)
+    out = written(tmp_path, predicted(CURVE, error=-0.2, fitted_error=-0.5))
     page = published_page(out)
     assert "| throughput | all | 20 | 20.0% | 20.0% | 0% |" in page
     assert "| throughput | saturated | 10 | 20.0% | 20.0% | 0% |" in page
@@ -132,22 +131,22 @@ def test_errors_are_those_of_held_out_points_by_band(tmp_path: Path) -> None:
 
 def test_counters_are_added_up_over_the_points_of_a_run() -> None:
     dataset = read_dataset(CURVE)[0]
-    points = predicted(CURVE, error=0.0)["points"]
-    points[1]["server"] = {"cpu_us": 2.0, "cycles": 5600.0, "user_instructions": 5000.0}
+    points = list(predicted(CURVE, error=0.0).points)
+    points[1] = replace(points[1], server=ServerWork(2.0, 5600.0, 5000.0))
     checks = counter_checks(dataset, points)
-    assert [check["given"]["io_threads"] for check in checks] == [
+    assert [check.given["io_threads"] for check in checks] == [
         *(1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)
     ]
     one = checks[0]
-    assert one["points"] == [0, 1]
+    assert one.points == [0, 1]
     # 25.6 million of each: the mean of both, and processors by the time that both take.
-    assert one["cycles"]["predicted"] == pytest.approx(8400.0)
-    assert one["instructions"]["predicted_user"] == pytest.approx(5500.0)
-    assert one["instructions"]["measured"] == pytest.approx(7.112e11 / 51.2e6)
+    assert one.cycles.predicted == pytest.approx(8400.0)
+    assert one.instructions.predicted_user == pytest.approx(5500.0)
+    assert one.instructions.measured == pytest.approx(7.112e11 / 51.2e6)
     busy_s = 25.6e6 * 6.0e-6
     run_s = 25.6e6 / 266139 + 25.6e6 / 290573
-    assert one["cpus_used"]["predicted"] == pytest.approx(busy_s / run_s)
-    assert one["cpu_us"]["measured"] == pytest.approx(0.995 * run_s / 51.2)
+    assert one.cpus_used.predicted == pytest.approx(busy_s / run_s)
+    assert one.cpu_us.measured == pytest.approx(0.995 * run_s / 51.2)
     assert counter_checks(read_dataset("valkey-pr2078-512B")[0], []) == []
 
 
@@ -167,5 +166,5 @@ def test_own_instructions_are_those_of_the_engines_work() -> None:
     own = work.read_instructions + work.write_instructions
     own += work.parse_instructions + work.get_instructions + work.loop_instructions
     found = server_work(system, inputs, prediction.nominal)
-    assert found["user_instructions"] == pytest.approx(own, rel=0.02)
-    assert found["cycles"] == pytest.approx(found["cpu_us"] * 1000 * inputs.speed.clock_ghz)
+    assert found.user_instructions == pytest.approx(own, rel=0.02)
+    assert found.cycles == pytest.approx(found.cpu_us * 1000 * inputs.speed.clock_ghz)

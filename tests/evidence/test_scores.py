@@ -43,9 +43,11 @@ def test_coverage_counts_points_with_an_interval() -> None:
 def series(measured: list[float], predicted: list[float], **shared: Any) -> list[dict[str, Any]]:
     return [
         {
+            "index": threads - 1,
             "given": {"io_threads": threads, **shared},
+            "role": "validation",
             "observed": {"throughput_rps": m},
-            "predicted": {"throughput_rps": {"value": p}},
+            "predicted": {"throughput_rps": {"value": p, "low": p, "high": p}},
         }
         for threads, m, p in zip(range(1, 10), measured, predicted, strict=False)
     ]

@@ -10,6 +10,29 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from forecache.calibration.fit.report import (
+    CPU,
+    CalibrationReport,
+    Directions,
+    FitErrors,
+    FitPoint,
+    FitSummary,
+    FittedDiscrepancy,
+    FittedNumber,
+    ObservedEngine,
+    ObservedHost,
+    WhatDataTell,
+)
+from forecache.calibration.validate.comparison import (
+    ComparedDataset,
+    ComparedEngine,
+    ComparedHost,
+    ComparedPoint,
+    FittedFactor,
+    Knee,
+    Validation,
+    summary_of,
+)
 from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.node_answers import EngineSummary, HostSummary, StudyTarget
 from forecache.models.advice.recommend import Recommendation, SloVerdict
@@ -221,7 +244,7 @@ def local_target() -> StudyTarget:
     )  # fmt: skip
 
 
-def calibration() -> Json:
+def calibration() -> CalibrationReport:
     """Return a calibration with service times and throughputs, fitted and held out."""
     points = []
     for quantity, base in (("server CPU ns/request", 6900.0), ("throughput_rps", 142e3)):
@@ -233,41 +256,49 @@ def calibration() -> Json:
             observed = base * cost if base < 1e5 else base / cost
             error = (0.09 if held_out else 0.035) * math.sin(3.7 * i + base)
             points.append(
-                {
-                    "given": {"command": "get", "pipeline": pipeline, "value_bytes": value_bytes},
-                    "role": "holdout" if held_out else "fit",
-                    "observed_ns": observed,
-                    "predicted_ns": observed * (1 + error),
-                    "relative_error": error,
-                    "quantity": quantity,
-                }
+                FitPoint(
+                    given={"command": "get", "pipeline": pipeline, "value_bytes": value_bytes},
+                    role="holdout" if held_out else "fit",
+                    observed_ns=observed,
+                    predicted_ns=observed * (1 + error),
+                    relative_error=error,
+                    quantity=quantity,
+                )
             )
-    return {
-        "engine": {"id": "valkey", "version": "9.1.2", "depth": "clock"},
-        "points": points,
-        "summary": {
-            "fit": {"median_ape": 0.021, "max_ape": 0.035, "n": 18},
-            "holdout": {"median_ape": 0.058, "max_ape": 0.09, "n": 30},
-        },
-        "parameters": [
-            {"name": "instructions per request", "value": 2310.0, "unit": "1", "low": 2150.0,
-             "high": 2480.0, "kind": "fitted", "note": "identified by the data"},
-            {"name": "instructions per command", "value": 880.0, "unit": "1", "low": 790.0,
-             "high": 960.0, "kind": "fitted", "note": "identified by the data"},
-            {"name": "cache lines touched per look-up", "value": 3.2, "unit": "lines", "low": 2.5,
-             "high": 4.0, "kind": "prior", "note": "rests on its prior"},
+    errors = {
+        "fit": FitErrors(0.021, 0.03, 0.035, 0.022, 18),
+        "holdout": FitErrors(0.058, 0.08, 0.09, 0.06, 30),
+    }
+    return CalibrationReport(
+        engine=ObservedEngine("valkey", "valkey", "9.1.2", "0", "clock"),
+        host=ObservedHost("measured", "a host"),
+        points=points,
+        summary=FitSummary({CPU: errors}),
+        stages=[],
+        verdicts=[],
+        warnings=[],
+        discrepancy=FittedDiscrepancy(0.05, 0.2),
+        known=None,
+        parameters=[
+            FittedNumber("instructions per request", 2310.0, "1", 2150.0, 2480.0, "fitted",
+                         "identified by the data"),
+            FittedNumber("instructions per command", 880.0, "1", 790.0, 960.0, "fitted",
+                         "identified by the data"),
+            FittedNumber("cache lines touched per look-up", 3.2, "lines", 2.5, 4.0, "prior",
+                         "rests on its prior"),
         ],
-        "identifiability": {
-            "directions": {"determined": 10, "total": 18},
-            "words": [
+        identifiability=WhatDataTell(
+            Directions(10, 18, []),
+            [
                 "these data can't separate parse_instructions from get_instructions: only their "
                 "sum is known; add instruction counts (observe --profiler callgrind)",
                 "these data say little of wake_scale: it rests on its prior; observe GET "
                 "of 16 B values, 1,000 keys, pipeline 1, 1 connection as well, which narrows it by "
                 "75%",
             ],
-        },
-    }  # fmt: skip
+            [],
+        ),
+    )  # fmt: skip
 
 
 def host_profile() -> HostNumbers:
@@ -321,45 +352,33 @@ def study(**changes: Any) -> Study:
     return Study(**(fields | changes))
 
 
-def validation() -> Json:
-    """Return a validation in the shape `forecache validate --json` prints."""
+def validation() -> Validation:
+    """Return a validation of one curve."""
     points = []
     for threads, rps in ((1, 213e3), (2, 262e3), (3, 470e3), (4, 700e3), (6, 1.1e6), (9, 1.2e6)):
         error = 0.05 * math.sin(threads)
         points.append(
-            {
-                "given": {"io_threads": threads},
-                "role": "calibration" if threads < 3 else "validation",
-                "observed": {"throughput_rps": rps, "p99_ms": 650 / rps * 1.5e3},
-                "predicted": {
-                    "throughput_rps": estimate(rps * (1 + error)).to_dict(),
-                    "p99_ms": estimate(650 / rps * 1.6e3).to_dict(),
+            ComparedPoint(
+                index=len(points),
+                given={"io_threads": threads},
+                role="calibration" if threads < 3 else "validation",
+                observed={"throughput_rps": rps, "p99_ms": 650 / rps * 1.5e3},
+                predicted={
+                    "throughput_rps": estimate(rps * (1 + error)),
+                    "p99_ms": estimate(650 / rps * 1.6e3),
                 },
-                "relative_error": {"throughput_rps": error, "p99_ms": 1.6 / 1.5 - 1},
-                "band": "saturated",
-            }
+                band="saturated",
+            )
         )
-    return {
-        "dataset": {"id": "synthetic", "title": "synthetic dataset", "file": "synthetic.yaml"},
-        "host": {"id": "graviton4", "title": "Graviton4", "named": False},
-        "engine": {"id": "valkey-8.1", "version": "8.1"},
-        "fitted": [
-            {
-                "name": "host",
-                "factor": 1.1,
-                "low": 0.9,
-                "high": 1.3,
-                "from_prior": 0.2,
-                "note": "speed of the whole host",
-            }
-        ],
-        "points": points,
-        "summary": {
-            "throughput_rps": {"median_ape": 0.038, "max_ape": 0.048, "coverage": 1.0, "n": 4},
-            "p99_ms": {"median_ape": 0.067, "max_ape": 0.067, "coverage": 0.75, "n": 4},
-        },
-        "knee": {"command get": {"observed": 9, "predicted": 6}},
-    }
+    return Validation(
+        dataset=ComparedDataset("synthetic", "synthetic dataset", "synthetic.yaml"),
+        host=ComparedHost("graviton4", "Graviton4", False),
+        engine=ComparedEngine("valkey-8.1", "8.1"),
+        fitted=[FittedFactor("host", 1.1, 0.9, 1.3, 0.2, [0, 1], "speed of the whole host")],
+        points=points,
+        summary=summary_of(points, ["throughput_rps", "p99_ms"]),
+        knee={"command get": Knee(9, 6)},
+    )
 
 
 if __name__ == "__main__":

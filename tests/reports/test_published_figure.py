@@ -12,6 +12,7 @@ def point(role: str = "validation", p50: bool = False, **given: Any) -> dict[str
     if p50:
         observed["p50_ms"] = 0.4
     return {
+        "index": 0,
         "given": given,
         "role": role,
         "observed": observed,

@@ -3,12 +3,12 @@
 import re
 from dataclasses import replace
 from itertools import combinations, pairwise
-from typing import Any
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from forecache.calibration.fit.report import FitPoint
 from forecache.models.results.points import Stage
 from forecache.reports import figures
 from forecache.reports.figures.canvas import log_ticks, round_ticks, spread_apart, thinned
@@ -24,16 +24,14 @@ from tests.reports.study_fixture import (
     recommendation,
 )
 
-Json = dict[str, Any]
-
 
 def _texts(figure: Figure) -> list[str]:
     svg = figures.inline_svg(figure, prefix="t", label="test")
     return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
 
 
-def _cpu_points() -> list[Json]:
-    return [p for p in calibration()["points"] if "ns" in p["quantity"]]
+def _cpu_points() -> list[FitPoint]:
+    return [p for p in calibration().points if "ns" in p.quantity]
 
 
 def test_scaling_marks_knee_recommendation_and_limits() -> None:
@@ -162,7 +160,7 @@ def test_nothing_to_draw_is_none() -> None:
     assert figures.latency_by_load(graviton_target(load_curve=[])) is None
     assert figures.stages(made_point(stages=[])) is None
     assert figures.memory_latency(HostNumbers("x", [], [[4096.0, 1.0]])) is None
-    assert figures.accuracy([{"observed_ns": 1.0}], quantity="ns") is None
+    assert figures.accuracy([], quantity="ns") is None
 
 
 def test_inline_svg_names_only_what_is_referred_to() -> None:

@@ -13,7 +13,13 @@ from forecache.models.prediction.predict import LATENCIES
 from forecache.models.results.points import LoadPoint
 from forecache.reports.page.html import render_html
 from forecache.reports.study_answer import Study
-from tests.reports.study_fixture import graviton_target, made_slo, recommendation, study
+from tests.reports.study_fixture import (
+    calibration,
+    graviton_target,
+    made_slo,
+    recommendation,
+    study,
+)
 
 VOID = {"meta", "br", "wbr", "hr", "img", "input", "link", "col"}
 
@@ -131,7 +137,7 @@ def test_every_number_of_the_recommendation_is_on_the_page(page: Page) -> None:
 
 def test_the_page_says_what_the_data_can_not_tell(page: Page) -> None:
     assert "The data determine 10 of 18 independent combinations" in page.text
-    for sentence in study().calibration["identifiability"]["words"]:
+    for sentence in study().calibration.identifiability.words:
         assert sentence in page.text
 
 
@@ -215,7 +221,7 @@ def all_overloaded() -> Study:
 
 
 def empty_calibration() -> Study:
-    return study(calibration={"engine": {"id": "valkey"}, "points": [], "summary": {}})
+    return study(calibration=replace(calibration(), points=[], parameters=[]))
 
 
 def no_threads() -> Study:

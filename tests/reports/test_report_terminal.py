@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from forecache.calibration.validate.comparison import ComparedDataset, ComparedPoint, Validation
 from forecache.reports.terminal import answers as terminal
 from forecache.reports.text.points import point_warnings
+from forecache.sim.statistics import Estimate
 from tests.made_points import made_point
 from tests.reports.study_fixture import (
     calibration,
@@ -223,7 +225,7 @@ def test_validation_shows_errors_coverage_and_knee() -> None:
 def test_a_calibration_says_what_its_data_can_not_tell() -> None:
     words = " ".join(_printed(_show_calibration).split())
     assert "What the data can't tell The data determine 10 of 18 independent combinations" in words
-    for sentence in calibration()["identifiability"]["words"]:
+    for sentence in calibration().identifiability.words:
         assert f"- {sentence}" in words
 
 
@@ -243,9 +245,12 @@ def test_brackets_are_text_and_not_markup() -> None:
 @pytest.mark.parametrize(
     "show",
     [
-        lambda console: terminal.print_calibration({}, console),
-        lambda console: terminal.print_validation({}, console),
-        lambda console: terminal.print_validation({"points": [{"given": {"a": None}}]}, console),
+        lambda console: terminal.print_calibration(
+            replace(calibration(), points=[], parameters=[]), console
+        ),
+        lambda console: terminal.print_validation(
+            Validation(dataset=ComparedDataset("x", "x", "x"), points=[], summary={}), console
+        ),
     ],
 )
 def test_empty_results_print(show: Callable[[Console], None]) -> None:
@@ -270,22 +275,24 @@ def test_missing_estimates_show_as_unknown() -> None:
 def test_long_names_of_a_dataset_are_never_cut(width: int) -> None:
     names = ["elasticache-valkey", "valkey"]
     points = [
-        {
-            "given": {
+        ComparedPoint(
+            index=i,
+            given={
                 "engine": name,
                 "engine_version": f"8.0-dict-per-slot-{i}",
                 "keys": 10**6 + i,
             },
-            "observed": {"used_memory_bytes": 1_491_244_824 + i},
-            "predicted": {"used_memory_bytes": 1_282_756_080 + i},
-            "relative_error": {"used_memory_bytes": -0.14},
-            "band": "managed",
-        }
+            role="validation",
+            observed={"used_memory_bytes": 1_491_244_824 + i},
+            predicted={"used_memory_bytes": Estimate(1_282_756_080 + i, 1e9, 2e9)},
+            band="managed",
+        )
         for i, name in enumerate(names)
     ]
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, force_terminal=False)
-    terminal.print_validation({"points": points}, console)
+    made = Validation(dataset=ComparedDataset("x", "x", "x"), points=points, summary={})
+    terminal.print_validation(made, console)
     text = buffer.getvalue()
     for i, name in enumerate(names):
         assert name in text

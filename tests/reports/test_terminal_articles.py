@@ -19,10 +19,10 @@ def test_every_claim_is_told_in_words_with_what_was_claimed_and_predicted(width:
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     told = " ".join(" ".join(lines).split())
-    compared = [row for row in RESULT["rows"] if row["role"] in ("prediction", "arithmetic")]
+    compared = [row for row in RESULT.rows if row.role in ("prediction", "arithmetic")]
     assert len(compared) > 60
     for row in compared:
-        assert " ".join(row["statement"].split()) in told, row["id"]
-        both = f"claimed {claimed(row)}; predicted {amount(row['predicted'])}"
-        assert both.replace(" %", "%") in told, row["id"]
-        assert f"): {row['verdict']}" in told
+        assert " ".join(row.statement.split()) in told, row.id
+        both = f"claimed {claimed(row)}; predicted {amount(row.predicted)}"
+        assert both.replace(" %", "%") in told, row.id
+        assert f"): {row.verdict}" in told
