@@ -24,16 +24,6 @@ from forecache.sim.errors import (
 from forecache.tables import console
 
 
-@pytest.fixture(autouse=True)
-def _restore_process_state() -> Any:
-    """`main` changes what is the process's own; a test must not change it for the others."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    with warnings.catch_warnings():
-        yield
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-
-
 def raising(error: BaseException) -> Any:
     def verb(*_: Any, **__: Any) -> None:
         raise error
