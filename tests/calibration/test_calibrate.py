@@ -8,7 +8,10 @@ import pytest
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, ObservedPoint
+from forecache.calibration.fit import calibrate as module
+from forecache.calibration.fit import identifiability
 from forecache.calibration.fit.calibrate import calibrate, discrepancy_of, with_discrepancy
+from forecache.calibration.fit.candidates import candidate_points
 from forecache.calibration.fit.fit import Calibration, fit_bundle
 from forecache.calibration.fit.latency_fit import fit_wake_latency, quiet_ms
 from forecache.calibration.fit.report import CPU
@@ -31,6 +34,14 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("calibrate") / "bundle", points)
 
 
+@pytest.fixture
+def short_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the draws tell the intervals, and what a report advises is a test of its own."""
+    monkeypatch.setattr(module, "DRAWS", 6)
+    monkeypatch.setattr(identifiability, "candidate_points", lambda: candidate_points()[::20])
+
+
+@pytest.mark.usefixtures("short_report")
 def test_calibrate_reports_errors_of_fitted_and_held_out_points(exact: Path) -> None:
     profile, typed = calibrate(Bundle.load(exact))
     report = typed.to_dict()
@@ -56,6 +67,7 @@ def test_calibrate_reports_errors_of_fitted_and_held_out_points(exact: Path) -> 
     assert {row["name"].split(".")[0] for row in report["parameters"]} == {"engine", "generator"}
 
 
+@pytest.mark.usefixtures("short_report")
 def test_a_newer_version_is_calibrated_by_the_rules_of_the_newest_known(exact: Path) -> None:
     bundle = Bundle.load(exact)
     engine = bundle.manifest.engine.model_copy(update={"version": "9.7.1"})

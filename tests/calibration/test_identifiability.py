@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.fit import identifiability
 from forecache.calibration.fit.candidates import (
     candidate_points,
     candidate_rows,
@@ -296,7 +297,12 @@ def test_the_advised_point_helps(engine: EngineProfile, few: list[Conditions]) -
     assert gained == pytest.approx(promised, abs=0.02)
 
 
-def test_the_report_is_plain_and_takes_advice_from_the_whole_grid(engine: EngineProfile) -> None:
+def test_the_report_is_plain_and_takes_advice_from_the_grid(
+    engine: EngineProfile, few: list[Conditions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = [*few, Conditions(command="get", clients=1)]
+    assert set(grid) <= set(candidate_points())
+    monkeypatch.setattr(identifiability, "candidate_points", lambda: grid)
     points = [Conditions(command="get", pipeline=pipeline) for pipeline in (4, 16, 64)]
     fitted = SimpleNamespace(
         prior=SimpleNamespace(engine=engine),
