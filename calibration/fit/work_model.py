@@ -119,7 +119,8 @@ def _batch(scenario: Scenario, engine: EngineProfile) -> int:
     """Keys that a lone main thread looks up together."""
     if not engine.whole_pipeline:
         return 1
-    return min(prefetch_batch(scenario, engine), scenario.workload.pipeline)
+    ahead = min(scenario.workload.pipeline, engine.lookahead or scenario.workload.pipeline)
+    return min(prefetch_batch(scenario, engine), ahead)
 
 
 @dataclass(frozen=True)

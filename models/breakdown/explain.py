@@ -195,9 +195,19 @@ class _Steps:
         inline = self.inline_reads / max(self.reads, 1e-9)
         # Of a pipeline, fork-join threads parse the first command.
         parsed_inline = 1.0 - (1.0 - inline) * min(1.0, self.reads)
+        parse_ps = self.mean(times.parse_by_code_ps)
+        ahead = self.inputs.engine.lookahead
+        if self.parser != "main" and ahead is not None:
+            # What its I/O thread doesn't look ahead to, the main thread parses.
+            share = min(1.0, ahead * self.reads)
+            parsing = [("parse", self.parser, share * parse_ps)]
+            if share < 1.0:
+                parsing.append(("parse", "main", (1.0 - share) * parse_ps))
+        else:
+            parsing = self.by(self.parser, parsed_inline, "parse", parse_ps)
         return [
             *self.by(self.reader, inline, "read", reading_ps),
-            *self.by(self.parser, parsed_inline, "parse", self.mean(times.parse_by_code_ps)),
+            *parsing,
         ]
 
     def _writing(self) -> list[Row]:

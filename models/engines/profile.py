@@ -29,7 +29,14 @@ from ..scenario.versions import is_newer, minor_version, taken_as_newest
 from .commands import COMMAND_WORK
 from .completion import check_origins, complete, read_shipped
 
-Layout = Literal["dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value", "slabs"]
+Layout = Literal[
+    "dict",
+    "dict_embedded_key",
+    "dict_embedded_value",
+    "hashtable",
+    "hashtable_embedded_value",
+    "slabs",
+]
 
 
 @dataclass(frozen=True)
@@ -188,6 +195,14 @@ class EngineProfile(_Record):
     """Name of the threading policy (`models/node/policies.py`)."""
     layout: Layout
     whole_pipeline: bool
+    """Whether commands of a pipeline are parsed, and their keys looked up together, ahead of their
+    execution; if not, they are parsed one by one."""
+    lookahead: int | None = Field(default=None, ge=2, le=1024)
+    """How many commands of one client at most, with `whole_pipeline`; None where all that were
+    read."""
+    lone_fetches_values: bool = False
+    """Whether a lone main thread that looks keys up together fetches their values as well, as all
+    do with I/O threads; if not, it walks to the entries only."""
     presentation_offload: bool = False
     """Whether the I/O thread that sends a reply formats it as well (ElastiCache for Redis 7.1)."""
     prefetch_batch: int = Field(ge=0, le=128)

@@ -28,7 +28,7 @@ BUCKET_BYTES = 64
 BUCKET_SLOTS = 7
 """Entries of a bucket; one slot points to a child bucket when there are more (hashtable.c)."""
 
-_LINK_BYTES = 16
+LINK_BYTES = 16
 """Entry of a dict without values: key and next (dict.c, dictEntryNoValue)."""
 
 _FEWEST_DICT_BUCKETS = 4
@@ -101,7 +101,7 @@ def _array_bytes(kind: TableKind, entries: float, buckets: int, allocator: Alloc
             return pointers
         # The last of each chain needs no entry.
         chains = -buckets * math.expm1(entries * math.log1p(-1.0 / buckets))
-        return pointers + (entries - chains) * size_class(_LINK_BYTES, allocator)
+        return pointers + (entries - chains) * size_class(LINK_BYTES, allocator)
     children = buckets * children_per_bucket(entries, buckets)
     child_bytes = size_class(BUCKET_BYTES, allocator)
     return size_class(BUCKET_BYTES * buckets, allocator) + children * child_bytes

@@ -32,15 +32,16 @@ def command_structures(
         lines = collection_structures(
             kind, engine.layout, all_keys=all_keys, key_bytes=workload.key_bytes
         )
-    # A lone main thread that looks a pipeline's keys up in groups walks to the entries only; the
+    # A lone main thread that looks a pipeline's keys up in groups may walk to the entries only; the
     # batches that come back from I/O threads fetch the value as well. A SET writes its value where
     # the one before it was released, so it touches as many lines as a GET reads.
     lone = scenario.io_threads == 1
+    to_entries = lone and not engine.lone_fetches_values
     scaled = [
         replace(
             s,
             touches=s.touches * work.touch_scale,
-            prefetched=s.prefetched and not (lone and s.name == "value"),
+            prefetched=s.prefetched and not (to_entries and s.name == "value"),
             written=s.written or kind.stored_values > 0,
         )
         for s in lines

@@ -25,11 +25,21 @@ from ..layouts.keys import (
     most_embedded_bytes,
 )
 from ..layouts.strings import EMBEDDED_STRING_BYTES, sds_bytes
-from ..layouts.tables import BUCKET_BYTES, BUCKET_SLOTS, POINTER_BYTES, buckets_of, hash_table_load
+from ..layouts.tables import (
+    BUCKET_BYTES,
+    BUCKET_SLOTS,
+    LINK_BYTES,
+    POINTER_BYTES,
+    buckets_of,
+    hash_table_load,
+)
 from .lines import LINE_BYTES, Structure
 
-LAYOUTS = ("dict", "dict_embedded_key", "hashtable", "hashtable_embedded_value")
-"""Redis to 7.4 and Valkey 7.2; Valkey 8.0; Valkey 8.1 and 9.0; Valkey 9.1."""
+LAYOUTS = (
+    *("dict", "dict_embedded_key", "dict_embedded_value"),
+    *("hashtable", "hashtable_embedded_value"),
+)
+"""Redis to 7.4 and Valkey 7.2; Valkey 8.0; Redis 8.4 on; Valkey 8.1 and 9.0; Valkey 9.1."""
 
 SLABS = "slabs"
 """Memcached: chained items in slabs, key and value in the item."""
@@ -50,6 +60,20 @@ def child_share(load: float) -> float:
     occupancy = np.arange(BUCKET_SLOTS + 1, 64)
     chance = np.exp(occupancy * math.log(load) - load - gammaln(occupancy + 1.0))
     return float(np.sum((occupancy - BUCKET_SLOTS + 1) * chance)) / load
+
+
+def _direct_chain(keys: int) -> tuple[list[Structure], float]:
+    """The way to an object that hangs in its bucket, and how many objects a look-up compares.
+
+    A chain goes from link to link (dict.c, dictEntryNoValue), and its last object needs none.
+    Occupancy is Poisson, so a look-up compares half as many other objects as there are a bucket.
+    """
+    load = keys / buckets_of("dict", keys)
+    last = -math.expm1(-load) / load  # share of the objects that are the last of their chain
+    bucket = Structure("bucket", POINTER_BYTES / LINE_BYTES / load, 1.0)
+    walked = 1.0 + load / 2.0
+    link = Structure("link", (1.0 - last) * LINK_BYTES / LINE_BYTES, walked - last)
+    return [bucket, link], walked
 
 
 def _value(value_bytes: int) -> list[Structure]:
@@ -109,8 +133,12 @@ def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> l
             embedded = size_class(embedded_key_entry_bytes(key_bytes))
             chain = [Structure("entry", embedded / LINE_BYTES, entries)]
         return [bucket, *chain, *_value(value_bytes)]
-    load = hash_table_load(keys)
-    bucket = Structure("bucket", BUCKET_BYTES / LINE_BYTES / load, 1.0 + child_share(load))
+    if layout == "dict_embedded_value":
+        way, walked = _direct_chain(keys)
+    else:
+        load = hash_table_load(keys)
+        slots = BUCKET_BYTES / LINE_BYTES / load
+        way, walked = [Structure("bucket", slots, 1.0 + child_share(load))], 1.0
     whole: KeyLayout = (
         "hashtable_embedded_value" if layout == "hashtable_embedded_value" else "hashtable"
     )
@@ -118,6 +146,6 @@ def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> l
     if inside <= most_embedded_bytes(whole):
         followers = max(0.0, (inside - LINE_BYTES) / LINE_BYTES)
         lines = size_class(inside) / LINE_BYTES
-        return [bucket, Structure("entry", lines, 1.0, followers=followers)]
+        return [*way, Structure("entry", lines, walked, followers=followers)]
     lines = size_class(key_object_bytes(key_bytes)) / LINE_BYTES
-    return [bucket, Structure("entry", lines, 1.0), _string(value_bytes)]
+    return [*way, Structure("entry", lines, walked), _string(value_bytes)]

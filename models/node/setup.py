@@ -161,6 +161,10 @@ class NodeTimes(NamedTuple):
     """Its command code."""
 
 
+NO_LIMIT = 1 << 40
+"""More commands than any client ever sends at a time."""
+
+
 class NodeSetup(NamedTuple):
     """Counts and rules of one simulated run."""
 
@@ -183,7 +187,9 @@ class NodeSetup(NamedTuple):
     events_per_io_thread: int
     """events-per-io-thread; 0: all threads always."""
     whole_pipeline: int
-    """1: a reader parses every complete command it has; 0: the first only."""
+    """1: a reader parses the complete commands it has ahead; 0: the first only."""
+    lookahead: int
+    """Commands of one client that are parsed ahead of their execution, at most; `NO_LIMIT`: all."""
     job_capacity: int
     """Entries of the queue from the main thread to an I/O thread (or to all of them)."""
     spin_ps: int

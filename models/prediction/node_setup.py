@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..node.policies import under_policy
-from ..node.setup import NodeSetup
+from ..node.setup import NO_LIMIT, NodeSetup
 from ..step_times.forking import do_reads
 from ..step_times.inputs import NodeInputs
 from ..step_times.interruptions import interruption_gap_ps
@@ -77,6 +77,7 @@ def node_setup(
         prefetch_batch=inputs.prefetch_batch,
         events_per_io_thread=engine.events_per_io_thread if events is None else events,
         whole_pipeline=int(engine.whole_pipeline),
+        lookahead=engine.lookahead or NO_LIMIT,
         job_capacity=engine.job_capacity,
         spin_ps=round(spin_ns * 1000),
         ignite_period_ps=IGNITE_PERIOD_PS // CONTROL_SPEEDUP,

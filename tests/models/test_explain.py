@@ -45,7 +45,7 @@ def test_the_steps_of_one_thread_add_up_to_its_time(version: str, workload: dict
 
 @pytest.mark.parametrize(
     ("engine", "version"),
-    [("valkey", "8.0"), ("valkey", "8.1"), ("valkey", "9.1"), ("redis", "8.2")],
+    [("valkey", "8.0"), ("valkey", "8.1"), ("valkey", "9.1"), ("redis", "8.2"), ("redis", "8.6")],
 )
 def test_the_steps_of_several_threads_stay_within_their_time(engine: str, version: str) -> None:
     rows, result = stages(
@@ -103,6 +103,20 @@ def test_who_parses_a_pipeline_depends_on_the_engine(version: str, parser: str) 
     )
     assert result.counters["inline_reads"] < 0.5 * result.counters["reads"]
     assert thread_of(rows)["parse"] == parser
+
+
+@pytest.mark.parametrize(("pipeline", "share"), [(8, 1.0), (16, 1.0), (32, 0.5)])
+def test_what_an_io_thread_does_not_look_ahead_to_the_main_thread_parses(
+    pipeline: int, share: float
+) -> None:
+    rows, _ = stages(
+        engine="redis",
+        engine_version="8.6",
+        io_threads=3,
+        workload={"clients": 60, "pipeline": pipeline},
+    )
+    parsing = {row.thread: row.us_per_request for row in rows if row.stage == "parse"}
+    assert parsing["I/O"] / sum(parsing.values()) == pytest.approx(share, abs=0.02)
 
 
 def test_looking_ahead_shortens_the_wait_for_memory() -> None:

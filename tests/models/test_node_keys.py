@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from forecache.models.node import layout as at
-from forecache.models.node.setup import JITTER_ONE, QUANTILES
+from forecache.models.node.setup import JITTER_ONE, NO_LIMIT, QUANTILES
 from forecache.models.node.simulate import run_compiled
 from verification.nodes.sample_node import sample_setup, sample_times
 
 KEY_PS = 100_000
 
 
-def busy_ps(keys: int, *, prefetch_batch: int, whole_pipeline: int) -> float:
-    """Main thread's time per command: only waits for memory take any."""
+def busy_ps(keys: int, *, prefetch_batch: int, whole_pipeline: int, **rules: int) -> float:
+    """Main thread's time per write of replies: only waits for memory take any."""
     nothing = dict.fromkeys(
         ("read_event_ps", "write_event_ps", "recv_ps", "send_ps", "copy_ps_per_kib"), 0
     )
@@ -32,7 +32,11 @@ def busy_ps(keys: int, *, prefetch_batch: int, whole_pipeline: int) -> float:
         **nothing,
     )
     setup = sample_setup(
-        clients=1, generators=1, prefetch_batch=prefetch_batch, whole_pipeline=whole_pipeline
+        clients=1,
+        generators=1,
+        prefetch_batch=prefetch_batch,
+        whole_pipeline=whole_pipeline,
+        **rules,
     )
     node = at.new_node(times, setup._replace(end_ps=10**10))
     run_compiled("single_thread", node)
@@ -52,3 +56,20 @@ def test_an_engine_of_whole_pipelines_fetches_the_keys_of_one_command(keys: int,
     found = busy_ps(keys, prefetch_batch=16, whole_pipeline=1)
     assert found == pytest.approx(left * KEY_PS, rel=0.01)
     assert busy_ps(keys, prefetch_batch=16, whole_pipeline=0) == pytest.approx(keys * KEY_PS)
+
+
+@pytest.mark.parametrize(
+    ("lookahead", "cold"),
+    [
+        (NO_LIMIT, 1),  # sixteen together, then the last one alone
+        (16, 1),
+        (4, 1),
+        (3, 0),  # six groups, the last of two
+    ],
+)
+def test_a_lone_main_thread_looks_up_what_it_has_parsed_ahead(lookahead: int, cold: int) -> None:
+    pipeline = {"pipeline": 17, "outstanding_limit": 17}
+    found = busy_ps(1, prefetch_batch=16, whole_pipeline=1, lookahead=lookahead, **pipeline)
+    assert found == pytest.approx(cold * KEY_PS, rel=0.01)
+    alone = busy_ps(1, prefetch_batch=16, whole_pipeline=0, lookahead=lookahead, **pipeline)
+    assert alone == pytest.approx(17 * KEY_PS, rel=0.01)

@@ -11,7 +11,7 @@ from forecache.models.node import layout as at
 from forecache.models.node.conservation import check_conservation
 from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import ReferenceNode, run_reference
-from forecache.models.node.setup import JITTER_ONE, QUANTILES, NodeSetup
+from forecache.models.node.setup import JITTER_ONE, NO_LIMIT, QUANTILES, NodeSetup
 from forecache.models.node.simulate import COUNTERS, run_compiled
 from forecache.sim.native import library
 from verification.nodes.sample_node import sample_setup, sample_times
@@ -134,6 +134,7 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         prefetch_batch=draw(st.sampled_from([0, 1, 4, 16])),
         events_per_io_thread=draw(st.sampled_from([0, 1, 2, 5])),
         whole_pipeline=1 if shared else draw(st.integers(0, 1)),
+        lookahead=draw(st.sampled_from([NO_LIMIT, 16, 2, 3])),
         job_capacity=draw(st.sampled_from([2, 4, 2048])),
         spin_ps=draw(st.sampled_from([1, 10**9])),
         initial_active=draw(st.integers(1, io_threads)) if shared else 1,

@@ -7,7 +7,7 @@ import pytest
 
 from forecache.models.node import layout as at
 from forecache.models.node.policies import under_policy
-from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
+from forecache.models.node.setup import DRAWS, JITTER_ONE, NO_LIMIT, QUANTILES, NodeSetup, NodeTimes
 from forecache.models.node.simulate import NodeResult, run_compiled, simulate_node
 from verification.nodes.sample_node import SET, sample_setup, sample_times
 
@@ -148,14 +148,20 @@ def test_lists_of_one_client_cost_a_lock_each() -> None:
 # --- reading --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("whole_pipeline", "parsed"), [(0, 1), (1, 16)])
-def test_the_owner_parses_the_first_command_or_all(whole_pipeline: int, parsed: int) -> None:
+@pytest.mark.parametrize(
+    ("whole_pipeline", "lookahead", "parsed"),
+    [(0, NO_LIMIT, 1), (0, 4, 1), (1, 4, 4), (1, 16, 16), (1, NO_LIMIT, 16)],
+)
+def test_the_owner_parses_the_first_command_or_what_it_looks_ahead_to(
+    whole_pipeline: int, lookahead: int, parsed: int
+) -> None:
     setup = sample_setup(
         io_threads=2,
         clients=1,
         generators=1,
         pipeline=16,
         whole_pipeline=whole_pipeline,
+        lookahead=lookahead,
         end_ps=10**11,
     )
     busy_us = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.models.node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes
+from forecache.models.node.setup import DRAWS, JITTER_ONE, NO_LIMIT, QUANTILES, NodeSetup, NodeTimes
 
 GET, SET = 0, 1
 """The two command codes of the sample: GET of 512 bytes, SET of 512 bytes."""
@@ -105,6 +105,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         prefetch_batch=16,
         events_per_io_thread=2,
         whole_pipeline=0,
+        lookahead=NO_LIMIT,
         job_capacity=2048,
         spin_ps=1_500_000_000,
         ignite_period_ps=50 * 10**9,

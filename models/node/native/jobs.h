@@ -34,10 +34,10 @@ INLINE struct client *client_of(struct node *n, int64_t job) {
     return &n->client_rows[subject_of(job)];
 }
 
-// Commands that a client's reader parsed: all complete ones, or the first only.
+// Commands that a client's reader parsed: the complete ones it looks ahead to, or the first only.
 INLINE int64_t parsed_commands(struct node *n, struct client *client) {
     int64_t ready = client->read - client->executed;
-    return n->whole_pipeline ? ready : min64(ready, 1);
+    return min64(ready, n->whole_pipeline ? n->lookahead : 1);
 }
 
 // Read from a client and parse what its reader parses; returns the duration in ps.

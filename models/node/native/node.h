@@ -258,6 +258,7 @@ struct node {
     int64_t prefetch_batch;
     int64_t events_per_io_thread;
     int64_t whole_pipeline;
+    int64_t lookahead;
     int64_t job_capacity;
     int64_t spin_ps;
     int64_t ignite_period_ps;

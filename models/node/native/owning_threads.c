@@ -117,9 +117,7 @@ INLINE int64_t begin_batch(struct node *n, int64_t now) {
         struct client *client = client_at(n, ring, me->position + size);
         size++;
         int64_t index = client->executed;
-        int64_t ready = client->read - index;
-        int64_t parsed = n->whole_pipeline ? ready : min64(ready, 1);
-        keys += keys_of(n, client, index, index + parsed);
+        keys += keys_of(n, client, index, index + parsed_commands(n, client));
     }
     me->amount = size;
     keys = min64(keys, 2 * limit);
@@ -140,8 +138,7 @@ INLINE int64_t begin_execution(struct node *n, int64_t now) {
     me->client = client;
     me->amount--;
     int64_t index = client->executed;
-    int64_t ready = client->read - index;
-    int64_t parsed = n->whole_pipeline ? ready : min64(ready, 1);
+    int64_t parsed = parsed_commands(n, client);
     int64_t fetched = min64(keys_of(n, client, index, index + parsed), me->fetched);
     me->fetched -= fetched;
     me->phase = EXECUTED;

@@ -232,7 +232,8 @@ INLINE int64_t execute_commands(struct node *n, struct client *client, int64_t f
             total += command_of(n, mark)->parse_ps;
         }
         if (ahead == 0 && n->whole_pipeline) {
-            int64_t keys = min64(n->prefetch_batch, keys_of(n, client, index, last));
+            int64_t until = min64(last, index + n->lookahead);
+            int64_t keys = min64(n->prefetch_batch, keys_of(n, client, index, until));
             if (keys > 1) {
                 total += n->prefetch[keys];
                 n->prefetched_keys += keys;

@@ -116,9 +116,9 @@ class IoThreads:
         return duration + self.node.parse(client, client.executed, last)
 
     def parsed_commands(self, client: Client) -> int:
-        """Commands that the reader parsed: all complete ones, or the first only."""
-        ready = client.read - client.executed
-        return ready if self.node.setup.whole_pipeline else min(ready, 1)
+        """Commands that the reader parsed: the complete ones it looks ahead to, or the first."""
+        setup = self.node.setup
+        return min(client.read - client.executed, setup.lookahead if setup.whole_pipeline else 1)
 
     def flush_log(self) -> Activity:
         """Before replies are written, logged writes go to the kernel."""

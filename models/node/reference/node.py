@@ -429,7 +429,7 @@ class ReferenceNode:
     def execute(self, client: Client, *, fetched: int, parsed: int) -> int:
         """Execution of all complete commands, of which the first ones were fetched and parsed.
 
-        An engine that parses whole pipelines looks up the remaining keys in groups. A command of
+        An engine that parses pipelines ahead looks up the remaining keys in groups. A command of
         several keys waits for those that were not fetched.
 
         Parameters
@@ -445,7 +445,8 @@ class ReferenceNode:
         for index in range(client.executed, client.read):
             command = client.commands[index]
             if self.setup.whole_pipeline and ahead == 0:
-                group = min(self.setup.prefetch_batch, self.keys(client, index, client.read))
+                until = min(client.read, index + self.setup.lookahead)
+                group = min(self.setup.prefetch_batch, self.keys(client, index, until))
                 if group > 1:
                     total += int(times.prefetch_by_keys_ps[group])
                     self.count("prefetched_keys", group)

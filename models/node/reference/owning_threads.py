@@ -119,9 +119,9 @@ class OwningThreads:
         return batch, keys if keys > 1 else 0
 
     def parsed_commands(self, client: Client) -> int:
-        """Commands that the reader parsed: all complete ones, or the first only."""
-        ready = client.read - client.executed
-        return ready if self.node.setup.whole_pipeline else min(ready, 1)
+        """Commands that the reader parsed: the complete ones it looks ahead to, or the first."""
+        setup = self.node.setup
+        return min(client.read - client.executed, setup.lookahead if setup.whole_pipeline else 1)
 
     def parsed_keys(self, client: Client) -> int:
         """Keys of those commands."""

@@ -80,7 +80,8 @@ def test_what_is_known_anywhere_is_what_the_ranges_say(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "origin"),
     [("redis-6.2", "redis-7.0"), ("valkey-7.2", "redis-7.0"), ("valkey-8.1", "valkey-8.0"),
-     ("valkey-9.0", "valkey-8.0"), ("redis-8.0", "redis-7.0"), ("redis-8.2", "redis-7.0")],
+     ("valkey-9.0", "valkey-8.0"), ("redis-8.0", "redis-7.0"), ("redis-8.2", "redis-7.0"),
+     ("redis-8.4", "redis-7.0"), ("redis-8.6", "redis-7.0")],
 )  # fmt: skip
 def test_work_of_another_version_is_on_record(name: str, origin: str) -> None:
     profile = load_engine(name)
