@@ -11,6 +11,7 @@ import yaml
 
 from evidence.counts.shipped import BUNDLES, ENGINES, compact, files_of, json_text, refit
 from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.fit import identifiability
 from forecache.calibration.fit.fit import fit_bundle
 from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
 from forecache.calibration.observe.design import design_points
@@ -109,6 +110,7 @@ def test_a_shipped_profile_has_the_name_of_its_rules(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("forecache.calibration.fit.calibrate.DRAWS", 2)
+    monkeypatch.setattr(identifiability, "candidate_points", lambda: FEW)
     profile, report = refit(small)
     rules = load_engine("valkey", "9.1")
     assert (profile.id, profile.title, profile.version) == (rules.id, rules.title, rules.version)

@@ -82,7 +82,7 @@ def test_more_workers_than_a_node_takes_connections_are_refused() -> None:
 def test_twice_the_cpu_target_halves_pods_and_connections() -> None:
     # A043: 5 requests a second of a pod at a target of 25% fix the CPU time of a request (50 ms);
     # pods and connections at either target follow.
-    low, high = points("autoscaler.yaml", duration_s=600)
+    low, high = points("autoscaler.yaml", duration_s=600, step_s=0.5, report_s=2)
     assert series(low, "pods")[-1] == pytest.approx(800, rel=0.01)
     assert fact(low, "connections at the end") == pytest.approx(20_000, rel=0.01)
     assert series(high, "pods")[-1] == pytest.approx(400, rel=0.01)

@@ -74,7 +74,7 @@ def test_the_limit_is_where_the_objective_breaks() -> None:
     st.integers(1, 60),
     st.floats(2e3, 6e5),
 )
-@settings(max_examples=5)
+@settings(max_examples=3)
 def test_a_point_agrees_with_its_limit(
     engine: tuple[str, str], io_threads: int, clients: int, rate_rps: float
 ) -> None:

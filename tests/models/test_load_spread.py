@@ -35,7 +35,7 @@ def _fullest(policy: HostPolicy, *, balls: int, bins: int, runs: int) -> float:
 
 @pytest.mark.parametrize(
     ("balls", "runs", "expected"),
-    [(100, 200, 4.2), (1_000, 40, 18.8), (10_000, 8, 1.25 * 100), (100_000, 2, 1.08 * 1_000)],
+    [(100, 100, 4.2), (1_000, 20, 18.8), (10_000, 4, 1.25 * 100), (100_000, 1, 1.08 * 1_000)],
 )
 def test_balls_into_bins(balls: int, runs: int, expected: float) -> None:
     # M. Brooker, "Balls into bins in distributed systems" (2018): mean of the fullest of 100; a
@@ -45,7 +45,7 @@ def test_balls_into_bins(balls: int, runs: int, expected: float) -> None:
     )
     if balls > 1_000:
         return
-    two = _fullest(best_of(2), balls=balls, bins=100, runs=20)
+    two = _fullest(best_of(2), balls=balls, bins=100, runs=10)
     assert two < 0.75 * expected
     assert _fullest(emptiest_host, balls=balls, bins=100, runs=1) == balls / 100
     assert _fullest(fullest_host, balls=balls, bins=100, runs=1) == balls
@@ -55,7 +55,7 @@ def _mean_load(policy: HostPolicy, *, view_age_s: float) -> float:
     """Ten servers, an arrival a second, a departure of each in eight; the load is seen late."""
     draws = generator(7, 98)
     load, view, viewed_s, now_s, total = np.zeros(10), np.zeros(10), -math.inf, 0.0, 0.0
-    for _ in range(12_000):
+    for _ in range(9_000):
         step_s = draws.exponential(1 / (1.0 + 10 / 8))
         total += load.sum() * step_s
         now_s += step_s
@@ -140,7 +140,7 @@ def test_the_more_tenants_share_a_host_the_flatter_it_is(tmp_path: Path, shape: 
     # M. Brooker, "The economics of multitenancy" (2023), packing_sim: 99% over the mean of sums of
     # exponential (Weibull of shape 1) and Weibull tenants falls toward 1. Tenants come from a trace
     # by the bootstrap, and memory is what a host gives out.
-    minutes = 2_000
+    minutes = 1_000
     drawn = generator(11, int(shape)).weibull(shape, size=(16, minutes))
     trace = _trace(tmp_path / "trace.csv", drawn)
     found = {

@@ -244,6 +244,7 @@ def test_fewer_threads_that_may_be_enough_are_a_rival() -> None:
     assert rival_of(chosen, [far]) is None
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_recommend_and_explain_name_the_same_measurement() -> None:
     said = recommend(BASE).recommendation.measure_next
     result = explain(BASE)
@@ -252,6 +253,7 @@ def test_recommend_and_explain_name_the_same_measurement() -> None:
     assert [point.given for point in result.points] == [{}]
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_other_sweeps_are_about_their_least_certain_point() -> None:
     workload = {**BASE["workload"], "pipeline": {"sweep": [1, 16]}}
     result = explain({**BASE, "workload": workload})

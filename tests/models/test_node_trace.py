@@ -16,7 +16,7 @@ from verification.nodes.sample_node import sample_setup, sample_times
 LOADS: dict[str, dict[str, Any]] = {
     "closed loop over a network": {"clients": 40, "generators": 3},
     "the same host": {"clients": 40, "generators": 3, "same_host": 1},
-    "one client": {"clients": 1, "generators": 1},
+    "one client": {"clients": 1, "generators": 1, "end_ps": 8 * 10**8},
     "pipelines": {"clients": 12, "pipeline": 20, "read_limit_bytes": 3_000},
     "thinking": {"clients": 20, "think_ps": 50_000_000},
     "open loop": {"clients": 20, "open_loop": 1, "mean_interarrival_ps": 8_000_000},
@@ -32,8 +32,8 @@ def setup_of(policy: str, load: dict[str, Any]) -> NodeSetup:
             "io_threads": threads,
             "initial_active": threads,
             "whole_pipeline": int(policy == "shared_queues"),
-            "warmup_ps": 2 * 10**8,
-            "end_ps": 8 * 10**8,
+            "warmup_ps": 10**8,
+            "end_ps": 4 * 10**8,
             **load,
         }
     )

@@ -132,7 +132,7 @@ def test_a_full_host_refuses_and_says_so() -> None:
     assert not fleet.swapped_gb.any()
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     mean_gb=st.floats(2, 16),
     exhausted=st.sampled_from(["wait", "swap", "kill"]),

@@ -26,9 +26,9 @@ Json = dict[str, Any]
 
 FLEET: Json = {
     "kind": "overcommit",
-    "duration_s": 1800,
+    "duration_s": 900,
     "hosts": {"count": 4, "memory_gb": 64},
-    "machines": {"count": 80, "unit_gb": 1},
+    "machines": {"count": 60, "unit_gb": 1},
     "demand": {"mean_gb": 2.5, "bursts": {"per_day": 20, "factor": 3, "minutes": 10}},
     "heat": {"move_above": 0.7},
     "policies": {"placement": {"sweep": ["random", "best_of_two"]}},

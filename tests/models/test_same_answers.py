@@ -57,7 +57,7 @@ def recommended(scenario: dict[str, Any]) -> Recommended:
 
 @pytest.mark.usefixtures("short_runs")
 @given(scenarios())
-@settings(max_examples=3)
+@settings(max_examples=2)
 def test_every_verb_says_the_same_of_a_point(scenario: dict[str, Any]) -> None:
     simulated = answers.simulate(scenario)
     answer = recommended(scenario)

@@ -11,6 +11,7 @@ import pytest
 
 from forecache.models.prediction.predict import LATENCIES
 from forecache.models.results.points import LoadPoint
+from forecache.reports.page.drawing import Drawer
 from forecache.reports.page.html import render_html
 from forecache.reports.study_answer import Study
 from tests.reports.study_fixture import (
@@ -58,6 +59,12 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def html() -> str:
     return render_html(study())
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page without its figures, which take nearly all of the time, for tests of its words."""
+    monkeypatch.setattr(Drawer, "draw", lambda *_, **__: None)
 
 
 @pytest.fixture(scope="module")
@@ -257,17 +264,20 @@ def test_studies_with_parts_missing_render(made: Study) -> None:
     assert "Markup(" not in page.text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_single_target_needs_no_comparison_table() -> None:
     html = render_html(only_graviton())
     assert 'class="answers"' not in html
     assert "Run io-threads 6" in html
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_no_warning_gets_lost() -> None:
     text = Page(render_html(only_graviton(warnings=LONG_WARNINGS))).text
     assert all(f"w{i} verylongword" in text for i in range(30))
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_missed_objective_is_said() -> None:
     met = recommendation()
     slo = made_slo(0.5, met=False)
@@ -279,6 +289,7 @@ def test_a_missed_objective_is_said() -> None:
     assert "Run io-threads 6" not in text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_what_stands_between_backticks_is_code() -> None:
     warning = "115 of 157 repetitions are flagged `disturbed` <i>, a ` alone"
     page = render_html(study(warnings=[warning]))

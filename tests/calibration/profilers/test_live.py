@@ -18,8 +18,6 @@ from forecache.hwprofiles import load_host
 from forecache.sim.errors import EngineError, InputError
 from tests.live_engine import need, not_live
 
-pytestmark = pytest.mark.alone
-
 ONE = Conditions(command="get", clients=20)
 DEEP = Conditions(command="get", pipeline=16, clients=20)
 
@@ -40,6 +38,7 @@ def stages(found: Found) -> dict[str, StageWork]:
     return {cost.stage: cost for cost in found.profile.threads[0].stages}
 
 
+@pytest.mark.alone
 def test_the_clock_sees_where_time_goes(redis: Path) -> None:
     clock = Clock(window_s=0.4)
     usable(clock)
