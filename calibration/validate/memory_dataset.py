@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles.files import parse
-from forecache.models.footprint import MemoryScenario, node_of, weigh
 from forecache.models.footprint.answers import warnings_of
-from forecache.models.footprint.weigh import beside_of
+from forecache.models.footprint.schema import MemoryScenario
+from forecache.models.footprint.weigh import beside_of, node_of, weigh
 from forecache.models.layouts.generations import is_managed
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate

@@ -13,13 +13,15 @@ from forecache.calibration.validate.validate import validate
 from forecache.models.advice.answers import load_cases
 from forecache.models.cost.answer import cost
 from forecache.models.cost.ecpu import ecpu_of_get, ecpu_of_transfer
-from forecache.models.footprint import Allocator, Sets, Strings, used_memory_bytes
+from forecache.models.footprint.schema import Sets, Strings
+from forecache.models.layouts.allocator import Allocator
 from forecache.models.over_time.simulate_scenario import simulate_over_time
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.plain import plain
 
 from ..serverless.published_tests import ramps, tests
 from .claims import ENGINE, study
+from .used_memory import used_memory_bytes
 
 PREDICTORS: dict[str, Callable[[Predictors], float]] = {}
 

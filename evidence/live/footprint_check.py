@@ -21,8 +21,8 @@ from forecache.calibration.drive.resp import RespClient
 from forecache.calibration.observe.readers.info import info_fields, info_number
 from forecache.calibration.validate.dataset import is_of_memory, list_datasets
 from forecache.calibration.validate.memory_dataset import validate_memory
-from forecache.models.footprint import (
-    Allocator,
+from forecache.models.footprint.baseline import process_bytes
+from forecache.models.footprint.schema import (
     Hashes,
     Lists,
     MemoryScenario,
@@ -30,11 +30,9 @@ from forecache.models.footprint import (
     Sets,
     SortedSets,
     Strings,
-    node_of,
-    weigh,
 )
-from forecache.models.footprint.baseline import process_bytes
-from forecache.models.footprint.weigh import beside_of
+from forecache.models.footprint.weigh import beside_of, node_of, weigh
+from forecache.models.layouts.allocator import Allocator
 from forecache.sim.errors import EngineError
 
 from ..counts.shipped import json_text

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from forecache.calibration.drive.resp import RespClient
-from forecache.models.footprint import Hashes, Lists, Population, Sets, SortedSets, Strings
+from forecache.models.footprint.schema import Hashes, Lists, Population, Sets, SortedSets, Strings
 
 Words = tuple[str | int, ...]
 

@@ -3,16 +3,11 @@
 The model adds up what the engine allocates, block by block, in the allocator's size classes; it
 simulates nothing and takes tens of microseconds.
 
-    from forecache.models.footprint import Strings, used_memory_bytes
-
-    data = [Strings(type="string", keys=1_000_000, key_bytes=16, value_bytes=100, ttl=0.5)]
-    used_memory_bytes("valkey", data, engine_version="8.1")
-
-For more than one number: `weigh(node, data)` gives a `Weight` (parts, states of the tables),
-`key_weight(node, population)` one key's share, `keys_that_fit(scenario)` turns the model round, and
-`memory(source)` is the answer of `forecache memory`. A `NodeFootprint` is a generation, an
-allocator and the slots it serves in cluster mode; `Mixture` weighs any number of keys in the same
-proportions, of which only the tables are worked out again.
+`weigh(node, data)` gives a `Weight` (parts, states of the tables), `key_weight(node, population)`
+one key's share, `keys_that_fit(scenario)` turns the model round, and `memory(source)` is the answer
+of `forecache memory`. A `NodeFootprint` is a generation, an allocator and the slots it serves in
+cluster mode; `Mixture` weighs any number of keys in the same proportions, of which only the tables
+are worked out again.
 
 | module           | what it knows                                                            |
 |------------------|--------------------------------------------------------------------------|
@@ -26,32 +21,3 @@ proportions, of which only the tables are worked out again.
 
 The blocks and their sizes are those of `models/layouts/`, which the cache model reads too.
 """
-
-from ..layouts.allocator import Allocator, size_class
-from ..layouts.generations import Generation, generation
-from .fitting import Fitting, Mixture, keys_that_fit
-from .schema import Hashes, Lists, MemoryScenario, Population, Sets, SortedSets, Strings
-from .weigh import NodeFootprint, Weight, key_weight, node_of, used_memory_bytes, weigh
-
-__all__ = [
-    "Allocator",
-    "Fitting",
-    "Generation",
-    "Hashes",
-    "Lists",
-    "MemoryScenario",
-    "Mixture",
-    "NodeFootprint",
-    "Population",
-    "Sets",
-    "SortedSets",
-    "Strings",
-    "Weight",
-    "generation",
-    "key_weight",
-    "keys_that_fit",
-    "node_of",
-    "size_class",
-    "used_memory_bytes",
-    "weigh",
-]

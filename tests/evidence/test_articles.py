@@ -8,9 +8,11 @@ import pytest
 from evidence.articles import claims_page
 from evidence.articles.predictors import Predictors
 from evidence.articles.table import Claim, Claimed, Claims, judge, load_claims
+from evidence.articles.used_memory import used_memory_bytes
 from evidence.articles.yardstick import holds
 from forecache.calibration.validate.dataset import read_dataset
-from forecache.models.footprint import Allocator, Strings, used_memory_bytes
+from forecache.models.footprint.schema import Strings
+from forecache.models.layouts.allocator import Allocator
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -10,7 +10,7 @@ from evidence.live.footprint_load import load, look_up
 from forecache import verbs
 from forecache.calibration.drive.engine_process import EngineProcess, find_engine
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.footprint import Hashes, Population, SortedSets, Strings
+from forecache.models.footprint.schema import Hashes, Population, SortedSets, Strings
 from forecache.sim.errors import InputError
 from tests.live_engine import need
 

@@ -7,27 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecache.models.footprint import (
+from evidence.articles.used_memory import used_memory_bytes
+from forecache.models.footprint.fitting import Mixture, keys_that_fit, limits_of
+from forecache.models.footprint.schema import (
     Hashes,
     Lists,
     MemoryScenario,
-    Mixture,
-    NodeFootprint,
     Population,
     Sets,
     SortedSets,
     Strings,
-    generation,
-    key_weight,
-    keys_that_fit,
-    node_of,
-    size_class,
-    used_memory_bytes,
-    weigh,
 )
-from forecache.models.footprint.fitting import limits_of
-from forecache.models.layouts.allocator import ALLOCATORS
-from forecache.models.layouts.generations import GENERATIONS
+from forecache.models.footprint.weigh import NodeFootprint, key_weight, node_of, weigh
+from forecache.models.layouts.allocator import ALLOCATORS, size_class
+from forecache.models.layouts.generations import GENERATIONS, generation
 from forecache.models.layouts.tables import (
     buckets_of,
     children_per_bucket,

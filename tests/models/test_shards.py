@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from evidence.articles.used_memory import used_memory_bytes
 from forecache.hwprofiles.files import parse
-from forecache.models.footprint import Strings, used_memory_bytes
+from forecache.models.footprint.schema import Strings
 from forecache.models.over_time.cluster import cluster as cluster_module
 from forecache.models.over_time.cluster.cluster import Cluster
 from forecache.models.over_time.cluster.load.connections import ConnectionWork
