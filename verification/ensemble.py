@@ -1,5 +1,7 @@
 """Samples of a posterior that assume nothing of its shape."""
 
+from functools import partial
+
 import emcee
 import numpy as np
 
@@ -30,7 +32,12 @@ def sample_posterior(problem: Problem, *, start: np.ndarray, seed: int, steps: i
     random = np.random.default_rng(seed)
     shape = (WALKERS * len(start), len(start))
     first = start + problem.prior_errors / 3 * random.standard_normal(shape)
-    sampler = emcee.EnsembleSampler(*shape, problem.log_posterior)
+    sampler = emcee.EnsembleSampler(*shape, partial(log_posterior, problem))
     state = np.random.RandomState(seed).get_state()
     sampler.run_mcmc(emcee.State(first, random_state=state), steps)
     return np.asarray(sampler.get_chain(discard=steps // 3, flat=True))
+
+
+def log_posterior(problem: Problem, logs: np.ndarray) -> float:
+    """Logarithm of the posterior density, up to a constant."""
+    return -0.5 * float(np.sum(problem.residuals(logs) ** 2))

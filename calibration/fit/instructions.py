@@ -54,14 +54,11 @@ class InstructionRows:
 
     Attributes
     ----------
-    labels
-        Point and group of each row.
     matrix : (rows, len(INSTRUCTIONS))
         Instructions per request at the prior's numbers.
     observed : (rows,)
     """
 
-    labels: list[str]
     matrix: np.ndarray
     observed: np.ndarray
 
@@ -72,7 +69,7 @@ class InstructionRows:
 
 def instruction_rows(profiles: Sequence[Profile], engine: EngineProfile) -> InstructionRows:
     """What counted profiles say; none where no profiler counted instructions."""
-    labels, rows, observed = [], [], []
+    rows, observed = [], []
     work = engine.engine_work()
     for profile in profiles:
         counted = _instructions(profile)
@@ -97,11 +94,10 @@ def instruction_rows(profiles: Sequence[Profile], engine: EngineProfile) -> Inst
                 for name in INSTRUCTIONS
             ]
             if total >= _FEWEST and sum(row) > 0:
-                labels.append(f"{given.label()}: {group}")
                 rows.append(row)
                 observed.append(total)
     matrix = np.array(rows).reshape(-1, len(INSTRUCTIONS))
-    return InstructionRows(labels, matrix, np.array(observed))
+    return InstructionRows(matrix, np.array(observed))
 
 
 def _instructions(profile: Profile) -> dict[Stage, float]:

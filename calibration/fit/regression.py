@@ -85,10 +85,6 @@ class Problem:
         robust = BEND * np.sqrt(2.0 * (np.sqrt(1.0 + misfits**2) - 1.0)) * np.sign(misfits)
         return np.concatenate([robust, self.prior_misfits(logs)])
 
-    def log_posterior(self, logs: np.ndarray) -> float:
-        """Logarithm of the posterior density, up to a constant."""
-        return -0.5 * float(np.sum(self.residuals(logs) ** 2))
-
     def without(self, observations: np.ndarray) -> Problem:
         """The same problem without some observations.
 

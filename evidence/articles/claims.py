@@ -207,7 +207,7 @@ def look_up(prediction: Prediction, *, keys: int, draws: int) -> dict[str, Any]:
 def _hash_find_ns(inputs: NodeInputs, keys: int) -> tuple[float, float]:
     given, engine, work, speed = inputs.scenario, inputs.engine, inputs.work, inputs.speed
     workload = given.workload
-    size = int(workload.mean_value_bytes)
+    size = int(sum(size * weight for size, weight in workload.sizes))
     lines = structures(
         engine.layout, keys=workload.keys, key_bytes=workload.key_bytes, value_bytes=size
     )

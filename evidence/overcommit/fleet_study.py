@@ -185,12 +185,12 @@ def _compared(
     at = densities.index(SHOWN[demand])
     row: dict[str, Any] = {
         "density": mean_interval(reached).to_dict(),
-        "density_gained": paired_difference(reached, others).difference.to_dict(),
+        "density_gained": paired_difference(reached, others).to_dict(),
     }
     for fact, name in _OUTPUTS.items():
         mine, theirs = [runs[at][fact] for runs in own], [runs[at][fact] for runs in base]
         row[name] = mean_interval(mine).to_dict()
-        row[f"{name}_difference"] = paired_difference(mine, theirs).difference.to_dict()
+        row[f"{name}_difference"] = paired_difference(mine, theirs).to_dict()
     return row
 
 

@@ -50,7 +50,7 @@ def facts_over_seeds(runs: Sequence[Run], first: Sequence[Run] | None) -> list[F
             pairs = zip(fact.samples, base, strict=True)
             both = np.array([p for p in pairs if _is_number(p[0]) and _is_number(p[1])], float)
             if len(both) > 1:
-                difference = paired_difference(both[:, 0], both[:, 1]).difference
+                difference = paired_difference(both[:, 0], both[:, 1])
                 fact = replace(fact, against_first=difference)
         found.append(fact)
     return found

@@ -391,11 +391,6 @@ class Workload(_Record):
         """Value sizes in bytes with weights that add up to one; a uniform range as 16 sizes."""
         return sizes_of(self.value_bytes)
 
-    @property
-    def mean_value_bytes(self) -> float:
-        """Mean size of a value."""
-        return sum(size * weight for size, weight in self.sizes)
-
 
 def sizes_of(value: ValueSizes) -> list[tuple[int, float]]:
     """Sizes in bytes with weights that add up to one; a uniform range as 16 sizes."""

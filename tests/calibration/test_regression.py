@@ -14,6 +14,7 @@ from forecache.calibration.fit.regression import (
     leave_out,
     profile_cost,
 )
+from verification.ensemble import log_posterior
 
 ERROR = 0.04
 
@@ -117,7 +118,7 @@ def test_the_covariance_is_the_inverse_curvature_of_the_posterior_density() -> N
     problem, step = posterior.problem, 1e-4
 
     def slope(logs: np.ndarray) -> np.ndarray:
-        return derivatives(lambda at: np.array([problem.log_posterior(at)]), logs)[0]
+        return derivatives(lambda at: np.array([log_posterior(problem, at)]), logs)[0]
 
     curvature = np.stack(
         [

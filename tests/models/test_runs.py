@@ -151,7 +151,7 @@ def test_every_seed_is_a_run_of_its_own() -> None:
     ]
     assert "against_first" not in scale_ups[0]
     first, second = (np.array(fact["samples"]) for fact in scale_ups)
-    assert scale_ups[1]["against_first"] == paired_difference(second, first).difference.to_dict()
+    assert scale_ups[1]["against_first"] == paired_difference(second, first).to_dict()
     assert scale_ups[1]["low"] == mean_interval(second).low
 
 
@@ -208,7 +208,7 @@ def test_a_difference_is_over_the_seeds_that_both_points_have() -> None:
     first = runs_of([("a", 1.0)], [("a", 2.0)], [])
     runs = runs_of([("a", 2.0)], [("a", 5.0)], [("a", 100.0)])
     [fact] = facts_over_seeds(runs, first)
-    assert fact.against_first == paired_difference([2.0, 5.0], [1.0, 2.0]).difference
+    assert fact.against_first == paired_difference([2.0, 5.0], [1.0, 2.0])
     [fact] = facts_over_seeds(runs, runs_of([("a", 1.0)], [], []))
     assert fact.against_first is None
 

@@ -508,7 +508,3 @@ class ReferenceNode:
             self.count("paid_wakes")
         self.count("writes")
         return calls * self.times.write_event_ps + duration
-
-    def sorted_log(self) -> np.ndarray:
-        """(n, 3): client, index, time in ps of each completion, in order of client and index."""
-        return np.array(sorted(self.log), np.int64).reshape(-1, 3)

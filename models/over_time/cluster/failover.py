@@ -111,13 +111,6 @@ class Failover:
     elections: int
     messages: int
 
-    @property
-    def recovery_s(self) -> float:
-        """From the first suspicion until all shards have a primary again."""
-        if not len(self.recovered_s):
-            return 0.0
-        return float(self.recovered_s.max() - self.suspected_s)
-
 
 def fail_over(rules: FailoverRules, failed: int, *, seed: int = 1) -> Failover:
     """Kill a number of primaries at once, drawn at random, and wait until their shards are back.

@@ -150,9 +150,3 @@ class Served:
         self, answered: np.ndarray, timed_out: np.ndarray, wasted: np.ndarray, waits: np.ndarray
     ) -> None:
         self.answered, self.timed_out, self.wasted, self.waits = answered, timed_out, wasted, waits
-
-    @property
-    def mean_wait_s(self) -> np.ndarray:
-        """(queues,) mean wait of what was answered; 0 where nothing was."""
-        total = self.waits @ cell_waits_s()
-        return np.asarray(total / np.maximum(1, self.answered))

@@ -62,10 +62,6 @@ class ConnectionWork:
     helpers: int
     per_cycle: int
 
-    def main_share(self, per_second: float) -> float:
-        """Share of the main thread that a rate of new connections takes."""
-        return per_second * self.main_ps / 1e12
-
 
 def connection_work(
     scenario: Scenario,
