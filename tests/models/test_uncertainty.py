@@ -94,7 +94,7 @@ def test_a_fitted_covariance_takes_the_place_of_ranges() -> None:
         names[1]: {names[0]: -0.0095, names[1]: 0.0100},
     }
     engine = load_engine("valkey-9.1").model_copy(update={"covariance": covariance})
-    drawn = [draw_engine(engine, Draw(9, n), observed_here=True) for n in range(DRAWS)]
+    drawn = [draw_engine(engine, Draw(9, n), observed_here=True) for n in range(DRAWS // 2)]
     logs = np.log([[d[n] / engine.work[n].best for n in names] for d in drawn])
     assert np.std(logs, axis=0) == pytest.approx([0.1, 0.1], rel=0.05)
     assert np.corrcoef(logs.T)[0, 1] == pytest.approx(-0.95, abs=0.01)
@@ -109,7 +109,7 @@ def test_a_covariance_is_of_logarithms() -> None:
     name = "get_instructions"
     engine = load_engine("valkey-9.1").model_copy(update={"covariance": {name: {name: 1.0}}})
     value = engine.work[name].best
-    draws = [draw_engine(engine, Draw(4, n), observed_here=True) for n in range(DRAWS)]
+    draws = [draw_engine(engine, Draw(4, n), observed_here=True) for n in range(DRAWS // 2)]
     drawn = np.array([each[name] for each in draws]) / value
     assert (drawn > 0).all()
     assert np.median(drawn) == pytest.approx(1.0, abs=0.06)

@@ -21,6 +21,9 @@ POINTS = [
     Conditions(command="set", pipeline=16, clients=20, value_bytes=64, role="holdout"),
 ]
 
+TICK_S = 0.01
+"""Of /proc/uptime, and of the CPU times of processes and threads."""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -60,10 +63,16 @@ def test_a_run_is_read_as_a_bundle(folder: Path) -> None:
         for r in point.repetitions:
             assert r.requests >= 20_000
             assert r.misses == r.errors == 0
-            assert 0.05 < r.main_thread_utilisation < 1.1
-            assert 0 < r.generator_utilisation < 1.2
-            assert r.throughput_rps * r.main_thread_cpu_ns_per_request < 1.5e9
+            # What else the machine does slows the run that says how many requests fill the window,
+            # and then few do: a repetition may last no more than a few ticks of its clocks.
+            ticks = 3 * TICK_S / r.duration_s
+            assert 0.05 - ticks < r.main_thread_utilisation < 1.1 + ticks
+            assert 0 <= r.generator_utilisation < 1.2 + ticks
+            # The tool's own clock leaves its start out.
+            ticks = 3 * TICK_S * r.throughput_rps / r.requests
+            assert r.throughput_rps * r.main_thread_cpu_ns_per_request < (1.5 + ticks) * 1e9
         assert bundle.info_text(point)
+    assert one.median("generator_utilisation") > 0
     assert one.median("reads_per_request") == pytest.approx(1, rel=0.02)
     assert deep.median("reads_per_request") == pytest.approx(1 / 16, rel=0.1)
     cpu = "main_thread_cpu_ns_per_request"
