@@ -1,6 +1,7 @@
 """Interruptions by the host: what they do to latency, and where they come from."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ RATE_PER_S = 100
 DURATION_US = 100.0
 
 
+@cache
 def interrupted(
     *, busy_share: float, rate_per_s: int, duration_us: float = DURATION_US, seed: int = 1
 ) -> NodeResult:

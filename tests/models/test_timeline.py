@@ -9,6 +9,7 @@ import pytest
 
 from forecache.models.advice.answers import explain, load_cases
 from forecache.models.advice.node_answers import Shown
+from forecache.models.breakdown import latency
 from forecache.models.breakdown.latency import latency_breakdown_of, sample, traced_run
 from forecache.models.breakdown.timeline import (
     GENERATOR,
@@ -135,7 +136,10 @@ def test_arrows_lead_from_sender_to_server_and_back() -> None:
         },
     ],
 )
-def test_the_stations_add_up_to_the_mean_latency(fields: dict[str, Any]) -> None:
+def test_the_stations_add_up_to_the_mean_latency(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latency, "SAMPLE", 1_000)
     prediction = predicted(**fields)
     found = traced_run(prediction, seed=1)
     assert found is not None
