@@ -1,6 +1,7 @@
 """A number with its origin: the leaf of every profile."""
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_serializer, model_validator
@@ -94,6 +95,15 @@ class Quantity(Origin):
             return self.value
         # The validator saw to it that an unknown value has a range.
         return math.sqrt((self.low or 0.0) * (self.high or 0.0))
+
+
+def ranges_of(leaves: Mapping[str, Quantity]) -> dict[str, tuple[float, float, float]]:
+    """(low, value, high) of each number that has a range."""
+    return {
+        name: (leaf.low, leaf.best, leaf.high)
+        for name, leaf in leaves.items()
+        if leaf.low is not None and leaf.high is not None
+    }
 
 
 class Curve(Origin):

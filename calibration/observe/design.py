@@ -149,9 +149,7 @@ def random_points() -> list[Conditions]:
     return points
 
 
-def _points(
-    rows: Sequence[_Row], *, io_threads: int = 1, transport: str = "tcp"
-) -> list[Conditions]:
+def _points(rows: Sequence[_Row]) -> list[Conditions]:
     return [
         Conditions(
             command=command,
@@ -160,8 +158,6 @@ def _points(
             clients=clients,
             pipeline=pipeline,
             role=role,
-            io_threads=io_threads,
-            transport=transport,  # type: ignore[arg-type]
         )
         for role, command, keys, value_bytes, clients, pipelines in rows
         for pipeline in pipelines

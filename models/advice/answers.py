@@ -54,21 +54,13 @@ MEMCACHED_TOOL = "memtier-benchmark"
 ScenarioSource = str | Path | Mapping[str, Any]
 
 
-def load_cases(
-    source: ScenarioSource,
-    *,
-    host: HostProfile | None = None,
-    engine: EngineProfile | None = None,
-    generator: GeneratorProfile | None = None,
-) -> list[tuple[Case[Scenario], System]]:
+def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
     """The cases of a scenario with the systems they name.
 
     Parameters
     ----------
     source
         Path of a scenario file, or its content.
-    host, engine, generator
-        Take the place of what the scenario names.
 
     Raises
     ------
@@ -78,10 +70,6 @@ def load_cases(
     file = _name(source)
     data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
     check_kind(data, file=file, valid=[NODE])
-    if host is not None:
-        data["host"] = host.id
-    if engine is not None:
-        data["engine"], data["engine_version"] = engine.engine, engine.version
     cases = expand(data, file=file, schema=Scenario)
     hosts: dict[str, HostProfile] = {}
     engines: dict[tuple[str, str | None], EngineProfile] = {}
@@ -90,21 +78,21 @@ def load_cases(
     systems = []
     for case in cases:
         scenario = case.scenario
-        if host is None and scenario.host is None:
+        if scenario.host is None:
             raise InputError(
                 f"{file}: field 'host': found nothing; valid is a host's name or file."
             )
-        name = scenario.host or ""
+        name = scenario.host
         try:
             if name not in hosts:
-                hosts[name] = host or load_host(name)
+                hosts[name] = load_host(name)
             key = (scenario.engine, scenario.engine_version)
             if key not in engines:
-                engines[key] = engine or load_engine(*key)
+                engines[key] = load_engine(*key)
             case = with_a_tool(case, engines[key])
             tool = case.scenario.load_generator.tool
             if tool not in tools:
-                tools[tool] = generator or load_generator(tool)
+                tools[tool] = load_generator(tool)
             check_cores(scenario, hosts[name].speed().cores)
             check_commands(scenario, engines[key].commands, engine=engines[key].id)
             check_persistence(scenario, engines[key])

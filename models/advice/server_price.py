@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..prices.nodes import managed_node
-from ..prices.table import CacheEngine
+from ..prices.table import CacheEngine, managed_node
 
 if TYPE_CHECKING:
     from ..prediction.system import System

@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
-from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
 from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
@@ -88,11 +88,7 @@ class GeneratorProfile(Record):
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) of each work number that has a range."""
-        return {
-            name: (leaf.low, leaf.best, leaf.high)
-            for name, leaf in self.work.items()
-            if leaf.low is not None and leaf.high is not None
-        }
+        return ranges_of(self.work)
 
 
 def list_generators() -> list[GeneratorProfile]:

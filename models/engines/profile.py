@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_serializer, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
-from forecache.hwprofiles.quantity import Quantity, Source
+from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
 from forecache.hwprofiles.record import Record as _Record
 from forecache.sim.errors import InputError
 
@@ -319,19 +319,11 @@ class EngineProfile(_Record):
 
     def uncertain_commands(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) of each number of the work of commands beyond GET and SET."""
-        return {
-            name: (leaf.low, leaf.best, leaf.high)
-            for name, leaf in self.commands.items()
-            if leaf.low is not None and leaf.high is not None
-        }
+        return ranges_of(self.commands)
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) of each work number that has a range."""
-        return {
-            name: (leaf.low, leaf.best, leaf.high)
-            for name, leaf in self.work.items()
-            if leaf.low is not None and leaf.high is not None
-        }
+        return ranges_of(self.work)
 
 
 def check_leaf(name: str, leaf: Quantity, sources: Mapping[str, Source]) -> None:

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.plain import Result
 
-from ..prices.nodes import managed_node
-from ..prices.table import PriceTable
+from ..prices.table import PriceTable, managed_node
 from .resident import FRAGMENTATION, Child, resident
 
 SYSTEM_SHARE = 0.10

@@ -97,17 +97,9 @@ def resident_bytes(scenario: Scenario, engine: EngineProfile, work: EngineWork) 
     return resident(used, fragmentation=FRAGMENTATION, process_bytes=PROCESS_BYTES).resident
 
 
-def node_room(
-    scenario: Scenario, engine: EngineProfile, host: HostProfile, *, shards: int = 1
-) -> Room:
-    """What a node of a scenario needs, against what its host leaves to it.
-
-    Parameters
-    ----------
-    shards
-        As in `node_memory`.
-    """
-    held = node_memory(scenario, engine, engine.engine_work(), shards=shards)
+def node_room(scenario: Scenario, engine: EngineProfile, host: HostProfile) -> Room:
+    """What a node of a scenario needs, against what its host leaves to it."""
+    held = node_memory(scenario, engine, engine.engine_work())
     return room(
         host_limit(host, engine.engine),
         held.used_bytes(scenario.workload.clients),

@@ -11,7 +11,7 @@ from forecache.hwprofiles.record import Record as _Record
 
 from ..layouts.allocator import Allocator
 from ..layouts.tables import SLOTS
-from ..scenario.fields import EngineVersion
+from ..scenario.versions import EngineVersion
 from ..scenario.workload import UniformSizes, ValueSizes
 from .resident import FRAGMENTATION
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from forecache.hwprofiles.quantity import ranges_of
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.streams import uniform
 
@@ -84,12 +85,7 @@ def draw_unobserved(host: HostProfile, draw: Draw) -> dict[str, float]:
     That is TLS, interrupts, and threads that share cores.
     """
     leaves = {**host.tls_leaves(), **host.scheduling, "softirq_ns": host.softirq}
-    ranges = {
-        name: (leaf.low, leaf.best, leaf.high)
-        for name, leaf in leaves.items()
-        if leaf.low is not None and leaf.high is not None
-    }
-    return draw_ranges("host", ranges, draw)
+    return draw_ranges("host", ranges_of(leaves), draw)
 
 
 def draw_engine(

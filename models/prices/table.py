@@ -11,9 +11,13 @@ from pydantic import Field, model_validator
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source
 from forecache.hwprofiles.record import Record as _Group
+from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
 CacheEngine = Literal["redis", "valkey", "memcached"]
+
+NODE_PRICES = "elasticache-us-east-1"
+"""Price table of managed nodes."""
 
 
 class ServerlessPrices(_Group):
@@ -155,3 +159,14 @@ def load_prices(name: str) -> PriceTable:
 @lru_cache
 def _shipped_table(file: Path) -> PriceTable:
     return parse(PriceTable, read_yaml(file), file=str(file))
+
+
+def managed_node(host: HostProfile, engine: str) -> tuple[PriceTable, str] | None:
+    """The node that a service sells with a managed engine on an instance, with its price table.
+
+    None for an engine that one runs oneself, and for a type that the table doesn't have.
+    """
+    if not engine.startswith("elasticache-"):
+        return None
+    table, node_type = load_prices(NODE_PRICES), f"cache.{host.instance}"
+    return (table, node_type) if node_type in table.nodes.types else None

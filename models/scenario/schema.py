@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
-from .fields import EngineVersion
+from .versions import EngineVersion
 from .workload import Workload
 
 LEAST_QUOTA_MS = 1.0

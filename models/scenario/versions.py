@@ -1,11 +1,25 @@
-"""Versions of engines: which are newer than all known ones, and what to say of those."""
+"""Versions of engines: as fields have them, and which are newer than all known ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 _VERSION = re.compile(r"\d{1,3}(\.\d{1,3}){1,3}(-[a-z0-9.]+)?")
+
+
+def _quoted(version: object) -> object:
+    """Refuse a number, which YAML makes of a version without quotes."""
+    if isinstance(version, int | float):
+        raise ValueError('a version in quotes, such as "8.1", which is not the number 8.10')
+    return version
+
+
+EngineVersion = Annotated[str, BeforeValidator(_quoted)]
+"""A version such as `"8.1"`."""
 
 
 def minor_version(version: str) -> str:

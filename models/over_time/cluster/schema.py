@@ -10,8 +10,8 @@ from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
 from ...scenario.arrivals import Arrivals, Bursts, RatePiece, read_trace
-from ...scenario.fields import EngineVersion
 from ...scenario.schema import TlsChoice
+from ...scenario.versions import EngineVersion
 from ...scenario.workload import Mix, Popularity, ValueSizes, WorkloadHashes, WorkloadSortedSets
 from ..lookaside.schema import Lookaside
 from .cost import NodeCost

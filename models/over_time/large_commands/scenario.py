@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Group
 
-from ...scenario.fields import EngineVersion
+from ...scenario.versions import EngineVersion
 
 Name = Literal["smembers", "sinter", "sunion", "sdiff", "keys", "flushdb", "import", "get"]
 

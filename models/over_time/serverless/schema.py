@@ -12,7 +12,7 @@ from forecache.hwprofiles.record import Record as _Record
 
 from ...prices.table import CacheEngine
 from ...scenario.arrivals import RatePiece
-from ...scenario.fields import EngineVersion
+from ...scenario.versions import EngineVersion
 from ...scenario.workload import Mix
 from ..cluster.schema import MOST_STEPS, Data
 from .versions import Mechanisms, known_versions, load_version
