@@ -15,7 +15,7 @@ from ..drive.loadgen import LoadGenerator, LoadResult
 from ..drive.proc import ThreadUsage, core_times_ns, process_cpu_ns, thread_usage
 from ..drive.resp import RespClient
 from .design import Timing
-from .readers.info import info_fields, info_number
+from .readers.info import difference, info_fields, info_number
 from .tools import ToolResult, run_tool
 
 # A generator this busy may be what limits the throughput.
@@ -322,18 +322,15 @@ def _info_rates(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str
     second), and the first INFO as a command counted after its reply: one of each is ours.
     """
 
-    def delta(name: str) -> float | None:
-        first, last = info_number(before, name), info_number(after, name)
-        return None if first is None or last is None else last - first
-
-    commands = delta("total_commands_processed")
+    commands = difference(before, after, "total_commands_processed")
     each = 1.0 / max((commands or 0.0) - 1.0, 1.0)
 
     def rate(name: str, ours: float = 0.0, scale: float = 1.0) -> float | None:
-        change = delta(name)
+        change = difference(before, after, name)
         return None if change is None else max(change - ours, 0.0) * scale * each
 
-    user, system = delta("used_cpu_user_main_thread"), delta("used_cpu_sys_main_thread")
+    user = difference(before, after, "used_cpu_user_main_thread")
+    system = difference(before, after, "used_cpu_sys_main_thread")
     user_fraction = None
     if user is not None and system is not None and user + system > 0:
         user_fraction = user / (user + system)

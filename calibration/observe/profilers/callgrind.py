@@ -21,9 +21,10 @@ from ...bundle.points import Conditions
 from ...bundle.profiled import CACHE_POINTS, CALLGRIND_POINTS
 from ...bundle.profiles import CacheGeometry, Depth, Geometry, Profile, Stage, StageWork, ThreadWork
 from ..readers.callgrind import CallgrindProfile, read_callgrind
+from ..readers.info import difference
 from .attribution import charge
 from .programs import missing, refusal, run_program, version_of
-from .session import Found, Session, difference, exact_rates, fixed_load, session
+from .session import Found, Session, exact_rates, fixed_load, session
 
 # Rounds of all clients with all their places in the pipeline, and the least requests of the shorter
 # load; the longer one has this many times more.

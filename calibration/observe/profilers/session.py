@@ -17,7 +17,7 @@ from ...drive.loadgen import LoadGenerator
 from ...drive.preload import preload
 from ...drive.resp import RespClient
 from ..measure import CorePlan, pin_threads, plan_cores
-from ..readers.info import info_fields, info_number
+from ..readers.info import difference, info_fields
 from .attribution import Role
 from .stages import Stages
 
@@ -173,12 +173,6 @@ def fixed_load(on: Session, given: Conditions, *, requests: int) -> None:
         longest_s=_LOAD_LIMIT_S,
     ) as load:
         load.join()
-
-
-def difference(before: Mapping[str, str], after: Mapping[str, str], name: str) -> float | None:
-    """Change of a counter of INFO, or None when this version doesn't report it."""
-    first, last = info_number(before, name), info_number(after, name)
-    return None if first is None or last is None else last - first
 
 
 def exact_rates(looks: Sequence[Mapping[str, str]], *, requests: int) -> dict[str, Any]:

@@ -15,3 +15,9 @@ def info_number(fields: Mapping[str, str], name: str) -> float | None:
         return float(fields[name])
     except (KeyError, ValueError):
         return None
+
+
+def difference(before: Mapping[str, str], after: Mapping[str, str], name: str) -> float | None:
+    """Change of a counter of INFO, or None when this version doesn't report it."""
+    first, last = info_number(before, name), info_number(after, name)
+    return None if first is None or last is None else last - first

@@ -7,12 +7,12 @@ import pytest
 
 from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.observe.profilers.session import (
-    difference,
     exact_rates,
     fixed_load,
     session,
     steady_load,
 )
+from forecache.calibration.observe.readers.info import difference
 
 POINT = Conditions(command="get", pipeline=4, clients=5)
 
