@@ -26,6 +26,7 @@ _CLASSES = 200
 WRITTEN_BY_READS = {
     "dict": ("value object",),
     "dict_embedded_key": ("value object",),
+    "dict_embedded_value": ("entry",),
     "hashtable": ("entry",),
     "hashtable_embedded_value": ("entry",),
     "slabs": ("item",),
@@ -36,6 +37,7 @@ value (`lookupKey` in db.c), Memcached counts references in the item."""
 WRITTEN_BY_WRITES = {
     "dict": ("entry", "value object", "value"),
     "dict_embedded_key": ("entry", "value object", "value"),
+    "dict_embedded_value": ("bucket", "link", "entry", "value"),
     "hashtable": ("bucket", "entry", "value"),
     "hashtable_embedded_value": ("bucket", "entry", "value"),
     "slabs": ("bucket", "item"),
