@@ -39,6 +39,20 @@ _ALL: tuple[Study, ...] = (
         measure=Late("counts.command_counts:profiles"),
     ),
     Study(
+        "load-generators",
+        "instructions and CPU time of benchmark tools on this host, which is profiled first",
+        duration="5 minutes a tool",
+        needs=("valgrind", EMBEDDED, TWO_CPUS),
+        artefact="evidence/counts/tool_counts.json",
+        measure=Late("counts.tool_counts:artefact"),
+    ),
+    Study(
+        "load-generator-work",
+        "what these say of the shipped load generators",
+        artefact="models/engines/generators/",
+        measure=Late("counts.tool_counts:profiles"),
+    ),
+    Study(
         "large-command-counts",
         "instructions of large commands by member, counted in valgrind",
         duration="20 minutes",

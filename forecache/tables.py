@@ -14,6 +14,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from forecache.calibration.bundle.bundle import Bundle
+    from forecache.calibration.observe.tool_profile import ToolReport
     from forecache.hwprofiles.schema import HostProfile
     from forecache.models.advice.node_answers import Explained, ExplainedPoint
     from forecache.models.breakdown.latency import LatencyBreakdown
@@ -269,6 +270,46 @@ def print_host(host: "HostProfile") -> None:
     out.print(made)
     for note in host.notes:
         out.print(f"- {escape(note)}")
+
+
+def print_tool(report: "ToolReport") -> None:
+    """Print what a benchmark tool takes: its numbers, and each point measured against fitted."""
+    out = console()
+    profile = report.profile
+    out.print(f"[bold]{escape(profile.title)}[/bold]")
+    made = narrow_table("what", ">value", ">range", "unit", "origin")
+    for name, leaf in profile.work.items():
+        row = {"low": leaf.low, "high": leaf.high}
+        made.add_row(escape(name), number(leaf.value), span(row), escape(leaf.unit), leaf.kind)
+    out.print(made)
+    made = narrow_table(
+        "pipeline",
+        ">clients",
+        ">CPU us a request",
+        ">range",
+        ">fitted",
+        ">server us",
+        ">requests/s",
+    )
+    for point, fitted_us in zip(report.points, report.fitted_us, strict=True):
+        made.add_row(
+            str(point.pipeline),
+            str(point.clients),
+            number(statistics.median(point.cpu_us)),
+            f"{number(min(point.cpu_us))} – {number(max(point.cpu_us))}",
+            number(fitted_us),
+            number(statistics.median(point.server_cpu_us)),
+            f"{statistics.median(point.throughput_rps):,.0f}",
+        )
+    out.print(made)
+    errors = [abs(error) for error in report.errors]
+    out.print(
+        f"Fitted to {percentage(statistics.median(errors))} in the median, "
+        f"{percentage(max(errors))} at worst. Sleeping and waking take "
+        f"{report.wake_factor:.2f} times what the host's profile says."
+    )
+    if not report.counted:
+        out.print("valgrind is not on PATH: instructions are those that were counted elsewhere.")
 
 
 def bundle_summary(bundle: "Bundle") -> dict[str, Any]:

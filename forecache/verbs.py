@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from forecache.calibration.bundle.bundle import Bundle
     from forecache.calibration.check.answers import CheckAnswer
     from forecache.calibration.fit.report import CalibrationReport
+    from forecache.calibration.observe.tool_profile import ToolReport
     from forecache.calibration.validate.articles import JudgedClaims
     from forecache.calibration.validate.comparison import Validation
     from forecache.hwprofiles.schema import HostProfile
@@ -364,18 +365,42 @@ def _articles(host: str | Path | None, engine: str | Path | None) -> "JudgedClai
     return judged_claims()
 
 
-def profile(*, progress: Progress | None = None) -> "HostProfile":
-    """Measure this host, in under a minute, and return its profile.
+def profile(
+    *,
+    tool: str | None = None,
+    host: str | Path | None = None,
+    engine: str | None = None,
+    progress: Progress | None = None,
+) -> "HostProfile | ToolReport":
+    """Measure this host, in under a minute, or what a benchmark tool takes on it.
+
+    Parameters
+    ----------
+    tool
+        valkey-benchmark, redis-benchmark or memtier_benchmark, a name on PATH or a path: measures
+        it instead, driving an engine on another core, in two to five minutes.
+    host
+        With `tool`: the profile of this host, a catalogue name or a file. It is measured first if
+        left out.
+    engine
+        With `tool`: the server that it drives; the embedded Valkey if left out.
 
     Returns
     -------
-    HostProfile
+    HostProfile or ToolReport
         The fields of a file in `hwprofiles/hosts/`, every number with `value`, `unit`, `kind`,
-        `low` and `high`; from Python an object with the same names.
+        `low` and `high`; from Python an object with the same names. Of a tool its `profile`, and
+        what was measured and fitted at each of its `points`.
     """
+    from forecache.hwprofiles import load_host
     from forecache.hwprofiles.capture import capture_host
 
-    return capture_host(progress=progress)
+    if tool is None:
+        return capture_host(progress=progress)
+    from forecache.calibration.observe.tool_profile import profile_tool
+
+    found = capture_host(progress=progress) if host is None else load_host(host)
+    return profile_tool(tool, host=found, engine=engine, progress=progress)
 
 
 def observe(

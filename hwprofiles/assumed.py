@@ -13,6 +13,7 @@ class _Assumed(Record):
     """The file."""
 
     softirq_ns: Quantity
+    epoll_ctl_syscalls: Quantity
     tls: Tls
     scheduling: dict[str, Quantity]
 
@@ -24,6 +25,19 @@ ASSUMED_SOFTIRQ_NS = _ASSUMED.softirq_ns
 """What an interrupt takes per packet."""
 
 ASSUMED_TLS = _ASSUMED.tls
+
+
+def assumed_epoll_ctl(syscall_ns: float) -> Quantity:
+    """What adding a connection to an epoll set takes, or taking one out, in ns.
+
+    Parameters
+    ----------
+    syscall_ns
+        The cheapest system call of the host.
+    """
+    calls = _ASSUMED.epoll_ctl_syscalls
+    ends = {end: getattr(calls, end) * syscall_ns for end in ("value", "low", "high")}
+    return calls.model_copy(update={**ends, "unit": "ns"})
 
 
 def assumed_scheduling(cores: int) -> dict[str, Quantity]:

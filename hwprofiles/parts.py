@@ -62,6 +62,9 @@ class Kernel(Group):
     epoll_wait_ns, epoll_event_ns
         One non-blocking `epoll_wait`, and each event it returns: k events take
         `epoll_wait_ns + k * epoll_event_ns`.
+    epoll_ctl_ns
+        One `epoll_ctl` that adds a connection or takes one out, the mean of both; a multiple of
+        `syscall_ns` where nothing is said (`assumed_epoll_ctl`).
     copy_ns_per_byte
         Per byte that `send` or `recv` copies beyond a small message.
     wake_send_ns
@@ -90,6 +93,7 @@ class Kernel(Group):
     wake_send_ns: Quantity
     wake_latency_ns: Quantity
     block_ns: Quantity
+    epoll_ctl_ns: Quantity | None = None
     softirq_ns: Quantity | None = None
     time_slice_us: Quantity | None = None
     timer_tick_us: Quantity | None = None

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from forecache.sim.errors import InputError
 
-from .assumed import ASSUMED_SOFTIRQ_NS, ASSUMED_TLS, assumed_scheduling
+from .assumed import ASSUMED_SOFTIRQ_NS, ASSUMED_TLS, assumed_epoll_ctl, assumed_scheduling
 from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology
@@ -165,6 +165,7 @@ class HostProfile(Group):
         }
         numbers.setdefault("price_usd_per_hour", float("nan"))
         numbers.setdefault("softirq_ns", self.softirq.best)
+        numbers.setdefault("epoll_ctl_ns", self.epoll_ctl.best)
         numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
         numbers.update({name: leaf.best for name, leaf in self.scheduling.items()})
         numbers["cores"] = leaves["topology.cores"] * threads_per_core
@@ -197,6 +198,11 @@ class HostProfile(Group):
     def softirq(self) -> Quantity:
         """What an interrupt takes per packet, in ns; assumed where the profile doesn't say."""
         return self.kernel.softirq_ns or ASSUMED_SOFTIRQ_NS
+
+    @property
+    def epoll_ctl(self) -> Quantity:
+        """What one epoll_ctl takes, in ns; assumed where the profile doesn't say."""
+        return self.kernel.epoll_ctl_ns or assumed_epoll_ctl(self.kernel.syscall_ns.best)
 
     @property
     def scheduling(self) -> dict[str, Quantity]:

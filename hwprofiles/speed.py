@@ -60,6 +60,7 @@ class HostSpeed:
     tls_ns_per_byte: float = 0.0
     tls_ecdsa_handshake_us: float = 0.0
     tls_rsa_handshake_us: float = 0.0
+    epoll_ctl_ns: float = 900.0
     softirq_ns: float = 900.0
     time_slice_us: float = 2800.0
     timer_tick_us: float = 4000.0

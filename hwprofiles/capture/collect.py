@@ -207,6 +207,7 @@ def _short_round(machine: Machine, found: Collected) -> None:
     waits, events = sockets.epoll_samples(repetitions=20)
     found.add("epoll_wait_ns", waits)
     found.add("epoll_event_ns", events)
+    found.add("epoll_ctl_ns", sockets.epoll_change_samples(repetitions=20))
     for _ in range(_COPY_PAIRS_A_ROUND):
         found.add("copy_ns_per_byte", [_copy_ns_per_byte()])
     if machine.pair is not None and machine.usable_cpus > 1:

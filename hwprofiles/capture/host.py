@@ -370,6 +370,7 @@ def _kernel(machine: Machine, found: Collected) -> Kernel:
     for name, unit, how in (
         ("epoll_wait_ns", "ns", "non-blocking, without the events it returns"),
         ("epoll_event_ns", "ns", "from calls that return one and 48 events"),
+        ("epoll_ctl_ns", "ns", "mean of adding a connection and of taking it out"),
         (
             "copy_ns_per_byte",
             "ns/B",

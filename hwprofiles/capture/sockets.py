@@ -45,6 +45,12 @@ def poll_ready(epoll: int, ready: int, polls: int, clock: int) -> int:
     return loop("poll_ready", Word, Word, Word, Word)(epoll, ready, polls, clock)
 
 
+def watch_and_leave(epoll: int, descriptors: np.ndarray, clock: int) -> int:
+    """ns to add every descriptor to an epoll set and to take it out again; -1 when it can't be."""
+    watch = loop("watch_and_leave", Word, Descriptors, Word, Word)
+    return watch(epoll, descriptors, len(descriptors), clock)
+
+
 def sleep_and_receive(
     epoll: int, descriptor: int, woken_ns: np.ndarray, turn_cpu_ns: np.ndarray
 ) -> int:
@@ -184,6 +190,16 @@ def epoll_samples(
             event.append(per_event)
             call.append(took[0] - per_event)
     return call, event
+
+
+def epoll_change_samples(*, count: int = 48, repetitions: int = 40) -> list[float]:
+    """ns of one epoll_ctl, the mean of adding a connection and of taking it out."""
+    with connections("tcp", count) as pairs:
+        clients, epoll = pairs.descriptors("clients"), pairs.epoll.fileno()
+        took = [watch_and_leave(epoll, clients, CLOCK_MONOTONIC) for _ in range(repetitions)]
+    if min(took) < 0:
+        raise EngineError("a local connection can't be added to an epoll set.")
+    return [elapsed / (2 * count) for elapsed in took]
 
 
 @dataclass(frozen=True)

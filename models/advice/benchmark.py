@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from ..engines.profile import EngineProfile
 from ..scenario.arrivals import Arrivals
@@ -31,7 +32,7 @@ def benchmark_command(scenario: Scenario, engine: EngineProfile | None = None) -
         return ""
     threads = scenario.generator_threads
     plain = isinstance(workload.value_bytes, int) and workload.popularity == "uniform"
-    plain = plain and not memcached and not scenario.load_generator.tool.startswith("memtier")
+    plain = plain and not memcached and not _is_memtier(scenario.load_generator.tool)
     if plain and workload.get_fraction in (0.0, 1.0) and workload.rate_rps is None:
         where = "-s SOCKET" if scenario.transport == "unix_socket" else "-h HOST -p 6379"
         where += " --tls --insecure" if scenario.tls is not None else ""
@@ -73,6 +74,11 @@ def benchmark_command(scenario: Scenario, engine: EngineProfile | None = None) -
         return drive
     fill = f"{common} --pipeline 16 --ratio 1:0 --key-pattern=P:P --requests=allkeys"
     return f"{fill}\n{drive}"
+
+
+def _is_memtier(tool: str) -> bool:
+    """By its name, or that of a file about it."""
+    return Path(tool).name.startswith("memtier")
 
 
 def no_benchmark_command(scenario: Scenario) -> str:

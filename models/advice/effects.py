@@ -56,8 +56,8 @@ def uncertain_numbers(system: System) -> list[Uncertain]:
     for part, numbers in ranges:
         for name, bounds in sorted(numbers.items()):
             down, up = moved(bounds, -1.0), moved(bounds, 1.0)
-            error = math.log(up / down) / 2.0 if down > 0.0 else (up - down) / (up + down)
-            if error > 0.0:
+            if up > down:
+                error = math.log(up / down) / 2.0 if down > 0.0 else (up - down) / (up + down)
                 found.append(Uncertain(part, name, down, up, error))
     return found
 

@@ -32,13 +32,19 @@ class GeneratorWork:
     poll_rounds
         Calls of epoll_wait per batch and thread turn: tools that wait for writability need two.
     batch_syscalls
-        Further cheap system calls per batch (epoll_ctl, FIONREAD).
+        Further cheap system calls per batch (FIONREAD).
+    epoll_changes
+        Calls of epoll_ctl per batch: many tools ask anew for each read and each write.
     poll_instructions
         Per turn of the tool's event loop.
     batch_instructions
         Per batch, around recv and send.
     request_instructions, reply_instructions
         Per request made and per reply taken.
+    byte_instructions
+        Per byte of a request or reply.
+    user_scale
+        Time of the tool's instructions against the host's instructions per cycle.
     kernel_scale
         Cost of the tool's socket calls against the host's micro-benchmark.
     thread_start_us
@@ -47,10 +53,13 @@ class GeneratorWork:
 
     poll_rounds: float
     batch_syscalls: float
+    epoll_changes: float
     poll_instructions: float
     batch_instructions: float
     request_instructions: float
     reply_instructions: float
+    byte_instructions: float
+    user_scale: float
     kernel_scale: float
     thread_start_us: float
 
@@ -97,7 +106,15 @@ def list_generators() -> list[GeneratorProfile]:
 
 
 def load_generator(name: str) -> GeneratorProfile:
-    """A load generator by the tool's name; `InputError` if it is unknown."""
+    """A load generator by the tool's name, or from the file that `forecache profile --tool` wrote.
+
+    Raises
+    ------
+    InputError
+        No tool has that name, or the file is no profile of one.
+    """
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        return parse(GeneratorProfile, read_yaml(name), file=name)
     files = _shipped_files()
     key = name.replace("_", "-")
     if key not in files:

@@ -84,7 +84,8 @@ def draw_unobserved(host: HostProfile, draw: Draw) -> dict[str, float]:
 
     That is TLS, interrupts, and threads that share cores.
     """
-    leaves = {**host.tls_leaves(), **host.scheduling, "softirq_ns": host.softirq}
+    kernel = {"softirq_ns": host.softirq, "epoll_ctl_ns": host.epoll_ctl}
+    leaves = {**host.tls_leaves(), **host.scheduling, **kernel}
     return draw_ranges("host", ranges_of(leaves), draw)
 
 

@@ -98,7 +98,8 @@ class GeneratorSettings(_Record):
     """Who sends the load; it is a station of the model like any other."""
 
     tool: str = "valkey-benchmark"
-    """Whose work it has: forecache, valkey-benchmark, redis-benchmark or memtier-benchmark."""
+    """Whose work it has: forecache, valkey-benchmark, redis-benchmark or memtier-benchmark, or a
+    file of `forecache profile --tool`."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """Its threads, never more than clients; 16 without it."""
     connections_per_thread: int | None = Field(default=None, ge=1)

@@ -15,7 +15,7 @@ BASE: dict[str, Any] = {
     "host": "graviton3-c7g.4xlarge",
     "engine": "valkey",
     "engine_version": "8.1",
-    "load_generator": {"threads": 4},
+    "load_generator": {"threads": 8},
 }
 
 

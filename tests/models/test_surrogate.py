@@ -104,7 +104,8 @@ def test_a_shard_and_a_node_agree_under_the_same_steady_load(policy: str) -> Non
             helpers = node.utilisation["I/O threads"]
             assert seen["busiest I/O thread, mean"] == pytest.approx(helpers, abs=0.02)
         assert seen["p50"] == pytest.approx(node.mean("p50_ms"), rel=0.03)
-        assert seen["p99"] == pytest.approx(node.mean("p99_ms"), rel=0.05)
+        # Close to saturation p99 also depends on which clients' turn it is.
+        assert seen["p99"] == pytest.approx(node.mean("p99_ms"), rel=0.05 if share < 0.9 else 0.1)
 
 
 def test_short_steps_leave_latency_alone() -> None:

@@ -47,6 +47,24 @@ EXPORTED int64_t poll_ready(int64_t epoll, int64_t ready, int64_t polls, int64_t
     return now_ns(clock) - start;
 }
 
+// ns to watch every socket and to stop watching it again; -1 when one can't be.
+EXPORTED int64_t watch_and_leave(int64_t epoll, const int32_t *sockets, int64_t count,
+                                 int64_t clock) {
+    int64_t start = now_ns(clock);
+    for (int64_t i = 0; i < count; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = sockets[i]};
+        if (epoll_ctl((int)epoll, EPOLL_CTL_ADD, sockets[i], &event) < 0) {
+            return -1;
+        }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (epoll_ctl((int)epoll, EPOLL_CTL_DEL, sockets[i], 0) < 0) {
+            return -1;
+        }
+    }
+    return now_ns(clock) - start;
+}
+
 // Wait for and receive one message of `size` bytes per element.
 //
 // `woken_ns[i]` is when epoll_wait returned for message i, on the monotonic clock, and
