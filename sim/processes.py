@@ -50,6 +50,7 @@ def processes(count: int) -> Iterator[Executor | None]:
     except BaseException as error:
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
+        _expect_no_more(pool)
         pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise ForecacheError(
@@ -70,6 +71,17 @@ def _fork(pool: ProcessPoolExecutor) -> None:
         pool.submit(usable_cores)  # with the first call all are forked, by this thread
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
+
+
+def _expect_no_more(pool: ProcessPoolExecutor) -> None:
+    """Close our copy of the pipe's end that ended processes wrote their results to.
+
+    One that was ended while it sent a result leaves half a message, and the pool reads until the
+    rest has come. With no writer left the pipe ends instead. Python has no public way to say so.
+    """
+    results = getattr(pool, "_result_queue", None)
+    if results is not None:
+        results._writer.close()
 
 
 def _follow(parent: int) -> None:

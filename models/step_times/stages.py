@@ -223,25 +223,29 @@ def _generator(inputs: NodeInputs) -> Part:
     """The load generator's steps."""
     generator, speed = inputs.generator, inputs.generator_speed
     recv_ns, send_ns = inputs.socket_ns(speed)
-    kernel, rate = generator.kernel_scale, user_rate(speed) / generator.user_scale
-    byte_ns = generator.byte_instructions / rate
+    kernel, rate = generator.kernel_scale, user_rate(speed)
+
+    def user_ns(instructions: float) -> float:
+        return generator.user_scale * instructions / rate
+
     key_bytes = inputs.scenario.workload.key_bytes
     request_bytes = sum(kind.share * kind.request_bytes(key_bytes) for kind in inputs.kinds)
     reply_bytes = sum(kind.share * kind.reply_bytes for kind in inputs.kinds)
-    request_ns = generator.request_instructions / rate + byte_ns * request_bytes
+    request = generator.request_instructions + request_bytes * generator.byte_instructions
+    reply = generator.reply_instructions + reply_bytes * generator.byte_instructions
     tls = tls_times(inputs.scenario, inputs.engine, speed, kernel_scale=kernel)
     polling_ns = speed.epoll_wait_ns * generator.poll_rounds * kernel
     event_ns = speed.epoll_event_ns * generator.poll_rounds * kernel
-    around_ns = generator.batch_instructions / rate / 2
+    around_ns = user_ns(generator.batch_instructions) / 2
     around_ns += generator.batch_syscalls * speed.syscall_ns / 2
     around_ns += kernel * generator.epoll_changes * speed.epoll_ctl_ns / 2
     return {
-        "generator_poll_ps": _ps(polling_ns + generator.poll_instructions / rate),
+        "generator_poll_ps": _ps(polling_ns + user_ns(generator.poll_instructions)),
         "generator_poll_event_ps": _ps(event_ns),
         "generator_recv_ps": _ps(kernel * recv_ns + tls.recv_ns + around_ns),
-        "generator_reply_ps": _ps(generator.reply_instructions / rate + byte_ns * reply_bytes),
+        "generator_reply_ps": _ps(user_ns(reply)),
         "generator_send_ps": _ps(kernel * send_ns + tls.send_ns + around_ns),
-        "generator_request_ps": _ps(request_ns),
+        "generator_request_ps": _ps(user_ns(request)),
     }
 
 

@@ -84,3 +84,32 @@ def test_processes_end_with_the_command(
     told = [line for line in err.splitlines() if " simulated " not in line]
     assert told == ([said[number]] if number in said else [])
     assert process.returncode == (128 + number if number in said else -number)
+
+
+HALF_A_RESULT = """
+import gc, os, struct, time
+from multiprocessing.queues import SimpleQueue
+from forecache.sim.processes import processes
+
+def send_half(_argument):
+    for found in gc.get_objects():
+        if isinstance(found, SimpleQueue):
+            os.write(found._writer.fileno(), struct.pack("!i", 1000) + b"a tenth")
+    time.sleep(100)
+
+try:
+    with processes(2) as pool:
+        pool.submit(send_half, None)
+        time.sleep(0.5)
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    print("ended")
+"""
+
+
+def test_a_worker_ended_while_it_sends_a_result_is_not_waited_for(checkout: Path) -> None:
+    command = [sys.executable, "-c", HALF_A_RESULT]
+    done = subprocess.run(
+        command, cwd=checkout, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.stdout == "ended\n"

@@ -129,6 +129,11 @@ def sources() -> list[Source]:
         found.append(
             Source(f"engine:{path.name}", path.read_bytes(), commands, (("scenario.yaml", named),))
         )
+    for path in sorted((ROOT / "models" / "engines" / "generators").glob("*.yaml")):
+        named = as_yaml(small | {"load_generator": {"tool": "FILE"}}).encode()
+        commands = (("simulate", "scenario.yaml"), ("recommend", "scenario.yaml"))
+        beside = (("scenario.yaml", named),)
+        found.append(Source(f"generator:{path.name}", path.read_bytes(), commands, beside))
     for path in sorted((ROOT / "models" / "prices" / "tables").glob("*.yaml")):
         scenario = yaml.safe_load((ROOT / "examples" / "cost.yaml").read_bytes())
         named = as_yaml(scenario | {"prices": "FILE"}).encode()
