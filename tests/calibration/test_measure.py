@@ -181,10 +181,14 @@ def sleeper() -> Iterator[None]:
 @pytest.mark.usefixtures("sleeper")
 def test_a_look_at_one_busy_thread_is_exact() -> None:
     """Its own counter is up to a tick of 1 to 10 ms old."""
-    pairs = [main_used("other", 0.0017) for _ in range(11)]
-    errors = sorted(abs(seen_ns - exact_ns) for seen_ns, exact_ns in pairs)
-    # A machine with other work disturbs some; of counters that are a tick old, most would be off.
-    assert errors[3] < 0.5e6
+
+    def exact() -> bool:
+        pairs = [main_used("other", 0.0017) for _ in range(11)]
+        errors = sorted(abs(seen_ns - exact_ns) for seen_ns, exact_ns in pairs)
+        # Other work disturbs some; of counters that are a tick old, most would be off.
+        return errors[3] < 0.5e6
+
+    assert any(exact() for _ in range(3))  # neighbours of a virtual machine may disturb a round
 
 
 @pytest.mark.usefixtures("sleeper")
