@@ -412,14 +412,16 @@ def _in_short(point: "ExplainedPoint") -> str:
     """What a request takes at a point, in a line."""
     from forecache.reports.text.wording import limit_name
 
-    parts = [f"{point.server_cpu_us_per_request or 0.0:.2f} µs of CPU time"]
+    spent = point.server_cpu_us_per_request
+    parts = ["no request" if spent is None else f"{spent.value:.2f} µs of CPU time"]
     if point.journey:
         parts.append(f"latency {point.journey.mean_us:.0f} µs")
     return ", ".join([*parts, f"limited by {limit_name(point)}"])
 
 
 def _print_point(point: "ExplainedPoint", setting: str, out: Console) -> None:
-    total_us = point.server_cpu_us_per_request or 0.0
+    spent = point.server_cpu_us_per_request
+    total_us = 0.0 if spent is None else spent.value
     made = table(f"{setting}: CPU time", "stage", "thread", ">µs per request", ">share")
     for row in point.stages:
         us = row.us_per_request

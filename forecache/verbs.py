@@ -65,9 +65,9 @@ def simulate(
         fact then has a 95% interval, and at each further point of a sweep the paired difference
         to the first.
     jobs
-        Simulations at a time, which does not change the result: forked processes for a scenario
-        that runs over time (by default one after the other in this process), threads for a node
-        (by default one per core).
+        Simulations at a time, which does not change the result. They are forked processes. By
+        default those of a scenario that runs over time follow each other in this process, and a
+        node has one per core; where this process has several threads, a node's are threads too.
     executor
         Where to run instead: any `concurrent.futures.Executor`, such as `get_executor()` of a
         `dask.distributed.Client`. It does not change the result either.
@@ -370,6 +370,7 @@ def profile(
     tool: str | None = None,
     host: str | Path | None = None,
     engine: str | None = None,
+    earlier: Sequence[str | Path] = (),
     progress: Progress | None = None,
 ) -> "HostProfile | ToolReport":
     """Measure this host, in under a minute, or what a benchmark tool takes on it.
@@ -384,6 +385,8 @@ def profile(
         left out.
     engine
         With `tool`: the server that it drives; the embedded Valkey if left out.
+    earlier
+        Profiles of this host from other days, which tell by how much days differ.
 
     Returns
     -------
@@ -394,9 +397,12 @@ def profile(
     """
     from forecache.hwprofiles import load_host
     from forecache.hwprofiles.capture import capture_host
+    from forecache.hwprofiles.capture.host import with_days
 
     if tool is None:
-        return capture_host(progress=progress)
+        before = [load_host(file) for file in earlier]
+        found = capture_host(progress=progress)
+        return with_days(found, before) if before else found
     from forecache.calibration.observe.tool_profile import profile_tool
 
     found = capture_host(progress=progress) if host is None else load_host(host)
@@ -422,7 +428,8 @@ def observe(
     out
         Folder for the bundle; it appears once the bundle is complete.
     engine
-        Path or name on PATH of a valkey-server or redis-server; None takes the embedded Valkey.
+        Path or name on PATH of a valkey-server, redis-server or memcached; None takes the embedded
+        Valkey.
     design
         `quick` (about a minute), `full` (about nine, with more points held out), or `auto`: those
         points that tell most about this engine on this host in `budget_s`, which needs `host`.

@@ -4,7 +4,7 @@ from importlib import resources
 from pathlib import Path
 
 from .files import parse, read_yaml
-from .parts import Tls
+from .parts import Tls, Variation
 from .quantity import Quantity
 from .record import Record
 
@@ -16,6 +16,7 @@ class _Assumed(Record):
     epoll_ctl_syscalls: Quantity
     tls: Tls
     scheduling: dict[str, Quantity]
+    variation: Variation
 
 
 _FILE = Path(str(resources.files(__package__) / "assumed.yaml"))
@@ -25,6 +26,7 @@ ASSUMED_SOFTIRQ_NS = _ASSUMED.softirq_ns
 """What an interrupt takes per packet."""
 
 ASSUMED_TLS = _ASSUMED.tls
+ASSUMED_VARIATION = _ASSUMED.variation
 
 
 def assumed_epoll_ctl(syscall_ns: float) -> Quantity:

@@ -100,6 +100,24 @@ class Kernel(Group):
     context_switch_ns: Quantity | None = None
 
 
+class Variation(Group):
+    """By how much ordinary measurements of the same thing differ: relative standard deviations.
+
+    Attributes
+    ----------
+    window
+        Between windows of some tenths of a second, in one hour on one machine.
+    start
+        Between starts of the server.
+    day
+        Between days.
+    """
+
+    window: Quantity | None = None
+    start: Quantity | None = None
+    day: Quantity | None = None
+
+
 class Network(Group):
     """Between this host and a neighbour.
 

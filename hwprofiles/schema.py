@@ -12,10 +12,16 @@ from pydantic import BaseModel, Field, model_validator
 
 from forecache.sim.errors import InputError
 
-from .assumed import ASSUMED_SOFTIRQ_NS, ASSUMED_TLS, assumed_epoll_ctl, assumed_scheduling
+from .assumed import (
+    ASSUMED_SOFTIRQ_NS,
+    ASSUMED_TLS,
+    ASSUMED_VARIATION,
+    assumed_epoll_ctl,
+    assumed_scheduling,
+)
 from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
-from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology
+from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source
 from .speed import HostSpeed
 
@@ -63,7 +69,7 @@ class HostProfile(Group):
     ticks, interrupts, the hypervisor, other programs. `l3_fills_per_us` is how many lines a
     microsecond others bring into the shared last-level cache: the neighbours of a virtual machine;
     none where nothing is said. `tls` is `ASSUMED_TLS` where nothing is said. `raw` (captured hosts)
-    keeps every repetition.
+    keeps every repetition. `variation` is `ASSUMED_VARIATION` where nothing is said.
     """
 
     id: str
@@ -90,6 +96,7 @@ class HostProfile(Group):
     interruptions: Curve | None = None
     l3_fills_per_us: Quantity | None = None
     tls: Tls | None = None
+    variation: Variation | None = None
     captured: Captured | None = None
     raw: dict[str, Any] | None = None
 
@@ -217,6 +224,14 @@ class HostProfile(Group):
         """CPU time of TLS, by `HostSpeed` field; assumed where the profile doesn't say."""
         group = ASSUMED_TLS if self.tls is None else self.tls
         return {f"tls_{name}": getattr(group, name) for name in Tls.model_fields}
+
+    def variations(self) -> dict[str, Quantity]:
+        """By how much measurements differ, by name; assumed where the profile doesn't say."""
+        own = self.variation or ASSUMED_VARIATION
+        return {
+            name: getattr(own, name) or getattr(ASSUMED_VARIATION, name)
+            for name in Variation.model_fields
+        }
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) by `HostSpeed` field, for the leaves that have a range.

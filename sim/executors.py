@@ -6,7 +6,7 @@ function whose result depends on its argument alone therefore gives the same wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from .processes import OwnProcesses
 from .stopping import Stop
 
 ArgumentT = TypeVar("ArgumentT")
@@ -66,12 +67,24 @@ def as_they_end(
         if failed is not None:
             failed.result()
     except BaseException as error:
-        # Whoever interrupts may have ended the worker processes too. The pool then gives all calls
-        # an error, which it can't give to cancelled ones; it cancels them itself when it is shut.
-        if isinstance(error, Exception) or not isinstance(executor, ProcessPoolExecutor):
-            for future in index_of:
-                future.cancel()
+        _cancel(index_of, executor, error)
         raise
+
+
+def _cancel(
+    futures: Iterable[Future[Any]], executor: Executor, error: BaseException | None
+) -> None:
+    """Cancel what was not begun, after an error or without one.
+
+    A pool whose processes are gone gives all calls an error, which it can't give to cancelled ones;
+    it cancels them itself when it is shut. Whoever interrupts may have ended the processes too, and
+    an error ends those of `processes`.
+    """
+    ended = isinstance(executor, OwnProcesses) or not isinstance(error, Exception)
+    if error is not None and ended and isinstance(executor, ProcessPoolExecutor):
+        return
+    for future in futures:
+        future.cancel()
 
 
 _LOOK_AGAIN_S = 0.05
@@ -107,8 +120,7 @@ class Submitted:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for future in self._futures:
-            future.cancel()
+        _cancel(self._futures, self._executor, error)
         while self._stop is not None and (busy := [f for f in self._futures if f.running()]):
             self._stop.end()
             wait(busy, timeout=_LOOK_AGAIN_S)

@@ -1,4 +1,8 @@
-"""Processes of one's own that simulate beside each other, and end with the block that has them."""
+"""Processes of one's own that simulate beside each other, and end with the block that has them.
+
+Threads would do where compiled code takes most of the time, as it releases the interpreter's lock;
+what surrounds a run of a node takes as long as the run.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import ctypes
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 
 from .errors import ForecacheError
 
@@ -23,7 +29,56 @@ def usable_cores() -> int:
 
 
 @contextmanager
-def processes(count: int) -> Iterator[Executor | None]:
+def workers(executor: Executor | None = None, *, count: int | None = None) -> Iterator[Executor]:
+    """Where to run: the executor that is given, else workers of one's own while the block runs.
+
+    They are processes where there are several and this process can be forked, else threads. It can
+    be while it has one thread only: a lock that another thread holds would stay locked in a copy.
+
+    Parameters
+    ----------
+    count
+        How many; as many as cores if left out.
+
+    Raises
+    ------
+    ForecacheError
+        A process ended by itself.
+    """
+    count = count or usable_cores()
+    if executor is not None:
+        yield executor
+    elif count > 1 and threading.active_count() == 1:
+        with processes(count) as pool:
+            assert pool is not None
+            yield pool
+    else:
+        with ThreadPoolExecutor(count) as threads:
+            yield threads
+
+
+class OwnProcesses(ProcessPoolExecutor):
+    """Processes that end with the block that has them; an error takes back what they were asked."""
+
+    def end_now(self, children: Iterable[BaseProcess]) -> None:
+        """End the pool's processes in the middle of what they do."""
+        manager = getattr(self, "_executor_manager_thread", None)
+        results = getattr(self, "_result_queue", None)
+        # The pool cannot tell a cancelled call that its process is gone, so they are taken out.
+        self.shutdown(wait=False, cancel_futures=True)
+        for process in children:
+            process.terminate()
+        # One that was ended while it sent a result leaves half a message, and the pool reads until
+        # the rest has come. With our copy of the pipe's end that they wrote to closed, nobody has
+        # it any more, and the pipe ends instead. Python has no public way to say so.
+        if results is not None:
+            results._writer.close()
+        if manager is not None:
+            manager.join()
+
+
+@contextmanager
+def processes(count: int) -> Iterator[OwnProcesses | None]:
     """A pool of worker processes while the block runs; None for fewer than two.
 
     They are forked, so that they have at once all that is imported and compiled. An error in the
@@ -38,7 +93,7 @@ def processes(count: int) -> Iterator[Executor | None]:
         yield None
         return
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(
+    pool = OwnProcesses(
         count,
         mp_context=multiprocessing.get_context("fork"),
         initializer=_follow,
@@ -48,14 +103,11 @@ def processes(count: int) -> Iterator[Executor | None]:
         _fork(pool)
         yield pool
     except BaseException as error:
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
-        _expect_no_more(pool)
-        pool.shutdown(cancel_futures=True)
+        pool.end_now(set(multiprocessing.active_children()) - others)
         if isinstance(error, BrokenProcessPool):
             raise ForecacheError(
                 f"one of {count} processes ended by itself, most likely because memory ran out; "
-                "a single one (--jobs 1) takes the least."
+                "fewer at a time (--jobs of simulate) take less."
             ) from None
         raise
     pool.shutdown()
@@ -71,17 +123,6 @@ def _fork(pool: ProcessPoolExecutor) -> None:
         pool.submit(usable_cores)  # with the first call all are forked, by this thread
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
-
-
-def _expect_no_more(pool: ProcessPoolExecutor) -> None:
-    """Close our copy of the pipe's end that ended processes wrote their results to.
-
-    One that was ended while it sent a result leaves half a message, and the pool reads until the
-    rest has come. With no writer left the pipe ends instead. Python has no public way to say so.
-    """
-    results = getattr(pool, "_result_queue", None)
-    if results is not None:
-        results._writer.close()
 
 
 def _follow(parent: int) -> None:

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import socket
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,8 +13,8 @@ from typing import NoReturn
 
 import pytest
 
+from forecache.calibration.drive.connection import Address
 from forecache.calibration.drive.engine_process import EngineProcess, find_engine
-from forecache.calibration.drive.resp import Address
 
 _NOT_LIVE = "live test: "
 
@@ -59,6 +60,19 @@ def engine(binary: Path) -> Iterator[EngineProcess]:
     """A running engine, shared by the tests of a module; they flush what they leave."""
     with EngineProcess(binary) as process:
         yield process
+
+
+@pytest.fixture(scope="session", params=["fake", "real"])
+def memcached(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A `memcached` program: one that behaves as if, and the real one where it is found."""
+    if request.param == "real":
+        need("memcached")
+        return find_engine("memcached")
+    path = tmp_path_factory.mktemp("fake") / "memcached"
+    script = Path(__file__).parent / "fake_memcached.py"
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{script}" "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 @pytest.fixture(autouse=True)

@@ -43,7 +43,8 @@ def made_point(io_threads: int = 2, **changes: Any) -> Point:
         "quota_utilisation": 0.0,
         "throttled_periods": 0.0,
         "memory_bandwidth": MemoryBandwidth(2.0, 0.01, 1.02),
-        "server_cpu_us_per_request": 0.5,
+        "server_cpu_us_per_request": Estimate(0.5, 0.45, 0.55),
+        "undisturbed_cpu_us_per_request": None,
         "spinning_cpu_us_per_request": 0.0,
         "stages": [Stage("read", "main", 0.5)],
         "active_threads": io_threads,
@@ -54,7 +55,7 @@ def made_point(io_threads: int = 2, **changes: Any) -> Point:
         "headroom_rps": None,
         "objective_probability": None,
         "warnings": [],
-        "uncertainty": Uncertainty(0.004, 0.061, 0.07),
+        "uncertainty": Uncertainty(0.004, 0.061, 0.07, 0.05),
     }
     return Point(**(fields | changes))
 

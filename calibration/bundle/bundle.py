@@ -71,7 +71,8 @@ class Manifest(_Section):
     """Top of a bundle.
 
     `depth` is how deep the host allowed to look: `clock` is CPU time only. `profiles` is the number
-    of profiles, and `profiling` says which profilers were used and why.
+    of profiles, and `profiling` says which profilers were used and why. `starts` has the server CPU
+    time per request of windows of one point, in ns, by start of the server.
     """
 
     format: Literal["forecache-bundle/1"] = "forecache-bundle/1"
@@ -85,6 +86,7 @@ class Manifest(_Section):
     points: int
     profiles: int = 0
     profiling: str | None = None
+    starts: list[list[float]] = Field(default_factory=list)
     left_out: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
 

@@ -166,6 +166,9 @@ class Repetition(_Record):
     host_steal_fraction, host_other_fraction
         Of the time of all our cores in the window: given by the hypervisor to other machines, and
         used by neither the engine nor the generator.
+    main_core_steal_ns_per_request
+        Time that the hypervisor took the main thread's core away, which the kernel of most virtual
+        machines counts as CPU time of the thread that was running; its resolution is 10 ms.
     flags
         Why to be careful: `generator` (it was busier than the engine's busiest thread and nearly
         saturated), `oversubscribed` (more threads than cores), `misses`, `errors`, `disturbed`
@@ -217,6 +220,7 @@ class Repetition(_Record):
     used_memory_bytes: int | None = None
     host_steal_fraction: float | None = None
     host_other_fraction: float | None = None
+    main_core_steal_ns_per_request: float | None = None
     flags: list[str] = Field(default_factory=list)
 
     @property
@@ -237,16 +241,23 @@ class ObservedPoint(_Record):
         quiet = [r for r in self.repetitions if "disturbed" not in r.flags]
         return quiet or list(self.repetitions)
 
-    def least_disturbed(self, name: str) -> float:
-        """A number of the repetition with the least server CPU time per request.
+    def ordinary(self, name: str) -> float:
+        """A number of the repetition with the median server CPU time per request.
 
-        Other work on the machine, and on machines that share its caches, can only add to it; all
-        numbers come from one repetition, so that counts and times belong together. nan where that
-        repetition doesn't have the number.
+        It is that of a window that somebody else will measure. All numbers come from one
+        repetition, or are the means of the middle two, so that counts and times belong together.
+        nan where such a repetition doesn't have the number.
         """
-        best = min(self.quiet_repetitions(), key=lambda r: r.server_cpu_ns_per_request)
-        value = getattr(best, name)
-        return float("nan") if value is None else float(value)
+        ordered = sorted(self.quiet_repetitions(), key=lambda r: r.server_cpu_ns_per_request)
+        middle = {(len(ordered) - 1) // 2, len(ordered) // 2}
+        values = [getattr(ordered[index], name) for index in middle]
+        return float("nan") if None in values else statistics.fmean(values)
+
+    @property
+    def undisturbed(self) -> float:
+        """CPU time per request of the least disturbed repetition, over that of an ordinary one."""
+        least = min(r.server_cpu_ns_per_request for r in self.quiet_repetitions())
+        return least / self.ordinary("server_cpu_ns_per_request")
 
     def median(self, name: str) -> float:
         """Median over the quiet repetitions of a number of `Repetition`; nan where none has it."""

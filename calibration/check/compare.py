@@ -79,7 +79,7 @@ def standard_errors(
     found = {}
     for row in rows:
         parts = prediction.parts(row.quantity)
-        half = math.hypot(parts.monte_carlo, parts.parameters, parts.discrepancy)
+        half = math.hypot(parts.monte_carlo, parts.parameters, parts.discrepancy, parts.windows)
         own = MEASURED_ERROR**2 + measured.variance(row.quantity)
         found[row.quantity] = math.hypot(half / _Z95, math.sqrt(own))
     return found

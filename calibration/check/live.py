@@ -21,8 +21,9 @@ from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.sim.errors import EngineError, InputError
 
-from ..drive.engine_process import child_setup
-from ..drive.resp import Address, RespClient
+from ..drive.connection import Address
+from ..drive.resp import RespClient
+from ..drive.server_process import child_setup
 from .files import measured_by_benchmark, measured_by_memtier
 from .info_span import measured_between
 from .measured import Measured, together

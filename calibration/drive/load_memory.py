@@ -17,6 +17,7 @@ from forecache.sim.histogram import LatencyHistogram
 from forecache.sim.native import Layout, library, pointer
 
 from .loadspec import LoadSpec, encode_commands, key_digits, scatter_stride
+from .protocols import RESP, Protocol
 
 SOURCES = Path(__file__).parent / "native"
 _LAYOUT = Layout(SOURCES / "loadgen.h")
@@ -29,6 +30,9 @@ RECEIVE_BYTES = CONSTANTS["RECEIVE_BYTES"]
 _UNLIMITED = 2**40
 """Numbers of requests between the first ones of two threads."""
 
+_SCANS = {"resp": "scan_replies", "memcached": "scan_text_replies"}
+"""What counts the replies of a protocol, by the protocol's name."""
+
 _words, _bytes = ctypes.c_int64, ctypes.c_void_p
 
 
@@ -37,9 +41,10 @@ def _functions() -> ctypes.CDLL:
     functions = library(SOURCES)
     functions.drive.argtypes = [_bytes]
     functions.encode_batch.argtypes = [_bytes, _words, _words]
-    functions.scan_replies.argtypes = [_bytes, _words, _bytes, _bytes]
+    for name in _SCANS.values():
+        getattr(functions, name).argtypes = [_bytes, _words, _bytes, _bytes]
     functions.zipf_rank.argtypes = [_words, ctypes.c_double, _words, _words, _words]
-    for name in ("drive", "encode_batch", "scan_replies", "zipf_rank"):
+    for name in ("drive", "encode_batch", *_SCANS.values(), "zipf_rank"):
         getattr(functions, name).restype = _words
     return functions
 
@@ -60,6 +65,8 @@ class ThreadLoad:
         Of the thread.
     control
         From `new_control`.
+    protocol
+        What the engine speaks.
     requests
         How many all threads send; None has no end.
     sequential
@@ -81,13 +88,14 @@ class ThreadLoad:
         number: int,
         control: np.ndarray,
         *,
+        protocol: Protocol = RESP,
         requests: int | None = None,
         sequential: bool = False,
         longest_s: float = 60.0,
     ) -> None:
         self._functions = _functions()
         clients = spec.clients // spec.threads + (number < spec.clients % spec.threads)
-        text, commands = encode_commands(spec)
+        text, commands = encode_commands(spec, protocol)
         only = 0 if spec.get_fraction == 1 else 1 if _sends_one_set(spec) else -1
         self.histogram = LatencyHistogram()
         self.connections = np.zeros(clients, dtype=RECORDS["connection"])
@@ -100,6 +108,7 @@ class ThreadLoad:
         first = number * share
         last = first + share
         fields = {
+            "protocol": CONSTANTS[protocol.name.upper()],
             "clients": clients,
             "pipeline": spec.pipeline,
             "keys": spec.keys,
@@ -151,17 +160,17 @@ class ThreadLoad:
         return self._batch[:length].tobytes()
 
 
-def scan_replies(pieces: Sequence[bytes]) -> tuple[list[int], dict[str, int]]:
+def scan_replies(
+    pieces: Sequence[bytes], protocol: Protocol = RESP
+) -> tuple[list[int], dict[str, int]]:
     """How many replies end in each piece of what a connection receives, and the counters.
 
     -1 stands for a piece that is no reply to GET or SET.
     """
     scan = np.zeros(1, dtype=RECORDS["scan"])
     counters = np.zeros(1, dtype=RECORDS["counters"])
-    done = [
-        _functions().scan_replies(piece, len(piece), pointer(scan), pointer(counters))
-        for piece in pieces
-    ]
+    count = getattr(_functions(), _SCANS[protocol.name])
+    done = [count(piece, len(piece), pointer(scan), pointer(counters)) for piece in pieces]
     return done, _counters(counters[0])
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from forecache.sim.errors import EngineError
 from forecache.sim.histogram import LatencyHistogram
 
+from .connection import Address, connect_socket
 from .load_memory import CONSTANTS, ThreadLoad, new_control
 from .loadspec import LoadSpec
 from .proc import ThreadUsage, thread_usage
-from .resp import Address, connect_socket
 from .started import Started
 
 _JOIN_TIMEOUT_S = 5.0
@@ -136,6 +136,7 @@ class LoadGenerator(Started):
                     spec,
                     number,
                     self._control,
+                    protocol=address.protocol,
                     requests=requests,
                     sequential=sequential,
                     longest_s=longest_s,

@@ -5,6 +5,8 @@ from math import gcd
 
 from forecache.sim.errors import InputError
 
+from .protocols import RESP, Protocol
+
 _KEY_DIGITS = 12
 _LARGEST_BATCH_BYTES = 256 * 1024 * 1024
 
@@ -126,7 +128,9 @@ def scatter_stride(keys: int) -> int:
     return stride
 
 
-def encode_commands(spec: LoadSpec) -> tuple[bytes, list[tuple[int, int, int, int]]]:
+def encode_commands(
+    spec: LoadSpec, protocol: Protocol = RESP
+) -> tuple[bytes, list[tuple[int, int, int, int]]]:
     """The commands with zeros for the key's digits, end to end, and where each lies.
 
     Returns
@@ -138,11 +142,11 @@ def encode_commands(spec: LoadSpec) -> tuple[bytes, list[tuple[int, int, int, in
     """
     digits = key_digits(spec)
     prefix = (b"key:" + b"k" * spec.key_bytes)[: spec.key_bytes - digits]
-    key = b"$%d\r\n%s" % (spec.key_bytes, prefix)
-    parts = [(b"*2\r\n$3\r\nGET\r\n" + key, b"\r\n")]
-    for size, _ in spec.value_sizes:
-        # Letters, so that no engine stores the value as an integer.
-        parts.append((b"*3\r\n$3\r\nSET\r\n" + key, b"\r\n$%d\r\n%s\r\n" % (size, b"v" * size)))
+    parts = [protocol.get(prefix, spec.key_bytes)]
+    # Letters, so that no engine stores the value as an integer.
+    parts += [
+        protocol.set_value(prefix, spec.key_bytes, b"v" * size) for size, _ in spec.value_sizes
+    ]
     weights = [weight for _, weight in spec.value_sizes]
     shares = [0.0, *(sum(weights[: i + 1]) / sum(weights) for i in range(len(weights)))]
     commands = []

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from forecache.sim.errors import EngineError
 
+from .connection import Address, ControlClient
 from .loadgen import LoadGenerator
 from .loadspec import LoadSpec, Popularity
-from .resp import Address, RespClient
 
 _CLIENTS = 4
 _BATCH_BYTES = 64 * 1024
@@ -31,7 +31,7 @@ def preload(
     spec: LoadSpec,
     address: Address,
     *,
-    control: RespClient,
+    control: ControlClient,
     cores: Collection[int] | None = None,
 ) -> None:
     """SET every key once, then GET as many at random, and see that all are there.
@@ -42,7 +42,8 @@ def preload(
     Raises
     ------
     EngineError
-        The engine refuses a SET, or keys are missing afterwards (`maxmemory`, say).
+        The engine refuses a SET, or keys are missing afterwards (`maxmemory` of Redis, `-m` of
+        Memcached).
     """
     largest = max(size for size, _ in spec.value_sizes)
     pipeline = max(1, min(_LONGEST_PIPELINE, _BATCH_BYTES // (largest + spec.key_bytes + 32)))
@@ -75,6 +76,6 @@ def preload(
                 f"loading {spec.keys} keys into {address}: {errors} commands failed and "
                 f"{misses} keys were missing afterwards."
             )
-    found = control.command("DBSIZE")
+    found = control.keys_held()
     if found != spec.keys:
         raise EngineError(f"loading {address}: the engine holds {found} keys, not {spec.keys}.")

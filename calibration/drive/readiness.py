@@ -7,7 +7,8 @@ from pathlib import Path
 
 from forecache.models.engines.profile import EngineProfile, load_engine
 
-from .engine_process import EngineProcess, engine_version, find_engine
+from .engine_process import engine_version, find_engine
+from .server_kinds import server_kind
 
 
 def check_ready(engine: str | Path | None) -> EngineProfile:
@@ -32,5 +33,5 @@ def check_ready(engine: str | Path | None) -> EngineProfile:
     from forecache.hwprofiles.capture.machine import inspect_machine
 
     inspect_machine()
-    with EngineProcess(binary, io_threads=1):
+    with server_kind(binary)(binary, io_threads=1):
         return rules

@@ -36,6 +36,7 @@ from .report import (
 )
 from .simulated import predict_points
 from .stage_check import stage_checks
+from .variation import window_errors
 
 Progress = Callable[[str], None]
 
@@ -97,8 +98,9 @@ def with_discrepancy(fitted: Calibration, *, progress: Progress | None = None) -
     errors = fitted.left_out + (simulated - told)
     shares = np.array([prediction.memory_share for prediction in predictions])
     known = known_error(fitted.prior.known)
-    found = discrepancy_of(errors, shares, known=known)
-    worse = known is not None and known.is_exceeded(errors, shares)
+    noise = window_errors(fitted.fitted)
+    found = discrepancy_of(errors, shares, noise=noise, known=known)
+    worse = known is not None and known.is_exceeded(errors, shares, noise=noise)
     if known is not None and not worse:
         # Points that miss by no more than was known are no reason to trust the model less.
         found = found._replace(
@@ -162,7 +164,7 @@ def compared(
 def _rows(point: ObservedPoint, prediction: Prediction) -> list[FitPoint]:
     """CPU time of a point, throughput of a closed loop, latencies of an open one that keeps up."""
     given, role = {"point": point.given.label()}, point.given.role
-    observed_ns = point.least_disturbed("server_cpu_ns_per_request")
+    observed_ns = point.ordinary("server_cpu_ns_per_request")
     cpu_us = prediction.interval(SERVER_CPU, level=LEVEL)
     predicted_ns = cpu_us.value * 1000.0
     rows = [
@@ -179,7 +181,7 @@ def _rows(point: ObservedPoint, prediction: Prediction) -> list[FitPoint]:
         )
     ]
     if point.given.arrival == "closed_loop":
-        observed_rps = point.least_disturbed("throughput_rps")
+        observed_rps = point.ordinary("throughput_rps")
         predicted_rps = prediction.nominal[0].result.throughput_rps
         throughput = prediction.interval("throughput_rps", level=LEVEL)
         rows.append(

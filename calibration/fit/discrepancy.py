@@ -32,7 +32,9 @@ class ModelError(NamedTuple):
     memory: float
     points: int
 
-    def is_exceeded(self, errors: np.ndarray, memory_shares: np.ndarray) -> bool:
+    def is_exceeded(
+        self, errors: np.ndarray, memory_shares: np.ndarray, *, noise: np.ndarray | float = 0.0
+    ) -> bool:
         """Whether points are missed by more than chance explains; shapes as in `discrepancy_of`.
 
         Their squares in standard errors are compared, as those of a variance known from `points`
@@ -40,7 +42,7 @@ class ModelError(NamedTuple):
         """
         if not len(errors):
             return False
-        variance = self.plain**2 + (self.memory * memory_shares) ** 2
+        variance = self.plain**2 + (self.memory * memory_shares) ** 2 + noise**2
         ratio = float(np.mean(errors**2 / variance))
         return ratio > float(f.ppf(LEVEL, len(errors), self.points))
 
@@ -54,7 +56,11 @@ def known_error(profile: EngineProfile | None) -> ModelError | None:
 
 
 def discrepancy_of(
-    errors: np.ndarray, memory_shares: np.ndarray, *, known: ModelError | None = None
+    errors: np.ndarray,
+    memory_shares: np.ndarray,
+    *,
+    noise: np.ndarray | float = 0.0,
+    known: ModelError | None = None,
 ) -> ModelError:
     """The most likely error of the model.
 
@@ -64,6 +70,8 @@ def discrepancy_of(
         Of logarithms.
     memory_shares : (points,)
         Share of each point's time that it waits for memory.
+    noise : (points,)
+        Standard error of what was measured at each, which is no error of the model.
     known
         From an earlier fit, which counts as much as its points; without one a weak prior around
         `USUAL` keeps a handful of points from claiming to know it.
@@ -75,7 +83,7 @@ def discrepancy_of(
 
     def unlikely(logs: np.ndarray) -> float:
         a, b = np.exp(logs)
-        variance = a**2 + (b * memory_shares) ** 2
+        variance = a**2 + (b * memory_shares) ** 2 + noise**2
         prior = ((logs - middle) / width) ** 2
         return float(np.sum(errors**2 / variance + np.log(variance)) + prior.sum())
 

@@ -38,13 +38,13 @@ from .prior import (
     rests_on_prior,
 )
 from .regression import Posterior, Problem, fit, leave_out
+from .variation import observed_variation, window_errors
 from .work_model import FILLS, HOST_NAMES, IPC, WorkModel, counts_of, work_model
 
 Progress = Callable[[str], None]
 
 POINT_ERROR = 0.05
-"""Relative standard error of one observed point: repetitions on a virtual machine with neighbours
-differ by 5 to 20%, and the least disturbed is used."""
+"""Relative standard error of one observed point, besides what its windows differ by."""
 
 LEAST_POINTS = 4
 """Fewer points are no fit."""
@@ -113,7 +113,7 @@ def work_problem(
     engine = prior.engine
     conditions = [(point.given, counts_of(point)) for point in points]
     model = work_model(conditions, engine, host.speed())
-    times = np.log([point.least_disturbed("server_cpu_ns_per_request") for point in points])
+    times = np.log([point.ordinary("server_cpu_ns_per_request") for point in points])
     counted = instruction_rows(profiles, engine)
     problem = Problem(
         names=list(model.names),
@@ -123,7 +123,10 @@ def work_problem(
         ),
         observed=np.concatenate([times, np.log(counted.observed)]),
         errors=np.concatenate(
-            [np.full(len(points), POINT_ERROR), np.full(len(counted.observed), COUNT_ERROR)]
+            [
+                np.hypot(POINT_ERROR, window_errors(points)),
+                np.full(len(counted.observed), COUNT_ERROR),
+            ]
         ),
         prior_mean=prior.mean,
         prior_correlation=None if prior.known is None else prior.correlation,
@@ -144,6 +147,8 @@ def _rounded(value: float) -> float:
 
 def _fitted_leaf(old: Quantity, name: str, posterior: Posterior, what: str) -> Quantity:
     """A leaf at its fitted value, with the range that the data leave."""
+    if old.best == 0.0:
+        return old  # a step that this engine doesn't have
     value, error = old.best * posterior.factor(name), posterior.error(name)
     added = max(0.0, 1.0 - (error / prior_error(priors()[name])) ** 2)
     return Quantity(
@@ -190,6 +195,7 @@ def fitted_profile(
         depth=bundle.manifest.depth,
         bundle=bundle.path.name,
         speed={name: host.values()[name] for name in HOST_NAMES},
+        **observed_variation(bundle),
     )
     return rules.model_copy(
         update={

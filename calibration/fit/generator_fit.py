@@ -43,7 +43,7 @@ def fit_generator(
         row = _row(point, generator, speed)
         if row is not None:
             rows.append(row)
-            observed.append(point.least_disturbed("generator_cpu_ns_per_request"))
+            observed.append(point.ordinary("generator_cpu_ns_per_request"))
     # A benchmark tool tells nothing of its own loops: the priors are all there is.
     matrix = np.array(rows).reshape(-1, len(PRIOR_ERRORS))
     return fit(
@@ -61,7 +61,7 @@ def _row(point: ObservedPoint, generator: GeneratorProfile, speed: HostSpeed) ->
     """What each factor stands for at one point, in ns per request; None where it can't be told."""
     given = point.given
     counted = ("loops", "events", "reads", "sends")
-    numbers = [point.least_disturbed(f"generator_{name}_per_request") for name in counted]
+    numbers = [point.ordinary(f"generator_{name}_per_request") for name in counted]
     if given.arrival == "open_loop" or given.think_us > 0 or np.isnan(numbers).any():
         return None
     turns, events, reads, sends = numbers

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -26,6 +27,9 @@ GROUPS: dict[str, tuple[Stage, ...]] = {
 }
 """Stages that the model doesn't tell apart. The event loop hands out events one by one, so part of
 its instructions goes with the reads."""
+
+WHOLE = "request"
+"""The only group of an engine whose functions have no names."""
 
 _GROUP_OF = {
     "loop_instructions": "events",
@@ -46,6 +50,24 @@ COUNT_ERROR = 0.10
 
 _FEWEST = 20.0
 """Instructions per request below which a group is noise of the subtraction."""
+
+
+def tells_stages(engine: EngineProfile) -> bool:
+    """Whether what is counted of an engine can be told apart by stage.
+
+    Memcached's own functions are static, and stripped programs, as distributions have them, don't
+    name those; what they spend is known as a whole.
+    """
+    return engine.engine != "memcached"
+
+
+def groups_of(engine: EngineProfile) -> dict[str, tuple[Stage, ...]]:
+    """Stages of an engine by group: those of `GROUPS`, or all that requests cause in one."""
+    return GROUPS if tells_stages(engine) else {WHOLE: tuple(chain(*GROUPS.values()))}
+
+
+def _is_in(name: str, group: str) -> bool:
+    return name in _GROUP_OF and group in (WHOLE, _GROUP_OF[name])
 
 
 @dataclass(frozen=True)
@@ -87,10 +109,10 @@ def instruction_rows(profiles: Sequence[Profile], engine: EngineProfile) -> Inst
         )
         scenario = scenario_of(given, engine=engine.engine, engine_version=engine.version)
         done = instruction_counts(command_kinds(scenario), scenario, engine, counts)
-        for group, stages in GROUPS.items():
+        for group, stages in groups_of(engine).items():
             total = sum(counted.get(stage, 0.0) for stage in stages)
             row = [
-                done[name] * getattr(work, name) if _GROUP_OF.get(name) == group else 0.0
+                done[name] * getattr(work, name) if _is_in(name, group) else 0.0
                 for name in INSTRUCTIONS
             ]
             if total >= _FEWEST and sum(row) > 0:

@@ -114,7 +114,12 @@ def engine_with_priors(name: str, version: str) -> EngineProfile:
     A shipped profile may itself have been fitted; its numbers would count twice.
     """
     rules = load_engine(name, version)
-    return rules.model_copy(update={"work": {**rules.work, **priors()}})
+    return rules.model_copy(update={"work": {**rules.work, **priors_of(rules)}})
+
+
+def priors_of(rules: EngineProfile) -> dict[str, Quantity]:
+    """`priors()` without the steps that an engine doesn't have, whose work is zero."""
+    return {name: leaf for name, leaf in priors().items() if rules.work[name].best > 0.0}
 
 
 def difference_from(prior: Prior, general: Prior, alone: Posterior) -> Conflict:
@@ -159,7 +164,7 @@ def prior_from(known: EngineProfile) -> Prior:
         for name in SCALES:
             index = WorkModel.names.index(name)
             covariance[index, index] += UNCHECKED_DISCREPANCY**2
-    rules = known.model_copy(update={"work": {**known.work, **general}})
+    rules = known.model_copy(update={"work": {**known.work, **priors_of(known)}})
     return Prior(rules, mean, covariance, known)
 
 

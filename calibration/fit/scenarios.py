@@ -10,7 +10,9 @@ from forecache.models.scenario.schema import Scenario
 from ..bundle.points import Conditions
 
 
-def scenario_of(given: Conditions, *, engine: str, engine_version: str) -> Scenario:
+def scenario_of(
+    given: Conditions, *, engine: str, engine_version: str, tool: str = "forecache"
+) -> Scenario:
     """The scenario of an observed point: engine and load generator on one host.
 
     Raises
@@ -51,7 +53,7 @@ def scenario_of(given: Conditions, *, engine: str, engine_version: str) -> Scena
             "popularity": popularity,
         },
         "load_generator": {
-            "tool": "forecache",
+            "tool": tool,
             "threads": given.generator_threads,
             "same_host": True,
         },

@@ -15,7 +15,7 @@ from forecache.models.step_times.workload_caches import command_waits, workload_
 
 from ..bundle.profiles import Profile
 from .fit import Calibration
-from .instructions import GROUPS
+from .instructions import GROUPS, tells_stages
 from .report import StageCheck, StageShare
 from .scenarios import scenario_of
 from .work_model import PointCounts, inputs_of, instruction_counts
@@ -33,6 +33,8 @@ _INSTRUCTION_GROUP = {
 
 def stage_checks(fitted: Calibration) -> list[StageCheck]:
     """Shares of stages per profile of the bundle, observed and fitted."""
+    if not tells_stages(fitted.profile):
+        return []
     checks = []
     speed = fitted.host.speed()
     for profile in fitted.bundle.profiles:

@@ -66,17 +66,17 @@ class PointCounts:
 
 def counts_of(point: ObservedPoint) -> PointCounts:
     """Observed counts per request; what an engine doesn't report is estimated."""
-    reads = point.least_disturbed("reads_per_request")
-    writes = point.least_disturbed("writes_per_request")
+    reads = point.ordinary("reads_per_request")
+    writes = point.ordinary("writes_per_request")
     pipeline = point.given.pipeline
     reads = 1.0 / pipeline if np.isnan(reads) else reads
     writes = 1.0 / pipeline if np.isnan(writes) else writes
-    sleeps = point.least_disturbed("main_voluntary_switches_per_request")
-    turns = point.least_disturbed("event_loops_per_request")
+    sleeps = point.ordinary("main_voluntary_switches_per_request")
+    turns = point.ordinary("event_loops_per_request")
     if np.isnan(turns):
         turns = max(FALLBACK_TURNS_PER_READ * reads, sleeps)
-    wakes = point.least_disturbed("generator_voluntary_switches_per_request")
-    received = point.least_disturbed("generator_reads_per_request")
+    wakes = point.ordinary("generator_voluntary_switches_per_request")
+    received = point.ordinary("generator_reads_per_request")
     return PointCounts(
         turns=turns,
         reads=reads,

@@ -20,6 +20,8 @@ from ..drive.loadspec import Popularity
 class Timing:
     """How long each repetition takes and how many there are.
 
+    `starts` is how often a server is started anew to see by how much starts differ.
+
     `io_warm_up_s` holds where there are I/O threads: Valkey 9.1 takes about 0.16 s to start each.
     `loaded_window_s` is the window of open loops, whose tails need more requests.
     """
@@ -29,12 +31,16 @@ class Timing:
     repetitions: int
     io_warm_up_s: float = 1.0
     loaded_window_s: float = 0.5
+    starts: int = 0
 
 
 TIMINGS = {
-    "quick": Timing(warm_up_s=0.08, window_s=0.3, repetitions=3),
-    "full": Timing(warm_up_s=0.07, window_s=0.12, repetitions=9),
+    "quick": Timing(warm_up_s=0.08, window_s=0.3, repetitions=3, starts=5),
+    "full": Timing(warm_up_s=0.07, window_s=0.12, repetitions=9, starts=8),
 }
+
+STARTS_POINT = Conditions(command="get", pipeline=16)
+"""What every start is measured at: a small working set, which depends most on the pages it got."""
 
 # (role, command, keys, value bytes, clients, pipelines)
 _Row = tuple[Role, Command, int, int, int, tuple[int, ...]]

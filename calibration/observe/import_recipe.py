@@ -13,8 +13,8 @@ from forecache.sim.errors import InputError
 from ..bundle.bundle import Bundle, Engine, Manifest, Method, ObservedMachine
 from ..bundle.points import Conditions, ObservedPoint, Repetition
 from ..bundle.profiles import Profile
-from ..drive.engine_process import EngineThread
 from ..drive.proc import ThreadUsage
+from ..drive.server_process import EngineThread
 from .measure import CorePlan, plan_cores, repetition_of
 from .profilers.attribution import Attribution
 from .profilers.perf import counter_values

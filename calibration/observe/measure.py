@@ -10,12 +10,12 @@ from typing import Any
 from forecache.sim.histogram import LatencyHistogram
 
 from ..bundle.points import Conditions, Repetition
-from ..drive.engine_process import EngineProcess, EngineThread
+from ..drive.connection import ControlClient
 from ..drive.loadgen import LoadGenerator, LoadResult
 from ..drive.proc import ThreadUsage, core_times_ns, process_cpu_ns, thread_usage
-from ..drive.resp import RespClient
+from ..drive.server_process import EngineThread, ServerProcess
 from .design import Timing
-from .readers.info import difference, info_fields, info_number
+from .readers.info import difference, info_fields, info_number, memory_used
 from .tools import ToolResult, run_tool
 
 # A generator this busy may be what limits the throughput.
@@ -26,7 +26,9 @@ _SLICE_S = 0.02
 _STALL_PS = 1_000_000_000
 _DISTURBED = 0.1
 # Requests, per place in the pipeline, that tell how fast a tool is.
-_PILOT = 5000
+_PILOT = 1000
+# Requests of the shortest run of a tool.
+_FEWEST = 5000
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def plan_cores(
     return CorePlan(main, io, generator, short)
 
 
-def pin_threads(process: EngineProcess, plan: CorePlan) -> None:
+def pin_threads(process: ServerProcess, plan: CorePlan) -> None:
     """Put I/O threads on their cores; all others stay with the main thread, as started."""
     for thread in process.threads():
         if thread.role == "io":
@@ -77,7 +79,7 @@ class Watch:
     """
 
     def __init__(
-        self, process: EngineProcess, control: RespClient, plan: CorePlan, *, origin_s: float
+        self, process: ServerProcess, control: ControlClient, plan: CorePlan, *, origin_s: float
     ) -> None:
         self._process = process
         self._control = control
@@ -89,11 +91,13 @@ class Watch:
         self._threads = self._process.threads()
         self._info_before = info_fields(self._control.info())
         self._cores_before = core_times_ns(self._plan.all)
+        self._core_before = core_times_ns({self._plan.main})
         self._before = self._look()
 
     def end(self) -> None:
         """Second look, in the same order, so that the spans are as long; `finish` asks for INFO."""
         self._cores_after = core_times_ns(self._plan.all)
+        self._core_after = core_times_ns({self._plan.main})
         self._after = self._look()
 
     def finish(self) -> None:
@@ -136,6 +140,7 @@ class Watch:
             started_s=self._started_s,
             host_steal_fraction=steal,
             host_other_fraction=other,
+            main_core_steal_ns=self._core_after[1] - self._core_before[1],
         )
 
 
@@ -149,6 +154,7 @@ def repetition_of(
     started_s: float,
     host_steal_fraction: float | None = None,
     host_other_fraction: float | None = None,
+    main_core_steal_ns: int | None = None,
 ) -> Repetition:
     """A repetition from what was counted in its window.
 
@@ -167,7 +173,6 @@ def repetition_of(
     each = 1.0 / max(client["requests"], 1)
     window_ns = client["duration_s"] * 1e9
     before, after = info
-    memory = info_number(after, "used_memory")
     active = info_number(after, "io_threads_active")
     return Repetition(
         started_s=started_s,
@@ -180,9 +185,12 @@ def repetition_of(
         main_voluntary_switches_per_request=main.voluntary_switches * each,
         main_involuntary_switches_per_request=main.involuntary_switches * each,
         io_threads_active=None if active is None else int(active),
-        used_memory_bytes=None if memory is None else int(memory),
+        used_memory_bytes=memory_used(after),
         host_steal_fraction=host_steal_fraction,
         host_other_fraction=host_other_fraction,
+        main_core_steal_ns_per_request=(
+            None if main_core_steal_ns is None else main_core_steal_ns * each
+        ),
         flags=_flags(given, client, main, max([main.cpu_ns, *io_ns]), window_ns, plan),
         **_info_rates(before, after),
     )
@@ -190,8 +198,8 @@ def repetition_of(
 
 def measure_repetition(
     given: Conditions,
-    process: EngineProcess,
-    control: RespClient,
+    process: ServerProcess,
+    control: ControlClient,
     *,
     plan: CorePlan,
     timing: Timing,
@@ -261,14 +269,21 @@ def _sliced(load: LoadGenerator, window_s: float) -> dict[str, float | None]:
 def measure_with_tool(
     tool: Path,
     given: Conditions,
-    process: EngineProcess,
-    control: RespClient,
+    process: ServerProcess,
+    control: ControlClient,
     *,
     plan: CorePlan,
     timing: Timing,
     origin_s: float,
+    expected_rps: float | None = None,
 ) -> Repetition:
     """Run a benchmark tool once; the window is its whole life, set-up of connections included.
+
+    Parameters
+    ----------
+    expected_rps
+        How fast the tool was at this point before, which says how many requests fill the window;
+        None has a short run find out.
 
     Raises
     ------
@@ -276,8 +291,11 @@ def measure_with_tool(
         The tool or the engine fails.
     """
     address = process.address(given.transport)
-    pilot = run_tool(tool, given, address, requests=_PILOT * given.pipeline, cores=plan.generator)
-    requests = max(round(pilot.throughput_rps * timing.window_s), _PILOT * given.pipeline)
+    if expected_rps is None:
+        few = _PILOT * given.pipeline
+        pilot = run_tool(tool, given, address, requests=few, cores=plan.generator)
+        expected_rps = pilot.throughput_rps
+    requests = max(round(expected_rps * timing.window_s), _FEWEST)
     watch = Watch(process, control, plan, origin_s=origin_s)
     watch.begin()
     result = run_tool(tool, given, address, requests=requests, cores=plan.generator)

@@ -5,7 +5,7 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,14 +17,16 @@ from forecache.sim.errors import InputError
 
 from ..bundle.bundle import Engine, Manifest, Method, ObservedMachine
 from ..bundle.points import Conditions, ObservedPoint, Repetition
-from ..drive.engine_process import EngineProcess, sha256_of
+from ..drive.connection import ControlClient
+from ..drive.engine_process import sha256_of
 from ..drive.preload import memory_bytes, preload
 from ..drive.proc import available_memory_bytes
-from ..drive.resp import RespClient
-from .design import Timing
+from ..drive.server_kinds import server_kind
+from ..drive.server_process import ServerProcess
+from .design import STARTS_POINT, Timing
 from .measure import CorePlan, measure_repetition, measure_with_tool, pin_threads, plan_cores
 from .profilers.phase import Phase
-from .readers.info import info_fields
+from .readers.info import engine_of, info_fields
 from .tools import MEMTIER_FIRST_KEY, unsupported
 
 Progress = Callable[[str], None]
@@ -36,14 +38,16 @@ _MEMORY_SHARE = 0.6
 # that the planned repetitions of their data set took.
 _QUIET = 2
 _AGAIN_SHARE = 0.2
+# Windows of each start.
+_START_WINDOWS = 3
 
 
 @dataclass(frozen=True)
 class _Server:
     """A running, loaded engine, how to ask it, and which cores do what."""
 
-    process: EngineProcess
-    control: RespClient
+    process: ServerProcess
+    control: ControlClient
     plan: CorePlan
 
 
@@ -54,6 +58,7 @@ class Observation:
         self, binary: Path, timing: Timing, tool: Path | None, say: Progress, origin_s: float
     ) -> None:
         self._binary = binary
+        self._kind = server_kind(binary)
         self._timing = timing
         self._tool = tool
         self._say = say
@@ -64,7 +69,8 @@ class Observation:
         self.info: dict[Conditions, str] = {}
         self.configs: dict[int, dict[str, str]] = {}
         self.left_out: list[str] = []
-        self._server_info: dict[str, str] = {}
+        self.starts: list[list[float]] = []
+        self._server_info: Mapping[str, str] = {}
         self._asked: Sequence[Conditions] = ()
         self._done = 0
         self._total = 0
@@ -78,13 +84,28 @@ class Observation:
         )
         groups: dict[tuple[Any, ...], list[Conditions]] = {}
         for given in ordered:
-            reason = None if self._tool is None else unsupported(self._tool, given)
+            reason = self._kind.cannot_make(given.load_spec(), given.transport)
+            if reason is None and self._tool is not None:
+                reason = unsupported(self._tool, given)
             if reason is not None:
                 self.left_out.append(f"{given.label()}: {reason}")
                 continue
             groups.setdefault(given.data_set, []).append(given)
         for wave in self._waves(list(groups.values())):
             self._measure_wave(wave)
+
+    def run_starts(self) -> None:
+        """Measure one point on servers that are started for it, one after the other."""
+        for number in range(self._timing.starts):
+            self._say(f"starting the server again, {number + 1} of {self._timing.starts}")
+            with ExitStack() as stack:
+                server = self._start([STARTS_POINT], stack)
+                with _on_cores(server.plan.generator):
+                    windows = [
+                        self._repetition(STARTS_POINT, server, number * _START_WINDOWS + window)
+                        for window in range(_START_WINDOWS)
+                    ]
+            self.starts.append([round(w.server_cpu_ns_per_request, 1) for w in windows])
 
     def _waves(self, groups: list[list[Conditions]]) -> Iterator[list[list[Conditions]]]:
         """Groups whose data sets fit in memory together; what never fits is left out."""
@@ -143,13 +164,11 @@ class Observation:
         plan = self._plan(group)
         with _on_cores(plan.generator):
             process = stack.enter_context(
-                EngineProcess(self._binary, io_threads=first.io_threads, cores={plan.main})
+                self._kind(self._binary, io_threads=first.io_threads, cores={plan.main})
             )
             control = stack.enter_context(process.control())
             pin_threads(process, plan)
-            self._server_info = dict(info_fields(control.info("server"))) | {
-                "mem_allocator": info_fields(control.info("memory")).get("mem_allocator", "")
-            }
+            self._server_info = info_fields(control.info())
             self.configs.setdefault(first.io_threads, control.config())
             self._say(f"loading {first.keys} keys of {first.value_bytes:g} bytes")
             spec = first.load_spec(seed=SEED)
@@ -196,12 +215,17 @@ class Observation:
         server.process.resume()
         with _on_cores(server.plan.generator):
             self._drive(given, server, number)
-            self.info[given] = server.control.info("all")
+            self.info[given] = server.control.info()
         server.process.pause()
 
     def _drive(self, given: Conditions, server: _Server, number: int) -> None:
+        repetition = self._repetition(given, server, number)
+        self.repetitions.setdefault(given, []).append(repetition)
+
+    def _repetition(self, given: Conditions, server: _Server, number: int) -> Repetition:
         if self._tool is not None:
-            repetition = measure_with_tool(
+            earlier = self.repetitions.get(given)
+            return measure_with_tool(
                 self._tool,
                 given,
                 server.process,
@@ -209,18 +233,17 @@ class Observation:
                 plan=server.plan,
                 timing=self._timing,
                 origin_s=self._origin_s,
+                expected_rps=earlier[0].throughput_rps if earlier else None,
             )
-        else:
-            repetition = measure_repetition(
-                given,
-                server.process,
-                server.control,
-                plan=server.plan,
-                timing=self._timing,
-                seed=SEED + number,
-                origin_s=self._origin_s,
-            )
-        self.repetitions.setdefault(given, []).append(repetition)
+        return measure_repetition(
+            given,
+            server.process,
+            server.control,
+            plan=server.plan,
+            timing=self._timing,
+            seed=SEED + number,
+            origin_s=self._origin_s,
+        )
 
     def _plan(self, group: Sequence[Conditions]) -> CorePlan:
         return plan_cores(
@@ -260,6 +283,7 @@ class Observation:
             points=len(self._in_order()),
             profiles=len(profiling.profiles),
             profiling=profiling.reason,
+            starts=self.starts,
             left_out=self.left_out,
             warnings=[*remarks, *self.warnings()],
         )
@@ -281,14 +305,17 @@ class Observation:
     def engine(self) -> Engine:
         """What the engine says it is."""
         fields = self._server_info
-        valkey = fields.get("valkey_version")
+        name, version = engine_of(fields)
+        libevent = fields.get("libevent")
         return Engine(
-            name="valkey" if valkey else "redis",
-            version=valkey or fields.get("redis_version", "unknown"),
+            name=name,
+            version=version,
             path=str(self._binary),
             sha256=sha256_of(self._binary),
-            build=fields.get("redis_build_id"),
-            allocator=fields.get("mem_allocator"),
+            build=fields.get(
+                "redis_build_id", None if libevent is None else f"libevent {libevent}"
+            ),
+            allocator=fields.get("mem_allocator", "slabs" if name == "memcached" else None),
         )
 
     def config_files(self) -> dict[str, dict[str, str]]:

@@ -13,6 +13,8 @@ from ..bundle.points import Conditions
 from ..bundle.profiles import Geometry
 from ..drive.engine_process import engine_version, find_engine
 from ..drive.load_memory import RECEIVE_BYTES
+from ..drive.protocols import RESP
+from ..drive.server_kinds import server_kind
 from .design import TIMINGS, Timing, design_points
 from .observation import SEED, Observation, Progress
 from .optimal_design import DEFAULT_BUDGET_S, auto_points
@@ -89,12 +91,15 @@ def observe(
     require_new(out)
     started_s = time.monotonic()
     driver = None if tool == "forecache" else find_tool(tool)
+    if driver is not None and server_kind(binary).protocol is not RESP:
+        raise InputError(f"tool: found {tool}; valid for {binary.name} is forecache.")
     chosen = choose(profiler, geometry=caches)
     observation = Observation(binary, timing, driver, say, started_s)
     with whole_folder(out) as folder:
         observation.run(points)
         if not observation.points():
             raise EngineError(f"no point could be observed: {'; '.join(observation.left_out)}.")
+        observation.run_starts()
         profiling = profile_phase(binary, chosen, say=say)
         method = _method(tool, design, timing)
         write_bundle(
@@ -117,7 +122,7 @@ def observe(
 def _method(tool: str, design: str | Sequence[Conditions], timing: Timing) -> Method:
     """How points were measured, for the manifest."""
     return Method(
-        tool=tool,
+        tool=Path(tool).name,
         design=design if isinstance(design, str) else "custom",
         repetitions=timing.repetitions,
         warm_up_s=timing.warm_up_s,

@@ -16,7 +16,7 @@ from forecache.hwprofiles.pmu import list_pmus
 
 from ..bundle.points import Conditions
 from ..bundle.profiled import CLOCK_POINTS
-from ..drive.resp import Address
+from ..drive.connection import Address
 from .tools import MEMTIER_FIRST_KEY, tool_command, unsupported
 
 FORMAT = "forecache-recipe/1"

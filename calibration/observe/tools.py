@@ -19,7 +19,7 @@ from forecache.hwprofiles.files import read_text
 from forecache.sim.errors import EngineError, InputError
 
 from ..bundle.points import Conditions
-from ..drive.resp import Address
+from ..drive.connection import Address
 from .readers.benchmark import parse_benchmark
 from .readers.memtier import parse_memtier
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from forecache.calibration.bundle.bundle import Bundle, require_new
 from forecache.calibration.fit.calibrate import calibrate
+from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
 from forecache.hwprofiles.files import dump_yaml, read_yaml, write_text_atomic
+from forecache.models.engines.completion import reused_leaf
 from forecache.models.engines.profile import EngineProfile, load_engine
 
 from ..harness import Asked, Files
@@ -28,6 +30,8 @@ ACCURACY = Path("docs/accuracy")
 
 COVARIANCE = ("covariance", "host_covariance")
 """Fields of a fit that stand in a file of their own."""
+
+ERRORS = ("discrepancy", "discrepancy_points", "memory_discrepancy")
 
 
 def compact(path: str | Path, out: Path) -> None:
@@ -69,12 +73,45 @@ def compact(path: str | Path, out: Path) -> None:
         (out / "host.yaml").write_text(host.to_yaml(), encoding="utf-8")
 
 
+RELATIVES = {
+    "redis-6.2": "redis-7.0",
+    "redis-8.0": "redis-7.0",
+    "redis-8.6": "redis-8.0",
+    "valkey-8.1": "valkey-8.0",
+}
+"""Of which version's fit that of another begins with: bundles of the design `quick` alone tell too
+little."""
+
+WIDEN = 1.25
+"""By how much the ranges of a relative's work are wider."""
+
+
+def known_from(relative: EngineProfile, rules: EngineProfile) -> EngineProfile:
+    """What a relative's fit says of the work of a version with these rules."""
+    names = [*INSTRUCTIONS, *SCALES]
+    work = {
+        name: reused_leaf(
+            relative.work[name], how=f"as observed of {relative.id}", widen=WIDEN, source=None
+        )
+        for name in names
+    }
+    update = {"id": relative.id, "work": {**rules.work, **work}, "reuse": None, "covariance": None}
+    errors = {name: getattr(relative, name) for name in ERRORS}
+    return rules.model_copy(update={**update, "host_covariance": None, **errors})
+
+
 def refit(
-    folder: Path, *, progress: Progress | None = None
+    folder: Path, *, known: EngineProfile | None = None, progress: Progress | None = None
 ) -> tuple[EngineProfile, dict[str, Any]]:
-    """Fit a committed bundle: the profile to ship, under the name of its rules, and the report."""
+    """Fit a committed bundle: the profile to ship, under the name of its rules, and the report.
+
+    Parameters
+    ----------
+    known
+        What the fit begins with, from `known_from`; by default `priors.yaml`.
+    """
     bundle = Bundle.load(folder)
-    profile, report = calibrate(bundle, progress=progress)
+    profile, report = calibrate(bundle, known=known, progress=progress)
     rules = load_engine(report.engine.name, report.engine.version)
     update = {"id": rules.id, "title": rules.title, "version": rules.version}
     return profile.model_copy(update=update), {**report.to_dict(), "measured": measured_of(bundle)}
@@ -105,11 +142,27 @@ def fit_all(bundles: Path, *, progress: Progress | None = None) -> Files:
     Profiles that reuse the work of these follow by themselves when they are loaded.
     """
     files: dict[Path, str] = {}
-    for folder in sorted(path for path in bundles.iterdir() if path.is_dir()):
-        profile, report = refit(folder, progress=progress)
+    fitted: dict[str, EngineProfile] = {}
+    for folder in _relatives_first(path for path in bundles.iterdir() if path.is_dir()):
+        relative = RELATIVES.get(folder.name)
+        engine, _, version = folder.name.partition("-")
+        known = None if relative is None else fitted[relative]
+        if known is not None:
+            known = known_from(known, load_engine(engine, version))
+        profile, report = refit(folder, known=known, progress=progress)
+        fitted[profile.id] = profile
         files |= files_of(profile)
         files[ACCURACY / f"live-{profile.id}.json"] = json_text(report)
     return files
+
+
+def _relatives_first(folders: Iterable[Path]) -> list[Path]:
+    """Bundles by name, those that others begin with before them."""
+
+    def depth(name: str) -> int:
+        return 1 + depth(RELATIVES[name]) if name in RELATIVES else 0
+
+    return sorted(folders, key=lambda folder: (depth(folder.name), folder.name))
 
 
 def json_text(data: Any) -> str:

@@ -81,6 +81,11 @@ class Engine(NamedTuple):
     folder: Path
 
     @property
+    def id(self) -> str:
+        """Its folder's name."""
+        return f"{self.name}-{self.version}"
+
+    @property
     def server(self) -> Path:
         """Its server."""
         return self.folder / ("memcached" if self.name == "memcached" else f"{self.name}-server")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from forecache.calibration.drive.connection import Address
 from forecache.calibration.drive.loadgen import LoadGenerator, LoadResult
 from forecache.calibration.drive.loadspec import LoadSpec
-from forecache.calibration.drive.resp import Address
 
 
 def run_load(

@@ -17,11 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from forecache.calibration.drive.engine_process import EngineProcess, free_port
+from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.loadgen import LoadGenerator, LoadSnapshot
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.proc import process_cpu_ns
 from forecache.calibration.drive.resp import RespClient
+from forecache.calibration.drive.server_process import free_port
 from forecache.models.over_time.cluster.slots.migration import PIPELINE
 from forecache.models.over_time.cluster.slots.slots import SLOTS, slot_of
 from forecache.sim.errors import EngineError, InputError

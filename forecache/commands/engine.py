@@ -161,7 +161,7 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
     if as_json:
         click.echo(to_json(report))
         return
-    from forecache.reports.terminal.answers import print_calibration
+    from forecache.reports.terminal.accuracy import print_calibration
     from forecache.tables import console
 
     print_calibration(report, console())
@@ -202,6 +202,6 @@ def validate(
 
         print_articles(result, console())
         return
-    from forecache.reports.terminal.answers import print_validation
+    from forecache.reports.terminal.accuracy import print_validation
 
     print_validation(result, console())

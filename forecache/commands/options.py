@@ -37,7 +37,7 @@ engine_profile_option = click.option(
 engine_binary_option = click.option(
     "--engine",
     metavar="PATH",
-    help="The valkey-server or redis-server to start, by default the embedded Valkey.",
+    help="The valkey-server, redis-server or memcached to start, by default the embedded Valkey.",
 )
 design_option = click.option(
     "--design",

@@ -40,8 +40,8 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Simulations at a time, by default one per core: processes for a scenario that runs over "
-    "time, threads for a node. The result is the same with any number.",
+    help="Simulations at a time, each in a process of its own; by default one per core. The result "
+    "is the same with any number.",
 )
 @click.option(
     "--resume",

@@ -28,6 +28,9 @@ _MIB = 1024 * 1024
 _REGIONS = tuple(_MIB * 2**power for power in range(7, 13))
 INTERRUPTIONS_US = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _WATCH_S = 1.0
+_WINDOWS_A_ROUND = 8
+_WINDOW_REPETITIONS = 100
+"""Of messages there and back on all connections: about a tenth of a second."""
 _PAUSES_MS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
@@ -207,6 +210,9 @@ def _short_round(machine: Machine, found: Collected) -> None:
     waits, events = sockets.epoll_samples(repetitions=20)
     found.add("epoll_wait_ns", waits)
     found.add("epoll_event_ns", events)
+    for _ in range(_WINDOWS_A_ROUND):
+        costs = sockets.awake_samples("tcp", repetitions=_WINDOW_REPETITIONS)
+        found.add("window_ns", [statistics.fmean(costs.send) + statistics.fmean(costs.receive)])
     found.add("epoll_ctl_ns", sockets.epoll_change_samples(repetitions=20))
     for _ in range(_COPY_PAIRS_A_ROUND):
         found.add("copy_ns_per_byte", [_copy_ns_per_byte()])

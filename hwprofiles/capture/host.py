@@ -9,12 +9,14 @@ import ssl
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 import numpy as np
 
-from ..parts import Cache, Captured, Dram, Kernel, Network, Tlb, Tls, Topology
+from forecache.sim.errors import InputError
+
+from ..parts import Cache, Captured, Dram, Kernel, Network, Tlb, Tls, Topology, Variation
 from ..quantity import Curve, Quantity, Source
 from ..schema import HostProfile
 from .collect import Collected, collect
@@ -66,12 +68,57 @@ def capture_host(*, progress: Callable[[str], None] | None = None) -> HostProfil
     return describe(machine, found, elapsed_s=elapsed, notes=disturbances)
 
 
+def with_days(host: HostProfile, earlier: Sequence[HostProfile]) -> HostProfile:
+    """The host with the spread of its days: the same messages, on this day and on earlier ones.
+
+    Raises
+    ------
+    InputError
+        An earlier profile is of another machine, or not of another day.
+    """
+    days = {_day(host): _message_ns(host)}
+    for other in earlier:
+        if other.captured is None or other.microarchitecture != host.microarchitecture:
+            raise InputError(
+                f"earlier profile {other.id}: found {other.microarchitecture}; valid is a "
+                f"captured profile of this machine, {host.microarchitecture}."
+            )
+        if _day(other) in days:
+            raise InputError(
+                f"earlier profile {other.id}: found a second profile of {_day(other)}; valid is "
+                "one profile a day."
+            )
+        days[_day(other)] = _message_ns(other)
+    error = 2.0 / math.sqrt(2.0 * (len(days) - 1))
+    value = max(1e-3, float(np.log(list(days.values())).std(ddof=1)))
+    leaf = Quantity(
+        value=rounded(value),
+        unit="1",
+        source=SOURCE,
+        kind="measured",
+        method="standard deviation of the time of a message over " + ", ".join(sorted(days)),
+        low=rounded(value * math.exp(-error)),
+        high=rounded(value * math.exp(error)),
+    )
+    variation = (host.variation or Variation()).model_copy(update={"day": leaf})
+    return host.model_copy(update={"variation": variation})
+
+
+def _day(host: HostProfile) -> str:
+    return host.captured.date if host.captured is not None else ""
+
+
+def _message_ns(host: HostProfile) -> float:
+    return host.kernel.tcp_send_ns.best + host.kernel.tcp_recv_ns.best
+
+
 def describe(
     machine: Machine, found: Collected, *, elapsed_s: float, notes: list[str]
 ) -> HostProfile:
     """The profile that follows from what the kernel says and what was measured."""
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    slug = re.sub(r"[^a-z0-9]+", "-", machine.cpu_model.lower()).strip("-")
+    name = f"{machine.cpu_model} {machine.cpu_family}"
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return HostProfile(
         id=f"captured-{slug}-{machine.usable_cpus}cpus",
         title=f"{machine.cpu_model}, {machine.usable_cpus} CPUs, captured {day}",
@@ -127,6 +174,7 @@ def describe(
         interruptions=_interruptions(machine, found),
         l3_fills_per_us=_fills(machine, found),
         tls=_tls(found),
+        variation=_variation(found),
         captured=Captured(
             date=day,
             cpu_model=machine.cpu_model,
@@ -280,6 +328,26 @@ def _walk_curve(found: Collected) -> Curve | None:
         method="random loads spread over regions on small pages, less dram.latency_ns; lower "
         "quartiles, because neighbours can only add; kept from falling",
         points=[(float(s), rounded(float(ns))) for s, ns in zip(sizes, walks, strict=True)],
+    )
+
+
+def _variation(found: Collected) -> Variation:
+    """By how much windows of the same messages differed in the minute that the capture took."""
+    logs = np.log(found.short["window_ns"])
+    # Of few windows the deviation itself is known to one part in sqrt(2 n).
+    error = 2.0 / math.sqrt(2.0 * len(logs))
+    value = max(1e-3, float(logs.std(ddof=1)))
+    return Variation(
+        window=Quantity(
+            value=rounded(value),
+            unit="1",
+            source=SOURCE,
+            kind="measured",
+            method=f"standard deviation of the mean time of a message over {len(logs)} windows of "
+            "about a tenth of a second, over the minute of the capture",
+            low=rounded(value * math.exp(-error)),
+            high=rounded(value * math.exp(error)),
+        )
     )
 
 

@@ -22,6 +22,9 @@ _ARM_PARTS = {
 }
 
 
+_FAMILY = ("cpu family", "model")
+
+
 @dataclass(frozen=True)
 class CacheFacts:
     """One cache level as sysfs describes it."""
@@ -36,11 +39,14 @@ class Machine:
     """The machine as this process may use it.
 
     `cpus` are the numbers of the CPUs it may run on; `quota_cpus` is a limit on CPU time in CPUs
-    (cgroup), None without one. `pair` is two CPUs of different cores, one socket if possible.
+    (cgroup), None without one. `cpu_family` is x86's family and model (`25-1`), which tell
+    generations apart that hypervisors give one name; empty elsewhere. `pair` is two CPUs of
+    different cores, one socket if possible.
     """
 
     isa: str
     cpu_model: str
+    cpu_family: str
     kernel: str
     cpus: tuple[int, ...]
     quota_cpus: float | None
@@ -94,6 +100,7 @@ def inspect_machine(
     return Machine(
         isa=_ISAS[machine],
         cpu_model=_cpu_model(root),
+        cpu_family=_cpu_family(root),
         kernel=platform.release(),
         cpus=allowed,
         quota_cpus=_quota(root),
@@ -173,6 +180,12 @@ def _cpu_model(root: Path) -> str:
     if part:
         return _ARM_PARTS.get(part.group(1), f"Arm part {part.group(1)}")
     return "unknown CPU"
+
+
+def _cpu_family(root: Path) -> str:
+    text = _read(root / "proc/cpuinfo") or ""
+    found = [re.search(rf"^{name}\s*:\s*(\d+)$", text, re.MULTILINE) for name in _FAMILY]
+    return "-".join(match.group(1) for match in found if match)
 
 
 def _cgroup_folders(root: Path, controller: str) -> list[Path]:

@@ -13,16 +13,16 @@ from forecache.hwprofiles.files import named, read_yaml
 from forecache.hwprofiles.quantity import Quantity
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InfeasibleError, InputError
+from forecache.sim.processes import workers
+from forecache.sim.statistics import Estimate
 from forecache.sim.words import chance
 
 from ..breakdown.explain import cpu_time_of
-from ..breakdown.latency import latency_breakdown_of
-from ..breakdown.timeline import write_timeline
 from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import GeneratorProfile, load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.caveats import warnings_of
-from ..prediction.predict import Prediction, Progress, predict_cases
+from ..prediction.predict import SERVER_CPU, Prediction, Progress, predict_cases
 from ..prediction.system import System
 from ..results.consistency import check_point
 from ..results.points import LoadPoint, Point
@@ -158,7 +158,7 @@ def point_of(prediction: Prediction, limit: Limit) -> Point:
         quota_utilisation=utilisation["CPU quota"],
         throttled_periods=prediction.throttled_periods,
         memory_bandwidth=prediction.memory_bandwidth,
-        **vars(cpu_time_of(prediction)),
+        **_cpu_time(prediction),
         active_threads=prediction.active_threads,
         **vars(standing_of(prediction, limit)),
         objective_probability=probability(prediction, capacity_rps=limit.capacity_rps),
@@ -169,12 +169,29 @@ def point_of(prediction: Prediction, limit: Limit) -> Point:
     return point
 
 
+def _cpu_time(prediction: Prediction) -> dict[str, Any]:
+    """The fields of a point that say what requests take of the server."""
+    spent = cpu_time_of(prediction)
+    found: dict[str, Any] = {**vars(spent), "undisturbed_cpu_us_per_request": None}
+    useful_us = spent.server_cpu_us_per_request
+    if useful_us is None:
+        return found
+    # Its interval is that of all CPU time: what threads spin is as uncertain.
+    whole = prediction.interval(SERVER_CPU)
+    low, high = (useful_us * end / whole.value for end in (whole.low, whole.high))
+    found["server_cpu_us_per_request"] = Estimate(useful_us, low, high)
+    observed = prediction.system.engine.observed
+    if observed is not None and observed.undisturbed and prediction.system.observed_here:
+        found["undisturbed_cpu_us_per_request"] = useful_us * observed.undisturbed
+    return found
+
+
 def _predict(
     systems: list[tuple[Case[Scenario], System]],
     *,
     seed: int,
     progress: Progress | None,
-    executor: Executor | None = None,
+    executor: Executor,
 ) -> list[Candidate]:
     predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
     limits = limits_of(predictions, seed=seed, executor=executor)
@@ -185,16 +202,18 @@ def simulate(
     scenario: ScenarioSource,
     *,
     seed: int = 1,
+    jobs: int | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Simulated:
     """Simulate every point of a scenario's sweep.
 
-    The result does not depend on the executor; left out, threads on all cores.
+    The result does not depend on the executor, nor on the number of jobs at a time without one:
+    as many as cores if left out.
     """
     systems = load_cases(scenario)
-    with named(_name(scenario)):
-        found = _predict(systems, seed=seed, progress=progress, executor=executor)
+    with named(_name(scenario)), workers(executor, count=jobs) as where:
+        found = _predict(systems, seed=seed, progress=progress, executor=where)
     return Simulated(
         **summary_of(systems[0][0].scenario, systems[0][1]),
         points=[each.point for each in found],
@@ -254,21 +273,22 @@ def compare_threads(
     check_threads_only(systems, file=file)
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
-    with named(file):
-        found = _predict(systems, seed=seed, progress=progress)
-    choice = choose(found)
+    with named(file), workers() as where:
+        found = _predict(systems, seed=seed, progress=progress, executor=where)
+        choice = choose(found)
+        measure_next = _measure_next(choice, seed=seed, executor=where)
     return Recommended(
         **summary_of(systems[0][0].scenario, systems[0][1]),
         points=[each.point for each in found],
-        recommendation=recommendation_of(choice, measure_next=_measure_next(choice, seed=seed)),
+        recommendation=recommendation_of(choice, measure_next=measure_next),
         provenance=provenance(seed=seed),
     )
 
 
-def _measure_next(choice: Choice, *, seed: int) -> MeasureNext:
+def _measure_next(choice: Choice, *, seed: int, executor: Executor) -> MeasureNext:
     """Which measurement would tighten the recommendation."""
     rivals = [rival.prediction for rival in choice.rivals]
-    return next_measurement(choice.chosen.prediction, rivals, seed=seed)
+    return next_measurement(choice.chosen.prediction, rivals, seed=seed, executor=executor)
 
 
 def thread_candidates(case: Case[Scenario], system: System) -> list[tuple[Case[Scenario], System]]:
@@ -347,19 +367,23 @@ def explain(
         File for what every thread does in a millisecond, as trace events: of the setting to run,
         or of the first point where a scenario sweeps something else than io_threads.
     """
+    # They need the reference execution and SimPy, which nothing else does.
+    from ..breakdown.latency import latency_breakdown_of
+    from ..breakdown.timeline import write_timeline
+
     asked = load_cases(scenario)
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
-    with named(_name(scenario)):
-        found = _predict(systems, seed=seed, progress=progress)
-    if all(set(each.prediction.case.given) <= {"io_threads"} for each in found):
-        choice = choose(found)
-        measure_next = _measure_next(choice, seed=seed)
-        index = next(i for i, each in enumerate(found) if each is choice.chosen)
-        shown = Shown(index, recommended=choice.met, closest=not choice.met)
-    else:
-        widest = max(found, key=lambda each: each.point.uncertainty.parameters)
-        measure_next = next_measurement(widest.prediction, [], seed=seed)
-        shown = Shown(0, recommended=False, closest=False)
+    with named(_name(scenario)), workers() as where:
+        found = _predict(systems, seed=seed, progress=progress, executor=where)
+        if all(set(each.prediction.case.given) <= {"io_threads"} for each in found):
+            choice = choose(found)
+            measure_next = _measure_next(choice, seed=seed, executor=where)
+            index = next(i for i, each in enumerate(found) if each is choice.chosen)
+            shown = Shown(index, recommended=choice.met, closest=not choice.met)
+        else:
+            widest = max(found, key=lambda each: each.point.uncertainty.parameters)
+            measure_next = next_measurement(widest.prediction, [], seed=seed)
+            shown = Shown(0, recommended=False, closest=False)
     case, system = asked[0]
     if len(asked) == 1:
         own = next(each for each in found if each.io_threads == case.scenario.io_threads)

@@ -116,7 +116,10 @@ def _bounded(prediction: Prediction, name: str) -> bool:
 def _covariance(entries: Sequence[tuple[Prediction, str]]) -> np.ndarray:
     """(entries, entries) of logarithms: the intervals' variances, the draws' correlations."""
     parts = [prediction.parts(name) for prediction, name in entries]
-    own = np.array([math.hypot(part.monte_carlo, part.discrepancy) for part in parts]) / _Z95
+    own = (
+        np.array([math.hypot(part.monte_carlo, part.discrepancy, part.windows) for part in parts])
+        / _Z95
+    )
     covariance = np.diag(own**2)
     logs = np.array([prediction.log_draws(name) for prediction, name in entries])
     if logs.shape[1] < 2:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+
+from forecache.sim.executors import Submitted
 
 from ..breakdown.explain import steps_of
 from ..prediction.predict import Prediction
@@ -88,7 +91,12 @@ service times."""
 
 
 def effects(
-    chosen: Prediction, rival: Prediction | None, numbers: Sequence[Uncertain], *, seed: int
+    chosen: Prediction,
+    rival: Prediction | None,
+    numbers: Sequence[Uncertain],
+    *,
+    seed: int,
+    executor: Executor | None = None,
 ) -> np.ndarray:
     """(numbers,) by how much one standard error of each moves the logarithm that decides.
 
@@ -98,14 +106,22 @@ def effects(
         Whose ratio to `chosen` decides; None: the metric of `chosen` does.
     seed
         Of the draws.
+    executor
+        Where to run; here, one after the other, if left out.
     """
     metric = metric_of(chosen)
-    mine = _effects_on(chosen, metric, numbers, seed=seed)
-    return mine if rival is None else _effects_on(rival, metric, numbers, seed=seed) - mine
+    predictions = [chosen] if rival is None else [chosen, rival]
+    if executor is None or rival is None:
+        found = [_effects_on(each, metric, numbers, seed) for each in predictions]
+    else:
+        with Submitted(executor) as calls:
+            pending = [calls.submit(_effects_on, p, metric, numbers, seed) for p in predictions]
+            found = [future.result() for future in pending]
+    return found[0] if rival is None else found[1] - found[0]
 
 
 def _effects_on(
-    prediction: Prediction, metric: str, numbers: Sequence[Uncertain], *, seed: int
+    prediction: Prediction, metric: str, numbers: Sequence[Uncertain], seed: int
 ) -> np.ndarray:
     scenario, system = prediction.case.scenario, prediction.system
     base = system.inputs(scenario)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -231,7 +232,13 @@ def measurements_for(chosen: Prediction) -> list[Measurement]:
     return found
 
 
-def next_measurement(chosen: Prediction, others: Sequence[Prediction], *, seed: int) -> MeasureNext:
+def next_measurement(
+    chosen: Prediction,
+    others: Sequence[Prediction],
+    *,
+    seed: int,
+    executor: Executor | None = None,
+) -> MeasureNext:
     """Which measurements would tighten a prediction, and by how much each.
 
     Parameters
@@ -242,17 +249,19 @@ def next_measurement(chosen: Prediction, others: Sequence[Prediction], *, seed: 
         Settings that could have been recommended instead.
     seed
         Of the predictions' draws.
+    executor
+        Where to run; here if left out.
     """
     metric = metric_of(chosen)
     rival = rival_of(chosen, others)
     if rival is None:
         parts = chosen.parts(metric)
         spread, model = parts.parameters, parts.discrepancy
-        fixed = math.hypot(parts.monte_carlo, model)
+        fixed = math.hypot(parts.monte_carlo, model, parts.windows)
     else:
         spread, model, fixed = ratio_margin(chosen, rival), 0.0, 0.0
     numbers = uncertain_numbers(chosen.system)
-    moves = effects(chosen, rival, numbers, seed=seed)
+    moves = effects(chosen, rival, numbers, seed=seed, executor=executor)
     correlation = correlations(chosen.system, numbers)
     total = variance_left(None, numbers, moves, correlation)
     gains = []

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forecache.sim.plain import Result
 
-from ..breakdown.latency import LatencyBreakdown
-from ..breakdown.timeline import TimelineFile
 from ..engines.profile import EngineProfile, Observed, Reuse
 from ..prediction.system import System
 from ..results.points import LoadPoint, Point
@@ -16,6 +14,10 @@ from ..results.provenance import Provenance
 from ..scenario.schema import Scenario
 from .next_measurement import MeasureNext
 from .recommend import Recommendation
+
+if TYPE_CHECKING:
+    from ..breakdown.latency import LatencyBreakdown
+    from ..breakdown.timeline import TimelineFile
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,10 @@ class Observed(_Record):
     bundle: str | None = None
     speed: dict[str, float] = Field(default_factory=dict)
     """Numbers of that host, by `HostSpeed` field, which the fit found together with the work."""
+    variation: dict[Literal["window", "start"], float] = Field(default_factory=dict)
+    """By how much windows and starts of the server differed there: relative standard deviations."""
+    undisturbed: float | None = None
+    """CPU time of the least disturbed window of a point, over that of an ordinary one."""
 
 
 class Reuse(_Record):

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from forecache.hwprofiles.speed import HostSpeed
+from forecache.sim.roots import root
 
 Points = Sequence[tuple[float, float]]
 
@@ -98,5 +98,5 @@ def memory_load(
     most = asked(1.0)
     if bytes_per_request <= 0.0 or most <= 1.0:
         return MemoryLoad(bytes_per_request, 1.0)
-    factor = float(brentq(lambda f: asked(f) - f, 1.0, most + 1e-9, xtol=1e-9))
+    factor = root(lambda f: asked(f) - f, 1.0, most + 1e-9, tolerance=1e-9)
     return MemoryLoad(bytes_per_request, factor)

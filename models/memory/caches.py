@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 
 from forecache.hwprofiles.speed import HostSpeed
+from forecache.sim.roots import root
 
 from ..scenario.workload import Workload
-from .lines import COPIED_AT_ONCE, LINE_BYTES, Structure, popularity_bins
+from .lines import COPIED_AT_ONCE, LINE_BYTES, Bins, Structure, popularity_bins
 
 
 @dataclass(frozen=True)
@@ -38,32 +38,45 @@ class LineClasses:
     each: np.ndarray
     own: np.ndarray
 
+    @cached_property
+    def hotter(self) -> np.ndarray:
+        """(bins,) lines of more popular keys."""
+        return np.asarray(self.lines.cumsum() - self.lines)
+
     def hit_shares(self, requests: float) -> np.ndarray:
         """(bins,) share of a bin's touches that a cache holds."""
         hits = hit_shares(self.each, requests)
         # A key on the line of a more popular one is found as often as that.
-        before = np.cumsum(self.lines) - self.lines
-        hotter = np.cumsum(self.lines * hits) - self.lines * hits
-        shared = np.divide(hotter, before, out=hits.copy(), where=before > 0)
+        held = self.lines * hits
+        hotter = held.cumsum() - held
+        shared = np.divide(hotter, self.hotter, out=hits.copy(), where=self.hotter > 0)
         return np.asarray(self.own * hits + (1.0 - self.own) * shared)
 
 
-def line_classes(structure: Structure, bins: Sequence[tuple[float, float]]) -> LineClasses:
+def line_classes(structure: Structure, bins: Bins) -> LineClasses:
     """The lines of a structure, when keys of any popularity may share one.
 
     Several small entries lie on a line, and which of them do is chance: the popular keys are spread
     over as many lines, and lend their popularity to what lies beside them.
     """
-    return _line_classes(
-        structure.lines_per_key, structure.touches * (1.0 + structure.followers), tuple(bins)
-    )
+    touches = structure.touches * (1.0 + structure.followers)
+    return _line_classes(structure.lines_per_key, touches, bins)
 
 
-# A fit and a design ask for the same lines at every rate of the neighbours' fills.
+def hits_of(structure: Structure, bins: Bins, requests: float) -> np.ndarray:
+    """(bins,) share of a bin's touches of a structure that a cache of that time holds."""
+    touches = structure.touches * (1.0 + structure.followers)
+    return _hits_of(structure.lines_per_key, touches, bins, requests)
+
+
+# All settings of a draw ask for the same, and of a fit or a design most points.
 @lru_cache(maxsize=1024)
-def _line_classes(
-    lines_per_key: float, touches: float, bins: tuple[tuple[float, float], ...]
-) -> LineClasses:
+def _hits_of(lines_per_key: float, touches: float, bins: Bins, requests: float) -> np.ndarray:
+    return _line_classes(lines_per_key, touches, bins).hit_shares(requests)
+
+
+@lru_cache(maxsize=1024)
+def _line_classes(lines_per_key: float, touches: float, bins: Bins) -> LineClasses:
     keys, shares = np.array(bins).T
     together = max(1.0, 1.0 / lines_per_key)
     if together == 1.0:
@@ -133,6 +146,15 @@ def characteristic_requests(
         return math.inf
     if capacity_lines <= 0:
         return 0.0
+    return _time_to_fill(lines.tobytes(), each.tobytes(), capacity_lines, fills_per_request)
+
+
+# All settings of a draw ask for the same, and whatever differs in no number of the caches.
+@lru_cache(maxsize=1024)
+def _time_to_fill(
+    line_bytes: bytes, each_bytes: bytes, capacity_lines: float, fills_per_request: float
+) -> float:
+    lines, each = np.frombuffer(line_bytes), np.frombuffer(each_bytes)
 
     def excess(log_time: float) -> float:
         time = math.exp(log_time)
@@ -144,7 +166,7 @@ def characteristic_requests(
         low -= 10.0
     while excess(high) < 0:
         high += 10.0
-    return math.exp(brentq(excess, low, high, xtol=1e-6))
+    return math.exp(root(excess, low, high, tolerance=1e-6))
 
 
 def hit_shares(each: np.ndarray, requests: float) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from ..engines.commands import DATA_TYPES, CommandKind, command_kinds, keys_of_type
 from ..engines.profile import EngineProfile, EngineWork
@@ -17,39 +18,53 @@ from .lines import LINE_BYTES, Structure
 
 def command_structures(
     kind: CommandKind, scenario: Scenario, engine: EngineProfile, work: EngineWork
-) -> list[Structure]:
+) -> tuple[Structure, ...]:
     """The lines a command touches, scaled by what was observed."""
-    workload = scenario.workload
-    all_keys = sum(keys_of_type(workload, held) for held in DATA_TYPES)
+    workload, lone = scenario.workload, scenario.io_threads == 1
+    return _command_structures(
+        kind,
+        engine.layout,
+        all_keys=sum(keys_of_type(workload, held) for held in DATA_TYPES),
+        key_bytes=workload.key_bytes,
+        touch_scale=work.touch_scale,
+        # A lone main thread that looks a pipeline's keys up in groups may walk to the entries only;
+        # the batches that come back from I/O threads fetch the value as well.
+        to_entries=lone and not engine.lone_fetches_values,
+        old_value_touches=work.value_touches if lone else 0.0,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _command_structures(
+    kind: CommandKind,
+    layout: str,
+    *,
+    all_keys: int,
+    key_bytes: int,
+    touch_scale: float,
+    to_entries: bool,
+    old_value_touches: float,
+) -> tuple[Structure, ...]:
+    lines: Sequence[Structure]
     if kind.data_type == "string":
-        lines = structures(
-            engine.layout,
-            keys=all_keys,
-            key_bytes=workload.key_bytes,
-            value_bytes=kind.value_bytes,
-        )
+        lines = structures(layout, keys=all_keys, key_bytes=key_bytes, value_bytes=kind.value_bytes)
     else:
-        lines = collection_structures(
-            kind, engine.layout, all_keys=all_keys, key_bytes=workload.key_bytes
-        )
-    # A lone main thread that looks a pipeline's keys up in groups may walk to the entries only; the
-    # batches that come back from I/O threads fetch the value as well. A SET writes its value where
-    # the one before it was released, so it touches as many lines as a GET reads.
-    lone = scenario.io_threads == 1
-    to_entries = lone and not engine.lone_fetches_values
+        lines = collection_structures(kind, layout, all_keys=all_keys, key_bytes=key_bytes)
+    # A SET writes its value where the one before it was released, so it touches as many lines as a
+    # GET reads.
     scaled = [
         replace(
             s,
-            touches=s.touches * work.touch_scale,
+            touches=s.touches * touch_scale,
             prefetched=s.prefetched and not (to_entries and s.name == "value"),
             written=s.written or kind.stored_values > 0,
         )
         for s in lines
     ]
-    if kind.stored_values and lone and work.value_touches > 0:
+    if kind.stored_values and old_value_touches > 0:
         # A number of its own, which `touch_scale` leaves alone.
-        scaled.append(Structure("old value", 0.0, work.value_touches))
-    return scaled
+        scaled.append(Structure("old value", 0.0, old_value_touches))
+    return tuple(scaled)
 
 
 def keyspace(kind: CommandKind, scenario: Scenario) -> Workload:

@@ -8,7 +8,7 @@ with the engine; what a look-up touches of them is summarised under "Waiting for
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy.special import gammaln
@@ -108,7 +108,10 @@ def _slab_item(keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
     ]
 
 
-def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
+@lru_cache(maxsize=1024)
+def structures(
+    layout: str, *, keys: int, key_bytes: int, value_bytes: int
+) -> tuple[Structure, ...]:
     """The lines a look-up of one key walks through, in order.
 
     Parameters
@@ -117,7 +120,7 @@ def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> l
         One of `LAYOUTS`, or `SLABS`.
     """
     if layout == SLABS:
-        return _slab_item(keys, key_bytes, value_bytes)
+        return tuple(_slab_item(keys, key_bytes, value_bytes))
     if layout in ("dict", "dict_embedded_key"):
         load = keys / buckets_of("dict", keys)
         # A successful look-up walks half of the other entries of its chain on average.
@@ -132,7 +135,7 @@ def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> l
         else:
             embedded = size_class(embedded_key_entry_bytes(key_bytes))
             chain = [Structure("entry", embedded / LINE_BYTES, entries)]
-        return [bucket, *chain, *_value(value_bytes)]
+        return (bucket, *chain, *_value(value_bytes))
     if layout == "dict_embedded_value":
         way, walked = _direct_chain(keys)
     else:
@@ -146,6 +149,6 @@ def structures(layout: str, *, keys: int, key_bytes: int, value_bytes: int) -> l
     if inside <= most_embedded_bytes(whole):
         followers = max(0.0, (inside - LINE_BYTES) / LINE_BYTES)
         lines = size_class(inside) / LINE_BYTES
-        return [*way, Structure("entry", lines, walked, followers=followers)]
+        return (*way, Structure("entry", lines, walked, followers=followers))
     lines = size_class(key_object_bytes(key_bytes)) / LINE_BYTES
-    return [*way, Structure("entry", lines, walked), _string(value_bytes)]
+    return (*way, Structure("entry", lines, walked), _string(value_bytes))

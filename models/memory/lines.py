@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -61,12 +62,17 @@ class Structure:
         return 0.0 if self.written else beyond_head / STREAMED_AT_ONCE
 
 
-def popularity_bins(workload: Workload) -> list[tuple[float, float]]:
+Bins = tuple[tuple[float, float], ...]
+"""(keys, share of requests) of groups of keys that are about equally popular."""
+
+
+def popularity_bins(workload: Workload) -> Bins:
     """(keys, share of requests) of groups of keys that are about equally popular."""
     return rank_classes(workload.keys, workload.popularity, most=_POPULARITY_BINS)
 
 
-def rank_classes(count: int, popularity: Popularity, *, most: int) -> list[tuple[float, float]]:
+@lru_cache(maxsize=1024)
+def rank_classes(count: int, popularity: Popularity, *, most: int) -> Bins:
     """(keys, share of requests) of groups of keys that are about equally popular.
 
     Parameters
@@ -79,7 +85,7 @@ def rank_classes(count: int, popularity: Popularity, *, most: int) -> list[tuple
     keys = float(count)
     if isinstance(popularity, HotSetPopularity):
         hot = popularity.hot_set
-        return [(keys * hot.keys, hot.requests), (keys * (1 - hot.keys), 1 - hot.requests)]
+        return ((keys * hot.keys, hot.requests), (keys * (1 - hot.keys), 1 - hot.requests))
     if isinstance(popularity, Zipf) and count > 1:
         edges = np.unique(np.geomspace(1, keys + 1, most + 1).astype(np.int64))
         s = popularity.zipf
@@ -96,8 +102,8 @@ def rank_classes(count: int, popularity: Popularity, *, most: int) -> list[tuple
 
         weights = [mass(a, b) for a, b in pairwise(edges)]
         total = sum(weights)
-        return [
+        return tuple(
             (float(b - a), weight / total)
             for (a, b), weight in zip(pairwise(edges), weights, strict=True)
-        ]
-    return [(keys, 1.0)]
+        )
+    return ((keys, 1.0),)

@@ -19,7 +19,7 @@ from forecache.hwprofiles.speed import HostSpeed
 
 from ..node.setup import QUANTILES
 from ..scenario.workload import Workload
-from .caches import CacheTimes, beyond, line_classes, page_walk_ns
+from .caches import CacheTimes, beyond, hits_of, page_walk_ns
 from .lines import LINE_BYTES, Structure, popularity_bins
 
 _SAMPLES = 4096
@@ -110,43 +110,73 @@ class Waits:
         return replace(self, far_ns=self.far_ns + longer_ns)
 
     @cached_property
+    def waited_for(self) -> _WaitedFor:
+        """How many lines of each structure a command waits for."""
+        return _waited_for(tuple(self.structures))
+
+    @cached_property
     def missed(self) -> np.ndarray:
         """(structures,) share of touches not found in the second level."""
         return np.asarray((1.0 - self.in_l2) @ self.shares)
 
     def touching_ns(self) -> float:
         """Mean wait for the lines that are touched one after the other."""
-        touches = np.array([s.touches for s in self.structures])
-        return float(np.dot(touches, self.line_ns))
+        return float(np.dot(self.waited_for.touches, self.line_ns))
 
     def head_ns(self) -> float:
         """Mean wait for the first lines that follow."""
-        waits = np.array([s.head_waits for s in self.structures])
-        return float(np.dot(waits, self.line_ns))
+        return float(np.dot(self.waited_for.heads, self.line_ns))
 
     def tail_ns(self) -> float:
         """Mean wait for the lines beyond: about one a page, which the prefetcher doesn't cross."""
-        waits = np.array([s.tail_waits for s in self.structures])
-        return float(np.dot(waits, self.line_ns))
+        return float(np.dot(self.waited_for.tails, self.line_ns))
 
     def together_ns(self, keys: int, parallel_misses: float) -> float:
         """Wait of a batched look-up for the structures it prefetches, by its number of keys."""
-        return float(self.by_keys_ns(np.array([keys]), parallel_misses)[0])
+        return float(self.by_keys_ns(keys, keys, parallel_misses)[0])
 
-    def by_keys_ns(self, keys: np.ndarray, parallel_misses: float) -> np.ndarray:
-        """The same of look-ups of several sizes."""
-        total = np.zeros(len(keys))
+    def by_keys_ns(self, fewest: int, most: int, parallel_misses: float) -> np.ndarray:
+        """(most - fewest + 1,) the same of look-ups of several sizes."""
+        total = np.zeros(most - fewest + 1)
         for s, missed, line_ns in zip(self.structures, self.missed, self.line_ns, strict=True):
             if s.prefetched and missed > 0.0:
-                # Keys of the batch that miss at this step; at least one wave if any does.
-                waves = np.maximum(1.0 - (1.0 - missed) ** keys, keys * missed / parallel_misses)
+                waves = _waves(float(missed), fewest, most, parallel_misses)
                 total += s.touches * waves * line_ns / missed
         return total
 
     def alone_ns(self) -> float:
         """Mean wait for the touches that a batched look-up leaves to the command itself."""
-        left = np.array([0.0 if s.prefetched else s.touches for s in self.structures])
-        return float(np.dot(left, self.line_ns))
+        return float(np.dot(self.waited_for.alone, self.line_ns))
+
+
+@lru_cache(maxsize=1024)
+def _waves(missed: float, fewest: int, most: int, parallel_misses: float) -> np.ndarray:
+    """(most - fewest + 1,) how often look-ups of several sizes wait for a structure's lines.
+
+    As often as keys of the batch miss, by the misses that a core has at a time; at least once if
+    any does.
+    """
+    keys = np.arange(fewest, most + 1)
+    return np.maximum(1.0 - (1.0 - missed) ** keys, keys * missed / parallel_misses)
+
+
+class _WaitedFor(NamedTuple):
+    """(structures,) each: lines that a command waits for, by how it does."""
+
+    touches: np.ndarray
+    heads: np.ndarray
+    tails: np.ndarray
+    alone: np.ndarray
+
+
+@lru_cache(maxsize=1024)
+def _waited_for(structures: tuple[Structure, ...]) -> _WaitedFor:
+    return _WaitedFor(
+        np.array([s.touches for s in structures]),
+        np.array([s.head_waits for s in structures]),
+        np.array([s.tail_waits for s in structures]),
+        np.array([0.0 if s.prefetched else s.touches for s in structures]),
+    )
 
 
 def waits_of(
@@ -167,9 +197,8 @@ def waits_of(
         walks = 0.0
     for index, s in enumerate(structures):
         if s.lines_per_key > 0:
-            classes = line_classes(s, bins)
-            in_l2[index] = classes.hit_shares(caches.l2_requests)
-            in_l3[index] = classes.hit_shares(caches.l3_requests)
+            in_l2[index] = hits_of(s, bins, caches.l2_requests)
+            in_l3[index] = hits_of(s, bins, caches.l3_requests)
             region_bytes = s.lines_per_key * workload.keys * LINE_BYTES
             walk_ns[index] = walks * page_walk_ns(speed, region_bytes)
         elif index > 0:
@@ -202,7 +231,7 @@ def memory_times(
     """
     later_ns = stream_scale * waits.head_ns() + waits.tail_ns()
     prefetch = np.zeros(max(1, batch_limit) + 1)
-    prefetch[2:] = waits.by_keys_ns(np.arange(2, len(prefetch)), parallel_misses)
+    prefetch[2:] = waits.by_keys_ns(2, len(prefetch) - 1, parallel_misses)
     # The header that says where the next lines are is there already: they come in one wait, if the
     # copy doesn't do better.
     prefetched_ns = min(1.0, stream_scale) * waits.head_ns() + waits.tail_ns()
@@ -256,12 +285,13 @@ def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
     """(256,) quantiles of a command's whole wait, by drawing where each touched line is."""
     drawn = [_drawn_touches(structure) for structure in waits.structures]
     group, happens, where = _chance(tuple(waits.shares), sum(drawn))
+    of_sample = group if len(waits.shares) > 1 else slice(None)
     total = np.zeros(_SAMPLES)
     row = 0
     for index, structure in enumerate(waits.structures):
-        mean_ns = waits.by_bin_ns[index][group]
+        mean_ns = waits.by_bin_ns[index][of_sample]
         if drawn[index] > 0:
-            in_l2, in_l3 = waits.in_l2[index][group], waits.in_l3[index][group]
+            in_l2, in_l3 = waits.in_l2[index][of_sample], waits.in_l3[index][of_sample]
         else:
             total += structure.touches * mean_ns
         for touch in range(drawn[index]):

@@ -7,7 +7,7 @@ run over minutes and hours and answer with a `Run` for each point of their sweep
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +102,8 @@ def simulate(
     seeds
         Replications of a scenario that runs over time, each with a seed of its own.
     jobs
-        How many at a time without an executor: forked processes for runs over time, which follow
-        each other here if it is None; threads for a node, on all cores if it is None.
+        How many at a time without an executor: forked processes. If it is None, runs over time
+        follow each other here, and those of a node take all cores.
     executor
         Where to run.
     resume
@@ -141,9 +141,7 @@ def simulate(
         )
     if resume is not None:
         raise InputError(f"{file}: found a folder to resume for a node; valid is none.")
-    with ThreadPoolExecutor(jobs) as threads:
-        where = executor or threads
-        return answers.simulate(source, seed=seed, executor=where, progress=progress)
+    return answers.simulate(source, seed=seed, jobs=jobs, executor=executor, progress=progress)
 
 
 def simulate_over_time(

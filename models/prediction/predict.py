@@ -148,6 +148,7 @@ class Prediction:
             monte_carlo=_t(nominal, level) * chance / math.sqrt(len(nominal)),
             parameters=_t(logs, level) * own,
             discrepancy=self._discrepancy(name, level),
+            windows=self._half(name, level, self.system.variation),
         )
 
     def _discrepancy(self, name: str, level: float) -> float:
@@ -155,7 +156,11 @@ class Prediction:
         own = self.system.discrepancy
         if self.system.memory_discrepancy > 0:
             own = math.hypot(own, self.system.memory_discrepancy * self.memory_share)
-        half = float(ndtri(0.5 + level / 2.0)) * own
+        return self._half(name, level, own)
+
+    def _half(self, name: str, level: float, error: float) -> float:
+        """Half width of a standard error of times."""
+        half = float(ndtri(0.5 + level / 2.0)) * error
         if name == "throughput_rps" and self.open_loop and not self.overloaded:
             # Throughput is what is offered, unless the error is larger than what is to spare.
             busiest = min(1.0, max(self.utilisation.values()))
@@ -191,7 +196,7 @@ class Prediction:
         """Value with its interval, symmetric on the log scale; no more completes than arrives."""
         value = self.mean(name)
         parts = self.parts(name, level=level)
-        widths = parts.monte_carlo, parts.parameters, parts.discrepancy
+        widths = parts.monte_carlo, parts.parameters, parts.discrepancy, parts.windows
         half = math.sqrt(sum(part**2 for part in widths))
         low, high = value * math.exp(-half), value * math.exp(half)
         if name == "throughput_rps" and self.open_loop:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.hwprofiles.speed import HostSpeed
@@ -51,6 +54,15 @@ class System:
     _numbers: dict[tuple[int | None, int], Numbers] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # It goes to another process with every call: pickled once here and read once there, where
+        # the draws that were made of it are kept.
+        return _received, (self._pickled,)
+
+    @cached_property
+    def _pickled(self) -> bytes:
+        return pickle.dumps((self.host, self.engine, self.generator))
 
     def numbers(self, *, draw: int | None = None, seed: int = 1) -> Numbers:
         """The nominal numbers, or those of draw number `draw`: the same for every scenario."""
@@ -133,6 +145,21 @@ class System:
         return known if self.observed_here else math.hypot(known, UNCHECKED_DISCREPANCY)
 
     @property
+    def variation(self) -> float:
+        """Relative standard deviation of one window that somebody measures: of windows, of starts
+        of the server and of days."""
+        found = {name: leaf.best for name, leaf in self.host.variations().items()}
+        if self.engine.observed is not None and self.observed_here:
+            found.update(self.engine.observed.variation.items())
+        return math.hypot(*found.values())
+
+    @property
     def memory_discrepancy(self) -> float:
         """Relative standard error of the waits for memory, besides."""
         return self.engine.memory_discrepancy or 0.0
+
+
+@lru_cache(maxsize=64)
+def _received(pickled: bytes) -> System:
+    """The system that another process sent, the same one each time."""
+    return System(*pickle.loads(pickled))

@@ -99,7 +99,7 @@ def check_point(point: Point) -> None:
         checked.share(f"utilisation of I/O thread {number}", share)
     for stage in point.stages:
         checked.not_negative(f"stage {stage.stage!r}", stage.us_per_request)
-    cpu_us = point.server_cpu_us_per_request
+    cpu_us = checked.estimate("server_cpu_us_per_request", point.server_cpu_us_per_request)
     checked.not_negative("spinning_cpu_us_per_request", point.spinning_cpu_us_per_request)
     if cpu_us is not None:
         steps_us = [stage.us_per_request for stage in point.stages]

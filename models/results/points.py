@@ -45,7 +45,7 @@ class Stage(Result):
 
 @dataclass(frozen=True)
 class Uncertainty(Result):
-    """Relative half widths of the three parts of an interval."""
+    """Relative half widths of the four parts of an interval."""
 
     monte_carlo: float
     """Chance in the simulation."""
@@ -53,6 +53,8 @@ class Uncertainty(Result):
     """Uncertain numbers of host, engine and load generator."""
     discrepancy: float
     """The model's own error."""
+    windows: float
+    """How far one measured window may be from an ordinary one, on this day after this start."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,10 @@ class Point(Result):
     throttled_periods: float
     """Share of the periods of a CPU quota in which threads were stopped."""
     memory_bandwidth: MemoryBandwidth
-    server_cpu_us_per_request: float | None
-    """CPU time that requests need; None without completions, as the next."""
+    server_cpu_us_per_request: Estimate | None
+    """CPU time that requests need in an ordinary window; None without completions, as the next."""
+    undisturbed_cpu_us_per_request: float | None
+    """The same in an undisturbed window; None of an engine that wasn't observed on this host."""
     spinning_cpu_us_per_request: float | None
     """CPU time that threads spend besides on looking for work."""
     stages: list[Stage]

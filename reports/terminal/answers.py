@@ -5,6 +5,7 @@ markup. Commands and configuration are printed unwrapped, so that they can be co
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.padding import Padding
@@ -17,7 +18,6 @@ from forecache.models.advice.node_answers import NodeAnswer, Recommended
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.results.points import Point
 
-from ..study_answer import Study
 from ..text.formats import UNKNOWN, margin, milliseconds, percent, probability, rate_with_bounds
 from ..text.points import (
     SETTING,
@@ -38,29 +38,31 @@ from ..text.wording import (
     loss_phrase,
     tightening_phrases,
 )
-from .accuracy import print_accuracy, print_calibration, print_validation
 from .columns import Column, print_most_columns
 from .console import print_warning, print_warnings
 from .points import print_legend, print_points
 
 __all__ = [
     "print_answer",
-    "print_calibration",
     "print_measurements",
     "print_points",
     "print_recommendation",
     "print_study",
     "print_subtitle",
-    "print_validation",
 ]
+
+if TYPE_CHECKING:
+    from ..study_answer import Study
 
 _BAR_CELLS = 8
 _CHECK = "Check it with"
 _LEGEND_MEETS = "meets: how probable it is that the objective is met"
 
 
-def print_study(study: Study, console: Console) -> None:
+def print_study(study: "Study", console: Console) -> None:
     """Print what a study found: for each target the recommendation, then the accuracy."""
+    from .accuracy import print_accuracy  # with all of calibration, which no prediction needs
+
     console.print(Text(study.title, style="bold"), Text(study.created, style="dim"))
     for warning in study.warnings:
         print_warning(warning, console)

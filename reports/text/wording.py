@@ -213,6 +213,7 @@ def key_facts(recommendation: Recommendation, point: Point) -> list[tuple[str, s
         f"{margin(spread.monte_carlo)} simulation",
         f"{margin(spread.parameters)} parameters",
         f"{margin(spread.discrepancy)} model",
+        f"{margin(spread.windows)} windows",
     ]
     tighter = tightening_phrases(recommendation.measure_next)
     wide = any(map(is_wide, (p50, p99, throughput)))
@@ -238,4 +239,7 @@ def _cpu_phrase(point: Point) -> str:
     if cpu_us is None:
         return ""
     spun = f", plus {spinning_us:.2f} µs of spinning" if spinning_us >= 0.005 else ""
-    return f"{cpu_us:.2f} µs per request{spun}"
+    undisturbed_us = point.undisturbed_cpu_us_per_request
+    best = f", {undisturbed_us:.2f} in an undisturbed window" if undisturbed_us else ""
+    between = f"{cpu_us.value:.2f} µs per request ({cpu_us.low:.2f}–{cpu_us.high:.2f})"
+    return f"{between}{best}{spun}"

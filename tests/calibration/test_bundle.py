@@ -303,15 +303,21 @@ def test_an_open_loop_and_the_closed_one_it_is_a_share_of() -> None:
     assert Conditions.model_validate_json(share.model_dump_json()) == share
 
 
-def test_the_least_disturbed_repetition_gives_all_numbers() -> None:
+def test_the_repetition_of_median_cpu_time_gives_all_numbers() -> None:
     given = Conditions(command="get")
-    slow = repetition(5200.0, reads_per_request=0.5, io_thread_cpu_ns_per_request=[300.0])
-    least = repetition(5300.0, reads_per_request=0.25, throughput_rps=1500.0)
+    least = repetition(5200.0, reads_per_request=0.5)
+    middle = repetition(5300.0, reads_per_request=0.25, throughput_rps=1500.0)
+    most = repetition(5200.0, reads_per_request=0.75, io_thread_cpu_ns_per_request=[300.0])
     noisy = repetition(4000.0, reads_per_request=0.9, flags=["disturbed"])
-    point = ObservedPoint(given=given, repetitions=[slow, least, noisy])
-    assert point.least_disturbed("server_cpu_ns_per_request") == 5300.0
-    assert point.least_disturbed("reads_per_request") == 0.25
-    assert point.least_disturbed("throughput_rps") == 1500.0
-    assert math.isnan(point.least_disturbed("writes_per_request"))
+    point = ObservedPoint(given=given, repetitions=[most, least, noisy, middle])
+    assert point.ordinary("server_cpu_ns_per_request") == 5300.0
+    assert point.ordinary("reads_per_request") == 0.25
+    assert point.ordinary("throughput_rps") == 1500.0
+    assert math.isnan(point.ordinary("writes_per_request"))
+    assert point.undisturbed == pytest.approx(5200.0 / 5300.0)
+    # Of an even number the middle two count alike.
+    even = ObservedPoint(given=given, repetitions=[most, least])
+    assert even.ordinary("server_cpu_ns_per_request") == 5350.0
+    assert even.ordinary("reads_per_request") == 0.625
     only = ObservedPoint(given=given, repetitions=[noisy])
-    assert only.least_disturbed("reads_per_request") == 0.9
+    assert only.ordinary("reads_per_request") == 0.9

@@ -55,7 +55,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
 
 
 def test_the_fit_explains_every_point_of_a_known_engine(fitted: Calibration) -> None:
-    times = np.log([point.least_disturbed(CPU) for point in fitted.fitted])
+    times = np.log([point.ordinary(CPU) for point in fitted.fitted])
     errors = fitted.model.log_cpu_ns(fitted.posterior.logs) - times
     assert np.abs(errors).max() < 0.03
     assert np.sqrt(np.mean(errors**2)) < 0.012
@@ -262,7 +262,7 @@ def test_a_point_left_out_is_predicted_by_a_fit_without_its_data_set(fitted: Cal
         prior = Prior(PRIOR, np.zeros(len(spread)), np.diag(spread**2))
         problem, _ = work_problem(others, prior, HOST)
         known = fit(problem)
-        times = np.log([point.least_disturbed(CPU) for point in fitted.fitted])
+        times = np.log([point.ordinary(CPU) for point in fitted.fitted])
         errors = fitted.model.log_cpu_ns(known.logs) - times
         assert fitted.left_out[inside] == pytest.approx(errors[inside], abs=2e-3)
     told = fitted.model.log_cpu_ns(fitted.posterior.logs) - times

@@ -177,7 +177,7 @@ def test_a_bundle_is_not_held_against_the_profile_made_from_it(checkout: Path) -
 
 
 def test_ranges_are_the_prior_where_there_is_no_covariance() -> None:
-    reused = load_engine("valkey-8.1")
+    reused = load_engine("valkey-9.0")
     prior = prior_from(reused)
     assert prior.correlation == pytest.approx(np.eye(len(WorkModel.names)))
     for name, error in zip(WorkModel.names, prior.errors, strict=True):
@@ -201,7 +201,7 @@ def test_the_models_error_is_pooled_with_what_was_known() -> None:
 
 
 def test_an_engine_without_an_error_of_its_own_says_nothing() -> None:
-    profile: EngineProfile = load_engine("valkey-8.1")
+    profile: EngineProfile = load_engine("valkey-9.0")
     assert known_error(profile) is None
     assert known_error(None) is None
     own = known_error(load_engine("valkey-9.1"))

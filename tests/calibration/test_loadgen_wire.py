@@ -18,6 +18,7 @@ from forecache.calibration.drive.load_memory import (
     zipf_rank,
 )
 from forecache.calibration.drive.loadspec import LoadSpec, Popularity, scatter_stride
+from forecache.calibration.drive.protocols import MEMCACHED, RESP, Protocol
 from forecache.sim.errors import InputError
 
 
@@ -127,6 +128,24 @@ def test_scattering_reaches_every_key(keys: int) -> None:
         assert len({rank * stride % keys for rank in range(keys)}) == keys
 
 
+def test_memcached_is_asked_for_the_same_keys() -> None:
+    spec = LoadSpec(keys=300, key_bytes=20, get_fraction=0.5, value_sizes=((0, 1), (70, 3)))
+    load = ThreadLoad(replace(spec, pipeline=200), 0, new_control(), protocol=MEMCACHED)
+    text = load.encoded(0, 200)
+    asked = re.compile(
+        rb"(?P<name>get|set) (?P<key>key:k{4}\d{12})(?: 0 0 (?P<size>\d+)\r\n(?P<value>v*))?\r\n"
+    )
+    at = 0
+    for words in parse(encode(spec, 0, 200)):
+        found = asked.match(text, at)
+        assert found, text[at : at + 40]
+        assert (found["name"].upper(), found["key"]) == (words[0], words[1])
+        assert ([found["value"]] if found["name"] == b"set" else []) == words[2:]
+        assert found["size"] is None or int(found["size"]) == len(found["value"])
+        at = found.end()
+    assert at == len(text)
+
+
 REPLIES = st.lists(
     st.one_of(
         st.just((b"+OK\r\n", 0, 0)),
@@ -139,15 +158,47 @@ REPLIES = st.lists(
 )
 
 
-@given(REPLIES, st.data())
+_ERRORS = (
+    b"ERROR\r\n",
+    b"NOT_STORED\r\n",
+    b"CLIENT_ERROR bad data chunk\r\n",
+    b"SERVER_ERROR object too large for cache\r\n",
+)
+
+_KEYS = st.text("VALUENDSTOR0123456789", min_size=1, max_size=250)
+
+
+def _found(key: str, body: bytes) -> tuple[bytes, int, int]:
+    return b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (key.encode(), len(body), body), 0, 0
+
+
+TEXT_REPLIES = st.lists(
+    st.one_of(
+        st.just((b"STORED\r\n", 0, 0)),
+        st.just((b"END\r\n", 0, 1)),
+        st.sampled_from(_ERRORS).map(lambda line: (line, 1, 0)),
+        st.builds(_found, _KEYS, st.binary(max_size=40)),
+        # A value may look like any reply.
+        st.builds(_found, _KEYS, st.sampled_from([*_ERRORS, b"END\r\n", b"\r\nEND\r\n"])),
+    ),
+    max_size=12,
+)
+
+ANY_REPLIES = st.one_of(
+    st.tuples(st.just(RESP), REPLIES), st.tuples(st.just(MEMCACHED), TEXT_REPLIES)
+)
+
+
+@given(ANY_REPLIES, st.data())
 def test_replies_are_counted_however_they_are_cut(
-    replies: list[tuple[bytes, int, int]], data: st.DataObject
+    spoken: tuple[Protocol, list[tuple[bytes, int, int]]], data: st.DataObject
 ) -> None:
+    protocol, replies = spoken
     stream = b"".join(reply for reply, _, _ in replies)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=6).map(sorted))
     edges = [0, *cuts, len(stream)]
     pieces = [stream[a:b] for a, b in itertools.pairwise(edges)]
-    done, counters = scan_replies(pieces)
+    done, counters = scan_replies(pieces, protocol)
     assert sum(done) == len(replies)
     assert min(done) >= 0
     assert counters["errors"] == sum(errors for _, errors, _ in replies)
@@ -160,6 +211,33 @@ def test_replies_are_counted_however_they_are_cut(
 def test_what_is_no_reply_is_refused(bad: bytes) -> None:
     done, _ = scan_replies([bad])
     assert done == [-1]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"HTTP/1.1",
+        b"$3\r\nabc\r\n",
+        b"\r\n",
+        b"STORE\r\n",
+        b"STORED 1\r\n",
+        b"END 1\r\n",
+        b"ENDING\r\n",
+        b"VERSION 1.6.38\r\n",
+        b"VALUE k 0\r\n",
+        b"VALUE k 0 x\r\n",
+        b"VALUE k 0 \r\n",
+        b"VALUE k 0 1 2\r\n",
+        b"VALUE k 0 -1\r\n",
+        b"VALUE k 0 " + b"9" * 30,
+        b"VALUE k 0 1\r\nv\r\nSTORED\r\n",
+        b"CLIENT_ERROR " + b"x" * 4000,
+    ],
+)
+def test_what_is_no_reply_of_memcached_is_refused(bad: bytes) -> None:
+    for pieces in ([bad], [bad[i : i + 1] for i in range(len(bad))]):
+        done, _ = scan_replies(pieces, MEMCACHED)
+        assert -1 in done
 
 
 @pytest.mark.parametrize(

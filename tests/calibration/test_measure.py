@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from forecache.calibration.drive.engine_process import EngineThread
 from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
+from forecache.calibration.drive.server_process import EngineThread
 from forecache.calibration.observe.measure import Watch, _info_rates, _sliced, plan_cores
 from forecache.sim.errors import EngineError
 from forecache.sim.histogram import LatencyHistogram

@@ -123,7 +123,7 @@ def test_the_engine_that_will_be_observed_is_asked_for_its_version(tmp_path: Pat
     assert points == auto()
 
 
-@pytest.mark.parametrize("says", ["", "Valkey server", "memcached 1.6"])
+@pytest.mark.parametrize("says", ["", "Valkey server", "memcached"])
 def test_a_server_that_does_not_say_its_version(tmp_path: Path, says: str) -> None:
     with pytest.raises(EngineError, match="--version: found"):
         engine_version(server(tmp_path / "server", says))

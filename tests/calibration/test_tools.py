@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forecache.calibration.bundle.points import Conditions
-from forecache.calibration.drive.resp import Address
+from forecache.calibration.drive.connection import Address
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.calibration.observe.tools import (

@@ -247,8 +247,8 @@ def test_signals_let_the_work_clean_up(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A runner in the background hands down an ignored SIGINT.
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        # A runner in the background hands down an ignored SIGINT, one under nohup SIGHUP.
+        preexec_fn=functools.partial(signal.signal, number, signal.SIG_DFL),
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

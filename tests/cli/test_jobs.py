@@ -1,6 +1,7 @@
 """Sweeps and replications in several processes from the command line."""
 
 import functools
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,15 @@ policies: {{placement: {{sweep: [random, unbalanced]}}}}
 """
 
 
+NODE = """\
+host: graviton3-c7g.4xlarge
+engine: valkey
+engine_version: "8.0"
+io_threads: {threads}
+workload: {{clients: {{sweep: {clients}}}, keys: 10000, value_bytes: 64}}
+"""
+
+
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
     path = tmp_path / "fleet.yaml"
@@ -41,6 +51,21 @@ def test_the_number_of_jobs_changes_nothing(
     assert (printed[0].err, printed[1].err) == ("", "")
 
 
+def test_the_number_of_jobs_changes_nothing_about_a_node(tmp_path: Path, checkout: Path) -> None:
+    path = tmp_path / "node.yaml"
+    write_text_atomic(path, NODE.format(threads=4, clients=[10, 20]))
+    printed = []
+    for jobs in ("1", "2"):
+        # In a process of its own, where one thread lets processes be forked.
+        command = [sys.executable, "-m", "forecache", "simulate", path, "--jobs", jobs, "--json"]
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
+        printed.append(json.loads(done.stdout))
+        assert "simulated 1 of 2 points" in done.stderr
+    for answer in printed:
+        del answer["provenance"]["date"]
+    assert printed[0] == printed[1]
+
+
 def test_a_mistake_found_in_a_process_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,12 +82,17 @@ def test_a_mistake_found_in_a_process_is_one_line(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("kind", ["fleet", "node"])
 def test_processes_end_with_the_command(
-    number: signal.Signals, fleet: Path, checkout: Path
+    number: signal.Signals, kind: str, tmp_path: Path, checkout: Path
 ) -> None:
-    write_text_atomic(fleet, FLEET.format(step=2, demand="{mean_gb: 2}"))
+    path, seeds, first = tmp_path / "scenario.yaml", "300", ["600 runs", "simulated 1 of 600"]
+    write_text_atomic(path, FLEET.format(step=2, demand="{mean_gb: 2}"))
+    if kind == "node":
+        seeds, first = "1", ["simulated 1 of 100 points"]
+        write_text_atomic(path, NODE.format(threads=2, clients=list(range(200, 300))))
     process = subprocess.Popen(
-        [sys.executable, "-m", "forecache", "simulate", fleet, "--seeds", "300", "--jobs", "2"],
+        [sys.executable, "-m", "forecache", "simulate", path, "--seeds", seeds, "--jobs", "2"],
         cwd=checkout,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -71,8 +101,8 @@ def test_processes_end_with_the_command(
         preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None
-    assert "600 runs" in process.stderr.readline()
-    assert "simulated 1 of 600" in process.stderr.readline()
+    for line in first:
+        assert line in process.stderr.readline()
     if number == signal.SIGKILL:
         process.kill()  # as the kernel does for want of memory, which tells no other process
     else:

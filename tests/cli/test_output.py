@@ -74,7 +74,7 @@ def point(io_threads: int, throughput_rps: float) -> Point:
         **dict.fromkeys(("mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms"), about(0.4)),
         main_thread_utilisation=0.9,
         io_thread_utilisation=[0.5] * (io_threads - 1),
-        server_cpu_us_per_request=3.0,
+        server_cpu_us_per_request=about(3.0),
         spinning_cpu_us_per_request=0.5,
         bottleneck="main thread",
         next_bottleneck=NextBottleneck("network", 900_000.0),

@@ -29,11 +29,14 @@ from forecache.hwprofiles.capture import (
     memory,
     sockets,
 )
+from forecache.hwprofiles.capture.host import with_days
 from forecache.hwprofiles.capture.loops import CLOCK_MONOTONIC
 from forecache.hwprofiles.capture.machine import CacheFacts, inspect_machine
 from forecache.hwprofiles.capture.summary import extra, measured, spread
 from forecache.hwprofiles.files import parse
+from forecache.hwprofiles.parts import Captured
 from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.errors import InputError
 
 MACHINE = inspect_machine()
 pytestmark = pytest.mark.alone
@@ -402,7 +405,7 @@ def test_a_captured_profile_is_complete_and_loads_again(tmp_path: Path) -> None:
         assert profile.tls.record_ns.kind == "measured"
         assert speed.tls_record_ns == profile.tls.record_ns.value
     assert speed.l3_fills_per_us > 0
-    assert kinds["l3_fills_per_us"] == "measured"
+    assert kinds["l3_fills_per_us"] == kinds["variation.window"] == "measured"
     assert [size for size, _ in speed.walk_curve] == [2.0**22, 2.0**23]
     assert [walk for _, walk in speed.walk_curve] == sorted(walk for _, walk in speed.walk_curve)
 
@@ -422,3 +425,50 @@ def test_one_core_gives_ranges_where_two_are_needed(monkeypatch: pytest.MonkeyPa
     assert profile.interruptions is None
     assert profile.speed().cores == 1
     assert any("0.5 CPUs" in note for note in profile.notes)
+
+
+# --- windows and days -----------------------------------------------------------------------------
+
+
+def captured_on(date: str, *, send_ns: float, cpu: str = "Some CPU") -> HostProfile:
+    """A captured profile of a day, from a catalogue host."""
+    host = load_host("graviton3")
+    kernel = host.kernel.model_copy(
+        update={
+            "tcp_send_ns": host.kernel.tcp_send_ns.model_copy(
+                update={"value": send_ns, "low": None, "high": None}
+            )
+        }
+    )
+    day = Captured(date=date, cpu_model=cpu, kernel="6.1", tool="forecache", elapsed_s=30.0)
+    update = {"id": date, "microarchitecture": cpu, "kernel": kernel, "captured": day}
+    return host.model_copy(update={**update, "variation": None})
+
+
+def test_days_are_compared_by_the_time_of_a_message() -> None:
+    today = captured_on("2026-03-03", send_ns=4000.0)
+    earlier = [captured_on(f"2026-03-0{day}", send_ns=ns) for day, ns in ((1, 3600.0), (2, 4400.0))]
+    found = with_days(today, earlier)
+    assert found.variation is not None
+    assert found.variation.day is not None
+    messages = [h.kernel.tcp_send_ns.best + h.kernel.tcp_recv_ns.best for h in (today, *earlier)]
+    assert found.variation.day.best == pytest.approx(np.log(messages).std(ddof=1), rel=1e-3)
+    assert found.variation.day.low is not None
+    assert found.variation.day.low < found.variation.day.best
+    assert found.variations()["start"].kind == "assumed"
+    assert today.variation is None
+
+
+@pytest.mark.parametrize(
+    ("earlier", "said"),
+    [
+        (captured_on("2026-03-01", send_ns=1.0, cpu="Another CPU"), "found Another CPU; valid is"),
+        (captured_on("2026-03-03", send_ns=1.0), "found a second profile of 2026-03-03; valid is"),
+        (load_host("graviton3"), "valid is a captured profile of this machine"),
+    ],
+)
+def test_days_of_other_machines_and_the_same_day_are_refused(
+    earlier: HostProfile, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        with_days(captured_on("2026-03-03", send_ns=4000.0), [earlier])

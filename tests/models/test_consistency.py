@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ({"io_thread_utilisation": [0.4, -0.1]}, "utilisation of I/O thread 2 is -0.1"),
         ({"bottleneck": "main thread"}, "verdict STABLE with bottleneck main thread"),
         ({"verdict": "SATURATED"}, "verdict SATURATED without a bottleneck"),
-        ({"server_cpu_us_per_request": 0.6}, "is 0.6, its parts add up to 0.5"),
+        ({"server_cpu_us_per_request": Estimate(0.6, 0.5, 0.7)}, "is 0.6, its parts add up to 0.5"),
         ({"verdict": "BUSY"}, "found verdict 'BUSY'"),
         ({"backlog_growth_rps": about(100.0)}, "while the backlog grows by 100/s"),
         ({"verdict": "OVERLOADED", "backlog_growth_rps": about(9.0)}, "no stationary latency"),

@@ -74,7 +74,7 @@ def test_every_verb_says_the_same_of_a_point(scenario: dict[str, Any]) -> None:
         journey = told.journey
         assert {name: vars(told)[name] for name in vars(point)} == vars(point)
         staged = sum(row.us_per_request for row in point.stages)
-        assert staged == pytest.approx(point.server_cpu_us_per_request)
+        assert staged == pytest.approx(point.server_cpu_us_per_request.value)
         assert point.spinning_cpu_us_per_request >= 0.0
         if journey is None:
             continue

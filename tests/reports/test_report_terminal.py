@@ -12,6 +12,7 @@ from rich.console import Console
 
 from forecache.calibration.validate.comparison import ComparedDataset, ComparedPoint, Validation
 from forecache.reports.terminal import answers as terminal
+from forecache.reports.terminal.accuracy import print_calibration, print_validation
 from forecache.reports.text.points import point_warnings
 from forecache.sim.statistics import Estimate
 from tests.made_points import made_point
@@ -44,11 +45,11 @@ def _show_recommendation(console: Console) -> None:
 
 
 def _show_calibration(console: Console) -> None:
-    terminal.print_calibration(calibration(), console)
+    print_calibration(calibration(), console)
 
 
 def _show_validation(console: Console) -> None:
-    terminal.print_validation(validation(), console)
+    print_validation(validation(), console)
 
 
 ALL = [_show_study, _show_points, _show_recommendation, _show_calibration, _show_validation]
@@ -245,10 +246,10 @@ def test_brackets_are_text_and_not_markup() -> None:
 @pytest.mark.parametrize(
     "show",
     [
-        lambda console: terminal.print_calibration(
+        lambda console: print_calibration(
             replace(calibration(), points=[], parameters=[]), console
         ),
-        lambda console: terminal.print_validation(
+        lambda console: print_validation(
             Validation(dataset=ComparedDataset("x", "x", "x"), points=[], summary={}), console
         ),
     ],
@@ -292,7 +293,7 @@ def test_long_names_of_a_dataset_are_never_cut(width: int) -> None:
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, force_terminal=False)
     made = Validation(dataset=ComparedDataset("x", "x", "x"), points=points, summary={})
-    terminal.print_validation(made, console)
+    print_validation(made, console)
     text = buffer.getvalue()
     for i, name in enumerate(names):
         assert name in text

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from forecache.sim.errors import ForecacheError, InputError
-from forecache.sim.processes import processes
+from forecache.sim.processes import processes, workers
 
 
 class Shuffled(Executor):
@@ -130,6 +130,49 @@ def test_a_process_that_dies_is_told_in_words() -> None:
         processes(2) as pool,
     ):
         list(pool.map(kill_itself, range(3)))
+
+
+WITH_AN_ERROR = """
+import time
+from forecache.sim.errors import InputError
+from forecache.sim.executors import Submitted
+from forecache.sim.processes import workers
+
+def refuse_seven(number):
+    if number == 7:
+        raise InputError("found 7")
+    return bytes(200_000)  # more than a pipe holds
+
+for error in (InputError, KeyboardInterrupt):
+    try:
+        with workers(count=2) as pool, Submitted(pool) as calls:
+            futures = [calls.submit(refuse_seven, number) for number in range(1000)]
+            if error is KeyboardInterrupt:
+                futures[3].result()
+                raise KeyboardInterrupt
+            for future in futures:
+                future.result()
+    except error as found:
+        print(type(pool).__name__, type(found).__name__)
+"""
+
+
+def test_calls_that_an_error_ends_are_not_told_of() -> None:
+    command = [sys.executable, "-c", WITH_AN_ERROR]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "OwnProcesses InputError\nOwnProcesses KeyboardInterrupt\n"
+
+
+def test_workers_are_processes_only_where_there_is_one_thread() -> None:
+    with ThreadPoolExecutor(1) as other:
+        other.submit(int).result()
+        with workers(count=2) as pool:
+            assert isinstance(pool, ThreadPoolExecutor)
+        with workers(other, count=2) as given:
+            assert given is other
+    with workers(count=1) as pool:
+        assert isinstance(pool, ThreadPoolExecutor)
 
 
 def test_errors_of_a_user_pass_between_processes() -> None:

@@ -230,7 +230,7 @@ def _work(held: Held, prediction: Prediction, point: Point) -> None:
         held.adds_up(
             "CPU time of requests and spinning is all CPU time",
             prediction.mean(SERVER_CPU),
-            [cpu_us, spun_us],
+            [cpu_us.value, spun_us],
             "us a request",
             by=CHANCE,
         )

@@ -28,6 +28,7 @@ enum { MOST_EVENTS = 512 };
 struct generator {
     struct load *load;
     struct counters *counters;
+    int64_t (*scan)(const uint8_t *, int64_t, struct scan *, struct counters *);
     int epoll;
     bool measures;  // latencies of the replies that epoll reported last
     int64_t now_ns;
@@ -127,7 +128,7 @@ static int receive(struct generator *g, struct connection *connection) {
         return is_passing(error) ? RUNNING : CLOSED;
     }
     g->counters->received_bytes += size;
-    int64_t done = scan_replies(g->received, size, &connection->scan, g->counters);
+    int64_t done = g->scan(g->received, size, &connection->scan, g->counters);
     if (done < 0 || done > connection->outstanding) {
         return PROTOCOL;
     }
@@ -266,6 +267,7 @@ int64_t drive(struct load *load) {
     struct generator g = {
         .load = load,
         .counters = &load->counters,
+        .scan = load->protocol == MEMCACHED ? scan_text_replies : scan_replies,
         .next_request = load->first,
         .stopped_ns = -1,
     };

@@ -24,6 +24,9 @@ enum {
     SYSTEM,  // epoll refused a call
 };
 
+// What the engine speaks: Redis's protocol, or Memcached's in text.
+enum { RESP, MEMCACHED };
+
 // The control word, written by others: connections send and are measured, or finish.
 enum { WARM_UP, MEASURE, STOP };
 
@@ -41,6 +44,10 @@ struct scan {
     int64_t type;  // the reply's first byte
     int64_t number;  // bytes of a bulk string, or what is left of them
     int64_t negative;
+    int64_t head;  // Memcached: the first bytes of the line, the first one lowest
+    int64_t length;  // of the line so far
+    int64_t word;  // of the line, counted from 0
+    int64_t values;  // that the reply has had so far
 };
 
 struct connection {
@@ -74,6 +81,7 @@ struct counters {
 };
 
 struct load {
+    int64_t protocol;
     int64_t clients;
     int64_t pipeline;
     int64_t keys;
@@ -116,6 +124,11 @@ EXPORTED int64_t encode_batch(struct load *load, int64_t first, int64_t count);
 // SET.
 EXPORTED int64_t scan_replies(const uint8_t *bytes, int64_t size, struct scan *scan,
                               struct counters *counters);
+
+// The same of Memcached's text protocol: ERROR, CLIENT_ERROR, SERVER_ERROR and NOT_STORED count as
+// errors, an END without a value before it as a miss.
+EXPORTED int64_t scan_text_replies(const uint8_t *bytes, int64_t size, struct scan *scan,
+                                   struct counters *counters);
 
 // A rank 0 to keys - 1 with probability proportional to (rank + 1)**-exponent.
 EXPORTED int64_t zipf_rank(int64_t keys, double exponent, int64_t seed, int64_t stream,

@@ -21,7 +21,7 @@ from ...bundle.points import Conditions
 from ...bundle.profiled import CACHE_POINTS, CALLGRIND_POINTS
 from ...bundle.profiles import CacheGeometry, Depth, Geometry, Profile, Stage, StageWork, ThreadWork
 from ..readers.callgrind import CallgrindProfile, read_callgrind
-from ..readers.info import difference
+from ..readers.info import commands_served
 from .attribution import charge
 from .programs import missing, refusal, run_program, version_of
 from .session import Found, Session, exact_rates, fixed_load, session
@@ -141,7 +141,8 @@ class Callgrind:
             fixed_load(on, given, requests=requests)
             looks.append(on.info())
             parts.append(counts.dump())
-        served = [difference(a, b, "total_commands_processed") for a, b in pairwise(looks)]
+        totals = [commands_served(look) for look in looks]
+        served = [None if a is None or b is None else b - a for a, b in pairwise(totals)]
         if served[0] is None or served[1] is None or served[1] - served[0] != more:
             raise EngineError(
                 f"{given.label()}: the engine counted {served} commands, not {more} more in the "

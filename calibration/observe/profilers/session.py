@@ -12,12 +12,13 @@ from forecache.sim.errors import EngineError
 
 from ...bundle.points import Conditions
 from ...bundle.profiles import Depth, Profile
-from ...drive.engine_process import EngineProcess
+from ...drive.connection import ControlClient
 from ...drive.loadgen import LoadGenerator
 from ...drive.preload import preload
-from ...drive.resp import RespClient
+from ...drive.server_kinds import server_kind
+from ...drive.server_process import ServerProcess
 from ..measure import CorePlan, pin_threads, plan_cores
-from ..readers.info import difference, info_fields
+from ..readers.info import difference, engine_of, info_fields
 from .attribution import Role
 from .stages import Stages
 
@@ -63,16 +64,14 @@ class Profiler(Protocol):
 class Session:
     """A loaded engine, how to ask it, and which cores do what."""
 
-    process: EngineProcess
-    control: RespClient
+    process: ServerProcess
+    control: ControlClient
     plan: CorePlan
 
     @cached_property
     def stages(self) -> Stages:
         """The symbol map of the engine that answers."""
-        fields = info_fields(self.control.info("server"))
-        valkey = fields.get("valkey_version")
-        return Stages("valkey" if valkey else "redis", valkey or fields.get("redis_version", ""))
+        return Stages(*engine_of(self.info()))
 
     def roles(self) -> dict[int, Role]:
         """Role of each thread by its id."""
@@ -99,13 +98,13 @@ def session(
         io_threads=first.io_threads,
         generator_threads=max(given.generator_threads for given in points),
     )
+    kind = server_kind(binary)
     with (
-        # The timer's work doesn't depend on requests, but a slowed-down engine does more of it.
-        EngineProcess(
+        kind(
             binary,
             io_threads=first.io_threads,
             cores={plan.main},
-            config={"hz": "1", "dynamic-hz": "no"} if wrapper else None,
+            config=kind.slow_config if wrapper else None,
             wrapper=wrapper,
         ) as process,
         process.control() as control,

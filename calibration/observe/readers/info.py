@@ -1,4 +1,4 @@
-"""Fields of the text of INFO, of Redis 5 to 8 and Valkey 7.2 to 9."""
+"""Fields of the text of INFO, of Redis 5 to 8 and Valkey 7.2 to 9, and of Memcached's stats."""
 
 from collections.abc import Mapping
 
@@ -21,3 +21,26 @@ def difference(before: Mapping[str, str], after: Mapping[str, str], name: str) -
     """Change of a counter of INFO, or None when this version doesn't report it."""
     first, last = info_number(before, name), info_number(after, name)
     return None if first is None or last is None else last - first
+
+
+def engine_of(fields: Mapping[str, str]) -> tuple[str, str]:
+    """Name and version of the engine that answered."""
+    for name in ("valkey", "redis"):
+        if f"{name}_version" in fields:
+            return name, fields[f"{name}_version"]
+    # Only Memcached's stats have a version that names no engine.
+    return ("memcached", fields["version"]) if "version" in fields else ("redis", "unknown")
+
+
+def commands_served(fields: Mapping[str, str]) -> float | None:
+    """Commands since the start; of Memcached, those that get and set."""
+    total = info_number(fields, "total_commands_processed")
+    gets, sets = info_number(fields, "cmd_get"), info_number(fields, "cmd_set")
+    return total if gets is None or sets is None else gets + sets
+
+
+def memory_used(fields: Mapping[str, str]) -> int | None:
+    """Bytes in use; of Memcached, those of its items."""
+    used = info_number(fields, "used_memory")
+    used = info_number(fields, "bytes") if used is None else used
+    return None if used is None else int(used)

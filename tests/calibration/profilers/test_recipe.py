@@ -131,7 +131,7 @@ def test_counters_and_samples_of_the_recipe(folder: Path, tmp_path: Path) -> Non
         ("llc_miss", None),
     ]
     # An engine without a map keeps its counters, and the samples are left aside, said so.
-    (copy / "server.info").write_text("# Server\nredis_version:8.2.0\n")
+    (copy / "server.info").write_text("# Server\nredis_version:9.0.0\n")
     bundle = load_bundle(copy)
     assert [profile.profiler for profile in bundle.profiles] == ["perf"]
     assert "whose functions no map" in bundle.manifest.warnings[0]

@@ -1,0 +1,217 @@
+"""Real engines of many generations, driven by benchmark tools at random points, and predicted.
+
+`measure` unpacks the engines (`engines.py`), profiles this host, calibrates an engine with
+`forecache observe` and `forecache calibrate`, and drives it with valkey-benchmark and
+redis-benchmark, which took no part in the fit, at points drawn at random. Every point is measured
+once in each of several rounds, which shows how far a repeat is from a measurement. `predict`
+predicts what was measured last again, with the profile of that calibration and, apart, with the
+one that is shipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Conditions, ObservedPoint
+from forecache.calibration.fit.calibrate import calibrate
+from forecache.calibration.fit.prior import known_of
+from forecache.calibration.fit.scenarios import scenario_of
+from forecache.calibration.observe.design import Timing
+from forecache.calibration.observe.observe import observe
+from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.files import write_text_atomic
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import EngineProfile, load_engine
+from forecache.models.prediction.predict import SERVER_CPU, predict_cases
+from forecache.models.prediction.system import System
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import Case
+from forecache.sim.errors import InputError
+
+from ..counts.shipped import compact, json_text
+from ..harness import Asked, Files
+from .engines import Engine, unpack, unpacked
+
+FOLDER = Path("evidence/generations")
+"""A folder per engine: `calibration` and one bundle per tool, in compact form."""
+ARTEFACT = Path("docs/accuracy/generations.json")
+
+TOOLS = {"valkey-benchmark": ("valkey", "8.0.1"), "redis-benchmark": ("redis", "7.0.15")}
+"""The drivers, and the engines that they come with."""
+
+POINTS = 60
+DATA_SETS = 12
+MOST_BYTES = 2**30
+"""Largest data set, values only: more keys than that are cut."""
+TIMING = Timing(warm_up_s=0.0, window_s=0.3, repetitions=4)
+LEVEL = 0.95
+DRAWS = 20
+REQUESTS = 20_000
+CALIBRATION = "calibration"
+PROFILES = ("observed", "shipped")
+REFERENCE = "valkey-8.0.1"
+
+
+def random_points(seed: int) -> list[Conditions]:
+    """Sixty points, five to a data set.
+
+    Keys from 100 to 2,000,000, values from 8 B to 4 KiB, pipelines from 1 to 64 and clients from 1
+    to 200, all uniform in the logarithm; GET or SET.
+    """
+    random = np.random.default_rng(seed)
+    points: list[Conditions] = []
+    for _ in range(DATA_SETS):
+        value_bytes = round(8 * 512 ** random.random())
+        keys = min(round(100 * 20_000 ** random.random()), MOST_BYTES // value_bytes)
+        points += [
+            Conditions(
+                command="get" if random.random() < 0.5 else "set",
+                keys=keys,
+                value_bytes=value_bytes,
+                pipeline=round(64 ** random.random()),
+                clients=round(200 ** random.random()),
+                role="holdout",
+            )
+            for _ in range(POINTS // DATA_SETS)
+        ]
+    return points
+
+
+def measure(asked: Asked) -> Files:
+    """Calibrate and drive every engine on this host; compact bundles replace what was there.
+
+    The environment's `SEED` draws the points, `ENGINES` is a folder of unpacked engines.
+    """
+    seed = int(os.environ.get("SEED", "1"))
+    given = os.environ.get("ENGINES")
+    with tempfile.TemporaryDirectory(prefix="generations-") as scratch:
+        engines = unpacked(Path(given)) if given else unpack(Path(scratch) / "engines")
+        host = capture_host(progress=asked.progress)
+        FOLDER.mkdir(exist_ok=True)
+        write_text_atomic(FOLDER / "seed.json", f"{seed}\n")
+        for engine in engines:
+            if engine.name != "memcached" and (not asked.only or engine.id in asked.only):
+                _measure(engine, engines, host, seed, Path(scratch), asked)
+    return predict(asked)
+
+
+def _measure(
+    engine: Engine,
+    engines: Sequence[Engine],
+    host: HostProfile,
+    seed: int,
+    scratch: Path,
+    asked: Asked,
+) -> None:
+    """Write one engine's bundles."""
+    points = random_points(seed)
+    for index, (tool, owner) in enumerate(TOOLS.items()):
+        folder = next(e.folder for e in engines if (e.name, e.version) == owner)
+        asked.progress(f"{engine.id}: {tool}")
+        observe(
+            engine=engine.server,
+            design=points[index :: len(TOOLS)],
+            out=scratch / engine.id / tool,
+            host=host,
+            timing=TIMING,
+            tool=str(folder / tool),
+            progress=asked.progress,
+        )
+    asked.progress(f"{engine.id}: calibration")
+    observe(
+        engine=engine.server,
+        out=scratch / engine.id / CALIBRATION,
+        host=host,
+        profiler="callgrind",
+        progress=asked.progress,
+    )
+    for name in (*TOOLS, CALIBRATION):
+        keep(scratch / engine.id / name, FOLDER / engine.id / name)
+
+
+def keep(path: Path, out: Path) -> None:
+    """Write a bundle in compact form, in the place of one that is there."""
+    if out.exists():
+        shutil.rmtree(out)
+    compact(path, out)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One point of one engine: its windows, and what was predicted of each."""
+
+    engine: str
+    tool: str
+    point: str
+    profile: str
+    cpu_us: tuple[float, ...]
+    throughput_rps: tuple[float, ...]
+    predicted_us: float
+    low_us: float
+    high_us: float
+    predicted_rps: float
+
+
+def predict(asked: Asked) -> Files:
+    """Predict the committed measurements, and compare."""
+    rows: list[Compared] = []
+    method: dict[str, Any] = {}
+    for folder in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
+        bundle = Bundle.load(folder / CALIBRATION)
+        asked.progress(f"{folder.name}: calibrating")
+        observed, _ = calibrate(bundle, known=known_of(bundle))
+        engine = bundle.manifest.engine
+        if bundle.host is None:
+            raise InputError(f"{folder}: has no host.yaml; valid is a bundle with its host.")
+        method = {"host": bundle.host.title, "date": bundle.manifest.created[:10]}
+        shipped = load_engine(engine.name, engine.version)
+        for label, profile in zip(PROFILES, (observed, shipped), strict=True):
+            asked.progress(f"{folder.name}: predicting with the {label} profile")
+            for tool in TOOLS:
+                driven = Bundle.load(folder / tool)
+                rows += _compared(folder.name, label, profile, tool, driven, bundle.host)
+    seed = json.loads((FOLDER / "seed.json").read_text(encoding="utf-8"))
+    method |= {"seed": seed, "points_per_engine": POINTS}
+    return {ARTEFACT: json_text({**method, "points": [asdict(row) for row in rows]})}
+
+
+def _compared(
+    engine: str, label: str, profile: EngineProfile, tool: str, driven: Bundle, host: HostProfile
+) -> Iterator[Compared]:
+    system = System(host, profile, load_generator(tool))
+    points = list(driven.points)
+    cases = [(_case(point, system, tool), system) for point in points]
+    predictions = predict_cases(cases, draws=DRAWS, replications=2, requests=REQUESTS)
+    for point, prediction in zip(points, predictions, strict=True):
+        cpu = prediction.interval(SERVER_CPU, level=LEVEL)
+        yield Compared(
+            engine=engine,
+            tool=tool,
+            point=point.given.label(),
+            profile=label,
+            cpu_us=tuple(r.server_cpu_ns_per_request / 1e3 for r in point.repetitions),
+            throughput_rps=tuple(r.throughput_rps for r in point.repetitions),
+            predicted_us=cpu.value,
+            low_us=cpu.low,
+            high_us=cpu.high,
+            predicted_rps=prediction.nominal[0].result.throughput_rps,
+        )
+
+
+def _case(point: ObservedPoint, system: System, tool: str) -> Case[Scenario]:
+    engine = system.engine
+    scenario = scenario_of(
+        point.given, engine=engine.engine, engine_version=engine.version, tool=tool
+    )
+    return Case(given=point.given.model_dump(mode="json", exclude_defaults=True), scenario=scenario)

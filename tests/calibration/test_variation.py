@@ -1,0 +1,37 @@
+"""By how much windows and starts of a server differ, told from a bundle."""
+
+import numpy as np
+import pytest
+
+from forecache.calibration.bundle.points import Conditions, ObservedPoint
+from forecache.calibration.fit.variation import between_starts, between_windows
+from tests.calibration.test_bundle import repetition
+
+
+def test_windows_are_told_from_repetitions_of_the_same_point() -> None:
+    random = np.random.default_rng(4)
+    points = [
+        ObservedPoint(
+            given=Conditions(command="get", pipeline=pipeline),
+            repetitions=[
+                repetition(1000.0 * pipeline * float(np.exp(0.1 * random.normal())))
+                for _ in range(20)
+            ],
+        )
+        for pipeline in range(1, 30)
+    ]
+    assert between_windows(points) == pytest.approx(0.1, rel=0.1)
+    single = [point.model_copy(update={"repetitions": point.repetitions[:1]}) for point in points]
+    assert between_windows(single) is None
+
+
+def test_starts_are_told_apart_from_windows() -> None:
+    random = np.random.default_rng(5)
+    steady = [list(1000 * np.exp(0.1 * random.normal(size=200))) for _ in range(40)]
+    assert (between_starts(steady) or 0.0) < 0.02
+    moved = [[x * np.exp(0.2 * random.normal()) for x in [1.0]] for _ in range(40)]
+    starts = [
+        list(np.array(group) * factor) for group, (factor,) in zip(steady, moved, strict=True)
+    ]
+    assert between_starts(starts) == pytest.approx(0.2, rel=0.25)
+    assert between_starts([]) is between_starts([[1000.0]]) is None
