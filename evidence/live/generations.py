@@ -44,17 +44,23 @@ from ..harness import Asked, Files
 from .engines import Engine, unpack, unpacked
 
 FOLDER = Path("evidence/generations")
-"""A folder per engine: `calibration` and one bundle per tool, in compact form."""
+"""A folder per host and in it one per engine: `calibration` and a bundle per tool, compact."""
 ARTEFACT = Path("docs/accuracy/generations.json")
 
 TOOLS = {"valkey-benchmark": ("valkey", "8.0.1"), "redis-benchmark": ("redis", "7.0.15")}
 """The drivers, and the engines that they come with."""
 
+GENERATIONS = (
+    *("redis-6.2.11", "redis-7.0.15", "redis-8.0.6", "redis-8.6.3"),
+    *("valkey-8.0.1", "valkey-8.1.1", "valkey-9.1.2"),
+)
+"""Which engines are driven, of those that are unpacked."""
+
 POINTS = 60
 DATA_SETS = 12
 MOST_BYTES = 2**30
 """Largest data set, values only: more keys than that are cut."""
-TIMING = Timing(warm_up_s=0.0, window_s=0.3, repetitions=4)
+TIMING = Timing(warm_up_s=0.0, window_s=0.4, repetitions=6)
 LEVEL = 0.95
 DRAWS = 20
 REQUESTS = 20_000
@@ -89,7 +95,7 @@ def random_points(seed: int) -> list[Conditions]:
 
 
 def measure(asked: Asked) -> Files:
-    """Calibrate and drive every engine on this host; compact bundles replace what was there.
+    """Calibrate and drive every engine on this host; compact bundles replace its earlier ones.
 
     The environment's `SEED` draws the points, `ENGINES` is a folder of unpacked engines.
     """
@@ -98,11 +104,12 @@ def measure(asked: Asked) -> Files:
     with tempfile.TemporaryDirectory(prefix="generations-") as scratch:
         engines = unpacked(Path(given)) if given else unpack(Path(scratch) / "engines")
         host = capture_host(progress=asked.progress)
-        FOLDER.mkdir(exist_ok=True)
-        write_text_atomic(FOLDER / "seed.json", f"{seed}\n")
+        out = FOLDER / host.id
+        out.mkdir(parents=True, exist_ok=True)
+        write_text_atomic(out / "seed.json", f"{seed}\n")
         for engine in engines:
-            if engine.name != "memcached" and (not asked.only or engine.id in asked.only):
-                _measure(engine, engines, host, seed, Path(scratch), asked)
+            if engine.id in (asked.only or GENERATIONS):
+                _measure(engine, engines, host, seed, Path(scratch), out, asked)
     return predict(asked)
 
 
@@ -112,9 +119,10 @@ def _measure(
     host: HostProfile,
     seed: int,
     scratch: Path,
+    out: Path,
     asked: Asked,
 ) -> None:
-    """Write one engine's bundles."""
+    """Write one engine's bundles into a folder of its own in `out`."""
     points = random_points(seed)
     for index, (tool, owner) in enumerate(TOOLS.items()):
         folder = next(e.folder for e in engines if (e.name, e.version) == owner)
@@ -137,7 +145,7 @@ def _measure(
         progress=asked.progress,
     )
     for name in (*TOOLS, CALIBRATION):
-        keep(scratch / engine.id / name, FOLDER / engine.id / name)
+        keep(scratch / engine.id / name, out / engine.id / name)
 
 
 def keep(path: Path, out: Path) -> None:

@@ -214,6 +214,9 @@ class EngineProfile(_Record):
     job_capacity: int = Field(ge=2)
     hand_over_group: int = Field(default=16, ge=1)
     """Threads that own their clients: how many clients move to another thread's list together."""
+    commands_per_event: int | None = Field(default=None, ge=1)
+    """How many commands of one client a thread executes before it turns to others (-R of
+    Memcached); None: all that were read."""
     read_limit_bytes: int = Field(default=20_475, ge=1024)
     """What one read asks for: a buffer of PROTO_IOBUF_LEN (16 KiB) as the allocator rounds it."""
     large_read_limit_bytes: int = Field(default=40_950, ge=1024)

@@ -209,6 +209,9 @@ class NodeSetup(NamedTuple):
     replication: int
     read_limit_bytes: int
     """Most bytes of one read (PROTO_IOBUF_LEN)."""
+    commands_per_event: int
+    """Most commands of one read; the rest waits for the next turn (-R of Memcached). `NO_LIMIT`:
+    all that were read."""
     write_limit_bytes: int
     """Bytes after which a write continues with another call (NET_MAX_WRITES_PER_EVENT)."""
     segment_bytes: int

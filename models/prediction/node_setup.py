@@ -93,6 +93,7 @@ def node_setup(
         seed=seed,
         replication=replication,
         read_limit_bytes=read_limit_bytes(scenario, engine),
+        commands_per_event=engine.commands_per_event or NO_LIMIT,
         write_limit_bytes=engine.write_limit_bytes,
         segment_bytes=segment_bytes(scenario, engine),
         interruption_gap_ps=interruption_gap_ps(inputs.speed),

@@ -51,6 +51,17 @@ def test_reads_take_what_their_limit_says(limit_bytes: int, reads: int) -> None:
     assert counters["reads"] / batches == pytest.approx(reads, rel=0.02)
 
 
+@pytest.mark.parametrize(("pipeline", "turns"), [(20, 1), (21, 2), (64, 4)])
+def test_a_client_of_more_commands_than_an_event_takes_waits_for_the_next_turn(
+    pipeline: int, turns: int
+) -> None:
+    counters = lone_client(40, pipeline, commands_per_event=20)
+    batches = counters["completions"] / pipeline
+    assert batches > 50
+    for each in ("reads", "writes", "loops"):
+        assert counters[each] / batches == pytest.approx(turns, rel=0.02)
+
+
 def test_a_socket_that_was_not_emptied_is_reported_again() -> None:
     """Level-triggered: no further data arrives, and yet the rest is read, a turn later."""
     split, whole = lone_client(580, 64), lone_client(580, 28)

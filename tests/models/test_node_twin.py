@@ -145,6 +145,7 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         end_ps=draw(st.integers(4 * 10**8 + 1, 12 * 10**8)),
         series_ps=10**8,
         read_limit_bytes=draw(st.sampled_from([1_000, 16_384])),
+        commands_per_event=draw(st.sampled_from([NO_LIMIT, NO_LIMIT, 1, 5])),
         write_limit_bytes=draw(st.sampled_from([260, 520, 65_536])),
         segment_bytes=draw(st.sampled_from([450, 65_536])),
         seed=draw(st.integers(1, 10**6)),

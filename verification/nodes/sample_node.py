@@ -119,6 +119,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         seed=1,
         replication=0,
         read_limit_bytes=16_384,
+        commands_per_event=NO_LIMIT,
         write_limit_bytes=65_536,
         segment_bytes=60_000,
         interruption_gap_ps=0,

@@ -272,6 +272,7 @@ struct node {
     int64_t seed;
     int64_t replication;
     int64_t read_limit_bytes;
+    int64_t commands_per_event;
     int64_t write_limit_bytes;
     int64_t segment_bytes;
     int64_t interruption_gap_ps;

@@ -138,7 +138,7 @@ INLINE struct client *next_event(struct node *n, struct thread *thread) {
     return thread->watched_sockets[thread->fired_count - left];
 }
 
-// One recv: takes up to the read limit, completes commands; returns its duration in ps.
+// One recv: takes up to the limits of bytes and commands; returns its duration in ps.
 INLINE int64_t read_socket(struct node *n, struct client *client) {
     int64_t read = client->read;
     int64_t arrived = client->arrived;
@@ -147,6 +147,7 @@ INLINE int64_t read_socket(struct node *n, struct client *client) {
         // It has been read since it was polled.
         return n->read_event_ps + n->recv_ps;
     }
+    arrived = min64(arrived, read + n->commands_per_event);
     int64_t partial = client->partial_bytes;
     int64_t mark = mark_of(n, client, read);
     int64_t first_mark = mark;

@@ -9,8 +9,9 @@ leaves a mark on its item. Rules and constants: thread.c, items.c and doc/thread
 
 A thread that waits for a lock sleeps. The one that has waited longest is woken when the lock is
 free; while it waits for a core as well, others may take the lock (glibc's mutex). Assumed: the
-longest wait is over first, and waiting and waking cost no CPU time. Left out: a request of many
-commands is not interrupted after 20 of them (`-R`); the listener's work is the first worker's.
+longest wait is over first, and waiting and waking cost no CPU time; a thread that turns to others
+after 20 commands of a client (`-R`) reads the rest later, which takes about as long as asking epoll
+for a socket that can be written and back. Left out: the listener's work is the first worker's.
 """
 
 from __future__ import annotations

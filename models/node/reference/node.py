@@ -400,7 +400,7 @@ class ReferenceNode:
         return [int(times[command.code]) for command in commands if times[command.code] > 0]
 
     def read(self, client: Client) -> int:
-        """One recv: takes up to the read limit and completes commands; returns its duration."""
+        """One recv: takes up to the limits of bytes and commands; returns its duration."""
         sizes = self.times.request_bytes_by_code
         self.count("reads")
         if client.read == client.arrived:
@@ -411,7 +411,8 @@ class ReferenceNode:
         if client.partial_bytes > 0 and sizes[first.code] > BIG_ARGUMENT_BYTES:
             budget = max(budget, int(sizes[first.code]) - client.partial_bytes)
         left = budget
-        while left > 0 and client.read < client.arrived:
+        until = min(client.arrived, client.read + self.setup.commands_per_event)
+        while left > 0 and client.read < until:
             missing = int(sizes[client.commands[client.read].code]) - client.partial_bytes
             taken = min(missing, left)
             left -= taken
