@@ -39,7 +39,15 @@ from .prior import (
 )
 from .regression import Posterior, Problem, fit, leave_out
 from .variation import observed_variation, window_errors
-from .work_model import FILLS, HOST_NAMES, IPC, WorkModel, counts_of, work_model
+from .work_model import (
+    FILLS,
+    HOST_NAMES,
+    IPC,
+    WorkModel,
+    counts_of,
+    events_per_batch,
+    work_model,
+)
 
 Progress = Callable[[str], None]
 
@@ -111,7 +119,10 @@ def work_problem(
 ) -> tuple[Problem, WorkModel]:
     """The least-squares problem of an engine's work: CPU times first, then counted instructions."""
     engine = prior.engine
-    conditions = [(point.given, counts_of(point)) for point in points]
+    conditions = [
+        (point.given, counts_of(point, events=events_per_batch(point.given, engine)))
+        for point in points
+    ]
     model = work_model(conditions, engine, host.speed())
     times = np.log([point.ordinary("server_cpu_ns_per_request") for point in points])
     counted = instruction_rows(profiles, engine)

@@ -17,7 +17,7 @@ from forecache.models.engines.profile import EngineProfile
 
 from ..bundle.profiles import Profile, Stage
 from .scenarios import scenario_of
-from .work_model import INSTRUCTIONS, PointCounts, instruction_counts
+from .work_model import INSTRUCTIONS, PointCounts, events_per_batch, instruction_counts
 
 GROUPS: dict[str, tuple[Stage, ...]] = {
     "events": ("poll", "loop", "read"),
@@ -98,12 +98,12 @@ def instruction_rows(profiles: Sequence[Profile], engine: EngineProfile) -> Inst
         given = profile.given
         if not counted or given.value_bytes > LARGEST_VALUE_BYTES or given.io_threads != 1:
             continue
-        pipeline = given.pipeline
+        served = events_per_batch(given, engine) / given.pipeline
         counts = PointCounts(
             turns=profile.event_loops_per_request or 0.0,
-            reads=profile.reads_per_request or 1.0 / pipeline,
-            writes=profile.writes_per_request or 1.0 / pipeline,
-            segments=1.0 / pipeline,
+            reads=profile.reads_per_request or served,
+            writes=profile.writes_per_request or served,
+            segments=served,
             generator_wakes=0.0,
             server_sleeps=0.0,
         )

@@ -8,6 +8,7 @@ the same points, is told none of these counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -64,13 +65,24 @@ class PointCounts:
     server_sleeps: float
 
 
-def counts_of(point: ObservedPoint) -> PointCounts:
-    """Observed counts per request; what an engine doesn't report is estimated."""
+def events_per_batch(given: Conditions, engine: EngineProfile) -> int:
+    """How often an engine turns to a client for one batch: more than once where it limits turns."""
+    return math.ceil(given.pipeline / (engine.commands_per_event or given.pipeline))
+
+
+def counts_of(point: ObservedPoint, *, events: int = 1) -> PointCounts:
+    """Observed counts per request; what an engine doesn't report is estimated.
+
+    Parameters
+    ----------
+    events
+        From `events_per_batch`.
+    """
     reads = point.ordinary("reads_per_request")
     writes = point.ordinary("writes_per_request")
-    pipeline = point.given.pipeline
-    reads = 1.0 / pipeline if np.isnan(reads) else reads
-    writes = 1.0 / pipeline if np.isnan(writes) else writes
+    served = events / point.given.pipeline
+    reads = served if np.isnan(reads) else reads
+    writes = served if np.isnan(writes) else writes
     sleeps = point.ordinary("main_voluntary_switches_per_request")
     turns = point.ordinary("event_loops_per_request")
     if np.isnan(turns):

@@ -39,12 +39,16 @@ SUITES = (
     Suite("experimental", "sid"),
 )
 
-PACKAGES = ("redis-server", "redis-tools", "valkey-server", "valkey-tools", "memcached")
+PACKAGES = (
+    *("redis-server", "redis-tools", "valkey-server", "valkey-tools"),
+    *("memcached", "libmemcached-tools"),
+)
 LIBRARIES = (
     *("libc6", "libgcc-s1", "libstdc++6", "libatomic1", "libjemalloc2", "libssl3", "libssl3t64"),
     *("libsystemd0", "libcap2", "libgcrypt20", "libgpg-error0", "liblzma5", "liblz4-1", "libzstd1"),
     *("zlib1g", "liblzf1", "liblua5.1-0", "liblua5.4-0", "lua-cjson", "lua-bitop", "libseccomp2"),
     *("libevent-2.1-7", "libevent-2.1-7t64", "libsasl2-2", "libdb5.3", "libdb5.3t64", "liburing2"),
+    *("libmemcached11", "libmemcached11t64", "libhashkit2", "libhashkit2t64"),
 )
 """Of every suite those that it has."""
 
@@ -52,6 +56,7 @@ BINARIES = {
     "redis": {"redis-check-rdb": "redis-server", "redis-benchmark": "", "redis-cli": ""},
     "valkey": {"valkey-check-rdb": "valkey-server", "valkey-benchmark": "", "valkey-cli": ""},
     "memcached": {"memcached": ""},
+    "libmemcached": {"memcaslap": ""},
 }
 """Files under usr/bin by engine, and what they are called here where that differs: the server's
 package has a link of that name to the file that the tools' package brings."""
@@ -225,7 +230,7 @@ def _settle(binary: Path, called: str, name: str, folder: Path) -> None:
     said = subprocess.run(
         [called, "--version"], executable=binary, capture_output=True, text=True, check=False
     )
-    version = re.search(r"\d+\.\d+\.\d+", said.stdout + said.stderr)
+    version = re.search(r"\d+\.\d+(\.\d+)?", said.stdout + said.stderr)
     if version is None:
         print(f"{called}: does not start: {(said.stderr or said.stdout).strip()}", file=sys.stderr)
         return

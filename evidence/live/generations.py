@@ -159,6 +159,7 @@ def keep(path: Path, out: Path) -> None:
 class Compared:
     """One point of one engine: its windows, and what was predicted of each."""
 
+    host: str
     engine: str
     tool: str
     point: str
@@ -174,37 +175,55 @@ class Compared:
 def predict(asked: Asked) -> Files:
     """Predict the committed measurements, and compare."""
     rows: list[Compared] = []
-    method: dict[str, Any] = {}
-    for folder in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
-        bundle = Bundle.load(folder / CALIBRATION)
-        asked.progress(f"{folder.name}: calibrating")
-        observed, _ = calibrate(bundle, known=known_of(bundle))
-        engine = bundle.manifest.engine
-        if bundle.host is None:
-            raise InputError(f"{folder}: has no host.yaml; valid is a bundle with its host.")
-        method = {"host": bundle.host.title, "date": bundle.manifest.created[:10]}
-        shipped = load_engine(engine.name, engine.version)
-        for label, profile in zip(PROFILES, (observed, shipped), strict=True):
-            asked.progress(f"{folder.name}: predicting with the {label} profile")
-            for tool in TOOLS:
-                driven = Bundle.load(folder / tool)
-                rows += _compared(folder.name, label, profile, tool, driven, bundle.host)
-    seed = json.loads((FOLDER / "seed.json").read_text(encoding="utf-8"))
-    method |= {"seed": seed, "points_per_engine": POINTS}
-    return {ARTEFACT: json_text({**method, "points": [asdict(row) for row in rows]})}
+    hosts = []
+    for on_host in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
+        for folder in sorted(path for path in on_host.iterdir() if path.is_dir()):
+            bundle = Bundle.load(folder / CALIBRATION)
+            rows += _of_engine(folder, bundle, asked)
+        hosts.append(_host_of(on_host, bundle))
+    points = [asdict(row) for row in rows]
+    return {ARTEFACT: json_text({"points_per_engine": POINTS, "hosts": hosts, "points": points})}
+
+
+def _host_of(folder: Path, bundle: Bundle) -> dict[str, Any]:
+    """What the page says of a host, of its folder and a bundle that was made there."""
+    method = Bundle.load(next(folder.glob("*/redis-benchmark"))).manifest.method
+    return {
+        "id": folder.name,
+        "title": "" if bundle.host is None else bundle.host.title,
+        "date": bundle.manifest.created[:10],
+        "seed": json.loads((folder / "seed.json").read_text(encoding="utf-8")),
+        "windows": method.repetitions,
+        "window_s": method.window_s,
+    }
+
+
+def _of_engine(folder: Path, bundle: Bundle, asked: Asked) -> Iterator[Compared]:
+    """One engine on one host, with the profile of its calibration there and the shipped one."""
+    asked.progress(f"{folder}: calibrating")
+    observed, _ = calibrate(bundle, known=known_of(bundle))
+    engine = bundle.manifest.engine
+    if bundle.host is None:
+        raise InputError(f"{folder}: has no host.yaml; valid is a bundle with its host.")
+    shipped = load_engine(engine.name, engine.version)
+    for label, profile in zip(PROFILES, (observed, shipped), strict=True):
+        asked.progress(f"{folder}: predicting with the {label} profile")
+        for tool in TOOLS:
+            yield from _compared(folder, label, profile, tool, bundle.host)
 
 
 def _compared(
-    engine: str, label: str, profile: EngineProfile, tool: str, driven: Bundle, host: HostProfile
+    folder: Path, label: str, profile: EngineProfile, tool: str, host: HostProfile
 ) -> Iterator[Compared]:
     system = System(host, profile, load_generator(tool))
-    points = list(driven.points)
+    points = list(Bundle.load(folder / tool).points)
     cases = [(_case(point, system, tool), system) for point in points]
     predictions = predict_cases(cases, draws=DRAWS, replications=2, requests=REQUESTS)
     for point, prediction in zip(points, predictions, strict=True):
         cpu = prediction.interval(SERVER_CPU, level=LEVEL)
         yield Compared(
-            engine=engine,
+            host=folder.parent.name,
+            engine=folder.name,
             tool=tool,
             point=point.given.label(),
             profile=label,

@@ -1,0 +1,310 @@
+"""Memcached driven by memaslap, which the project did not write, at random points, and predicted.
+
+`measure` needs the committed bundle of Memcached to be from this host: it predicts with that
+bundle's host and the profile fitted to it. memaslap (Debian's libmemcached-tools) keeps its keys
+to itself, so it fills the cache before each point. What it takes is measured at points of its own,
+which are not scored.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.drive.memcached import MemcachedClient, MemcachedProcess
+from forecache.calibration.drive.proc import process_cpu_ns, thread_usage
+from forecache.calibration.fit.scenarios import scenario_of
+from forecache.models.engines.generator import GeneratorProfile, load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.prediction.predict import SERVER_CPU, predict_cases
+from forecache.models.prediction.system import System
+from forecache.models.scenario.sweeps import Case
+from forecache.sim.errors import EngineError
+
+from ..counts.shipped import BUNDLES, json_text
+from ..harness import Asked, Files
+from ..markdown import table
+from .engines import unpack, unpacked
+
+ARTEFACT = Path("docs/accuracy/memaslap.json")
+BUNDLE = BUNDLES / "memcached-1.6"
+VERSION = "1.6.38"
+POINTS = 40
+ROUNDS = 2
+WINDOWS, WINDOW_S = 3, 0.5
+MOST_KEYS = 200_000
+"""memaslap stores its keys one by one."""
+MOST_BYTES = 2**30
+LEVEL = 0.95
+DRAWS, REQUESTS = 20, 20_000
+
+TOOL_POINTS = tuple(
+    Conditions(command="get", clients=clients, keys=1024 * clients, value_bytes=64)
+    for clients in (1, 10, 50, 150)
+)
+"""Where memaslap's CPU time is measured."""
+
+_WINDOW_KEYS = 1024
+"""memaslap's windows of keys, one a client, are multiples of this."""
+_FILL_LIMIT_S = 60.0
+_LONGEST = "120s"
+
+
+@dataclass(frozen=True)
+class Driven:
+    """One point: CPU time of the server's thread and of the tool, a request, by window."""
+
+    point: dict[str, Any]
+    cpu_us: tuple[float, ...]
+    tool_cpu_us: tuple[float, ...]
+    throughput_rps: tuple[float, ...]
+
+
+def random_points(seed: int) -> list[Conditions]:
+    """GET, SET or both; values of 8 B to 4 KiB and 1 to 150 clients, uniform in the logarithm."""
+    random = np.random.default_rng(seed)
+    points = []
+    for _ in range(POINTS):
+        value_bytes = round(8 * 512 ** random.random())
+        clients = round(150 ** random.random())
+        most = min(MOST_KEYS, MOST_BYTES // value_bytes) / (clients * _WINDOW_KEYS)
+        windows = max(1, round(max(1.0, most) ** random.random()))
+        points.append(
+            Conditions(
+                command=("get", "set", "mix")[int(3 * random.random())],
+                keys=windows * _WINDOW_KEYS * clients,
+                value_bytes=value_bytes,
+                clients=clients,
+                role="holdout",
+            )
+        )
+    return points
+
+
+def measure(asked: Asked) -> Files:
+    """Drive Memcached; the environment's `SEED` draws the points, `ENGINES` is as in generations."""
+    seed = int(os.environ.get("SEED", "1"))
+    given = os.environ.get("ENGINES")
+    points = random_points(seed)
+    with tempfile.TemporaryDirectory(prefix="memaslap-") as scratch:
+        folder = Path(given) if given else Path(scratch) / "engines"
+        engines = unpacked(folder) if given else unpack(folder)
+        server = next((e.server for e in engines if e.id == f"memcached-{VERSION}"), None)
+        tool = next(folder.glob("libmemcached-*/memcaslap"), None)
+        if server is None or tool is None:
+            raise EngineError(f"{folder}: found no memcached {VERSION} or no memcaslap.")
+        asked.progress("what memaslap takes")
+        tool_points = [_driven(server, tool, [point])[0] for point in TOOL_POINTS]
+        rounds = []
+        for number in range(ROUNDS):
+            asked.progress(f"round {number + 1} of {ROUNDS}")
+            rounds.append(_driven(server, tool, points))
+    driven = [_joined([each[n] for each in rounds]) for n in range(POINTS)]
+    data = {"seed": seed, "version": VERSION, "tool": "memaslap 1.0"}
+    data |= {"tool_points": [asdict(d) for d in tool_points], "points": [asdict(d) for d in driven]}
+    return predicted(data)
+
+
+def _joined(parts: Sequence[Driven]) -> Driven:
+    return Driven(
+        parts[0].point,
+        tuple(us for part in parts for us in part.cpu_us),
+        tuple(us for part in parts for us in part.tool_cpu_us),
+        tuple(rps for part in parts for rps in part.throughput_rps),
+    )
+
+
+def _driven(server: Path, tool: Path, points: Sequence[Conditions]) -> list[Driven]:
+    """Each point once, on a server of its own on the first core; memaslap has the last."""
+    cores = sorted(os.sched_getaffinity(0))
+    found = []
+    for point in points:
+        with MemcachedProcess(server, cores={cores[0]}) as process:
+            control = process.control()
+            with _running(tool, point, process, {cores[-1]}) as pid:
+                _wait_until_filled(control, point)
+                found.append(_windows(point, process, control, pid))
+    return found
+
+
+@contextmanager
+def _running(
+    tool: Path, point: Conditions, process: MemcachedProcess, cores: set[int]
+) -> Iterator[int]:
+    """memaslap at work; its process's number."""
+    with tempfile.TemporaryDirectory(prefix="memaslap-") as folder:
+        config = Path(folder) / "config"
+        size = int(point.value_bytes)
+        config.write_text(
+            f"key\n{point.key_bytes} {point.key_bytes} 1\nvalue\n{size} {size} 1\n"
+            f"cmd\n0 {1.0 - point.get_fraction:g}\n1 {point.get_fraction:g}\n"
+        )
+        window = point.keys // point.clients
+        command = [tool, "-s", f"127.0.0.1:{process.port}", "-F", config, "-T", "1", "-o", "1"]
+        command += ["-c", str(point.clients), "-w", str(window), "-t", _LONGEST]
+        running = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
+        )
+        try:
+            yield running.pid
+        finally:
+            running.kill()
+            running.wait()
+
+
+def _wait_until_filled(control: MemcachedClient, point: Conditions) -> None:
+    """Until all keys are there and requests are what the point says."""
+    until_s = time.monotonic() + _FILL_LIMIT_S
+    while time.monotonic() < until_s:
+        if control.keys_held() >= point.keys:
+            time.sleep(0.2)
+            return
+        time.sleep(0.02)
+    raise EngineError(f"memaslap did not store {point.keys} keys: {control.keys_held()} are there.")
+
+
+def _windows(
+    point: Conditions, process: MemcachedProcess, control: MemcachedClient, tool_pid: int
+) -> Driven:
+    worker = next(thread.tid for thread in process.threads() if thread.role == "main")
+
+    def look() -> tuple[float, int, int, int]:
+        stats = control.stats()
+        return (
+            time.monotonic(),
+            int(stats["cmd_get"]) + int(stats["cmd_set"]),
+            thread_usage(process.pid, worker).cpu_ns,
+            process_cpu_ns(tool_pid),
+        )
+
+    rows = []
+    for _ in range(WINDOWS):
+        before = look()
+        time.sleep(WINDOW_S)
+        rows.append([b - a for a, b in zip(before, look(), strict=True)])
+    return Driven(
+        point.model_dump(mode="json", exclude_defaults=True),
+        tuple(cpu_ns / requests / 1e3 for _, requests, cpu_ns, _ in rows),
+        tuple(cpu_ns / requests / 1e3 for _, requests, _, cpu_ns in rows),
+        tuple(requests / seconds for seconds, requests, _, _ in rows),
+    )
+
+
+def predict(asked: Asked) -> Files:
+    """What was measured last, predicted again."""
+    return predicted(json.loads(ARTEFACT.read_text(encoding="utf-8")))
+
+
+def predicted(data: dict[str, Any]) -> Files:
+    """The artefact: what was measured, with predictions of it."""
+    host = Bundle.load(BUNDLE).host
+    if host is None:
+        raise EngineError(f"{BUNDLE}: has no host.yaml.")
+    engine = load_engine("memcached", data["version"])
+    tool = _memaslap(System(host, engine, load_generator("redis-benchmark")), data["tool_points"])
+    system = System(host, engine, tool)
+    points = [Conditions.model_validate(row["point"]) for row in data["points"]]
+    cases = [_case(point, data["version"]) for point in points]
+    predictions = predict_cases(
+        [(case, system) for case in cases], draws=DRAWS, replications=2, requests=REQUESTS
+    )
+    rows = []
+    for row, point, prediction in zip(data["points"], points, predictions, strict=True):
+        cpu = prediction.interval(SERVER_CPU, level=LEVEL)
+        rate = prediction.nominal[0].result.throughput_rps
+        said = {"label": point.label(), "predicted_us": cpu.value, "predicted_rps": rate}
+        rows.append({**row, **said, "low_us": cpu.low, "high_us": cpu.high})
+    date = Bundle.load(BUNDLE).manifest.created[:10]
+    return {ARTEFACT: json_text({**data, "host": host.title, "date": date, "points": rows})}
+
+
+def _case(point: Conditions, version: str) -> Case[Any]:
+    scenario = scenario_of(point, engine="memcached", engine_version=version)
+    return Case(given=point.model_dump(mode="json", exclude_defaults=True), scenario=scenario)
+
+
+def _memaslap(system: System, tool_points: Sequence[dict[str, Any]]) -> GeneratorProfile:
+    """redis-benchmark's profile with the instructions per batch that give memaslap's CPU time."""
+    base = system.generator
+    points = [Conditions.model_validate(row["point"]) for row in tool_points]
+    measured = np.array([np.median(row["tool_cpu_us"]) for row in tool_points])
+
+    def profile(batch_instructions: float) -> GeneratorProfile:
+        changed = {"batch_instructions": batch_instructions, "epoll_changes": 0.0}
+        work = {
+            name: leaf.model_copy(update={"value": changed[name], "low": None, "high": None})
+            if name in changed
+            else leaf
+            for name, leaf in base.work.items()
+        }
+        return base.model_copy(update={"id": "memaslap", "title": "memaslap", "work": work})
+
+    def cpu_us(tool: GeneratorProfile) -> np.ndarray:
+        on = System(system.host, system.engine, tool)
+        cases = [(_case(point, system.engine.version), on) for point in points]
+        predictions = predict_cases(cases, draws=0, replications=2, requests=REQUESTS)
+        return np.array([p.nominal[0].result.generator_cpu_us_per_request for p in predictions])
+
+    few, many = 0.0, 20_000.0
+    at_few, at_many = cpu_us(profile(few)), cpu_us(profile(many))
+    share = float(np.median((measured - at_few) / (at_many - at_few)))
+    return profile(max(0.0, few + share * (many - few)))
+
+
+def section() -> list[str]:
+    """Its part of docs/generations.md."""
+    if not ARTEFACT.exists():
+        return []
+    data = json.loads(ARTEFACT.read_text(encoding="utf-8"))
+    rows = data["points"]
+    body = []
+    for name in ("get", "set", "mix", "all"):
+        chosen = [row for row in rows if name in ("all", row["point"]["command"])]
+        errors = np.array([r["predicted_us"] / np.median(r["cpu_us"]) - 1.0 for r in chosen])
+        rates = [r["predicted_rps"] / np.median(r["throughput_rps"]) - 1.0 for r in chosen]
+        halves = [np.median(r["cpu_us"][WINDOWS:]) / np.median(r["cpu_us"][:WINDOWS]) for r in chosen]
+        inside = [r["low_us"] <= us <= r["high_us"] for r in chosen for us in r["cpu_us"]]
+        body.append(
+            [
+                name,
+                len(chosen),
+                f"{np.median(abs(errors)):.1%}",
+                f"{np.quantile(abs(errors), 0.95):.1%}",
+                f"{np.median(errors):+.1%}",
+                f"{np.median(np.abs(np.array(halves) - 1.0)):.1%}",
+                f"{np.mean(inside):.0%}",
+                f"{np.median(np.abs(rates)):.1%}",
+            ]
+        )
+    header = ["requests", ">points", ">CPU a request: median error", ">95% below", ">bias"]
+    header += [">repeat", f">windows inside {LEVEL:.0%} interval", ">throughput: median error"]
+    return [
+        "## Memcached",
+        "",
+        f"Memcached {data['version']}, one thread, driven by memaslap (Debian's libmemcached-tools) at"
+        f" {len(rows)} random points: 1 to 150 clients, values of 8 B to 4 KiB, up to"
+        f" {MOST_KEYS:,} keys, {ROUNDS} rounds of {WINDOWS} windows of {WINDOW_S:g} s. Host:"
+        f" {data['host']}. The profile was fitted to observations with forecache's own load"
+        " generator on that host. What memaslap takes was measured at four further points.",
+        "",
+        *table(header, body),
+        "",
+        "`make evidence STUDY=memaslap` measures again, on a host whose bundle of Memcached is"
+        " `evidence/bundles/memcached-1.6`.",
+    ]
