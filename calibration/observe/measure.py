@@ -51,7 +51,8 @@ def plan_cores(
 ) -> CorePlan:
     """Deal out the cores we may use: the first to the main thread, the last to the generator.
 
-    I/O threads share those between; where there are none left they may run anywhere.
+    I/O threads share those between; where there are none left, those of the generator, so that the
+    main thread stays alone on its core.
     """
     cores = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
     main = cores[0]
@@ -60,7 +61,7 @@ def plan_cores(
     generator = frozenset(cores[max(1, len(cores) - generator_threads) :])
     between = frozenset(cores) - generator - {main}
     helpers = io_threads - 1
-    io = between or frozenset(cores)
+    io = between or generator
     short = len(generator) < generator_threads or (helpers > 0 and len(between) < helpers)
     return CorePlan(main, io, generator, short)
 

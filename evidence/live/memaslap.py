@@ -1,9 +1,10 @@
 """Memcached driven by memaslap, which the project did not write, at random points, and predicted.
 
 `measure` needs the committed bundle of Memcached to be from this host: it predicts with that
-bundle's host and the profile fitted to it. memaslap (Debian's libmemcached-tools) keeps its keys
-to itself, so it fills the cache before each point. What it takes is measured at points of its own,
-which are not scored.
+bundle's host and the profile fitted to it. memaslap (Debian's libmemcached-tools) makes up its keys
+and stores them itself before it gets them. Where it sets as well, it either never writes a key
+twice or, as here, has each client write one key only. What it takes is measured at points of its
+own, which are not scored.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.bundle.points import Command, Conditions
 from forecache.calibration.drive.memcached import MemcachedClient, MemcachedProcess
 from forecache.calibration.drive.proc import process_cpu_ns, thread_usage
 from forecache.calibration.fit.scenarios import scenario_of
@@ -59,6 +60,7 @@ TOOL_POINTS = tuple(
 _WINDOW_KEYS = 1024
 """memaslap's windows of keys, one a client, are multiples of this."""
 _FILL_LIMIT_S = 60.0
+_SETTLES_S = 0.3
 _LONGEST = "120s"
 
 
@@ -73,18 +75,22 @@ class Driven:
 
 
 def random_points(seed: int) -> list[Conditions]:
-    """GET, SET or both; values of 8 B to 4 KiB and 1 to 150 clients, uniform in the logarithm."""
+    """GET, SET or both; values of 8 B to 4 KiB and 1 to 150 clients, uniform in the logarithm.
+
+    GETs have 1,024 keys a client or more, SETs one.
+    """
     random = np.random.default_rng(seed)
     points = []
     for _ in range(POINTS):
         value_bytes = round(8 * 512 ** random.random())
         clients = round(150 ** random.random())
         most = min(MOST_KEYS, MOST_BYTES // value_bytes) / (clients * _WINDOW_KEYS)
-        windows = max(1, round(max(1.0, most) ** random.random()))
+        windows = round(max(1.0, most) ** random.random())
+        command: Command = ("get", "set", "mix")[int(3 * random.random())]
         points.append(
             Conditions(
-                command=("get", "set", "mix")[int(3 * random.random())],
-                keys=windows * _WINDOW_KEYS * clients,
+                command=command,
+                keys=clients * (windows * _WINDOW_KEYS if command == "get" else 1),
                 value_bytes=value_bytes,
                 clients=clients,
                 role="holdout",
@@ -151,9 +157,9 @@ def _running(
             f"key\n{point.key_bytes} {point.key_bytes} 1\nvalue\n{size} {size} 1\n"
             f"cmd\n0 {1.0 - point.get_fraction:g}\n1 {point.get_fraction:g}\n"
         )
-        window = point.keys // point.clients
+        window = max(1, point.keys // point.clients // _WINDOW_KEYS)
         command = [tool, "-s", f"127.0.0.1:{process.port}", "-F", config, "-T", "1", "-o", "1"]
-        command += ["-c", str(point.clients), "-w", str(window), "-t", _LONGEST]
+        command += ["-c", str(point.clients), "-w", f"{window}k", "-t", _LONGEST]
         running = subprocess.Popen(
             [str(word) for word in command],
             stdin=subprocess.DEVNULL,
@@ -169,11 +175,11 @@ def _running(
 
 
 def _wait_until_filled(control: MemcachedClient, point: Conditions) -> None:
-    """Until all keys are there and requests are what the point says."""
+    """Until all keys are there and requests are of the kind that the point says."""
     until_s = time.monotonic() + _FILL_LIMIT_S
     while time.monotonic() < until_s:
         if control.keys_held() >= point.keys:
-            time.sleep(0.2)
+            time.sleep(_SETTLES_S)
             return
         time.sleep(0.02)
     raise EngineError(f"memaslap did not store {point.keys} keys: {control.keys_held()} are there.")
@@ -298,8 +304,8 @@ def section() -> list[str]:
         "## Memcached",
         "",
         f"Memcached {data['version']}, one thread, driven by memaslap (Debian's libmemcached-tools) at"
-        f" {len(rows)} random points: 1 to 150 clients, values of 8 B to 4 KiB, up to"
-        f" {MOST_KEYS:,} keys, {ROUNDS} rounds of {WINDOWS} windows of {WINDOW_S:g} s. Host:"
+        f" {len(rows)} random points: 1 to 150 clients, values of 8 B to 4 KiB, GETs of"
+        f" 1,024 to {MOST_KEYS:,} keys, SETs of one key a client, {ROUNDS} rounds of {WINDOWS} windows of {WINDOW_S:g} s. Host:"
         f" {data['host']}. The profile was fitted to observations with forecache's own load"
         " generator on that host. What memaslap takes was measured at four further points.",
         "",

@@ -1,0 +1,221 @@
+"""What each thread of an engine with I/O threads computes for a request, measured and predicted.
+
+Two cores are enough for that: the main thread has one to itself, I/O threads and valkey-benchmark
+share the other. Threads of Redis 8 sleep when they have nothing to do, so their CPU time is what
+they compute. Those of Valkey 9.1 spin, and INFO says how long they were active: by the wall clock,
+so what a thread computes is at most that, and at most its CPU time. Older engines spin and don't
+say how long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Conditions, Repetition
+from forecache.calibration.fit.scenarios import scenario_of
+from forecache.calibration.observe.design import Timing
+from forecache.calibration.observe.observe import observe
+from forecache.hwprofiles.capture import capture_host
+from forecache.models.breakdown.explain import steps_of
+from forecache.models.engines.generator import load_generator
+from forecache.models.engines.profile import load_engine
+from forecache.models.prediction.predict import Prediction, predict_cases
+from forecache.models.prediction.system import System
+from forecache.models.scenario.sweeps import Case
+from forecache.sim.errors import InputError
+
+from ..counts.shipped import json_text
+from ..harness import Asked, Files
+from ..markdown import table
+from .engines import unpack, unpacked
+from .generations import TOOLS, keep
+
+FOLDER = Path("evidence/threads")
+"""A folder per host and in it a bundle per engine, compact."""
+ARTEFACT = Path("docs/accuracy/threads.json")
+ENGINES = ("redis-8.0.6", "redis-8.6.3", "valkey-9.1.2")
+TOOL = "valkey-benchmark"
+IO_THREADS = (2, 3)
+DATA_SETS, POINTS_EACH = 4, 4
+"""Of each number of threads, and of each data set."""
+TIMING = Timing(warm_up_s=0.0, window_s=0.4, repetitions=4)
+REQUESTS = 20_000
+
+
+@dataclass(frozen=True)
+class Compared:
+    """CPU time a request, us: of the main thread, and of all I/O threads together."""
+
+    host: str
+    engine: str
+    point: str
+    io_threads: int
+    main_us: tuple[float, ...]
+    io_us: tuple[float, ...]
+    predicted_main_us: float
+    predicted_io_us: float
+
+
+def random_points(seed: int) -> list[Conditions]:
+    """GET or SET; keys from 100 to 1,000,000, values from 8 B to 1 KiB, pipelines from 1 to 32 and
+    clients from 10 to 200, uniform in the logarithm.
+    """
+    random = np.random.default_rng(seed)
+    points: list[Conditions] = []
+    for io_threads in IO_THREADS:
+        for _ in range(DATA_SETS):
+            keys = round(100 * 10_000 ** random.random())
+            value_bytes = round(8 * 128 ** random.random())
+            points += [
+                Conditions(
+                    command="get" if random.random() < 0.5 else "set",
+                    keys=keys,
+                    value_bytes=value_bytes,
+                    pipeline=round(32 ** random.random()),
+                    clients=round(10 * 20 ** random.random()),
+                    io_threads=io_threads,
+                    role="holdout",
+                )
+                for _ in range(POINTS_EACH)
+            ]
+    return points
+
+
+def measure(asked: Asked) -> Files:
+    """Drive engines with I/O threads; `SEED` and `ENGINES` are as in the study generations."""
+    seed = int(os.environ.get("SEED", "1"))
+    given = os.environ.get("ENGINES")
+    with tempfile.TemporaryDirectory(prefix="threads-") as scratch:
+        folder = Path(given) if given else Path(scratch) / "engines"
+        engines = unpacked(folder) if given else unpack(folder)
+        host = capture_host(progress=asked.progress)
+        tool = next(e.folder for e in engines if (e.name, e.version) == TOOLS[TOOL]) / TOOL
+        for engine in engines:
+            if engine.id in (asked.only or ENGINES):
+                asked.progress(engine.id)
+                observe(
+                    engine=engine.server,
+                    design=random_points(seed),
+                    out=Path(scratch) / engine.id,
+                    host=host,
+                    timing=TIMING,
+                    tool=str(tool),
+                    progress=asked.progress,
+                )
+                (FOLDER / host.id).mkdir(parents=True, exist_ok=True)
+                keep(Path(scratch) / engine.id, FOLDER / host.id / engine.id)
+    return predict(asked)
+
+
+def computed_us(repetition: Repetition) -> tuple[float, float]:
+    """What the main thread and all I/O threads computed for a request, in us."""
+    main = repetition.main_thread_cpu_ns_per_request
+    io = list(repetition.io_thread_cpu_ns_per_request)
+    active = repetition.main_thread_active_time_ns_per_request
+    io_active = repetition.io_threads_active_time_ns_per_request
+    if active is not None and io_active:
+        main = min(main, active)
+        # Both lists are in the order of the threads' numbers.
+        io = [min(pair) for pair in zip(io, io_active, strict=True)]
+    return main / 1e3, sum(io) / 1e3
+
+
+def predict(asked: Asked) -> Files:
+    """Predict the committed measurements with the shipped profiles, and compare."""
+    rows: list[Compared] = []
+    for path in sorted(FOLDER.glob("*/*")):
+        asked.progress(f"{path}: predicting")
+        bundle = Bundle.load(path)
+        if bundle.host is None:
+            raise InputError(f"{path}: has no host.yaml; valid is a bundle with its host.")
+        of = bundle.manifest.engine
+        system = System(bundle.host, load_engine(of.name, of.version), load_generator(TOOL))
+        points = list(bundle.points)
+        predictions = predict_cases(
+            [(_case(point.given, system), system) for point in points],
+            draws=0,
+            replications=2,
+            requests=REQUESTS,
+        )
+        for point, prediction in zip(points, predictions, strict=True):
+            measured = [computed_us(repetition) for repetition in point.repetitions]
+            main_us, io_us = predicted_us(prediction)
+            rows.append(
+                Compared(
+                    host=path.parent.name,
+                    engine=path.name,
+                    point=point.given.label(),
+                    io_threads=point.given.io_threads,
+                    main_us=tuple(main for main, _ in measured),
+                    io_us=tuple(io for _, io in measured),
+                    predicted_main_us=main_us,
+                    predicted_io_us=io_us,
+                )
+            )
+    return {ARTEFACT: json_text({"points": [asdict(row) for row in rows]})}
+
+
+def predicted_us(prediction: Prediction) -> tuple[float, float]:
+    """The same, predicted."""
+    steps = steps_of(prediction)
+    main = sum(us for _, thread, us in steps if thread == "main")
+    return main, sum(us for _, thread, us in steps if thread != "main")
+
+
+def _case(given: Conditions, system: System) -> Case:  # type: ignore[type-arg]
+    engine = system.engine
+    scenario = scenario_of(
+        given, engine=engine.engine, engine_version=engine.version, tool=TOOL
+    ).model_copy(update={"cores": 2, "main_thread_pinned": True})
+    return Case(given=given.model_dump(mode="json", exclude_defaults=True), scenario=scenario)
+
+
+def section() -> list[str]:
+    """Its part of docs/generations.md."""
+    rows = json.loads(ARTEFACT.read_text(encoding="utf-8"))["points"]
+    body = []
+    for host, engine in sorted({(row["host"], row["engine"]) for row in rows}):
+        of = [row for row in rows if (row["host"], row["engine"]) == (host, engine)]
+        for io_threads in (*IO_THREADS, None):
+            chosen = [row for row in of if io_threads in (None, row["io_threads"])]
+            cells = [cell for part in ("main", "io") for cell in _cells(chosen, part)]
+            name = "all" if io_threads is None else str(io_threads)
+            body.append([f"`{host}`", engine, name, len(chosen), *cells])
+    header = ["host", "engine", "io-threads", ">points"]
+    for part in ("main thread", "I/O threads"):
+        header += [f">{part}: median error", ">bias", ">repeat"]
+    return [
+        "## Threads",
+        "",
+        "CPU time that the main thread and the I/O threads compute for a request, spinning left out:"
+        " of Redis 8, whose threads sleep, their CPU time; of Valkey 9.1 the time that INFO calls"
+        " active, at most the CPU time. The main thread has a core of its own, I/O threads and"
+        f" {TOOL} share the other. {len(IO_THREADS) * DATA_SETS * POINTS_EACH} random points an"
+        " engine, shipped profiles. Nothing was fitted to it: what handing over and lines that"
+        " move between threads cost is assumed.",
+        "",
+        *table(header, body),
+        "",
+        "`make evidence STUDY=threads` measures again.",
+    ]
+
+
+def _cells(rows: Sequence[dict[str, object]], part: str) -> list[str]:
+    measured = [np.array(row[f"{part}_us"]) for row in rows]
+    errors = np.array(
+        [float(row[f"predicted_{part}_us"]) / np.median(us) - 1.0  # type: ignore[arg-type]
+         for row, us in zip(rows, measured, strict=True)]
+    )
+    half = [len(us) // 2 for us in measured]
+    repeats = [
+        abs(np.median(us[n:]) / np.median(us[:n]) - 1.0) for n, us in zip(half, measured, strict=True)
+    ]
+    return [f"{np.median(abs(errors)):.1%}", f"{np.median(errors):+.1%}", f"{np.median(repeats):.1%}"]
