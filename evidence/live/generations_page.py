@@ -14,7 +14,7 @@ from forecache.calibration.bundle.bundle import Bundle
 from ..counts.shipped import BUNDLES
 from ..harness import Files
 from ..markdown import table
-from . import memaslap
+from . import memaslap, threads
 from .generations import ARTEFACT, CALIBRATION, FOLDER, LEVEL, PROFILES, REFERENCE
 
 PAGE = Path("docs/generations.md")
@@ -62,7 +62,7 @@ def pages() -> Files:
     lines += [*_instructions(), ""]
     lines += ["`make evidence STUDY=generations` measures again, `STUDY=generations-predicted`"]
     lines += ["predicts again what was measured last."]
-    lines += ["", *memaslap.section()]
+    lines += ["", *memaslap.section(), "", *threads.section()]
     return {PAGE: "\n".join(lines).rstrip("\n") + "\n"}
 
 
