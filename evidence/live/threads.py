@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.system import System
+from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import InputError
 
@@ -170,7 +172,7 @@ def predicted_us(prediction: Prediction) -> tuple[float, float]:
     return main, sum(us for _, thread, us in steps if thread != "main")
 
 
-def _case(given: Conditions, system: System) -> Case:  # type: ignore[type-arg]
+def _case(given: Conditions, system: System) -> Case[Scenario]:
     engine = system.engine
     scenario = scenario_of(
         given, engine=engine.engine, engine_version=engine.version, tool=TOOL
@@ -184,23 +186,24 @@ def section() -> list[str]:
     body = []
     for host, engine in sorted({(row["host"], row["engine"]) for row in rows}):
         of = [row for row in rows if (row["host"], row["engine"]) == (host, engine)]
-        for io_threads in (*IO_THREADS, None):
-            chosen = [row for row in of if io_threads in (None, row["io_threads"])]
-            cells = [cell for part in ("main", "io") for cell in _cells(chosen, part)]
-            name = "all" if io_threads is None else str(io_threads)
-            body.append([f"`{host}`", engine, name, len(chosen), *cells])
+        for io_threads in IO_THREADS:
+            chosen = [row for row in of if row["io_threads"] == io_threads]
+            io = ["–"] * 3 if engine.startswith("valkey") else errors_of(chosen, "io")
+            cells = [*errors_of(chosen, "main"), *io]
+            body.append([f"`{host}`", engine, io_threads, len(chosen), *cells])
     header = ["host", "engine", "io-threads", ">points"]
     for part in ("main thread", "I/O threads"):
         header += [f">{part}: median error", ">bias", ">repeat"]
     return [
         "## Threads",
         "",
-        "CPU time that the main thread and the I/O threads compute for a request, spinning left out:"
-        " of Redis 8, whose threads sleep, their CPU time; of Valkey 9.1 the time that INFO calls"
-        " active, at most the CPU time. The main thread has a core of its own, I/O threads and"
-        f" {TOOL} share the other. {len(IO_THREADS) * DATA_SETS * POINTS_EACH} random points an"
-        " engine, shipped profiles. Nothing was fitted to it: what handing over and lines that"
-        " move between threads cost is assumed.",
+        "A first look at what each thread computes for a request, spinning left out: of Redis 8,"
+        " whose threads sleep, their CPU time; of Valkey 9.1's main thread the time that INFO calls"
+        " active. Its I/O threads are left out: they share a core, and what INFO calls active goes"
+        f" on while they wait for it. The main thread has a core of its own, I/O threads and {TOOL}"
+        f" share the other. {len(IO_THREADS) * DATA_SETS * POINTS_EACH} random points an engine,"
+        " shipped profiles. Nothing was fitted to it: what handing over and lines that move between"
+        " threads cost is assumed.",
         "",
         *table(header, body),
         "",
@@ -208,14 +211,16 @@ def section() -> list[str]:
     ]
 
 
-def _cells(rows: Sequence[dict[str, object]], part: str) -> list[str]:
-    measured = [np.array(row[f"{part}_us"]) for row in rows]
-    errors = np.array(
-        [float(row[f"predicted_{part}_us"]) / np.median(us) - 1.0  # type: ignore[arg-type]
-         for row, us in zip(rows, measured, strict=True)]
-    )
-    half = [len(us) // 2 for us in measured]
-    repeats = [
-        abs(np.median(us[n:]) / np.median(us[:n]) - 1.0) for n, us in zip(half, measured, strict=True)
+def errors_of(rows: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Cells of the table for `main` or `io`: median error, bias, and how far repeats differ."""
+    errors, repeats = [], []
+    for row in rows:
+        us = np.array(row[f"{part}_us"])
+        half = len(us) // 2
+        errors.append(row[f"predicted_{part}_us"] / np.median(us) - 1.0)
+        repeats.append(abs(np.median(us[half:]) / np.median(us[:half]) - 1.0))
+    return [
+        f"{np.median(np.abs(errors)):.1%}",
+        f"{np.median(errors):+.1%}",
+        f"{np.median(repeats):.1%}",
     ]
-    return [f"{np.median(abs(errors)):.1%}", f"{np.median(errors):+.1%}", f"{np.median(repeats):.1%}"]

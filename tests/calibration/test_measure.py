@@ -21,7 +21,7 @@ pytestmark = pytest.mark.alone
     ("cores", "io_threads", "generators", "main", "io", "generator", "oversubscribed"),
     [
         ([5], 1, 1, 5, {5}, {5}, True),
-        ([0, 1], 1, 1, 0, {0, 1}, {1}, False),
+        ([0, 1], 1, 1, 0, {1}, {1}, False),
         ([0, 1], 2, 1, 0, {1}, {1}, True),
         ([0, 1], 1, 2, 0, {1}, {1}, True),
         ([0, 1, 2, 3], 3, 1, 0, {1, 2}, {3}, False),
