@@ -10,6 +10,7 @@ import yaml
 
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.engines import profile as profiles
+from forecache.models.engines.completion import complete
 from forecache.models.engines.profile import WORK_NAMES, list_engines, load_engine
 from forecache.sim.errors import InputError
 
@@ -135,7 +136,6 @@ def test_a_profile_written_whole_stands_alone(tmp_path: Path) -> None:
     [
         ({"reuse": {"from": "valkey-9.9"}}, "'reuse.from': found 'valkey-9.9'.*did you mean"),
         ({"reuse": {"commands_from": "nobody"}}, "'reuse.commands_from': found 'nobody'"),
-        ({"reuse": {"from": "memcached-1.6"}}, "'reuse.from': found 'memcached-1.6'.*not observed"),
         ({"reuse": {"widen": 0.5}}, "'reuse.widen': found 0.5"),
         ({"reuse": {"widen": "much"}}, "'reuse.widen': found 'much'"),
         ({"reuse": {"reason": ""}}, "'reuse.reason'"),
@@ -153,6 +153,12 @@ def test_a_file_that_cannot_be_completed_is_told(
     with pytest.raises(InputError, match=told) as caught:
         loaded(tmp_path, {**TAKEN, **change, "reuse": reuse})
     assert str(caught.value).startswith(f"{tmp_path / 'mine.yaml'}: ")
+
+
+def test_work_that_was_never_observed_is_not_reused() -> None:
+    never = load_engine("redis-7.0").model_copy(update={"observed": None})
+    with pytest.raises(InputError, match=r"'reuse\.from': found 'redis-7\.0'.*not observed"):
+        complete(TAKEN, file="mine.yaml", numbers=WORK_NAMES, load=lambda _id: never)
 
 
 def test_reuse_without_a_factor_is_told(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Threads that execute by themselves: what locks allow, and how many there are."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -164,11 +165,24 @@ def test_with_tls_every_thread_encrypts_for_its_own_connections() -> None:
     assert not any("TLS" in warning for warning in warnings)
 
 
+@pytest.mark.parametrize(
+    ("threads", "command", "warned"), [(4, "set", True), (4, "get", False), (1, "set", False)]
+)
+def test_locks_of_sets_that_are_not_simulated_are_reported(
+    threads: int, command: str, warned: bool
+) -> None:
+    workload = {"clients": 200, "command": command}
+    [(case, system)] = load_cases({**MEMCACHED, "io_threads": threads, "workload": workload})
+    said = warnings_of(case.scenario, system)
+    assert any("locks of the whole process" in warning for warning in said) is warned
+
+
 def test_unmeasured_work_is_reported() -> None:
     [(case, system)] = load_cases(MEMCACHED)
-    assert any(
-        "not measured: all of it is assumed" in w for w in warnings_of(case.scenario, system)
-    )
+    assumed = replace(system, engine=system.engine.model_copy(update={"observed": None}))
+    wanted = "not measured: all of it is assumed"
+    assert any(wanted in warning for warning in warnings_of(case.scenario, assumed))
+    assert not any(wanted in warning for warning in warnings_of(case.scenario, system))
 
 
 def advised(engine: str, **fields: Any) -> tuple[Recommendation, list[str]]:

@@ -88,18 +88,18 @@ def test_four_threads_that_only_write_gain_five_times_what_was_measured(host: st
 
 
 def test_clients_far_away_gain_what_was_measured() -> None:
-    """With 0.32 ms each way, chosen with the number in view: 200 clients hardly need a second
+    """With 0.3 ms each way, chosen with the number in view: 200 clients hardly need a second
     thread. The source doesn't say how far away they were."""
     cases = load_cases({**TWO_HUNDRED_CLIENTS, "io_threads": {"sweep": [1, 4]}})
     alone, four = (
         run(
-            replace(inputs, speed=replace(inputs.speed, network_one_way_us=320.0)),
+            replace(inputs, speed=replace(inputs.speed, network_one_way_us=300.0)),
             requests=40_000,
             seed=1,
         ).throughput_rps
         for inputs in (system.inputs(case.scenario) for case, system in cases)
     )
-    assert four / alone - 1.0 == pytest.approx(0.17, abs=0.03)
+    assert four / alone - 1.0 == pytest.approx(0.16, abs=0.03)
 
 
 def test_four_threads_that_only_write_leave_most_to_the_main_thread() -> None:
