@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
-    settings = {"WINDOW_S": "0.2", "REPETITIONS": "2", "PORT": str(port)}
+    settings = {"WINDOW_S": "1", "REPETITIONS": "2", "PORT": str(port)}
     done = subprocess.run(
         ["sh", str(script), str(base / "with space")],
         env={**os.environ, **settings},
