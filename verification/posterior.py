@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from evidence.counts.shipped import BUNDLES as SHIPPED_BUNDLES
+from evidence.counts.shipped import RELATIVES, known_from
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.fit.candidates import expected_counts
@@ -19,6 +21,7 @@ from forecache.calibration.fit.regression import Posterior, Problem, fit
 from forecache.calibration.fit.work_model import WorkModel, work_model
 from forecache.calibration.observe.design import design_points
 from forecache.hwprofiles import load_host
+from forecache.models.engines.profile import load_engine
 
 from .check import Check, Finding, within_range
 from .ensemble import sample_posterior
@@ -30,7 +33,7 @@ IDENTIFIED = 0.5
 """Prior weight below which a factor counts as told by the data."""
 
 _Z90 = 1.6448536269514722
-BUNDLES = Path(__file__).parent.parent / "evidence" / "bundles"
+BUNDLES = Path(__file__).parent.parent / SHIPPED_BUNDLES
 
 # One spans all that is fitted; the other is what a hurried user observes: one small data set.
 WELL = [
@@ -98,8 +101,16 @@ def of_laplace() -> list[Finding]:
     for synthetic in _both():
         found += _against_samples(synthetic.name, fit(synthetic.drawn(0)[1]))
     for folder in sorted(BUNDLES.glob("*/")):
-        found += _against_samples(folder.name, fit_bundle(Bundle.load(folder)).posterior)
+        found += _against_samples(folder.name, _shipped_fit(folder))
     return found
+
+
+def _shipped_fit(folder: Path) -> Posterior:
+    """The fit of a shipped profile, which may begin with that of a relative."""
+    known = None
+    if folder.name in RELATIVES:
+        known = known_from(load_engine(RELATIVES[folder.name]), load_engine(folder.name))
+    return fit_bundle(Bundle.load(folder), known=known).posterior
 
 
 def of_intervals() -> list[Finding]:
