@@ -242,7 +242,7 @@ def readme_figures(out: Path) -> str:
         for words, quantity in (
             ("CPU time per request, eight live engines", CPU),
             ("throughput, the same engines", THROUGHPUT),
-            ("p99 latency, the same engines", LATENCIES["p99"]),
+            ("p99 latency, three of these engines", LATENCIES["p99"]),
         )
     ]
     for words, name, quantity in (

@@ -108,9 +108,18 @@ def measure(asked: Asked) -> Files:
         out.mkdir(parents=True, exist_ok=True)
         write_text_atomic(out / "seed.json", f"{seed}\n")
         for engine in engines:
-            if engine.id in (asked.only or GENERATIONS):
+            if engine.id in asked_of(engines, asked.only or GENERATIONS):
                 _measure(engine, engines, host, seed, Path(scratch), out, asked)
     return predict(asked)
+
+
+def asked_of(engines: Sequence[Engine], ids: Sequence[str]) -> Sequence[str]:
+    """These ids, if all of them are unpacked."""
+    known = [engine.id for engine in engines]
+    missing = [id_ for id_ in ids if id_ not in known]
+    if missing:
+        raise InputError(f"engines: found no {', '.join(missing)}; valid is {', '.join(known)}.")
+    return ids
 
 
 def _measure(
@@ -177,10 +186,10 @@ def predict(asked: Asked) -> Files:
     rows: list[Compared] = []
     hosts = []
     for on_host in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
-        for folder in sorted(path for path in on_host.iterdir() if path.is_dir()):
-            bundle = Bundle.load(folder / CALIBRATION)
-            rows += _of_engine(folder, bundle, asked)
-        hosts.append(_host_of(on_host, bundle))
+        folders = sorted(path for path in on_host.iterdir() if path.is_dir())
+        for folder in folders:
+            rows += _of_engine(folder, Bundle.load(folder / CALIBRATION), asked)
+        hosts.append(_host_of(on_host, Bundle.load(folders[0] / CALIBRATION)))
     points = [asdict(row) for row in rows]
     return {ARTEFACT: json_text({"points_per_engine": POINTS, "hosts": hosts, "points": points})}
 

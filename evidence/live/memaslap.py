@@ -27,12 +27,13 @@ from forecache.calibration.bundle.points import Command, Conditions
 from forecache.calibration.drive.memcached import MemcachedClient, MemcachedProcess
 from forecache.calibration.drive.proc import process_cpu_ns, thread_usage
 from forecache.calibration.fit.scenarios import scenario_of
+from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import SERVER_CPU, predict_cases
 from forecache.models.prediction.system import System
 from forecache.models.scenario.sweeps import Case
-from forecache.sim.errors import EngineError
+from forecache.sim.errors import EngineError, InputError
 
 from ..counts.shipped import BUNDLES, json_text
 from ..harness import Asked, Files
@@ -108,9 +109,13 @@ def measure(asked: Asked) -> Files:
         folder = Path(given) if given else Path(scratch) / "engines"
         engines = unpacked(folder) if given else unpack(folder)
         server = next((e.server for e in engines if e.id == f"memcached-{VERSION}"), None)
+        # As Debian calls it.
         tool = next(folder.glob("libmemcached-*/memcaslap"), None)
         if server is None or tool is None:
-            raise EngineError(f"{folder}: found no memcached {VERSION} or no memcaslap.")
+            raise InputError(
+                f"ENGINES: found no memcached-{VERSION} or no memcaslap in {folder}; valid is a"
+                " folder that `python -m evidence.live.engines` has filled."
+            )
         asked.progress("what memaslap takes")
         tool_points = _in_rounds(server, tool, TOOL_POINTS)
         asked.progress("random points")
@@ -157,9 +162,11 @@ def _running(
         config = Path(folder) / "config"
         size = int(point.value_bytes)
         config.write_text(
+            # Sizes have a share each; command 0 is SET, 1 is GET.
             f"key\n{point.key_bytes} {point.key_bytes} 1\nvalue\n{size} {size} 1\n"
             f"cmd\n0 {1.0 - point.get_fraction:g}\n1 {point.get_fraction:g}\n"
         )
+        # With SETs it overwrites one key a client (-o 1), whatever its window.
         window = max(1, point.keys // point.clients // _WINDOW_KEYS)
         command = [tool, "-s", f"127.0.0.1:{process.port}", "-F", config, "-T", "1", "-o", "1"]
         command += ["-c", str(point.clients), "-w", f"{window}k", "-t", _LONGEST]
@@ -222,9 +229,7 @@ def predict(_asked: Asked) -> Files:
 
 def predicted(data: dict[str, Any]) -> Files:
     """The artefact: what was measured, with predictions of it."""
-    host = Bundle.load(BUNDLE).host
-    if host is None:
-        raise EngineError(f"{BUNDLE}: has no host.yaml.")
+    host = _host()
     engine = load_engine("memcached", data["version"])
     tool = _memaslap(System(host, engine, load_generator("redis-benchmark")), data["tool_points"])
     system = System(host, engine, tool)
@@ -239,8 +244,15 @@ def predicted(data: dict[str, Any]) -> Files:
         rate = prediction.nominal[0].result.throughput_rps
         said = {"label": point.label(), "predicted_us": cpu.value, "predicted_rps": rate}
         rows.append({**row, **said, "low_us": cpu.low, "high_us": cpu.high})
-    date = Bundle.load(BUNDLE).manifest.created[:10]
-    return {ARTEFACT: json_text({**data, "host": host.title, "date": date, "points": rows})}
+    return {ARTEFACT: json_text({**data, "host": host.title, "points": rows})}
+
+
+def _host() -> HostProfile:
+    """The host of the bundle."""
+    host = Bundle.load(BUNDLE).host
+    if host is None:
+        raise InputError(f"{BUNDLE}: has no host.yaml; valid is a bundle with its host.")
+    return host
 
 
 def _case(point: Conditions, version: str) -> Case[Any]:
@@ -278,10 +290,11 @@ def _memaslap(system: System, tool_points: Sequence[dict[str, Any]]) -> Generato
         predictions = predict_cases(cases, draws=0, replications=2, requests=REQUESTS)
         return np.array([p.nominal[0].result.generator_cpu_us_per_request for p in predictions])
 
-    few, many = 0.0, 20_000.0
-    at_few, at_many = cpu_us(profile(few)), cpu_us(profile(many))
-    share = float(np.median((measured - at_few) / (at_many - at_few)))
-    return profile(max(0.0, few + share * (many - few)))
+    # CPU time is nearly linear in the instructions.
+    many = 20_000.0
+    at_none, at_many = cpu_us(profile(0.0)), cpu_us(profile(many))
+    share = float(np.median((measured - at_none) / (at_many - at_none)))
+    return profile(max(0.0, share * many))
 
 
 def section() -> list[str]:
@@ -292,7 +305,7 @@ def section() -> list[str]:
     for name in ("get", "set", "mix", "all"):
         chosen = [row for row in rows if name in ("all", row["point"]["command"])]
         body.append([name, len(chosen), *errors_of(chosen)])
-    header = ["requests", ">points", ">CPU a request: median error", ">95% below", ">bias"]
+    header = ["requests", ">points", ">CPU a request: median error", ">95th percentile", ">bias"]
     header += [">repeat", f">windows inside {LEVEL:.0%} interval", ">throughput: median error"]
     return [
         "## Memcached",
@@ -301,14 +314,11 @@ def section() -> list[str]:
         f" at {len(rows)} random points: 1 to 150 clients, values of 8 B to 4 KiB, GETs of 1,024 to"
         f" {MOST_KEYS:,} keys, SETs of one key a client, {ROUNDS} rounds of {WINDOWS} windows of"
         f" {WINDOW_S:g} s. Host: {data['host']}. The profile was fitted to observations with"
-        " forecache's own load generator on that host. What memaslap takes was measured at four"
-        " further points, a second time after one of them had been disturbed: with the first"
-        " measurement CPU time was 13% off.",
+        " forecache's own load generator on that host. memaslap's own CPU time was measured at four"
+        " other points, twice, since something had disturbed one of them; with the first figures"
+        " the server's CPU time was 13% off, so this is no blind result.",
         "",
         *table(header, body),
-        "",
-        "`make evidence STUDY=memaslap` measures again, on a host whose bundle of Memcached is"
-        " `evidence/bundles/memcached-1.6`.",
     ]
 
 

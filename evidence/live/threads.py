@@ -38,7 +38,7 @@ from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
 from .engines import unpack, unpacked
-from .generations import TOOLS, keep
+from .generations import TOOLS, asked_of, keep
 
 FOLDER = Path("evidence/threads")
 """A folder per host and in it a bundle per engine, compact."""
@@ -101,7 +101,7 @@ def measure(asked: Asked) -> Files:
         host = capture_host(progress=asked.progress)
         tool = next(e.folder for e in engines if (e.name, e.version) == TOOLS[TOOL]) / TOOL
         for engine in engines:
-            if engine.id in (asked.only or ENGINES):
+            if engine.id in asked_of(engines, asked.only or ENGINES):
                 asked.progress(engine.id)
                 observe(
                     engine=engine.server,
@@ -166,7 +166,7 @@ def predict(asked: Asked) -> Files:
 
 
 def predicted_us(prediction: Prediction) -> tuple[float, float]:
-    """The same, predicted."""
+    """What the steps of the main thread, and of all others, take of a request, in us."""
     steps = steps_of(prediction)
     main = sum(us for _, thread, us in steps if thread == "main")
     return main, sum(us for _, thread, us in steps if thread != "main")
@@ -197,17 +197,15 @@ def section() -> list[str]:
     return [
         "## Threads",
         "",
-        "A first look at what each thread computes for a request, spinning left out: of Redis 8,"
-        " whose threads sleep, their CPU time; of Valkey 9.1's main thread the time that INFO calls"
-        " active. Its I/O threads are left out: they share a core, and what INFO calls active goes"
-        f" on while they wait for it. The main thread has a core of its own, I/O threads and {TOOL}"
-        f" share the other. {len(IO_THREADS) * DATA_SETS * POINTS_EACH} random points an engine,"
-        " shipped profiles. Nothing was fitted to it: what handing over and lines that move between"
-        " threads cost is assumed.",
+        "A first look at what each thread computes for a request, spinning left out. Threads of"
+        " Redis 8 sleep when they are idle, so it is their CPU time. Of Valkey 9.1 it is the main"
+        " thread's time that INFO calls active, at most its CPU time; its I/O threads are left out,"
+        " since they share a core and INFO counts their waiting for it. The main thread has a core"
+        f" of its own, I/O threads and {TOOL} share the other."
+        f" {len(IO_THREADS) * DATA_SETS * POINTS_EACH} random points an engine, shipped profiles."
+        " What handing over, and lines that move between threads, cost is assumed, not fitted.",
         "",
         *table(header, body),
-        "",
-        "`make evidence STUDY=threads` measures again.",
     ]
 
 
