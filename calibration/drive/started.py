@@ -1,6 +1,5 @@
 """What starts when a `with` block begins and has stopped when it ends."""
 
-from types import TracebackType
 from typing import Self
 
 
@@ -23,10 +22,5 @@ class Started:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()

@@ -10,10 +10,6 @@ one that is shipped.
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,33 +18,27 @@ from typing import Any
 import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.points import Conditions, ObservedPoint
+from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.prior import known_of
-from forecache.calibration.fit.scenarios import scenario_of
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
-from forecache.hwprofiles.files import write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.predict import SERVER_CPU, predict_cases
 from forecache.models.prediction.system import System
-from forecache.models.scenario.schema import Scenario
-from forecache.models.scenario.sweeps import Case
-from forecache.sim.errors import InputError
 
-from ..counts.shipped import compact, json_text
+from ..counts.shipped import json_text
 from ..harness import Asked, Files
-from .engines import Engine, unpack, unpacked
+from . import rounds
+from .engines import Engine
+from .rounds import DRAWS, LEVEL, MOST_BYTES, REQUESTS, TOOLS, log_uniform
 
 FOLDER = Path("evidence/generations")
 """A folder per host and in it one per engine: `calibration` and a bundle per tool, compact."""
 ARTEFACT = Path("docs/accuracy/generations.json")
-
-TOOLS = {"valkey-benchmark": ("valkey", "8.0.1"), "redis-benchmark": ("redis", "7.0.15")}
-"""The drivers, and the engines that they come with."""
 
 GENERATIONS = (
     *("redis-6.2.11", "redis-7.0.15", "redis-8.0.6", "redis-8.6.3"),
@@ -58,35 +48,29 @@ GENERATIONS = (
 
 POINTS = 60
 DATA_SETS = 12
-MOST_BYTES = 2**30
-"""Largest data set, values only: more keys than that are cut."""
+KEYS, VALUE_BYTES = (100, 2_000_000), (8, 4096)
+PIPELINES, CLIENTS = (1, 64), (1, 200)
+"""Ranges that points are drawn from."""
 TIMING = Timing(warm_up_s=0.0, window_s=0.4, repetitions=6)
-LEVEL = 0.95
-DRAWS = 20
-REQUESTS = 20_000
 CALIBRATION = "calibration"
 PROFILES = ("observed", "shipped")
 REFERENCE = "valkey-8.0.1"
 
 
 def random_points(seed: int) -> list[Conditions]:
-    """Sixty points, five to a data set.
-
-    Keys from 100 to 2,000,000, values from 8 B to 4 KiB, pipelines from 1 to 64 and clients from 1
-    to 200, all uniform in the logarithm; GET or SET.
-    """
+    """`POINTS` points, as many of each data set; GET or SET, the rest uniform in the logarithm."""
     random = np.random.default_rng(seed)
     points: list[Conditions] = []
     for _ in range(DATA_SETS):
-        value_bytes = round(8 * 512 ** random.random())
-        keys = min(round(100 * 20_000 ** random.random()), MOST_BYTES // value_bytes)
+        value_bytes = log_uniform(random, *VALUE_BYTES)
+        keys = min(log_uniform(random, *KEYS), MOST_BYTES // value_bytes)
         points += [
             Conditions(
                 command="get" if random.random() < 0.5 else "set",
                 keys=keys,
                 value_bytes=value_bytes,
-                pipeline=round(64 ** random.random()),
-                clients=round(200 ** random.random()),
+                pipeline=log_uniform(random, *PIPELINES),
+                clients=log_uniform(random, *CLIENTS),
                 role="holdout",
             )
             for _ in range(POINTS // DATA_SETS)
@@ -99,27 +83,13 @@ def measure(asked: Asked) -> Files:
 
     The environment's `SEED` draws the points, `ENGINES` is a folder of unpacked engines.
     """
-    seed = int(os.environ.get("SEED", "1"))
-    given = os.environ.get("ENGINES")
-    with tempfile.TemporaryDirectory(prefix="generations-") as scratch:
-        engines = unpacked(Path(given)) if given else unpack(Path(scratch) / "engines")
+    seed = rounds.seed()
+    with rounds.engines_at_hand() as (scratch, engines):
+        chosen = [rounds.engine_of(engines, id_) for id_ in asked.only or GENERATIONS]
         host = capture_host(progress=asked.progress)
-        out = FOLDER / host.id
-        out.mkdir(parents=True, exist_ok=True)
-        write_text_atomic(out / "seed.json", f"{seed}\n")
-        for engine in engines:
-            if engine.id in asked_of(engines, asked.only or GENERATIONS):
-                _measure(engine, engines, host, seed, Path(scratch), out, asked)
+        for engine in chosen:
+            _measure(engine, engines, host, seed, scratch, FOLDER / host.id, asked)
     return predict(asked)
-
-
-def asked_of(engines: Sequence[Engine], ids: Sequence[str]) -> Sequence[str]:
-    """These ids, if all of them are unpacked."""
-    known = [engine.id for engine in engines]
-    missing = [id_ for id_ in ids if id_ not in known]
-    if missing:
-        raise InputError(f"engines: found no {', '.join(missing)}; valid is {', '.join(known)}.")
-    return ids
 
 
 def _measure(
@@ -133,8 +103,7 @@ def _measure(
 ) -> None:
     """Write one engine's bundles into a folder of its own in `out`."""
     points = random_points(seed)
-    for index, (tool, owner) in enumerate(TOOLS.items()):
-        folder = next(e.folder for e in engines if (e.name, e.version) == owner)
+    for index, tool in enumerate(TOOLS):
         asked.progress(f"{engine.id}: {tool}")
         observe(
             engine=engine.server,
@@ -142,7 +111,7 @@ def _measure(
             out=scratch / engine.id / tool,
             host=host,
             timing=TIMING,
-            tool=str(folder / tool),
+            tool=str(rounds.tool_of(engines, tool)),
             progress=asked.progress,
         )
     asked.progress(f"{engine.id}: calibration")
@@ -154,14 +123,8 @@ def _measure(
         progress=asked.progress,
     )
     for name in (*TOOLS, CALIBRATION):
-        keep(scratch / engine.id / name, out / engine.id / name)
-
-
-def keep(path: Path, out: Path) -> None:
-    """Write a bundle in compact form, in the place of one that is there."""
-    if out.exists():
-        shutil.rmtree(out)
-    compact(path, out)
+        rounds.keep(scratch / engine.id / name, out / engine.id / name)
+    rounds.keep_seed(out / engine.id, seed)
 
 
 @dataclass(frozen=True)
@@ -201,7 +164,7 @@ def _host_of(folder: Path, bundle: Bundle) -> dict[str, Any]:
         "id": folder.name,
         "title": "" if bundle.host is None else bundle.host.title,
         "date": bundle.manifest.created[:10],
-        "seed": json.loads((folder / "seed.json").read_text(encoding="utf-8")),
+        "seeds": rounds.seeds_of(folder),
         "windows": method.repetitions,
         "window_s": method.window_s,
     }
@@ -211,14 +174,13 @@ def _of_engine(folder: Path, bundle: Bundle, asked: Asked) -> Iterator[Compared]
     """One engine on one host, with the profile of its calibration there and the shipped one."""
     asked.progress(f"{folder}: calibrating")
     observed, _ = calibrate(bundle, known=known_of(bundle))
+    host = rounds.host_of(folder, bundle)
     engine = bundle.manifest.engine
-    if bundle.host is None:
-        raise InputError(f"{folder}: has no host.yaml; valid is a bundle with its host.")
     shipped = load_engine(engine.name, engine.version)
     for label, profile in zip(PROFILES, (observed, shipped), strict=True):
         asked.progress(f"{folder}: predicting with the {label} profile")
         for tool in TOOLS:
-            yield from _compared(folder, label, profile, tool, bundle.host)
+            yield from _compared(folder, label, profile, tool, host)
 
 
 def _compared(
@@ -226,7 +188,7 @@ def _compared(
 ) -> Iterator[Compared]:
     system = System(host, profile, load_generator(tool))
     points = list(Bundle.load(folder / tool).points)
-    cases = [(_case(point, system, tool), system) for point in points]
+    cases = [rounds.case_of(point.given, system, tool=tool) for point in points]
     predictions = predict_cases(cases, draws=DRAWS, replications=2, requests=REQUESTS)
     for point, prediction in zip(points, predictions, strict=True):
         cpu = prediction.interval(SERVER_CPU, level=LEVEL)
@@ -243,11 +205,3 @@ def _compared(
             high_us=cpu.high,
             predicted_rps=prediction.nominal[0].result.throughput_rps,
         )
-
-
-def _case(point: ObservedPoint, system: System, tool: str) -> Case[Scenario]:
-    engine = system.engine
-    scenario = scenario_of(
-        point.given, engine=engine.engine, engine_version=engine.version, tool=tool
-    )
-    return Case(given=point.given.model_dump(mode="json", exclude_defaults=True), scenario=scenario)

@@ -26,19 +26,18 @@ from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Command, Conditions
 from forecache.calibration.drive.memcached import MemcachedClient, MemcachedProcess
 from forecache.calibration.drive.proc import process_cpu_ns, thread_usage
-from forecache.calibration.fit.scenarios import scenario_of
-from forecache.hwprofiles.schema import HostProfile
+from forecache.hwprofiles.capture import capture_host
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import SERVER_CPU, predict_cases
 from forecache.models.prediction.system import System
-from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import EngineError, InputError
 
 from ..counts.shipped import BUNDLES, json_text
 from ..harness import Asked, Files
 from ..markdown import table
-from .engines import unpack, unpacked
+from . import rounds
+from .rounds import DRAWS, MOST_BYTES, REQUESTS, log_uniform, span
 
 ARTEFACT = Path("docs/accuracy/memaslap.json")
 BUNDLE = BUNDLES / "memcached-1.6"
@@ -48,9 +47,8 @@ ROUNDS = 2
 WINDOWS, WINDOW_S = 3, 0.5
 MOST_KEYS = 200_000
 """memaslap stores its keys one by one."""
-MOST_BYTES = 2**30
-LEVEL = 0.95
-DRAWS, REQUESTS = 20, 20_000
+VALUE_BYTES, CLIENTS = (8, 4096), (1, 150)
+"""Ranges that points are drawn from."""
 
 TOOL_POINTS = tuple(
     Conditions(command="get", clients=clients, keys=1024 * clients, value_bytes=64)
@@ -76,15 +74,15 @@ class Driven:
 
 
 def random_points(seed: int) -> list[Conditions]:
-    """GET, SET or both; values of 8 B to 4 KiB and 1 to 150 clients, uniform in the logarithm.
+    """GET, SET or both; sizes of values and numbers of clients are uniform in the logarithm.
 
     GETs have 1,024 keys a client or more, SETs one.
     """
     random = np.random.default_rng(seed)
     points = []
     for _ in range(POINTS):
-        value_bytes = round(8 * 512 ** random.random())
-        clients = round(150 ** random.random())
+        value_bytes = log_uniform(random, *VALUE_BYTES)
+        clients = log_uniform(random, *CLIENTS)
         most = min(MOST_KEYS, MOST_BYTES // value_bytes) / (clients * _WINDOW_KEYS)
         windows = round(max(1.0, most) ** random.random())
         command: Command = ("get", "set", "mix")[int(3 * random.random())]
@@ -102,24 +100,30 @@ def random_points(seed: int) -> list[Conditions]:
 
 def measure(asked: Asked) -> Files:
     """Drive Memcached; `SEED` and `ENGINES` of the environment are as in the study generations."""
-    seed = int(os.environ.get("SEED", "1"))
-    given = os.environ.get("ENGINES")
+    seed = rounds.seed()
     points = random_points(seed)
-    with tempfile.TemporaryDirectory(prefix="memaslap-") as scratch:
-        folder = Path(given) if given else Path(scratch) / "engines"
-        engines = unpacked(folder) if given else unpack(folder)
-        server = next((e.server for e in engines if e.id == f"memcached-{VERSION}"), None)
-        # As Debian calls it.
-        tool = next(folder.glob("libmemcached-*/memcaslap"), None)
-        if server is None or tool is None:
+    with rounds.engines_at_hand() as (_, engines):
+        server = rounds.engine_of(engines, f"memcached-{VERSION}")
+        # As Debian calls it; libmemcached has no server.
+        tool = next(server.folder.parent.glob("libmemcached-*/memcaslap"), None)
+        if tool is None:
             raise InputError(
-                f"ENGINES: found no memcached-{VERSION} or no memcaslap in {folder}; valid is a"
-                " folder that `python -m evidence.live.engines` has filled."
+                f"ENGINES: found no memcaslap in {server.folder.parent}; valid is a folder that"
+                " `python -m evidence.live.engines FOLDER` has filled."
+            )
+        here, bundle = (
+            capture_host(progress=asked.progress),
+            rounds.host_of(BUNDLE, Bundle.load(BUNDLE)),
+        )
+        if here.id != bundle.id:
+            raise InputError(
+                f"{BUNDLE}: found a bundle of {bundle.id}, and this host is {here.id}; valid is a"
+                " bundle that `make evidence STUDY=observations ONLY=memcached` made here."
             )
         asked.progress("what memaslap takes")
-        tool_points = _in_rounds(server, tool, TOOL_POINTS)
+        tool_points = _in_rounds(server.server, tool, TOOL_POINTS)
         asked.progress("random points")
-        driven = _in_rounds(server, tool, points)
+        driven = _in_rounds(server.server, tool, points)
     data = {"seed": seed, "version": VERSION, "tool": "memaslap 1.0"}
     data |= {"tool_points": [asdict(d) for d in tool_points], "points": [asdict(d) for d in driven]}
     return predicted(data)
@@ -229,35 +233,20 @@ def predict(_asked: Asked) -> Files:
 
 def predicted(data: dict[str, Any]) -> Files:
     """The artefact: what was measured, with predictions of it."""
-    host = _host()
+    host = rounds.host_of(BUNDLE, Bundle.load(BUNDLE))
     engine = load_engine("memcached", data["version"])
     tool = _memaslap(System(host, engine, load_generator("redis-benchmark")), data["tool_points"])
     system = System(host, engine, tool)
     points = [Conditions.model_validate(row["point"]) for row in data["points"]]
-    cases = [_case(point, data["version"]) for point in points]
-    predictions = predict_cases(
-        [(case, system) for case in cases], draws=DRAWS, replications=2, requests=REQUESTS
-    )
+    cases = [rounds.case_of(point, system) for point in points]
+    predictions = predict_cases(cases, draws=DRAWS, replications=2, requests=REQUESTS)
     rows = []
     for row, point, prediction in zip(data["points"], points, predictions, strict=True):
-        cpu = prediction.interval(SERVER_CPU, level=LEVEL)
+        cpu = prediction.interval(SERVER_CPU, level=rounds.LEVEL)
         rate = prediction.nominal[0].result.throughput_rps
         said = {"label": point.label(), "predicted_us": cpu.value, "predicted_rps": rate}
         rows.append({**row, **said, "low_us": cpu.low, "high_us": cpu.high})
     return {ARTEFACT: json_text({**data, "host": host.title, "points": rows})}
-
-
-def _host() -> HostProfile:
-    """The host of the bundle."""
-    host = Bundle.load(BUNDLE).host
-    if host is None:
-        raise InputError(f"{BUNDLE}: has no host.yaml; valid is a bundle with its host.")
-    return host
-
-
-def _case(point: Conditions, version: str) -> Case[Any]:
-    scenario = scenario_of(point, engine="memcached", engine_version=version)
-    return Case(given=point.model_dump(mode="json", exclude_defaults=True), scenario=scenario)
 
 
 def _memaslap(system: System, tool_points: Sequence[dict[str, Any]]) -> GeneratorProfile:
@@ -286,7 +275,7 @@ def _memaslap(system: System, tool_points: Sequence[dict[str, Any]]) -> Generato
 
     def cpu_us(tool: GeneratorProfile) -> np.ndarray:
         on = System(system.host, system.engine, tool)
-        cases = [(_case(point, system.engine.version), on) for point in points]
+        cases = [rounds.case_of(point, on) for point in points]
         predictions = predict_cases(cases, draws=0, replications=2, requests=REQUESTS)
         return np.array([p.nominal[0].result.generator_cpu_us_per_request for p in predictions])
 
@@ -304,37 +293,19 @@ def section() -> list[str]:
     body = []
     for name in ("get", "set", "mix", "all"):
         chosen = [row for row in rows if name in ("all", row["point"]["command"])]
-        body.append([name, len(chosen), *errors_of(chosen)])
-    header = ["requests", ">points", ">CPU a request: median error", ">95th percentile", ">bias"]
-    header += [">repeat", f">windows inside {LEVEL:.0%} interval", ">throughput: median error"]
+        body.append([name, len(chosen), *rounds.error_cells(chosen)])
+    header = ["requests", ">points", *rounds.ERRORS_HEADER]
     return [
         "## Memcached",
         "",
         f"Memcached {data['version']}, one thread, driven by memaslap (Debian's libmemcached-tools)"
-        f" at {len(rows)} random points: 1 to 150 clients, values of 8 B to 4 KiB, GETs of 1,024 to"
-        f" {MOST_KEYS:,} keys, SETs of one key a client, {ROUNDS} rounds of {WINDOWS} windows of"
-        f" {WINDOW_S:g} s. Host: {data['host']}. The profile was fitted to observations with"
-        " forecache's own load generator on that host. memaslap's own CPU time was measured at four"
-        " other points, twice, since something had disturbed one of them; with the first figures"
-        " the server's CPU time was 13% off, so this is no blind result.",
+        f" at {len(rows)} random points: {span(CLIENTS)} clients, values of {span(VALUE_BYTES)} B,"
+        f" GETs of {_WINDOW_KEYS:,} to {MOST_KEYS:,} keys, SETs of one key a client, {ROUNDS}"
+        f" rounds of {WINDOWS} windows of {WINDOW_S:g} s. Host: {data['host']}. The profile was"
+        " fitted to observations with forecache's own load generator on that host. memaslap's own"
+        " CPU time was measured at other points, and once more after a first comparison had shown"
+        " that something disturbed one of them, so this is no blind result"
+        " ([models.md](models.md#what-was-decided-with-the-results-in-view)).",
         "",
         *table(header, body),
-    ]
-
-
-def errors_of(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Cells of the table for these points."""
-    measured = [np.array(row["cpu_us"]) for row in rows]
-    pairs = list(zip(rows, measured, strict=True))
-    errors = np.array([row["predicted_us"] / np.median(us) - 1.0 for row, us in pairs])
-    rates = [row["predicted_rps"] / np.median(row["throughput_rps"]) - 1.0 for row in rows]
-    repeats = [abs(np.median(us[WINDOWS:]) / np.median(us[:WINDOWS]) - 1.0) for us in measured]
-    inside = [row["low_us"] <= each <= row["high_us"] for row, us in pairs for each in us]
-    return [
-        f"{np.median(abs(errors)):.1%}",
-        f"{np.quantile(abs(errors), 0.95):.1%}",
-        f"{np.median(errors):+.1%}",
-        f"{np.median(repeats):.1%}",
-        f"{np.mean(inside):.0%}",
-        f"{np.median(np.abs(rates)):.1%}",
     ]

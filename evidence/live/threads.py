@@ -10,8 +10,6 @@ say how long.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +19,6 @@ import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, Repetition
-from forecache.calibration.fit.scenarios import scenario_of
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
@@ -30,26 +27,25 @@ from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.system import System
-from forecache.models.scenario.schema import Scenario
-from forecache.models.scenario.sweeps import Case
-from forecache.sim.errors import InputError
 
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
-from .engines import unpack, unpacked
-from .generations import TOOLS, asked_of, keep
+from . import rounds
+from .rounds import REQUESTS, log_uniform
 
 FOLDER = Path("evidence/threads")
-"""A folder per host and in it a bundle per engine, compact."""
+"""A folder per host and in it one per engine, with a bundle of the driver, compact."""
 ARTEFACT = Path("docs/accuracy/threads.json")
-ENGINES = ("redis-8.0.6", "redis-8.6.3", "valkey-9.1.2")
+GENERATIONS = ("redis-8.0.6", "redis-8.6.3", "valkey-9.1.2")
 TOOL = "valkey-benchmark"
 IO_THREADS = (2, 3)
+KEYS, VALUE_BYTES = (100, 1_000_000), (8, 1024)
+PIPELINES, CLIENTS = (1, 32), (10, 200)
+"""Ranges that points are drawn from."""
 DATA_SETS, POINTS_EACH = 4, 4
 """Of each number of threads, and of each data set."""
 TIMING = Timing(warm_up_s=0.0, window_s=0.4, repetitions=4)
-REQUESTS = 20_000
 
 
 @dataclass(frozen=True)
@@ -67,22 +63,20 @@ class Compared:
 
 
 def random_points(seed: int) -> list[Conditions]:
-    """GET or SET; keys from 100 to 1,000,000, values from 8 B to 1 KiB, pipelines from 1 to 32 and
-    clients from 10 to 200, uniform in the logarithm.
-    """
+    """As many with each number of threads; GET or SET, the rest uniform in the logarithm."""
     random = np.random.default_rng(seed)
     points: list[Conditions] = []
     for io_threads in IO_THREADS:
         for _ in range(DATA_SETS):
-            keys = round(100 * 10_000 ** random.random())
-            value_bytes = round(8 * 128 ** random.random())
+            keys = log_uniform(random, *KEYS)
+            value_bytes = log_uniform(random, *VALUE_BYTES)
             points += [
                 Conditions(
                     command="get" if random.random() < 0.5 else "set",
                     keys=keys,
                     value_bytes=value_bytes,
-                    pipeline=round(32 ** random.random()),
-                    clients=round(10 * 20 ** random.random()),
+                    pipeline=log_uniform(random, *PIPELINES),
+                    clients=log_uniform(random, *CLIENTS),
                     io_threads=io_threads,
                     role="holdout",
                 )
@@ -93,27 +87,24 @@ def random_points(seed: int) -> list[Conditions]:
 
 def measure(asked: Asked) -> Files:
     """Drive engines with I/O threads; `SEED` and `ENGINES` are as in the study generations."""
-    seed = int(os.environ.get("SEED", "1"))
-    given = os.environ.get("ENGINES")
-    with tempfile.TemporaryDirectory(prefix="threads-") as scratch:
-        folder = Path(given) if given else Path(scratch) / "engines"
-        engines = unpacked(folder) if given else unpack(folder)
+    seed = rounds.seed()
+    with rounds.engines_at_hand() as (scratch, engines):
+        chosen = [rounds.engine_of(engines, id_) for id_ in asked.only or GENERATIONS]
         host = capture_host(progress=asked.progress)
-        tool = next(e.folder for e in engines if (e.name, e.version) == TOOLS[TOOL]) / TOOL
-        for engine in engines:
-            if engine.id in asked_of(engines, asked.only or ENGINES):
-                asked.progress(engine.id)
-                observe(
-                    engine=engine.server,
-                    design=random_points(seed),
-                    out=Path(scratch) / engine.id,
-                    host=host,
-                    timing=TIMING,
-                    tool=str(tool),
-                    progress=asked.progress,
-                )
-                (FOLDER / host.id).mkdir(parents=True, exist_ok=True)
-                keep(Path(scratch) / engine.id, FOLDER / host.id / engine.id)
+        for engine in chosen:
+            asked.progress(engine.id)
+            observe(
+                engine=engine.server,
+                design=random_points(seed),
+                out=scratch / engine.id,
+                host=host,
+                timing=TIMING,
+                tool=str(rounds.tool_of(engines, TOOL)),
+                progress=asked.progress,
+            )
+            folder = FOLDER / host.id / engine.id
+            rounds.keep(scratch / engine.id, folder / TOOL)
+            rounds.keep_seed(folder, seed)
     return predict(asked)
 
 
@@ -135,18 +126,14 @@ def predict(asked: Asked) -> Files:
     rows: list[Compared] = []
     for path in sorted(FOLDER.glob("*/*")):
         asked.progress(f"{path}: predicting")
-        bundle = Bundle.load(path)
-        if bundle.host is None:
-            raise InputError(f"{path}: has no host.yaml; valid is a bundle with its host.")
+        bundle = Bundle.load(path / TOOL)
         of = bundle.manifest.engine
-        system = System(bundle.host, load_engine(of.name, of.version), load_generator(TOOL))
+        engine = load_engine(of.name, of.version)
+        system = System(rounds.host_of(path, bundle), engine, load_generator(TOOL))
         points = list(bundle.points)
-        predictions = predict_cases(
-            [(_case(point.given, system), system) for point in points],
-            draws=0,
-            replications=2,
-            requests=REQUESTS,
-        )
+        on_two_cores = {"cores": 2, "main_thread_pinned": True}
+        cases = [rounds.case_of(p.given, system, tool=TOOL, **on_two_cores) for p in points]
+        predictions = predict_cases(cases, draws=0, replications=2, requests=REQUESTS)
         for point, prediction in zip(points, predictions, strict=True):
             measured = [computed_us(repetition) for repetition in point.repetitions]
             main_us, io_us = predicted_us(prediction)
@@ -170,14 +157,6 @@ def predicted_us(prediction: Prediction) -> tuple[float, float]:
     steps = steps_of(prediction)
     main = sum(us for _, thread, us in steps if thread == "main")
     return main, sum(us for _, thread, us in steps if thread != "main")
-
-
-def _case(given: Conditions, system: System) -> Case[Scenario]:
-    engine = system.engine
-    scenario = scenario_of(
-        given, engine=engine.engine, engine_version=engine.version, tool=TOOL
-    ).model_copy(update={"cores": 2, "main_thread_pinned": True})
-    return Case(given=given.model_dump(mode="json", exclude_defaults=True), scenario=scenario)
 
 
 def section() -> list[str]:
@@ -211,12 +190,8 @@ def section() -> list[str]:
 
 def errors_of(rows: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Cells of the table for `main` or `io`: median error, bias, and how far repeats differ."""
-    errors, repeats = [], []
-    for row in rows:
-        us = np.array(row[f"{part}_us"])
-        half = len(us) // 2
-        errors.append(row[f"predicted_{part}_us"] / np.median(us) - 1.0)
-        repeats.append(abs(np.median(us[half:]) / np.median(us[:half]) - 1.0))
+    errors = [rounds.error(row[f"{part}_us"], row[f"predicted_{part}_us"]) for row in rows]
+    repeats = [rounds.repeat(row[f"{part}_us"]) for row in rows]
     return [
         f"{np.median(np.abs(errors)):.1%}",
         f"{np.median(errors):+.1%}",

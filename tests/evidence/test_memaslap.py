@@ -1,6 +1,7 @@
 """Random points of Memcached for memaslap, and how measured and predicted are compared."""
 
-from evidence.live.memaslap import MOST_BYTES, MOST_KEYS, POINTS, WINDOWS, errors_of, random_points
+from evidence.live.memaslap import MOST_KEYS, POINTS, random_points
+from evidence.live.rounds import MOST_BYTES
 
 
 def test_random_points_are_those_of_their_seed_and_what_memaslap_can_make() -> None:
@@ -18,15 +19,3 @@ def test_random_points_are_those_of_their_seed_and_what_memaslap_can_make() -> N
             assert point.keys * point.value_bytes <= MOST_BYTES or keys_a_client == 1024
         else:
             assert keys_a_client == 1
-
-
-def test_errors_repeats_and_windows_inside_are_of_the_medians() -> None:
-    row = {
-        "cpu_us": [10.0] * WINDOWS + [12.0] * WINDOWS,
-        "throughput_rps": [100_000.0] * (2 * WINDOWS),
-        "predicted_us": 9.9,
-        "low_us": 9.0,
-        "high_us": 11.0,
-        "predicted_rps": 110_000.0,
-    }
-    assert errors_of([row]) == ["10.0%", "10.0%", "-10.0%", "20.0%", "50%", "10.0%"]

@@ -50,6 +50,13 @@ struct scan {
     int64_t values;  // that the reply has had so far
 };
 
+// Pass over bytes of a value, of which `scan->number` are to come; returns how many there were.
+INLINE int64_t skip_value(struct scan *scan, int64_t left) {
+    int64_t step = min64(left, scan->number);
+    scan->number -= step;
+    return step;
+}
+
 struct connection {
     int64_t socket;
     int64_t first;  // of the present batch, the number of its first request

@@ -46,9 +46,7 @@ int64_t scan_replies(const uint8_t *bytes, int64_t size, struct scan *kept,
     int64_t at = 0;
     while (at < size) {
         if (scan.state == IN_BULK) {
-            int64_t step = min64(size - at, scan.number);
-            at += step;
-            scan.number -= step;
+            at += skip_value(&scan, size - at);
             if (scan.number == 0) {
                 done++;
                 scan.state = AT_TYPE;

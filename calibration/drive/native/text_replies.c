@@ -100,9 +100,7 @@ int64_t scan_text_replies(const uint8_t *bytes, int64_t size, struct scan *kept,
     int64_t at = 0;
     while (at < size) {
         if (scan.state == IN_VALUE) {
-            int64_t step = min64(size - at, scan.number);
-            at += step;
-            scan.number -= step;
+            at += skip_value(&scan, size - at);
             if (scan.number == 0) {
                 scan.state = IN_LINE;
             }
