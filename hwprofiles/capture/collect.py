@@ -18,6 +18,8 @@ from .machine import CacheFacts, Machine
 from .summary import rounded
 
 CHAINS = (1, 2, 4, 8, 12, 16, 24, 32, 48)
+ACROSS_BYTES = (64, 1024, 4096, 16_384)
+"""Sizes of messages between two CPUs."""
 _ROUNDS = 3
 _COPY_PAIRS_A_ROUND = 4
 _SLEEPERS_A_ROUND = 3
@@ -218,7 +220,16 @@ def _short_round(machine: Machine, found: Collected) -> None:
         found.add("copy_ns_per_byte", [_copy_ns_per_byte()])
     if machine.pair is not None and machine.usable_cpus > 1:
         found.add("core_to_core_ns", cores.core_to_core_samples(*machine.pair, pin))
+        _across(machine.pair, found)
         _sleepers(machine.pair, found)
+
+
+def _across(pair: tuple[int, int], found: Collected) -> None:
+    """Messages between two CPUs, by size; one sample of each cost is a run's median."""
+    for size in ACROSS_BYTES:
+        costs = sockets.across_samples(*pair, pin, size=size)
+        found.add(f"tcp_send_{size}_across_ns", [statistics.median(costs.send)])
+        found.add(f"tcp_recv_{size}_across_ns", [statistics.median(costs.receive)])
 
 
 def _copy_ns_per_byte() -> float:
@@ -247,4 +258,5 @@ def _sleepers(pair: tuple[int, int], found: Collected) -> None:
         found.add("sleeper_pause_us", [pause_us])
         found.add("sleeper_send_ns", [statistics.median(run.send)])
         found.add("wake_latency_ns", [statistics.median(run.latency)])
+        found.add("wake_latency_each_ns", run.latency)
         found.add("sleeper_receiver_cpu_ns", [statistics.median(run.receiver_cpu)])

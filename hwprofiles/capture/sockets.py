@@ -24,6 +24,7 @@ from .loops import (
 
 SMALL_BYTES = 64
 LARGE_BYTES = 16_384
+_PATIENCE = 200_000_000  # looks: some tenths of a second
 # A receiver that woke this long ago has read its message and gone back to sleep.
 _REST_NS = 25_000
 
@@ -163,6 +164,59 @@ def awake_samples(
         send_cpu=samples[CLOCK_THREAD_CPUTIME_ID, "send"],
         receive_cpu=samples[CLOCK_THREAD_CPUTIME_ID, "recv"],
     )
+
+
+@dataclass(frozen=True)
+class AcrossCosts:
+    """ns per message between threads on two CPUs, one sample a round and side."""
+
+    send: list[float]
+    receive: list[float]
+
+
+def across_samples(
+    sender_cpu: int,
+    receiver_cpu: int,
+    pin: Callable[[int], None],
+    *,
+    size: int,
+    count: int = 8,
+    rounds: int = 40,
+) -> AcrossCosts:
+    """Cost of `send` and `recv` over TCP between threads on two CPUs, both of which are awake.
+
+    Messages go there and back on `count` connections in turn. Each side copies lines that the other
+    one's cache holds, as an engine and its clients do.
+    """
+    turn = np.zeros(16, dtype=np.int64)  # more than a line, so that nothing else shares it
+    took = np.zeros((2, 2, rounds), dtype=np.int64)
+    outcome = [-1, -1]
+    with connections("tcp", count) as pairs:
+        ends = (pairs.descriptors("clients"), pairs.descriptors("servers"))
+
+        def run(side: int, cpu: int) -> None:
+            pin(cpu)
+            buffer = np.zeros(size, dtype=np.uint8)
+            exchange = loop(
+                "exchange",
+                *(Descriptors, Word, Bytes, Word, Word, Words, Words, Words, Word, Word),
+            )
+            outcome[side] = exchange(
+                ends[side], count, buffer, size, side, turn, *took[side], rounds, _PATIENCE
+            )
+
+        threads = [
+            threading.Thread(target=run, args=(side, cpu), daemon=True)
+            for side, cpu in enumerate((sender_cpu, receiver_cpu))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if min(outcome) < 0:
+        raise EngineError(f"{size}-byte messages between two CPUs got stuck on a local tcp socket.")
+    settled = took[:, :, 4:] / count  # the first rounds grow the sockets' buffers
+    return AcrossCosts(send=settled[:, 0].ravel().tolist(), receive=settled[:, 1].ravel().tolist())
 
 
 def epoll_samples(

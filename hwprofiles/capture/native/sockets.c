@@ -35,6 +35,40 @@ EXPORTED int64_t receive_all(const int32_t *sockets, int64_t count, uint8_t *mes
     return now_ns(clock) - start;
 }
 
+// One end of messages of `size` bytes that go there and back between two threads.
+//
+// Side 0 sends on all its sockets when `turn` is even, side 1 receives them and sends as many back
+// when it is odd. `send_ns[i]` and `receive_ns[i]` are what all sockets of round i took. Returns -1
+// when a socket takes or has less than a message, or when the other side has not answered within
+// `patience` looks; then `turn` is set to -1, and the other side gives up too.
+EXPORTED int64_t exchange(const int32_t *sockets, int64_t count, uint8_t *message, int64_t size,
+                          int64_t side, int64_t *turn, int64_t *send_ns, int64_t *receive_ns,
+                          int64_t rounds, int64_t patience) {
+    for (int64_t step = 0; step < 2 * rounds; step++) {
+        // Side 0 sends first, side 1 receives first.
+        bool sends = (step + side) % 2 == 0;
+        int64_t round = step / 2;
+        int64_t wanted = 2 * round + (side == 0 ? 2 * (step % 2) : 1);
+        for (int64_t looks = 0, now; (now = __atomic_load_n(turn, __ATOMIC_ACQUIRE)) != wanted;) {
+            if (now < 0 || ++looks > patience) {
+                __atomic_store_n(turn, -1, __ATOMIC_RELEASE);
+                return -1;
+            }
+        }
+        int64_t took = sends ? send_all(sockets, count, message, size, CLOCK_MONOTONIC)
+                             : receive_all(sockets, count, message, size, CLOCK_MONOTONIC);
+        if (took < 0) {
+            __atomic_store_n(turn, -1, __ATOMIC_RELEASE);
+            return -1;
+        }
+        (sends ? send_ns : receive_ns)[round] = took;
+        if (sends) {
+            __atomic_store_n(turn, wanted + 1, __ATOMIC_RELEASE);
+        }
+    }
+    return 0;
+}
+
 // ns of `polls` calls of epoll_wait that each return `ready` events; -1 when one does not.
 EXPORTED int64_t poll_ready(int64_t epoll, int64_t ready, int64_t polls, int64_t clock) {
     struct epoll_event events[MOST_EVENTS];
