@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .files import parse, read_yaml
 from .parts import Tls, Variation
-from .quantity import Quantity
+from .quantity import Curve, Quantity
 from .record import Record
 
 
@@ -17,6 +17,7 @@ class _Assumed(Record):
     tls: Tls
     scheduling: dict[str, Quantity]
     variation: Variation
+    wake_spread: Curve
 
 
 _FILE = Path(str(resources.files(__package__) / "assumed.yaml"))
@@ -27,6 +28,9 @@ ASSUMED_SOFTIRQ_NS = _ASSUMED.softirq_ns
 
 ASSUMED_TLS = _ASSUMED.tls
 ASSUMED_VARIATION = _ASSUMED.variation
+
+ASSUMED_WAKE_SPREAD = tuple(_ASSUMED.wake_spread.points)
+"""(share, factor) pairs: of wake-ups that take at most so many times their median."""
 
 
 def assumed_epoll_ctl(syscall_ns: float) -> Quantity:

@@ -66,7 +66,7 @@ class Kernel(Group):
         One `epoll_ctl` that adds a connection or takes one out, the mean of both; a multiple of
         `syscall_ns` where nothing is said (`assumed_epoll_ctl`).
     copy_ns_per_byte
-        Per byte that `send` or `recv` copies beyond a small message.
+        Per byte that `send` or `recv` copies beyond a small message, both ends on one core.
     wake_send_ns
         Extra CPU time of a sender whose receiver sleeps in `epoll_wait` on another core.
     wake_latency_ns

@@ -3,11 +3,13 @@
 Work is a property of an engine and lives elsewhere; a profile knows only the host.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
 from forecache.sim.errors import InputError
@@ -16,6 +18,7 @@ from .assumed import (
     ASSUMED_SOFTIRQ_NS,
     ASSUMED_TLS,
     ASSUMED_VARIATION,
+    ASSUMED_WAKE_SPREAD,
     assumed_epoll_ctl,
     assumed_scheduling,
 )
@@ -23,7 +26,9 @@ from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source
-from .speed import HostSpeed
+from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
+
+_LEAST_NS_PER_BYTE = 1e-4
 
 _SCHEDULING = ("time_slice_us", "timer_tick_us", "context_switch_ns")
 
@@ -66,10 +71,14 @@ class HostProfile(Group):
     pages. `walk_curve` (captured hosts) is what random accesses to a region of that size take
     longer on small pages than on huge ones. `interruptions` (captured hosts) is how often a second
     something else takes a busy core away from its thread for at least that time in us: timer
-    ticks, interrupts, the hypervisor, other programs. `l3_fills_per_us` is how many lines a
-    microsecond others bring into the shared last-level cache: the neighbours of a virtual machine;
-    none where nothing is said. `tls` is `ASSUMED_TLS` where nothing is said. `raw` (captured hosts)
-    keeps every repetition. `variation` is `ASSUMED_VARIATION` where nothing is said.
+    ticks, interrupts, the hypervisor, other programs. `wake_curve` (captured hosts) is which share
+    of wake-ups is over after that time in ns; `ASSUMED_WAKE_SPREAD` where nothing is said.
+    `recv_curve` and `send_curve` (captured hosts) are what receiving and sending a message of so
+    many bytes take in ns, the other end on another core; `copy_ns_per_byte` where nothing is said.
+    `l3_fills_per_us` is how many lines a microsecond others bring into the shared last-level cache:
+    the neighbours of a virtual machine; none where nothing is said. `tls` is `ASSUMED_TLS` where
+    nothing is said. `raw` (captured hosts) keeps every repetition. `variation` is
+    `ASSUMED_VARIATION` where nothing is said.
     """
 
     id: str
@@ -94,6 +103,9 @@ class HostProfile(Group):
     latency_curve: Curve | None = None
     walk_curve: Curve | None = None
     interruptions: Curve | None = None
+    wake_curve: Curve | None = None
+    recv_curve: Curve | None = None
+    send_curve: Curve | None = None
     l3_fills_per_us: Quantity | None = None
     tls: Tls | None = None
     variation: Variation | None = None
@@ -114,6 +126,9 @@ class HostProfile(Group):
                     valid=f"a source listed in this file: {known.rstrip('.')}",
                 )
         _check_interruptions(self.interruptions)
+        _check_wake_curve(self.wake_curve)
+        _check_message_curve(self.recv_curve, "recv_curve")
+        _check_message_curve(self.send_curve, "send_curve")
         values = self.values()
         for path, quantity in self.quantities():
             if quantity.best <= 0.0:
@@ -183,6 +198,9 @@ class HostProfile(Group):
             "loaded_latency",
             "walk_curve",
             "interruptions",
+            "wake_spread",
+            "recv_curve",
+            "send_curve",
         }
         for name, value in (values or {}).items():
             if name not in known:
@@ -198,6 +216,9 @@ class HostProfile(Group):
                 ("interruptions", self.interruptions),
             )
         }
+        curves["wake_spread"] = self.wake_spread
+        curves["recv_curve"] = _per_byte(self.recv_curve, call_bytes=READ_BYTES)
+        curves["send_curve"] = _per_byte(self.send_curve, call_bytes=SEGMENT_BYTES)
         counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
         return HostSpeed(host_id=self.id, **curves, **counts, **numbers)  # type: ignore[arg-type]
 
@@ -210,6 +231,15 @@ class HostProfile(Group):
     def epoll_ctl(self) -> Quantity:
         """What one epoll_ctl takes, in ns; assumed where the profile doesn't say."""
         return self.kernel.epoll_ctl_ns or assumed_epoll_ctl(self.kernel.syscall_ns.best)
+
+    @property
+    def wake_spread(self) -> tuple[tuple[float, float], ...]:
+        """(share, factor) pairs: of wake-ups that take at most so many times their median."""
+        if self.wake_curve is None:
+            return ASSUMED_WAKE_SPREAD
+        shares, times_ns = np.array(sorted(self.wake_curve.points)).T
+        factors = times_ns / np.interp(0.5, shares, times_ns)
+        return tuple(zip(shares.tolist(), factors.tolist(), strict=True))
 
     @property
     def scheduling(self) -> dict[str, Quantity]:
@@ -253,6 +283,43 @@ class HostProfile(Group):
                 entries.high * page,
             )
         return ranges
+
+
+def _check_wake_curve(curve: Curve | None) -> None:
+    """Shares from 0 to 1, and times above zero that rise with them."""
+    if curve is None:
+        return
+    shares, times_ns = zip(*sorted(curve.points), strict=True)
+    if shares[0] < 0 or shares[-1] > 1 or len(set(shares)) < len(shares):
+        raise ValueError("a wake_curve of different shares from 0 to 1")
+    if times_ns[0] <= 0 or any(later < earlier for earlier, later in pairwise(times_ns)):
+        raise ValueError("a wake_curve whose times are above zero and don't fall with the share")
+
+
+def _check_message_curve(curve: Curve | None, name: str) -> None:
+    """Different sizes and times above zero."""
+    if curve is None:
+        return
+    sizes, times_ns = zip(*sorted(curve.points), strict=True)
+    if sizes[0] <= 0 or len(set(sizes)) < len(sizes) or min(times_ns) <= 0:
+        raise ValueError(f"a {name} of different sizes and of times, all above zero")
+
+
+def _per_byte(curve: Curve | None, *, call_bytes: int) -> tuple[tuple[float, float], ...]:
+    """(bytes, ns per byte) of a message beyond the calls, which take what the smallest one takes.
+
+    Parameters
+    ----------
+    call_bytes
+        What one call moves at most.
+    """
+    if curve is None:
+        return ()
+    (_, call_ns), *larger = sorted(curve.points)
+    return tuple(
+        (size, max(_LEAST_NS_PER_BYTE, (took_ns - math.ceil(size / call_bytes) * call_ns) / size))
+        for size, took_ns in larger
+    )
 
 
 def _check_interruptions(curve: Curve | None) -> None:

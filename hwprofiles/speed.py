@@ -4,6 +4,15 @@ import math
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
+import numpy as np
+
+READ_BYTES = 16 * 1024
+"""What one `recv` takes at most where a capture measures messages by size; engines and benchmark
+tools read as much."""
+
+SEGMENT_BYTES = 65_483
+"""What goes through the network stack of a local connection in one piece."""
+
 
 @dataclass(frozen=True)
 class HostSpeed:
@@ -12,10 +21,12 @@ class HostSpeed:
     `loaded_latency` has (GB/s in use, ns) pairs of main memory, where a source has them.
     `walk_curve` has (bytes, ns) pairs of the page walk of a random access by size of the region,
     where a capture measured it. `interruptions` has (us, interruptions per second and core that
-    last at least that long) pairs; none where nothing was measured. `cores` counts the CPUs the
-    operating system can run threads on, which is twice the physical cores where there are two
-    threads per core. Unknown numbers are nan. `network_burst_gbit_per_s` is 0 where there are no
-    bursts.
+    last at least that long) pairs; none where nothing was measured. `wake_spread` has (share,
+    factor) pairs: the share of wake-ups that take at most so many times `wake_latency_ns`.
+    `recv_curve` and `send_curve` have (bytes, ns per byte) pairs, by the size of what is sent in
+    one go; none where `copy_ns_per_byte` stands for both. `cores` counts the CPUs the operating
+    system can run threads on, which is twice the physical cores where there are two threads per
+    core. Unknown numbers are nan. `network_burst_gbit_per_s` is 0 where there are no bursts.
     """
 
     host_id: str
@@ -54,6 +65,9 @@ class HostSpeed:
     loaded_latency: tuple[tuple[float, float], ...] = ()
     walk_curve: tuple[tuple[float, float], ...] = ()
     interruptions: tuple[tuple[float, float], ...] = ()
+    wake_spread: tuple[tuple[float, float], ...] = ((0.5, 1.0),)
+    recv_curve: tuple[tuple[float, float], ...] = ()
+    send_curve: tuple[tuple[float, float], ...] = ()
     threads_per_core: int = 1
     busy_sibling_speed: float = 1.0
     tls_record_ns: float = 0.0
@@ -69,6 +83,14 @@ class HostSpeed:
     network_flow_gbit_per_s: float = math.inf
     network_burst_gbit_per_s: float = 0.0
     network_credit_gbit: float = 0.0
+
+    def recv_ns_per_byte(self, sent_bytes: float) -> float:
+        """What receiving takes per byte beyond the calls, of so many bytes sent in one go."""
+        return _by_size(self.recv_curve, sent_bytes, self.copy_ns_per_byte)
+
+    def send_ns_per_byte(self, sent_bytes: float) -> float:
+        """What sending takes per byte beyond the calls, of so many bytes in one go."""
+        return _by_size(self.send_curve, sent_bytes, self.copy_ns_per_byte)
 
     def slower(self, factor: float) -> "HostSpeed":
         """The same host with a processor, memory and kernel whose every time is longer.
@@ -90,7 +112,14 @@ class HostSpeed:
 NOT_OF_THE_PROCESSOR = frozenset({"network_one_way_us", "time_slice_us", "timer_tick_us"})
 """Times that are no shorter on a faster processor."""
 
-_CURVES_OF_NS = ("loaded_latency", "walk_curve")
+_CURVES_OF_NS = ("loaded_latency", "walk_curve", "recv_curve", "send_curve")
+
+
+def _by_size(curve: tuple[tuple[float, float], ...], size_bytes: float, otherwise: float) -> float:
+    if not curve:
+        return otherwise
+    sizes, values = zip(*curve, strict=True)
+    return float(np.interp(math.log(max(1.0, size_bytes)), np.log(sizes), values))
 
 
 def _is_time(name: str) -> bool:

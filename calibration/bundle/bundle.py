@@ -33,7 +33,10 @@ FORMAT = "forecache-bundle/1"
 
 
 class Engine(_Section):
-    """Which engine answered. `build` is its own build id, `allocator` its malloc."""
+    """Which engine answered. `build` is its own build id, `allocator` its malloc.
+
+    `compiler` is the version of gcc, or what called itself one.
+    """
 
     name: str
     version: str
@@ -41,6 +44,7 @@ class Engine(_Section):
     sha256: str
     build: str | None = None
     allocator: str | None = None
+    compiler: str | None = None
 
 
 class ObservedMachine(_Section):

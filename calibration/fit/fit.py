@@ -22,7 +22,7 @@ from forecache.models.engines.profile import EngineProfile, Observed
 from forecache.sim.effort import check_work
 from forecache.sim.errors import InputError
 
-from ..bundle.bundle import Bundle
+from ..bundle.bundle import Bundle, Engine
 from ..bundle.points import ObservedPoint
 from ..bundle.profiles import Profile
 from .conflict import Conflict
@@ -200,7 +200,7 @@ def fitted_profile(
     )
     observed = Observed(
         version=engine.version,
-        build=f"{engine.name} {engine.version}, build {engine.build}, {engine.allocator}",
+        build=_build(engine),
         host=host.id,
         date=date,
         depth=bundle.manifest.depth,
@@ -213,6 +213,7 @@ def fitted_profile(
             "id": f"{rules.id}-{host.id}",
             "title": f"{rules.title}, observed on {host.title}",
             "version": engine.version,
+            **_read_limits(engine),
             "sources": {**rules.sources, "bundle": source},
             "observed": observed,
             "reuse": None,
@@ -223,6 +224,27 @@ def fitted_profile(
             ),
         }
     )
+
+
+READ_LIMITS = {"jemalloc": (20_475, 40_950), "libc": (33_520, 33_520)}
+"""By allocator, what one read asks for, and where requests are so large that the buffer is doubled:
+16 KiB and its double, as the allocator rounds them up (INFO counts the reads of batches of 14 to
+157 KB, driven by valkey-benchmark; libc: of 35 to 67 KB, the embedded build of Valkey 9.1)."""
+
+
+def _read_limits(engine: Engine) -> dict[str, int]:
+    """What the build's allocator decides of the rules of its version."""
+    allocator = (engine.allocator or "").partition("-")[0]
+    if allocator not in READ_LIMITS:
+        return {}
+    limit, large = READ_LIMITS[allocator]
+    return {"read_limit_bytes": limit, "large_read_limit_bytes": large}
+
+
+def _build(engine: Engine) -> str:
+    """What was compiled, with what: a step between builds is no step between versions."""
+    text = f"{engine.name} {engine.version}, build {engine.build}, {engine.allocator}"
+    return text if engine.compiler is None else f"{text}, gcc {engine.compiler}"
 
 
 def _table(

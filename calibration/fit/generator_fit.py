@@ -72,12 +72,13 @@ def _row(point: ObservedPoint, generator: GeneratorProfile, speed: HostSpeed) ->
     send_ns = speed.unix_send_ns if unix else speed.tcp_send_ns
     counts = counts_of(point)
     scenario = scenario_of(given, engine="valkey", engine_version="8.0")
-    size = sum(
-        kind.share * (kind.request_bytes(given.key_bytes) + kind.reply_bytes)
-        for kind in command_kinds(scenario)
-    )
+    kinds = command_kinds(scenario)
+    request_bytes = sum(kind.share * kind.request_bytes(given.key_bytes) for kind in kinds)
+    reply_bytes = sum(kind.share * kind.reply_bytes for kind in kinds)
+    copying = request_bytes * speed.send_ns_per_byte(given.pipeline * request_bytes)
+    copying += reply_bytes * speed.recv_ns_per_byte(given.pipeline * reply_bytes)
     kernel = turns * speed.epoll_wait_ns + events * speed.epoll_event_ns
-    kernel += reads * recv_ns + sends * send_ns + size * speed.copy_ns_per_byte
+    kernel += reads * recv_ns + sends * send_ns + copying
     wake = counts.generator_wakes * speed.block_ns + counts.server_sleeps * speed.wake_send_ns
     return [
         turns * work.poll_instructions / rate,

@@ -148,10 +148,10 @@ def stage_times_ns(profile: Profile, engine: EngineProfile, speed: HostSpeed) ->
         else:
             walked = waits.touching_ns()
         parts["command"] += kind.share * (walked + later)
-        copy_ns = speed.copy_ns_per_byte + caches.copy_wait_ns / caches.copied_bytes
+        byte_ns = caches.copy_wait_ns / caches.copied_bytes
         request = kind.request_bytes(scenario.workload.key_bytes)
-        parts["events"] += kind.share * request * copy_ns
-        parts["write"] += kind.share * kind.reply_bytes * copy_ns
+        parts["events"] += kind.share * request * (inputs.recv_ns_per_byte() + byte_ns)
+        parts["write"] += kind.share * kind.reply_bytes * (inputs.send_ns_per_byte() + byte_ns)
     kernel = work.kernel_scale
     parts["events"] += kernel * counts.turns * speed.epoll_wait_ns
     parts["events"] += kernel * counts.reads * (speed.epoll_event_ns + speed.tcp_recv_ns)

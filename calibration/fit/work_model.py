@@ -183,9 +183,6 @@ def _one_point(
     kernel = counts.turns * speed.epoll_wait_ns + counts.segments * send_ns
     kernel += counts.reads * (recv_ns + speed.epoll_event_ns)
     wake = counts.generator_wakes * speed.wake_send_ns + counts.server_sleeps * speed.block_ns
-    size = sum(
-        k.share * (k.request_bytes(scenario.workload.key_bytes) + k.reply_bytes) for k in kinds
-    )
     batch = _batch(scenario, engine)
     done = instruction_counts(kinds, scenario, engine, counts)
     user = [inputs.user_ns(done[name] * getattr(work, name)) for name in INSTRUCTIONS]
@@ -200,9 +197,8 @@ def _one_point(
             if where.structures[-1].name == "old value":
                 old_ns = where.structures[-1].touches * float(where.line_ns[-1])
             if batch > 1:
-                walked = where.together_ns(batch, speed.parallel_misses) / batch
-                # The old value is found where the look-up left it.
-                touching = walked + where.alone_ns()
+                touching = where.together_ns(batch, speed.parallel_misses) / batch
+                touching += where.alone_ns()
             else:
                 touching = where.touching_ns()
             waits[0, column] += kind.share * (touching - old_ns)
@@ -213,7 +209,7 @@ def _one_point(
         user=np.array(user),
         kernel=np.array(work.kernel_scale * kernel),
         wake=np.array(work.wake_scale * wake),
-        copy=np.array(size * speed.copy_ns_per_byte),
+        copy=np.array(inputs.copying_ns()),
         touch=waits[0],
         stream=work.stream_scale * waits[1],
         old_value=waits[2],

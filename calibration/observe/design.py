@@ -47,8 +47,8 @@ _Row = tuple[Role, Command, int, int, int, tuple[int, ...]]
 
 # Values of 16 and 64 bytes are stored inside the key's object from Valkey 9.1 on, 16 in all
 # engines; 512 is the customary benchmark size; 4096 times a pipeline of 16 passes what one read
-# (16 KiB) and one write (64 KiB) carry. 1,000 keys stay in a second-level cache, 1,000,000 don't
-# fit most last-level caches.
+# (16 KiB) and one write (64 KiB) carry. 1,000 keys stay in a second-level cache, 20,000 in a last
+# one as far as neighbours leave room, and 1,000,000 don't fit most.
 _QUICK: tuple[_Row, ...] = (
     ("fit", "get", 1_000, 16, 50, (1, 4, 16, 64)),
     ("fit", "set", 1_000, 16, 50, (1, 16, 64)),
@@ -68,6 +68,8 @@ _QUICK: tuple[_Row, ...] = (
     ("holdout", "mix", 100_000, 512, 50, (16,)),
     ("fit", "get", 1_000, 4_096, 50, (1, 16)),
     ("fit", "set", 1_000, 4_096, 50, (1, 16)),
+    ("fit", "get", 20_000, 16, 50, (16, 64)),
+    ("fit", "set", 20_000, 16, 50, (16,)),
     ("fit", "get", 1_000_000, 16, 50, (1, 16, 64)),
     ("fit", "set", 1_000_000, 16, 50, (16,)),
     ("holdout", "get", 300_000, 100, 50, (2, 32)),

@@ -118,6 +118,7 @@ def _engine(folder: Path) -> Engine:
         sha256=sha256,
         build=fields.get("redis_build_id"),
         allocator=info_fields(read_text(folder / "memory.info")).get("mem_allocator"),
+        compiler=fields.get("gcc_version"),
     )
 
 

@@ -316,6 +316,7 @@ class Observation:
                 "redis_build_id", None if libevent is None else f"libevent {libevent}"
             ),
             allocator=fields.get("mem_allocator", "slabs" if name == "memcached" else None),
+            compiler=fields.get("gcc_version"),
         )
 
     def config_files(self) -> dict[str, dict[str, str]]:

@@ -150,7 +150,9 @@ def _row(counts: ToolCounts, point: ToolPoint, speed: HostSpeed) -> list[float]:
     kernel += batches * counts.poll_rounds * speed.epoll_event_ns
     kernel += batches * (speed.tcp_recv_ns + speed.tcp_send_ns)
     kernel += batches * counts.epoll_changes * speed.epoll_ctl_ns
-    kernel += size_bytes * speed.copy_ns_per_byte
+    sent, received = TIMED[0].key_bytes, TIMED[0].value_bytes
+    kernel += sent * speed.send_ns_per_byte(point.pipeline * sent)
+    kernel += received * speed.recv_ns_per_byte(point.pipeline * received)
     wake = point.sleeps_per_request * speed.block_ns
     wake += point.server_sleeps_per_request * speed.wake_send_ns
     return [instructions / (speed.user_ipc * speed.clock_ghz), kernel, wake]

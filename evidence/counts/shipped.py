@@ -114,6 +114,9 @@ def refit(
     profile, report = calibrate(bundle, known=known, progress=progress)
     rules = load_engine(report.engine.name, report.engine.version)
     update = {"id": rules.id, "title": rules.title, "version": rules.version}
+    # Of the version, not of the build that was observed: the embedded one has libc's allocator.
+    limits = ("read_limit_bytes", "large_read_limit_bytes")
+    update |= {name: getattr(rules, name) for name in limits}
     return profile.model_copy(update=update), {**report.to_dict(), "measured": measured_of(bundle)}
 
 

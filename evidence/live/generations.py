@@ -11,7 +11,7 @@ one that is shipped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.prior import known_of
-from forecache.calibration.observe.design import Timing
+from forecache.calibration.observe.design import TIMINGS, Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.schema import HostProfile
@@ -52,6 +52,8 @@ KEYS, VALUE_BYTES = (100, 2_000_000), (8, 4096)
 PIPELINES, CLIENTS = (1, 64), (1, 200)
 """Ranges that points are drawn from."""
 TIMING = Timing(warm_up_s=0.0, window_s=0.4, repetitions=6)
+CALIBRATED = replace(TIMINGS["quick"], repetitions=5)
+"""More windows than usual: one that a neighbour disturbs shifts all that is predicted."""
 CALIBRATION = "calibration"
 PROFILES = ("observed", "shipped")
 REFERENCE = "valkey-8.0.1"
@@ -119,6 +121,7 @@ def _measure(
         engine=engine.server,
         out=scratch / engine.id / CALIBRATION,
         host=host,
+        timing=CALIBRATED,
         profiler="callgrind",
         progress=asked.progress,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.models.engines.profile import load_engine
 
-from ..counts.shipped import BUNDLES
+from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
 from . import generations, memaslap, threads
@@ -19,6 +19,15 @@ from .generations import ARTEFACT, CALIBRATION, FOLDER, PROFILES, REFERENCE
 from .rounds import ERRORS_HEADER, Row, error_cells, repeat, span
 
 PAGE = Path("docs/generations.md")
+NEIGHBOURS = (
+    ("redis-6.2.11", "redis-7.0.15"),
+    ("redis-7.0.15", "redis-8.0.6"),
+    ("redis-8.0.6", "redis-8.6.3"),
+    ("redis-7.0.15", "valkey-8.0.1"),
+    ("valkey-8.0.1", "valkey-8.1.1"),
+    ("valkey-8.1.1", "valkey-9.1.2"),
+)
+"""Versions between which no other was observed."""
 LEAST_STEP = 0.05
 """A measured ratio nearer to one has no sign that a prediction could miss."""
 
@@ -35,11 +44,12 @@ def pages() -> Files:
         f" or SET, {span(generations.PIPELINES)} commands in a pipeline,"
         f" {span(generations.CLIENTS)} clients, {span(generations.KEYS)} keys, values of"
         f" {span(generations.VALUE_BYTES)} B. Each point was measured in several short windows, one"
-        " a round; a round visits every point once. No number is fitted to these points; one"
-        " constant of the model was chosen after earlier rounds had been seen"
+        " a round; a round visits every point once. No number is fitted to these points; what"
+        " was changed in the model after earlier rounds had been seen is listed apart"
         " ([models.md](models.md#what-was-decided-with-the-results-in-view)). Memcached, which"
         " these tools don't drive, and engines with I/O threads follow at the end. In the id of a"
-        " host 25 stands for Zen 3, 26 for Zen 5; the Zen 3 host had busy neighbours.",
+        " host 25-1 stands for Zen 3, 25-17 for Zen 4, 26-2 for Zen 5. The Zen 3 host had busy"
+        " neighbours, the Zen 5 host hardly any; that of Zen 4 lies between.",
         "",
         "*Observed*: the engine was calibrated on this host with forecache's own load generator"
         " (`forecache observe`, `forecache calibrate`). *Shipped*: the profile that comes with"
@@ -68,7 +78,7 @@ def pages() -> Files:
             chosen = [row for row in data["points"] if (row["host"], row["profile"]) == on]
             lines += [f"### {label.capitalize()}", "", *_errors(chosen, host["id"]), ""]
             lines += [*_ratios(chosen), ""]
-    lines += [*_instructions(), ""]
+    lines += [*_steps(data["points"]), "", *_instructions(), ""]
     lines += [
         "```sh",
         "SEED=5 make evidence STUDY=generations      # another round, on this host",
@@ -144,6 +154,38 @@ def _ratios(rows: Sequence[Row]) -> list[str]:
         f"CPU time of a request over that of {REFERENCE} at the same point:",
         "",
         *table(["engine", ">median error of the ratio", ">clear steps", ">wrong sign"], body),
+    ]
+
+
+def _steps(rows: Sequence[Row]) -> list[str]:
+    """How far neighbouring versions are apart, which says how wide a reused profile has to be."""
+    cpu_us: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    for row in rows:
+        of_engine = cpu_us.setdefault((row["host"], row["engine"]), {})
+        of_engine[row["tool"], row["point"]] = float(np.median(row["cpu_us"]))
+    hosts = sorted({host for host, _ in cpu_us})
+    body, found = [], []
+    for first, second in NEIGHBOURS:
+        cells = []
+        for host in hosts:
+            one, other = cpu_us.get((host, first), {}), cpu_us.get((host, second), {})
+            steps = [np.log(other[key] / one[key]) for key in one.keys() & other.keys()]
+            apart = float(np.sqrt(np.mean(np.square(steps)))) if steps else float("nan")
+            cells.append(f"{apart:.0%}" if steps else "")
+            found += [apart] if steps else []
+        body.append([f"{first} to {second}", *cells])
+    typical = float(np.median(found))
+    return [
+        "## How far neighbouring versions are apart",
+        "",
+        "By how much CPU time of a request differs between two neighbours at the same points, as a"
+        " root mean square; differences between repeats are part of it.",
+        "",
+        *table(["step", *(f">`{host}`" for host in hosts)], body),
+        "",
+        f"The median is {typical:.0%}, so 95% of such differences are within a factor of"
+        f" {np.exp(1.96 * typical):.2f}. A version that was not observed takes a neighbour's work"
+        f" in ranges {WIDEN:g} times as wide at either end.",
     ]
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ..speed import READ_BYTES
 from . import cores, encryption, memory, sockets
 from .machine import CacheFacts, Machine
 from .summary import rounded
 
 CHAINS = (1, 2, 4, 8, 12, 16, 24, 32, 48)
-ACROSS_BYTES = (64, 1024, 4096, 16_384)
+ACROSS_BYTES = (64, 1024, 4096, 16_384, 65_000)
 """Sizes of messages between two CPUs."""
 _ROUNDS = 3
 _COPY_PAIRS_A_ROUND = 4
@@ -202,6 +203,7 @@ def _interruptions(pair: tuple[int, int], found: Collected) -> None:
 def _short_round(machine: Machine, found: Collected) -> None:
     """One round of everything that takes milliseconds."""
     found.add("clock_ghz", cores.clock_samples())
+    found.add("answer_ns", cores.answer_samples())
     found.add("syscall_ns", cores.syscall_samples())
     for transport in ("tcp", "unix"):
         costs = sockets.awake_samples(transport, repetitions=30)
@@ -227,7 +229,7 @@ def _short_round(machine: Machine, found: Collected) -> None:
 def _across(pair: tuple[int, int], found: Collected) -> None:
     """Messages between two CPUs, by size; one sample of each cost is a run's median."""
     for size in ACROSS_BYTES:
-        costs = sockets.across_samples(*pair, pin, size=size)
+        costs = sockets.across_samples(*pair, pin, size=size, call_bytes=READ_BYTES)
         found.add(f"tcp_send_{size}_across_ns", [statistics.median(costs.send)])
         found.add(f"tcp_recv_{size}_across_ns", [statistics.median(costs.receive)])
 

@@ -82,6 +82,19 @@ def core_to_core_samples(
     return [float(ns) / (2 * round_trips) for ns in elapsed[0] if ns > 0]
 
 
+ANSWERED_AT_ONCE = 256
+ANSWER_INSTRUCTIONS = 292
+"""User instructions that one request of `answer_requests_ns` takes, as callgrind counts them (gcc
+12, -O2, x86-64; 271 with -O3)."""
+
+
+def answer_samples(*, repetitions: int = 10, batches: int = 100) -> list[float]:
+    """ns that user code of an engine's kind takes to answer a GET, all in its caches."""
+    answer = loop("answer_requests_ns", Word)
+    answer(batches)
+    return [answer(batches) / (batches * ANSWERED_AT_ONCE) for _ in range(repetitions)]
+
+
 def watch_clock(duration_ns: int, shortest_ns: int, gaps_ns: np.ndarray) -> int:
     """Read the clock back to back for a time and note gaps of at least `shortest_ns`.
 

@@ -19,13 +19,16 @@ from forecache.sim.errors import InputError
 from ..parts import Cache, Captured, Dram, Kernel, Network, Tlb, Tls, Topology, Variation
 from ..quantity import Curve, Quantity, Source
 from ..schema import HostProfile
-from .collect import Collected, collect
+from ..speed import READ_BYTES
+from .collect import ACROSS_BYTES, Collected, collect
+from .cores import ANSWER_INSTRUCTIONS
 from .machine import CacheFacts, Machine, busy_cpu_seconds, inspect_machine
 from .memory import LINE_BYTES
 from .sockets import LARGE_BYTES, SMALL_BYTES
 from .summary import SOURCE, assumed, at_least, extra, measured, reported, rounded, spread
 
 _MIB = 1024 * 1024
+_WAKE_SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 # How many of the largest working sets show the time of page walks.
 _WALK_SIZES = 3
 # What is assumed of a cache the kernel does not describe: the least and most that servers have.
@@ -139,15 +142,7 @@ def describe(
             "GHz",
             "dependent one-cycle additions and exclusive-ors against thread CPU time",
         ),
-        user_ipc=assumed(
-            2.2,
-            "1/cycle",
-            "counting instructions needs hardware counters, which virtual machines often hide; "
-            "engine code whose data is in cache retires 1.2 to 4.5 a cycle on current servers. "
-            "Calibrating against an engine on this host finds it, if instructions were counted",
-            low=1.2,
-            high=4.5,
-        ),
+        user_ipc=_user_ipc(found),
         caches=[_cache(machine, found, level) for level in (1, 2, 3)],
         dram=_dram(found),
         tlb=_tlb(found),
@@ -172,6 +167,9 @@ def describe(
         ),
         walk_curve=_walk_curve(found),
         interruptions=_interruptions(machine, found),
+        wake_curve=_wake_curve(machine, found),
+        recv_curve=_message_curve(machine, found, "recv"),
+        send_curve=_message_curve(machine, found, "send"),
         l3_fills_per_us=_fills(machine, found),
         tls=_tls(found),
         variation=_variation(found),
@@ -183,6 +181,24 @@ def describe(
             elapsed_s=round(elapsed_s, 1),
         ),
         raw=found.as_plain_data(),
+    )
+
+
+def _user_ipc(found: Collected) -> Quantity:
+    """Instructions per cycle of code like an engine's: what it takes, by what it is known to do."""
+    clock_ghz = statistics.median(found.short["clock_ghz"])
+    rates = [ANSWER_INSTRUCTIONS / (ns * clock_ghz) for ns in found.short["answer_ns"]]
+    middle = statistics.median(rates)
+    return Quantity(
+        value=rounded(middle),
+        unit="1/cycle",
+        source=SOURCE,
+        kind="measured",
+        method=f"code that parses, looks up and answers GETs, {ANSWER_INSTRUCTIONS} instructions "
+        f"each as valgrind counts them, against thread CPU time; median of {len(rates)}. Seven "
+        "engines on a Zen 4 host retired 0.9 to 1.1 times as many a cycle; the range is twice that",
+        low=rounded(0.8 * middle),
+        high=rounded(1.2 * middle),
     )
 
 
@@ -371,6 +387,22 @@ def _interruptions(machine: Machine, found: Collected) -> Curve | None:
     )
 
 
+def _wake_curve(machine: Machine, found: Collected) -> Curve | None:
+    """By which time which share of wake-ups is over, over TCP."""
+    samples = found.short.get("wake_latency_each_ns")
+    if machine.pair is None or not samples:
+        return None
+    return Curve(
+        x_unit="1",
+        y_unit="ns",
+        source=SOURCE,
+        kind="measured",
+        method="share of messages to a thread asleep in epoll_wait after which it was back within "
+        "so long, CPUs {} to {} over local TCP".format(*machine.pair),
+        points=[(share, rounded(float(np.quantile(samples, share)))) for share in _WAKE_SHARES],
+    )
+
+
 def _fills(machine: Machine, found: Collected) -> Quantity:
     """Lines that others bring into the last cache, from how long ours survive there untouched.
 
@@ -448,6 +480,28 @@ def _kernel(machine: Machine, found: Collected) -> Kernel:
     ):
         leaves[name] = measured(found.short[name], unit, how)
     return Kernel(**leaves, **_sleeping(machine, found, leaves))
+
+
+def _message_curve(machine: Machine, found: Collected, call: str) -> Curve | None:
+    """What messages of several sizes take where the other end is on another core."""
+    rows = {size: found.short.get(f"tcp_{call}_{size}_across_ns") for size in ACROSS_BYTES}
+    points = [
+        (float(size), rounded(statistics.median(samples)))
+        for size, samples in rows.items()
+        if samples
+    ]
+    if machine.pair is None or len(points) < len(ACROSS_BYTES):
+        return None
+    how = f", in reads of {READ_BYTES} bytes" if call == "recv" else ""
+    return Curve(
+        x_unit="B",
+        y_unit="ns",
+        source=SOURCE,
+        kind="measured",
+        method=f"{call} of a message over local TCP between CPUs {machine.pair[0]} and "
+        f"{machine.pair[1]}, both awake{how}; medians",
+        points=points,
+    )
 
 
 def _sleeping(

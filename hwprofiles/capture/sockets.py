@@ -174,19 +174,47 @@ class AcrossCosts:
     receive: list[float]
 
 
+def exchange(
+    descriptors: np.ndarray,
+    buffer: np.ndarray,
+    call_bytes: int,
+    side: int,
+    turn: np.ndarray,
+    took_ns: np.ndarray,
+    *,
+    patience: int = _PATIENCE,
+) -> int:
+    """One end of messages that go there and back on every descriptor, `took_ns` wide times.
+
+    Side 0 sends first, side 1 answers. Messages have the size of the buffer and are received in
+    calls of at most `call_bytes`. `turn[0]` says whose turn it is; both sides share it, and it is 0
+    to begin with. `took_ns[0, i]` and `took_ns[1, i]` become what sending and receiving take in
+    round i. Gives -1 when a message gets stuck or the other side does not answer.
+    """
+    passed = loop(
+        "exchange",
+        *(Descriptors, Word, Bytes, Word, Word, Word, Words, Words, Words, Word, Word),
+    )
+    sizes = (len(descriptors), buffer, len(buffer), call_bytes)
+    rounds = took_ns.shape[1]
+    return passed(descriptors, *sizes, side, turn, took_ns[0], took_ns[1], rounds, patience)
+
+
 def across_samples(
     sender_cpu: int,
     receiver_cpu: int,
     pin: Callable[[int], None],
     *,
     size: int,
-    count: int = 8,
+    call_bytes: int,
+    count: int = 16,
     rounds: int = 40,
 ) -> AcrossCosts:
     """Cost of `send` and `recv` over TCP between threads on two CPUs, both of which are awake.
 
-    Messages go there and back on `count` connections in turn. Each side copies lines that the other
-    one's cache holds, as an engine and its clients do.
+    Messages go there and back on `count` connections in turn, received in calls of at most
+    `call_bytes`. Each side copies lines that the other one's cache holds, as an engine and its
+    clients do.
     """
     turn = np.zeros(16, dtype=np.int64)  # more than a line, so that nothing else shares it
     took = np.zeros((2, 2, rounds), dtype=np.int64)
@@ -197,13 +225,7 @@ def across_samples(
         def run(side: int, cpu: int) -> None:
             pin(cpu)
             buffer = np.zeros(size, dtype=np.uint8)
-            exchange = loop(
-                "exchange",
-                *(Descriptors, Word, Bytes, Word, Word, Words, Words, Words, Word, Word),
-            )
-            outcome[side] = exchange(
-                ends[side], count, buffer, size, side, turn, *took[side], rounds, _PATIENCE
-            )
+            outcome[side] = exchange(ends[side], buffer, call_bytes, side, turn, took[side])
 
         threads = [
             threading.Thread(target=run, args=(side, cpu), daemon=True)

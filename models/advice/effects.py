@@ -154,7 +154,7 @@ def _service_times(prediction: Prediction, inputs: NodeInputs) -> np.ndarray:
         by_thread[thread] += time_us
     generator_ps = times.generator_recv_ps + times.generator_reply_ps
     generator_ps += times.generator_request_ps + times.generator_send_ps
-    waking_ps = times.wake_latency_ps + times.wake_send_ps + times.thread_wake_ps
+    waking_ps = times.wake_latency_ps.mean() + times.wake_send_ps + times.thread_wake_ps
     network_ps = times.packet_ps + times.wire_ps_per_kib
     return np.array(
         [*by_thread.values(), generator_ps, waking_ps, network_ps, 2 * times.one_way_ps], float

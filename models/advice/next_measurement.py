@@ -39,9 +39,9 @@ OBSERVABLE = ("redis", "valkey")
 """Engines that `forecache observe` starts."""
 
 _NETWORK = frozenset({"network_gbit_per_s", "network_one_way_us", "network_packets_per_s"})
-_NOT_PROFILED = _NETWORK | {"user_ipc", "tlb_reach_bytes"}
-"""Leaves of a host that `forecache profile` can't tell; an engine observed there tells the first
-two of them together, as the time its user code takes."""
+_NOT_PROFILED = _NETWORK | {"tlb_reach_bytes"}
+"""Leaves of a host that `forecache profile` can't tell; an engine observed there tells the last,
+as part of the time its user code takes."""
 
 _INSTRUCTIONS = frozenset(name for name in WORK_NAMES if "_instructions" in name) - HAND_OVER_WORK
 _SINGLE_THREAD = frozenset(WORK_NAMES) - HAND_OVER_WORK
@@ -178,7 +178,7 @@ def measurements_for(chosen: Prediction) -> list[Measurement]:
                 f"profile {host} itself, observe {engine.engine} there and calibrate",
                 (*profile, *observe),
                 True,
-                {"speed": leaves | {"user_ipc", "tlb_reach_bytes"}, "work": _SINGLE_THREAD},
+                {"speed": leaves | {"tlb_reach_bytes"}, "work": _SINGLE_THREAD},
             )
         )
     if observable and (engine.observed is None or engine.reuse is not None):

@@ -191,7 +191,7 @@ class _Steps:
     def _reading(self) -> list[Row]:
         times = self.times
         reading_ps = self.reads * (times.read_event_ps + times.recv_ps)
-        reading_ps += self.read_kib * times.copy_ps_per_kib
+        reading_ps += self.read_kib * times.recv_ps_per_kib
         inline = self.inline_reads / max(self.reads, 1e-9)
         # Of a pipeline, fork-join threads parse the first command.
         parsed_inline = 1.0 - (1.0 - inline) * min(1.0, self.reads)
@@ -214,7 +214,7 @@ class _Steps:
         times, writes = self.times, self.writes
         calls, segments = self._calls_and_segments()
         writing_ps = writes * (calls * times.write_event_ps + segments * times.send_ps)
-        writing_ps += self.written_kib * times.copy_ps_per_kib
+        writing_ps += self.written_kib * times.send_ps_per_kib
         inline = self.per_request("inline_writes") / max(writes, 1e-9)
         return self.by(self.writer, inline, "write", writing_ps)
 

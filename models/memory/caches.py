@@ -17,7 +17,10 @@ from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.roots import root
 
 from ..scenario.workload import Workload
-from .lines import COPIED_AT_ONCE, LINE_BYTES, Bins, Structure, popularity_bins
+from .lines import LINE_BYTES, Bins, Structure, popularity_bins
+
+COPIED_AT_ONCE = 8
+"""Misses that a copy of a whole buffer waits for together (assumed)."""
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,9 @@ def _command_structures(
         for s in lines
     ]
     if kind.stored_values and old_value_touches > 0:
-        # A number of its own, which `touch_scale` leaves alone.
-        scaled.append(Structure("old value", 0.0, old_value_touches))
+        # A number of its own, which `touch_scale` leaves alone. No look-up brings it: besides the
+        # old value it stands for the allocator's books and for the block that the new one gets.
+        scaled.append(Structure("old value", 0.0, old_value_touches, prefetched=False))
     return tuple(scaled)
 
 

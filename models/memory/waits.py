@@ -20,7 +20,13 @@ from forecache.hwprofiles.speed import HostSpeed
 from ..node.setup import QUANTILES
 from ..scenario.workload import Workload
 from .caches import CacheTimes, beyond, hits_of, page_walk_ns
-from .lines import LINE_BYTES, Structure, popularity_bins
+from .lines import (
+    FAR_STREAMED_AT_ONCE,
+    LINE_BYTES,
+    NEAR_STREAMED_AT_ONCE,
+    Structure,
+    popularity_bins,
+)
 
 _SAMPLES = 4096
 _MOST_DRAWN = 64
@@ -91,6 +97,13 @@ class Waits:
         return np.asarray(near * (self.in_l3 - self.in_l2) + far * (1.0 - self.in_l3))
 
     @cached_property
+    def streamed_by_bin_ns(self) -> np.ndarray:
+        """(structures, bins) mean wait for one line of a stream."""
+        near = self.near_ns[:, None] / NEAR_STREAMED_AT_ONCE
+        far = self.far_ns[:, None] / FAR_STREAMED_AT_ONCE
+        return np.asarray(near * (self.in_l3 - self.in_l2) + far * (1.0 - self.in_l3))
+
+    @cached_property
     def line_ns(self) -> np.ndarray:
         """(structures,) mean wait for one line."""
         return np.asarray(self.by_bin_ns @ self.shares)
@@ -128,8 +141,8 @@ class Waits:
         return float(np.dot(self.waited_for.heads, self.line_ns))
 
     def tail_ns(self) -> float:
-        """Mean wait for the lines beyond: about one a page, which the prefetcher doesn't cross."""
-        return float(np.dot(self.waited_for.tails, self.line_ns))
+        """Mean wait for the lines beyond, as fast as the prefetcher brings them."""
+        return float(self.waited_for.tails @ self.streamed_by_bin_ns @ self.shares)
 
     def together_ns(self, keys: int, parallel_misses: float) -> float:
         """Wait of a batched look-up for the structures it prefetches, by its number of keys."""
@@ -174,7 +187,7 @@ def _waited_for(structures: tuple[Structure, ...]) -> _WaitedFor:
     return _WaitedFor(
         np.array([s.touches for s in structures]),
         np.array([s.head_waits for s in structures]),
-        np.array([s.tail_waits for s in structures]),
+        np.array([s.tail_lines for s in structures]),
         np.array([0.0 if s.prefetched else s.touches for s in structures]),
     )
 
@@ -302,8 +315,8 @@ def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
                 wait_ns *= happens[row] < structure.touches - touch
             total += wait_ns
             row += 1
-        following = stream_scale * structure.head_waits + structure.tail_waits
-        total += following * mean_ns
+        total += stream_scale * structure.head_waits * mean_ns
+        total += structure.tail_lines * waits.streamed_by_bin_ns[index][of_sample]
     total.sort()
     ranks = (np.arange(QUANTILES) + 0.5) / QUANTILES * (_SAMPLES - 1)
     below = ranks.astype(np.int64)

@@ -339,6 +339,7 @@ def _fill_tables(node: Node, times: NodeTimes) -> None:
     rows["stalls"] = pointer(blocks["stalls"]) + _WORD.itemsize * quantiles * np.arange(codes)
     head["jitter"] = times.jitter
     head["interruptions_ps"] = times.interruption_ps
+    head["wake_latency_ps"] = times.wake_latency_ps
     head["code_by_draw"] = times.code_by_draw
     blocks["prefetch"][:] = times.prefetch_by_keys_ps
     blocks["lock_by_draw"][:] = times.lock_by_draw

@@ -53,8 +53,6 @@ class NodeTimes(NamedTuple):
     """CPU time of going to sleep in epoll_wait; what arrives meanwhile needs no wake-up."""
     block_ps: int
     """CPU time of being scheduled again."""
-    wake_latency_ps: int
-    """From the send that wakes a sleeper until it runs."""
     wake_send_ps: int
     """Time that waking a sleeper adds to the sender's system call."""
     read_event_ps: int
@@ -65,8 +63,10 @@ class NodeTimes(NamedTuple):
     """One send of a small message."""
     write_event_ps: int
     """User-space work per client written to."""
-    copy_ps_per_kib: int
-    """Kernel copy and segmentation, per 1024 bytes, in either direction."""
+    recv_ps_per_kib: int
+    """Kernel copy out of a socket, per 1024 bytes."""
+    send_ps_per_kib: int
+    """Kernel copy into a socket and segmentation, per 1024 bytes."""
     push_ps: int
     """Main thread: hand a job to an I/O thread."""
     pop_ps: int
@@ -89,6 +89,9 @@ class NodeTimes(NamedTuple):
     generator_recv_ps: int
     generator_reply_ps: int
     generator_send_ps: int
+    generator_recv_ps_per_kib: int
+    """The same copies at the load generator."""
+    generator_send_ps_per_kib: int
     generator_request_ps: int
     # the network
     one_way_ps: int
@@ -148,6 +151,8 @@ class NodeTimes(NamedTuple):
     lock_by_draw: np.ndarray
     """(1024,) the item lock of commands on a popular key; -1: any of them."""
     jitter: np.ndarray
+    wake_latency_ps: np.ndarray
+    """(256,) from the send that wakes a sleeper until it runs, at each quantile."""
     interruption_ps: np.ndarray
     """(256,) how long an interruption takes a thread's core away, at each quantile."""
     # arrivals in an open loop

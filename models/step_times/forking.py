@@ -34,7 +34,7 @@ def sharing_out(
     Parameters
     ----------
     sockets
-        `write_event_ps`, `send_ps` and `copy_ps_per_kib` of `NodeTimes`.
+        `write_event_ps`, `send_ps` and `send_ps_per_kib` of `NodeTimes`.
     written_bytes
         Of the replies of one write, in the mean.
     """
@@ -42,7 +42,7 @@ def sharing_out(
     reply_lines = written_bytes / LINE_BYTES * work.reply_lines_per_line
     given_lines, returned_lines = work.write_lines + reply_lines, work.done_lines + reply_lines
     serving_ns = (sockets["write_event_ps"] + sockets["send_ps"]) / 1000
-    serving_ns += written_bytes * sockets["copy_ps_per_kib"] / 1024 / 1000
+    serving_ns += written_bytes * sockets["send_ps_per_kib"] / 1024 / 1000
     accesses = work.shared_lines / 2
     if do_reads(scenario, inputs.engine):
         sets = 1.0 - scenario.workload.get_fraction

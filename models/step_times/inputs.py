@@ -85,6 +85,32 @@ class NodeInputs:
             return speed.unix_recv_ns, speed.unix_send_ns
         return speed.tcp_recv_ns, speed.tcp_send_ns
 
+    @property
+    def request_bytes(self) -> float:
+        """Of the mean request."""
+        key_bytes = self.scenario.workload.key_bytes
+        return sum(kind.share * kind.request_bytes(key_bytes) for kind in self.kinds)
+
+    @property
+    def reply_bytes(self) -> float:
+        """Of the mean reply."""
+        return sum(kind.share * kind.reply_bytes for kind in self.kinds)
+
+    def recv_ns_per_byte(self) -> float:
+        """What receiving requests takes the server per byte; a pipeline is sent in one go."""
+        batch_bytes = self.scenario.workload.pipeline * self.request_bytes
+        return self.speed.recv_ns_per_byte(batch_bytes)
+
+    def send_ns_per_byte(self) -> float:
+        """What sending replies takes the server per byte; those of a pipeline leave in one go."""
+        batch_bytes = self.scenario.workload.pipeline * self.reply_bytes
+        return self.speed.send_ns_per_byte(batch_bytes)
+
+    def copying_ns(self) -> float:
+        """Kernel copies of the mean request and of its reply, at the server."""
+        received_ns = self.request_bytes * self.recv_ns_per_byte()
+        return received_ns + self.reply_bytes * self.send_ns_per_byte()
+
 
 def user_rate(speed: HostSpeed) -> float:
     """Instructions of user code per ns, its data in the first two cache levels."""

@@ -11,9 +11,7 @@ from ..memory.contention import written_in_turn_ns
 from .inputs import NodeInputs
 
 
-def main_request_interval_ns(
-    inputs: NodeInputs, copied_bytes: float, *, helped: bool = True
-) -> float:
+def main_request_interval_ns(inputs: NodeInputs, *, helped: bool = True) -> float:
     """About the time between two requests of a busy main thread, before it waits for memory.
 
     `helped`: I/O threads, if there are any, both read and write for it.
@@ -30,8 +28,7 @@ def main_request_interval_ns(
     instructions += (work.read_instructions + work.write_instructions) / workload.pipeline
     calls_ns = sum(inputs.socket_ns(speed))
     kernel_ns = work.kernel_scale * calls_ns / workload.pipeline
-    kernel_ns += speed.copy_ns_per_byte * copied_bytes
-    return inputs.user_ns(instructions) + kernel_ns
+    return inputs.user_ns(instructions) + kernel_ns + inputs.copying_ns()
 
 
 def shared_line_ns(inputs: NodeInputs) -> float:
@@ -49,13 +46,12 @@ def shared_line_ns(inputs: NodeInputs) -> float:
     accesses = work.shared_lines * (1.0 + sets / 2)
     if writers < 2 or accesses == 0.0:
         return 0.0
-    copied = sum(k.share * (k.request_bytes(workload.key_bytes) + k.reply_bytes) for k in kinds)
     instructions = work.read_instructions + work.write_instructions + 2 * work.pop_instructions
     instructions += workload.pipeline * work.parse_instructions + sets * work.value_instructions
     own_ns = inputs.user_ns(instructions) + work.kernel_scale * sum(inputs.socket_ns(speed))
-    own_ns += speed.copy_ns_per_byte * copied * workload.pipeline
+    own_ns += inputs.copying_ns() * workload.pipeline
     own_ns += (work.read_lines + work.write_lines) / 2 * speed.core_to_core_ns
-    request_ns = main_request_interval_ns(inputs, copied)
+    request_ns = main_request_interval_ns(inputs)
     if (rate_rps := workload.mean_rate_rps) is not None:
         request_ns = max(request_ns, 1e9 / rate_rps)
     between_ns = max(own_ns, writers * workload.pipeline * request_ns) / accesses

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.speed import HostSpeed
+from forecache.hwprofiles.speed import READ_BYTES, HostSpeed
 
 from ..engines.commands import CommandKind, traced_codes
 from ..engines.profile import EngineWork
@@ -109,7 +109,7 @@ def node_times(inputs: NodeInputs, *, rate_rps: float | None = None) -> NodeTime
         **handing,
         **_between_threads(inputs),
         **_network(inputs.speed),
-        **_generator(inputs),
+        **_generator(inputs, caches),
         **codes,
         **arrivals,
         flush_ps=log.flush_ps,
@@ -118,6 +118,7 @@ def node_times(inputs: NodeInputs, *, rate_rps: float | None = None) -> NodeTime
         code_by_draw=code_table(inputs.kinds),
         lock_by_draw=lock_table(workload, item_locks(scenario.io_threads)),
         jitter=jitter_table(),
+        wake_latency_ps=_table(_after_send_ns(inputs.work, inputs.speed)),
         interruption_ps=interruption_table_ps(inputs.speed),
     )
 
@@ -134,7 +135,6 @@ def _event_loop(inputs: NodeInputs) -> Part:
         "poll_event_ps": _ps(work.kernel_scale * speed.epoll_event_ns),
         "doze_ps": _ps(blocking_ns - _unblocking_ns(work, speed)),
         "block_ps": _ps(_unblocking_ns(work, speed)),
-        "wake_latency_ps": _ps(_after_send_ns(work, speed)),
         "wake_send_ps": _ps(work.wake_scale * speed.wake_send_ns),
         "switch_ps": _ps(speed.context_switch_ns),
     }
@@ -144,14 +144,15 @@ def _sockets(inputs: NodeInputs, tls: TlsTimes, caches: WorkloadCaches) -> Part:
     """What the server does at its end of a connection."""
     work, speed = inputs.work, inputs.speed
     recv_ns, send_ns = inputs.socket_ns(speed)
-    copy_ns_per_byte = speed.copy_ns_per_byte + caches.copy_wait_ns / caches.copied_bytes
-    copy_ns_per_byte += tls.byte_ns
+    # What else each byte takes, in either direction.
+    byte_ns = caches.copy_wait_ns / caches.copied_bytes + tls.byte_ns
     return {
         "read_event_ps": _ps(inputs.user_ns(work.read_instructions)),
         "recv_ps": _ps(work.kernel_scale * recv_ns + tls.recv_ns),
         "send_ps": _ps(_sending_ns(inputs, work.kernel_scale * send_ns) + tls.send_ns),
         "write_event_ps": _ps(inputs.user_ns(work.write_instructions)),
-        "copy_ps_per_kib": _ps(copy_ns_per_byte * 1024),
+        "recv_ps_per_kib": _ps((inputs.recv_ns_per_byte() + byte_ns) * 1024),
+        "send_ps_per_kib": _ps((inputs.send_ns_per_byte() + byte_ns) * 1024),
         "accept_ps": _ps(tls.accept_ns),
         "handshake_ps": _ps(tls.handshake_ns),
     }
@@ -228,7 +229,7 @@ def _by_code(
     }
 
 
-def _generator(inputs: NodeInputs) -> Part:
+def _generator(inputs: NodeInputs, caches: WorkloadCaches) -> Part:
     """The load generator's steps."""
     generator, speed = inputs.generator, inputs.generator_speed
     recv_ns, send_ns = inputs.socket_ns(speed)
@@ -237,12 +238,17 @@ def _generator(inputs: NodeInputs) -> Part:
     def user_ns(instructions: float) -> float:
         return generator.user_scale * instructions / rate
 
-    key_bytes = inputs.scenario.workload.key_bytes
-    request_bytes = sum(kind.share * kind.request_bytes(key_bytes) for kind in inputs.kinds)
-    reply_bytes = sum(kind.share * kind.reply_bytes for kind in inputs.kinds)
+    request_bytes, reply_bytes = inputs.request_bytes, inputs.reply_bytes
     request = generator.request_instructions + request_bytes * generator.byte_instructions
     reply = generator.reply_instructions + reply_bytes * generator.byte_instructions
+    pipeline = inputs.scenario.workload.pipeline
+    replies_bytes = pipeline * reply_bytes
+    # It takes all replies of a batch in one step; further calls count with their bytes.
+    recv_ns_per_byte = speed.recv_ns_per_byte(replies_bytes)
+    recv_ns_per_byte += kernel * recv_ns * max(0.0, 1.0 / READ_BYTES - 1.0 / replies_bytes)
+    send_ns_per_byte = speed.send_ns_per_byte(pipeline * request_bytes)
     tls = tls_times(inputs.scenario, inputs.engine, speed, kernel_scale=kernel)
+    byte_ns = caches.copy_wait_ns / caches.copied_bytes + tls.byte_ns
     polling_ns = speed.epoll_wait_ns * generator.poll_rounds * kernel
     event_ns = speed.epoll_event_ns * generator.poll_rounds * kernel
     around_ns = user_ns(generator.batch_instructions) / 2
@@ -255,6 +261,8 @@ def _generator(inputs: NodeInputs) -> Part:
         "generator_reply_ps": _ps(user_ns(reply)),
         "generator_send_ps": _ps(kernel * send_ns + tls.send_ns + around_ns),
         "generator_request_ps": _ps(user_ns(request)),
+        "generator_recv_ps_per_kib": _ps((recv_ns_per_byte + byte_ns) * 1024),
+        "generator_send_ps_per_kib": _ps((send_ns_per_byte + byte_ns) * 1024),
     }
 
 
@@ -269,15 +277,18 @@ def _sending_ns(inputs: NodeInputs, send_ns: float) -> float:
     return max(TRANSMIT_SHARE * send_ns, send_ns - inputs.speed.softirq_ns)
 
 
-def _after_send_ns(work: EngineWork, speed: HostSpeed) -> float:
-    """From the end of a send that wakes a sleeper until it runs.
+def _after_send_ns(work: EngineWork, speed: HostSpeed) -> np.ndarray:
+    """(256,) from the end of a send that wakes a sleeper until it runs, at each quantile.
 
     A host's wake latency counts from the start of that send until the sleeper's `epoll_wait` has
     returned; the send itself and the sleeper's way back are simulated.
     """
     simulated = work.kernel_scale * speed.tcp_send_ns + work.wake_scale * speed.wake_send_ns
     simulated += _unblocking_ns(work, speed)
-    return max(speed.syscall_ns, speed.wake_latency_ns - simulated)
+    shares, factors = zip(*speed.wake_spread, strict=True)
+    quantiles = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    latency_ns = speed.wake_latency_ns * np.interp(quantiles, shares, factors)
+    return np.asarray(np.maximum(speed.syscall_ns, latency_ns - simulated))
 
 
 def _unblocking_ns(work: EngineWork, speed: HostSpeed) -> float:

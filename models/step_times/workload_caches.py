@@ -68,7 +68,7 @@ def workload_caches(inputs: NodeInputs) -> WorkloadCaches:
     )
     copied = LINE_BYTES * (request + reply)
     helped = engine.threading.hand_over != "turns"
-    interval_ns = own_ns = main_request_interval_ns(inputs, copied, helped=helped)
+    interval_ns = own_ns = main_request_interval_ns(inputs, helped=helped)
     # What others bring in meanwhile depends on how long a request takes, which depends on that.
     for _ in range(3):
         times = cache_times(
@@ -138,7 +138,7 @@ def loaded_memory(inputs: NodeInputs, caches: WorkloadCaches, found: Sequence[Wa
 
     lines = sum(k.share * k.keys * waits.dram_lines for k, waits in zip(kinds, found, strict=True))
     idle_ns = waits_ns(0.0)
-    request_ns = main_request_interval_ns(inputs, caches.copied_bytes) + idle_ns
+    request_ns = main_request_interval_ns(inputs) + idle_ns
     rate_rps = workload.mean_rate_rps
     least_ns = 0.0 if rate_rps is None else 1e9 / rate_rps
     if not scenario.same_host:

@@ -36,6 +36,7 @@ from forecache.hwprofiles.capture.summary import extra, measured, spread
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.parts import Captured
 from forecache.hwprofiles.schema import HostProfile
+from forecache.hwprofiles.speed import READ_BYTES
 from forecache.sim.errors import InputError
 
 MACHINE = inspect_machine()
@@ -278,6 +279,42 @@ def test_an_event_costs_less_than_a_call() -> None:
 
 
 @needs_two_cores
+def test_larger_messages_between_cpus_take_longer() -> None:
+    assert MACHINE.pair is not None
+    small, large = (
+        sockets.across_samples(
+            *MACHINE.pair, pin, size=size, call_bytes=READ_BYTES, count=4, rounds=20
+        )
+        for size in (64, 65_000)
+    )
+    # Both sides send and receive in every round.
+    assert len(small.send) == len(small.receive) == len(large.send) > 20
+    assert spread(large.send)[1] > spread(small.send)[1] > 0
+    # Four calls of 16 KiB.
+    assert spread(large.receive)[1] > 3 * spread(small.receive)[1]
+
+
+def test_a_side_that_is_left_alone_gives_up() -> None:
+    turn, took = np.zeros(16, np.int64), np.zeros((2, 3), np.int64)
+    with sockets.connections("tcp", 1) as pairs:
+        servers, buffer = pairs.descriptors("servers"), np.zeros(64, np.uint8)
+        assert sockets.exchange(servers, buffer, 64, 1, turn, took, patience=1000) == -1
+    assert turn[0] == -1, "the other side is told"
+
+
+def test_code_like_an_engines_says_how_many_instructions_fit_a_cycle() -> None:
+    found = collect.Collected(short={"clock_ghz": [4.0], "answer_ns": [29.2, 36.5, 24.3]})
+    leaf = host._user_ipc(found)
+    assert leaf.value == pytest.approx(cores.ANSWER_INSTRUCTIONS / (4.0 * 29.2), rel=1e-3)
+    assert (leaf.low, leaf.high) == (
+        pytest.approx(0.8 * leaf.value, rel=1e-3),
+        pytest.approx(1.2 * leaf.value, rel=1e-3),
+    )
+    measured_here = cores.answer_samples(repetitions=3, batches=5)
+    assert 5.0 < min(measured_here) < 1000.0
+
+
+@needs_two_cores
 def test_waking_a_sleeper_takes_longer_than_sending() -> None:
     assert MACHINE.pair is not None
     awake = sockets.awake_samples("unix", count=8, repetitions=20)
@@ -404,7 +441,11 @@ def test_a_captured_profile_is_complete_and_loads_again(tmp_path: Path) -> None:
     if profile.tls is not None:
         assert profile.tls.record_ns.kind == "measured"
         assert speed.tls_record_ns == profile.tls.record_ns.value
+    alone = MACHINE.pair is None or MACHINE.usable_cpus < 2
+    for name in ("recv_curve", "send_curve", "wake_curve"):
+        assert (getattr(profile, name) is None) == alone
     assert speed.l3_fills_per_us > 0
+    assert kinds["user_ipc"] == "measured"
     assert kinds["l3_fills_per_us"] == kinds["variation.window"] == "measured"
     assert [size for size, _ in speed.walk_curve] == [2.0**22, 2.0**23]
     assert [walk for _, walk in speed.walk_curve] == sorted(walk for _, walk in speed.walk_curve)

@@ -142,7 +142,7 @@ def test_a_walk_curve_and_neighbours_become_part_of_the_speed() -> None:
 NO_TIMES = {
     *("host_id", "cores", "threads_per_core", "busy_sibling_speed", "user_ipc", "parallel_misses"),
     *("l1_bytes", "l2_bytes", "l3_bytes", "tlb_reach_bytes", "memory_gib", "price_usd_per_hour"),
-    *("dram_bandwidth_gb_per_s", "l3_fills_per_us", "interruptions"),
+    *("dram_bandwidth_gb_per_s", "l3_fills_per_us", "interruptions", "wake_spread"),
     *("network_gbit_per_s", "network_flow_gbit_per_s", "network_packets_per_s"),
     *("network_burst_gbit_per_s", "network_credit_gbit"),
     *("network_one_way_us", "network_mtu_bytes", "time_slice_us", "timer_tick_us"),
@@ -154,9 +154,13 @@ def test_a_slower_host_takes_longer_for_everything_that_is_a_time() -> None:
     walks = Curve(
         kind="measured", source="aws", x_unit="B", y_unit="ns", points=[(1e8, 9), (1e9, 40)]
     )
-    before = host.model_copy(update={"walk_curve": walks}).speed()
-    assert before.loaded_latency
-    assert before.walk_curve
+    messages = Curve(
+        kind="measured", source="aws", x_unit="B", y_unit="ns", points=[(64, 700), (16384, 1100)]
+    )
+    curves = {"walk_curve": walks, "recv_curve": messages, "send_curve": messages}
+    before = host.model_copy(update=curves).speed()
+    for name in ("loaded_latency", *curves):
+        assert getattr(before, name)
     was, now = asdict(before), asdict(before.slower(1.5))
     for name in was.keys() - NO_TIMES:
         if name == "clock_ghz":

@@ -17,7 +17,7 @@ def _chain(below: str, length: int) -> str:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("[" * 100_000, "levels of nesting"),
+        ("[" * 100_000, "nesting"),
         ("- " * 5_000 + "1", "levels of nesting"),
         ("{a: " * (MOST_DEPTH + 1) + "1" + "}" * (MOST_DEPTH + 1), "levels of nesting"),
         ("? " * 4_000, "levels of nesting"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.models.memory.caches import (
+    COPIED_AT_ONCE,
     CacheTimes,
     Population,
     buffer_wait_ns,
@@ -19,9 +20,10 @@ from forecache.models.memory.caches import (
     page_walk_ns,
 )
 from forecache.models.memory.lines import (
-    COPIED_AT_ONCE,
+    FAR_STREAMED_AT_ONCE,
+    FETCHED_AT_ONCE,
     LINE_BYTES,
-    STREAMED_AT_ONCE,
+    NEAR_STREAMED_AT_ONCE,
     Structure,
     popularity_bins,
 )
@@ -66,14 +68,25 @@ LINES_PER_KEY = 9.3
 
 
 def line_waits_ns(
-    part: Structure, workload: Workload, caches: CacheTimes, walk_ns: float
+    part: Structure,
+    workload: Workload,
+    caches: CacheTimes,
+    walk_ns: float,
+    *,
+    at_once: tuple[int, int] = (1, 1),
 ) -> np.ndarray:
-    """(bins,) mean wait for a line of each popularity, said once more."""
+    """(bins,) mean wait for a line of each popularity, said once more.
+
+    So many lines of the last level and of DRAM come in the time of one wait.
+    """
+    near_ns, far_ns = (
+        (latency_ns - SPEED.l2_ns + walk_ns) / lines
+        for latency_ns, lines in zip((SPEED.l3_ns, SPEED.dram_ns), at_once, strict=True)
+    )
     classes = line_classes(part, popularity_bins(workload))
     near = classes.hit_shares(caches.l2_requests)
     inside = np.maximum(near, classes.hit_shares(caches.l3_requests))
-    beyond = (inside - near) * (SPEED.l3_ns - SPEED.l2_ns + walk_ns)
-    return np.asarray(beyond + (1.0 - inside) * (SPEED.dram_ns - SPEED.l2_ns + walk_ns))
+    return np.asarray((inside - near) * near_ns + (1.0 - inside) * far_ns)
 
 
 @pytest.mark.parametrize("stream_scale", [1.0, 0.4])
@@ -89,13 +102,14 @@ def test_the_stall_table_has_the_analytic_mean(
     assert caches.data_bytes == pytest.approx(data_bytes, rel=1e-6)
     walk_ns = SPEED.tlb_walk_ns * max(0.0, 1.0 - SPEED.tlb_reach_bytes / data_bytes)
     shares = np.array([share for _, share in popularity_bins(workload)])
-    # A wait for the first lines that follow, and one for as many as the prefetcher brings at once.
-    following = [0.0, 0.0, stream_scale + (40.0 - COPIED_AT_ONCE) / STREAMED_AT_ONCE]
-    expected = sum(
-        (part.touches + more)
-        * float(np.dot(shares, line_waits_ns(part, workload, caches, walk_ns)))
-        for part, more in zip(look_up, following, strict=True)
-    )
+    where = (workload, caches, walk_ns)
+    waited = sum(part.touches * line_waits_ns(part, *where) for part in look_up)
+    # One wait for the first lines that follow; the prefetcher brings the rest.
+    value = look_up[-1]
+    waited = waited + stream_scale * line_waits_ns(value, *where)
+    streamed = (NEAR_STREAMED_AT_ONCE, FAR_STREAMED_AT_ONCE)
+    waited = waited + (40.0 - FETCHED_AT_ONCE) * line_waits_ns(value, *where, at_once=streamed)
+    expected = float(np.dot(shares, waited))
     assert times.stall_ns.mean() == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert (np.diff(times.stall_ns) >= 0).all()
     assert times.stall_ns[0] >= 0
@@ -125,8 +139,10 @@ def test_keys_in_the_order_they_were_written_need_no_page_walks() -> None:
     random, _ = waits(LOOK_UP, Workload(keys=10**8))
     ordered, _ = waits(LOOK_UP, Workload(keys=10**8, key_pattern="sequential"))
     difference = random.stall_ns.mean() - ordered.stall_ns.mean()
-    # One walk for each of the dependent touches, and one for the lines that follow.
-    assert difference == pytest.approx((3.06 + 1.0) * SPEED.tlb_walk_ns, rel=0.02)
+    # One walk for each of the dependent touches, one for the first lines that follow, and a part
+    # of one for each line that the prefetcher brings.
+    waits_for = 3.06 + 1.0 + (LOOK_UP[2].followers - FETCHED_AT_ONCE) / FAR_STREAMED_AT_ONCE
+    assert difference == pytest.approx(waits_for * SPEED.tlb_walk_ns, rel=0.02)
 
 
 def test_another_touch_finds_its_line_where_the_first_one_did() -> None:
@@ -143,12 +159,12 @@ def test_another_touch_finds_its_line_where_the_first_one_did() -> None:
     ("followers", "written", "head", "tail"),
     [
         (0.0, False, 0.0, 0.0),
-        (0.4, False, 0.4, 0.0),
-        (1.0, False, 1.0, 0.0),
-        (8.0, False, 1.0, 0.0),
-        (72.0, False, 1.0, 1.0),
+        (0.4, False, 0.2, 0.0),
+        (1.0, False, 0.5, 0.0),
+        (2.0, False, 1.0, 0.0),
+        (72.0, False, 1.0, 70.0),
         (72.0, True, 1.0, 0.0),
-        (0.4, True, 0.4, 0.0),
+        (0.4, True, 0.2, 0.0),
     ],
 )
 def test_lines_that_follow_come_together(
@@ -156,7 +172,7 @@ def test_lines_that_follow_come_together(
 ) -> None:
     part = Structure("value", 80.0, 1.0, followers=followers, written=written)
     assert part.head_waits == head
-    assert part.tail_waits == tail
+    assert part.tail_lines == tail
 
 
 def test_long_stores_wait_for_nothing_beyond_their_first_lines() -> None:
@@ -167,11 +183,12 @@ def test_long_stores_wait_for_nothing_beyond_their_first_lines() -> None:
         part = Structure("value", followers + 1, 1.0, followers=followers, written=written)
         return float(waits([part], workload)[0].stall_ns.mean())
 
-    assert mean_ns(6.0, written=True) == pytest.approx(mean_ns(6.0, written=False), rel=1e-9)
-    assert mean_ns(200.0, written=True) == pytest.approx(mean_ns(8.0, written=True), rel=0.01)
+    assert mean_ns(1.5, written=True) == pytest.approx(mean_ns(1.5, written=False), rel=1e-9)
+    assert mean_ns(200.0, written=True) == pytest.approx(mean_ns(2.0, written=True), rel=0.01)
     line_ns = mean_ns(0.0, written=False)
     more = mean_ns(200.0, written=False) - mean_ns(200.0, written=True)
-    assert more == pytest.approx(192.0 / 64.0 * line_ns, rel=0.02)
+    # Nearly all of them come from DRAM.
+    assert more == pytest.approx(198.0 / FAR_STREAMED_AT_ONCE * line_ns, rel=0.02)
 
 
 def test_stream_scale_moves_only_the_first_lines_that_follow() -> None:

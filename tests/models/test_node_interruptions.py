@@ -45,7 +45,8 @@ def interrupted(
     times = sample_times(
         **{f"{step}_ps": 0 for step in free},
         **{f"{step}_ps": 1 for step in nearly_free},
-        copy_ps_per_kib=0,
+        recv_ps_per_kib=0,
+        send_ps_per_kib=0,
         wire_ps_per_kib=0,
         parse_by_code_ps=np.zeros(2, np.int64),
         execute_by_code_ps=np.full(2, service_ps),

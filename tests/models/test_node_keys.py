@@ -14,7 +14,15 @@ KEY_PS = 100_000
 def busy_ps(keys: int, *, prefetch_batch: int, whole_pipeline: int, **rules: int) -> float:
     """Main thread's time per write of replies: only waits for memory take any."""
     nothing = dict.fromkeys(
-        ("read_event_ps", "write_event_ps", "recv_ps", "send_ps", "copy_ps_per_kib"), 0
+        (
+            "read_event_ps",
+            "write_event_ps",
+            "recv_ps",
+            "send_ps",
+            "recv_ps_per_kib",
+            "send_ps_per_kib",
+        ),
+        0,
     )
     times = sample_times(
         parse_by_code_ps=np.zeros(2, np.int64),

@@ -73,7 +73,8 @@ def test_small_messages_overtake_those_of_other_connections() -> None:
         "code_by_draw": np.arange(DRAWS) % 4 // 3,
         "request_bytes_by_code": np.array([40, 200_000]),
         "reply_bytes_by_code": np.array([5, 5]),
-        "copy_ps_per_kib": 0,
+        "recv_ps_per_kib": 0,
+        "send_ps_per_kib": 0,
     }
     few = {"clients": 8, "generators": 8, "read_limit_bytes": 10**6}
     free, capped = simulate(mixed, **few), simulate({**mixed, "flow_ps_per_kib": 1_600_000}, **few)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from forecache.models.node import layout as at
-from forecache.models.node.setup import NodeSetup
+from forecache.models.node.setup import QUANTILES, NodeSetup
 from forecache.models.node.simulate import simulate_node
 from tests.models.steady_node import ONLY_SETS, STEADY, run
 from verification.nodes.sample_node import sample_setup, sample_times
@@ -25,7 +25,8 @@ def first_turn(*, events: int, **changes: Any) -> at.Node:
         block_ps=0,
         poll_ps=1_000,
         poll_event_ps=0,
-        copy_ps_per_kib=0,
+        recv_ps_per_kib=0,
+        send_ps_per_kib=0,
         **{f"generator_{step}_ps": 0 for step in ("poll", "poll_event", "send", "request")},
     )
     setup = sample_setup(
@@ -111,9 +112,23 @@ def test_the_main_thread_waits_for_the_slowest(clients: int, own: int, longest: 
     # The counters' way there and back, and what threads do besides writing, is waited for.
     waited_ps = node.counter("join_wait_ps")
     expected_ps = 2 * times.handover_ps + longest * (times.pop_ps + write_ps) - own * write_ps
-    copies_ps = clients * 520 * times.copy_ps_per_kib // 1024
+    copies_ps = clients * 520 * times.recv_ps_per_kib // 1024
     assert waited_ps == pytest.approx(max(0, expected_ps), abs=copies_ps)
     assert (waited_ps > 0) is (own == longest)
+
+
+def test_every_wake_up_takes_what_is_drawn_for_it() -> None:
+    """A lone client's request wakes the server, its reply the client's thread."""
+    setup = sample_setup(clients=1, generators=1, warmup_ps=10**9, end_ps=3 * 10**11)
+    mean_ps = 20_000_000
+    alike, spread = (
+        simulate_node("single_thread", sample_times(wake_latency_ps=table), setup)
+        for table in (mean_ps, np.linspace(0, 2 * mean_ps, QUANTILES))
+    )
+    assert spread.latency.mean == pytest.approx(alike.latency.mean, rel=0.01)
+    # The sum of two uniform ones is in its upper hundredth above 1.86 of 2.
+    longer_ps = spread.latency.quantile(0.99) - alike.latency.quantile(0.99)
+    assert longer_ps == pytest.approx(0.86 * 2 * mean_ps, rel=0.05)
 
 
 def test_threads_read_only_if_told_to_and_active() -> None:
@@ -147,7 +162,16 @@ def test_saturated_fork_join_is_as_fast_as_its_serial_parts_allow(
     """Main's own work one after the other, plus the n-th part of what n threads share."""
     recv_us, execute_us, send_us = 0.5, 1.0, 2.0
     other = ("loop", "poll", "poll_event", "doze", "block", "read_event", "write_event", "push")
-    nothing = (*other, "copy_ps_per_kib", "pop", "done", "publish", "handover", "activate")
+    nothing = (
+        *other,
+        "recv_ps_per_kib",
+        "send_ps_per_kib",
+        "pop",
+        "done",
+        "publish",
+        "handover",
+        "activate",
+    )
     times = sample_times(
         **STEADY,
         **{name if name.endswith("kib") else f"{name}_ps": 0 for name in nothing},

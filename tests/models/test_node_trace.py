@@ -94,7 +94,7 @@ def test_a_lone_request_spends_what_its_steps_cost() -> None:
     assert each("wait for memory") == 0
     # To the server: the wire and the way; found by an epoll_wait after the main thread woke.
     assert each("network to the server") >= times.one_way_ps
-    assert each("wait in the socket") == pytest.approx(times.wake_latency_ps, rel=0.01)
+    assert each("wait in the socket") == pytest.approx(times.wake_latency_ps.mean(), rel=0.02)
     assert each("wait to be read") == times.poll_ps + times.poll_event_ps + times.block_ps
     assert each("wait to be executed") == each("wait to be written") == 0
 

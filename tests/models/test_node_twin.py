@@ -51,7 +51,11 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
         "send_ps": at_most(3_000_000),
         "recv_ps": at_most(1_000_000),
         "activate_ps": at_most(100_000),
-        "wake_latency_ps": at_most(5_000_000, 1),
+        "wake_latency_ps": np.linspace(at_most(5_000_000, 1), at_most(5_000_000, 1), QUANTILES),
+        "recv_ps_per_kib": at_most(200_000),
+        "send_ps_per_kib": at_most(200_000),
+        "generator_recv_ps_per_kib": at_most(200_000),
+        "generator_send_ps_per_kib": at_most(200_000),
         "generator_send_ps": at_most(3_000_000, 100_000),
         "wire_ps_per_kib": draw(st.sampled_from([0, 80_000, 1_000_000])),
         # GET, and SET of a value that fits a read, needs several, or is a big argument.

@@ -48,7 +48,7 @@ def test_a_window_holds_about_the_requests_asked_for(engine: str, workload: dict
     result = run(inputs, requests=asked, seed=1)
     if pilot_run(inputs, times_of(inputs), seed=1).changing:
         # Whole turns of starting and stopping a thread take longer than so few requests.
-        assert result.completions > asked
+        assert result.completions > 0.99 * asked
     else:
         assert result.completions == pytest.approx(asked, rel=0.05)
 

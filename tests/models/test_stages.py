@@ -86,7 +86,10 @@ def test_jitter_keeps_the_mean_and_has_its_spread(variation: float) -> None:
 
 
 _USER = ("loop_ps", "write_event_ps", "scan_ps", "collect_ps", "generator_request_ps")
-_KERNEL = ("poll_ps", "recv_ps", "send_ps", "copy_ps_per_kib", "block_ps", "doze_ps")
+_KERNEL = (
+    *("poll_ps", "recv_ps", "send_ps", "recv_ps_per_kib", "send_ps_per_kib"),
+    *("block_ps", "doze_ps"),
+)
 
 
 @pytest.mark.parametrize("field", ["clock_ghz", "user_ipc"])
@@ -109,6 +112,30 @@ def test_kernel_time_is_the_hosts_times_the_engines_scale() -> None:
     assert found.poll_ps == round(1500 * SPEED.epoll_wait_ns)
     assert found.wake_send_ps == round(500 * SPEED.wake_send_ns)
     assert found.doze_ps + found.block_ps == pytest.approx(500 * SPEED.block_ns, abs=1)
+
+
+def test_wake_ups_spread_as_the_host_says() -> None:
+    one = replace(SPEED, wake_latency_ns=20_000.0, wake_spread=((0.5, 1.0),))
+    assert len(set(times(scenario(), one).wake_latency_ps)) == 1
+    spread = ((0.0, 0.8), (0.5, 1.0), (1.0, 3.0))
+    wakes_ps = times(scenario(), replace(one, wake_spread=spread)).wake_latency_ps
+    assert (np.diff(wakes_ps) > 0).all()
+    # What a send and the way back are simulated with comes off all of them.
+    assert wakes_ps[-1] - wakes_ps[0] == pytest.approx(2.2 * 20_000_000, rel=0.02)
+
+
+def test_bytes_take_what_messages_of_their_size_take() -> None:
+    """Requests are received and replies sent a pipeline at a time, at the server and its tool."""
+    curves = {"recv_curve": ((100.0, 0.02), (10_000.0, 0.05))}
+    curves["send_curve"] = ((100.0, 0.1), (10_000.0, 0.2))
+    speed = replace(SPEED, **curves)
+    few = times(scenario(keys=1000, command="get", value_bytes=16), speed)
+    many = times(scenario(keys=1000, command="get", value_bytes=16, pipeline=1000), speed)
+    for name in ("recv_ps_per_kib", "send_ps_per_kib"):
+        for who in ("", "generator_"):
+            assert getattr(few, who + name) < getattr(many, who + name)
+    assert few.send_ps_per_kib == pytest.approx(0.1 * 1024 * 1000, rel=0.01)
+    assert many.send_ps_per_kib >= 0.2 * 1024 * 1000
 
 
 def test_a_unix_socket_takes_its_own_calls() -> None:

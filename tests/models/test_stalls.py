@@ -28,7 +28,9 @@ def brief_times(service_ps: int) -> NodeTimes:
     """A server that does nothing but execute."""
     zeros = dict.fromkeys(
         ("poll_ps", "poll_event_ps", "doze_ps", "block_ps", "read_event_ps", "recv_ps", "send_ps")
-    ) | dict.fromkeys(("write_event_ps", "copy_ps_per_kib", "loop_ps", "wire_ps_per_kib"))
+    ) | dict.fromkeys(
+        ("write_event_ps", "recv_ps_per_kib", "send_ps_per_kib", "loop_ps", "wire_ps_per_kib")
+    )
     generator = ("poll", "poll_event", "recv", "reply", "send", "request")
     zeros |= dict.fromkeys(f"generator_{name}_ps" for name in generator)
     return sample_times(

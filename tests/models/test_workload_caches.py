@@ -178,7 +178,8 @@ def test_what_others_bring_meanwhile_and_the_request_interval_agree() -> None:
     user_ns = (own.parse_by_code_ps[0] + own.execute_by_code_ps[0]) / 1000.0
     user_ns += (own.read_event_ps + own.write_event_ps) / 1000.0
     kernel_ns = (own.recv_ps + own.send_ps) / 1000.0
-    kernel_ns += caches.copied_bytes * own.copy_ps_per_kib / 1024.0 / 1000.0
+    kernel_ns += inputs.request_bytes * own.recv_ps_per_kib / 1024.0 / 1000.0
+    kernel_ns += inputs.reply_bytes * own.send_ps_per_kib / 1024.0 / 1000.0
     later_ns = inputs.work.stream_scale * waits.head_ns() + waits.tail_ns()
     interval_ns = user_ns + kernel_ns + waits.touching_ns() + later_ns
     # Give the cache that many fills at once, from a rate that no wait feeds back on.
@@ -215,4 +216,6 @@ def test_waits_for_buffers_are_charged_to_the_copies() -> None:
     size = kind.request_bytes(case.workload.key_bytes) + kind.reply_bytes
     assert caches.copied_bytes == pytest.approx(size)
     expected = SPEED.copy_ns_per_byte * size + caches.copy_wait_ns
-    assert times(case).copy_ps_per_kib / 1000 / 1024 * size == pytest.approx(expected, rel=1e-4)
+    each = times(case)
+    assert each.recv_ps_per_kib == each.send_ps_per_kib
+    assert each.recv_ps_per_kib / 1000 / 1024 * size == pytest.approx(expected, rel=1e-4)

@@ -47,8 +47,9 @@ SPEEDS: dict[str, float] = {
     **dict.fromkeys(("dram_bandwidth_gb_per_s", "network_flow_gbit_per_s"), 1.25),
     **dict.fromkeys(("l1_ns", "l2_ns", "l3_ns", "dram_ns", "tlb_walk_ns", "syscall_ns"), 0.8),
     **dict.fromkeys(("tcp_recv_ns", "tcp_send_ns", "unix_recv_ns", "unix_send_ns"), 0.8),
-    **dict.fromkeys(("epoll_wait_ns", "epoll_event_ns", "copy_ns_per_byte"), 0.8),
+    **dict.fromkeys(("epoll_wait_ns", "epoll_event_ns", "epoll_ctl_ns"), 0.8),
     **dict.fromkeys(("wake_send_ns", "wake_latency_ns", "block_ns", "network_one_way_us"), 0.8),
+    **dict.fromkeys(("copy_ns_per_byte",), 0.8),
     **dict.fromkeys(("core_to_core_ns", "softirq_ns", "tls_record_ns", "tls_ns_per_byte"), 0.8),
 }
 """What a host may do faster, and by which factor."""

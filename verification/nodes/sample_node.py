@@ -22,7 +22,11 @@ def no_arrivals() -> dict[str, np.ndarray]:
 
 
 def sample_times(**changes: Any) -> NodeTimes:
-    """Durations in picoseconds; `changes` replaces fields."""
+    """Durations in picoseconds; `changes` replaces fields.
+
+    A single `wake_latency_ps` stands for all of its quantiles. The load generator's copies take as
+    long as the server's unless `changes` says so.
+    """
     quantile = np.arange(QUANTILES)
     # Up to 15 % more or less, and one as the mean.
     jitter = np.rint(JITTER_ONE * (0.85 + 0.3 * (quantile + 0.5) / QUANTILES)).astype(np.int64)
@@ -32,13 +36,13 @@ def sample_times(**changes: Any) -> NodeTimes:
         poll_event_ps=30_000,
         doze_ps=600_000,
         block_ps=800_000,
-        wake_latency_ps=3_000_000,
         wake_send_ps=800_000,
         read_event_ps=100_000,
         recv_ps=500_000,
         send_ps=1_500_000,
         write_event_ps=80_000,
-        copy_ps_per_kib=80_000,
+        recv_ps_per_kib=80_000,
+        send_ps_per_kib=80_000,
         push_ps=30_000,
         pop_ps=60_000,
         scan_ps=2_000,
@@ -53,6 +57,8 @@ def sample_times(**changes: Any) -> NodeTimes:
         generator_reply_ps=50_000,
         generator_send_ps=1_500_000,
         generator_request_ps=50_000,
+        generator_recv_ps_per_kib=80_000,
+        generator_send_ps_per_kib=80_000,
         one_way_ps=20_000_000,
         wire_ps_per_kib=500_000,
         free_push_ps=15_000,
@@ -84,10 +90,16 @@ def sample_times(**changes: Any) -> NodeTimes:
         code_by_draw=np.where(np.arange(DRAWS) < _GET_SHARE * DRAWS, GET, SET).astype(np.int64),
         lock_by_draw=np.full(DRAWS, -1, np.int64),
         jitter=jitter,
+        wake_latency_ps=np.full(QUANTILES, 3_000_000),
         # From 5 to 133 us, as of a virtual machine; the sample's setup has none of them.
         interruption_ps=((5 + 0.5 * quantile) * 1_000_000).astype(np.int64),
         **no_arrivals(),
     )
+    if "wake_latency_ps" in changes:
+        changes["wake_latency_ps"] = np.full(QUANTILES, changes["wake_latency_ps"], np.int64)
+    for name in ("recv_ps_per_kib", "send_ps_per_kib"):
+        if name in changes:
+            changes.setdefault(f"generator_{name}", changes[name])
     return times._replace(**changes)
 
 

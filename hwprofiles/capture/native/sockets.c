@@ -35,14 +35,32 @@ EXPORTED int64_t receive_all(const int32_t *sockets, int64_t count, uint8_t *mes
     return now_ns(clock) - start;
 }
 
+// ns to receive `size` bytes on every socket in calls of at most `call_size`; -1 when one has less.
+static int64_t receive_in_calls(const int32_t *sockets, int64_t count, uint8_t *message,
+                                int64_t size, int64_t call_size) {
+    int64_t start = now_ns(CLOCK_MONOTONIC);
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t left = size; left > 0;) {
+            int64_t got = recv(sockets[i], message, (size_t)min64(left, call_size), 0);
+            if (got <= 0) {
+                return -1;
+            }
+            left -= got;
+        }
+    }
+    return now_ns(CLOCK_MONOTONIC) - start;
+}
+
 // One end of messages of `size` bytes that go there and back between two threads.
+//
+// They are received in calls of at most `call_size` bytes.
 //
 // Side 0 sends on all its sockets when `turn` is even, side 1 receives them and sends as many back
 // when it is odd. `send_ns[i]` and `receive_ns[i]` are what all sockets of round i took. Returns -1
 // when a socket takes or has less than a message, or when the other side has not answered within
 // `patience` looks; then `turn` is set to -1, and the other side gives up too.
 EXPORTED int64_t exchange(const int32_t *sockets, int64_t count, uint8_t *message, int64_t size,
-                          int64_t side, int64_t *turn, int64_t *send_ns, int64_t *receive_ns,
+                          int64_t call_size, int64_t side, int64_t *turn, int64_t *send_ns, int64_t *receive_ns,
                           int64_t rounds, int64_t patience) {
     for (int64_t step = 0; step < 2 * rounds; step++) {
         // Side 0 sends first, side 1 receives first.
@@ -56,7 +74,7 @@ EXPORTED int64_t exchange(const int32_t *sockets, int64_t count, uint8_t *messag
             }
         }
         int64_t took = sends ? send_all(sockets, count, message, size, CLOCK_MONOTONIC)
-                             : receive_all(sockets, count, message, size, CLOCK_MONOTONIC);
+                             : receive_in_calls(sockets, count, message, size, call_size);
         if (took < 0) {
             __atomic_store_n(turn, -1, __ATOMIC_RELEASE);
             return -1;

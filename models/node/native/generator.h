@@ -94,7 +94,7 @@ INLINE void complete(struct node *n, struct histogram *histogram, struct client 
 INLINE int64_t sending_ps(struct node *n, int64_t owner_sleeps, int64_t commands,
                           int64_t size_bytes) {
     int64_t duration = n->generator_send_ps + commands * n->generator_request_ps;
-    duration += copying(n, size_bytes);
+    duration += copying(size_bytes, n->generator_send_ps_per_kib);
     if (n->same_host && owner_sleeps) {
         duration += n->wake_send_ps;
     }
@@ -134,7 +134,7 @@ INLINE int64_t take_replies(struct node *n, struct histogram *histogram, struct 
     int64_t index = client->received;
     int64_t last = client->returned;
     int64_t duration = n->generator_recv_ps + (last - index) * n->generator_reply_ps;
-    duration += copying(n, reply_bytes(n, client, index, last));
+    duration += copying(reply_bytes(n, client, index, last), n->generator_recv_ps_per_kib);
     int64_t done_ps = step_end(n, me, now, duration);
     client->received = last;
     int64_t asleep = n->threads[client->owner].asleep;
@@ -253,7 +253,7 @@ INLINE int64_t fall_asleep(struct node *n, struct thread *me, int64_t now) {
     me->phase = GENERATOR_WAKING;
     me->waits = SLEEPS;
     if (ring_length(&me->queue) > 0) {
-        return ring_first_stamp(&me->queue) + n->wake_latency_ps;
+        return ring_first_stamp(&me->queue) + wake_up(n, me);
     }
     me->asleep = 1;
     return INFINITY_PS;
@@ -380,6 +380,7 @@ INLINE void start(struct node *n, struct calendar *calendar) {
     schedule(calendar, 0, 0);
     for (int64_t agent = 0; agent < n->io_threads + n->generators; agent++) {
         plan_first_interruption(n, &n->threads[agent]);
+        plan_wake_up(n, &n->threads[agent], 0);
     }
     for (int64_t agent = 1; agent < n->io_threads; agent++) {
         if (n->crowded) {

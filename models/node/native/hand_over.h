@@ -45,7 +45,7 @@ INLINE int64_t poll_or_sleep(struct node *n, struct thread *thread, int64_t now)
 INLINE int64_t telling(struct node *n, struct calendar *calendar, int64_t peer, int64_t now) {
     n->notifications++;
     int64_t asleep = n->threads[peer].phase == WAKING;
-    if (asleep && nobody_wakes(n, calendar, peer, now + n->wake_latency_ps)) {
+    if (asleep && nobody_wakes(n, calendar, peer, now + n->threads[peer].wake_latency_ps)) {
         return n->notify_ps + n->wake_send_ps;
     }
     return n->notify_ps;
@@ -54,9 +54,10 @@ INLINE int64_t telling(struct node *n, struct calendar *calendar, int64_t peer, 
 // The write is done: a peer that sleeps runs as soon as it can.
 INLINE void tell(struct node *n, struct calendar *calendar, int64_t peer, int64_t now) {
     struct thread *row = &n->threads[peer];
-    int64_t runs_ps = now + n->wake_latency_ps;
+    int64_t runs_ps = now + row->wake_latency_ps;
     if (row->phase == WAKING && nobody_wakes(n, calendar, peer, runs_ps)) {
         row->asleep = 0;
+        wake_up(n, row);
         schedule(calendar, peer, runs_ps);
     }
 }

@@ -66,9 +66,10 @@ INLINE void hand_over(struct node *n, struct calendar *calendar, struct ring *ch
     for (int64_t back = 1; back < entries + 1; back++) {
         ring_entry(channel, number - back)->stamp_ps = seen_ps;
     }
-    int64_t runs_ps = max64(seen_ps, now + n->wake_latency_ps);
+    int64_t runs_ps = max64(seen_ps, now + n->threads[reader].wake_latency_ps);
     if (sleeps(n, calendar, reader, runs_ps)) {
         n->threads[reader].asleep = 0;
+        wake_up(n, &n->threads[reader]);
         schedule(calendar, reader, runs_ps);
     }
 }
@@ -207,7 +208,7 @@ INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now)
         if (me->count > 0) {
             return serve(n, now);
         }
-        if (sleeps(n, calendar, me->index, now + n->wake_latency_ps)) {
+        if (sleeps(n, calendar, me->index, now + n->threads[me->index].wake_latency_ps)) {
             me->phase = RINGING;
             n->paid_wakes++;
             return work(n, me, now, n->wake_send_ps);
@@ -326,7 +327,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
             if (me->count > 0) {
                 return read_all(n, me, now);
             }
-            if (me->batched > 0 && sleeps(n, calendar, 0, now + n->wake_latency_ps)) {
+            if (me->batched > 0 && sleeps(n, calendar, 0, now + n->threads[0].wake_latency_ps)) {
                 me->phase = RINGING;
                 n->paid_wakes++;
                 return work(n, me, now, n->wake_send_ps);

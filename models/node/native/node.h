@@ -126,6 +126,8 @@ struct thread {
     int64_t handshakes_due;  // of new connections, in its next turn
     int64_t interruption;  // number of its next interruption by the host
     int64_t interruption_ps;  // how long it lasts
+    int64_t wake_up;  // number of its next wake-up
+    int64_t wake_latency_ps;  // how long that takes
     int64_t since_ps;  // start of the present spin
     int64_t stopped_ps;  // when the policy stopped it
     int64_t on_cpu_ps;  // main thread: useful work and spinning inside the measured window
@@ -209,13 +211,13 @@ struct node {
     int64_t poll_event_ps;
     int64_t doze_ps;
     int64_t block_ps;
-    int64_t wake_latency_ps;
     int64_t wake_send_ps;
     int64_t read_event_ps;
     int64_t recv_ps;
     int64_t send_ps;
     int64_t write_event_ps;
-    int64_t copy_ps_per_kib;
+    int64_t recv_ps_per_kib;
+    int64_t send_ps_per_kib;
     int64_t push_ps;
     int64_t pop_ps;
     int64_t scan_ps;
@@ -228,6 +230,8 @@ struct node {
     int64_t generator_poll_event_ps;
     int64_t generator_recv_ps;
     int64_t generator_reply_ps;
+    int64_t generator_recv_ps_per_kib;
+    int64_t generator_send_ps_per_kib;
     int64_t generator_send_ps;
     int64_t generator_request_ps;
     int64_t one_way_ps;
@@ -429,6 +433,7 @@ struct node {
     int64_t unused[HEADER_WORDS - 215];
     int64_t jitter[QUANTILES];
     int64_t interruptions_ps[QUANTILES];
+    int64_t wake_latency_ps[QUANTILES];
     uint8_t code_by_draw[DRAWS];  // numbers of commands
     struct command commands[MOST_CODES];
     struct thread threads[];

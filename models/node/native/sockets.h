@@ -4,6 +4,7 @@
 #define FORECACHE_SOCKETS_H
 
 #include "interruptions.h"
+#include "wakeups.h"
 #include "network.h"
 #include "node.h"
 
@@ -40,8 +41,8 @@ INLINE int64_t jittered(struct node *n, int64_t duration_ps, int64_t draw) {
 }
 
 // Time the kernel takes to copy a number of bytes.
-INLINE int64_t copying(struct node *n, int64_t size_bytes) {
-    return (size_bytes * n->copy_ps_per_kib) >> 10;
+INLINE int64_t copying(int64_t size_bytes, int64_t ps_per_kib) {
+    return (size_bytes * ps_per_kib) >> 10;
 }
 
 // Put a client's commands on the wire; wakes the client's owner if it sleeps in epoll_wait.
@@ -56,7 +57,7 @@ INLINE void deliver_request(struct node *n, struct calendar *calendar, struct cl
     ring_insert(&thread->request_wire, stamp, number_of(n, client), commands);
     if (thread->asleep) {
         thread->asleep = 0;
-        schedule(calendar, client->owner, stamp + n->wake_latency_ps);
+        schedule(calendar, client->owner, stamp + wake_up(n, thread));
     }
 }
 
@@ -120,7 +121,7 @@ INLINE int64_t sleep_in_epoll(struct node *n, struct thread *thread) {
     struct ring *wire = &thread->request_wire;
     thread->waits = SLEEPS;
     if (ring_length(wire) > 0) {
-        return ring_first_stamp(wire) + n->wake_latency_ps;
+        return ring_first_stamp(wire) + wake_up(n, thread);
     }
     thread->asleep = 1;
     return INFINITY_PS;
@@ -176,7 +177,7 @@ INLINE int64_t read_socket(struct node *n, struct client *client) {
     }
     client->read = read;
     client->partial_bytes = partial;
-    int64_t duration = n->recv_ps + copying(n, budget - left);
+    int64_t duration = n->recv_ps + copying(budget - left, n->recv_ps_per_kib);
     return n->read_event_ps + jittered(n, duration, first_mark >> READ_DRAW);
 }
 
@@ -316,7 +317,7 @@ INLINE int64_t begin_write(struct node *n, struct client *client) {
         more = calls * ((limit - 1) / segment + 1) + (last - 1) / segment;
         events += calls * n->write_event_ps;
     }
-    int64_t duration = (1 + more) * n->send_ps + copying(n, size_bytes);
+    int64_t duration = (1 + more) * n->send_ps + copying(size_bytes, n->send_ps_per_kib);
     duration = jittered(n, duration, mark_of(n, client, written) >> WRITE_DRAW);
     if (unlikely(n->write_waits)) {
         duration += write_waits(n, client, written, executed);
@@ -346,7 +347,7 @@ INLINE void end_write(struct node *n, struct calendar *calendar, struct client *
     ring_insert(&thread->queue, stamp, number_of(n, client), commands);
     if (thread->asleep) {
         thread->asleep = 0;
-        int64_t latency = n->generator_spins ? 0 : n->wake_latency_ps;
+        int64_t latency = n->generator_spins ? 0 : wake_up(n, thread);
         schedule(calendar, client->generator, stamp + latency);
     }
 }

@@ -71,7 +71,7 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
                 continue
             woken, dozed = True, False
             if wire:
-                yield thread.sleep_until(wire[0][0] + times.wake_latency_ps)
+                yield thread.sleep_until(wire[0][0] + node.wake_up(node.threads[number]))
             else:
                 yield thread.sleep()
             continue
@@ -96,7 +96,8 @@ def handle_replies(
     replies = range(client.received, client.returned)
     owner_sleeps = node.owner_sleeps(client)
     duration = times.generator_recv_ps + len(replies) * times.generator_reply_ps
-    duration += node.copying(node.reply_bytes(client, replies.start, replies.stop))
+    size_bytes = node.reply_bytes(client, replies.start, replies.stop)
+    duration += node.copying(size_bytes, times.generator_recv_ps_per_kib)
     client.ready = False
     client.received = client.returned
     yield thread.hold(node.work(number, duration))
@@ -142,7 +143,7 @@ def sending(node: ReferenceNode, commands: int, size_bytes: int, owner_sleeps: b
     """Duration of one send; on the same host it wakes the client's owner itself."""
     times = node.times
     duration = times.generator_send_ps + commands * times.generator_request_ps
-    duration += node.copying(size_bytes)
+    duration += node.copying(size_bytes, times.generator_send_ps_per_kib)
     if node.setup.same_host and owner_sleeps:
         duration += times.wake_send_ps
     return duration

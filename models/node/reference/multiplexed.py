@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from forecache.sim.simpy_kernel import Activity, Agent
+from forecache.sim.simpy_kernel import Activity
 
-from .node import Client, ReferenceNode
+from .node import Client, ReferenceNode, Thread
 
 Channel = deque[tuple[int, Client]]
 """Clients, with the time from which the other side can see them."""
@@ -95,7 +95,7 @@ class Multiplexed:
                 duration = node.execute(client, fetched=fetched, parsed=parsed) + 2 * times.push_ps
                 yield main.hold(node.work(0, duration + sum(freeing)))
                 client.executed = client.read
-        thread = node.threads[number].agent
+        thread = node.threads[number]
         if self.sleeps(thread):
             node.count("paid_wakes")
             yield main.hold(node.work(0, times.wake_send_ps))
@@ -190,10 +190,11 @@ class Multiplexed:
             yield agent.hold(node.work(number, duration))
         if not batch:
             return
-        if self.sleeps(node.main):
+        main = node.threads[0]
+        if self.sleeps(main):
             node.count("paid_wakes")
             yield agent.hold(node.work(number, times.wake_send_ps))
-        self.hand_over(batch, self.commands[number], node.main)
+        self.hand_over(batch, self.commands[number], main)
 
     # --- channels -----------------------------------------------------------------------------
 
@@ -204,15 +205,16 @@ class Multiplexed:
             clients.append(channel.popleft()[1])
         return clients
 
-    def sleeps(self, agent: Agent) -> bool:
+    def sleeps(self, thread: Thread) -> bool:
         """Whether a thread sleeps and nothing has begun to wake it."""
-        return agent.sleeps_beyond(self.node.now + self.node.times.wake_latency_ps)
+        return thread.agent.sleeps_beyond(self.node.now + thread.wake_latency_ps)
 
-    def hand_over(self, batch: list[Client], channel: Channel, reader: Agent) -> None:
+    def hand_over(self, batch: list[Client], channel: Channel, reader: Thread) -> None:
         """Put a batch into a channel; its reader, if it sleeps, runs as soon as it can."""
         node, times = self.node, self.node.times
         seen_ps = node.now + times.handover_ps
         channel.extend((seen_ps, client) for client in batch)
-        runs_ps = max(seen_ps, node.now + times.wake_latency_ps)
-        if reader.sleeps_beyond(runs_ps):
-            reader.wake(runs_ps)
+        runs_ps = max(seen_ps, node.now + reader.wake_latency_ps)
+        if reader.agent.sleeps_beyond(runs_ps):
+            node.wake_up(reader)
+            reader.agent.wake(runs_ps)

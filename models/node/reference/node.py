@@ -24,6 +24,7 @@ from .network import SimulatedNetwork
 
 REQUEST_DRAWS = 1
 INTERRUPTION_DRAWS = 3
+WAKE_UP_DRAWS = 6
 CONNECTION_DRAWS = 4
 
 
@@ -70,7 +71,10 @@ class Thread:
     agent: Agent
     interruptions: Iterator[tuple[int, int]]
     """When each next one begins and how long it lasts, in ps."""
+    wake_ups: Iterator[int]
+    """How long each next one takes, in ps."""
     next_interruption: tuple[int, int]
+    wake_latency_ps: int
     busy_ps: int = 0
     on_cpu_ps: int = 0
     waits_for_threads: bool = False
@@ -140,7 +144,9 @@ class ReferenceNode:
     def new_thread(self, number: int) -> Thread:
         """A thread, on a core of its own or on shared ones."""
         interruptions = self.interruptions(number)
-        return Thread(self.new_agent(number), interruptions, next(interruptions))
+        wake_ups = self.wake_ups(number)
+        first = next(interruptions), next(wake_ups)
+        return Thread(self.new_agent(number), interruptions, wake_ups, *first)
 
     def new_agent(self, number: int) -> Agent:
         """What acts for a thread; a trace watches it (`trace.TracedNode`)."""
@@ -180,6 +186,24 @@ class ReferenceNode:
             quantile = int(duration) % QUANTILES
             yield begins_ps, int(self.times.interruption_ps[quantile])
         yield INFINITY_PS, 0
+
+    def wake_ups(self, thread: int) -> Iterator[int]:
+        """How long each of a thread's wake-ups takes in ps, from the send that wakes it."""
+        setup = self.setup
+        for index in itertools.count():
+            drawn = draw4(setup.seed, setup.replication, thread, WAKE_UP_DRAWS, index)
+            yield int(self.times.wake_latency_ps[int(drawn[0]) % QUANTILES])
+
+    def wake(self, thread: Thread, since_ps: int) -> None:
+        """A thread that sleeps in epoll_wait runs as soon as it can be awake."""
+        thread.agent.wake(since_ps + self.wake_up(thread))
+
+    @staticmethod
+    def wake_up(thread: Thread) -> int:
+        """A thread is woken: how long that takes."""
+        latency_ps = thread.wake_latency_ps
+        thread.wake_latency_ps = next(thread.wake_ups)
+        return latency_ps
 
     def lengthened(self, thread: int, duration_ps: int) -> int:
         """How long a step takes that begins now, with the interruptions that fall into it.
@@ -308,7 +332,7 @@ class ReferenceNode:
         owner = owner_of(self.setup, client.number)
         insort(self.request_wires[owner], (stamp, client, commands), key=itemgetter(0))
         if self.owner_sleeps(client):
-            self.threads[owner].agent.wake(stamp + self.times.wake_latency_ps)
+            self.wake(self.threads[owner], stamp)
         return stamp
 
     def owner_sleeps(self, client: Client) -> bool:
@@ -343,10 +367,10 @@ class ReferenceNode:
 
     def sleep_in_epoll(self, thread: int = 0) -> Event:
         """A thread without events sleeps until what is on its wire, or a sender, wakes it."""
-        wire, agent = self.request_wires[thread], self.threads[thread].agent
-        awake = agent.sleep()
+        wire, own = self.request_wires[thread], self.threads[thread]
+        awake = own.agent.sleep()
         if wire:
-            agent.wake(wire[0][0] + self.times.wake_latency_ps)
+            self.wake(own, wire[0][0])
         return awake
 
     def deliver_reply(self, client: Client) -> int:
@@ -364,17 +388,18 @@ class ReferenceNode:
         commands = client.write_upto - client.written
         client.written = client.write_upto
         insort(self.reply_wires[generator], (stamp, client, commands), key=itemgetter(0))
-        agent = self.threads[self.setup.io_threads + generator].agent
-        if self.stays_asleep(agent):
-            latency_ps = 0 if self.setup.generator_spins else self.times.wake_latency_ps
-            agent.wake(stamp + latency_ps)
+        thread = self.threads[self.setup.io_threads + generator]
+        if self.stays_asleep(thread.agent):
+            latency_ps = 0 if self.setup.generator_spins else self.wake_up(thread)
+            thread.agent.wake(stamp + latency_ps)
         return stamp
 
     # --- what steps cost --------------------------------------------------------------------
 
-    def copying(self, size_bytes: int) -> int:
+    @staticmethod
+    def copying(size_bytes: int, ps_per_kib: int) -> int:
         """Time the kernel takes to copy a number of bytes."""
-        return size_bytes * self.times.copy_ps_per_kib >> 10
+        return size_bytes * ps_per_kib >> 10
 
     def jittered(self, duration_ps: int, quantile: int) -> int:
         """A kernel step's duration with its run-to-run variation."""
@@ -420,7 +445,7 @@ class ReferenceNode:
             if taken == missing:
                 client.partial_bytes = 0
                 client.read += 1
-        duration = self.times.recv_ps + self.copying(budget - left)
+        duration = self.times.recv_ps + self.copying(budget - left, self.times.recv_ps_per_kib)
         return self.times.read_event_ps + self.jittered(duration, first.read_jitter)
 
     def parse(self, client: Client, first: int, last: int) -> int:
@@ -497,7 +522,9 @@ class ReferenceNode:
         last_bytes = size_bytes - (calls - 1) * limit
         # Every call goes through the network stack once per segment.
         segments = (calls - 1) * -(-limit // segment) + max(1, -(-last_bytes // segment))
-        duration = segments * self.times.send_ps + self.copying(size_bytes)
+        duration = segments * self.times.send_ps + self.copying(
+            size_bytes, self.times.send_ps_per_kib
+        )
         duration = self.jittered(duration, client.commands[client.written].write_jitter)
         duration += self.by_code(
             self.times.write_by_code_ps, client, client.written, client.executed

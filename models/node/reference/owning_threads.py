@@ -240,23 +240,23 @@ class OwningThreads:
 
     def sleep(self, thread: int) -> Event:
         """Sleep until what is on the thread's wire, a sender or a peer wakes it."""
-        agent, wire = self.node.threads[thread].agent, self.node.request_wires[thread]
-        asleep = agent.sleep()
+        own, wire = self.node.threads[thread], self.node.request_wires[thread]
+        asleep = own.agent.sleep()
         if wire:
-            agent.wake(wire[0][0] + self.node.times.wake_latency_ps)
+            self.node.wake(own, wire[0][0])
         return asleep
 
     def telling(self, peer: int) -> int:
         """Duration of a write to a peer's eventfd, which wakes it unless another did so."""
         node, times = self.node, self.node.times
         node.count("notifications")
-        if node.threads[peer].agent.sleeps_beyond(node.now + times.wake_latency_ps):
+        thread = node.threads[peer]
+        if thread.agent.sleeps_beyond(node.now + thread.wake_latency_ps):
             return times.notify_ps + times.wake_send_ps
         return times.notify_ps
 
     def wake(self, peer: int) -> None:
         """The write is done: a peer that sleeps runs as soon as it can."""
-        agent = self.node.threads[peer].agent
-        runs_ps = self.node.now + self.node.times.wake_latency_ps
-        if agent.sleeps_beyond(runs_ps):
-            agent.wake(runs_ps)
+        thread, now = self.node.threads[peer], self.node.now
+        if thread.agent.sleeps_beyond(now + thread.wake_latency_ps):
+            self.node.wake(thread, now)

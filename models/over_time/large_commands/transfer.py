@@ -99,7 +99,7 @@ class TransferClient:
         """Reading and parsing a reply, while it comes."""
         host = self.speed.host
         reading = calls(total_bytes, _READ_BYTES) * host.tcp_recv_ns
-        reading += total_bytes * host.copy_ns_per_byte
+        reading += total_bytes * host.recv_ns_per_byte(total_bytes)
         if self.work is None:
             return reading + elements * self.element_ns + total_bytes * self.byte_ns
         work = self.work.reply
@@ -136,7 +136,7 @@ class TransferClient:
         host = self.speed.host
         total = commands * command_bytes
         sending = calls(total, _READ_BYTES) * (host.tcp_send_ns + host.tcp_recv_ns)
-        sending += 2.0 * total * host.copy_ns_per_byte
+        sending += total * (host.copy_ns_per_byte + host.send_ns_per_byte(total))
         if self.work is None:
             return sending + commands * self.element_ns + total * self.byte_ns
         pipe = self.work.pipe
@@ -193,7 +193,7 @@ def write_ns(total_bytes: float, speed: Speed, *, kernel_scale: float = 1.0) -> 
     kernel = segments * host.tcp_send_ns + turns * (host.epoll_wait_ns + host.epoll_event_ns)
     # Reply buffers beyond the second level's size have left it by the time they are sent.
     cold = speed.streamed_ns(max(0.0, total_bytes - host.l2_bytes))
-    return kernel_scale * kernel + total_bytes * host.copy_ns_per_byte + cold
+    return kernel_scale * kernel + total_bytes * host.send_ns_per_byte(total_bytes) + cold
 
 
 def read_ns(total_bytes: float, speed: Speed, *, kernel_scale: float = 1.0) -> float:
@@ -201,7 +201,7 @@ def read_ns(total_bytes: float, speed: Speed, *, kernel_scale: float = 1.0) -> f
     host = speed.host
     reads = calls(total_bytes, _READ_BYTES)
     each = host.tcp_recv_ns + host.tcp_send_ns + host.epoll_wait_ns + host.epoll_event_ns
-    return kernel_scale * reads * each + total_bytes * host.copy_ns_per_byte
+    return kernel_scale * reads * each + total_bytes * host.recv_ns_per_byte(total_bytes)
 
 
 def transfer(
