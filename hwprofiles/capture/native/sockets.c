@@ -1,6 +1,7 @@
 // Small messages over local connections, with the peer awake and with it asleep.
 
 #define _GNU_SOURCE
+#include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -9,6 +10,7 @@
 enum {
     MOST_EVENTS = 128,
     LONGEST_WAIT_MS = 5000,
+    LOOKS_A_CALL = 100,  // a system call takes as long as so many looks at a word in memory
 };
 
 // ns to send `size` bytes on every socket; -1 when one does not take all of it.
@@ -35,17 +37,23 @@ EXPORTED int64_t receive_all(const int32_t *sockets, int64_t count, uint8_t *mes
     return now_ns(clock) - start;
 }
 
-// ns to receive `size` bytes on every socket in calls of at most `call_size`; -1 when one has less.
-static int64_t receive_in_calls(const int32_t *sockets, int64_t count, uint8_t *message,
-                                int64_t size, int64_t call_size) {
+// ns to move `size` bytes through every socket, in calls of at most `call_size`; -1 when a socket
+// is closed or moves nothing within `patience` calls.
+//
+// A busy machine may deliver what was sent a little later, so a call that finds nothing is repeated.
+static int64_t move_all(const int32_t *sockets, int64_t count, uint8_t *message, int64_t size,
+                        int64_t call_size, bool sends, int64_t patience) {
     int64_t start = now_ns(CLOCK_MONOTONIC);
     for (int64_t i = 0; i < count; i++) {
-        for (int64_t left = size; left > 0;) {
-            int64_t got = recv(sockets[i], message, (size_t)min64(left, call_size), 0);
-            if (got <= 0) {
+        for (int64_t left = size, looks = 0; left > 0;) {
+            size_t wanted = (size_t)min64(left, call_size);
+            int64_t moved = sends ? send(sockets[i], message, wanted, 0)
+                                  : recv(sockets[i], message, wanted, 0);
+            bool nothing_yet = moved < 0 && (errno == EAGAIN || errno == EINTR);
+            if (moved == 0 || (moved < 0 && !nothing_yet) || ++looks > patience) {
                 return -1;
             }
-            left -= got;
+            left -= max64(0, moved);
         }
     }
     return now_ns(CLOCK_MONOTONIC) - start;
@@ -57,11 +65,11 @@ static int64_t receive_in_calls(const int32_t *sockets, int64_t count, uint8_t *
 //
 // Side 0 sends on all its sockets when `turn` is even, side 1 receives them and sends as many back
 // when it is odd. `send_ns[i]` and `receive_ns[i]` are what all sockets of round i took. Returns -1
-// when a socket takes or has less than a message, or when the other side has not answered within
-// `patience` looks; then `turn` is set to -1, and the other side gives up too.
+// when a socket is closed, or when the other side has not answered within `patience` looks; then
+// `turn` is set to -1, and the other side gives up too.
 EXPORTED int64_t exchange(const int32_t *sockets, int64_t count, uint8_t *message, int64_t size,
-                          int64_t call_size, int64_t side, int64_t *turn, int64_t *send_ns, int64_t *receive_ns,
-                          int64_t rounds, int64_t patience) {
+                          int64_t call_size, int64_t side, int64_t *turn, int64_t *send_ns,
+                          int64_t *receive_ns, int64_t rounds, int64_t patience) {
     for (int64_t step = 0; step < 2 * rounds; step++) {
         // Side 0 sends first, side 1 receives first.
         bool sends = (step + side) % 2 == 0;
@@ -73,8 +81,8 @@ EXPORTED int64_t exchange(const int32_t *sockets, int64_t count, uint8_t *messag
                 return -1;
             }
         }
-        int64_t took = sends ? send_all(sockets, count, message, size, CLOCK_MONOTONIC)
-                             : receive_in_calls(sockets, count, message, size, call_size);
+        int64_t took = move_all(sockets, count, message, size, sends ? size : call_size, sends,
+                                patience / LOOKS_A_CALL);
         if (took < 0) {
             __atomic_store_n(turn, -1, __ATOMIC_RELEASE);
             return -1;
