@@ -92,6 +92,21 @@ class HostSpeed:
         """What sending takes per byte beyond the calls, of so many bytes in one go."""
         return _by_size(self.send_curve, sent_bytes, self.copy_ns_per_byte)
 
+    def at_clock(self, clock_ghz: float, *, of_ghz: float) -> "HostSpeed":
+        """The same host with its cores at another clock; what lies beyond their caches stays.
+
+        Parameters
+        ----------
+        of_ghz
+            The clock that the times of its kernel and of its cores' caches hold at.
+        """
+        times = {
+            field.name: getattr(self, field.name) * of_ghz / clock_ghz
+            for field in fields(self)
+            if _is_time(field.name) and field.name not in NOT_OF_THE_PROCESSOR | NOT_OF_THE_CORES
+        }
+        return replace(self, clock_ghz=clock_ghz, **times)
+
     def slower(self, factor: float) -> "HostSpeed":
         """The same host with a processor, memory and kernel whose every time is longer.
 
@@ -111,6 +126,11 @@ class HostSpeed:
 
 NOT_OF_THE_PROCESSOR = frozenset({"network_one_way_us", "time_slice_us", "timer_tick_us"})
 """Times that are no shorter on a faster processor."""
+
+NOT_OF_THE_CORES = frozenset(
+    {"l3_ns", "dram_ns", "tlb_walk_ns", "core_to_core_ns", "wake_latency_ns"}
+)
+"""Times that are no shorter at a higher clock of the cores."""
 
 _CURVES_OF_NS = ("loaded_latency", "walk_curve", "recv_curve", "send_curve")
 

@@ -244,12 +244,14 @@ def _predict(
         )
     busy = Prediction(Case(given=case.given, scenario=case.scenario), system, nominal, [])
     busiest = max(busy.utilisation, key=busy.utilisation.__getitem__)
-    predicted = {}
+    predicted, uncertainty = {}, {}
     for name in case.observed:
         if name in LATENCIES and busy.overloaded:
             continue  # There is none to compare.
         value = float(np.mean([metrics.values[name] for metrics in nominal]))
         logs = np.log([max(metrics.values[name], 1e-12) for metrics in drawn])
+        # Draws differ by their numbers and by chance: what inputs and simulation leave open.
+        uncertainty[name] = math.hypot(case.noise.standard_error, float(np.std(logs, ddof=1)))
         t = student_t(0.95, len(drawn) - 1)
         half = math.hypot(t * float(np.std(logs, ddof=1)), 1.96 * system.discrepancy)
         predicted[name] = Estimate(value, value * math.exp(-half), value * math.exp(half))
@@ -259,6 +261,7 @@ def _predict(
         role=case.role,
         observed=case.observed,
         predicted=predicted,
+        uncertainty=uncertainty,
         server=server_work(system, nominal_inputs, nominal),
         band=band_of(busy.utilisation[busiest]),
         bottleneck=busiest,

@@ -21,6 +21,7 @@ from ..node.setup import QUANTILES
 from ..scenario.workload import Workload
 from .caches import CacheTimes, beyond, hits_of, page_walk_ns
 from .lines import (
+    BUCKET,
     FAR_STREAMED_AT_ONCE,
     LINE_BYTES,
     NEAR_STREAMED_AT_ONCE,
@@ -204,16 +205,16 @@ def waits_of(
     walk_ns = np.zeros(len(structures))
     # Whether a page is in the TLB depends on all data, how long a walk takes on the structure's own
     # pages: allocators keep sizes apart. Data written in the order in which they are visited lie on
-    # pages that were just used.
+    # pages that were just used, those of the table, which hashes scatter, don't.
     walks = beyond(speed.tlb_reach_bytes, caches.data_bytes)
-    if workload.key_pattern == "sequential":
-        walks = 0.0
+    in_order = workload.key_pattern != "random"
     for index, s in enumerate(structures):
         if s.lines_per_key > 0:
             in_l2[index] = hits_of(s, bins, caches.l2_requests)
             in_l3[index] = hits_of(s, bins, caches.l3_requests)
             region_bytes = s.lines_per_key * workload.keys * LINE_BYTES
-            walk_ns[index] = walks * page_walk_ns(speed, region_bytes)
+            if s.name == BUCKET or not in_order:
+                walk_ns[index] = walks * page_walk_ns(speed, region_bytes)
         elif index > 0:
             in_l2[index], in_l3[index] = in_l2[index - 1], in_l3[index - 1]
             walk_ns[index] = walk_ns[index - 1]

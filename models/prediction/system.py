@@ -103,6 +103,8 @@ class System:
         if only_the_main_thread(scenario, self.engine):
             scenario = scenario.model_copy(update={"io_threads": 1})
         speed = numbers.speed
+        if scenario.clock_ghz is not None:
+            speed = speed.at_clock(scenario.clock_ghz, of_ghz=self.host.clock_ghz.best)
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
         return NodeInputs(

@@ -219,7 +219,7 @@ def _by_code(
         "execute_by_code_ps": execute_ps + copy_on_write_ps(inputs, rate_rps),
         "stall_ps": _table(commands.stall_ns),
         "prefetched_stall_by_code_ps": _table(commands.prefetched_stall_ns),
-        "request_bytes_by_code": np.array([k.request_bytes(key_bytes) for k in kinds], np.int64),
+        "request_bytes_by_code": np.array([round(k.request_bytes(key_bytes)) for k in kinds]),
         "reply_bytes_by_code": np.array([kind.reply_bytes for kind in kinds], np.int64),
         "write_by_code_ps": _table(commands.write_ns),
         "free_by_code_ps": _table(commands.free_ns),

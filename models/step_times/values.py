@@ -180,7 +180,7 @@ def value_path(
     """What becomes of the value of a command under an engine's rules."""
     # Whether it has a block of its own doesn't depend on how many keys there are.
     lines = structures(
-        engine.layout, keys=1, key_bytes=scenario.workload.key_bytes, value_bytes=value_bytes
+        engine.layout, keys=1, key_bytes=scenario.workload.whole_key_bytes, value_bytes=value_bytes
     )
     own_string = any(s.name == VALUE for s in lines)
     threads, limit = scenario.io_threads, engine.reply_reference_bytes

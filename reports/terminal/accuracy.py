@@ -219,6 +219,12 @@ def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, consol
         ),
         Column("error", errors),
     ]
+    if any(point.uncertainty for point in points):
+        ratios = [(point.error_over_uncertainty or {}).get(metric) for point in points]
+        others += [
+            Column("u", [percent((point.uncertainty or {}).get(metric)) for point in points]),
+            Column("|E|/u", [UNKNOWN if r is None else f"{r:.1f}" for r in ratios]),
+        ]
     if fittable:
         roles = [role_name(point.role) for point in points]
         others.insert(0, Column("role", roles, to_the_right=False))

@@ -32,8 +32,10 @@ def test_the_hosts_and_families_are_there() -> None:
         "raspberry-pi-cm4",
         "sapphire-rapids",
         "xeon-m1",
+        "zen4-9r14",
     }
-    assert set(families()) == {"c7g", "m7g", "r7g", "c8g", "r6g", "m6i", "m7i", "r7i", "r3", "m1"}
+    of_graviton = {"c7g", "m7g", "r7g", "c8g", "r6g"}
+    assert set(families()) == of_graviton | {"c7a", "m7a", "m6i", "m7i", "r7i", "r3", "m1"}
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.id)
