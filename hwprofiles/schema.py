@@ -74,7 +74,8 @@ class HostProfile(Group):
     ticks, interrupts, the hypervisor, other programs. `wake_curve` (captured hosts) is which share
     of wake-ups is over after that time in ns; `ASSUMED_WAKE_SPREAD` where nothing is said.
     `recv_curve` and `send_curve` (captured hosts) are what receiving and sending a message of so
-    many bytes take in ns, the other end on another core; `copy_ns_per_byte` where nothing is said.
+    many bytes take in ns, the other end on another core; catalogue hosts have
+    `message_ns_per_byte` instead.
     `l3_fills_per_us` is how many lines a microsecond others bring into the shared last-level cache:
     the neighbours of a virtual machine; none where nothing is said. `tls` is `ASSUMED_TLS` where
     nothing is said. `raw` (captured hosts) keeps every repetition. `variation` is
