@@ -17,6 +17,7 @@ from ..engines.profile import EngineProfile, EngineWork
 from ..scenario.schema import Scenario
 from ..step_times.disk import ASSUMED_DISK, DiskTimes
 from ..step_times.inputs import NodeInputs
+from ..step_times.locks import moves_items
 from ..step_times.persistence import check_persistence
 from ..step_times.sharing import Sharing, shares_cores, sharing
 from ..step_times.tls import only_the_main_thread
@@ -124,8 +125,10 @@ class System:
         """The groups of threads that may have to share cores."""
         groups = sharing(scenario, self.numbers().speed.cores)
         # Of threads that are all alike none is the main thread.
-        alike = self.engine.threading.threads_alike
-        return groups._replace(main_pinned=groups.main_pinned and not alike)
+        threading = self.engine.threading
+        pinned = groups.main_pinned and not threading.threads_alike
+        others = groups.others + (threading.locks_items and moves_items(scenario))
+        return groups._replace(main_pinned=pinned, others=others)
 
     def shares_cores(self, scenario: Scenario) -> bool:
         """Whether some threads have to share cores."""

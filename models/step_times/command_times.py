@@ -47,6 +47,8 @@ class CommandTimes:
         Freeing the arguments of one, where that is a job of its own.
     reply_bytes
         Mean of what an I/O thread is handed to send per command.
+    neighbour_ns
+        Mean wait for another value than that of the command.
     """
 
     parse_ns: list[float]
@@ -58,6 +60,7 @@ class CommandTimes:
     prefetch_ns: np.ndarray
     free_arguments_ns: float
     reply_bytes: float
+    neighbour_ns: float
 
 
 def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: float) -> CommandTimes:
@@ -119,6 +122,7 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
         prefetch_ns=looked_up,
         free_arguments_ns=freeing_arguments_ns(inputs),
         reply_bytes=float(np.dot(shares, buffered)),
+        neighbour_ns=float(np.dot(shares, [m.last_touch_ns for m in memory])),
     )
 
 

@@ -14,7 +14,7 @@ from ..memory.lines import Structure
 from ..memory.waits import Waits
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
-from .locks import LIST_LINES
+from .locks import section_ns
 
 RELEASE_SHARE = 0.5
 """Part of `value_instructions` that releases the old value; the rest makes the new one (assumed: an
@@ -74,7 +74,7 @@ class ValuePath:
     command
         `get` or `set`.
     lone
-        There are no I/O threads.
+        The thread that reads a command also executes it.
     own_string
         It lies in a block of its own; a smaller one lies inside its object or entry.
     referenced
@@ -140,6 +140,14 @@ class ValuePath:
             return ValueTimes()
         engine, work, speed = inputs.engine, inputs.work, inputs.speed
         whole_ns = inputs.user_ns(work.value_instructions)
+        if engine.threading.locks_items:
+            locked_ns = sum(section_ns(inputs, 0.0))
+            if inputs.lone:
+                waiting_ns = sum(section_ns(inputs, last_touch_ns)) - locked_ns
+                return ValueTimes(main_ns=whole_ns + waiting_ns)
+            # What it does under locks of the process is simulated apart.
+            rest_ns = max(1.0, whole_ns - locked_ns)
+            return ValueTimes(freeing_ns=rest_ns)
         if self.lone:
             # Its waits for the old value are among those of the command.
             return ValueTimes(main_ns=whole_ns)
@@ -150,10 +158,6 @@ class ValuePath:
         if self.freed_apart:
             # The old value's header, which a batched look-up brought to the main thread's core.
             waiting_ns += speed.core_to_core_ns if self.fetched else last_touch_ns
-        if engine.threading.locks_items:
-            # What leaves a list and what enters it do so under the list's lock.
-            linking_ns = release_ns + LIST_LINES * speed.core_to_core_ns
-            return ValueTimes(making_ns, waiting_ns, linking_ns)
         if not self.freed_apart:
             return ValueTimes(reader_ns=making_ns, main_ns=release_ns + waiting_ns)
         shell_ns = 0.0
@@ -191,7 +195,7 @@ def value_path(
         limit = 0 if always else engine.reply_reference_bytes_threaded
     return ValuePath(
         command=command,
-        lone=threads == 1,
+        lone=threads == 1 or engine.threading.locks_items,
         own_string=own_string,
         referenced=command == "get" and own_string and limit is not None and value_bytes >= limit,
         fetched=not always,
