@@ -27,6 +27,7 @@ from .formula import evaluate
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source
 from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
+from .windows import reorder_window
 
 _LEAST_NS_PER_BYTE = 1e-4
 
@@ -188,6 +189,7 @@ class HostProfile(Group):
         }
         numbers.setdefault("price_usd_per_hour", float("nan"))
         numbers.setdefault("softirq_ns", self.softirq.best)
+        numbers["reorder_window"] = reorder_window(self.microarchitecture)
         numbers.setdefault("epoll_ctl_ns", self.epoll_ctl.best)
         numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
         numbers.update({name: leaf.best for name, leaf in self.scheduling.items()})

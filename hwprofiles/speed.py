@@ -91,6 +91,7 @@ class HostSpeed:
     tls_rsa_handshake_us: float = 0.0
     epoll_ctl_ns: float = 900.0
     softirq_ns: float = 900.0
+    reorder_window: float = 256.0
     time_slice_us: float = 2800.0
     timer_tick_us: float = 4000.0
     context_switch_ns: float = 1500.0

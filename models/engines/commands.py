@@ -366,6 +366,13 @@ def execute_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
     return total + searched_entries(kind) * work.get(f"{prefix}_instructions_per_entry", 0.0)
 
 
+def instructions_per_key(kind: CommandKind, work: Mapping[str, float]) -> float:
+    """Instructions of each further key of an MGET or MSET; 0 of other commands."""
+    if kind.command not in ("mget", "mset"):
+        return 0.0
+    return work.get(f"{prefix_of(kind)}_instructions_per_item", 0.0)
+
+
 def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: str) -> None:
     """Refuse commands whose work on an engine is unknown.
 

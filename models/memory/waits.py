@@ -55,19 +55,38 @@ class MemoryTimes:
     prefetch_ns: np.ndarray
     last_touch_ns: float
 
-    def of_keys(self, keys: int) -> MemoryTimes:
-        """The same of a command of several keys, each of which waits for itself.
+    def of_keys(self, keys: int, in_flight: float = 1.0) -> MemoryTimes:
+        """The same of a command of several keys, which it looks up one after the other.
 
-        The table keeps mean and variance of the sum of independent waits.
+        While one waits, a core works ahead on the next ones, which don't depend on it. The table
+        keeps mean and variance of the sum of independent waits.
+
+        Parameters
+        ----------
+        in_flight
+            Keys that a core has begun and not finished (`keys_in_flight`).
         """
         if keys == 1:
             return self
+        waits = 1.0 + (keys - 1) / min(in_flight, keys)
         mean = self.stall_ns.mean()
         return replace(
             self,
-            stall_ns=keys * mean + math.sqrt(keys) * (self.stall_ns - mean),
+            stall_ns=waits * mean + math.sqrt(waits) * (self.stall_ns - mean),
             prefetched_stall_ns=keys * self.prefetched_stall_ns,
         )
+
+
+def keys_in_flight(speed: HostSpeed, instructions_per_key: float) -> float:
+    """Keys of one command that a core has begun and not finished while it waits for the first.
+
+    Its reorder window holds the rest of a key's instructions and those of the next keys, whose
+    misses are under way meanwhile. Left out: branches that depend on what is waited for and are
+    mispredicted, so that what follows begins again.
+    """
+    if instructions_per_key <= 0.0:
+        return 1.0
+    return min(speed.parallel_misses, 1.0 + speed.reorder_window / instructions_per_key)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from ..engines.commands import (
     WRITES,
     CommandKind,
     execute_instructions,
+    instructions_per_key,
 )
 from ..engines.profile import EngineProfile
 from ..memory.lines import LINE_BYTES
-from ..memory.waits import memory_times
+from ..memory.waits import keys_in_flight, memory_times
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
 from .values import (
@@ -86,7 +87,7 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
             parallel_misses=speed.parallel_misses,
             batch_limit=most_keys,
             stream_scale=work.stream_scale,
-        ).of_keys(kind.keys)
+        ).of_keys(kind.keys, keys_in_flight(speed, instructions_per_key(kind, work.commands)))
         for kind, waits, path in zip(kinds, found, paths, strict=True)
     ]
     shares = np.array([kind.share for kind in kinds])

@@ -142,7 +142,15 @@ def test_a_walk_curve_and_neighbours_become_part_of_the_speed() -> None:
 # What a slower processor leaves as it is: sizes, counts, prices, bandwidths, the network, how long
 # the scheduler was told to let a thread run, and what others do on the host.
 NO_TIMES = {
-    *("host_id", "cores", "threads_per_core", "busy_sibling_speed", "user_ipc", "parallel_misses"),
+    *(
+        "host_id",
+        "cores",
+        "threads_per_core",
+        "busy_sibling_speed",
+        "user_ipc",
+        "parallel_misses",
+        "reorder_window",
+    ),
     *("l1_bytes", "l2_bytes", "l3_bytes", "tlb_reach_bytes", "memory_gib", "price_usd_per_hour"),
     *("dram_bandwidth_gb_per_s", "l3_fills_per_us", "interruptions", "wake_spread"),
     *("network_gbit_per_s", "network_flow_gbit_per_s", "network_packets_per_s"),
