@@ -26,6 +26,7 @@ from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source
+from .reuse import ReusedHost
 from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
 from .windows import reorder_window
 
@@ -79,8 +80,8 @@ class HostProfile(Group):
     `message_ns_per_byte` instead.
     `l3_fills_per_us` is how many lines a microsecond others bring into the shared last-level cache:
     the neighbours of a virtual machine; none where nothing is said. `tls` is `ASSUMED_TLS` where
-    nothing is said. `raw` (captured hosts) keeps every repetition. `variation` is
-    `ASSUMED_VARIATION` where nothing is said.
+    nothing is said. `reuse` says whose numbers were taken over (`reuse.py`). `raw` (captured hosts)
+    keeps every repetition. `variation` is `ASSUMED_VARIATION` where nothing is said.
     """
 
     id: str
@@ -88,6 +89,7 @@ class HostProfile(Group):
     isa: Literal["x86-64", "aarch64"]
     microarchitecture: str
     instance: str | None = None
+    reuse: ReusedHost | None = None
     notes: list[str] = Field(default_factory=list)
     sources: dict[str, Source]
     topology: Topology
