@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 def listing() -> dict[str, Any]:
-    """Return one row for every host, family, instance, engine, load generator and dataset."""
+    """Return one row for everything the catalogue has, by kind."""
     from forecache.calibration.validate.dataset import list_datasets, why_not_predicted
     from forecache.hwprofiles import list_hosts, list_instances
     from forecache.models.engines.generator import list_generators
     from forecache.models.engines.profile import list_engines
+    from forecache.models.prices.nodes import list_nodes
 
     return {
         "hosts": [
@@ -35,6 +36,10 @@ def listing() -> dict[str, Any]:
         ],
         "families": _families(list_instances()),
         "instances": instances(),
+        "managed_nodes": [
+            {"id": node.name, **node.model_dump(mode="json", exclude={"name"})}
+            for node in list_nodes()
+        ],
         "engines": [
             {
                 "id": engine.id,

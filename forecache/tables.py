@@ -112,7 +112,7 @@ def span(row: Mapping[str, Any]) -> str:
 
 
 def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Print hosts, families, engines, load generators and datasets, one row each."""
+    """Print everything but single instances, one row each."""
     out = console(pipe_columns=_LISTING_COLUMNS)
     _print_rows(
         out,
@@ -148,6 +148,21 @@ def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     out.print(
         f"{len(result['instances'])} instances; `forecache catalog --family NAME`, `--provider`, "
         "`--arch` and `--min-memory` list them.\n"
+    )
+    _print_rows(
+        out,
+        *("Managed nodes", "name", "service", ">vCPUs", ">usable GiB", ">Gbit/s*", ">USD/h"),
+        rows=[
+            (
+                row["id"],
+                row["service"],
+                number(row["vcpus"]),
+                number(row["usable_bytes"] and row["usable_bytes"] / 2**30),
+                _bandwidth(row["baseline_gbit_per_s"], row["burst_gbit_per_s"]),
+                number(row["usd_per_hour"]),
+            )
+            for row in result["managed_nodes"]
+        ],
     )
     _print_rows(
         out,
@@ -210,9 +225,12 @@ def print_instances(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _network(row: Mapping[str, Any]) -> str:
-    base, burst = row["baseline_gbit_per_s"], row["burst_gbit_per_s"]
     if row["network"] == "limit":
-        return f"≤ {number(burst)}"
+        return f"≤ {number(row['burst_gbit_per_s'])}"
+    return _bandwidth(row["baseline_gbit_per_s"], row["burst_gbit_per_s"])
+
+
+def _bandwidth(base: float | None, burst: float | None) -> str:
     return number(base) if burst in (None, base) else f"{number(base)} to {number(burst)}"
 
 

@@ -619,9 +619,9 @@ def catalog(
     Returns
     -------
     dict
-        `hosts`, `families`, `instances`, `engines`, `load_generators`, `datasets`, or only
-        `instances`; of one entry `type`, `id`, `title`, `about`, `rows` (each number with its
-        range, kind and source), `sources`, `notes`.
+        `hosts`, `families`, `instances`, `managed_nodes`, `engines`, `load_generators`,
+        `datasets`, or only `instances`; of one entry `type`, `id`, `title`, `about`, `rows` (each
+        number with its range, kind and source), `sources`, `notes`.
 
     Raises
     ------

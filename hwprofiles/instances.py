@@ -40,8 +40,8 @@ and 5,300 s of the baseline beyond it. Later ones were not measured (assumed). A
 last 5 to 60 minutes by size, at best effort, and that an instance is launched with all its credit
 (EC2 user guide, *Instance network bandwidth*)."""
 
-LONGEST_BURST_S = 3_600.0
-"""The hour that AWS names."""
+SHORTEST_BURST_S, LONGEST_BURST_S = 300.0, 3_600.0
+"""The five minutes and the hour that AWS names."""
 
 
 Provider = Literal["aws", "google", "azure"]
@@ -184,14 +184,15 @@ class Instance(_Group):
         low, value, high = (
             min(LONGEST_BURST_S * beyond, seconds * baseline) for seconds in CREDIT_S
         )
+        value = max(value, min(high, SHORTEST_BURST_S * beyond))
         return Quantity(
             value=value,
             unit="Gbit",
             kind="assumed",
             low=low,
             high=high,
-            method=f"{CREDIT_S[1]:,.0f} s of the baseline, as c5 and m5 had in 2019, at most an "
-            "hour of the burst",
+            method=f"{CREDIT_S[1]:,.0f} s of the baseline, as c5 and m5 had in 2019, at least "
+            "five minutes and at most an hour of the burst",
         )
 
     @property

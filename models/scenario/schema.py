@@ -142,8 +142,8 @@ class Scenario(_Record):
     name: str | None = None
     """A name for people."""
     host: str | None
-    """A host or instance of `forecache catalog`, or a profile's file, looked up in the current
-    folder."""
+    """A host or instance of `forecache catalog`, or the file of a profile or of an instance of your
+    own, looked up in the current folder."""
     engine: str
     """An engine of `forecache catalog`: valkey, redis, elasticache-redis, memcached, or a profile's
     id or file."""
