@@ -7,8 +7,11 @@ buffer. Instructions and micro-operations are taken as one.
 _BY_NAME = (
     ("Neoverse V2", 320.0),
     ("Neoverse V1", 256.0),
+    ("Neoverse N2", 160.0),
     ("Neoverse N1", 128.0),
     ("Cortex-A72", 128.0),
+    ("Granite Rapids", 512.0),
+    ("Emerald Rapids", 512.0),
     ("Sapphire Rapids", 512.0),
     ("Ice Lake", 352.0),
     ("Ivy Bridge", 168.0),
