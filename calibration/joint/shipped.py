@@ -15,6 +15,7 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.models.node.policies import POLICIES
 from forecache.models.prediction.uncertainty import host_ranges, moved
 
+from ..validate.dataset import read_dataset
 from .fit import JointFit
 from .points import OF_A_TENANT
 
@@ -123,9 +124,11 @@ def _source(fit: JointFit) -> Source:
     points: dict[str, list[int]] = {}
     for point in fit.points:
         points.setdefault(point.dataset, []).append(point.case.index)
+    read = [source.accessed for name in points for source in read_dataset(name)[0].sources]
     return Source(
         title=f"Joint fit to {len(fit.points)} calibration points of {len(points)} datasets",
         file="calibration/validate/datasets/",
+        accessed=max(str(each) for each in read if each is not None),
         points={name: sorted(own) for name, own in sorted(points.items())},
     )
 
