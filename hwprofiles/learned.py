@@ -94,12 +94,12 @@ def learned_points(host: HostProfile) -> Mapping[str, Sequence[int]]:
 
 def with_learned(data: Mapping[str, Any], learned: Learned) -> dict[str, Any]:
     """The contents of a profile with the numbers that were learned in their places."""
-    merged = _copied(data)
+    merged: dict[str, Any] = _copied(data)
     merged["sources"] = {**merged["sources"], SOURCE: learned.source.model_dump(exclude_none=True)}
     merged["posterior"] = learned.posterior.model_dump()
     for path, leaf in learned.leaves.items():
         *groups, name = path.split(".")
-        place = merged
+        place: Any = merged
         for group in groups:
             found = place[group] if isinstance(place, dict) else _named(place, group)
             place = found

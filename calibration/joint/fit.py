@@ -71,7 +71,8 @@ class JointFit:
     @property
     def linear(self) -> np.ndarray:
         """(points,) measured logarithms, less those predicted before the fit by the slopes."""
-        return self.observed - self.predicted + self.slopes @ self.mean
+        found: np.ndarray = self.observed - self.predicted + self.slopes @ self.mean
+        return found
 
     def without(self, left_out: Callable[[JointPoint], bool]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and covariance of the numbers as the other points have them."""

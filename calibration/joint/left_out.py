@@ -111,7 +111,8 @@ def _slopes(fit: JointFit, points: Sequence[JointPoint]) -> np.ndarray:
     rows = sorted(set(stands_for))
     found = sensitivities([points[row] for row in rows], fit.names, fit.where, step=STEP)
     place = {row: number for number, row in enumerate(rows)}
-    return found[[place[row] for row in stands_for]]
+    all_rows: np.ndarray = found[[place[row] for row in stands_for]]
+    return all_rows
 
 
 def honest_discrepancy(scored: Sequence[Scored], likely: float) -> float:

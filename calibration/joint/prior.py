@@ -61,4 +61,5 @@ def error_covariance(points: Sequence[JointPoint], discrepancy: float) -> np.nda
     eye = np.eye(len(points))
     alike = SHARED * (campaigns[:, None] == campaigns[None, :]) + (1.0 - SHARED) * eye
     modelled = SHARED * (series[:, None] == series[None, :]) + (1.0 - SHARED) * eye
-    return np.diag(within**2) + alike * np.outer(between, between) + modelled * discrepancy**2
+    noise: np.ndarray = np.diag(within**2) + alike * np.outer(between, between)
+    return noise + modelled * discrepancy**2
