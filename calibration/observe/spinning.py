@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ import numpy as np
 from forecache.sim.errors import EngineError
 
 from ..drive.proc import thread_usage
-from ..drive.server_process import ServerProcess, child_setup
+from ..drive.server_process import EngineThread, ServerProcess, child_setup
 from .profilers.programs import missing, record_refusal, run_program
 
 FREQUENCY_HZ = 1999
@@ -71,6 +71,8 @@ _LOOP_SHARE = 0.95
 """A thread that spends this share at so few places waits in a loop, where nothing else is done."""
 
 _TIMEOUT_S = 60.0
+
+_ROLES = ("main", "io")
 
 
 def refusal() -> str | None:
@@ -204,13 +206,31 @@ class Spinning:
         self.waiting = dict(waiting)
 
     def shares(self, places: Mapping[int, Places]) -> dict[str, list[float]]:
-        """Share of its samples in which each main and I/O thread waits, in the order of threads."""
-        found: dict[str, list[float]] = {"main": [], "io": []}
-        for thread in self._process.threads():
-            if thread.role in found:
-                own = places.get(thread.tid, Counter())
-                found[thread.role].append(self.waiting[thread.role].share(own))
-        return found
+        """As `shares_of`, of the server's threads now."""
+        return shares_of(self.waiting, places, self._process.threads())
+
+
+def shares_of(
+    waiting: Mapping[str, Waiting],
+    places: Mapping[int, Places],
+    threads: Sequence[EngineThread],
+) -> dict[str, list[float]]:
+    """Share of its samples in which each main and I/O thread waits, in the order of threads."""
+    found: dict[str, list[float]] = {role: [] for role in _ROLES}
+    for thread in threads:
+        if thread.role in found:
+            own = places.get(thread.tid, Counter())
+            found[thread.role].append(waiting[thread.role].share(own))
+    return found
+
+
+def by_role(places: Mapping[int, Places], threads: Sequence[EngineThread]) -> dict[str, Places]:
+    """Samples of all main and I/O threads together."""
+    found: dict[str, Places] = {role: Counter() for role in _ROLES}
+    for thread in threads:
+        if thread.role in found:
+            found[thread.role].update(places.get(thread.tid, Counter()))
+    return found
 
 
 def learn(process: ServerProcess, cores: Mapping[str, frozenset[int]]) -> Spinning:
@@ -249,19 +269,16 @@ def _look(
     process: ServerProcess, cores: Mapping[str, frozenset[int]]
 ) -> tuple[dict[str, Places], dict[str, float]]:
     """Samples of the threads of each role for a moment, and the cores' worth they used."""
-    threads = [thread for thread in process.threads() if thread.role in ("main", "io")]
+    threads = [thread for thread in process.threads() if thread.role in _ROLES]
     watched = cores["main"] | cores["io"]
     sampler = Sampler(watched, cores["generator"], frequency_hz=LEARNING_HZ)
     before = [thread_usage(process.pid, thread.tid).cpu_ns for thread in threads]
     time.sleep(_LEARN_S)
     after = [thread_usage(process.pid, thread.tid).cpu_ns for thread in threads]
-    sampled = sampler.stop()
-    places: dict[str, Places] = {"main": Counter(), "io": Counter()}
-    used = {"main": 0.0, "io": 0.0}
+    used = dict.fromkeys(_ROLES, 0.0)
     for thread, first, last in zip(threads, before, after, strict=True):
-        places[thread.role].update(sampled.get(thread.tid, Counter()))
         used[thread.role] += (last - first) / 1e9 / _LEARN_S
-    return places, used
+    return by_role(sampler.stop(), threads), used
 
 
 @contextmanager
