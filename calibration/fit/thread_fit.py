@@ -128,6 +128,11 @@ def usable_threads(point: ObservedPoint) -> bool:
     )
 
 
+def tells_waiting(point: ObservedPoint) -> bool:
+    """Whether samples told waiting apart in all of its windows."""
+    return all(r.io_threads_waiting_shares is not None for r in point.repetitions)
+
+
 def observed_us(point: ObservedPoint) -> Computing:
     """Medians over the quiet windows of a point."""
     return Computing(
@@ -157,7 +162,7 @@ def fit_threads(fitted: Calibration, *, progress: Progress | None = None) -> Thr
         for p in fitted.bundle.points
         if p.given.role == "fit"
         and usable_threads(p)
-        and (policy.threads_sleep or p.repetitions[0].io_threads_waiting_shares is not None)
+        and (policy.threads_sleep or tells_waiting(p))
     ]
     if not points or policy.hand_over == "none":
         return None
