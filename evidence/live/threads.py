@@ -224,7 +224,8 @@ def section() -> list[str]:
         " time. The main thread has a core of its own; I/O threads and the load generator share the"
         f" other. Random points, driven by {TOOL}, seeds {', '.join(map(str, seeds()))}. On"
         " the host of seed 5 samples were not taken yet, so Valkey's I/O threads are left out."
-        " *Observed*: calibrated on this host at other points, driven by forecache's own generator, costs between threads included."
+        " *Observed*: calibrated on this host at other points, driven by forecache's own"
+        " generator, costs between threads included."
         " *Shipped*: as it comes with forecache.",
         "",
         *table(header, body),
