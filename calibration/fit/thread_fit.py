@@ -30,6 +30,7 @@ from .thread_times import (
     case_scenario,
     computing_by_work,
     reports_activity,
+    turns_of_jobs_us,
 )
 
 Progress = Callable[[str], None]
@@ -38,8 +39,16 @@ BESIDE = "beside_generator"
 """Factor on the socket calls of I/O threads that share a core with their clients: waking somebody
 on the same core, and copying what lies in its caches, is another thing than across cores."""
 
-BESIDE_ERROR = 0.5
-"""Standard error of its logarithm before anything was observed."""
+ONE_BY_ONE = "one_by_one"
+"""Turns of a spinning main thread's event loop per job, beside I/O threads that share a core with
+their clients. A reply wakes a client, which takes the core away: jobs are done one by one then, and
+the main thread, which has nothing else to do, spends a turn on each, with code and data cold."""
+
+PLACEMENT = (BESIDE, ONE_BY_ONE)
+"""Factors of where threads were observed, not of an engine: no profile has them."""
+
+PLACEMENT_ERROR = 1.0
+"""Standard error of their logarithms before anything was observed."""
 
 POINT_ERROR = 0.10
 """Relative standard error of what threads compute at a point, besides what windows differ by: of
@@ -61,7 +70,7 @@ class ThreadFit:
     profile
         With these costs.
     posterior
-        Of the factors on what was assumed, and of `BESIDE`.
+        Of the factors on what was assumed, and of `PLACEMENT`.
     points
         That were fitted.
     """
@@ -71,9 +80,9 @@ class ThreadFit:
     points: list[ObservedPoint]
 
     @property
-    def beside(self) -> float:
-        """The factor `BESIDE`."""
-        return self.posterior.factor(BESIDE)
+    def placement(self) -> dict[str, float]:
+        """The factors of where threads were observed."""
+        return {name: self.posterior.factor(name) for name in PLACEMENT}
 
 
 class ThreadModel:
@@ -106,11 +115,12 @@ class ThreadModel:
             )
             # The main thread has a core of its own.
             by_work[0, -1] = 0.0
-            base.append((computing.main_us, computing.io_us))
-            more.append(by_work)
+            turns_us = turns_of_jobs_us(prediction)
+            base.append((computing.main_us + turns_us, computing.io_us))
+            more.append(np.column_stack([by_work, (turns_us, 0.0)]))
         self.base_us, self._more = np.array(base), np.array(more)
         self.server_cpu_us = [prediction.mean(SERVER_CPU) for prediction in predictions]
-        self.names = [*self.names, BESIDE]
+        self.names = [*self.names, *PLACEMENT]
 
     def computing(self, logs: np.ndarray) -> np.ndarray:
         """(points, 2) us a request: main thread, I/O threads."""
@@ -120,8 +130,10 @@ class ThreadModel:
 
 def usable_threads(point: ObservedPoint) -> bool:
     """Whether it says what each thread computes, and nothing went wrong."""
+    quiet = any("disturbed" not in r.flags for r in point.repetitions)
     return (
-        point.given.io_threads > 1
+        quiet
+        and point.given.io_threads > 1
         and point.given.arrival == "closed_loop"
         and any(r.io_thread_cpu_ns_per_request for r in point.repetitions)
         and not any(f in r.flags for r in point.quiet_repetitions() for f in ("errors", "misses"))
@@ -182,7 +194,9 @@ def fit_threads(fitted: Calibration, *, progress: Progress | None = None) -> Thr
     noise = np.sqrt(np.mean(windows**2, axis=0))
     errors = np.hypot(POINT_ERROR, np.broadcast_to(noise, observed.shape))
     work = fitted.profile.work
-    prior_errors = [prior_error(work[name]) for name in model.names[:-1]] + [BESIDE_ERROR]
+    prior_errors = [
+        PLACEMENT_ERROR if name in PLACEMENT else prior_error(work[name]) for name in model.names
+    ]
     problem = Problem(
         names=model.names,
         prior_errors=np.array(prior_errors),
@@ -209,7 +223,7 @@ def _with_costs(fitted: Calibration, posterior: Posterior, points: int) -> Engin
     leaves = {
         name: fitted_cost(profile.work[name], name, posterior, points)
         for name in posterior.names
-        if name != BESIDE
+        if name not in PLACEMENT
     }
     return profile.model_copy(
         update={

@@ -69,6 +69,23 @@ def computing_of(
     return Computing(main_us, io_us)
 
 
+def turns_of_jobs_us(prediction: Prediction) -> float:
+    """What a turn of the main thread's loop for every job takes a request, in us.
+
+    0 where threads sleep, where all clients of a turn are handed out together, and where threads
+    have cores of their own.
+    """
+    policy, scenario = prediction.system.engine.threading, prediction.case.scenario
+    shared = prediction.system.shares_cores(scenario)
+    if policy.threads_sleep or policy.hand_over == "turns" or not shared:
+        return 0.0
+    result = prediction.nominal[0].result
+    inline = result.counters["inline_reads"] + result.counters["inline_writes"]
+    jobs = result.counters["reads"] + result.counters["writes"] - inline
+    inputs = prediction.system.inputs(scenario)
+    return jobs / max(1, result.completions) * times_of(inputs).loop_ps / 1e6
+
+
 def reports_activity(point: ObservedPoint) -> bool:
     """Whether INFO says how long the main thread of a point was active."""
     return any(r.main_thread_active_time_ns_per_request is not None for r in point.repetitions)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from forecache.calibration.bundle.points import Conditions, ObservedPoint
 from forecache.calibration.fit.fit import fit_bundle
 from forecache.calibration.fit.prior import known_of
 from forecache.calibration.fit.thread_fit import (
-    BESIDE,
     ThreadModel,
     fit_threads,
     tells_waiting,
@@ -150,24 +149,29 @@ def predict(asked: Asked) -> Files:
             found = fit_threads(fitted)
             if found is not None:
                 system = System(fitted.host, found.profile, load_generator(TOOL))
-                rows += compared(path, bundle, system, OBSERVED, beside=found.beside)
+                rows += compared(path, bundle, system, OBSERVED, placement=found.placement)
     return {ARTEFACT: json_text({"points": [asdict(row) for row in rows]})}
 
 
 def compared(
-    path: Path, bundle: Bundle, system: System, profile: str, *, beside: float = 1.0
+    path: Path,
+    bundle: Bundle,
+    system: System,
+    profile: str,
+    *,
+    placement: Mapping[str, float] | None = None,
 ) -> list[Compared]:
     """The points of a bundle, predicted.
 
     Parameters
     ----------
-    beside
-        Of `ThreadFit`.
+    placement
+        Of `ThreadFit`; None where it is not known.
     """
     points = [point for point in bundle.points if usable_threads(point)]
     sleep = system.engine.threading.threads_sleep
     model = ThreadModel(points, system, cores=bundle.manifest.machine.cores_available)
-    logs = np.array([math.log(beside) if name == BESIDE else 0.0 for name in model.names])
+    logs = np.array([math.log((placement or {}).get(name, 1.0)) for name in model.names])
     return [
         Compared(
             host=path.parent.name,

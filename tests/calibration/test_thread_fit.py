@@ -77,7 +77,7 @@ def test_a_fit_finds_what_decides(name: str, version: str) -> None:
     true = {BESIDE: 0.7, "execute_lines": 1.8}
     found = fit_threads(calibrated(engine, points_of(engine, **true)))
     assert found is not None
-    assert found.beside == pytest.approx(0.7, rel=0.15)
+    assert found.placement[BESIDE] == pytest.approx(0.7, rel=0.2)
     again = fit_threads(calibrated(engine, points_of(engine)))
     assert again is not None
     before, after = (fit.posterior.factor("execute_lines") for fit in (again, found))
