@@ -2,7 +2,8 @@
 
 The work of one thread is fitted first; what is fitted here is only there beside I/O threads:
 handing over, and lines that move between cores. How often a request has each step comes from a
-simulation of each point, so that what threads compute is a sum of known counts times unknown costs.
+simulation of each point, the turns of a main thread that sleeps from INFO, so that what threads
+compute is a sum of known counts times unknown costs.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .thread_times import (
     computing_by_work,
     reports_activity,
     turns_of_jobs_us,
+    uncounted_turns_us,
 )
 
 Progress = Callable[[str], None]
@@ -88,6 +90,9 @@ class ThreadFit:
 class ThreadModel:
     """What threads of observed points compute, by logarithms of factors on the costs.
 
+    `counted`: a main thread that sleeps is charged for the turns that were counted, not for those
+    that were simulated.
+
     Attributes
     ----------
     names
@@ -98,7 +103,14 @@ class ThreadModel:
         By point, what both spend then, waiting included.
     """
 
-    def __init__(self, points: Sequence[ObservedPoint], system: System, *, cores: int) -> None:
+    def __init__(
+        self,
+        points: Sequence[ObservedPoint],
+        system: System,
+        *,
+        cores: int,
+        counted: bool = False,
+    ) -> None:
         work = system.engine.work
         self.names = [name for name in THREAD_WORK if work[name].best > 0.0]
         cases = [
@@ -116,7 +128,10 @@ class ThreadModel:
             # The main thread has a core of its own.
             by_work[0, -1] = 0.0
             turns_us = turns_of_jobs_us(prediction)
-            base.append((computing.main_us + turns_us, computing.io_us))
+            main_us = computing.main_us + turns_us
+            if counted:
+                main_us += uncounted_turns_us(point, prediction)
+            base.append((main_us, computing.io_us))
             more.append(np.column_stack([by_work, (turns_us, 0.0)]))
         self.base_us, self._more = np.array(base), np.array(more)
         self.server_cpu_us = [prediction.mean(SERVER_CPU) for prediction in predictions]
@@ -181,7 +196,7 @@ def fit_threads(fitted: Calibration, *, progress: Progress | None = None) -> Thr
     if progress is not None:
         progress(f"fitting what {len(points)} points say of handing over between threads")
     system = System(fitted.host, fitted.profile, fitted.generator)
-    model = ThreadModel(points, system, cores=machine.cores_available)
+    model = ThreadModel(points, system, cores=machine.cores_available, counted=True)
     observed = np.array([(c.main_us, c.io_us) for c in map(observed_us, points)])
     names = ("main_thread_computing_ns_per_request", "io_threads_computing_ns_per_request")
     windows = np.array(

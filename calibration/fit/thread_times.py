@@ -86,6 +86,22 @@ def turns_of_jobs_us(prediction: Prediction) -> float:
     return jobs / max(1, result.completions) * times_of(inputs).loop_ps / 1e6
 
 
+def uncounted_turns_us(point: ObservedPoint, prediction: Prediction) -> float:
+    """What turns of a sleeping main thread that were counted and not simulated take a request, us.
+
+    Below zero where fewer were counted; 0 where an engine counts none, or its threads spin.
+    """
+    counted = point.median("event_loops_per_request")
+    if not prediction.system.engine.threading.threads_sleep or not counted > 0.0:
+        return 0.0
+    result = prediction.nominal[0].result
+    simulated = result.counters["loops"] / max(1, result.completions)
+    times = times_of(prediction.system.inputs(prediction.case.scenario))
+    slept = min(1.0, point.median("main_voluntary_switches_per_request") / counted)
+    turn_ps = times.loop_ps + times.poll_ps + slept * (times.doze_ps + times.block_ps)
+    return (counted - simulated) * turn_ps / 1e6
+
+
 def reports_activity(point: ObservedPoint) -> bool:
     """Whether INFO says how long the main thread of a point was active."""
     return any(r.main_thread_active_time_ns_per_request is not None for r in point.repetitions)
