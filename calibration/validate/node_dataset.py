@@ -306,6 +306,7 @@ def _drawn_inputs(
         "read_lines",
         "write_lines",
         "execute_lines",
+        "command_lines",
         "done_lines",
         "set_lines",
         "shared_lines",

@@ -198,6 +198,20 @@ def _between_threads(inputs: NodeInputs) -> Part:
     }
 
 
+def _further_commands_ns(inputs: NodeInputs) -> float:
+    """Wait of the main thread per command, in the mean, for what an I/O thread has parsed.
+
+    The first command of a batch comes with its client, for which `_jobs` charges.
+    """
+    policy, engine = inputs.policy, inputs.engine
+    if inputs.lone or policy.hand_over in ("none", "turns") or not engine.whole_pipeline:
+        return 0.0
+    pipeline = inputs.scenario.workload.pipeline
+    parsed = min(pipeline, engine.lookahead or pipeline)
+    lines = inputs.work.command_lines * (parsed - 1) / pipeline
+    return lines * inputs.speed.core_to_core_ns
+
+
 def _network(speed: HostSpeed) -> Part:
     """The way between the hosts."""
     return {
@@ -218,6 +232,7 @@ def _by_code(
     """
     kinds, key_bytes = inputs.kinds, inputs.scenario.workload.key_bytes
     execute_ps = _table(commands.execute_ns) + log.execute_ps
+    execute_ps = execute_ps + _ps(_further_commands_ns(inputs))
     return {
         "parse_by_code_ps": _table(commands.parse_ns),
         "execute_by_code_ps": execute_ps + copy_on_write_ps(inputs, rate_rps),
