@@ -93,7 +93,9 @@ def pages() -> Files:
         " `GENERATIONS` (`evidence/live/generations.py`), once its package is in `engines.py`"
         " beside it and it has a profile.",
     ]
-    lines += ["", *memaslap.section(), "", *threads.section(), "", *tails.section()]
+    lines += ["", *memaslap.section(), "", *threads.section()]
+    if tails.ARTEFACT.exists():
+        lines += ["", *tails.section()]
     return {PAGE: "\n".join(lines).rstrip("\n") + "\n"}
 
 
