@@ -125,8 +125,7 @@ class System:
             speed,
             numbers.generator,
             speed,
-            self.generator.spins_when_due,
-            self.generator.connections == "in_blocks",
+            self.generator.rules,
             self.sharing(scenario),
             numbers.disk,
         )

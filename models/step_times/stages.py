@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.speed import READ_BYTES, HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 
 from ..engines.commands import CommandKind, traced_codes
 from ..engines.profile import EngineWork
@@ -265,9 +265,7 @@ def _generator(inputs: NodeInputs, caches: WorkloadCaches) -> Part:
         reply += gets * generator.text_get_instructions
     pipeline = inputs.scenario.workload.pipeline
     replies_bytes = pipeline * reply_bytes
-    # It takes all replies of a batch in one step; further calls count with their bytes.
     recv_ns_per_byte = speed.recv_ns_per_byte(replies_bytes)
-    recv_ns_per_byte += kernel * recv_ns * max(0.0, 1.0 / READ_BYTES - 1.0 / replies_bytes)
     send_ns_per_byte = speed.send_ns_per_byte(pipeline * request_bytes)
     tls = tls_times(inputs.scenario, inputs.engine, speed, kernel_scale=kernel)
     byte_ns = caches.copy_wait_ns / caches.copied_bytes + tls.byte_ns
