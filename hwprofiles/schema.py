@@ -26,7 +26,7 @@ from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
 from .learned import Posterior
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
-from .quantity import Curve, Origin, Quantity, Source
+from .quantity import Curve, Origin, Quantity, Source, ranges_of
 from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
 from .windows import reorder_window
 
@@ -192,7 +192,7 @@ class HostProfile(Group):
         }
         numbers.setdefault("price_usd_per_hour", float("nan"))
         numbers.setdefault("softirq_ns", self.softirq.best)
-        numbers["reorder_window"] = reorder_window(self.microarchitecture)
+        numbers["reorder_window"] = self.reorder_window.best
         numbers.setdefault("epoll_ctl_ns", self.epoll_ctl.best)
         numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
         numbers.update({name: leaf.best for name, leaf in self.scheduling.items()})
@@ -227,6 +227,11 @@ class HostProfile(Group):
         curves["send_curve"] = _per_byte(self.send_curve, call_bytes=SEGMENT_BYTES)
         counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
         return HostSpeed(host_id=self.id, **curves, **counts, **numbers)  # type: ignore[arg-type]
+
+    @property
+    def reorder_window(self) -> Quantity:
+        """Instructions that its cores hold begun and not finished, by the kind of core."""
+        return reorder_window(self.microarchitecture, self.id)
 
     @property
     def softirq(self) -> Quantity:
@@ -287,6 +292,7 @@ class HostProfile(Group):
             quantity = leaves.get(path) if name != "network_credit_gbit" else None
             if quantity is not None and quantity.low is not None and quantity.high is not None:
                 ranges[name] = (quantity.low, quantity.best, quantity.high)
+        ranges.update(ranges_of({"reorder_window": self.reorder_window}))
         entries, page = self.tlb.l2_entries, self.tlb.page_bytes.best
         if entries.low is not None and entries.high is not None:
             ranges["tlb_reach_bytes"] = (
