@@ -199,8 +199,8 @@ def _run(command: list[str], cores: Collection[int] | None, folder: Path) -> _Do
             if process.returncode is None:
                 process.kill()
                 process.wait()
-    text = [path.read_text(encoding="utf-8", errors="replace") for path in (out, err)]
-    return _Done(process.returncode, *text, used.ru_utime + used.ru_stime)
+    said, complained = (path.read_text(encoding="utf-8", errors="replace") for path in (out, err))
+    return _Done(process.returncode, said, complained, used.ru_utime + used.ru_stime)
 
 
 def parse_benchmark_csv(text: str, *, requests: int, source: str) -> ToolResult:
