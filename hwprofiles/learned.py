@@ -36,7 +36,7 @@ class LearnedWork(Record):
     error: float = Field(ge=0)
 
 
-class Posterior(Record):
+class LearnedTogether(Record):
     """What is known together of a host's numbers and of engines' work on it.
 
     Attributes
@@ -67,7 +67,7 @@ class Posterior(Record):
         return self.correlation.get(second, {}).get(first, 0.0) if own is None else own
 
     @model_validator(mode="after")
-    def _check(self) -> Posterior:
+    def _check(self) -> LearnedTogether:
         for first, row in self.correlation.items():
             for second, value in row.items():
                 if not -1.0 <= value <= 1.0:
@@ -83,7 +83,7 @@ class Learned(Record):
     source: Source
     leaves: dict[str, Quantity]
     """By path in the profile, such as `kernel.tcp_send_ns`."""
-    posterior: Posterior
+    posterior: LearnedTogether
 
 
 def learned_points(host: HostProfile) -> Mapping[str, Sequence[int]]:

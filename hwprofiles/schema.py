@@ -24,7 +24,7 @@ from .assumed import (
 )
 from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
-from .learned import Posterior
+from .learned import LearnedTogether
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source, ranges_of
 from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
@@ -114,7 +114,7 @@ class HostProfile(Group):
     tls: Tls | None = None
     variation: Variation | None = None
     captured: Captured | None = None
-    posterior: Posterior | None = None
+    posterior: LearnedTogether | None = None
     raw: dict[str, Any] | None = None
 
     @model_validator(mode="after")

@@ -125,12 +125,14 @@ class HostSpeed:
         of_ghz
             The clock that the times of its kernel and of its cores' caches hold at.
         """
-        return replace(self, clock_ghz=clock_ghz, **self._cores_slower(of_ghz / clock_ghz))
+        times = self._cores_slower(of_ghz / clock_ghz)
+        return replace(self, clock_ghz=clock_ghz, **times)  # type: ignore[arg-type]
 
     def with_busy_siblings(self) -> "HostSpeed":
         """The same host while the other hyperthread of each core is never idle."""
         share = self.busy_sibling_speed
-        return replace(self, user_ipc=self.user_ipc * share, **self._cores_slower(1.0 / share))
+        times = self._cores_slower(1.0 / share)
+        return replace(self, user_ipc=self.user_ipc * share, **times)  # type: ignore[arg-type]
 
     def _cores_slower(self, factor: float) -> dict[str, float]:
         """What takes longer by the factor on slower cores."""

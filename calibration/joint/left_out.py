@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -86,12 +87,16 @@ def score(fit: JointFit, points: Sequence[JointPoint]) -> list[Scored]:
     for kind, group_of in GROUPS.items():
         for group in dict.fromkeys(group_of(point) for point in points):
             rows = [row for row, point in enumerate(points) if group_of(point) == group]
-            mean, covariance = fit.without(lambda p, g=group, of=group_of: of(p) == g)
-            add(kind, rows, mean, covariance)
+            add(kind, rows, *fit.without(partial(_is_of, group_of, group)))
     return [
         Scored(point, math.log(point.case.observed["throughput_rps"]), own)
         for point, own in zip(points, found, strict=True)
     ]
+
+
+def _is_of(group_of: Callable[[JointPoint], str], group: str, point: JointPoint) -> bool:
+    """Whether a point belongs to a group."""
+    return group_of(point) == group
 
 
 def _slopes(fit: JointFit, points: Sequence[JointPoint]) -> np.ndarray:

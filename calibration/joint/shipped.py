@@ -9,7 +9,7 @@ import numpy as np
 
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.files import dump_yaml
-from forecache.hwprofiles.learned import SOURCE, Learned, LearnedWork, Posterior
+from forecache.hwprofiles.learned import SOURCE, Learned, LearnedTogether, LearnedWork
 from forecache.hwprofiles.quantity import Quantity, Source, kind_of_fit
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.node.policies import POLICIES
@@ -58,7 +58,7 @@ def learned_of(fit: JointFit, host_id: str, *, discrepancy: float) -> Learned:
         number = column[f"{host_id}.{name}"]
         path = host.field_paths[name]
         leaves[path] = _leaf(host, name, float(fit.mean[number]), float(errors[number]))
-    posterior = Posterior(
+    posterior = LearnedTogether(
         discrepancy=_rounded(discrepancy),
         work={
             name: LearnedWork(

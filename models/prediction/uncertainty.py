@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.learned import LearnedWork, Posterior
+from forecache.hwprofiles.learned import LearnedTogether, LearnedWork
 from forecache.hwprofiles.quantity import ranges_of
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.streams import uniform
@@ -122,7 +122,7 @@ def _learned(host: HostProfile, engine: EngineProfile) -> dict[str, LearnedWork]
     return {} if host.posterior is None else host.posterior.of_policy(engine.policy)
 
 
-def _correlated(known: Posterior) -> list[str]:
+def _correlated(known: LearnedTogether) -> list[str]:
     """All names that a posterior correlates."""
     rows = known.correlation
     return sorted(set(rows) | {name for row in rows.values() for name in row})
