@@ -87,7 +87,9 @@ def measure(asked: Asked) -> Files:
                 for value_bytes in VALUE_BYTES:
                     asked.progress(f"{engine.id}: {keys:,} keys of {value_bytes} B")
                     data_set = [
-                        p for p in points_of(engine.id) if (p.keys, p.value_bytes) == (keys, value_bytes)
+                        p
+                        for p in points_of(engine.id)
+                        if (p.keys, p.value_bytes) == (keys, value_bytes)
                     ]
                     rows += _driven(engine.server, tool, data_set)
             write_text_atomic(folder / f"{engine.id}.json", json_text({"points": rows}))
@@ -176,7 +178,9 @@ def predict(asked: Asked) -> Files:
         for id_ in ENGINES:
             asked.progress(f"{folder.name}, {id_}: predicting")
             file = folder / f"{id_}.json"
-            measured = json.loads(file.read_text(encoding="utf-8"))["points"] if file.is_file() else []
+            measured = (
+                json.loads(file.read_text(encoding="utf-8"))["points"] if file.is_file() else []
+            )
             rows += [
                 {"host": folder.name, **row}
                 for row in _predicted(host, measured or [asdict(p) for p in points_of(id_)])
@@ -235,8 +239,8 @@ def section() -> list[str]:
         "",
         f"MGETs of {', '.join(map(str, ASKED))} keys, values of 16 and 100 B, {CLIENTS} clients,"
         f" {TOOL} on the other core, {ROUNDS} windows of {WINDOW_S:g} s. Nothing is fitted to them,"
-        " and predictions were committed before the first window. *A further key* is what an MGET of"
-        " 100 keys takes more than one of 10, for each key, both sizes of values together.",
+        " and predictions were committed before the first window. *A further key* is what an MGET"
+        " of 100 keys takes more than one of 10, for each key, both sizes of values together.",
         "",
         *table([*header, ">a further key, ns", ">predicted"], body),
     ]

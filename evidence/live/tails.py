@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,14 +87,13 @@ def measure(asked: Asked) -> Files:
         host = capture_host(progress=asked.progress)
         for engine in chosen:
             folder = FOLDER / host.id / engine.id
-            for name, how in (
-                (POINTS, {"design": random_points(seed), "timing": TIMING}),
-                (CALIBRATION, {}),
-            ):
-                asked.progress(f"{engine.id}: {name}")
-                out = scratch / engine.id / name
-                observe(engine=engine.server, out=out, host=host, progress=asked.progress, **how)
-                rounds.keep(out, folder / name)
+            drive = partial(observe, engine=engine.server, host=host, progress=asked.progress)
+            asked.progress(f"{engine.id}: {POINTS}")
+            drive(out=scratch / engine.id / POINTS, design=random_points(seed), timing=TIMING)
+            asked.progress(f"{engine.id}: {CALIBRATION}")
+            drive(out=scratch / engine.id / CALIBRATION)
+            for name in (POINTS, CALIBRATION):
+                rounds.keep(scratch / engine.id / name, folder / name)
             rounds.keep_seed(folder, seed)
     return predict(asked)
 

@@ -66,7 +66,9 @@ class Pauses:
 
     def longer_s_per_s(self, waits_us: np.ndarray) -> np.ndarray:
         """Of a second, the time of pauses beyond their first `waits_us`: the integral of rates."""
-        grid_us = np.concatenate([[0.0], np.geomspace(*self.lengths_us[[0, -1]], 400)])
+        grid_us = np.concatenate(
+            [[0.0], np.geomspace(self.lengths_us[0], self.lengths_us[-1], 400)]
+        )
         rates = self.rate_per_s(grid_us)
         steps = np.diff(grid_us) * (rates[1:] + rates[:-1]) / 2.0 / _US_PER_S
         left = np.concatenate([np.cumsum(steps[::-1])[::-1], [0.0]])
@@ -106,7 +108,8 @@ def latency_with_pauses_ms(prediction: Prediction, q: float) -> float | None:
     counted = latency.counts[:N_BUCKETS]
     buckets = np.flatnonzero(counted)
     shares = counted[buckets] / counted.sum()
-    middles_us = np.array([sum(bucket_bounds_ps(bucket)) for bucket in buckets]) / 2 / _PS_PER_US
+    bounds_ps = np.array([bucket_bounds_ps(int(bucket)) for bucket in buckets])
+    middles_us = bounds_ps.mean(axis=1) / _PS_PER_US
 
     def longer(latency_us: float) -> float:
         """Share of requests that take longer: by themselves, or with a pause."""
