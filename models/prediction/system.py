@@ -75,15 +75,18 @@ class System:
         return self._numbers[key]
 
     def _nominal(self) -> Numbers:
-        work = self.engine.engine_work(learned_work(self.host, self.engine))
+        # An engine that was fitted on this very host needs no other fit there.
+        learned = {} if self.observed_here else learned_work(self.host, self.engine)
+        work = self.engine.engine_work(learned)
         speed = self.host.speed(self._found)
         return Numbers(speed, work, self.generator.generator_work(), ASSUMED_DISK)
 
     def _drawn(self, draw: Draw) -> Numbers:
         known = self._found if self.observed_here else draw_host(self.host, draw)
         work = draw_engine(self.engine, draw, observed_here=self.observed_here)
-        learned, learned_of_engine = draw_learned(self.host, self.engine, draw)
-        known, work = {**known, **learned}, {**work, **learned_of_engine}
+        if not self.observed_here:
+            learned, learned_of_engine = draw_learned(self.host, self.engine, draw)
+            known, work = {**known, **learned}, {**work, **learned_of_engine}
         return Numbers(
             self.host.speed({**known, **draw_unobserved(self.host, draw)}),
             self.engine.engine_work(work),
@@ -154,7 +157,7 @@ class System:
     def discrepancy(self) -> float:
         """Relative standard error of the model itself."""
         learned = self.host.posterior
-        if learned is not None and learned.of_policy(self.engine.policy):
+        if learned and learned.of_policy(self.engine.policy) and not self.observed_here:
             return learned.discrepancy
         known = self.engine.discrepancy
         if known is None:

@@ -118,7 +118,8 @@ def test_replies_without_copies_pay_where_the_main_thread_limits() -> None:
         {n: simulated(version, scenario(n, "get")).throughput_rps for n in (4, 9)}
         for version in ("8.1", "9.0.0")
     )
-    assert after[4] == before[4]
+    # On a host that learned, the work of both versions differs within what is known of it.
+    assert after[4] == pytest.approx(before[4], rel=0.03)
     assert after[9] > 1.1 * before[9]
 
 
