@@ -1,7 +1,7 @@
 """Finding a host: by catalogue id, by cloud instance, or in a file."""
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from forecache.sim.errors import InputError
@@ -15,6 +15,7 @@ from .instances import (
     families,
     list_instances,
 )
+from .learned import Learned, with_learned
 from .parts import Topology
 from .quantity import Quantity, Source
 from .reuse import complete, reuses
@@ -28,7 +29,7 @@ def list_hosts() -> list[HostProfile]:
     return [_catalogue_host(host_id) for host_id in _host_ids()]
 
 
-def load_host(name_or_path: str | Path) -> HostProfile:
+def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
     """The profile of a host.
 
     Parameters
@@ -37,6 +38,8 @@ def load_host(name_or_path: str | Path) -> HostProfile:
         A catalogue host (`graviton3`), an instance (`c7g.4xlarge`), both (`graviton3-c7g.4xlarge`),
         or a file, recognised by its ending `.yaml` or `.yml` or a folder in its name: a profile, or
         an instance of one's own (`OwnInstance`), which has `vcpus`.
+    fitted
+        Whether a host of the catalogue is as it was fitted to datasets, or as it was known before.
 
     Raises
     ------
@@ -53,10 +56,10 @@ def load_host(name_or_path: str | Path) -> HostProfile:
     ):
         return _from_file(name)
     if name in _host_ids():
-        return _catalogue_host(name)
+        return _catalogue_host(name, fitted=fitted)
     instances = _instances()
     if name in instances:
-        return _on_instance(instances[name])
+        return _on_instance(instances[name], fitted=fitted)
     host_id = next((known for known in _host_ids() if name.startswith(f"{known}-")), None)
     instance_name = name.removeprefix(f"{host_id}-")
     if host_id is not None and instance_name in instances:
@@ -66,7 +69,7 @@ def load_host(name_or_path: str | Path) -> HostProfile:
                 f"host {name!r}: {instance_name} runs on {instance.host_id}, not {host_id}; "
                 f"valid is {instance.host_id}-{instance_name} or {instance_name}."
             )
-        return _on_instance(instance)
+        return _on_instance(instance, fitted=fitted)
     known = [*_host_ids(), *instances]
     if host_id is not None:
         known = [f"{row.host_id}-{row.name}" for row in instances.values()]
@@ -96,7 +99,9 @@ def _completed(data: Mapping[str, object], *, file: str | Path) -> Mapping[str, 
     """A profile's contents with what it takes over from a host of the catalogue."""
     if not reuses(data):
         return data
-    return complete(data, file=str(file), load=_catalogue_host, known=_host_ids())
+    # As it was known before it learned: what was fitted together holds on that host alone.
+    load = partial(_catalogue_host, fitted=False)
+    return complete(data, file=str(file), load=load, known=_host_ids())
 
 
 @lru_cache(maxsize=1)
@@ -109,10 +114,13 @@ def _instances() -> Mapping[str, Instance]:
     return {instance.name: instance for instance in list_instances()}
 
 
-@lru_cache(maxsize=32)
-def _catalogue_host(host_id: str) -> HostProfile:
+@lru_cache(maxsize=64)
+def _catalogue_host(host_id: str, *, fitted: bool = True) -> HostProfile:
     file = HOST_FOLDER / host_id / "profile.yaml"
-    return parse(HostProfile, _completed(read_yaml(file), file=file), file=file)
+    data, beside = _completed(read_yaml(file), file=file), file.with_name("learned.yaml")
+    if fitted and beside.exists():
+        data = with_learned(data, parse(Learned, read_yaml(beside), file=beside))
+    return parse(HostProfile, data, file=file)
 
 
 ASSUMED_SIBLING = Quantity(
@@ -128,7 +136,11 @@ ASSUMED_SIBLING = Quantity(
 
 
 def _on_instance(
-    instance: Instance, *, host: HostProfile | None = None, file: str | None = None
+    instance: Instance,
+    *,
+    host: HostProfile | None = None,
+    file: str | None = None,
+    fitted: bool = True,
 ) -> HostProfile:
     """A host as a tenant of one instance sees it.
 
@@ -138,8 +150,10 @@ def _on_instance(
         The one of the catalogue, where nothing is given.
     file
         That describes the instance; the catalogue does, where nothing is given.
+    fitted
+        As in `load_host`.
     """
-    host = host or _catalogue_host(instance.host_id)
+    host = host or _catalogue_host(instance.host_id, fitted=fitted)
     family = families().get(instance.family) if file is None else None
     host_cores = host.topology.cores.best * host.topology.sockets.best
     share = min(1.0, instance.cores / host_cores)
