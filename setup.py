@@ -74,7 +74,19 @@ setup(
         "": ["py.typed"]
         + [
             f"**/*.{suffix}"
-            for suffix in ("yaml", "json", "jsonl", "gz", "jinja", "css", "md", "c", "h", "sh")
+            for suffix in (
+                "yaml",
+                "csv",
+                "json",
+                "jsonl",
+                "gz",
+                "jinja",
+                "css",
+                "md",
+                "c",
+                "h",
+                "sh",
+            )
         ]
     },
     cmdclass={"build_py": BuildWithC, "bdist_wheel": AnyPythonWheel},

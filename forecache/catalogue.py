@@ -7,17 +7,19 @@ from forecache.sim.errors import InputError
 
 if TYPE_CHECKING:
     from forecache.calibration.validate.dataset import Dataset
+    from forecache.hwprofiles import Instance
     from forecache.hwprofiles.quantity import Quantity, Source
     from forecache.models.engines.generator import GeneratorProfile
     from forecache.models.engines.profile import EngineProfile
 
 
 def listing() -> dict[str, Any]:
-    """Return one row for every host, instance, engine, load generator and dataset."""
+    """Return one row for everything the catalogue has, by kind."""
     from forecache.calibration.validate.dataset import list_datasets, why_not_predicted
     from forecache.hwprofiles import list_hosts, list_instances
     from forecache.models.engines.generator import list_generators
     from forecache.models.engines.profile import list_engines
+    from forecache.models.prices.nodes import list_nodes
 
     return {
         "hosts": [
@@ -32,19 +34,11 @@ def listing() -> dict[str, Any]:
             }
             for host in list_hosts()
         ],
-        "instances": [
-            {
-                "id": instance.name,
-                "host": instance.host_id,
-                "vcpus": instance.vcpus,
-                "threads_per_core": instance.threads_per_core,
-                "memory_gib": instance.memory_gib,
-                "baseline_gbit_per_s": instance.baseline_gbit_per_s,
-                "burst_gbit_per_s": instance.burst_gbit_per_s,
-                "price_usd_per_hour": instance.price_usd_per_hour,
-                "price": f"on demand, {instance.region}, {instance.price_date}",
-            }
-            for instance in list_instances()
+        "families": _families(list_instances()),
+        "instances": instances(),
+        "managed_nodes": [
+            {"id": node.name, **node.model_dump(mode="json", exclude={"name"})}
+            for node in list_nodes()
         ],
         "engines": [
             {
@@ -70,6 +64,81 @@ def listing() -> dict[str, Any]:
             for dataset in list_datasets()
         ],
     }
+
+
+def instances(
+    *,
+    provider: str | None = None,
+    family: str | None = None,
+    arch: str | None = None,
+    min_memory_gib: float | None = None,
+) -> list[dict[str, Any]]:
+    """Return a row for every instance that is as asked for.
+
+    Raises
+    ------
+    InputError
+        There is no such family; close matches are listed.
+    """
+    from forecache.hwprofiles import list_hosts, list_instances
+    from forecache.hwprofiles.files import did_you_mean
+    from forecache.hwprofiles.instances import families
+
+    by_lower = {known.lower(): known for known in families()}
+    if family is not None and family.lower() not in by_lower:
+        raise InputError(f"--family: found {family!r}; {did_you_mean(family, families())}")
+    isa = {host.id: host.isa for host in list_hosts()}
+    return [
+        {
+            "id": row.name,
+            "provider": row.provider,
+            "family": row.family,
+            "host": row.host_id,
+            "arch": isa[row.host_id],
+            "vcpus": row.vcpus,
+            "threads_per_core": row.threads_per_core,
+            "memory_gib": row.memory_gib,
+            "network": row.network,
+            "baseline_gbit_per_s": row.baseline_gbit_per_s,
+            "burst_gbit_per_s": row.burst_gbit_per_s,
+            "price_usd_per_hour": row.price_usd_per_hour,
+            "price": _price_of(row),
+        }
+        for row in list_instances()
+        if provider in (None, row.provider)
+        and (family is None or row.family == by_lower[family.lower()])
+        and arch in (None, isa[row.host_id])
+        and row.memory_gib >= (min_memory_gib or 0.0)
+    ]
+
+
+def _price_of(row: "Instance") -> str | None:
+    if row.price_usd_per_hour is None:
+        return None
+    return f"on demand, {row.region}, {row.price_date}"
+
+
+def _families(rows: "Iterable[Instance]") -> list[dict[str, Any]]:
+    """A row for every family, from its instances by size."""
+    from forecache.hwprofiles.instances import families
+
+    by_family: dict[str, list[Instance]] = {}
+    for row in rows:
+        by_family.setdefault(row.family, []).append(row)
+    return [
+        {
+            "id": name,
+            "title": families()[name].title,
+            "provider": families()[name].provider,
+            "host": families()[name].host,
+            "threads_per_core": families()[name].threads_per_core,
+            "least_vcpus": min(row.vcpus for row in members),
+            "most_vcpus": max(row.vcpus for row in members),
+            "most_memory_gib": max(row.memory_gib for row in members),
+            "instances": len(members),
+        }
+        for name, members in by_family.items()
+    ]
 
 
 def entry(name: str) -> dict[str, Any]:

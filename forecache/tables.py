@@ -112,7 +112,7 @@ def span(row: Mapping[str, Any]) -> str:
 
 
 def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Print hosts, instances, engines, load generators and datasets, one row each."""
+    """Print everything but single instances, one row each."""
     out = console(pipe_columns=_LISTING_COLUMNS)
     _print_rows(
         out,
@@ -132,21 +132,38 @@ def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     )
     _print_rows(
         out,
-        *("Instances", "name", "host", ">vCPUs", ">memory GiB", ">network Gbit/s*", ">USD/h"),
+        *("Instances", "family", "what*", "host", "a vCPU is", ">vCPUs", ">to GiB"),
         rows=[
             (
                 row["id"],
+                row["title"],
                 row["host"],
-                number(row["vcpus"]),
-                number(row["memory_gib"]),
-                _network(row["baseline_gbit_per_s"], row["burst_gbit_per_s"]),
-                number(row["price_usd_per_hour"]),
+                _VCPU[row["threads_per_core"]],
+                f"{row['least_vcpus']}–{row['most_vcpus']}",
+                number(row["most_memory_gib"]),
             )
-            for row in result["instances"]
+            for row in result["families"]
         ],
     )
-    prices = sorted({row["price"] for row in result["instances"]})
-    out.print(f"Prices: {'; '.join(prices)}. An Intel vCPU is half a core.\n")
+    out.print(
+        f"{len(result['instances'])} instances; `forecache catalog --family NAME`, `--provider`, "
+        "`--arch` and `--min-memory` list them.\n"
+    )
+    _print_rows(
+        out,
+        *("Managed nodes", "name", "service", ">vCPUs", ">usable GiB", ">Gbit/s*", ">USD/h"),
+        rows=[
+            (
+                row["id"],
+                row["service"],
+                number(row["vcpus"]),
+                number(row["usable_bytes"] and row["usable_bytes"] / 2**30),
+                _bandwidth(row["baseline_gbit_per_s"], row["burst_gbit_per_s"]),
+                number(row["usd_per_hour"]),
+            )
+            for row in result["managed_nodes"]
+        ],
+    )
     _print_rows(
         out,
         *("Engines", "name", "what*", "threads*"),
@@ -175,8 +192,46 @@ def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     out.print("`forecache catalog NAME` shows one of them with the origin of every number.")
 
 
-def _network(base: float, burst: float) -> str:
-    return number(base) if base == burst else f"{number(base)}, bursts {number(burst)}"
+_VCPU = {1: "a core", 2: "half a core"}
+
+
+def print_instances(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print instances, one row each."""
+    out = console(pipe_columns=_LISTING_COLUMNS)
+    if not rows:
+        out.print("No instance is like that.")
+        return
+    _print_rows(
+        out,
+        *("Instances", "name", "host", ">vCPUs", ">cores", ">GiB", ">Gbit/s*", ">USD/h"),
+        rows=[
+            (
+                row["id"],
+                row["host"],
+                number(row["vcpus"]),
+                number(max(1, row["vcpus"] // row["threads_per_core"])),
+                number(row["memory_gib"]),
+                _network(row),
+                number(row["price_usd_per_hour"]),
+            )
+            for row in rows
+        ],
+    )
+    prices = sorted({row["price"] for row in rows if row["price"]})
+    if prices:
+        out.print(f"Prices: {'; '.join(prices)}.")
+    if any(row["network"] == "limit" for row in rows):
+        out.print("≤: the most the provider lets through, which it does not guarantee.")
+
+
+def _network(row: Mapping[str, Any]) -> str:
+    if row["network"] == "limit":
+        return f"≤ {number(row['burst_gbit_per_s'])}"
+    return _bandwidth(row["baseline_gbit_per_s"], row["burst_gbit_per_s"])
+
+
+def _bandwidth(base: float | None, burst: float | None) -> str:
+    return number(base) if burst in (None, base) else f"{number(base)} to {number(burst)}"
 
 
 def _print_rows(out: Console, title: str, *headings: str, rows: Sequence[tuple[str, ...]]) -> None:

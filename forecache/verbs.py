@@ -83,7 +83,8 @@ def simulate(
     Simulated or RunsOverTime
         `scenario`, `host`, `engine`, `points` (one per point of the sweep) and `provenance`. A
         point has `given` (the swept fields), `throughput_rps` and `mean_ms` to `p999_ms` (each
-        `value`, `low` and `high`, of a 95% interval), utilisations from 0 to 1, `bottleneck`,
+        `value`, `low` and `high`, of a 95% interval), `p99_with_pauses_ms` and
+        `p999_with_pauses_ms` (with the host's long pauses), utilisations from 0 to 1, `bottleneck`,
         `next_bottleneck`, `verdict`, `warnings`, `stages` (where the server's CPU time goes) and
         `uncertainty` (relative half widths of the interval's parts). Of a scenario that runs over
         time (`kind` other than node) `kind`, `scenario`, `seeds`, `points` (each with `series`,
@@ -661,25 +662,46 @@ def study(
     return run(scenario, out=Path(out), engine=engine, design=design, seed=seed, progress=progress)
 
 
-def catalog(name: str | None = None) -> dict[str, Any]:
+def catalog(
+    name: str | None = None,
+    *,
+    provider: str | None = None,
+    family: str | None = None,
+    arch: str | None = None,
+    min_memory_gib: float | None = None,
+) -> dict[str, Any]:
     """List the catalogue, or show one entry of it with the origin of every number.
 
     Parameters
     ----------
     name
         A host, an instance, an engine, a load generator or a dataset; None lists them all.
+    provider, family, arch, min_memory_gib
+        List the instances of a provider (`aws`, `google`, `azure`), a family, an instruction set
+        (`x86-64`, `aarch64`), and with so much memory at least.
 
     Returns
     -------
     dict
-        `hosts`, `instances`, `engines`, `load_generators`, `datasets`; of one entry `type`, `id`,
-        `title`, `about`, `rows` (each number with its range, kind and source), `sources`, `notes`.
+        `hosts`, `families`, `instances`, `managed_nodes`, `engines`, `load_generators`,
+        `datasets`, or only `instances`; of one entry `type`, `id`, `title`, `about`, `rows` (each
+        number with its range, kind and source), `sources`, `notes`.
 
     Raises
     ------
     InputError
-        When the catalogue has no such entry; the message lists close matches.
+        When the catalogue has no such entry or family; the message lists close matches.
     """
-    from .catalogue import entry, listing
+    from forecache.sim.errors import InputError
 
+    from .catalogue import entry, instances, listing
+
+    asked = {"provider": provider, "family": family, "arch": arch, "min_memory_gib": min_memory_gib}
+    asked = {key: value for key, value in asked.items() if value is not None}
+    if name is not None and asked:
+        raise InputError(
+            f"found the entry {name!r} and what instances are to be like; valid is one of the two."
+        )
+    if asked:
+        return {"instances": instances(**asked)}  # type: ignore[arg-type]
     return listing() if name is None else entry(name)

@@ -1,14 +1,24 @@
 """Finding a host: by catalogue id, by cloud instance, or in a file."""
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from forecache.sim.errors import InputError
 
 from .files import did_you_mean, parse, read_yaml
-from .instances import Instance, InstanceFamily, families, list_instances
+from .instances import (
+    SHARE_OF_LIMIT,
+    Instance,
+    OwnInstance,
+    catalogue_families,
+    families,
+    list_instances,
+)
+from .learned import Learned, with_learned
+from .parts import Topology
 from .quantity import Quantity, Source
+from .reuse import complete, reuses
 from .schema import HostProfile
 
 HOST_FOLDER = Path(__file__).parent / "hosts"
@@ -19,20 +29,23 @@ def list_hosts() -> list[HostProfile]:
     return [_catalogue_host(host_id) for host_id in _host_ids()]
 
 
-def load_host(name_or_path: str | Path) -> HostProfile:
+def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
     """The profile of a host.
 
     Parameters
     ----------
     name_or_path
         A catalogue host (`graviton3`), an instance (`c7g.4xlarge`), both (`graviton3-c7g.4xlarge`),
-        or a profile file, recognised by its ending `.yaml` or `.yml` or a folder in its name.
+        or a file, recognised by its ending `.yaml` or `.yml` or a folder in its name: a profile, or
+        an instance of one's own (`OwnInstance`), which has `vcpus`.
+    fitted
+        Whether a host of the catalogue is as it was fitted to datasets, or as it was known before.
 
     Raises
     ------
     InputError
-        Nothing has that name (with the nearest names), the instance runs on another host, or the
-        file is not a profile.
+        Nothing has that name (with the nearest names), the instance runs on another host, its
+        network is not known, or the file is not a profile.
     """
     name = str(name_or_path)
     if (
@@ -41,28 +54,54 @@ def load_host(name_or_path: str | Path) -> HostProfile:
         or "/" in name
         or Path(name).is_file()
     ):
-        return parse(HostProfile, read_yaml(name_or_path), file=name)
+        return _from_file(name)
     if name in _host_ids():
-        return _catalogue_host(name)
+        return _catalogue_host(name, fitted=fitted)
     instances = _instances()
     if name in instances:
-        return _on_instance(instances[name])
-    host_id, _, instance_name = name.rpartition("-")
-    if host_id in _host_ids() and instance_name in instances:
+        return _on_instance(instances[name], fitted=fitted)
+    host_id = next((known for known in _host_ids() if name.startswith(f"{known}-")), None)
+    instance_name = name.removeprefix(f"{host_id}-")
+    if host_id is not None and instance_name in instances:
         instance = instances[instance_name]
         if instance.host_id != host_id:
             raise InputError(
                 f"host {name!r}: {instance_name} runs on {instance.host_id}, not {host_id}; "
                 f"valid is {instance.host_id}-{instance_name} or {instance_name}."
             )
-        return _on_instance(instance)
+        return _on_instance(instance, fitted=fitted)
     known = [*_host_ids(), *instances]
-    if host_id in _host_ids():
+    if host_id is not None:
         known = [f"{row.host_id}-{row.name}" for row in instances.values()]
     raise InputError(
         f"host {name!r}: no host, instance or profile file has this name; "
         + did_you_mean(name, known)
     )
+
+
+def _from_file(path: str) -> HostProfile:
+    """The host of a profile, or the instance that a file describes on its host."""
+    data = read_yaml(path)
+    if "vcpus" not in data:
+        return parse(HostProfile, _completed(data, file=path), file=path)
+    own = parse(OwnInstance, data, file=path)
+    host = load_host(own.host)
+    if host.instance is not None:
+        raise InputError(
+            f"{path}: field 'host': found the instance {own.host!r}; valid is a host, such as "
+            f"{', '.join(_host_ids())}, or the path of a profile."
+        )
+    threads_per_core = round(host.topology.threads_per_core.best)
+    return _on_instance(own.on(host.id, threads_per_core), host=host, file=path)
+
+
+def _completed(data: Mapping[str, object], *, file: str | Path) -> Mapping[str, object]:
+    """A profile's contents with what it takes over from a host of the catalogue."""
+    if not reuses(data):
+        return data
+    # As it was known before it learned: what was fitted together holds on that host alone.
+    load = partial(_catalogue_host, fitted=False)
+    return complete(data, file=str(file), load=load, known=_host_ids())
 
 
 @lru_cache(maxsize=1)
@@ -75,30 +114,49 @@ def _instances() -> Mapping[str, Instance]:
     return {instance.name: instance for instance in list_instances()}
 
 
-@lru_cache(maxsize=32)
-def _catalogue_host(host_id: str) -> HostProfile:
+@lru_cache(maxsize=64)
+def _catalogue_host(host_id: str, *, fitted: bool = True) -> HostProfile:
     file = HOST_FOLDER / host_id / "profile.yaml"
-    return parse(HostProfile, read_yaml(file), file=file)
+    data, beside = _completed(read_yaml(file), file=file), file.with_name("learned.yaml")
+    if fitted and beside.exists():
+        data = with_learned(data, parse(Learned, read_yaml(beside), file=beside))
+    return parse(HostProfile, data, file=file)
 
 
-def _on_instance(instance: Instance) -> HostProfile:
-    """A host as a tenant of one instance sees it."""
-    host = _catalogue_host(instance.host_id)
-    family = families()[instance.name.split(".")[0]]
-    threads = instance.threads_per_core
-    vcpu_is = "a core" if threads == 1 else "a hyperthread (half a core)"
-    share = min(1.0, instance.cores / (host.topology.cores.best * host.topology.sockets.best))
-    topology = host.topology.model_copy(
-        update={
-            "cores": host.topology.cores.model_copy(
-                update={
-                    "value": float(instance.cores),
-                    "method": f"{instance.name} has {instance.vcpus} vCPUs, each {vcpu_is}",
-                    "source": "instance",
-                }
-            )
-        }
-    )
+ASSUMED_SIBLING = Quantity(
+    value=0.63,
+    unit="ratio",
+    kind="assumed",
+    low=0.5,
+    high=0.8,
+    method="not measured on this processor; the vCPUs of c6i ran at 0.63 of their speed when all "
+    "were busy",
+)
+"""Of an instance with hyperthreads on a host whose profile knows none."""
+
+
+def _on_instance(
+    instance: Instance,
+    *,
+    host: HostProfile | None = None,
+    file: str | None = None,
+    fitted: bool = True,
+) -> HostProfile:
+    """A host as a tenant of one instance sees it.
+
+    Parameters
+    ----------
+    host
+        The one of the catalogue, where nothing is given.
+    file
+        That describes the instance; the catalogue does, where nothing is given.
+    fitted
+        As in `load_host`.
+    """
+    host = host or _catalogue_host(instance.host_id, fitted=fitted)
+    family = families().get(instance.family) if file is None else None
+    host_cores = host.topology.cores.best * host.topology.sockets.best
+    share = min(1.0, instance.cores / host_cores)
     caches = [
         cache.model_copy(update={"size_bytes": _shared(cache.size_bytes, share)})
         if cache.name == "L3"
@@ -106,55 +164,126 @@ def _on_instance(instance: Instance) -> HostProfile:
         for cache in host.caches
     ]
     bandwidth = _shared(host.dram.peak_bandwidth_gb_per_s, share)
-    network = host.network.model_copy(update=_network_of(instance, family))
-    changes: Mapping[str, object] = {
+    notes = [*host.notes, f"A vCPU of {instance.name} is {instance.vcpu_is}."]
+    notes += [family.note] if family is not None and family.note else []
+    if instance.cores > host_cores:
+        notes.append(
+            f"{instance.name} has {instance.cores} cores, more than the {host_cores:.0f} of this "
+            "profile: what lies between its sockets is not modelled."
+        )
+    changes: dict[str, object] = {
         "id": f"{host.id}-{instance.name}",
         "title": f"{instance.name} ({host.title})",
         "instance": instance.name,
-        "notes": [*host.notes, f"A vCPU of {instance.name} is {vcpu_is}."],
-        "sources": {
-            **host.sources,
-            "instance": Source(
-                title=f"Catalogue entry of {family.family}: {family.title}",
-                file=f"hwprofiles/instances/{family.family}.yaml",
-                accessed=family.price_date,
-                note="its own sources are listed there",
-            ),
-        },
-        "topology": topology,
+        "notes": notes,
+        "sources": {**host.sources, **_sources_of(instance, file=file)},
+        "topology": _topology_of(instance, host, catalogued=file is None),
         "caches": caches,
         "dram": host.dram.model_copy(update={"peak_bandwidth_gb_per_s": bandwidth}),
-        "network": network,
+        "network": host.network.model_copy(update=_network_of(instance)),
         "memory_gib": Quantity(
             value=instance.memory_gib, unit="GiB", kind="published", source="instance"
         ),
-        "price_usd_per_hour": Quantity(
+        "price_usd_per_hour": None,
+    }
+    if instance.price_usd_per_hour is not None:
+        where = ", ".join(filter(None, ["on demand", instance.region]))
+        read = f", read {instance.price_date}" if instance.price_date else ""
+        changes["price_usd_per_hour"] = Quantity(
             value=instance.price_usd_per_hour,
             unit="USD/h",
             kind="published",
             source="instance",
-            method=f"on demand, {instance.region}, read {instance.price_date}",
+            method=where + read,
+        )
+    return host.model_copy(update=changes)
+
+
+def _sources_of(instance: Instance, *, file: str | None) -> dict[str, Source]:
+    if file is not None:
+        return {"instance": Source(title=f"{instance.name}, as its file says", file=file)}
+    known, family = catalogue_families().sources, families()[instance.family]
+    dates = [known[source].accessed or "" for source in family.sources]
+    return {
+        "instance": Source(
+            title=f"Catalogue entry of {instance.family}: {family.title}",
+            file=f"hwprofiles/instances/{instance.provider}.csv",
+            accessed=max(dates),
+            note="its own sources are listed in families.yaml beside it",
         ),
+        "vcpu": known[family.vcpu_source],
     }
-    return host.model_copy(update=dict(changes))
 
 
-def _network_of(instance: Instance, family: InstanceFamily) -> dict[str, Quantity]:
+def _topology_of(instance: Instance, host: HostProfile, *, catalogued: bool) -> Topology:
+    cores = Quantity(
+        value=float(instance.cores),
+        unit="cores",
+        kind="published",
+        source="instance",
+        method=f"{instance.name} has {instance.vcpus} vCPUs, each {instance.vcpu_is}",
+    )
+    threads = Quantity(
+        value=float(instance.threads_per_core),
+        unit="threads",
+        kind="published",
+        source="vcpu" if catalogued else "instance",
+    )
+    changes: dict[str, Quantity | None] = {"cores": cores, "threads_per_core": threads}
+    if instance.threads_per_core != round(host.topology.threads_per_core.best):
+        changes["busy_sibling_speed"] = ASSUMED_SIBLING if instance.threads_per_core == 2 else None
+    return host.topology.model_copy(update=dict(changes))
+
+
+def _network_of(instance: Instance) -> dict[str, Quantity | None]:
     """What an instance has of its host's network: a baseline, and where it bursts, how far."""
-    baseline, burst = instance.baseline_gbit_per_s, instance.burst_gbit_per_s
-    known = {"value": baseline, "low": baseline, "source": "instance"}
-    # A load that lasts has the baseline; the range of a family without bursts is what isn't known.
-    known["high"] = baseline if family.bursts else burst
-    found = {
-        "bandwidth_gbit_per_s": family.network.model_copy(update=known),
+    steady, burst = instance.steady_gbit_per_s, instance.burst_gbit_per_s
+    if steady is None:
+        column = "burst_gbit_per_s" if instance.network == "limit" else "baseline_gbit_per_s"
+        raise InputError(
+            f"instance {instance.name}: its {column} is not known; valid is an instance with one, "
+            "or a file of your own that says it (docs/add-a-host.md)."
+        )
+    found: dict[str, Quantity | None] = {
+        "bandwidth_gbit_per_s": _steady(instance, steady),
         "packets_per_s": instance.packets_per_s,
     }
-    if family.bursts and burst > baseline:
+    own = catalogue_families().networks.get(instance.provider) if instance.provider else None
+    if own is not None:
+        found |= {"mtu_bytes": own.mtu_bytes, "flow_gbit_per_s": own.flow_gbit_per_s}
+    if instance.network == "credits" and burst is not None and burst > steady:
         found["burst_gbit_per_s"] = Quantity(
             value=burst, unit="Gbit/s", kind="published", source="instance"
         )
         found["credit_gbit"] = instance.network_credit_gbit
     return found
+
+
+def _steady(instance: Instance, gbit_per_s: float) -> Quantity:
+    """What a load that lasts has of the network, with what is not known of it as its range."""
+    if instance.network == "credits":
+        return Quantity(
+            value=gbit_per_s,
+            unit="Gbit/s",
+            kind="published",
+            source="instance",
+            low=gbit_per_s,
+            high=gbit_per_s,
+            method="the baseline, which it has always",
+        )
+    low, high, method = gbit_per_s, instance.burst_gbit_per_s or gbit_per_s, "a judgement"
+    if instance.network == "limit":
+        low = SHARE_OF_LIMIT * gbit_per_s
+        method = "the most the provider lets through; it guarantees nothing: at least half of it"
+    return Quantity(
+        value=gbit_per_s,
+        unit="Gbit/s",
+        kind="assumed",
+        source="instance",
+        low=low,
+        high=high,
+        method=method,
+    )
 
 
 def _shared(quantity: Quantity, share: float) -> Quantity:

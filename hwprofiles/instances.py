@@ -1,13 +1,21 @@
-"""Cloud instances: how much of a host they are, and what they cost."""
+"""Cloud instances: how much of a host they are, and what they cost.
+
+`instances/` has a table for each provider, a row an instance, and `families.yaml` for what all
+instances of a family have in common. A file of one's own describes one more (`OwnInstance`).
+"""
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from .files import parse, read_yaml
+from forecache.sim.errors import InputError
+
+from .files import FieldError, did_you_mean, parse, read_yaml
 from .quantity import Quantity, Source
 from .record import Record as _Group
+from .rows import read_rows
 
 INSTANCE_FOLDER = Path(__file__).parent / "instances"
 
@@ -32,74 +40,126 @@ and 5,300 s of the baseline beyond it. Later ones were not measured (assumed). A
 last 5 to 60 minutes by size, at best effort, and that an instance is launched with all its credit
 (EC2 user guide, *Instance network bandwidth*)."""
 
-LONGEST_BURST_S = 3_600.0
-"""The hour that AWS names."""
+SHORTEST_BURST_S, LONGEST_BURST_S = 300.0, 3_600.0
+"""The five minutes and the hour that AWS names."""
 
 
-class InstanceSize(_Group):
-    """One size of a family; bandwidths in Gbit/s, `burst` where it may exceed the baseline."""
+Provider = Literal["aws", "google", "azure"]
 
+Allowance = Literal["credits", "limit", "range"]
+"""What is known of a family's network. `credits`: the baseline always, and the burst while there
+is credit. `limit`: the provider names the most it lets through, in the column of the burst, and
+guarantees nothing. `range`: there are no credits, and what lies between the two is not known."""
+
+SHARE_OF_LIMIT = 0.5
+"""Of a limit that a provider names without guaranteeing it, what an instance has at least
+(assumed; no provider says how often less is left)."""
+
+
+class InstanceRow(_Group):
+    """A row of a provider's table; what is not known is empty.
+
+    Attributes
+    ----------
+    baseline_gbit_per_s, burst_gbit_per_s
+        Of each direction: what it has always, and what it has for a while or at most.
+    usd_per_hour
+        On demand, with Linux, in `region`.
+    priced
+        Day of the price, as YYYY-MM-DD.
+    """
+
+    family: str
+    name: str
     vcpus: int = Field(gt=0)
-    baseline_gbit_per_s: float = Field(gt=0)
-    burst_gbit_per_s: float = Field(gt=0)
+    memory_gib: float = Field(gt=0)
+    baseline_gbit_per_s: float | None = Field(default=None, gt=0)
+    burst_gbit_per_s: float | None = Field(default=None, gt=0)
+    usd_per_hour: float | None = Field(default=None, gt=0)
+    region: str | None = None
+    priced: str | None = Field(default=None, pattern=r"^\d{4}-\d\d-\d\d$")
 
     @model_validator(mode="after")
-    def _check(self) -> "InstanceSize":
-        if self.burst_gbit_per_s < self.baseline_gbit_per_s:
-            raise ValueError("a burst bandwidth not below the baseline")
+    def _check(self) -> "InstanceRow":
+        baseline, burst = self.baseline_gbit_per_s, self.burst_gbit_per_s
+        if baseline is not None and burst is not None and burst < baseline:
+            valid = f"a burst not below the baseline ({baseline:g})"
+            raise FieldError("burst_gbit_per_s", found=burst, valid=valid)
+        for name in ("region", "priced"):
+            if (self.usd_per_hour is None) != (getattr(self, name) is None):
+                valid = "given exactly where usd_per_hour is"
+                raise FieldError(name, found=getattr(self, name), valid=valid)
         return self
 
 
 class InstanceFamily(_Group):
-    """A family such as `c7g`: memory and price are proportional to its vCPUs.
+    """What instances such as those of `c7g` have in common.
 
     Attributes
     ----------
     host
-        Catalogue id of the host it runs on.
-    bursts
-        Whether it has network credits; without them what lies between `baseline` and `burst` is
-        only not known.
+        Catalogue id of the host they run on.
     threads_per_core
         1 where a vCPU is a core, 2 where it is a hyperthread.
-    usd_per_vcpu_hour
-        On-demand price of one vCPU in `region` on `price_date`.
+    vcpu_source
+        Source that says so.
+    sources
+        Of the other columns.
+    note
+        What a reader of a prediction must know.
     """
 
-    family: str
+    provider: Provider
     title: str
     host: str
-    bursts: bool = True
     threads_per_core: int = Field(ge=1, le=2)
-    memory_gib_per_vcpu: Quantity
-    usd_per_vcpu_hour: Quantity
-    region: str
-    price_date: str
-    network: Quantity
+    vcpu_source: str
+    network: Allowance
+    sources: list[str]
+    note: str = ""
+
+
+class ProviderNetwork(_Group):
+    """The network of a provider; instances of one without an entry have that of their host."""
+
+    mtu_bytes: Quantity
+    flow_gbit_per_s: Quantity | None = None
+
+
+class Families(_Group):
+    """`families.yaml`."""
+
     sources: dict[str, Source]
-    sizes: dict[str, InstanceSize]
+    networks: dict[Provider, ProviderNetwork]
+    families: dict[str, InstanceFamily]
 
     @model_validator(mode="after")
-    def _check(self) -> "InstanceFamily":
-        for quantity in (self.memory_gib_per_vcpu, self.usd_per_vcpu_hour, self.network):
-            if quantity.source is not None and quantity.source not in self.sources:
-                raise ValueError(f"a source listed in this file, not {quantity.source!r}")
+    def _check(self) -> "Families":
+        for name, family in self.families.items():
+            for source in (family.vcpu_source, *family.sources):
+                if source not in self.sources:
+                    known = did_you_mean(source, self.sources).rstrip(".")
+                    valid = f"a source listed in this file: {known}"
+                    raise FieldError(f"families.{name}", found=source, valid=valid)
         return self
 
 
 class Instance(_Group):
-    """One instance as plain numbers; prices in US dollars an hour on demand."""
+    """One instance as plain numbers; None for what is not known."""
 
     name: str
+    family: str
+    provider: Provider | None
     host_id: str
     vcpus: int
     threads_per_core: int
     memory_gib: float
-    baseline_gbit_per_s: float
-    burst_gbit_per_s: float
-    price_usd_per_hour: float
-    region: str
-    price_date: str
+    network: Allowance
+    baseline_gbit_per_s: float | None
+    burst_gbit_per_s: float | None
+    price_usd_per_hour: float | None
+    region: str | None
+    price_date: str | None
 
     @property
     def cores(self) -> int:
@@ -107,21 +167,32 @@ class Instance(_Group):
         return max(1, self.vcpus // self.threads_per_core)
 
     @property
+    def vcpu_is(self) -> str:
+        """What a vCPU is, in words."""
+        return "a core" if self.threads_per_core == 1 else "a hyperthread (half a core)"
+
+    @property
+    def steady_gbit_per_s(self) -> float | None:
+        """What a load that lasts has: the baseline, or the limit where a provider names no more."""
+        return self.burst_gbit_per_s if self.network == "limit" else self.baseline_gbit_per_s
+
+    @property
     def network_credit_gbit(self) -> Quantity:
         """What it may send beyond its baseline at first; 0 without bursts."""
-        beyond = self.burst_gbit_per_s - self.baseline_gbit_per_s
+        baseline = self.baseline_gbit_per_s or 0.0
+        beyond = max(0.0, (self.burst_gbit_per_s or 0.0) - baseline)
         low, value, high = (
-            min(LONGEST_BURST_S * beyond, seconds * self.baseline_gbit_per_s)
-            for seconds in CREDIT_S
+            min(LONGEST_BURST_S * beyond, seconds * baseline) for seconds in CREDIT_S
         )
+        value = max(value, min(high, SHORTEST_BURST_S * beyond))
         return Quantity(
             value=value,
             unit="Gbit",
             kind="assumed",
             low=low,
             high=high,
-            method=f"{CREDIT_S[1]:,.0f} s of the baseline, as c5 and m5 had in 2019, at most an "
-            "hour of the burst",
+            method=f"{CREDIT_S[1]:,.0f} s of the baseline, as c5 and m5 had in 2019, at least "
+            "five minutes and at most an hour of the burst",
         )
 
     @property
@@ -131,48 +202,132 @@ class Instance(_Group):
             min(most, self.vcpus * each)
             for each, most in zip(PACKETS_PER_VCPU, MOST_PACKETS_PER_S, strict=True)
         )
+        who = "AWS" if self.provider in ("aws", None) else "the provider"
         return Quantity(
             value=None,
             unit="1/s",
             kind="assumed",
             low=round(low),
             high=round(high),
-            method=f"AWS publishes no limit; {self.vcpus} vCPUs with {PACKETS_PER_VCPU[0]:,.0f} to "
-            f"{PACKETS_PER_VCPU[1]:,.0f} each, both directions together, from what was measured on "
-            "c5n.4xlarge and c5n.9xlarge",
+            method=f"{who} publishes no limit; {self.vcpus} vCPUs with {PACKETS_PER_VCPU[0]:,.0f} "
+            f"to {PACKETS_PER_VCPU[1]:,.0f} each, both directions together, from what was measured "
+            "on c5n.4xlarge and c5n.9xlarge",
+        )
+
+
+class OwnInstance(_Group):
+    """An instance that a file of one's own describes; see `InstanceRow` for its numbers.
+
+    Attributes
+    ----------
+    host
+        A host of the catalogue, or the path of a profile.
+    threads_per_core
+        As the host has, where nothing is said.
+    provider
+        Whose network it is in; its host's where nothing is said.
+    """
+
+    name: str = Field(min_length=1)
+    host: str
+    vcpus: int = Field(gt=0)
+    memory_gib: float = Field(gt=0)
+    threads_per_core: int | None = Field(default=None, ge=1, le=2)
+    provider: Provider | None = None
+    network: Allowance = "credits"
+    baseline_gbit_per_s: float | None = Field(default=None, gt=0)
+    burst_gbit_per_s: float | None = Field(default=None, gt=0)
+    usd_per_hour: float | None = Field(default=None, gt=0)
+    region: str | None = None
+    priced: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "OwnInstance":
+        baseline, burst = self.baseline_gbit_per_s, self.burst_gbit_per_s
+        if baseline is not None and burst is not None and burst < baseline:
+            valid = f"a burst not below the baseline ({baseline:g})"
+            raise FieldError("burst_gbit_per_s", found=burst, valid=valid)
+        return self
+
+    def on(self, host_id: str, threads_per_core: int) -> Instance:
+        """The instance on a host that has so many threads a core."""
+        baseline = self.baseline_gbit_per_s
+        return Instance(
+            name=self.name,
+            family=self.name,
+            provider=self.provider,
+            host_id=host_id,
+            vcpus=self.vcpus,
+            threads_per_core=self.threads_per_core or threads_per_core,
+            memory_gib=self.memory_gib,
+            network=self.network,
+            baseline_gbit_per_s=baseline,
+            burst_gbit_per_s=self.burst_gbit_per_s or baseline,
+            price_usd_per_hour=self.usd_per_hour,
+            region=self.region,
+            price_date=self.priced,
         )
 
 
 @lru_cache(maxsize=1)
+def catalogue_families() -> Families:
+    """What is said of all families, with the sources."""
+    file = INSTANCE_FOLDER / "families.yaml"
+    return parse(Families, read_yaml(file), file=file)
+
+
 def families() -> dict[str, InstanceFamily]:
-    """All families of the catalogue by name."""
-    found = {}
-    for file in sorted(INSTANCE_FOLDER.glob("*.yaml")):
-        family = parse(InstanceFamily, read_yaml(file), file=file)
-        found[family.family] = family
-    return found
+    """All families of the catalogue by name, in the order of their file."""
+    return catalogue_families().families
+
+
+@lru_cache(maxsize=1)
+def _all_instances() -> tuple[Instance, ...]:
+    found: dict[str, Instance] = {}
+    for provider in ("aws", "google", "azure"):
+        for instance in read_instances(INSTANCE_FOLDER / f"{provider}.csv", families()):
+            if instance.name in found:
+                raise InputError(f"{provider}.csv: found {instance.name} twice; valid is once.")
+            found[instance.name] = instance
+    order = list(families())
+    return tuple(sorted(found.values(), key=lambda row: (order.index(row.family), row.vcpus)))
 
 
 def list_instances() -> list[Instance]:
     """Every instance of the catalogue, by family and size."""
-    return [
-        _instance(family, size)
-        for family in families().values()
-        for size in sorted(family.sizes, key=lambda name: family.sizes[name].vcpus)
-    ]
+    return list(_all_instances())
 
 
-def _instance(family: InstanceFamily, size: str) -> Instance:
-    row = family.sizes[size]
+def read_instances(file: str | Path, of: dict[str, InstanceFamily]) -> list[Instance]:
+    """The instances of a table.
+
+    Raises
+    ------
+    InputError
+        With file, line, column, what was found and what is valid; or a family is unknown.
+    """
+    return [_instance(row, of, file=file) for row in read_rows(file, InstanceRow)]
+
+
+def _instance(row: InstanceRow, of: dict[str, InstanceFamily], *, file: str | Path) -> Instance:
+    if row.family not in of:
+        raise InputError(
+            f"{file}: column 'family' of {row.name}: found {row.family!r}; valid is a family of "
+            f"families.yaml: {did_you_mean(row.family, of).removeprefix('valid are ')}"
+        )
+    family = of[row.family]
     return Instance(
-        name=f"{family.family}.{size}",
+        name=row.name,
+        family=row.family,
+        provider=family.provider,
         host_id=family.host,
         vcpus=row.vcpus,
         threads_per_core=family.threads_per_core,
-        memory_gib=row.vcpus * family.memory_gib_per_vcpu.best,
+        memory_gib=row.memory_gib,
+        network=family.network,
         baseline_gbit_per_s=row.baseline_gbit_per_s,
         burst_gbit_per_s=row.burst_gbit_per_s,
-        price_usd_per_hour=round(row.vcpus * family.usd_per_vcpu_hour.best, 6),
-        region=family.region,
-        price_date=family.price_date,
+        price_usd_per_hour=row.usd_per_hour,
+        region=row.region,
+        price_date=row.priced,
     )

@@ -24,8 +24,10 @@ from .assumed import (
 )
 from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
+from .learned import LearnedTogether
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
-from .quantity import Curve, Origin, Quantity, Source
+from .quantity import Curve, Origin, Quantity, Source, ranges_of
+from .reuse import ReusedHost
 from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
 from .windows import reorder_window
 
@@ -79,7 +81,9 @@ class HostProfile(Group):
     `message_ns_per_byte` instead.
     `l3_fills_per_us` is how many lines a microsecond others bring into the shared last-level cache:
     the neighbours of a virtual machine; none where nothing is said. `tls` is `ASSUMED_TLS` where
-    nothing is said. `raw` (captured hosts) keeps every repetition. `variation` is
+    nothing is said. `reuse` says whose numbers were taken over (`reuse.py`). `posterior` (catalogue
+    hosts) is how what was fitted to datasets hangs together, with the work of engines
+    (`learned.py`). `raw` (captured hosts) keeps every repetition. `variation` is
     `ASSUMED_VARIATION` where nothing is said.
     """
 
@@ -88,6 +92,7 @@ class HostProfile(Group):
     isa: Literal["x86-64", "aarch64"]
     microarchitecture: str
     instance: str | None = None
+    reuse: ReusedHost | None = None
     notes: list[str] = Field(default_factory=list)
     sources: dict[str, Source]
     topology: Topology
@@ -112,6 +117,7 @@ class HostProfile(Group):
     tls: Tls | None = None
     variation: Variation | None = None
     captured: Captured | None = None
+    posterior: LearnedTogether | None = None
     raw: dict[str, Any] | None = None
 
     @model_validator(mode="after")
@@ -189,7 +195,7 @@ class HostProfile(Group):
         }
         numbers.setdefault("price_usd_per_hour", float("nan"))
         numbers.setdefault("softirq_ns", self.softirq.best)
-        numbers["reorder_window"] = reorder_window(self.microarchitecture)
+        numbers["reorder_window"] = self.reorder_window.best
         numbers.setdefault("epoll_ctl_ns", self.epoll_ctl.best)
         numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
         numbers.update({name: leaf.best for name, leaf in self.scheduling.items()})
@@ -224,6 +230,11 @@ class HostProfile(Group):
         curves["send_curve"] = _per_byte(self.send_curve, call_bytes=SEGMENT_BYTES)
         counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
         return HostSpeed(host_id=self.id, **curves, **counts, **numbers)  # type: ignore[arg-type]
+
+    @property
+    def reorder_window(self) -> Quantity:
+        """Instructions that its cores hold begun and not finished, by the kind of core."""
+        return reorder_window(self.microarchitecture, self.id)
 
     @property
     def softirq(self) -> Quantity:
@@ -266,6 +277,12 @@ class HostProfile(Group):
             for name in Variation.model_fields
         }
 
+    @property
+    def field_paths(self) -> dict[str, str]:
+        """Paths of the leaves that fields of `HostSpeed` stand for, one each."""
+        leaves = dict(self.quantities())
+        return {name: path for name, path in _DIRECT.items() if path in leaves}
+
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) by `HostSpeed` field, for the leaves that have a range.
 
@@ -278,6 +295,7 @@ class HostProfile(Group):
             quantity = leaves.get(path) if name != "network_credit_gbit" else None
             if quantity is not None and quantity.low is not None and quantity.high is not None:
                 ranges[name] = (quantity.low, quantity.best, quantity.high)
+        ranges.update(ranges_of({"reorder_window": self.reorder_window}))
         entries, page = self.tlb.l2_entries, self.tlb.page_bytes.best
         if entries.low is not None and entries.high is not None:
             ranges["tlb_reach_bytes"] = (

@@ -1,26 +1,60 @@
 """How many instructions a core holds that are begun and not finished: its reorder window.
 
-Published by the makers or measured by others (Chips and Cheese; WikiChip), entries of the reorder
-buffer. Instructions and micro-operations are taken as one.
+`windows.yaml` has them by core, with their sources.
 """
 
-_BY_NAME = (
-    ("Neoverse V2", 320.0),
-    ("Neoverse V1", 256.0),
-    ("Neoverse N1", 128.0),
-    ("Cortex-A72", 128.0),
-    ("Sapphire Rapids", 512.0),
-    ("Ice Lake", 352.0),
-    ("Ivy Bridge", 168.0),
-    ("Sandy Bridge", 168.0),
-    ("Zen 5", 448.0),
-    ("Zen 4", 320.0),
-)
-OTHER_CORES = 256.0
-"""Zen 3, and assumed of cores with other names."""
+import re
+from importlib import resources
+from pathlib import Path
+
+from pydantic import model_validator
+
+from .files import parse, read_yaml
+from .quantity import Quantity, Source
+from .record import Record
 
 
-def reorder_window(microarchitecture: str) -> float:
-    """Instructions in flight of a core by its name; the first that is part of it counts."""
-    found = (window for name, window in _BY_NAME if name in microarchitecture)
+class _Core(Record):
+    known_as: str
+    window: Quantity
+
+
+class _Windows(Record):
+    """The file."""
+
+    sources: dict[str, Source]
+    cores: list[_Core]
+    other: Quantity
+
+    @model_validator(mode="after")
+    def _check(self) -> "_Windows":
+        for core in self.cores:
+            if core.window.source is not None and core.window.source not in self.sources:
+                raise ValueError(f"a source listed in this file, not {core.window.source}")
+        return self
+
+
+_FILE = Path(str(resources.files(__package__) / "windows.yaml"))
+_WINDOWS = parse(_Windows, read_yaml(_FILE), file=_FILE)
+
+OTHER_CORES = _WINDOWS.other
+"""What is assumed of cores with other names."""
+
+_CAPTURED = re.compile(r"captured-.*?(\d+-\d+)-\d+cpus")
+
+
+def reorder_window(microarchitecture: str, host_id: str = "") -> Quantity:
+    """Instructions in flight of a core.
+
+    Parameters
+    ----------
+    microarchitecture
+        As a host's profile calls it: `Neoverse V2, CMN-700`, say.
+    host_id
+        Of a captured host, whose profile knows no more than `AMD EPYC`; family and model of its CPU
+        are part of it.
+    """
+    captured = _CAPTURED.fullmatch(host_id)
+    name = f"{microarchitecture} {captured[1]}" if captured else microarchitecture
+    found = (core.window for core in _WINDOWS.cores if re.search(core.known_as, name))
     return next(found, OTHER_CORES)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from forecache.hwprofiles.catalogue import list_hosts
-from forecache.hwprofiles.instances import InstanceFamily, families
+from forecache.hwprofiles.instances import Instance, catalogue_families, list_instances
 from forecache.hwprofiles.quantity import Curve, Origin, Quantity, Source
 from forecache.hwprofiles.schema import HostProfile
 
@@ -53,40 +53,61 @@ def _short(quantity: Quantity) -> str:
     return f"{quantity.value:.3g}"
 
 
+_PROVIDERS = {"aws": "Amazon EC2", "google": "Google Compute Engine", "azure": "Microsoft Azure"}
+
+_NETWORKS = {
+    "credits": "Network: the baseline it has always, and the burst while there is credit.",
+    "limit": "Network: the most the provider lets through, which it does not guarantee.",
+    "range": "Network: judgements; what lies between the two is not known.",
+}
+
+
 def _instances() -> Iterator[str]:
+    rows, known = list_instances(), catalogue_families()
     yield "## Instances\n"
     yield (
-        "A vCPU of a Graviton instance is a core; a vCPU of an Intel instance is a hyperthread, "
-        "half a core. Network is the guaranteed baseline and the burst; prices are on demand.\n"
+        f"{len(rows)} instances. A row is in the table of its provider in `hwprofiles/instances/`, "
+        "what a family has in common in `families.yaml`; [how to change them](add-a-host.md). "
+        "Bandwidths are in Gbit/s of each direction, prices on demand with Linux. What could not "
+        "be found is empty.\n"
     )
-    for family in families().values():
-        yield f"### {family.title}\n"
-        price, memory = family.usd_per_vcpu_hour, family.memory_gib_per_vcpu
-        yield (
-            f"Host [{family.host}](#{family.host}). {_number(memory.best)} GiB a vCPU, "
-            f"{_number(price.best)} USD a vCPU and hour"
-            f"{f' (`{price.formula}`)' if price.formula else ''} in {family.region}, "
-            f"{family.price_date}: {price.method}. Network: {family.network.method}.\n"
-        )
-        yield from _table(
-            ("Instance", "vCPUs", "GiB", "Gbit/s", "burst", "USD/h"),
-            (
-                (
-                    f"{family.family}.{size}",
-                    str(row.vcpus),
-                    _number(row.vcpus * memory.best),
-                    _number(row.baseline_gbit_per_s),
-                    _number(row.burst_gbit_per_s),
-                    f"{row.vcpus * price.best:.4f}",
+    for provider, title in _PROVIDERS.items():
+        yield f"### {title}\n"
+        for name, family in known.families.items():
+            members = [row for row in rows if row.family == name]
+            if family.provider == provider and members:
+                yield f"#### {family.title}\n"
+                yield (
+                    f"Host [{family.host}](#{family.host}). A vCPU is {members[0].vcpu_is} "
+                    f"({family.vcpu_source}). {_NETWORKS[family.network]} {_priced(members)}"
+                    f"{f' {family.note}' if family.note else ''} "
+                    f"Sources: {', '.join(family.sources)}.\n"
                 )
-                for size, row in family.sizes.items()
-            ),
-        )
-        yield f"Sources: {_family_sources(family)}.\n"
+                yield from _table(
+                    ("Instance", "vCPUs", "GiB", "Gbit/s", "burst", "USD/h"),
+                    (_instance_cells(row) for row in members),
+                )
+    yield "Sources of instances:\n"
+    for key, source in known.sources.items():
+        yield f"- **{key}**: {_described(source)}"
+    yield ""
 
 
-def _family_sources(family: InstanceFamily) -> str:
-    return ", ".join(_link(source) for source in family.sources.values())
+def _instance_cells(row: Instance) -> tuple[str, ...]:
+    limit = row.network == "limit"
+    return (
+        row.name,
+        str(row.vcpus),
+        _number(row.memory_gib),
+        f"≤ {_number(row.burst_gbit_per_s)}" if limit else _number(row.baseline_gbit_per_s),
+        "" if limit else _number(row.burst_gbit_per_s),
+        _number(row.price_usd_per_hour),
+    )
+
+
+def _priced(rows: Sequence[Instance]) -> str:
+    found = sorted({f"{row.region}, {row.price_date}" for row in rows if row.price_date})
+    return f"Prices: {'; '.join(found)}." if found else "No price was found."
 
 
 def _each_host(hosts: Iterable[HostProfile]) -> Iterator[str]:
@@ -95,6 +116,12 @@ def _each_host(hosts: Iterable[HostProfile]) -> Iterator[str]:
         yield f"{host.title}: {host.microarchitecture}, {host.isa}.\n"
         yield from (f"- {note}" for note in host.notes)
         yield ""
+        if host.reuse is not None:
+            base = host.reuse.origin
+            yield (
+                f"Numbers that say *as of {base}* are those of [{base}](#{base}): "
+                f"{host.reuse.reason}.\n"
+            )
         yield from _table(
             ("Number", "Value", "Range", "Unit", "Kind", "Source", "How or why"),
             (
@@ -119,15 +146,20 @@ def _each_host(hosts: Iterable[HostProfile]) -> Iterator[str]:
                 )
         yield "Sources:\n"
         for key, source in host.sources.items():
-            details = [f"read {source.accessed}" if source.accessed else "", source.licence or ""]
-            text = ", ".join(filter(None, [_link(source), *details]))
-            taken = [
-                f"`{dataset}` {', '.join(map(str, points)) or 'none'}"
-                for dataset, points in (source.points or {}).items()
-            ]
-            notes = [source.note or "", f"Points taken: {'; '.join(taken)}" if taken else ""]
-            yield f"- **{key}**: {'. '.join(filter(None, [text, *notes]))}"
+            yield f"- **{key}**: {_described(source)}"
         yield ""
+
+
+def _described(source: Source) -> str:
+    """A source with where and when it was read, and what was taken."""
+    details = [f"read {source.accessed}" if source.accessed else "", source.licence or ""]
+    text = ", ".join(filter(None, [_link(source), *details]))
+    taken = [
+        f"`{dataset}` {', '.join(map(str, points)) or 'none'}"
+        for dataset, points in (source.points or {}).items()
+    ]
+    notes = [source.note or "", f"Points taken: {'; '.join(taken)}" if taken else ""]
+    return ". ".join(filter(None, [text, *notes]))
 
 
 def _kind(leaf: Origin) -> str:
@@ -135,7 +167,9 @@ def _kind(leaf: Origin) -> str:
 
 
 def _reason(leaf: Quantity) -> str:
-    return "; ".join(filter(None, [f"`{leaf.formula}`" if leaf.formula else "", leaf.method]))
+    # Why the other host has a number taken over is said there.
+    method = leaf.method.split("; ")[0] if leaf.method.startswith("as of ") else leaf.method
+    return "; ".join(filter(None, [f"`{leaf.formula}`" if leaf.formula else "", method]))
 
 
 def _link(source: Source) -> str:

@@ -93,22 +93,52 @@ def profile(
 @verb(
     "catalog",
     short="List hosts, instances, engines and datasets, or show one.",
-    example="forecache catalog\nforecache catalog c7g.4xlarge",
+    example="forecache catalog\nforecache catalog c7g.4xlarge\n"
+    "forecache catalog --provider aws --arch aarch64 --min-memory 256",
 )
 @click.argument("name", metavar="[NAME]", required=False)
+@click.option(
+    "--provider",
+    type=click.Choice(["aws", "google", "azure"]),
+    help="List the instances of this provider.",
+)
+@click.option("--family", metavar="FAMILY", help="List the instances of this family, such as c7g.")
+@click.option(
+    "--arch",
+    type=click.Choice(["x86-64", "aarch64"]),
+    help="List the instances with this instruction set.",
+)
+@click.option(
+    "--min-memory",
+    metavar="GIB",
+    type=click.FloatRange(min=0),
+    help="List the instances with at least so much memory.",
+)
 @json_option
-def catalog(name: str | None, as_json: bool) -> None:
+def catalog(
+    name: str | None,
+    provider: str | None,
+    family: str | None,
+    arch: str | None,
+    min_memory: float | None,
+    as_json: bool,
+) -> None:
     """List the hosts, instances, engines, load generators and datasets, or show one of them.
 
-    An entry shows every number with its range and origin.
+    An entry shows every number with its range and origin. Of the instances, the list shows the
+    families; the options list single ones.
     """
-    result = verbs.catalog(name)
+    result = verbs.catalog(
+        name, provider=provider, family=family, arch=arch, min_memory_gib=min_memory
+    )
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.tables import print_entry, print_listing
+    from forecache.tables import print_entry, print_instances, print_listing
 
-    if name is None:
+    if name is not None:
+        print_entry(result)
+    elif "hosts" in result:
         print_listing(result)
     else:
-        print_entry(result)
+        print_instances(result["instances"])

@@ -1,7 +1,7 @@
 """`forecache catalog`: what there is, and where every number comes from."""
 
 import json
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -33,9 +33,12 @@ def test_an_entry_gives_every_number_an_origin(name: str) -> None:
 
 def test_every_listed_name_is_an_entry() -> None:
     listing = verbs.catalog()
-    for kind in ("hosts", "instances", "engines", "load_generators", "datasets"):
-        for row in listing[kind]:
-            assert row["id"] in verbs.catalog(row["id"])["id"]
+    one_of_each = {row["family"]: row for row in listing["instances"]}
+    rows = [*listing["hosts"], *one_of_each.values()]
+    for kind in ("engines", "load_generators", "datasets"):
+        rows += listing[kind]
+    for row in rows:
+        assert row["id"] in verbs.catalog(row["id"])["id"]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,9 @@ def test_an_unknown_name_is_helped(name: str, expected: str) -> None:
     assert expected in str(caught.value)
 
 
-@pytest.mark.parametrize("arguments", [[], ["graviton4"], ["m7i.2xlarge"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["graviton4"], ["m7i.2xlarge"], ["--family", "c7g"], ["--provider", "azure"]]
+)
 def test_what_is_printed_is_what_json_holds(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -63,8 +68,9 @@ def test_what_is_printed_is_what_json_holds(
     result = json.loads(capsys.readouterr().out)
     assert cli.main(["catalog", *arguments]) == 0
     text = capsys.readouterr().out
-    rows = result["rows"] if arguments else result["hosts"] + result["instances"]
-    names = [row["name"] if arguments else row["id"] for row in rows]
+    rows = result.get("rows") or result.get("hosts", []) + result.get("families", [])
+    rows = rows or result["instances"]
+    names = [row.get("name", row.get("id")) for row in rows]
     assert [name for name in names if name not in text.split()] == []
 
 
@@ -121,7 +127,52 @@ def test_a_listing_cuts_no_name_however_narrow(
     printed = capsys.readouterr().out
     assert "…" not in printed
     words = set(printed.split())
-    for rows in verbs.catalog().values():
-        assert all(row["id"] in words for row in rows)
+    for kind, rows in verbs.catalog().items():
+        assert kind == "instances" or all(row["id"] in words for row in rows)
     for row in verbs.catalog()["hosts"]:
         assert f"{row['clock_ghz']:.4g}" in words
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"family": "C7G"}, {"c7g"}),
+        ({"family": "dpsv6"}, {"Dpsv6"}),
+        ({"provider": "google", "arch": "aarch64"}, {"c4a", "t2a"}),
+        ({"min_memory_gib": 1537}, {"r8i", "c4d"}),
+        ({"provider": "azure", "min_memory_gib": 1e6}, set()),
+    ],
+)
+def test_instances_are_filtered(asked: dict[str, Any], expected: set[str]) -> None:
+    result = verbs.catalog(**asked)
+    assert set(result) == {"instances"}
+    assert {row["family"] for row in result["instances"]} == expected
+    for row in result["instances"]:
+        assert row["memory_gib"] >= asked.get("min_memory_gib", 0)
+
+
+def test_instances_are_readable_at_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.main(["catalog", "--min-memory", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    [row] = [line.split() for line in lines if line.startswith("c7g.4xlarge")]
+    assert row == ["c7g.4xlarge", "graviton3", "16", "16", "32", "7.5", "to", "15", "0.58"]
+    [row] = [line.split() for line in lines if line.startswith("Standard_D2s_v6")]
+    assert row == ["Standard_D2s_v6", "emerald-rapids", "2", "1", "8", "≤", "12.5", "–"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--family", "c7h"], "--family: found 'c7h'; did you mean 'c7i'"),
+        (["c7g.large", "--arch", "aarch64"], "valid is one of the two"),
+    ],
+)
+def test_wrong_filters_say_what_is_valid(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["catalog", *arguments]) != 0
+    assert message in capsys.readouterr().err

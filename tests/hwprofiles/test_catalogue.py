@@ -12,7 +12,6 @@ from evidence.documents.hosts import page as document
 from forecache.hwprofiles import list_hosts, list_instances, load_host
 from forecache.hwprofiles.files import parse
 from forecache.hwprofiles.formula import evaluate
-from forecache.hwprofiles.instances import InstanceFamily, families
 from forecache.hwprofiles.quantity import Curve, Quantity
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
@@ -22,20 +21,13 @@ INSTANCES = {instance.name: instance for instance in list_instances()}
 CHECKOUT = Path(__file__).parents[2]
 
 
-def test_the_hosts_and_families_are_there() -> None:
+def test_the_hosts_are_there() -> None:
     assert set(HOSTS) == {
-        "graviton2",
-        "graviton3",
-        "graviton4",
-        "icelake-8375c",
-        "ivybridge-e5-2670v2",
-        "raspberry-pi-cm4",
-        "sapphire-rapids",
-        "xeon-m1",
-        "zen4-9r14",
+        *("graviton2", "graviton3", "graviton4", "altra", "axion", "cobalt-100"),
+        *("icelake-8375c", "sapphire-rapids", "emerald-rapids", "granite-rapids"),
+        *("zen3-milan", "zen4-9r14", "zen5-turin"),
+        *("ivybridge-e5-2670v2", "raspberry-pi-cm4", "xeon-m1"),
     }
-    of_graviton = {"c7g", "m7g", "r7g", "c8g", "r6g"}
-    assert set(families()) == of_graviton | {"c7a", "m7a", "m6i", "m7i", "r7i", "r3", "m1"}
 
 
 @pytest.mark.parametrize("host", HOSTS.values(), ids=lambda host: host.id)
@@ -54,7 +46,7 @@ def test_every_source_is_used_and_has_an_address(host: HostProfile) -> None:
     unused = {key for key in host.sources if key not in named and key not in text}
     assert not unused
     for key, source in host.sources.items():
-        assert source.url is not None, key
+        assert source.url is not None or (CHECKOUT / str(source.file)).exists(), key
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", source.accessed or ""), key
 
 
@@ -211,23 +203,22 @@ def test_a_small_instance_may_have_to_share_what_all_tenants_use() -> None:
     assert "l3_bytes" not in load_host("c7g.16xlarge").uncertain()
 
 
-@pytest.mark.parametrize("name", INSTANCES)
-def test_every_instance_loads_and_survives_its_own_file(name: str) -> None:
+def test_every_instance_loads() -> None:
+    for name, instance in INSTANCES.items():
+        host = load_host(name)
+        speed = host.speed()
+        assert (speed.cores, speed.threads_per_core) == (
+            instance.vcpus,
+            instance.threads_per_core,
+        ), name
+        assert load_host(f"{instance.host_id}-{name}") == host
+
+
+@pytest.mark.parametrize("family", sorted({row.family for row in INSTANCES.values()}))
+def test_an_instance_survives_its_own_file(family: str) -> None:
+    name = next(name for name, row in INSTANCES.items() if row.family == family)
     host = load_host(name)
-    assert host.speed().cores == INSTANCES[name].vcpus
     assert parse(HostProfile, yaml.safe_load(host.to_yaml()), file=name) == host
-
-
-@pytest.mark.parametrize("family", families().values(), ids=lambda family: family.family)
-def test_prices_and_bandwidths_of_a_family(family: InstanceFamily) -> None:
-    price = family.usd_per_vcpu_hour
-    assert price.formula is not None
-    assert price.value == pytest.approx(evaluate(price.formula, {}))
-    assert family.host in HOSTS
-    rows = sorted(family.sizes.values(), key=lambda row: row.vcpus)
-    baselines = [row.baseline_gbit_per_s for row in rows]
-    assert baselines == sorted(baselines)
-    assert HOSTS[family.host].topology.threads_per_core.best == family.threads_per_core
 
 
 @pytest.mark.parametrize(
@@ -237,6 +228,9 @@ def test_prices_and_bandwidths_of_a_family(family: InstanceFamily) -> None:
         ("c7g.4xlrge", "'c7g.4xlarge'"),
         ("graviton3-c7g.5xlarge", "graviton3-c7g.4xlarge"),
         ("graviton2-c7g.4xlarge", "runs on graviton3"),
+        ("zen5-turin-c4-standard-8", "runs on emerald-rapids"),
+        ("c4-standard-7", "'c4-standard-8'"),
+        ("Standard_D8s_v4", "'Standard_D8s_v5'"),
         ("missing.yaml", "no such file"),
         ("", "no host"),
     ],
@@ -365,7 +359,8 @@ def test_small_instances_are_allowed_fewer_packets() -> None:
 
 
 def test_what_aws_says_of_connections_and_packets_is_in_all_its_hosts() -> None:
-    for name in {*HOSTS, *INSTANCES} - {"raspberry-pi-cm4"}:
+    others = {name for name, row in INSTANCES.items() if row.provider != "aws"}
+    for name in {*HOSTS, *INSTANCES} - {"raspberry-pi-cm4"} - others:
         speed = load_host(name).speed()
         assert speed.network_mtu_bytes == 9001, name
         assert speed.network_flow_gbit_per_s == 5, name

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.windows import OTHER_CORES, reorder_window
 from forecache.models.engines.commands import CommandKind, check_commands, command_kinds
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
@@ -156,8 +155,6 @@ def test_keys_in_flight_are_bounded_by_the_window_and_by_misses() -> None:
     assert keys_in_flight(speed, 1.0) == 20.0
     # GETs and commands of one key have no further keys.
     assert keys_in_flight(speed, 0.0) == 1.0
-    assert reorder_window("Neoverse V2, CMN-700") == 320.0
-    assert reorder_window("a core that nobody knows") == OTHER_CORES
 
 
 def test_a_listpack_is_one_structure_and_a_large_set_many() -> None:

@@ -27,9 +27,13 @@ def host_price(cost: FleetCost) -> HostPrice:
     """The price of a host; the schema knows that there is one."""
     if cost.usd_per_host_hour is not None:
         return HostPrice(cost.usd_per_host_hour, str(cost.source))
-    [found] = [row for row in list_instances() if row.name == cost.instance]
+    [(found, usd)] = [
+        (row, row.price_usd_per_hour)
+        for row in list_instances()
+        if row.name == cost.instance and row.price_usd_per_hour is not None
+    ]
     note = f"{found.name} on demand in {found.region}, {found.price_date}"
-    return HostPrice(found.price_usd_per_hour, note)
+    return HostPrice(usd, note)
 
 
 def hosts_for(machines: Floats, *, nominal_gb: float, memory_gb: float) -> Floats:

@@ -316,9 +316,10 @@ class OvercommitScenario(_Record):
         return self
 
     def _check_instance(self, name: str) -> None:
-        memory_gb = {row.name: row.memory_gib * 2**30 / 1e9 for row in list_instances()}
+        priced = [row for row in list_instances() if row.price_usd_per_hour is not None]
+        memory_gb = {row.name: row.memory_gib * 2**30 / 1e9 for row in priced}
         if name not in memory_gb:
-            valid = "an instance that `forecache catalog` lists"
+            valid = "an instance that `forecache catalog` lists with a price"
             raise FieldError("cost.instance", found=name, valid=valid)
         if memory_gb[name] < self.hosts.memory_gb:
             valid = f"an instance with at least hosts.memory_gb ({self.hosts.memory_gb:g} GB)"
