@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from forecache.hwprofiles import Instance, list_instances, load_host
+from forecache.hwprofiles import list_instances, load_host
 from forecache.hwprofiles.files import did_you_mean
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
@@ -215,22 +215,18 @@ def _matching(pattern: str, known: Iterable[str]) -> list[str]:
 @lru_cache(maxsize=1)
 def _known_names() -> dict[str, str]:
     """Families of the catalogue's instances, and of node types that run on one of them, by name."""
-    found = {instance.name: _family_of(instance) for instance in list_instances()}
+    found = {instance.name: instance.family for instance in list_instances()}
     priced = load_prices(NODE_PRICES).nodes.types
     types = {MANAGED + name: MANAGED + family for name, family in found.items()}
     return found | {name: family for name, family in types.items() if name in priced}
-
-
-def _family_of(instance: Instance) -> str:
-    """Such as r7g."""
-    return instance.name.rpartition(".")[0]
 
 
 def _engines(choices: Choices) -> list[EngineProfile]:
     """The engines that are meant, each version once."""
     found: dict[str, EngineProfile] = {}
     for place, choice in enumerate(choices.engines):
-        for version in choice.versions or [None]:
+        versions: list[str | None] = [*choice.versions] if choice.versions else [None]
+        for version in versions:
             try:
                 engine = load_engine(choice.engine, version)
             except InputError as error:
@@ -308,8 +304,8 @@ def _price(choices: Choices, name: str, system: System) -> tuple[str, float, str
                 found.append((usd, payment, f"{name} {words}, {table.region}, {table.date}"))
     if not found:
         return None
-    usd, payment, note = min(found)
-    return payment.replace("_", " "), usd, note
+    usd, paid, note = min(found)
+    return paid.replace("_", " "), usd, note
 
 
 def _threads(scenario: PlanScenario, system: System) -> tuple[int, ...]:

@@ -153,10 +153,10 @@ def enumerated(plan: PlanScenario, entry: Entry, seed: int) -> Entry:
     shards = min(found.values())
     capacity = {t: trials.capacity_rps(t, serving=shards) for t in offer.threads}
     order = [t for t in _in_order(capacity) if found.get(t) == shards]
-    threads = (order[0], *(t for t in _in_order(capacity) if t != order[0]))
+    settings = (order[0], *(t for t in _in_order(capacity) if t != order[0]))
     every.sort(key=lambda each: each.threads != order[0])
     why = _last([t for t in every if not t.holds], otherwise=entry.why)
-    return Entry(offer, SETTLED, shards, threads, why, capacity_rps=capacity, trials=tuple(every))
+    return Entry(offer, SETTLED, shards, settings, why, capacity_rps=capacity, trials=tuple(every))
 
 
 def _by_capacity(
@@ -197,13 +197,13 @@ def _searched(
             shards, first = _first(partial(holds, threads), lowest, shards - 1), threads
     if shards > most:
         return Entry(entry.offer, stage, shards, entry.threads, _last(kept), impossible=True)
-    threads = (first, *(t for t in entry.threads if t != first))
+    settings = (first, *(t for t in entry.threads if t != first))
     failed = [t for t in kept if not t.holds]
     return Entry(
         entry.offer,
         stage,
         shards,
-        threads,
+        settings,
         _last(failed, otherwise=entry.why),
         least=entry.least,
         capacity_rps=entry.capacity_rps,
