@@ -3,7 +3,7 @@
 The server has one core, valkey-benchmark the other. How much of the wait for a key's memory is
 over before the command comes to that key, is what `models/memory/waits.py` says and this checks.
 Predictions need no measurements, so those of a host can be written and committed before anything is
-driven there (`make evidence STUDY=mget-predicted` after `forecache profile` has written its file).
+driven there (`make evidence STUDY=mget-host`, then `measure`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def points_of(engine: str) -> list[Point]:
 def measure(asked: Asked) -> Files:
     """Drive the engines in `ENGINES` of the environment, or those asked for.
 
-    A host that was captured before for this study keeps its profile.
+    A host that was captured before for this study keeps its profile, so that what was predicted
+    for it before it was measured stays as it was.
     """
     with rounds.engines_at_hand() as (_, engines):
         chosen = [rounds.engine_of(engines, id_) for id_ in asked.of(ENGINES)]
@@ -87,15 +88,23 @@ def measure(asked: Asked) -> Files:
                 for value_bytes in VALUE_BYTES:
                     asked.progress(f"{engine.id}: {keys:,} keys of {value_bytes} B")
                     data_set = [
-                        p for p in points_of(engine.id) if (p.keys, p.value_bytes) == (keys, value_bytes)
+                        p
+                        for p in points_of(engine.id)
+                        if (p.keys, p.value_bytes) == (keys, value_bytes)
                     ]
                     rows += _driven(engine.server, tool, data_set)
             write_text_atomic(folder / f"{engine.id}.json", json_text({"points": rows}))
     return predict(asked)
 
 
+def prepare(asked: Asked) -> Files:
+    """Capture this host, and predict what was not measured yet."""
+    _host_folder(asked)
+    return predict(asked)
+
+
 def _host_folder(asked: Asked) -> Path:
-    """The folder of this host, with its profile."""
+    """The folder of this host, with its profile, which is captured once."""
     host = capture_host(progress=asked.progress)
     folder = FOLDER / host.id
     if not (folder / HOST_FILE).is_file():
@@ -176,7 +185,9 @@ def predict(asked: Asked) -> Files:
         for id_ in ENGINES:
             asked.progress(f"{folder.name}, {id_}: predicting")
             file = folder / f"{id_}.json"
-            measured = json.loads(file.read_text(encoding="utf-8"))["points"] if file.is_file() else []
+            measured = (
+                json.loads(file.read_text(encoding="utf-8"))["points"] if file.is_file() else []
+            )
             rows += [
                 {"host": folder.name, **row}
                 for row in _predicted(host, measured or [asdict(p) for p in points_of(id_)])
@@ -234,9 +245,10 @@ def section() -> list[str]:
         "## MGET",
         "",
         f"MGETs of {', '.join(map(str, ASKED))} keys, values of 16 and 100 B, {CLIENTS} clients,"
-        f" {TOOL} on the other core, {ROUNDS} windows of {WINDOW_S:g} s. Nothing is fitted to them,"
-        " and predictions were committed before the first window. *A further key* is what an MGET of"
-        " 100 keys takes more than one of 10, for each key, both sizes of values together.",
+        f" {TOOL} on the other core, {ROUNDS} windows of {WINDOW_S:g} s. Nothing is fitted to"
+        " them, and predictions were committed before the first window. *A further key* is what an"
+        " MGET of 100 keys takes more than one of 30, for each of its 70 more keys, both sizes of"
+        " values together.",
         "",
         *table([*header, ">a further key, ns", ">predicted"], body),
     ]
@@ -246,7 +258,7 @@ def _further(rows: Sequence[dict[str, Any]]) -> list[str]:
     """What a further key takes, measured and predicted, in ns."""
 
     def slope(cpu_us: dict[tuple[int, int], float]) -> float:
-        few, many = ASKED[-3], ASKED[-1]
+        few, many = ASKED[-2], ASKED[-1]
         steps = [cpu_us[size, many] - cpu_us[size, few] for size in VALUE_BYTES]
         return float(np.mean(steps)) / (many - few) * 1e3
 
