@@ -24,10 +24,12 @@ from forecache.calibration.drive.connection import Address
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
-from forecache.calibration.drive.proc import thread_usage
+from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
 from forecache.calibration.drive.resp import RespClient
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.capture.host import captured_id
+from forecache.hwprofiles.capture.machine import inspect_machine
 from forecache.hwprofiles.files import parse, write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator
@@ -54,6 +56,8 @@ KEYS, VALUE_BYTES, ASKED = (1_000, 1_000_000, 4_000_000), (16, 100), (1, 2, 5, 1
 """Keys there are, sizes of their values, and keys of one MGET: all together."""
 ROUNDS, WARM_UP_S, WINDOW_S = 2, 0.15, 0.4
 """Every round visits the MGETs of a data set in turn."""
+CALM, TRIES = 0.05, 5
+"""A window in which others took more of the cores' time is tried again, so many times in all."""
 _ENDLESS = 10**9
 
 
@@ -65,6 +69,18 @@ class Point:
     keys: int
     value_bytes: int
     asked: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """CPU time of the main thread, us a request; requests a second; the cores' time others took.
+
+    Others are other programs and, where the hypervisor says so, other machines.
+    """
+
+    cpu_us: float
+    rps: float
+    others: float
 
 
 def points_of(engine: str) -> list[Point]:
@@ -105,9 +121,9 @@ def prepare(asked: Asked) -> Files:
 
 def _host_folder(asked: Asked) -> Path:
     """The folder of this host, with its profile, which is captured once."""
-    host = capture_host(progress=asked.progress)
-    folder = FOLDER / host.id
+    folder = FOLDER / captured_id(inspect_machine())
     if not (folder / HOST_FILE).is_file():
+        host = capture_host(progress=asked.progress)
         folder.mkdir(parents=True, exist_ok=True)
         write_text_atomic(folder / HOST_FILE, host.to_yaml())
     return folder
@@ -120,28 +136,29 @@ def _driven(server: Path, tool: Path, points: Sequence[Point]) -> list[dict[str,
     spec = LoadSpec(
         keys=of.keys, key_bytes=KEY_BYTES, value_sizes=((of.value_bytes, 1.0),), clients=CLIENTS
     )
-    windows: dict[Point, list[tuple[float, float]]] = {point: [] for point in points}
+    windows: dict[Point, list[Window]] = {point: [] for point in points}
     with EngineProcess(server, cores=[first], config={"save": "", "appendonly": "no"}) as process:
         control = process.control()
         preload(spec, process.address("tcp"), control=control, cores=[last])
         for _ in range(ROUNDS):
             for point in points:
-                with _running(tool, point, process.address("tcp"), last):
+                with _running(tool, point, process.address("tcp"), last) as tool_pid:
                     time.sleep(WARM_UP_S)
-                    windows[point].append(_window(process.pid, control))
+                    windows[point].append(_window(process.pid, tool_pid, control))
     return [
         {
             **asdict(point),
-            "cpu_us": [round(cpu_us, 4) for cpu_us, _ in windows[point]],
-            "throughput_rps": [round(rps, 1) for _, rps in windows[point]],
+            "cpu_us": [round(window.cpu_us, 4) for window in windows[point]],
+            "throughput_rps": [round(window.rps, 1) for window in windows[point]],
+            "others": [round(window.others, 3) for window in windows[point]],
         }
         for point in points
     ]
 
 
 @contextmanager
-def _running(tool: Path, point: Point, address: Address, core: int) -> Iterator[None]:
-    """valkey-benchmark at work on a core."""
+def _running(tool: Path, point: Point, address: Address, core: int) -> Iterator[int]:
+    """valkey-benchmark at work on a core; its process's number."""
     keys = ["key:__rand_int__"] * point.asked
     options = ["-h", "127.0.0.1", "-p", address.port, "-c", CLIENTS, "-n", _ENDLESS]
     running = subprocess.Popen(
@@ -152,29 +169,44 @@ def _running(tool: Path, point: Point, address: Address, core: int) -> Iterator[
         preexec_fn=lambda: os.sched_setaffinity(0, {core}),
     )
     try:
-        yield
+        yield running.pid
     finally:
         running.kill()
         running.wait()
 
 
-def _window(pid: int, control: RespClient) -> tuple[float, float]:
-    """CPU time of the main thread in us a request, and requests a second, of one window."""
+def _window(pid: int, tool_pid: int, control: RespClient) -> Window:
+    """One window; of several tries the first that hardly anything disturbed, or the calmest."""
+    tries: list[Window] = []
+    while len(tries) < TRIES and all(window.others > CALM for window in tries):
+        tries.append(_tried(pid, tool_pid, control))
+    return min(tries, key=lambda window: window.others)
 
-    def look() -> tuple[float, int, int]:
+
+def _tried(pid: int, tool_pid: int, control: RespClient) -> Window:
+    cores = os.sched_getaffinity(0)
+
+    def look() -> tuple[float, int, int, int, int, int]:
         info = dict(
             line.split(":", 1) for line in control.info("stats").splitlines() if ":" in line
         )
+        total, _, idle = core_times_ns(cores)
         return (
             time.monotonic(),
             int(info["total_commands_processed"]),
             thread_usage(pid, pid).cpu_ns,
+            process_cpu_ns(pid) + process_cpu_ns(tool_pid) + time.process_time_ns(),
+            total - idle,
+            total,
         )
 
     before = look()
     time.sleep(WINDOW_S)
-    seconds, requests, cpu_ns = (b - a for a, b in zip(before, look(), strict=True))
-    return cpu_ns / requests / 1e3, requests / seconds
+    seconds, requests, cpu_ns, ours_ns, busy_ns, total_ns = (
+        b - a for a, b in zip(before, look(), strict=True)
+    )
+    others = max(0.0, busy_ns - ours_ns) / total_ns
+    return Window(cpu_ns / requests / 1e3, requests / seconds, others)
 
 
 def predict(asked: Asked) -> Files:
