@@ -54,6 +54,10 @@ TOOL = "valkey-benchmark"
 CLIENTS, KEY_BYTES = 50, 16
 KEYS, VALUE_BYTES, ASKED = (1_000, 1_000_000, 4_000_000), (16, 100), (1, 2, 5, 10, 30, 100)
 """Keys there are, sizes of their values, and keys of one MGET: all together."""
+LONE_PIPELINE = 32
+"""Of MGETs of one key, whose wait is then a large part of what they take, and no other key of
+theirs is under way meanwhile.
+"""
 ROUNDS, WARM_UP_S, WINDOW_S = 2, 0.15, 0.4
 """Every round visits the MGETs of a data set in turn."""
 CALM, TRIES = 0.05, 5
@@ -69,6 +73,7 @@ class Point:
     keys: int
     value_bytes: int
     asked: int
+    pipeline: int = 1
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,8 @@ class Window:
 
 def points_of(engine: str) -> list[Point]:
     """All points of an engine."""
-    return [Point(engine, k, v, a) for k in KEYS for v in VALUE_BYTES for a in ASKED]
+    loads = [*((asked, 1) for asked in ASKED), (1, LONE_PIPELINE)]
+    return [Point(engine, k, v, *load) for k in KEYS for v in VALUE_BYTES for load in loads]
 
 
 def measure(asked: Asked) -> Files:
@@ -160,7 +166,18 @@ def _driven(server: Path, tool: Path, points: Sequence[Point]) -> list[dict[str,
 def _running(tool: Path, point: Point, address: Address, core: int) -> Iterator[int]:
     """valkey-benchmark at work on a core; its process's number."""
     keys = ["key:__rand_int__"] * point.asked
-    options = ["-h", "127.0.0.1", "-p", address.port, "-c", CLIENTS, "-n", _ENDLESS]
+    options = [
+        "-h",
+        "127.0.0.1",
+        "-p",
+        address.port,
+        "-c",
+        CLIENTS,
+        "-n",
+        _ENDLESS,
+        "-P",
+        point.pipeline,
+    ]
     running = subprocess.Popen(
         [str(word) for word in (tool, *options, "-r", point.keys, "mget", *keys)],
         stdin=subprocess.DEVNULL,
@@ -251,6 +268,7 @@ def _case(engine: str, version: str, row: dict[str, Any]) -> Case[Scenario]:
         "workload": {
             "clients": CLIENTS,
             "keys": row["keys"],
+            "pipeline": row.get("pipeline", 1),
             "key_bytes": KEY_BYTES,
             "value_bytes": row["value_bytes"],
             "mix": {"mget": {"share": 1.0, "keys": row["asked"]}},
