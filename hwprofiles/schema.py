@@ -24,6 +24,7 @@ from .assumed import (
 )
 from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
+from .learned import LearnedTogether
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source, ranges_of
 from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
@@ -79,8 +80,9 @@ class HostProfile(Group):
     `message_ns_per_byte` instead.
     `l3_fills_per_us` is how many lines a microsecond others bring into the shared last-level cache:
     the neighbours of a virtual machine; none where nothing is said. `tls` is `ASSUMED_TLS` where
-    nothing is said. `raw` (captured hosts) keeps every repetition. `variation` is
-    `ASSUMED_VARIATION` where nothing is said.
+    nothing is said. `posterior` (catalogue hosts) is how what was fitted to datasets hangs
+    together, with the work of engines (`learned.py`). `raw` (captured hosts) keeps every
+    repetition. `variation` is `ASSUMED_VARIATION` where nothing is said.
     """
 
     id: str
@@ -112,6 +114,7 @@ class HostProfile(Group):
     tls: Tls | None = None
     variation: Variation | None = None
     captured: Captured | None = None
+    posterior: LearnedTogether | None = None
     raw: dict[str, Any] | None = None
 
     @model_validator(mode="after")
@@ -270,6 +273,12 @@ class HostProfile(Group):
             name: getattr(own, name) or getattr(ASSUMED_VARIATION, name)
             for name in Variation.model_fields
         }
+
+    @property
+    def field_paths(self) -> dict[str, str]:
+        """Paths of the leaves that fields of `HostSpeed` stand for, one each."""
+        leaves = dict(self.quantities())
+        return {name: path for name, path in _DIRECT.items() if path in leaves}
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) by `HostSpeed` field, for the leaves that have a range.

@@ -125,12 +125,22 @@ class HostSpeed:
         of_ghz
             The clock that the times of its kernel and of its cores' caches hold at.
         """
-        times = {
-            field.name: getattr(self, field.name) * of_ghz / clock_ghz
+        times = self._cores_slower(of_ghz / clock_ghz)
+        return replace(self, clock_ghz=clock_ghz, **times)  # type: ignore[arg-type]
+
+    def with_busy_siblings(self) -> "HostSpeed":
+        """The same host while the other hyperthread of each core is never idle."""
+        share = self.busy_sibling_speed
+        times = self._cores_slower(1.0 / share)
+        return replace(self, user_ipc=self.user_ipc * share, **times)  # type: ignore[arg-type]
+
+    def _cores_slower(self, factor: float) -> dict[str, float]:
+        """What takes longer by the factor on slower cores."""
+        return {
+            field.name: getattr(self, field.name) * factor
             for field in fields(self)
             if _is_time(field.name) and field.name not in NOT_OF_THE_PROCESSOR | NOT_OF_THE_CORES
         }
-        return replace(self, clock_ghz=clock_ghz, **times)
 
     def slower(self, factor: float) -> "HostSpeed":
         """The same host with a processor, memory and kernel whose every time is longer.
@@ -153,7 +163,10 @@ NOT_OF_THE_PROCESSOR = frozenset({"network_one_way_us", "time_slice_us", "timer_
 """Times that are no shorter on a faster processor."""
 
 NOT_OF_THE_CORES = frozenset(
-    {"l3_ns", "dram_ns", "tlb_walk_ns", "core_to_core_ns", "wake_latency_ns"}
+    {
+        *("l3_ns", "dram_ns", "tlb_walk_ns", "core_to_core_ns", "message_ns_per_byte"),
+        "wake_latency_ns",
+    }
 )
 """Times that are no shorter at a higher clock of the cores."""
 

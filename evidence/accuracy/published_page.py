@@ -177,6 +177,14 @@ def _about(dataset: Dataset, result: Result) -> list[str]:
 def _fitted(dataset: Dataset, result: Result) -> list[str]:
     used = result["provenance"]["calibration_points"]
     total = len(dataset.points)
+    learned = result["provenance"]["profiles"][f"host {result['host']['id']}"]["points"]
+    if not result["fitted"] and dataset.id in learned:
+        return [
+            f"Nothing is fitted to this dataset alone. Its host has learned from points"
+            f" {_ranges(learned[dataset.id])} of {total}, together with those of other datasets"
+            " ([scores.md](scores.md#hosts-of-the-catalogue-fitted-together)).",
+            "",
+        ]
     if not result["fitted"]:
         return [f"Nothing was fitted; all {total} points are predicted.", ""]
     lines = [

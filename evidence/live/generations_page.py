@@ -14,7 +14,7 @@ from forecache.models.engines.profile import load_engine
 from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
-from . import generations, memaslap, mget, threads
+from . import generations, memaslap, mget, tails, threads
 from .generations import ARTEFACT, CALIBRATION, FOLDER, PROFILES, REFERENCE
 from .rounds import ERRORS_HEADER, Row, error_cells, repeat, span
 
@@ -95,6 +95,8 @@ def pages() -> Files:
         " beside it and it has a profile.",
     ]
     lines += ["", *memaslap.section(), "", *threads.section(), "", *mget.section()]
+    if tails.ARTEFACT.exists():
+        lines += ["", *tails.section()]
     return {PAGE: "\n".join(lines).rstrip("\n") + "\n"}
 
 

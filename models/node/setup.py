@@ -294,6 +294,15 @@ class NodeSetup(NamedTuple):
     trace_period_ps: int
     """Period after which a trace begins again."""
 
+    generator_refills: int
+    """Closed loop without think time. 1: a client sends one request for each reply that it reads;
+    0: its next batch once it has all replies of the last."""
+    generator_read_bytes: int
+    """Most bytes of replies that the load generator reads at a time."""
+    counts_first_read: int
+    """1: the tool counts the latency of a batch until it begins to read the first reply; 0: that of
+    each reply until it is read."""
+
     def generator_of(self, client: T) -> T:
         """Which thread of the load generator a client belongs to."""
         if self.clients_in_blocks:

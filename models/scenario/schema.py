@@ -156,6 +156,9 @@ class Scenario(_Record):
     """Encrypted connections: `true`, or what differs from the defaults; not with `unix_socket`."""
     io_threads: int = Field(default=1, ge=1, le=256)
     """Threads as the engine counts them, the main thread included (Memcached: `-t`)."""
+    idle_polls: bool = False
+    """Whether idle CPUs of the server's host poll instead of sleeping (`idle=poll`): then the other
+    hyperthread of a core is never idle and takes its share of it."""
     clock_ghz: float | None = Field(default=None, gt=0.1, le=10)
     """Clock of the server's host, as where turbo or boost is off; that of its profile without
     it."""

@@ -111,7 +111,8 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
     return CommandTimes(
         parse_ns=[_parse_ns(inputs, k, v) for k, v in zip(kinds, values, strict=True)],
         execute_ns=[
-            _execute_ns(inputs, k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)
+            _execute_ns(inputs, k, v) + _transfer_ns(inputs, k, b, p)
+            for k, b, v, p in zip(kinds, buffered, values, paths, strict=True)
         ],
         write_ns=[
             p.writer_ns(w, work.stream_scale) + _formatting_ns(inputs, k, p)
@@ -148,9 +149,7 @@ def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> fl
     return inputs.user_ns(_reply_instructions(kind) + copied)
 
 
-def _execute_ns(
-    inputs: NodeInputs, kind: CommandKind, buffered_bytes: int, value: ValueTimes
-) -> float:
+def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> float:
     work = inputs.work
     copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
     copied = copied_bytes * work.get_instructions_per_byte
@@ -168,16 +167,18 @@ def _execute_ns(
     base += copied
     if not inputs.lone:
         base = max(0.0, base - work.command_lookup_instructions)
-    return inputs.user_ns(base) + value.main_ns + _transfer_ns(inputs, kind, buffered_bytes)
+    return inputs.user_ns(base) + value.main_ns
 
 
-def _transfer_ns(inputs: NodeInputs, kind: CommandKind, buffered_bytes: int) -> float:
+def _transfer_ns(
+    inputs: NodeInputs, kind: CommandKind, buffered_bytes: int, path: ValuePath
+) -> float:
     """Lines of the reply buffer and of values that come from an I/O thread's core."""
     work, line_ns = inputs.work, inputs.speed.core_to_core_ns
     if inputs.lone or inputs.engine.threading.hand_over == "turns":
         return 0.0
     if kind.command in WRITES:
-        return kind.items * work.set_lines * line_ns
+        return kind.items * work.set_lines * (1.0 - path.made_by_main) * line_ns
     return buffered_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
 
 

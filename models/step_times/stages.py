@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.speed import READ_BYTES, HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 
 from ..engines.commands import CommandKind, traced_codes
 from ..engines.profile import EngineWork
@@ -198,6 +198,20 @@ def _between_threads(inputs: NodeInputs) -> Part:
     }
 
 
+def _further_commands_ns(inputs: NodeInputs) -> float:
+    """Wait of the main thread per command, in the mean, for what an I/O thread has parsed.
+
+    The first command of a batch comes with its client, for which `_jobs` charges.
+    """
+    policy, engine = inputs.policy, inputs.engine
+    if inputs.lone or policy.hand_over in ("none", "turns") or not engine.whole_pipeline:
+        return 0.0
+    pipeline = inputs.scenario.workload.pipeline
+    parsed = min(pipeline, engine.lookahead or pipeline)
+    lines = inputs.work.command_lines * (parsed - 1) / pipeline
+    return lines * inputs.speed.core_to_core_ns
+
+
 def _network(speed: HostSpeed) -> Part:
     """The way between the hosts."""
     return {
@@ -218,6 +232,7 @@ def _by_code(
     """
     kinds, key_bytes = inputs.kinds, inputs.scenario.workload.key_bytes
     execute_ps = _table(commands.execute_ns) + log.execute_ps
+    execute_ps = execute_ps + _ps(_further_commands_ns(inputs))
     return {
         "parse_by_code_ps": _table(commands.parse_ns),
         "execute_by_code_ps": execute_ps + copy_on_write_ps(inputs, rate_rps),
@@ -250,9 +265,7 @@ def _generator(inputs: NodeInputs, caches: WorkloadCaches) -> Part:
         reply += gets * generator.text_get_instructions
     pipeline = inputs.scenario.workload.pipeline
     replies_bytes = pipeline * reply_bytes
-    # It takes all replies of a batch in one step; further calls count with their bytes.
     recv_ns_per_byte = speed.recv_ns_per_byte(replies_bytes)
-    recv_ns_per_byte += kernel * recv_ns * max(0.0, 1.0 / READ_BYTES - 1.0 / replies_bytes)
     send_ns_per_byte = speed.send_ns_per_byte(pipeline * request_bytes)
     tls = tls_times(inputs.scenario, inputs.engine, speed, kernel_scale=kernel)
     byte_ns = caches.copy_wait_ns / caches.copied_bytes + tls.byte_ns

@@ -85,6 +85,9 @@ class ValuePath:
         The main thread reads the length of a value it only refers to.
     freed_apart
         What a SET replaces goes to an I/O thread that frees it.
+    made_by_main
+        Share of a SET's values that the main thread parses, and so makes, itself: those of a
+        pipeline beyond the commands that its reader parses.
     """
 
     command: str
@@ -94,6 +97,7 @@ class ValuePath:
     fetched: bool
     reads_length: bool
     freed_apart: bool
+    made_by_main: float
 
     def main_waits(self, waits: Waits) -> Waits:
         """What is left to the main thread of a command's waits."""
@@ -102,10 +106,11 @@ class ValuePath:
     def _touched_by_main(self, structure: Structure) -> Structure:
         if self.lone or structure.name != VALUE:
             return structure
-        # An I/O thread has written a SET's value: the main thread only hangs it in.
         if self.command == "get" and self.fetched and not self.referenced:
             return structure
-        first = replace(structure, followers=0.0)
+        # Where an I/O thread has written a SET's value, the main thread only hangs it in.
+        written = self.made_by_main if self.command == "set" else 0.0
+        first = replace(structure, followers=written * structure.followers)
         if self.fetched:
             return first
         touches = structure.touches if self.referenced and self.reads_length else 0.0
@@ -201,4 +206,14 @@ def value_path(
         fetched=not always,
         reads_length=engine.reply_reference_reads_length,
         freed_apart=own_string and threads > 1 and engine.values_freed_by == "io_threads",
+        made_by_main=_parsed_by_main(scenario, engine),
     )
+
+
+def _parsed_by_main(scenario: Scenario, engine: EngineProfile) -> float:
+    """Share of commands that the main thread parses though an I/O thread has read them."""
+    if engine.threading.hand_over == "turns" or engine.threading.locks_items:
+        return 0.0
+    pipeline = scenario.workload.pipeline
+    ahead = (engine.lookahead or pipeline) if engine.whole_pipeline else 1
+    return max(0, pipeline - ahead) / pipeline

@@ -330,3 +330,13 @@ def test_a_lower_clock_lengthens_what_the_cores_do_and_nothing_beyond_them() -> 
         assert getattr(slow, name) == pytest.approx(2 * getattr(SPEED, name))
     for name in ("l3_ns", "dram_ns", "core_to_core_ns", "network_one_way_us", "time_slice_us"):
         assert getattr(slow, name) == getattr(SPEED, name)
+
+
+def test_a_busy_hyperthread_takes_its_share_of_the_core() -> None:
+    alone = load_host("sapphire-rapids").speed()
+    shared = alone.with_busy_siblings()
+    assert alone.busy_sibling_speed < 1
+    assert user_rate(shared) == pytest.approx(user_rate(alone) * alone.busy_sibling_speed)
+    assert shared.tcp_send_ns == pytest.approx(alone.tcp_send_ns / alone.busy_sibling_speed)
+    assert (shared.clock_ghz, shared.dram_ns) == (alone.clock_ghz, alone.dram_ns)
+    assert SPEED.with_busy_siblings() == SPEED

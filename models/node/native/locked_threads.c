@@ -253,11 +253,14 @@ INLINE int64_t command_step(struct node *n, struct calendar *calendar, struct th
 // Read from the next client that the poll reported; returns when that ends, or -1.
 INLINE int64_t serve_next(struct node *n, struct thread *me, int64_t now) {
     if (me->count == 0) {
+        me->count = late_sockets(n, me, now);
+    }
+    if (me->count == 0) {
         return -1;
     }
     struct client *client = next_event(n, me);
     me->client = client;
-    int64_t duration = read_socket(n, client);
+    int64_t duration = read_socket(n, client, now);
     if (client->executed == client->read) {
         me->phase = READ;
         return work(n, me, now, duration);

@@ -18,7 +18,7 @@ enum {
     DRAWS = 1024,
     MOST_CODES = 256,
     SECTIONS = 7,  // of a SET under locks of the process
-    HEADER_WORDS = 224,
+    HEADER_WORDS = 232,
     BIG_ARGUMENT_BYTES = 32 * 1024,  // PROTO_MBULK_BIG_ARG (server.h)
     JITTER_SHIFT = 16,  // a factor of one, as a power of two
     SLICES_PER_BALANCE = 8,
@@ -122,6 +122,8 @@ struct thread {
     struct client **watched_sockets;  // the kernel's list of ready ones
     int64_t watched_count;
     int64_t fired_count;  // how many watched sockets, from the first, the last poll reported
+    int64_t scanned_ps;  // when that poll had looked at all of them
+    int64_t early_count;  // sockets that have become readable until then
     int64_t batched;  // clients of the batch that is to be handed over next
     int64_t handshakes_due;  // of new connections, in its next turn
     int64_t interruption;  // number of its next interruption by the host
@@ -203,6 +205,10 @@ struct client {
     int64_t sent;  // by the client
     int64_t returned;  // replies in the client's socket
     int64_t received;  // replies taken by the client
+    int64_t taken_bytes;  // of the next reply
+    int64_t readable_ps;  // since when its socket has been in the kernel's list
+    int64_t scanned_ps;  // when the last poll found its socket empty
+    int64_t first_read_ps;  // when it began to read the replies to a batch
     uint32_t marks[MARKS];  // of the command it sends next and those around it
 };
 
@@ -313,6 +319,9 @@ struct node {
     int64_t lists;
     int64_t random_pieces;
     int64_t trace_period_ps;
+    int64_t generator_refills;
+    int64_t generator_read_bytes;
+    int64_t counts_first_read;
 
     // What has no fixed size, and sizes.
     struct client *client_rows;
@@ -338,8 +347,9 @@ struct node {
     int64_t *section_ps;
     int64_t *section_moved_ps;
 
-    // Counters of the measured window. All but the first and the last start again when it begins.
+    // Counters of the measured window. All but the first two and the last start again when it begins.
     int64_t completions;
+    int64_t uncounted_ps;  // from where the tool stops its clock until the reply is taken
     int64_t loops;
     int64_t polls;
     int64_t reads;
@@ -438,7 +448,7 @@ struct node {
 
     int64_t steps_ahead;  // taken together with the step before, but counted as events
 
-    int64_t unused[HEADER_WORDS - 221];
+    int64_t unused[HEADER_WORDS - 225];
     int64_t jitter[QUANTILES];
     int64_t interruptions_ps[QUANTILES];
     int64_t wake_latency_ps[QUANTILES];

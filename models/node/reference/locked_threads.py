@@ -90,7 +90,7 @@ class LockedThreads:
                 duration += node.accept_alone()
             slept = dozed = False
             yield agent.hold(node.work(number, duration))
-            for client in readable:
+            for client in node.reported(readable, number):
                 yield from self.serve(number, client)
             node.count("loops")
             yield agent.hold(node.work(number, times.loop_ps))
