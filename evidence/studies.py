@@ -84,23 +84,6 @@ _ALL: tuple[Study, ...] = (
         pages=_accuracy,
     ),
     Study(
-        "learned-hosts",
-        "numbers of catalogue hosts, fitted together to all calibration points of datasets",
-        duration="10 minutes",
-        artefact="hwprofiles/hosts/*/learned.yaml, docs/accuracy/learned-hosts.json",
-        page="docs/scores.md",
-        measure=Late("accuracy.learned:measure"),
-        pages=_accuracy,
-    ),
-    Study(
-        "quickstart-interval",
-        "the interval of the quickstart, as hosts were known before that fit and after it",
-        artefact="docs/accuracy/quickstart-interval.json",
-        page="docs/scores.md",
-        measure=Late("accuracy.learned:quickstart"),
-        pages=_accuracy,
-    ),
-    Study(
         "published",
         "measurements that others published, predicted",
         duration="10 minutes",

@@ -8,7 +8,6 @@ from forecache.sim.errors import InputError
 
 from .files import did_you_mean, parse, read_yaml
 from .instances import Instance, InstanceFamily, families, list_instances
-from .learned import Learned, with_learned
 from .quantity import Quantity, Source
 from .schema import HostProfile
 
@@ -20,7 +19,7 @@ def list_hosts() -> list[HostProfile]:
     return [_catalogue_host(host_id) for host_id in _host_ids()]
 
 
-def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
+def load_host(name_or_path: str | Path) -> HostProfile:
     """The profile of a host.
 
     Parameters
@@ -28,8 +27,6 @@ def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
     name_or_path
         A catalogue host (`graviton3`), an instance (`c7g.4xlarge`), both (`graviton3-c7g.4xlarge`),
         or a profile file, recognised by its ending `.yaml` or `.yml` or a folder in its name.
-    fitted
-        Whether a host of the catalogue is as it was fitted to datasets, or as it was known before.
 
     Raises
     ------
@@ -46,10 +43,10 @@ def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
     ):
         return parse(HostProfile, read_yaml(name_or_path), file=name)
     if name in _host_ids():
-        return _catalogue_host(name, fitted=fitted)
+        return _catalogue_host(name)
     instances = _instances()
     if name in instances:
-        return _on_instance(instances[name], fitted=fitted)
+        return _on_instance(instances[name])
     host_id, _, instance_name = name.rpartition("-")
     if host_id in _host_ids() and instance_name in instances:
         instance = instances[instance_name]
@@ -58,7 +55,7 @@ def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
                 f"host {name!r}: {instance_name} runs on {instance.host_id}, not {host_id}; "
                 f"valid is {instance.host_id}-{instance_name} or {instance_name}."
             )
-        return _on_instance(instance, fitted=fitted)
+        return _on_instance(instance)
     known = [*_host_ids(), *instances]
     if host_id in _host_ids():
         known = [f"{row.host_id}-{row.name}" for row in instances.values()]
@@ -78,18 +75,15 @@ def _instances() -> Mapping[str, Instance]:
     return {instance.name: instance for instance in list_instances()}
 
 
-@lru_cache(maxsize=64)
-def _catalogue_host(host_id: str, *, fitted: bool = True) -> HostProfile:
+@lru_cache(maxsize=32)
+def _catalogue_host(host_id: str) -> HostProfile:
     file = HOST_FOLDER / host_id / "profile.yaml"
-    data, beside = read_yaml(file), file.with_name("learned.yaml")
-    if fitted and beside.exists():
-        data = with_learned(data, parse(Learned, read_yaml(beside), file=beside))
-    return parse(HostProfile, data, file=file)
+    return parse(HostProfile, read_yaml(file), file=file)
 
 
-def _on_instance(instance: Instance, *, fitted: bool = True) -> HostProfile:
+def _on_instance(instance: Instance) -> HostProfile:
     """A host as a tenant of one instance sees it."""
-    host = _catalogue_host(instance.host_id, fitted=fitted)
+    host = _catalogue_host(instance.host_id)
     family = families()[instance.name.split(".")[0]]
     threads = instance.threads_per_core
     vcpu_is = "a core" if threads == 1 else "a hyperthread (half a core)"

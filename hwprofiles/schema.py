@@ -24,11 +24,9 @@ from .assumed import (
 )
 from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
-from .learned import Posterior
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
 from .quantity import Curve, Origin, Quantity, Source
 from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
-from .windows import reorder_window
 
 _LEAST_NS_PER_BYTE = 1e-4
 
@@ -76,13 +74,11 @@ class HostProfile(Group):
     ticks, interrupts, the hypervisor, other programs. `wake_curve` (captured hosts) is which share
     of wake-ups is over after that time in ns; `ASSUMED_WAKE_SPREAD` where nothing is said.
     `recv_curve` and `send_curve` (captured hosts) are what receiving and sending a message of so
-    many bytes take in ns, the other end on another core; catalogue hosts have
-    `message_ns_per_byte` instead.
+    many bytes take in ns, the other end on another core; `copy_ns_per_byte` where nothing is said.
     `l3_fills_per_us` is how many lines a microsecond others bring into the shared last-level cache:
     the neighbours of a virtual machine; none where nothing is said. `tls` is `ASSUMED_TLS` where
-    nothing is said. `posterior` (catalogue hosts) is how what was fitted to datasets hangs
-    together, with the work of engines (`learned.py`). `raw` (captured hosts) keeps every
-    repetition. `variation` is `ASSUMED_VARIATION` where nothing is said.
+    nothing is said. `raw` (captured hosts) keeps every repetition. `variation` is
+    `ASSUMED_VARIATION` where nothing is said.
     """
 
     id: str
@@ -114,7 +110,6 @@ class HostProfile(Group):
     tls: Tls | None = None
     variation: Variation | None = None
     captured: Captured | None = None
-    posterior: Posterior | None = None
     raw: dict[str, Any] | None = None
 
     @model_validator(mode="after")
@@ -192,7 +187,6 @@ class HostProfile(Group):
         }
         numbers.setdefault("price_usd_per_hour", float("nan"))
         numbers.setdefault("softirq_ns", self.softirq.best)
-        numbers["reorder_window"] = reorder_window(self.microarchitecture)
         numbers.setdefault("epoll_ctl_ns", self.epoll_ctl.best)
         numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
         numbers.update({name: leaf.best for name, leaf in self.scheduling.items()})
@@ -268,12 +262,6 @@ class HostProfile(Group):
             name: getattr(own, name) or getattr(ASSUMED_VARIATION, name)
             for name in Variation.model_fields
         }
-
-    @property
-    def field_paths(self) -> dict[str, str]:
-        """Paths of the leaves that fields of `HostSpeed` stand for, one each."""
-        leaves = dict(self.quantities())
-        return {name: path for name, path in _DIRECT.items() if path in leaves}
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) by `HostSpeed` field, for the leaves that have a range.

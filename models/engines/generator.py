@@ -49,8 +49,6 @@ class GeneratorWork:
         Cost of the tool's socket calls against the host's micro-benchmark.
     thread_start_us
         From the start of one thread to the start of the next.
-    text_get_instructions
-        Further ones of a GET in Memcached's text protocol, against the same in the Redis protocol.
     """
 
     poll_rounds: float
@@ -64,11 +62,9 @@ class GeneratorWork:
     user_scale: float
     kernel_scale: float
     thread_start_us: float
-    text_get_instructions: float = 0.0
 
 
 GENERATOR_NAMES = tuple(field.name for field in fields(GeneratorWork))
-_OPTIONAL_NAMES = {"text_get_instructions"}
 
 
 class GeneratorProfile(Record):
@@ -87,7 +83,7 @@ class GeneratorProfile(Record):
 
     @model_validator(mode="after")
     def _complete(self) -> GeneratorProfile:
-        wrong = (set(self.work) | _OPTIONAL_NAMES) ^ set(GENERATOR_NAMES)
+        wrong = set(self.work) ^ set(GENERATOR_NAMES)
         if wrong:
             raise ValueError(f"entries under work: {', '.join(GENERATOR_NAMES)}")
         for name, leaf in self.work.items():
@@ -96,7 +92,7 @@ class GeneratorProfile(Record):
 
     def generator_work(self, values: Mapping[str, float] | None = None) -> GeneratorWork:
         """The work as plain numbers, some of them replaced by `values`."""
-        work = GeneratorWork(**{name: leaf.best for name, leaf in self.work.items()})
+        work = GeneratorWork(**{name: self.work[name].best for name in GENERATOR_NAMES})
         return replace(work, **values) if values else work
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:

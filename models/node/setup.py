@@ -125,8 +125,6 @@ class NodeTimes(NamedTuple):
     """Until a thread that takes a core over from another goes on."""
     flush_ps: int
     """Main thread, once a turn with writes: hand what was logged to the kernel."""
-    futex_ps: int
-    """Under locks: ask the kernel to sleep until a lock is free, or to wake who sleeps."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
@@ -152,12 +150,6 @@ class NodeTimes(NamedTuple):
     code_by_draw: np.ndarray
     lock_by_draw: np.ndarray
     """(1024,) the item lock of commands on a popular key; -1: any of them."""
-    list_by_draw: np.ndarray
-    """(1024,) the size class of what a SET stores, or replaces."""
-    section_ps: np.ndarray
-    """(7,) what a SET does under each of the process's locks that it takes, in order."""
-    section_moved_ps: np.ndarray
-    """(7,) and fetching what the lock protects, where another thread held it last."""
     jitter: np.ndarray
     wake_latency_ps: np.ndarray
     """(256,) from the send that wakes a sleeper until it runs, at each quantile."""
@@ -287,8 +279,6 @@ class NodeSetup(NamedTuple):
     """Copies of logged writes that leave the host."""
     item_locks: int
     """Number of item locks, one of which is chosen by the hash of the key."""
-    lists: int
-    """Size classes of what is stored, each of which has lists with locks of their own."""
     random_pieces: int
     """1: the pieces of `piece_ps` have exponential lengths of that mean."""
     trace_period_ps: int

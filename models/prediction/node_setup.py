@@ -7,7 +7,7 @@ from ..node.setup import NO_LIMIT, NodeSetup
 from ..step_times.forking import do_reads
 from ..step_times.inputs import NodeInputs
 from ..step_times.interruptions import interruption_gap_ps
-from ..step_times.locks import item_locks, list_shares
+from ..step_times.locks import item_locks
 from ..step_times.persistence import fsyncs_always
 from ..step_times.tls import connection_gap_ps
 from ..step_times.wire import (
@@ -102,7 +102,6 @@ def node_setup(
         segment_size_bytes=round(inputs.speed.network_mtu_bytes) - IP_TCP_HEADER_BYTES,
         header_bytes=IP_TCP_HEADER_BYTES + ETHERNET_HEADER_BYTES,
         interrupt_cores=scenario.interrupt_cores,
-        lists=len(list_shares(workload)),
         item_locks=item_locks(scenario.io_threads) if engine.threading.locks_items else 0,
         first_owner=0,
         owners=1,

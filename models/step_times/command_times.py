@@ -12,11 +12,10 @@ from ..engines.commands import (
     WRITES,
     CommandKind,
     execute_instructions,
-    instructions_per_key,
 )
 from ..engines.profile import EngineProfile
 from ..memory.lines import LINE_BYTES
-from ..memory.waits import keys_in_flight, memory_times
+from ..memory.waits import memory_times
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
 from .values import (
@@ -48,8 +47,6 @@ class CommandTimes:
         Freeing the arguments of one, where that is a job of its own.
     reply_bytes
         Mean of what an I/O thread is handed to send per command.
-    neighbour_ns
-        Mean wait for another value than that of the command.
     """
 
     parse_ns: list[float]
@@ -61,7 +58,6 @@ class CommandTimes:
     prefetch_ns: np.ndarray
     free_arguments_ns: float
     reply_bytes: float
-    neighbour_ns: float
 
 
 def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: float) -> CommandTimes:
@@ -87,7 +83,7 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
             parallel_misses=speed.parallel_misses,
             batch_limit=most_keys,
             stream_scale=work.stream_scale,
-        ).of_keys(kind.keys, keys_in_flight(speed, instructions_per_key(kind, work.commands)))
+        ).of_keys(kind.keys)
         for kind, waits, path in zip(kinds, found, paths, strict=True)
     ]
     shares = np.array([kind.share for kind in kinds])
@@ -123,7 +119,6 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
         prefetch_ns=looked_up,
         free_arguments_ns=freeing_arguments_ns(inputs),
         reply_bytes=float(np.dot(shares, buffered)),
-        neighbour_ns=float(np.dot(shares, [m.last_touch_ns for m in memory])),
     )
 
 

@@ -14,7 +14,7 @@ from ..memory.lines import Structure
 from ..memory.waits import Waits
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
-from .locks import section_ns
+from .locks import LIST_LINES
 
 RELEASE_SHARE = 0.5
 """Part of `value_instructions` that releases the old value; the rest makes the new one (assumed: an
@@ -74,7 +74,7 @@ class ValuePath:
     command
         `get` or `set`.
     lone
-        The thread that reads a command also executes it.
+        There are no I/O threads.
     own_string
         It lies in a block of its own; a smaller one lies inside its object or entry.
     referenced
@@ -140,14 +140,6 @@ class ValuePath:
             return ValueTimes()
         engine, work, speed = inputs.engine, inputs.work, inputs.speed
         whole_ns = inputs.user_ns(work.value_instructions)
-        if engine.threading.locks_items:
-            locked_ns = sum(section_ns(inputs, 0.0))
-            if inputs.lone:
-                waiting_ns = sum(section_ns(inputs, last_touch_ns)) - locked_ns
-                return ValueTimes(main_ns=whole_ns + waiting_ns)
-            # What it does under locks of the process is simulated apart.
-            rest_ns = max(1.0, whole_ns - locked_ns)
-            return ValueTimes(freeing_ns=rest_ns)
         if self.lone:
             # Its waits for the old value are among those of the command.
             return ValueTimes(main_ns=whole_ns)
@@ -158,6 +150,10 @@ class ValuePath:
         if self.freed_apart:
             # The old value's header, which a batched look-up brought to the main thread's core.
             waiting_ns += speed.core_to_core_ns if self.fetched else last_touch_ns
+        if engine.threading.locks_items:
+            # What leaves a list and what enters it do so under the list's lock.
+            linking_ns = release_ns + LIST_LINES * speed.core_to_core_ns
+            return ValueTimes(making_ns, waiting_ns, linking_ns)
         if not self.freed_apart:
             return ValueTimes(reader_ns=making_ns, main_ns=release_ns + waiting_ns)
         shell_ns = 0.0
@@ -184,7 +180,7 @@ def value_path(
     """What becomes of the value of a command under an engine's rules."""
     # Whether it has a block of its own doesn't depend on how many keys there are.
     lines = structures(
-        engine.layout, keys=1, key_bytes=scenario.workload.whole_key_bytes, value_bytes=value_bytes
+        engine.layout, keys=1, key_bytes=scenario.workload.key_bytes, value_bytes=value_bytes
     )
     own_string = any(s.name == VALUE for s in lines)
     threads, limit = scenario.io_threads, engine.reply_reference_bytes
@@ -195,7 +191,7 @@ def value_path(
         limit = 0 if always else engine.reply_reference_bytes_threaded
     return ValuePath(
         command=command,
-        lone=threads == 1 or engine.threading.locks_items,
+        lone=threads == 1,
         own_string=own_string,
         referenced=command == "get" and own_string and limit is not None and value_bytes >= limit,
         fetched=not always,

@@ -74,7 +74,6 @@ def sample_times(**changes: Any) -> NodeTimes:
         softirq_ps=900_000,
         switch_ps=1_500_000,
         flush_ps=2_000_000,
-        futex_ps=200_000,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.
@@ -90,9 +89,6 @@ def sample_times(**changes: Any) -> NodeTimes:
         rare_below_by_code=np.zeros(2, np.int64),
         code_by_draw=np.where(np.arange(DRAWS) < _GET_SHARE * DRAWS, GET, SET).astype(np.int64),
         lock_by_draw=np.full(DRAWS, -1, np.int64),
-        list_by_draw=np.arange(DRAWS) % 4,
-        section_ps=np.full(7, 10_000, np.int64),
-        section_moved_ps=np.full(7, 100_000, np.int64),
         jitter=jitter,
         wake_latency_ps=np.full(QUANTILES, 3_000_000),
         # From 5 to 133 us, as of a virtual machine; the sample's setup has none of them.
@@ -166,7 +162,6 @@ def sample_setup(**changes: Any) -> NodeSetup:
         fsync_always=0,
         replicas=0,
         item_locks=64,
-        lists=4,
         random_pieces=0,
         trace_period_ps=0,
     )

@@ -17,8 +17,7 @@ enum {
     QUANTILES = 256,
     DRAWS = 1024,
     MOST_CODES = 256,
-    SECTIONS = 7,  // of a SET under locks of the process
-    HEADER_WORDS = 224,
+    HEADER_WORDS = 216,
     BIG_ARGUMENT_BYTES = 32 * 1024,  // PROTO_MBULK_BIG_ARG (server.h)
     JITTER_SHIFT = 16,  // a factor of one, as a power of two
     SLICES_PER_BALANCE = 8,
@@ -88,7 +87,8 @@ struct command {
     int64_t keys;
     int64_t rare;
     int64_t written_to_log;
-    int64_t unused[5];
+    int64_t list_lock;  // of its size class: whether it is held, and who waits
+    int64_t unused[4];
 };
 
 struct thread {
@@ -140,18 +140,16 @@ struct thread {
     int64_t position;  // in a list it has taken: number of the next client
     int64_t left;  // in that list
     // Of threads that execute under locks.
-    int64_t *item_lock;  // of the command under way
-    int64_t *new_list;  // the lock of the list that its item enters
-    int64_t *old_list;  // and of the one that the old item leaves
-    int64_t *waits_for;  // a lock that it sleeps for or is about to, or NULL
-    int64_t ticket;  // among those who sleep, the lowest is next
+    int64_t *lock;  // the item lock it holds or waits for
+    int64_t *waits_for;  // a lock, or NULL
+    int64_t ticket;  // among those who wait, the lowest is next
     // Where it shares cores.
     int64_t turn_ps;  // length of the equal turns it spins in
     int64_t turns_until_ps;  // the turn that ends then or later is not one of them
     int64_t away_ps;  // time without a core in the present turn, inside the measured window
     int64_t taking_from;  // generator: first request whose reply it takes
     int64_t owner_slept;  // and whether its client's owner slept when it began
-    int64_t unused_1[9];
+    int64_t unused_1[11];
 };
 
 struct task {
@@ -251,7 +249,6 @@ struct node {
     int64_t softirq_ps;
     int64_t switch_ps;
     int64_t flush_ps;
-    int64_t futex_ps;
 
     // Counts and rules: `NodeSetup` there.
     int64_t io_threads;
@@ -310,7 +307,6 @@ struct node {
     int64_t fsync_always;
     int64_t replicas;
     int64_t item_locks;
-    int64_t lists;
     int64_t random_pieces;
     int64_t trace_period_ps;
 
@@ -331,12 +327,8 @@ struct node {
     int64_t *flows_in_free_ps;
     int64_t *flows_out_free_ps;  // a word per client
     int64_t *interrupts_free_ps;  // a word per interrupt core
-    int64_t *locks;  // a word per item lock: whether it is held, and whether somebody may wait
+    int64_t *locks;  // a word per item lock: whether it is held, and who waits
     int64_t *lock_by_draw;
-    int64_t *list_by_draw;
-    int64_t *process_locks;
-    int64_t *section_ps;
-    int64_t *section_moved_ps;
 
     // Counters of the measured window. All but the first and the last start again when it begins.
     int64_t completions;
@@ -438,7 +430,7 @@ struct node {
 
     int64_t steps_ahead;  // taken together with the step before, but counted as events
 
-    int64_t unused[HEADER_WORDS - 221];
+    int64_t unused[HEADER_WORDS - 215];
     int64_t jitter[QUANTILES];
     int64_t interruptions_ps[QUANTILES];
     int64_t wake_latency_ps[QUANTILES];
