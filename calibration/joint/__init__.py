@@ -1,1 +1,0 @@
-"""Uncertain numbers of catalogue hosts and engines, fitted together to all calibration points."""
