@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from forecache.models.cost.answer import CostAnswer
     from forecache.models.engines.profile import EngineProfile
     from forecache.models.footprint.answers import MemoryAnswer
+    from forecache.models.plan.results import PlanAnswer
     from forecache.models.results.series import RunsOverTime
     from forecache.reports.study_answer import Study
 
@@ -316,6 +317,68 @@ def cost(scenario: Scenario) -> "CostAnswer":
     from forecache.models.cost.answer import cost as run
 
     return run(scenario)
+
+
+def plan(
+    scenario: Scenario,
+    *,
+    report: str | Path | None = None,
+    seed: int = DEFAULT_SEED,
+    full: bool = False,
+    progress: Progress | None = None,
+) -> "PlanAnswer":
+    """Find which machines, how many shards and which engine meet a demand, the cheapest first.
+
+    Parameters
+    ----------
+    scenario
+        Path of a scenario of `kind: plan`, or a mapping of the same shape.
+    report
+        HTML file for the plans, with cost against headroom.
+    seed
+        Seed of all random streams; the same seed gives the same result.
+    full
+        Simulate every number of shards and threads of everything that may be chosen, which takes
+        minutes, in place of the search.
+    progress
+        Called with one sentence for every step.
+
+    Returns
+    -------
+    PlanAnswer
+        `plans`, the cheapest first: each has a `setting`, `usd_per_month`, the state of a node
+        `now` and at the `horizon` (load, headroom, memory, latencies with intervals, `probability`
+        that the objective is met), `milestones` of growth and `failures`. `excuses` say why
+        alternatives to the first plan were turned down, `front` has cost against headroom, `today`
+        what runs now, `serverless` the bills of serverless caches; `not_offered`, `search`,
+        `warnings`, `provenance`.
+
+    Raises
+    ------
+    InputError
+        When the scenario is not valid, or it names what is not known.
+    InfeasibleError
+        When nothing that may be chosen meets the objectives; its `result` says why.
+    """
+    from forecache.models.plan.answer import plan as run
+    from forecache.sim.errors import InfeasibleError
+
+    try:
+        result = run(scenario, seed=seed, full=full, progress=progress)
+    except InfeasibleError as error:
+        if report is not None:
+            _write_plan(report, error.result)
+        raise
+    if report is not None:
+        _write_plan(report, result)
+    return result
+
+
+def _write_plan(report: str | Path, result: Any) -> None:
+    from forecache.hwprofiles.files import write_text_atomic
+    from forecache.reports.page.html import render_plan_html
+
+    write_text_atomic(Path(report), render_plan_html(result))
 
 
 def validate(

@@ -30,6 +30,7 @@ PACKAGES = {
         "breakdown",
         "advice",
         "cost",
+        "plan",
         "over_time",
     ],
     "models.over_time": [

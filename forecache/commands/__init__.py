@@ -7,6 +7,7 @@ from .cost import cost
 from .engine import calibrate, observe, validate
 from .machine import catalog, profile
 from .memory import memory
+from .plan import plan
 from .prediction import explain, recommend, simulate
 from .study import study
 
@@ -22,5 +23,6 @@ COMMANDS: list[click.Command] = [
     check,
     memory,
     cost,
+    plan,
     catalog,
 ]

@@ -259,7 +259,7 @@ def check_threads_only(systems: list[tuple[Case[Scenario], System]], *, file: st
         swept = sorted({name for case, _ in systems for name in case.given})
         raise InputError(
             f"{file}: found a sweep over {', '.join(swept)}; a recommendation takes a sweep over "
-            "io_threads only, simulate takes any."
+            "io_threads only; simulate takes any, and plan compares hosts and engines by cost."
         )
 
 

@@ -73,6 +73,7 @@ KINDS: dict[str, Kind] = {
     ),
     "memory": Kind("memory", f"{_MODELS}.footprint.schema:MemoryScenario"),
     "cost": Kind("cost", f"{_MODELS}.cost.schema:CostScenario"),
+    "plan": Kind("plan", f"{_MODELS}.plan.schema:PlanScenario"),
 }
 """By the word that stands in the file."""
 

@@ -8,6 +8,7 @@ To add a figure, write a function like these and draw it in `view.py` of this ro
 from .accuracy import accuracy
 from .canvas import HALF_PX, NARROW_PX, WIDE_PX
 from .capacity import scaling, utilisation
+from .front import front
 from .host import memory_latency
 from .latency import latency_by_load, latency_knee_rps
 from .over_time import PLOT_PX, over_time, right_margin_px
@@ -21,6 +22,7 @@ __all__ = [
     "PLOT_PX",
     "WIDE_PX",
     "accuracy",
+    "front",
     "inline_svg",
     "latency_by_load",
     "latency_knee_rps",

@@ -1,7 +1,7 @@
 """The reports, each as one self-contained HTML file: no script, no request, figures inline.
 
-`view.py` turns a study into plain strings and figures, `series_view.py` a result over time; a
-template lays them out. Jinja2 escapes
+`study_view.py` turns a study into plain strings and figures, `series_view.py` a result over time,
+`plan_view.py` a capacity plan; a template lays them out. Jinja2 escapes
 every string; only the figures, which this package draws, pass through as markup.
 """
 
@@ -13,9 +13,11 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
+from forecache.models.plan.results import PlanAnswer
 from forecache.models.results.series import RunsOverTime
 
 from ..study_answer import Study
+from .plan_view import plan_view
 from .series_view import series_view
 from .study_view import study_view
 
@@ -62,6 +64,11 @@ def render_html(study: Study) -> str:
 def render_series_html(result: RunsOverTime) -> str:
     """Return a result over time as a complete HTML page, as `render_html` does a study."""
     return _page("series.html.jinja", series_view(result))
+
+
+def render_plan_html(answer: PlanAnswer) -> str:
+    """Return a capacity plan as a complete HTML page, likewise."""
+    return _page("plan.html.jinja", plan_view(answer))
 
 
 def _page(template: str, view: dict[str, Any]) -> str:

@@ -1,0 +1,21 @@
+"""Capacity plans: which machines, how many shards, which engine with how many threads.
+
+A scenario of `kind: plan` says what is demanded, what must hold and what may be chosen; the verb
+`plan` answers with ranked plans, and why each obvious alternative was turned down.
+
+| module         | what it knows                                                               |
+|----------------|-----------------------------------------------------------------------------|
+| `schema.py`    | the scenario                                                                |
+| `offers.py`    | which machines with which engine may be chosen, and what they cost          |
+| `shard.py`     | the node that one shard of a plan is, its memory, what a failure leaves     |
+| `bounds.py`    | how many shards are needed at least, without simulating anything            |
+| `trials.py`    | whether a number of shards holds, by simulation: few draws or all of them   |
+| `race.py`      | the fewest shards of an offer that hold, and with how many threads          |
+| `search.py`    | best first: the offers whose bound is cheapest are raced, the cheapest are  |
+|                | simulated in full, and no offer whose bound is dearer than these            |
+| `prospects.py` | when growth reaches which limit, what a lost node or zone leaves            |
+| `excuses.py`   | why alternatives were turned down                                           |
+| `front.py`     | cost against headroom                                                       |
+| `serverless.py`| the bill of a serverless cache for the same demand                          |
+| `results.py`   | what an answer consists of; `answer.py` puts it together                    |
+"""

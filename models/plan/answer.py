@@ -1,0 +1,175 @@
+"""The verb `plan`: ranked plans for a scenario of `kind: plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+
+from forecache.hwprofiles.files import named, parse, read_yaml
+from forecache.sim.errors import InfeasibleError
+from forecache.sim.processes import workers
+
+from ..advice.answers import ScenarioSource
+from ..prediction.predict import Progress
+from ..results.consistency import Checked
+from ..results.provenance import provenance
+from ..scenario.kinds import check_kind
+from .excuses import excuses_of, nothing_holds, one_thread_of, todays_excuse
+from .front import front_of
+from .offers import Offer, Refused, offers_of, todays_offer
+from .prospects import prospects, prospects_of_today
+from .race import BOUNDED, RACED, SETTLED, SIZED, Entry
+from .results import NotOffered, PlanAnswer, RankedPlan, SearchCounts
+from .schema import PlanScenario, as_mapping
+from .search import FoundPlans, search
+from .serverless import serverless_of
+from .shard import check_offer
+
+
+def load_plan(source: ScenarioSource) -> tuple[PlanScenario, str]:
+    """A scenario of `kind: plan`, and what to call it in messages.
+
+    Raises
+    ------
+    InputError
+        The file or a field is not valid.
+    """
+    given = not isinstance(source, str) and hasattr(source, "keys")
+    file = "scenario" if given else str(source)
+    data = dict(source) if given else read_yaml(source)  # type: ignore[arg-type]
+    check_kind(data, file=file, valid=["plan"])
+    return parse(PlanScenario, data, file=file), file
+
+
+def plan(
+    source: ScenarioSource,
+    *,
+    seed: int = 1,
+    full: bool = False,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+) -> PlanAnswer:
+    """Which machines, how many shards and which engine meet a demand, the cheapest first.
+
+    Parameters
+    ----------
+    source
+        Path of a scenario of `kind: plan`, or its content.
+    full
+        Try every number of shards and threads of every offer, which takes minutes: what the search
+        is held against.
+
+    Raises
+    ------
+    InputError
+        The file, a field or a name is not valid.
+    InfeasibleError
+        Nothing that may be chosen meets the objectives; the error's `result` says why.
+    """
+    scenario, file = load_plan(source)
+    with named(file):
+        offers, refused = offers_of(scenario, check_offer)
+        today = (
+            None if scenario.today is None else todays_offer(scenario, scenario.today, check_offer)
+        )
+        with workers(executor) as where:
+            found = search(
+                scenario, offers, seed=seed, executor=where, full=full, progress=progress
+            )
+            answer = _answer(
+                scenario, found, offers, refused, today, seed=seed, executor=where, full=full,
+                progress=progress,
+            )  # fmt: skip
+    check_plan(answer)
+    if not answer.plans:
+        first = answer.excuses[0]
+        raise InfeasibleError(
+            f"{file}: nothing that may be chosen meets the objectives; {first.what}: {first.why}.",
+            result=answer,
+        )
+    return answer
+
+
+def check_plan(answer: PlanAnswer) -> None:
+    """Check an answer.
+
+    Raises
+    ------
+    RuntimeError
+        It contradicts itself.
+    """
+    checked = Checked("plan")
+    costs = [each.usd_per_month for each in answer.plans]
+    checked.in_order([("a plan", cost) for cost in costs])
+    for each in answer.plans:
+        nodes = each.setting.nodes
+        checked.sum("the cost of a plan", each.usd_per_month, [nodes * each.usd_per_node_month])
+        for name in ("p50_ms", "p99_ms", "p999_ms"):
+            estimate = getattr(each.horizon, name)
+            if estimate is not None:
+                checked.estimate(name, estimate)
+
+
+def _answer(
+    scenario: PlanScenario,
+    found: FoundPlans,
+    offers: Sequence[Offer],
+    refused: Sequence[Refused],
+    today: Offer | None,
+    *,
+    seed: int,
+    executor: Executor,
+    full: bool,
+    progress: Progress | None,
+) -> PlanAnswer:
+    """Everything that is told of what the search found."""
+    if progress is not None:
+        progress("looking at growth and failures")
+    calls = [executor.submit(prospects, scenario, entry, seed) for entry in found.plans]
+    ran = None if today is None else executor.submit(prospects_of_today, scenario, today, seed)
+    alone = executor.submit(one_thread_of, scenario, found.plans[0], seed) if found.plans else None
+    plans = [call.result() for call in calls]
+    runs_now = None if ran is None else ran.result()
+    best_usd = plans[0].usd_per_month if plans else None
+    if plans and alone is not None:
+        others = [*found.plans[1:], *found.others]
+        excuses = excuses_of(scenario, found.plans[0], others, one_thread=alone.result())
+        if runs_now is not None:
+            excuses.append(todays_excuse(plans[0], runs_now))
+    else:
+        excuses = nothing_holds(found.others, refused)
+    demand, months = scenario.demand, scenario.demand.horizon_months
+    return PlanAnswer(
+        kind="plan",
+        scenario=dict(as_mapping(scenario)),
+        peak_rps=demand.peak_rps,
+        horizon_rps=demand.peak_rps * demand.growth(months),
+        data_growth=demand.data_growth(months),
+        plans=plans,
+        excuses=excuses,
+        front=front_of(scenario, found.entries),
+        today=runs_now,
+        serverless=serverless_of(scenario, offers, best_usd=best_usd),
+        not_offered=[NotOffered(each.what, each.why) for each in refused],
+        search=_counts(offers, found.entries, full=full),
+        warnings=_warnings(plans),
+        provenance=provenance(seed=seed),
+    )
+
+
+def _counts(offers: Sequence[Offer], entries: Sequence[Entry], *, full: bool) -> SearchCounts:
+    stages = [entry.stage for entry in entries]
+    return SearchCounts(
+        offers=len(offers),
+        candidates=sum(len(offer.threads) for offer in offers),
+        bounded=stages.count(BOUNDED),
+        sized=stages.count(SIZED),
+        raced=stages.count(RACED),
+        settled=stages.count(SETTLED),
+        enumerated=full,
+    )
+
+
+def _warnings(plans: Sequence[RankedPlan]) -> list[str]:
+    """Those of the best plan first, each once."""
+    return list(dict.fromkeys(warning for each in plans for warning in each.warnings))

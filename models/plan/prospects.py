@@ -1,0 +1,229 @@
+"""How far a plan goes: now and at the horizon, when growth reaches a limit, what failures leave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from forecache.sim.statistics import Estimate
+
+from ..advice.limits import limits_of
+from ..advice.objective import probability
+from ..prediction.caveats import not_covered
+from ..prediction.predict import Prediction
+from .bounds import memory_used
+from .offers import Offer
+from .race import Entry
+from .results import AfterLoss, Milestone, PlanSetting, RankedPlan, ShardState
+from .schema import PlanScenario
+from .shard import feeds_replicas, left_serving, node_scenario, nodes_lost, room_of
+from .trials import FULL, Trial, Trials
+
+MOST_MONTHS = 240.0
+"""Twenty years: beyond it a limit is not told."""
+
+
+def setting_of(offer: Offer, shards: int, threads: int) -> PlanSetting:
+    """What to run of an offer."""
+    engine = offer.engine
+    return PlanSetting(offer.name, engine.engine, engine.version, shards, offer.replicas, threads)
+
+
+def prospects(plan: PlanScenario, entry: Entry, seed: int) -> RankedPlan:
+    """Everything that is told of a settled offer."""
+    return _prospects(plan, entry.offer, entry.holding, seed, why=entry.why)
+
+
+def prospects_of_today(plan: PlanScenario, offer: Offer, seed: int) -> RankedPlan:
+    """The same of what runs now, whether it meets the objectives or not."""
+    assert plan.today is not None  # asked only then
+    trials = Trials(plan, offer, seed=seed)
+    trial = trials.trial(plan.today.io_threads, plan.today.shards, FULL)
+    why = trial.why_not or ""
+    used = memory_used(plan, offer, trial.shards, months=plan.demand.horizon_months)
+    most = 1.0 - plan.objectives.memory_headroom
+    if used > most:
+        why = f"its data take {used:.0%} of a node's memory, {most:.0%} allowed"
+    return _prospects(plan, offer, trial, seed, why=why, meets=not why)
+
+
+def _prospects(
+    plan: PlanScenario, offer: Offer, trial: Trial, seed: int, *, why: str, meets: bool = True
+) -> RankedPlan:
+    trials, shards, threads = Trials(plan, offer, seed=seed), trial.shards, trial.threads
+    months = plan.demand.horizon_months
+    later = trial.prediction
+    if later is None or left_serving(plan, offer, shards) != shards:  # else it is of those left
+        later = trials.predict(trials.scenario(threads, serving=shards), FULL)
+    grows = plan.demand.growth(months) > 1.0 or plan.demand.data_growth(months) > 1.0
+    now_scenario = node_scenario(plan, offer, threads, serving=shards)
+    now = trials.predict(now_scenario, FULL) if grows else later
+    with ThreadPoolExecutor(1) as alone:
+        [limit] = limits_of([later], seed=seed, executor=alone)
+    capacity_rps = trial.capacity_rps
+
+    def state(prediction: Prediction, at: float) -> ShardState:
+        rate_rps = prediction.case.scenario.workload.rate_rps or 0.0
+        room = room_of(plan, offer, serving=shards, months=at)
+        return ShardState(
+            months=at,
+            rate_rps=rate_rps,
+            capacity_rps=capacity_rps,
+            cpu_headroom=1.0 - rate_rps / capacity_rps,
+            limit_rps=limit.at_rps,
+            memory_needed_bytes=room.needed_bytes,
+            memory_usable_bytes=room.limit.usable_bytes,
+            memory_headroom=1.0 - room.needed_bytes / room.limit.usable_bytes,
+            p50_ms=prediction.estimate("p50_ms"),
+            p99_ms=prediction.estimate("p99_ms"),
+            p999_ms=prediction.estimate("p999_ms"),
+            probability=probability(prediction, capacity_rps=capacity_rps) or 0.0,
+        )
+
+    states = state(now, 0.0), state(later, months)
+    return RankedPlan(
+        setting=setting_of(offer, shards, threads),
+        usd_per_month=offer.usd(shards),
+        usd_per_node_month=offer.usd_per_month,
+        payment=offer.payment,
+        price_note=offer.price_note,
+        meets=meets,
+        why=why,
+        now=states[0],
+        horizon=states[1],
+        bottleneck=limit.station,
+        milestones=_milestones(plan, offer, shards, states[0], objective=limit.objective),
+        failures=[_after_loss(trials, trial, states[1], what) for what in ("node", "zone")],
+        warnings=_warnings(offer, later, shards),
+    )
+
+
+def _milestones(
+    plan: PlanScenario, offer: Offer, shards: int, now: ShardState, *, objective: bool
+) -> list[Milestone]:
+    """Limits that growth reaches, the earliest first."""
+    demand, asked = plan.demand, plan.objectives
+    yearly = demand.growth_per_year
+    data_yearly = demand.data_growth(12.0) - 1.0
+    found: list[Milestone] = []
+    if yearly > 0:
+        least = asked.cpu_headroom
+        reached = (1.0 - least) * now.capacity_rps / now.rate_rps
+        if least > 0:
+            found.append(Milestone(f"CPU headroom of {least:.0%}", _months(reached, yearly)))
+        if now.limit_rps is not None:
+            ends = "latency objective" if objective else "capacity of a node"
+            found.append(Milestone(ends, _months(now.limit_rps / now.rate_rps, yearly)))
+    if data_yearly > 0:
+        least = asked.memory_headroom
+        for share, words in ((1.0 - least, f"memory headroom of {least:.0%}"), (1.0, "memory")):
+            if share < 1.0 or words == "memory":
+                found.append(Milestone(words, _memory_months(plan, offer, shards, share)))
+    return sorted(found, key=lambda each: math.inf if each.months is None else each.months)
+
+
+def _months(factor: float, yearly: float) -> float | None:
+    """When a growing load has reached a multiple of today's."""
+    if factor <= 1.0:
+        return 0.0
+    months = 12.0 * math.log(factor) / math.log1p(yearly)
+    return months if months <= MOST_MONTHS else None
+
+
+def _memory_months(plan: PlanScenario, offer: Offer, shards: int, share: float) -> float | None:
+    """When data take a share of the memory."""
+
+    def full(months: float) -> bool:
+        return memory_used(plan, offer, shards, months=months) > share
+
+    if full(0.0):
+        return 0.0
+    return _first_month(full)
+
+
+def _first_month(reached: Callable[[float], bool]) -> float | None:
+    """The first month, to a tenth, in which something is so and stays so."""
+    if not reached(MOST_MONTHS):
+        return None
+    low, high = 0.0, MOST_MONTHS
+    while high - low > 0.1:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
+
+
+def _after_loss(trials: Trials, trial: Trial, horizon: ShardState, what: str) -> AfterLoss:
+    """What is left of a plan at the horizon's peak without a node, or without a zone."""
+    plan, offer, shards = trials.plan, trials.offer, trial.shards
+    zones = plan.demand.zones
+    lost = nodes_lost(shards, what=what, zones=zones)
+    if offer.replicas > 0 and (what == "node" or zones > 1):
+        # A replica takes the place of each lost primary, with the same data and load.
+        gone = 1 if what == "node" else math.ceil(shards * (1 + offer.replicas) / zones)
+        met = horizon.probability >= plan.objectives.slo.probability
+        return AfterLoss(
+            what, gone, shards, horizon.rate_rps, horizon.cpu_headroom, horizon.memory_headroom,
+            horizon.p99_ms, horizon.probability, 0.0, met and horizon.memory_headroom >= 0.0,
+            _succession(offer, shards, lost),
+        )  # fmt: skip
+    left = shards - lost if zones > 1 or what == "node" else 0
+    nodes = shards * (1 + offer.replicas) if left == 0 else lost
+    if left < 1:
+        return AfterLoss(what, nodes, 0, 0.0, 0.0, 0.0, None, 0.0, 1.0, False, "nothing is left")
+    return _taken_over(trials, trial, what, lost, left)
+
+
+def _succession(offer: Offer, shards: int, lost: int) -> str:
+    """Who decides that a replica takes over, and whether enough primaries are left to."""
+    if offer.managed:
+        return "replicas take over, the service sees to it"
+    if shards - lost > shards / 2:
+        return "replicas take over by vote of the other primaries"
+    return "replicas can take over, but no majority of the primaries is left to say so"
+
+
+def _taken_over(trials: Trials, trial: Trial, what: str, lost: int, left: int) -> AfterLoss:
+    """The others have the load and, once it is filled again, the data of what is lost."""
+    plan, offer, threads = trials.plan, trials.offer, trial.threads
+    scenario = trials.scenario(threads, serving=left)
+    rate_rps = scenario.workload.rate_rps or 0.0
+    capacity_rps = trials.capacity_rps(threads, serving=left)
+    p99: Estimate | None = None
+    chance = 0.0
+    if rate_rps <= capacity_rps:  # else requests pile up, whatever a simulation says of them
+        prediction = trials.predict(scenario, FULL)
+        p99 = prediction.estimate("p99_ms")
+        chance = probability(prediction, capacity_rps=capacity_rps) or 0.0
+    used = memory_used(plan, offer, left, months=plan.demand.horizon_months)
+    return AfterLoss(
+        what=what,
+        nodes_lost=lost,
+        serving=left,
+        rate_rps=rate_rps,
+        cpu_headroom=1.0 - rate_rps / capacity_rps,
+        memory_headroom=1.0 - used,
+        p99_ms=p99,
+        probability=chance,
+        data_lost=lost / trial.shards,
+        holds=chance >= plan.objectives.slo.probability and used <= 1.0,
+        note="the others take over, and its data are filled again",
+    )
+
+
+def _warnings(offer: Offer, prediction: Prediction, shards: int) -> list[str]:
+    """Why a plan may be off."""
+    found = not_covered(prediction.case.scenario, offer.system)
+    if offer.managed:
+        found.append(
+            "how many threads a node of the service runs is not published: io-threads is what it "
+            "would take"
+        )
+    if offer.replicas and not feeds_replicas(offer.engine):
+        found.append(f"the work of {offer.engine.id} for replicas was not counted, and is left out")
+    if shards > 1 and offer.engine.engine == "redis" and offer.engine.version < "7":
+        found.append(
+            f"memory of {offer.engine_words} is that without cluster mode, whose index of keys is "
+            "not modelled"
+        )
+    return found

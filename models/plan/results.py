@@ -1,0 +1,212 @@
+"""What a capacity plan's answer consists of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from forecache.sim.plain import Result
+from forecache.sim.statistics import Estimate
+
+from ..results.provenance import Provenance
+
+
+@dataclass(frozen=True)
+class PlanSetting(Result):
+    """What to run."""
+
+    instance: str
+    engine: str
+    engine_version: str
+    shards: int
+    replicas: int
+    """Of each shard."""
+    io_threads: int
+
+    @property
+    def nodes(self) -> int:
+        """Primaries and replicas."""
+        return self.shards * (1 + self.replicas)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same, and the number of nodes."""
+        return {**super().to_dict(), "nodes": self.nodes}
+
+
+@dataclass(frozen=True)
+class ShardState(Result):
+    """The busiest primary at the peak, in so many months."""
+
+    months: float
+    rate_rps: float
+    """Operations a second."""
+    capacity_rps: float
+    """What it serves in saturation."""
+    cpu_headroom: float
+    """Share of that which is left."""
+    limit_rps: float | None
+    """The highest load that meets the objective at the nominal numbers."""
+    memory_needed_bytes: float
+    memory_usable_bytes: float
+    memory_headroom: float
+    """Share of the usable memory which is left."""
+    p50_ms: Estimate | None
+    """None where requests pile up, as the next."""
+    p99_ms: Estimate | None
+    p999_ms: Estimate | None
+    probability: float
+    """That the objective is met."""
+
+
+@dataclass(frozen=True)
+class Milestone(Result):
+    """A limit that growth reaches."""
+
+    what: str
+    months: float | None
+    """From now on; None where it isn't within twenty years."""
+
+
+@dataclass(frozen=True)
+class AfterLoss(Result):
+    """What is left when a node or a zone fails."""
+
+    what: str
+    """`node` or `zone`."""
+    nodes_lost: int
+    serving: int
+    """Shards that go on serving."""
+    rate_rps: float
+    """Of the busiest primary at the horizon's peak."""
+    cpu_headroom: float
+    memory_headroom: float
+    p99_ms: Estimate | None
+    """None where requests pile up or nothing is left."""
+    probability: float
+    """That the objective is met."""
+    data_lost: float
+    """Share of the data."""
+    holds: bool
+    """Whether the objective is met with the probability asked for, and the data fit."""
+    note: str
+
+
+@dataclass(frozen=True)
+class RankedPlan(Result):
+    """A plan, what it costs and how far it goes."""
+
+    setting: PlanSetting
+    usd_per_month: float
+    usd_per_node_month: float
+    payment: str
+    price_note: str
+    meets: bool
+    """Whether it meets all objectives up to the horizon."""
+    why: str
+    """What its number of shards is needed for, or which objective it misses."""
+    now: ShardState
+    horizon: ShardState
+    bottleneck: str
+    """The station that limits a node in saturation."""
+    milestones: list[Milestone]
+    """The earliest first; empty without growth."""
+    failures: list[AfterLoss]
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Excuse(Result):
+    """An alternative to the best plan, and why it was turned down."""
+
+    kind: str
+    """`shards`, `size`, `family`, `engine`, `io_threads`, `replicas`, `today`."""
+    what: str
+    why: str
+    usd_per_month: float | None
+    """What it costs, at least if not `certain`; None where it is not possible."""
+    shards: int | None
+    """That it takes, at least if not `certain`."""
+    certain: bool
+    """Whether it was simulated in full; if not, its bound was enough to turn it down."""
+
+
+@dataclass(frozen=True)
+class FrontPoint(Result):
+    """A plan on the curve of cost against headroom."""
+
+    setting: PlanSetting
+    usd_per_month: float
+    headroom: float
+    """The smaller of both shares left at the horizon's peak."""
+    limited_by: str
+    """`load` or `memory`."""
+    on_front: bool
+    """Whether nothing that was simulated has more headroom for as much money."""
+
+
+@dataclass(frozen=True)
+class ServerlessOffer(Result):
+    """A serverless cache for the same demand."""
+
+    engine: str
+    usd_per_month: float
+    horizon_usd_per_month: float
+    break_even_load: float | None
+    """The multiple of today's operations at which it costs as much as the best plan; None where it
+    is cheaper at any."""
+    price_note: str
+
+
+@dataclass(frozen=True)
+class SearchCounts(Result):
+    """How much of what may be chosen was looked at."""
+
+    offers: int
+    """Machines, engines and replicas in every way."""
+    candidates: int
+    """The same with every number of threads."""
+    bounded: int
+    """Offers that a bound was enough for."""
+    sized: int
+    """Offers of which only what a node serves in saturation was simulated."""
+    raced: int
+    """Offers that few draws were enough for."""
+    settled: int
+    """Offers that were simulated in full."""
+    enumerated: bool
+    """Whether every number of shards and threads was."""
+
+
+@dataclass(frozen=True)
+class NotOffered(Result):
+    """What was asked for and can't be had."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class PlanAnswer(Result):
+    """What `plan` answers."""
+
+    kind: str
+    scenario: dict[str, Any]
+    """The fields of the file."""
+    peak_rps: float
+    """Operations a second of the whole cache at today's peak."""
+    horizon_rps: float
+    """The same at the horizon."""
+    data_growth: float
+    """By how much data have grown then."""
+    plans: list[RankedPlan]
+    """The cheapest first; empty where none meets the objectives."""
+    excuses: list[Excuse]
+    """Why not something else than the first; without one, why nothing meets the objectives."""
+    front: list[FrontPoint]
+    """Cost against headroom, the cheapest first."""
+    today: RankedPlan | None
+    serverless: list[ServerlessOffer]
+    not_offered: list[NotOffered]
+    search: SearchCounts
+    warnings: list[str]
+    provenance: Provenance

@@ -1,0 +1,342 @@
+"""What a scenario of `kind: plan` says: the demand, the objectives, and what may be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from forecache.hwprofiles.files import FieldError
+from forecache.hwprofiles.record import Record as _Record
+
+from ..footprint.schema import Population
+from ..scenario.schema import PersistenceChoice, Slo, TlsChoice
+from ..scenario.versions import EngineVersion
+from ..scenario.workload import (
+    Mix,
+    Popularity,
+    SlowCommand,
+    ValueSizes,
+    Workload,
+    WorkloadHashes,
+    WorkloadSortedSets,
+)
+
+MOST_SHARDS = 500
+"""Shards of a cluster at most (ElastiCache)."""
+
+_MOST_KEYS, _MOST_RPS = 10**11, 1e8
+"""Of a node's scenario: more than any node holds and serves, so that growth may exceed them."""
+
+LEAST_PROBABILITY = 0.5
+"""Bounds of the search hold at the nominal numbers: what fails there is likelier to fail than
+not."""
+
+Payment = Literal["on_demand", "reserved_1_year", "reserved_3_years"]
+
+
+class Operations(_Record):
+    """Operations a second of one command; a bare number stands for `a_second`."""
+
+    a_second: float = Field(gt=0, le=1e10)
+    """How many, on average over a day."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: object) -> object:
+        return {"a_second": value} if isinstance(value, int | float) else value
+
+
+class OperationsOnKeys(Operations):
+    """Operations a second of a command of several keys."""
+
+    keys: int = Field(ge=1, le=10_000)
+    """Keys of one command."""
+
+
+class OperationsOnMembers(Operations):
+    """Operations a second of a command of members of a sorted set."""
+
+    members: int = Field(default=1, ge=1, le=10_000)
+    """Members that one command adds or returns."""
+
+
+class OperationsOnFields(Operations):
+    """Operations a second of a command of fields of a hash."""
+
+    fields: int = Field(default=1, ge=1, le=10_000)
+    """Fields that one command sets."""
+
+
+class AskedOperations(_Record):
+    """Operations a second by command, of all clients together, on average over a day."""
+
+    get: Operations | None = None
+    """GET."""
+    set: Operations | None = None
+    """SET."""
+    mget: OperationsOnKeys | None = None
+    """MGET, `{a_second: 1000, keys: 10}`."""
+    mset: OperationsOnKeys | None = None
+    """MSET, likewise."""
+    zadd: OperationsOnMembers | None = None
+    """ZADD; needs `sorted_sets`."""
+    zrange: OperationsOnMembers | None = None
+    """ZRANGE, likewise."""
+    hset: OperationsOnFields | None = None
+    """HSET; needs `hashes`."""
+    hget: Operations | None = None
+    """HGET; needs `hashes`."""
+    hgetall: Operations | None = None
+    """HGETALL; needs `hashes`."""
+
+    @property
+    def by_command(self) -> dict[str, Operations]:
+        """Every command that is asked for."""
+        found = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: asked for name, asked in found.items() if asked is not None}
+
+    @property
+    def a_second(self) -> float:
+        """All of them together."""
+        return sum(asked.a_second for asked in self.by_command.values())
+
+    @model_validator(mode="after")
+    def _some(self) -> AskedOperations:
+        if not self.by_command:
+            raise ValueError("operations a second of at least one command")
+        return self
+
+    def mix(self) -> Mix:
+        """Their shares."""
+        total, shares = self.a_second, dict[str, Any]()
+        for name, asked in self.by_command.items():
+            items = asked.model_dump(exclude={"a_second"})
+            share = asked.a_second / total
+            shares[name] = share if name in ("get", "set") else {"share": share, **items}
+        return Mix(**shares)
+
+
+class PlanDemand(_Record):
+    """What is asked of the whole cache, now and later."""
+
+    operations: AskedOperations
+    """Operations a second by command, on average."""
+    peak_to_mean: float = Field(default=1.0, ge=1, le=1000)
+    """The busiest minutes of a day against the mean: plans have to hold then."""
+    growth_per_year: float = Field(default=0.0, ge=0, le=100)
+    """By which share operations grow a year: 0.3 is 30%."""
+    data_growth_per_year: float | None = Field(default=None, ge=0, le=100)
+    """The same of the number of keys; without it like the operations."""
+    horizon_months: float = Field(default=0.0, ge=0, le=120)
+    """How long a plan has to hold."""
+    keys: int = Field(default=1_000_000, ge=1, le=10**11)
+    """Keys that GET, SET, MGET and MSET work on."""
+    key_bytes: int = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a key."""
+    value_bytes: ValueSizes = 512
+    """Bytes of a value, or a distribution of them."""
+    popularity: Popularity = "uniform"
+    """How requests spread over keys: `uniform`, `{zipf: 0.99}`, or `{hot_set: {keys: 0.1, requests:
+    0.9}}`. With zipf the shard that has the most popular key counts."""
+    sorted_sets: WorkloadSortedSets | None = None
+    """What ZADD and ZRANGE work on."""
+    hashes: WorkloadHashes | None = None
+    """What HSET, HGET and HGETALL work on."""
+    slow_command: SlowCommand | None = None
+    """A command that occupies the main thread of every shard now and then."""
+    data: list[Annotated[Population, Field(discriminator="type")]] | None = Field(
+        default=None, min_length=1, max_length=1000
+    )
+    """What is kept in memory, population by population as in kind memory (types, times to live);
+    without it what the operations work on."""
+    clients_per_node: int = Field(default=200, ge=1, le=100_000)
+    """Connections to each node that are in use."""
+    tls: TlsChoice = None
+    """Encrypted connections: `true`, or what differs from the defaults."""
+    persistence: PersistenceChoice = "none"
+    """What every node keeps on disk."""
+    zones: int = Field(default=3, ge=1, le=10)
+    """Availability zones over which nodes are spread."""
+
+    @model_validator(mode="after")
+    def _as_a_workload(self) -> PlanDemand:
+        self.workload(rate_rps=1.0)  # what must fit together there has to here
+        return self
+
+    @property
+    def peak_rps(self) -> float:
+        """Operations a second at the peak, now."""
+        return self.operations.a_second * self.peak_to_mean
+
+    def growth(self, months: float) -> float:
+        """By how much operations have grown then."""
+        return float((1.0 + self.growth_per_year) ** (months / 12.0))
+
+    def data_growth(self, months: float) -> float:
+        """By how much data have grown then."""
+        yearly = self.data_growth_per_year
+        yearly = self.growth_per_year if yearly is None else yearly
+        return float((1.0 + yearly) ** (months / 12.0))
+
+    def workload(self, *, rate_rps: float, share: float = 1.0) -> Workload:
+        """What a node is asked for that has a share of the keys."""
+
+        def fewer(keys: int) -> int:
+            return min(_MOST_KEYS, max(1, round(keys * share)))
+
+        sets, hashes = self.sorted_sets, self.hashes
+        return Workload(
+            arrival="open_loop",
+            rate_rps=min(rate_rps, _MOST_RPS),
+            clients=self.clients_per_node,
+            mix=self.operations.mix(),
+            keys=fewer(self.keys),
+            key_bytes=self.key_bytes,
+            value_bytes=self.value_bytes,
+            popularity=self.popularity,
+            sorted_sets=sets and sets.model_copy(update={"keys": fewer(sets.keys)}),
+            hashes=hashes and hashes.model_copy(update={"keys": fewer(hashes.keys)}),
+            slow_command=self.slow_command,
+        )
+
+
+Survives = Literal["data", "load", "nothing"]
+
+
+class Objectives(_Record):
+    """What must hold at the peak, up to the horizon."""
+
+    slo: Slo
+    """Latencies, at most, and with which probability."""
+    memory_headroom: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the memory for the server that stays free."""
+    cpu_headroom: float = Field(default=0.2, ge=0, lt=1)
+    """Share of what a node serves in saturation that stays free."""
+    losing_a_node: Survives = "load"
+    """What survives the loss of one node: `data` (nothing is lost, which takes replicas), `load`
+    (the others hold the slo and the data while they take over), `nothing`."""
+    losing_a_zone: Survives = "nothing"
+    """The same of a zone with all its nodes."""
+
+    @model_validator(mode="after")
+    def _likely(self) -> Objectives:
+        if self.slo.probability < LEAST_PROBABILITY:
+            raise FieldError(
+                "slo.probability",
+                found=self.slo.probability,
+                valid=f"at least {LEAST_PROBABILITY:g}",
+            )
+        return self
+
+
+class EngineChoice(_Record):
+    """An engine, or some versions of it; a bare name stands for its newest known version."""
+
+    engine: str
+    """valkey, redis, memcached or elasticache-redis; a profile's id or file."""
+    versions: list[EngineVersion] | None = Field(default=None, min_length=1, max_length=20)
+    """Its versions, in quotes; the newest known without them."""
+
+
+def _named(value: object) -> object:
+    return {"engine": value} if isinstance(value, str) else value
+
+
+class ShardRange(_Record):
+    """How many shards a plan may have."""
+
+    least: int = Field(default=1, ge=1, le=MOST_SHARDS)
+    """At least."""
+    most: int = Field(default=MOST_SHARDS, ge=1, le=MOST_SHARDS)
+    """At most."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ShardRange:
+        if self.least > self.most:
+            raise ValueError(f"least not above most (found {self.least} and {self.most})")
+        return self
+
+
+class Choices(_Record):
+    """What may be chosen."""
+
+    instances: list[str] = Field(min_length=1, max_length=200)
+    """Instances of `forecache catalog`, and ElastiCache node types (`cache.r7g.large`), which go
+    with an engine that is sold as a service; `*` stands for any letters: `r7g.*`, `*8g.*`."""
+    engines: list[Annotated[EngineChoice, BeforeValidator(_named)]] = Field(
+        min_length=1, max_length=20
+    )
+    """Engines, each with the versions that may be run."""
+    io_threads: list[Annotated[int, Field(ge=1, le=256)]] | Literal["automatic"] = "automatic"
+    """Numbers of threads, the main thread included, or `automatic`: 1 to 16 as cores allow."""
+    shards: ShardRange = ShardRange()
+    """How many shards."""
+    replicas: list[Annotated[int, Field(ge=0, le=5)]] = Field(
+        default=[1], min_length=1, max_length=6
+    )
+    """Replicas of each shard."""
+    payments: list[Payment] = Field(default=["on_demand"], min_length=1, max_length=3)
+    """How nodes may be paid; the cheapest whose price is known counts."""
+    usd_per_month: dict[str, Annotated[float, Field(gt=0, le=1e7)]] = Field(default={})
+    """What you pay for one node a month, by instance, in place of the table's price."""
+    serverless: bool = False
+    """Whether to compare with the bill of an ElastiCache Serverless cache."""
+
+
+class TodaysPlan(_Record):
+    """What runs now, to compare with."""
+
+    instance: str
+    """Its instance, or ElastiCache node type."""
+    engine: str
+    """Its engine."""
+    engine_version: EngineVersion | None = None
+    """Its version, in quotes."""
+    shards: int = Field(ge=1, le=MOST_SHARDS)
+    """How many there are."""
+    replicas: int = Field(default=0, ge=0, le=5)
+    """Of each."""
+    io_threads: int = Field(default=1, ge=1, le=256)
+    """The setting."""
+    usd_per_month: float | None = Field(default=None, gt=0, le=1e7)
+    """What one node costs a month; without it the table's price."""
+
+
+class PlanScenario(_Record):
+    """Which machines, how many shards, which engine: what is asked and what may be chosen."""
+
+    kind: Literal["plan"]
+    """What the scenario is about."""
+    name: str | None = None
+    """A name for people."""
+    demand: PlanDemand
+    """What is asked for."""
+    objectives: Objectives
+    """What must hold."""
+    choices: Choices
+    """What may be chosen."""
+    today: TodaysPlan | None = None
+    """What runs now."""
+
+    @model_validator(mode="after")
+    def _can_survive(self) -> PlanScenario:
+        for field in ("losing_a_node", "losing_a_zone"):
+            needs_replicas = getattr(self.objectives, field) == "data"
+            if needs_replicas and not any(self.choices.replicas):
+                raise FieldError(
+                    "choices.replicas",
+                    found=self.choices.replicas,
+                    valid=f"at least 1 with {field} data",
+                )
+        if self.objectives.losing_a_zone != "nothing" and self.demand.zones == 1:
+            raise FieldError(
+                "demand.zones", found=1, valid="at least 2 where the loss of a zone is survived"
+            )
+        return self
+
+
+def as_mapping(scenario: PlanScenario) -> Mapping[str, Any]:
+    """The fields that were set, as a file has them."""
+    return scenario.model_dump(mode="json", exclude_none=True, exclude_unset=True)

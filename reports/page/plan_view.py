@@ -1,0 +1,69 @@
+"""What the page says about a capacity plan: an answer turned into strings, rows and figures."""
+
+from typing import Any
+
+from forecache.hwprofiles.files import dump_yaml
+from forecache.models.plan.results import PlanAnswer
+
+from .. import figures
+from ..text.plans import (
+    cost_phrase,
+    demand_phrase,
+    failure_phrase,
+    front_rows,
+    headline,
+    milestone_phrase,
+    plan_facts,
+    plan_title,
+    ranked_rows,
+    search_phrase,
+    serverless_phrase,
+    usd,
+)
+from .drawing import Drawer
+from .study_view import provenance_rows
+
+_NUMBERS = ("shards", "repl", "io", "$/month", "CPU free", "mem free", "p99", "meets")
+
+
+def plan_view(answer: PlanAnswer) -> dict[str, Any]:
+    """Return the template's context for a capacity plan."""
+    columns, rows = ranked_rows(answer)
+    best = answer.plans[0] if answer.plans else None
+    front = front_rows(answer)
+    return {
+        "title": plan_title(answer),
+        "demand": demand_phrase(answer),
+        "headline": headline(answer),
+        "cost": cost_phrase(answer) if best else "",
+        "facts": plan_facts(answer) if best else [],
+        "columns": [(name, name in _NUMBERS) for name in columns],
+        "rows": rows,
+        "milestones": [milestone_phrase(each) for each in best.milestones] if best else [],
+        "failures": [failure_phrase(loss) for loss in best.failures] if best else [],
+        "excuses": [
+            (each.what, each.why, "" if each.usd_per_month is None else usd(each.usd_per_month))
+            for each in answer.excuses
+        ],
+        "front": front if len(front) > 1 else [],
+        "drawn": Drawer().draw(
+            lambda width: figures.front(answer.front, width_px=width),
+            title="Cost against headroom",
+            caption="",
+            label=_spoken(front),
+            width_px=figures.WIDE_PX,
+        ),
+        "serverless": [serverless_phrase(offer, answer) for offer in answer.serverless],
+        "not_offered": [f"{each.what}: {each.why}" for each in answer.not_offered],
+        "search": search_phrase(answer.search),
+        "warnings": answer.warnings,
+        "scenario": dump_yaml(dict(answer.scenario)),
+        "provenance": provenance_rows(answer.provenance.to_dict()),
+    }
+
+
+def _spoken(front: list[tuple[str, str, str]]) -> str:
+    """What a screen reader says instead of the figure."""
+    return "Headroom against cost: " + "; ".join(
+        f"{cost} a month leaves {free}" for cost, free, _ in front
+    )

@@ -1,0 +1,133 @@
+"""A capacity plan on a terminal."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from forecache.models.plan.results import PlanAnswer
+
+from ..text.plans import (
+    cost_phrase,
+    demand_phrase,
+    failure_phrase,
+    front_rows,
+    headline,
+    milestone_phrase,
+    plan_facts,
+    plan_title,
+    ranked_rows,
+    search_phrase,
+    serverless_phrase,
+)
+from .columns import Column, print_most_columns
+from .console import plain_table, print_warnings
+
+_DISPENSABLE = ("first limit", "mem free", "CPU free", "repl")
+_WRAPS = ("engine", "first limit")
+_WORDS = ("instance", "engine", "first limit", "")
+
+_MOST_FRONT = 8
+_MOST_OF_NONE = 12
+
+
+def print_plan(answer: PlanAnswer, console: Console) -> None:
+    """Print the best plan, the ranked ones, growth, failures, excuses, cost against headroom."""
+    console.print(Text(f"{plan_title(answer)}: {demand_phrase(answer)}", style="dim"))
+    style = "bold green" if answer.plans else "bold yellow"
+    console.print(Text(headline(answer), style=style))
+    if answer.plans:
+        console.print(Text(cost_phrase(answer), style="bold"))
+        console.print()
+        _print_pairs(plan_facts(answer), console)
+        console.print()
+        _print_ranked(answer, console)
+        _print_growth(answer, console)
+        _print_failures(answer, console)
+    _print_excuses(answer, console)
+    _print_front(answer, console)
+    _print_serverless(answer, console)
+    for refused in answer.not_offered:
+        console.print(Text(f"Not offered: {refused.what}: {refused.why}.", style="dim"))
+    console.print(Text(search_phrase(answer.search), style="dim"))
+    print_warnings(answer.warnings, console)
+
+
+def _print_pairs(pairs: list[tuple[str, str]], console: Console) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold", ratio=1)
+    for label, text in pairs:
+        table.add_row(Text(label), Text(text))
+    console.print(table)
+
+
+def _print_ranked(answer: PlanAnswer, console: Console) -> None:
+    names, rows = ranked_rows(answer)
+    columns = [
+        Column(
+            name,
+            [row[index] for row in rows],
+            wraps=name in _WRAPS,
+            to_the_right=name not in _WORDS,
+        )
+        for index, name in enumerate(names)
+    ]
+    print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
+
+
+def _print_growth(answer: PlanAnswer, console: Console) -> None:
+    milestones = answer.plans[0].milestones
+    if not milestones:
+        return
+    console.print()
+    console.print(Text("When growth uses up", style="bold"))
+    for each in milestones:
+        console.print(Text(f"  {milestone_phrase(each)}"))
+
+
+def _print_failures(answer: PlanAnswer, console: Console) -> None:
+    console.print()
+    console.print(Text("When something fails, at the peak", style="bold"))
+    _print_list([failure_phrase(loss) for loss in answer.plans[0].failures], console)
+
+
+def _print_list(sentences: list[str], console: Console) -> None:
+    table = Table.grid(padding=(0, 1))
+    table.add_column()
+    table.add_column(overflow="fold", ratio=1)
+    for sentence in sentences:
+        table.add_row(Text(" "), Text(sentence))
+    console.print(table)
+
+
+def _print_excuses(answer: PlanAnswer, console: Console) -> None:
+    if not answer.excuses:
+        return
+    console.print()
+    console.print(Text("Why not" if answer.plans else "Why nothing does", style="bold"))
+    shown = answer.excuses if answer.plans else answer.excuses[:_MOST_OF_NONE]
+    _print_list([f"{each.what}: {each.why}" for each in shown], console)
+    left = len(answer.excuses) - len(shown)
+    if left:
+        console.print(Text(f"  and {left} more", style="dim"))
+
+
+def _print_front(answer: PlanAnswer, console: Console) -> None:
+    rows = front_rows(answer)
+    if len(rows) < 2:
+        return
+    console.print()
+    console.print(Text("Cost against headroom, the smaller of load and memory", style="bold"))
+    table = plain_table()
+    table.add_column("a month", justify="right", no_wrap=True)
+    table.add_column("free", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for row in rows[:_MOST_FRONT]:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def _print_serverless(answer: PlanAnswer, console: Console) -> None:
+    console.print()
+    for offer in answer.serverless:
+        console.print(Text(serverless_phrase(offer, answer)))

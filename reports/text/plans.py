@@ -1,0 +1,249 @@
+"""The words and rows of a capacity plan, shared by terminal and page."""
+
+from forecache.models.plan.results import (
+    AfterLoss,
+    FrontPoint,
+    Milestone,
+    PlanAnswer,
+    PlanSetting,
+    RankedPlan,
+    SearchCounts,
+    ServerlessOffer,
+)
+
+from .formats import (
+    byte_size,
+    count,
+    milliseconds,
+    percent,
+    probability,
+    rate,
+    time_with_bounds,
+)
+
+_YEAR = 12.0
+
+
+def plan_title(answer: PlanAnswer) -> str:
+    """The scenario's own name, or what it is."""
+    return str(answer.scenario.get("name") or "Capacity plan")
+
+
+def demand_phrase(answer: PlanAnswer) -> str:
+    """What is asked for, now and at the horizon."""
+    months = _horizon_months(answer)
+    now = f"{rate(answer.peak_rps)} at the peak"
+    if months <= 0:
+        return now
+    data = f", data × {answer.data_growth:.3g}" if answer.data_growth > 1 else ""
+    return f"{now}, {rate(answer.horizon_rps)} in {months_text(months)}{data}"
+
+
+def objective_phrase(answer: PlanAnswer) -> str:
+    """What must hold."""
+    asked = answer.scenario["objectives"]
+    bounds = [
+        f"{name[:-3]} at most {asked['slo'][name]:g} ms"
+        for name in ("p50_ms", "p99_ms", "p999_ms")
+        if name in asked["slo"]
+    ]
+    return f"{', '.join(bounds)} with {asked['slo'].get('probability', 0.95):.4g}"
+
+
+def _horizon_months(answer: PlanAnswer) -> float:
+    return float(answer.scenario["demand"].get("horizon_months", 0.0))
+
+
+def months_text(months: float | None) -> str:
+    """A time from now on: `now`, `7 months`, `3.2 years`."""
+    if months is None:
+        return "not within 20 years"
+    if months <= 0:
+        return "now"
+    if months < 2 * _YEAR:
+        shown = round(months)
+        return f"{shown} month{'s' * (shown != 1)}" if shown else "less than a month"
+    return f"{months / _YEAR:.1f} years"
+
+
+def setting_phrase(setting: PlanSetting) -> str:
+    """What to run, in words: `16 shards of r7g.2xlarge, valkey 9.1, io-threads 6`."""
+    replicas = ""
+    if setting.replicas:
+        replicas = f", {setting.replicas} replica{'s' * (setting.replicas > 1)} each"
+    return (
+        f"{setting.shards} shard{'s' * (setting.shards > 1)} of {setting.instance}{replicas}, "
+        f"{setting.engine} {setting.engine_version}, io-threads {setting.io_threads}"
+    )
+
+
+def headline(answer: PlanAnswer) -> str:
+    """The first line: what to run."""
+    if not answer.plans:
+        return "Nothing that may be chosen meets the objectives"
+    return f"Run {setting_phrase(answer.plans[0].setting)}"
+
+
+def cost_phrase(answer: PlanAnswer) -> str:
+    """What the best plan costs, and against today's."""
+    best, today = answer.plans[0], answer.today
+    words = f"{usd(best.usd_per_month)} a month for {best.setting.nodes} nodes"
+    if today is None:
+        return words
+    change = best.usd_per_month / today.usd_per_month - 1.0
+    side = "less" if change < 0 else "more"
+    if abs(change) < 0.0005:
+        return f"{words}, as much as today’s"
+    return f"{words}, {percent(abs(change))} {side} than today’s {usd(today.usd_per_month)}"
+
+
+def plan_facts(answer: PlanAnswer) -> list[tuple[str, str]]:
+    """Name and text of what matters of the best plan."""
+    best = answer.plans[0]
+    horizon = best.horizon
+    when = f" in {months_text(horizon.months)}" if horizon.months > 0 else ""
+    facts = [
+        (f"p99 at peak{when}", time_with_bounds(horizon.p99_ms)),
+        ("Objective", f"{objective_phrase(answer)}: met with {probability(horizon.probability)}"),
+        ("Load of a node", _load_phrase(best)),
+        ("Memory of a node", _memory_phrase(best)),
+        ("Why so many", f"{best.why}"),
+        ("In saturation", f"limited by the {best.bottleneck}"),
+        ("Price", f"{usd(best.usd_per_node_month)} a node, {best.price_note}"),
+    ]
+    return [(name, text) for name, text in facts if text]
+
+
+def _load_phrase(plan: RankedPlan) -> str:
+    now, later = plan.now, plan.horizon
+    words = f"{rate(now.rate_rps)} of {rate(now.capacity_rps)}, {percent(now.cpu_headroom)} free"
+    if later.months > 0 and later.rate_rps != now.rate_rps:
+        words += f"; {percent(later.cpu_headroom)} in {months_text(later.months)}"
+    return words
+
+
+def _memory_phrase(plan: RankedPlan) -> str:
+    now, later = plan.now, plan.horizon
+    words = (
+        f"{byte_size(now.memory_needed_bytes)} of {byte_size(now.memory_usable_bytes)}, "
+        f"{percent(now.memory_headroom)} free"
+    )
+    if later.months > 0 and later.memory_needed_bytes != now.memory_needed_bytes:
+        words += f"; {percent(later.memory_headroom)} in {months_text(later.months)}"
+    return words
+
+
+def ranked_rows(answer: PlanAnswer) -> tuple[list[str], list[list[str]]]:
+    """Columns and cells of all plans, then of today's."""
+    columns = [
+        *("instance", "engine", "shards", "repl", "io", "$/month", "CPU free", "mem free"),
+        *("p99", "meets", "first limit"),
+    ]
+    rows = [[str(index), *_row(plan)] for index, plan in enumerate(answer.plans, start=1)]
+    if answer.today is not None:
+        rows.append(["now", *_row(answer.today)])
+    place = 1 + columns.index("repl")
+    if len({row[place] for row in rows}) == 1:  # the headline says it
+        columns.remove("repl")
+        rows = [row[:place] + row[place + 1 :] for row in rows]
+    return ["", *columns], rows
+
+
+def _row(plan: RankedPlan) -> list[str]:
+    setting, later = plan.setting, plan.horizon
+    first = plan.milestones[0] if plan.milestones else None
+    return [
+        setting.instance,
+        f"{setting.engine} {setting.engine_version}",
+        str(setting.shards),
+        str(setting.replicas),
+        str(setting.io_threads),
+        f"{plan.usd_per_month:,.0f}",
+        percent(later.cpu_headroom),
+        percent(later.memory_headroom),
+        milliseconds(later.p99_ms.value) if later.p99_ms else "grows",
+        probability(later.probability) if plan.meets else "no",
+        "–" if first is None else _short(first),
+    ]
+
+
+def _short(milestone: Milestone) -> str:
+    """What growth reaches first, for a narrow cell: `memory 12 mo`."""
+    months = milestone.months
+    if months is None:
+        return "> 20 y"
+    time = f"{months:.0f} mo" if months < 2 * _YEAR else f"{months / _YEAR:.1f} y"
+    return f"{milestone.what.split()[0]} {time}"
+
+
+def milestone_phrase(milestone: Milestone) -> str:
+    """What growth reaches when."""
+    return f"{milestone.what}: {months_text(milestone.months)}"
+
+
+def failure_phrase(loss: AfterLoss) -> str:
+    """What a lost node or zone leaves, in a sentence."""
+    nodes = f"{loss.nodes_lost} node{'s' * (loss.nodes_lost > 1)}"
+    head = "A node" if loss.what == "node" else f"A zone ({nodes})"
+    if loss.serving == 0:
+        return f"{head}: {loss.note}."
+    p99 = f"p99 {milliseconds(loss.p99_ms.value)}" if loss.p99_ms else "requests pile up"
+    lost = f", {percent(loss.data_lost)} of the data are lost" if loss.data_lost else ""
+    verdict = "holds" if loss.holds else "does not hold"
+    return (
+        f"{head}: {loss.note}; {rate(loss.rate_rps)} for each primary, "
+        f"{percent(loss.cpu_headroom)} CPU and {percent(loss.memory_headroom)} memory free, {p99}"
+        f"{lost}: {verdict} ({probability(loss.probability)})."
+    )
+
+
+def front_rows(answer: PlanAnswer) -> list[tuple[str, str, str]]:
+    """Cost, headroom and setting of the points on the front."""
+    return [
+        (usd(point.usd_per_month), percent(point.headroom), front_name(point))
+        for point in answer.front
+        if point.on_front
+    ]
+
+
+def front_name(point: FrontPoint) -> str:
+    """What to run for it, in short."""
+    setting = point.setting
+    return (
+        f"{setting.shards} × {setting.instance}, {setting.engine} {setting.engine_version}, "
+        f"{setting.io_threads} io-threads; {point.limited_by} binds"
+    )
+
+
+def serverless_phrase(offer: ServerlessOffer, answer: PlanAnswer) -> str:
+    """What a serverless cache would cost, in a sentence."""
+    words = f"Serverless with {offer.engine}: {usd(offer.usd_per_month)} a month now"
+    if _horizon_months(answer) > 0:
+        later = months_text(_horizon_months(answer))
+        words += f", {usd(offer.horizon_usd_per_month)} in {later}"
+    if not answer.plans:
+        return f"{words}."
+    if offer.break_even_load is None:
+        return f"{words}; cheaper than the best plan at any load."
+    if offer.break_even_load == 0:
+        return f"{words}; its data alone cost more than the best plan."
+    return (
+        f"{words}; it costs as much as the best plan at {offer.break_even_load:.3g} times today’s "
+        "operations."
+    )
+
+
+def search_phrase(search: SearchCounts) -> str:
+    """How much was looked at."""
+    if search.enumerated:
+        return f"{count(search.candidates)} candidates, every number of shards simulated in full"
+    return (
+        f"{count(search.candidates)} candidates in {count(search.offers)} offers: "
+        f"{search.bounded} ruled out by bounds, {search.sized} once sized, {search.raced} after a "
+        f"race, {search.settled} simulated in full"
+    )
+
+
+def usd(value: float) -> str:
+    """Dollars, with cents below a hundred."""
+    return f"${value:,.0f}" if value >= 100 or value == 0 else f"${value:,.2f}"

@@ -1,0 +1,360 @@
+"""Capacity plans: the scenario, bounds, the search against enumeration, failures and growth."""
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from forecache.models.plan import front, race, trials
+from forecache.models.plan.answer import check_plan, plan
+from forecache.models.plan.bounds import load_bound, memory_bound, memory_used
+from forecache.models.plan.excuses import todays_excuse
+from forecache.models.plan.offers import Offer, offers_of
+from forecache.models.plan.prospects import _months
+from forecache.models.plan.race import Entry, bounded
+from forecache.models.plan.schema import MOST_SHARDS, PlanScenario
+from forecache.models.plan.search import search
+from forecache.models.plan.serverless import serverless_of
+from forecache.models.plan.shard import (
+    busiest_share,
+    check_offer,
+    left_serving,
+    node_scenario,
+    nodes_lost,
+    room_of,
+)
+from forecache.models.plan.trials import Effort, Trials
+from forecache.sim.errors import InfeasibleError, InputError
+
+SMALL: dict[str, Any] = {
+    "kind": "plan",
+    "demand": {
+        "operations": {"get": 240_000, "set": 60_000},
+        "peak_to_mean": 1.5,
+        "keys": 20_000_000,
+        "value_bytes": 256,
+        "clients_per_node": 100,
+    },
+    "objectives": {"slo": {"p99_ms": 1.0, "probability": 0.9}},
+    "choices": {
+        "instances": ["c7g.large", "c7g.xlarge", "r7g.large"],
+        "engines": [{"engine": "valkey", "versions": ["8.1", "9.1"]}],
+    },
+}
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    """The small plan with other fields, named by path: `demand__keys=1`."""
+    data = deepcopy(SMALL)
+    for path, value in fields.items():
+        place, *names = data, *path.split("__")
+        for name in names[:-1]:
+            place = place.setdefault(name, {})
+        place[names[-1]] = value
+    return data
+
+
+def scenario(**fields: Any) -> PlanScenario:
+    return PlanScenario(**changed(**fields))
+
+
+def offers(plan_: PlanScenario) -> list[Offer]:
+    return offers_of(plan_, check_offer)[0]
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches of few and short runs, for tests of what is chosen, not of how well it is known."""
+    few = Effort(draws=2, replications=1, requests=2_000)
+    for module in (trials, race):
+        monkeypatch.setattr(module, "FULL", few)
+    monkeypatch.setattr(race, "RACING", Effort(draws=1, replications=1, requests=2_000))
+    monkeypatch.setattr(trials, "SATURATING_REQUESTS", 3_000)
+    from forecache.models.advice import limits
+    from forecache.models.plan import excuses, prospects
+
+    monkeypatch.setattr(excuses, "FULL", few)
+    monkeypatch.setattr(prospects, "FULL", few)
+    monkeypatch.setattr(limits, "REQUESTS", 2_000)
+
+
+@pytest.fixture
+def here() -> Iterator[Executor]:
+    """Threads of this process, which see what a test has replaced."""
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+# --- the scenario ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"choices__instances": ["r9x.*"]}, "field choices.instances.0: found 'r9x.*'"),
+        ({"choices__instances": ["cache.r7g.large"]}, "which none of the engines runs on"),
+        (
+            {"choices__engines": ["valkey", "elasticache-redis"]},
+            "which runs on none of the instances",
+        ),
+        ({"choices__engines": ["valkyrie"]}, "field choices.engines.0: field 'engine'"),
+        ({"choices__engines": [{"engine": "valkey", "versions": [9.1]}]}, "a version in quotes"),
+        ({"choices__shards": {"least": 5, "most": 2}}, "least not above most"),
+        ({"choices__payments": ["reserved_1_year"]}, "no price of it is known, reserved 1 year"),
+        ({"choices__usd_per_month": {"c7g.tiny": 5}}, "field choices.usd_per_month"),
+        ({"objectives__slo": {"p99_ms": 1.0, "probability": 0.2}}, "at least 0.5"),
+        ({"objectives__losing_a_node": "data", "choices__replicas": [0]}, "choices.replicas"),
+        ({"objectives__losing_a_zone": "load", "demand__zones": 1}, "demand.zones"),
+        ({"demand__operations": {}}, "at least one command"),
+        ({"demand__operations": {"zadd": 5}}, "sorted_sets"),
+        ({"choices__io_threads": [64]}, "fewer than any of the io_threads"),
+        (
+            {"today": {"instance": "c7g.nano", "engine": "valkey", "shards": 1}},
+            "field today.instance: found 'c7g.nano'",
+        ),
+        (
+            {"today": {"instance": "cache.r7g.large", "engine": "valkey", "shards": 1}},
+            "valid is a node type (cache....) with an engine of ElastiCache",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_field(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan(changed(**fields))
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("scenario: ")
+
+
+def test_patterns_mean_families_and_not_those_of_a_service() -> None:
+    names = {o.name for o in offers(scenario(choices__instances=["*7g.large", "r7g.x*"]))}
+    assert names == {"c7g.large", "m7g.large", "r7g.large", "r7g.xlarge"}
+    services = scenario(choices__instances=["cache.r7g.*"], choices__engines=["elasticache-redis"])
+    assert all(offer.managed for offer in offers(services))
+    assert {offer.family for offer in offers(services)} == {"cache.r7g"}
+
+
+def test_a_price_of_ones_own_is_taken() -> None:
+    [own, *_] = offers(scenario(choices__usd_per_month={"c7g.large": 11.0}))
+    assert (own.usd_per_month, own.payment) == (11.0, "as given")
+    assert own.usd(3) == pytest.approx(3 * (1 + own.replicas) * 11.0)
+
+
+def test_threads_are_those_that_cores_and_tls_allow() -> None:
+    by_name = {o.name: o.threads for o in offers(scenario())}
+    assert by_name["c7g.large"] == (1, 2)
+    assert by_name["c7g.xlarge"] == (1, 2, 3, 4)
+    old = scenario(choices__engines=[{"engine": "redis", "versions": ["7.0"]}], demand__tls=True)
+    assert {offer.threads for offer in offers(old)} == {(1,)}
+
+
+# --- what a shard is asked for --------------------------------------------------------------------
+
+
+def test_growth_reaches_a_node_through_its_share() -> None:
+    grows = scenario(demand__growth_per_year=1.0, demand__data_growth_per_year=0.5)
+    offer = offers(grows)[0]
+    now, later = (node_scenario(grows, offer, 1, serving=4, months=m).workload for m in (0, 12))
+    assert now.rate_rps == pytest.approx(300_000 * 1.5 / 4)
+    assert later.rate_rps == pytest.approx(2 * 300_000 * 1.5 / 4)
+    assert (now.keys, later.keys) == (5_000_000, 7_500_000)
+
+
+def test_the_most_popular_key_stays_on_one_shard() -> None:
+    demand = scenario(demand__popularity={"zipf": 1.0}, demand__keys=1_000_000).demand
+    harmonic = math.log(1e6) + 0.5772156649
+    assert busiest_share(demand, 1) == pytest.approx(1.0)
+    assert busiest_share(demand, 10**6) == pytest.approx(1 / harmonic, rel=1e-3)
+    assert busiest_share(scenario().demand, 8) == pytest.approx(1 / 8)
+
+
+@pytest.mark.parametrize(("shards", "zones", "lost"), [(6, 3, 2), (7, 3, 3), (1, 3, 1), (5, 2, 3)])
+def test_a_zone_takes_its_share_of_nodes(shards: int, zones: int, lost: int) -> None:
+    assert nodes_lost(shards, what="zone", zones=zones) == lost
+    assert nodes_lost(shards, what="node", zones=zones) == 1
+
+
+def test_without_replicas_the_others_take_over() -> None:
+    alone = scenario(choices__replicas=[0], objectives__losing_a_zone="load")
+    assert left_serving(alone, offers(alone)[0], 9) == 6
+    with_replicas = scenario(choices__replicas=[1], objectives__losing_a_zone="load")
+    assert left_serving(with_replicas, offers(with_replicas)[0], 9) == 9
+    nothing = scenario(choices__replicas=[0], objectives__losing_a_node="nothing")
+    assert left_serving(nothing, offers(nothing)[0], 9) == 9
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+def test_the_memory_bound_is_the_fewest_that_fit() -> None:
+    large = scenario(demand__keys=300_000_000, objectives__memory_headroom=0.2)
+    for offer in offers(large):
+        bound = memory_bound(large, offer)
+        assert bound.possible
+        assert memory_used(large, offer, bound.shards, months=0.0) <= 0.8
+        assert memory_used(large, offer, bound.shards - 1, months=0.0) > 0.8
+
+
+def test_more_shards_need_less_memory_each() -> None:
+    large = scenario(demand__keys=300_000_000)
+    offer = offers(large)[0]
+    needed = [room_of(large, offer, serving=n).needed_bytes for n in (2, 3, 5, 9, 50, 400)]
+    assert needed == sorted(needed, reverse=True)
+
+
+def test_populations_weigh_what_they_are_said_to() -> None:
+    strings = {"type": "string", "keys": 20_000_000, "value_bytes": 256}
+    described = scenario(demand__data=[strings])
+    offer = offers(described)[0]
+    same, own = (room_of(each, offer, serving=1) for each in (described, scenario()))
+    assert same.used_bytes == pytest.approx(own.used_bytes)
+
+
+def test_the_load_bound_is_below_what_a_node_serves() -> None:
+    """Bounds leave out queues, so a node serves less than they allow."""
+    busy = scenario(demand__operations={"get": 3_000_000}, objectives__cpu_headroom=0.0)
+    for offer in offers(busy)[:3]:
+        for threads in offer.threads[:2]:
+            bound = load_bound(busy, offer, threads, least=1)
+            serves = Trials(busy, offer, seed=1).capacity_rps(threads, serving=bound.shards)
+            assert bound.shards <= math.ceil(busy.demand.peak_rps / serves)
+
+
+def test_what_can_not_fit_is_told_without_a_simulation() -> None:
+    huge = scenario(demand__keys=10**11)
+    entry = bounded(huge, offers(huge)[0])
+    assert entry.impossible
+    assert entry.shards == MOST_SHARDS + 1
+    assert "GiB" in entry.why
+
+
+# --- the search -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"choices__replicas": [0], "objectives__losing_a_zone": "load"},
+        {"demand__keys": 150_000_000, "choices__io_threads": [1, 2]},
+    ],
+)
+@pytest.mark.usefixtures("brief")
+def test_search_and_enumeration_find_the_same(fields: dict[str, Any], here: Executor) -> None:
+    asked = scenario(**fields)
+    found = search(asked, offers(asked), seed=1, executor=here)
+    every = search(asked, offers(asked), seed=1, executor=here, full=True)
+
+    def told(entry: Entry) -> tuple[Any, ...]:
+        offer = entry.offer
+        return offer.words, offer.replicas, entry.shards, entry.threads[0], entry.usd_per_month
+
+    assert told(found.plans[0]) == told(every.plans[0])
+    costs = [entry.usd_per_month for entry in found.plans]
+    assert costs == sorted(costs)
+    # What was left with a bound costs at least that.
+    exact = {(e.offer.words, e.offer.replicas): e.usd_per_month for e in every.entries}
+    for entry in found.others:
+        if not entry.impossible:
+            known = exact[entry.offer.words, entry.offer.replicas]
+            assert entry.usd_per_month <= known * (1 + 1e-9)
+
+
+@pytest.mark.usefixtures("brief")
+def test_the_answer_is_whole_and_says_why(here: Executor) -> None:
+    today = {"instance": "c7g.xlarge", "engine": "valkey", "engine_version": "8.1", "shards": 1}
+    asked = changed(
+        demand__growth_per_year=0.4,
+        demand__horizon_months=12,
+        choices__serverless=True,
+        today=today,
+    )
+    answer = plan(asked, executor=here)
+    best = answer.plans[0]
+    assert best.meets
+    assert best.horizon.rate_rps == pytest.approx(1.4 * best.now.rate_rps)
+    assert best.horizon.cpu_headroom < best.now.cpu_headroom
+    assert best.usd_per_month == min(each.usd_per_month for each in answer.plans)
+    months = [m.months for m in best.milestones if m.months is not None]
+    assert months == sorted(months)
+    assert min(months) >= 12.0  # it holds until then
+    kinds = {excuse.kind for excuse in answer.excuses}
+    assert {"size", "family", "engine", "today"} <= kinds or len(kinds) >= 3
+    assert answer.today is not None
+    assert not answer.today.meets  # one shard with a single thread
+    assert {offer.engine for offer in answer.serverless} == {"valkey", "redis"}
+    data = answer.to_dict()
+    assert data["plans"][0]["setting"]["nodes"] == best.setting.nodes
+    assert data["search"]["candidates"] == sum(len(o.threads) for o in offers(scenario()))
+
+
+@pytest.mark.usefixtures("brief")
+def test_nothing_that_holds_is_an_answer_too(here: Executor) -> None:
+    few = changed(choices__shards={"least": 1, "most": 1}, demand__operations={"get": 9_000_000})
+    with pytest.raises(InfeasibleError, match="nothing that may be chosen") as caught:
+        plan(few, executor=here)
+    result = caught.value.result
+    assert result.plans == []
+    assert all(excuse.why for excuse in result.excuses)
+
+
+@pytest.mark.usefixtures("brief")
+def test_a_node_that_is_lost_leaves_its_load_to_the_others(here: Executor) -> None:
+    answer = plan(
+        changed(choices__replicas=[0], demand__zones=2, demand__operations={"get": 600_000}),
+        executor=here,
+    )
+    best = answer.plans[0]
+    node = best.failures[0]
+    shards = best.setting.shards
+    assert node.serving == shards - 1
+    assert node.rate_rps == pytest.approx(best.horizon.rate_rps * shards / (shards - 1))
+    assert node.data_lost == pytest.approx(1 / shards)
+    assert node.holds  # losing_a_node is load
+    assert node.cpu_headroom < best.horizon.cpu_headroom
+
+
+@pytest.mark.usefixtures("brief")
+def test_an_answer_that_contradicts_itself_is_refused(here: Executor) -> None:
+    answer = plan(changed(choices__instances=["c7g.xlarge"]), executor=here)
+    wrong = replace(answer.plans[0], usd_per_month=1.0)
+    with pytest.raises(RuntimeError, match="cost"):
+        check_plan(replace(answer, plans=[wrong]))
+    assert "it is the best plan" in todays_excuse(answer.plans[0], answer.plans[0]).why
+
+
+# --- growth, front, serverless --------------------------------------------------------------------
+
+
+def test_growth_reaches_a_limit_when_compound_interest_says_so() -> None:
+    assert _months(2.0, 1.0) == pytest.approx(12.0)
+    assert _months(1.5**2, 0.5) == pytest.approx(24.0)
+    assert _months(0.9, 0.5) == 0.0
+    assert _months(1e30, 0.01) is None
+
+
+@pytest.mark.usefixtures("brief")
+def test_nothing_on_the_front_is_beaten(here: Executor) -> None:
+    asked = scenario()
+    found = search(asked, offers(asked), seed=1, executor=here)
+    points = front.front_of(asked, found.entries)
+    ahead = [point for point in points if point.on_front]
+    assert ahead
+    for point in ahead:
+        assert not any(
+            other.usd_per_month <= point.usd_per_month and other.headroom > point.headroom + 1e-9
+            for other in points
+        )
+
+
+def test_serverless_is_billed_by_the_mean() -> None:
+    asked = scenario(choices__serverless=True)
+    steady = scenario(choices__serverless=True, demand__peak_to_mean=1.0)
+    bills = [serverless_of(each, offers(each), best_usd=None)[0] for each in (asked, steady)]
+    assert bills[0].usd_per_month == pytest.approx(bills[1].usd_per_month)
+    requests_usd = 300_000 * 3600 * 730 / 1e6 * 0.0023
+    assert bills[0].usd_per_month > requests_usd
+    assert serverless_of(scenario(), offers(scenario()), best_usd=None) == []

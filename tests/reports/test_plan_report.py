@@ -1,0 +1,171 @@
+"""A capacity plan on a terminal and on a page."""
+
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from forecache.models.plan.results import (
+    AfterLoss,
+    Excuse,
+    FrontPoint,
+    Milestone,
+    NotOffered,
+    PlanAnswer,
+    PlanSetting,
+    RankedPlan,
+    SearchCounts,
+    ServerlessOffer,
+    ShardState,
+)
+from forecache.models.results.provenance import provenance
+from forecache.reports import figures
+from forecache.reports.page.html import render_plan_html
+from forecache.reports.terminal.plan import print_plan
+from forecache.reports.text.plans import (
+    cost_phrase,
+    failure_phrase,
+    months_text,
+    serverless_phrase,
+    setting_phrase,
+)
+from forecache.sim.statistics import Estimate
+
+GIB = 2**30
+
+
+def state(months: float, **fields: Any) -> ShardState:
+    found = ShardState(
+        months=months,
+        rate_rps=100_000.0,
+        capacity_rps=400_000.0,
+        cpu_headroom=0.75,
+        limit_rps=350_000.0,
+        memory_needed_bytes=24.0 * GIB,
+        memory_usable_bytes=28.8 * GIB,
+        memory_headroom=0.17,
+        p50_ms=Estimate(0.11, 0.08, 0.16),
+        p99_ms=Estimate(0.45, 0.2, 1.1),
+        p999_ms=Estimate(0.9, 0.4, 2.0),
+        probability=0.97,
+    )
+    return replace(found, **fields)
+
+
+def ranked(shards: int, usd: float, **fields: Any) -> RankedPlan:
+    setting = PlanSetting("r7g.2xlarge", "elasticache-redis", "7.1", shards, 1, 6)
+    later = state(18.0, rate_rps=150_000.0, cpu_headroom=0.62, memory_needed_bytes=27.0 * GIB)
+    loss = AfterLoss(
+        "zone", 2 * shards // 3, shards, 150_000.0, 0.62, 0.1, later.p99_ms, 0.97, 0.0, True,
+        "replicas take over by vote of the other primaries",
+    )  # fmt: skip
+    found = RankedPlan(
+        setting=setting,
+        usd_per_month=usd,
+        usd_per_node_month=usd / setting.nodes,
+        payment="on demand",
+        price_note="on demand, us-east-1, 2026-07-20",
+        meets=True,
+        why="memory: 24.0 GiB a shard with 28.8 GiB for it",
+        now=state(0.0),
+        horizon=later,
+        bottleneck="I/O threads",
+        milestones=[Milestone("memory headroom of 15%", 19.2), Milestone("capacity", None)],
+        failures=[loss],
+        warnings=["the CPU work of `x` was not measured"],
+    )
+    return replace(found, **fields)
+
+
+def answer(**fields: Any) -> PlanAnswer:
+    plans = [ranked(16, 10_007.0), ranked(31, 21_000.5)]
+    points = [
+        FrontPoint(each.setting, each.usd_per_month, room, "memory", on_front=True)
+        for each, room in zip(plans, (0.1, 0.4), strict=True)
+    ]
+    found = PlanAnswer(
+        kind="plan",
+        scenario={
+            "kind": "plan",
+            "name": "A <cache> for lunch & dinner",
+            "demand": {"horizon_months": 18.0},
+            "objectives": {"slo": {"p99_ms": 2.0, "probability": 0.9}},
+        },
+        peak_rps=1_600_000.0,
+        horizon_rps=2_400_000.0,
+        data_growth=1.5,
+        plans=plans,
+        excuses=[Excuse("shards", "15 shards", "p99 2.31 ms of 2", 9_000.0, 15, certain=True)],
+        front=points,
+        today=ranked(40, 30_000.0, meets=False),
+        serverless=[ServerlessOffer("valkey", 99.5, 123_456.0, 0.25, "a table")],
+        not_offered=[NotOffered("x1.large with valkey 9.1", "no price of it is known")],
+        search=SearchCounts(28, 176, 20, 1, 2, 5, enumerated=False),
+        warnings=["the CPU work of `x` was not measured"],
+        provenance=provenance(seed=1),
+    )
+    return replace(found, **fields)
+
+
+def printed(found: PlanAnswer, *, width: int = 80) -> str:
+    stream = io.StringIO()
+    print_plan(found, Console(file=stream, width=width, color_system=None))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_every_line_fits_and_no_word_is_cut(width: int) -> None:
+    text = printed(answer(), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    for words in ("Run 16 shards of r7g.2xlarge", "Why not", "15 shards: p99 2.31 ms of 2"):
+        assert words in text
+    assert "elasticache-redis" in text
+    assert "…" not in text
+
+
+def test_a_wide_terminal_has_all_columns() -> None:
+    assert "first limit" in printed(answer(), width=160)
+
+
+def test_without_a_plan_it_says_why() -> None:
+    text = printed(answer(plans=[], front=[], today=None, serverless=[]))
+    assert "Nothing that may be chosen meets the objectives" in text
+    assert "Why nothing does" in text
+    html = render_plan_html(answer(plans=[], front=[], today=None, serverless=[]))
+    assert "Why nothing does" in html
+
+
+def test_the_page_is_whole_and_escapes_names() -> None:
+    html = render_plan_html(answer())
+    assert html.count("<svg") == 2  # a wide and a narrow one
+    assert "<script" not in html
+    assert "A &lt;cache&gt; for lunch &amp; dinner" in html
+    assert "$10,007" in html
+    assert html.rstrip().endswith("</html>")
+
+
+def test_one_point_is_no_figure() -> None:
+    one = answer().front[:1]
+    assert figures.front(one) is None
+    assert "What more money buys" not in render_plan_html(answer(front=one))
+
+
+def test_words() -> None:
+    found = answer()
+    best = found.plans[0]
+    assert setting_phrase(best.setting) == (
+        "16 shards of r7g.2xlarge, 1 replica each, elasticache-redis 7.1, io-threads 6"
+    )
+    assert cost_phrase(found) == "$10,007 a month for 32 nodes, 67% less than today’s $30,000"
+    assert "holds (97%)" in failure_phrase(best.failures[0])
+    assert [months_text(m) for m in (None, 0.0, 0.3, 1.2, 19.2, 30.0)] == [
+        "not within 20 years", "now", "less than a month", "1 month", "19 months", "2.5 years",
+    ]  # fmt: skip
+    assert "0.25 times today’s operations" in serverless_phrase(found.serverless[0], found)
+
+
+def test_json_has_no_infinity() -> None:
+    json.dumps(answer().to_dict(), allow_nan=False)
