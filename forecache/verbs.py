@@ -82,7 +82,8 @@ def simulate(
     Simulated or RunsOverTime
         `scenario`, `host`, `engine`, `points` (one per point of the sweep) and `provenance`. A
         point has `given` (the swept fields), `throughput_rps` and `mean_ms` to `p999_ms` (each
-        `value`, `low` and `high`, of a 95% interval), utilisations from 0 to 1, `bottleneck`,
+        `value`, `low` and `high`, of a 95% interval), `p99_with_pauses_ms` and
+        `p999_with_pauses_ms` (with the host's long pauses), utilisations from 0 to 1, `bottleneck`,
         `next_bottleneck`, `verdict`, `warnings`, `stages` (where the server's CPU time goes) and
         `uncertainty` (relative half widths of the interval's parts). Of a scenario that runs over
         time (`kind` other than node) `kind`, `scenario`, `seeds`, `points` (each with `series`,

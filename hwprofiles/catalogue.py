@@ -8,6 +8,7 @@ from forecache.sim.errors import InputError
 
 from .files import did_you_mean, parse, read_yaml
 from .instances import Instance, InstanceFamily, families, list_instances
+from .learned import Learned, with_learned
 from .quantity import Quantity, Source
 from .schema import HostProfile
 
@@ -19,7 +20,7 @@ def list_hosts() -> list[HostProfile]:
     return [_catalogue_host(host_id) for host_id in _host_ids()]
 
 
-def load_host(name_or_path: str | Path) -> HostProfile:
+def load_host(name_or_path: str | Path, *, fitted: bool = True) -> HostProfile:
     """The profile of a host.
 
     Parameters
@@ -27,6 +28,8 @@ def load_host(name_or_path: str | Path) -> HostProfile:
     name_or_path
         A catalogue host (`graviton3`), an instance (`c7g.4xlarge`), both (`graviton3-c7g.4xlarge`),
         or a profile file, recognised by its ending `.yaml` or `.yml` or a folder in its name.
+    fitted
+        Whether a host of the catalogue is as it was fitted to datasets, or as it was known before.
 
     Raises
     ------
@@ -43,10 +46,10 @@ def load_host(name_or_path: str | Path) -> HostProfile:
     ):
         return parse(HostProfile, read_yaml(name_or_path), file=name)
     if name in _host_ids():
-        return _catalogue_host(name)
+        return _catalogue_host(name, fitted=fitted)
     instances = _instances()
     if name in instances:
-        return _on_instance(instances[name])
+        return _on_instance(instances[name], fitted=fitted)
     host_id, _, instance_name = name.rpartition("-")
     if host_id in _host_ids() and instance_name in instances:
         instance = instances[instance_name]
@@ -55,7 +58,7 @@ def load_host(name_or_path: str | Path) -> HostProfile:
                 f"host {name!r}: {instance_name} runs on {instance.host_id}, not {host_id}; "
                 f"valid is {instance.host_id}-{instance_name} or {instance_name}."
             )
-        return _on_instance(instance)
+        return _on_instance(instance, fitted=fitted)
     known = [*_host_ids(), *instances]
     if host_id in _host_ids():
         known = [f"{row.host_id}-{row.name}" for row in instances.values()]
@@ -75,15 +78,18 @@ def _instances() -> Mapping[str, Instance]:
     return {instance.name: instance for instance in list_instances()}
 
 
-@lru_cache(maxsize=32)
-def _catalogue_host(host_id: str) -> HostProfile:
+@lru_cache(maxsize=64)
+def _catalogue_host(host_id: str, *, fitted: bool = True) -> HostProfile:
     file = HOST_FOLDER / host_id / "profile.yaml"
-    return parse(HostProfile, read_yaml(file), file=file)
+    data, beside = read_yaml(file), file.with_name("learned.yaml")
+    if fitted and beside.exists():
+        data = with_learned(data, parse(Learned, read_yaml(beside), file=beside))
+    return parse(HostProfile, data, file=file)
 
 
-def _on_instance(instance: Instance) -> HostProfile:
+def _on_instance(instance: Instance, *, fitted: bool = True) -> HostProfile:
     """A host as a tenant of one instance sees it."""
-    host = _catalogue_host(instance.host_id)
+    host = _catalogue_host(instance.host_id, fitted=fitted)
     family = families()[instance.name.split(".")[0]]
     threads = instance.threads_per_core
     vcpu_is = "a core" if threads == 1 else "a hyperthread (half a core)"

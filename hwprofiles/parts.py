@@ -67,6 +67,9 @@ class Kernel(Group):
         `syscall_ns` where nothing is said (`assumed_epoll_ctl`).
     copy_ns_per_byte
         Per byte that `send` or `recv` copies beyond a small message, both ends on one core.
+    message_ns_per_byte
+        The same of a message of 1 KiB whose other end is on another core, sent or received; other
+        sizes by `MESSAGE_SIZES`. `copy_ns_per_byte` where neither it nor a curve is given.
     wake_send_ns
         Extra CPU time of a sender whose receiver sleeps in `epoll_wait` on another core.
     wake_latency_ns
@@ -94,6 +97,7 @@ class Kernel(Group):
     wake_latency_ns: Quantity
     block_ns: Quantity
     epoll_ctl_ns: Quantity | None = None
+    message_ns_per_byte: Quantity | None = None
     softirq_ns: Quantity | None = None
     time_slice_us: Quantity | None = None
     timer_tick_us: Quantity | None = None

@@ -24,9 +24,11 @@ from .assumed import (
 )
 from .files import FieldError, did_you_mean, dump_yaml
 from .formula import evaluate
+from .learned import LearnedTogether
 from .parts import Cache, Captured, Dram, Group, Kernel, Network, Tlb, Tls, Topology, Variation
-from .quantity import Curve, Origin, Quantity, Source
+from .quantity import Curve, Origin, Quantity, Source, ranges_of
 from .speed import READ_BYTES, SEGMENT_BYTES, HostSpeed
+from .windows import reorder_window
 
 _LEAST_NS_PER_BYTE = 1e-4
 
@@ -74,11 +76,13 @@ class HostProfile(Group):
     ticks, interrupts, the hypervisor, other programs. `wake_curve` (captured hosts) is which share
     of wake-ups is over after that time in ns; `ASSUMED_WAKE_SPREAD` where nothing is said.
     `recv_curve` and `send_curve` (captured hosts) are what receiving and sending a message of so
-    many bytes take in ns, the other end on another core; `copy_ns_per_byte` where nothing is said.
+    many bytes take in ns, the other end on another core; catalogue hosts have
+    `message_ns_per_byte` instead.
     `l3_fills_per_us` is how many lines a microsecond others bring into the shared last-level cache:
     the neighbours of a virtual machine; none where nothing is said. `tls` is `ASSUMED_TLS` where
-    nothing is said. `raw` (captured hosts) keeps every repetition. `variation` is
-    `ASSUMED_VARIATION` where nothing is said.
+    nothing is said. `posterior` (catalogue hosts) is how what was fitted to datasets hangs
+    together, with the work of engines (`learned.py`). `raw` (captured hosts) keeps every
+    repetition. `variation` is `ASSUMED_VARIATION` where nothing is said.
     """
 
     id: str
@@ -110,6 +114,7 @@ class HostProfile(Group):
     tls: Tls | None = None
     variation: Variation | None = None
     captured: Captured | None = None
+    posterior: LearnedTogether | None = None
     raw: dict[str, Any] | None = None
 
     @model_validator(mode="after")
@@ -187,6 +192,7 @@ class HostProfile(Group):
         }
         numbers.setdefault("price_usd_per_hour", float("nan"))
         numbers.setdefault("softirq_ns", self.softirq.best)
+        numbers["reorder_window"] = self.reorder_window.best
         numbers.setdefault("epoll_ctl_ns", self.epoll_ctl.best)
         numbers.update({name: leaf.best for name, leaf in self.tls_leaves().items()})
         numbers.update({name: leaf.best for name, leaf in self.scheduling.items()})
@@ -221,6 +227,11 @@ class HostProfile(Group):
         curves["send_curve"] = _per_byte(self.send_curve, call_bytes=SEGMENT_BYTES)
         counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
         return HostSpeed(host_id=self.id, **curves, **counts, **numbers)  # type: ignore[arg-type]
+
+    @property
+    def reorder_window(self) -> Quantity:
+        """Instructions that its cores hold begun and not finished, by the kind of core."""
+        return reorder_window(self.microarchitecture, self.id)
 
     @property
     def softirq(self) -> Quantity:
@@ -263,6 +274,12 @@ class HostProfile(Group):
             for name in Variation.model_fields
         }
 
+    @property
+    def field_paths(self) -> dict[str, str]:
+        """Paths of the leaves that fields of `HostSpeed` stand for, one each."""
+        leaves = dict(self.quantities())
+        return {name: path for name, path in _DIRECT.items() if path in leaves}
+
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) by `HostSpeed` field, for the leaves that have a range.
 
@@ -275,6 +292,7 @@ class HostProfile(Group):
             quantity = leaves.get(path) if name != "network_credit_gbit" else None
             if quantity is not None and quantity.low is not None and quantity.high is not None:
                 ranges[name] = (quantity.low, quantity.best, quantity.high)
+        ranges.update(ranges_of({"reorder_window": self.reorder_window}))
         entries, page = self.tlb.l2_entries, self.tlb.page_bytes.best
         if entries.low is not None and entries.high is not None:
             ranges["tlb_reach_bytes"] = (

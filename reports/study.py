@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.drive.engine_process import engine_version, find_engine
 from forecache.calibration.drive.readiness import check_ready
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.prior import known_of
+from forecache.calibration.observe.design import (
+    TIMINGS,
+    brief_threaded_points,
+    design_points,
+)
 from forecache.calibration.observe.observe import observe
+from forecache.calibration.observe.spinning import refusal
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml, write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
@@ -27,7 +36,7 @@ from forecache.models.advice.answers import (
     thread_candidates,
 )
 from forecache.models.advice.node_answers import StudyTarget
-from forecache.models.engines.profile import EngineProfile
+from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.prediction.system import System
 from forecache.models.results.provenance import provenance
 from forecache.models.scenario.schema import Scenario
@@ -92,7 +101,14 @@ def study(
         host = capture_host(progress=say)
         write_text_atomic(work / "host.yaml", host.to_yaml())
         say(_step(2))
-        bundle = observe(engine=engine, design=design, out=work / "bundle", host=host, progress=say)
+        bundle = observe(
+            engine=engine,
+            design=_points(design, engine),
+            out=work / "bundle",
+            host=host,
+            timing=TIMINGS[design],
+            progress=say,
+        )
         say(_step(3))
         profile, calibration = calibrate(bundle, host=host, known=known_of(bundle), progress=say)
         write_text_atomic(
@@ -139,6 +155,17 @@ def study(
         shutil.rmtree(work, ignore_errors=True)
         raise
     return replace(result, report=str(out / REPORT))
+
+
+def _points(design: str, engine: str | None) -> Sequence[Conditions]:
+    """What to observe: points with I/O threads, too, where they can say what threads compute."""
+    points = design_points(design)
+    binary = find_engine(engine)
+    policy = load_engine(*engine_version(binary)).threading
+    told_apart = policy.threads_sleep or refusal() is None
+    if len(os.sched_getaffinity(0)) < 2 or policy.hand_over == "none" or not told_apart:
+        return points
+    return [*points, *brief_threaded_points()]
 
 
 def _step(number: int) -> str:

@@ -56,6 +56,8 @@ def made_point(io_threads: int = 2, **changes: Any) -> Point:
         "objective_probability": None,
         "warnings": [],
         "uncertainty": Uncertainty(0.004, 0.061, 0.07, 0.05),
+        "p99_with_pauses_ms": None,
+        "p999_with_pauses_ms": None,
     }
     return Point(**(fields | changes))
 

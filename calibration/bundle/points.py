@@ -158,6 +158,9 @@ class Repetition(_Record):
         `io_threads_active` of INFO after the window.
     main_thread_active_time_ns_per_request, io_threads_active_time_ns_per_request
         `used_active_time_*` of INFO (Valkey 9.1 on): time not spent in polling.
+    main_thread_waiting_share, io_threads_waiting_shares
+        Of the CPU time of the thread, or of each I/O thread, what it spends waiting for work and
+        going round its event loop, as samples say; None where they don't.
     stalled_share
         Open loop: share of slices of 20 ms in which a request took a millisecond or more: at
         moderate load the hypervisor had taken a core away.
@@ -172,7 +175,8 @@ class Repetition(_Record):
     flags
         Why to be careful: `generator` (it was busier than the engine's busiest thread and nearly
         saturated), `oversubscribed` (more threads than cores), `misses`, `errors`, `disturbed`
-        (other work took more than a tenth of the main thread's time).
+        (other work took more than a tenth of the main thread's time or, with I/O threads, a third
+        of all our cores').
     """
 
     started_s: float
@@ -201,6 +205,8 @@ class Repetition(_Record):
     io_threads_active: int | None = None
     main_thread_active_time_ns_per_request: float | None = None
     io_threads_active_time_ns_per_request: list[float] | None = None
+    main_thread_waiting_share: float | None = None
+    io_threads_waiting_shares: list[float] | None = None
     prefetch_batches_per_request: float | None = None
     prefetch_entries_per_request: float | None = None
     generator_cpu_ns_per_request: float
@@ -227,6 +233,31 @@ class Repetition(_Record):
     def server_cpu_ns_per_request(self) -> float:
         """CPU time of all threads that serve: main and I/O, not background ones."""
         return self.main_thread_cpu_ns_per_request + sum(self.io_thread_cpu_ns_per_request)
+
+    @property
+    def main_thread_computing_ns_per_request(self) -> float:
+        """CPU time of the main thread without what it waited; with it where that isn't known.
+
+        INFO's active time has the turns that found something.
+        """
+        if self.main_thread_active_time_ns_per_request is not None:
+            active_ns = self.main_thread_active_time_ns_per_request
+            return min(self.main_thread_cpu_ns_per_request, active_ns)
+        return self.main_thread_cpu_ns_per_request * (1.0 - (self.main_thread_waiting_share or 0.0))
+
+    @property
+    def io_threads_computing_ns_per_request(self) -> float:
+        """The same of all I/O threads together."""
+        cpu_ns = self.io_thread_cpu_ns_per_request
+        waiting = self.io_threads_waiting_shares or [0.0] * len(cpu_ns)
+        return sum(ns * (1.0 - share) for ns, share in zip(cpu_ns, waiting, strict=True))
+
+    @property
+    def waiting_ns_per_request(self) -> float:
+        """CPU time of main and I/O threads in which they waited."""
+        computing_ns = self.main_thread_computing_ns_per_request
+        computing_ns += self.io_threads_computing_ns_per_request
+        return self.server_cpu_ns_per_request - computing_ns
 
 
 class ObservedPoint(_Record):

@@ -36,6 +36,7 @@ from .report import (
 )
 from .simulated import predict_points
 from .stage_check import stage_checks
+from .thread_fit import with_threads
 from .variation import window_errors
 
 Progress = Callable[[str], None]
@@ -59,7 +60,8 @@ def calibrate(
 
     The simulation is told the conditions of a point and the fitted work only; batches, turns of
     the loop, sleeps and wake-ups come out of it. What it misses by at fitted points, each predicted
-    by a fit that left its data set out, becomes the profile's discrepancy.
+    by a fit that left its data set out, becomes the profile's discrepancy. Points with I/O threads
+    then say what handing over between threads costs.
 
     Parameters
     ----------
@@ -81,6 +83,7 @@ def calibrate(
     fitted = fit_bundle(bundle, host=host, known=known, progress=progress)
     fitted = fit_wake_latency(fitted, progress=progress)
     fitted = with_discrepancy(fitted, progress=progress)
+    fitted = with_threads(fitted, progress=progress)
     points = [point for point in fitted.bundle.points if usable(point)]
     predictions = predict_points(fitted, points, draws=DRAWS, progress=progress)
     return fitted.profile, report_of(fitted, points, predictions)

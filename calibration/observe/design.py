@@ -35,8 +35,9 @@ class Timing:
 
 
 TIMINGS = {
-    "quick": Timing(warm_up_s=0.08, window_s=0.3, repetitions=3, starts=5),
+    "quick": Timing(warm_up_s=0.08, window_s=0.3, repetitions=3, starts=5, io_warm_up_s=0.4),
     "full": Timing(warm_up_s=0.07, window_s=0.12, repetitions=9, starts=8),
+    "threads": Timing(warm_up_s=0.08, window_s=0.4, repetitions=3, io_warm_up_s=0.4),
 }
 
 STARTS_POINT = Conditions(command="get", pipeline=16)
@@ -222,8 +223,62 @@ def _loaded() -> list[Conditions]:
     ]
 
 
+# With one thread for the level, then with two and three: what handing over takes shows between
+# pipelines and numbers of clients, which decide how many clients a turn finds; what lines take that
+# move between cores shows between small and large values; look-ups ahead need keys beyond a cache.
+# (role, command, keys, value bytes, clients, io-threads, pipelines)
+_THREADED: tuple[tuple[Role, Command, int, int, int, int, tuple[int, ...]], ...] = (
+    ("fit", "get", 1_000, 16, 50, 1, (1, 16, 64)),
+    ("fit", "set", 1_000, 16, 50, 1, (1, 16)),
+    ("fit", "get", 1_000, 1_024, 50, 1, (16,)),
+    ("fit", "set", 1_000, 1_024, 50, 1, (16,)),
+    ("fit", "get", 300_000, 64, 50, 1, (16,)),
+    ("fit", "get", 1_000, 16, 50, 2, (1, 4, 16)),
+    ("fit", "set", 1_000, 16, 50, 2, (2, 16)),
+    ("fit", "get", 1_000, 16, 150, 2, (2,)),
+    ("fit", "get", 1_000, 1_024, 50, 2, (4,)),
+    ("fit", "set", 1_000, 1_024, 50, 2, (16,)),
+    ("fit", "get", 300_000, 64, 50, 2, (16,)),
+    ("fit", "set", 300_000, 64, 50, 2, (4,)),
+    ("fit", "get", 1_000, 16, 50, 3, (2, 16)),
+    ("fit", "set", 1_000, 16, 50, 3, (8,)),
+)
+
+
+def threaded_points() -> list[Conditions]:
+    """Points that show what I/O threads and the main thread beside them compute."""
+    return [
+        Conditions(
+            command=command,
+            keys=keys,
+            value_bytes=value_bytes,
+            clients=clients,
+            io_threads=io_threads,
+            pipeline=pipeline,
+            role=role,
+        )
+        for role, command, keys, value_bytes, clients, io_threads, pipelines in _THREADED
+        for pipeline in pipelines
+    ]
+
+
+def brief_threaded_points() -> list[Conditions]:
+    """Those of one small data set with two threads, half a minute's worth: for a study."""
+    return [
+        point
+        for point in threaded_points()
+        if point.io_threads == 2 and (point.keys, point.value_bytes) == (1_000, 16)
+    ]
+
+
 def design_points(name: str) -> list[Conditions]:
-    """The points of a named design: `quick` (about a minute) or `full` (about eight)."""
+    """The points of a named design.
+
+    `quick` takes about a minute, `threads`, which is about I/O threads, a little more, `full` about
+    eight.
+    """
+    if name == "threads":
+        return threaded_points()
     if name == "quick":
         return [*_points(_QUICK), *_partly_loaded()]
     if name == "full":

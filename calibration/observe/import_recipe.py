@@ -24,6 +24,7 @@ from .readers.lines import Place, shown
 from .readers.perf_script import read_perf_script
 from .readers.perf_stat import read_perf_stat
 from .recipe import FORMAT
+from .spinning import Waiting, by_role, places_of, shares_of
 from .tools import ToolResult, parse_benchmark_csv, parse_memtier_json
 
 RECIPE_FILE = "recipe.txt"
@@ -143,7 +144,7 @@ def _machine(folder: Path, *, cores: int) -> ObservedMachine:
         architecture=kernel[-1] if kernel else "unknown",
         cores_available=cores,
         main_thread_core=0,
-        io_thread_cores=[],
+        io_thread_cores=[cores - 1],
         generator_cores=[cores - 1],
     )
 
@@ -192,7 +193,31 @@ def _repetition(at: Path, given: Conditions, tool: str, plan: CorePlan) -> Repet
     if not any(thread.role == "main" for thread in used):
         raise InputError(f"{at / 'after.tasks'}: names no thread of {at / 'before.tasks'}.")
     info = tuple(info_fields(read_text(at / f"{when}.info")) for when in ("before", "after"))
-    return repetition_of(given, fields, used, (info[0], info[1]), plan=plan, started_s=started_s)
+    return repetition_of(
+        given,
+        fields,
+        used,
+        (info[0], info[1]),
+        plan=plan,
+        started_s=started_s,
+        waiting=_waiting(at, list(used)),
+    )
+
+
+def _waiting(at: Path, threads: list[EngineThread]) -> dict[str, list[float]] | None:
+    """Share of waiting of each thread; None where the recipe could not tell."""
+    if not (at / "places.txt").is_file():
+        return None
+    learnt = at.parents[2] / "waiting" / _line(at.parent / "waiting")
+    working = by_role(places_of(read_text(learnt / "working.txt")), threads)
+    kinds = {}
+    for role in working:
+        waiting = by_role(places_of(read_text(learnt / f"{role}.txt")), threads)[role]
+        kind = Waiting.of(waiting, working[role])
+        if kind is None:
+            return None
+        kinds[role] = kind
+    return shares_of(kinds, places_of(read_text(at / "places.txt")), threads)
 
 
 def _client(at: Path, tool: str) -> ToolResult:

@@ -1,5 +1,6 @@
 """Measure one repetition of a point: a running load, a window, and everything before and after."""
 
+import math
 import os
 import time
 from collections.abc import Collection, Mapping
@@ -16,6 +17,7 @@ from ..drive.proc import ThreadUsage, core_times_ns, process_cpu_ns, thread_usag
 from ..drive.server_process import EngineThread, ServerProcess
 from .design import Timing
 from .readers.info import difference, info_fields, info_number, memory_used
+from .spinning import Places, Sampler, Spinning
 from .tools import ToolResult, run_tool
 
 # A generator this busy may be what limits the throughput.
@@ -25,8 +27,12 @@ _BUSY = 0.9
 _SLICE_S = 0.02
 _STALL_PS = 1_000_000_000
 _DISTURBED = 0.1
+# Of all our cores' time; what sampling takes itself is part of it.
+_OTHERS = 0.35
 # Requests, per place in the pipeline, that tell how fast a tool is.
 _PILOT = 1000
+# By how much longer than its window a tool runs that is looked at meanwhile.
+_SURE_S = 0.3
 # Requests of the shortest run of a tool.
 _FEWEST = 5000
 
@@ -80,15 +86,26 @@ class Watch:
     """
 
     def __init__(
-        self, process: ServerProcess, control: ControlClient, plan: CorePlan, *, origin_s: float
+        self,
+        process: ServerProcess,
+        control: ControlClient,
+        plan: CorePlan,
+        *,
+        origin_s: float,
+        spinning: Spinning | None = None,
     ) -> None:
         self._process = process
         self._control = control
         self._plan = plan
+        self._spinning = spinning
+        self._sampler: Sampler | None = None
+        self._places: dict[int, Places] = {}
         self._started_s = time.monotonic() - origin_s
 
     def begin(self) -> None:
         """First look: INFO, host, then the threads, main thread first."""
+        if self._spinning is not None:
+            self._sampler = Sampler(self._plan.io | {self._plan.main}, self._plan.generator)
         self._threads = self._process.threads()
         self._info_before = info_fields(self._control.info())
         self._cores_before = core_times_ns(self._plan.all)
@@ -102,8 +119,15 @@ class Watch:
         self._after = self._look()
 
     def finish(self) -> None:
-        """The last INFO."""
+        """The last INFO, and an end to sampling."""
         self._info_after = info_fields(self._control.info())
+        if self._sampler is not None:
+            self._places = self._sampler.stop()
+
+    def commands(self) -> int:
+        """Commands of clients between the two looks, by INFO, the first INFO left out."""
+        found = difference(self._info_before, self._info_after, "total_commands_processed")
+        return max(0, round(found or 0.0) - 1)
 
     def _look(self) -> dict[EngineThread, ThreadUsage]:
         usage = {t: thread_usage(self._process.pid, t.tid) for t in self._threads}
@@ -142,6 +166,7 @@ class Watch:
             host_steal_fraction=steal,
             host_other_fraction=other,
             main_core_steal_ns=self._core_after[1] - self._core_before[1],
+            waiting=None if self._spinning is None else self._spinning.shares(self._places),
         )
 
 
@@ -156,6 +181,7 @@ def repetition_of(
     host_steal_fraction: float | None = None,
     host_other_fraction: float | None = None,
     main_core_steal_ns: int | None = None,
+    waiting: Mapping[str, list[float]] | None = None,
 ) -> Repetition:
     """A repetition from what was counted in its window.
 
@@ -167,6 +193,8 @@ def repetition_of(
         What each thread of the server used in the window; one of them is `main`.
     info
         INFO before and after.
+    waiting
+        From `Spinning.shares`.
     """
     main = next(usage for t, usage in used.items() if t.role == "main")
     io_ns = [usage.cpu_ns for t, usage in used.items() if t.role == "io"]
@@ -186,15 +214,32 @@ def repetition_of(
         main_voluntary_switches_per_request=main.voluntary_switches * each,
         main_involuntary_switches_per_request=main.involuntary_switches * each,
         io_threads_active=None if active is None else int(active),
+        main_thread_waiting_share=None if waiting is None else _known(waiting["main"][0]),
+        io_threads_waiting_shares=(
+            None if waiting is None else [_known(share) for share in waiting["io"]]
+        ),
         used_memory_bytes=memory_used(after),
         host_steal_fraction=host_steal_fraction,
         host_other_fraction=host_other_fraction,
         main_core_steal_ns_per_request=(
             None if main_core_steal_ns is None else main_core_steal_ns * each
         ),
-        flags=_flags(given, client, main, max([main.cpu_ns, *io_ns]), window_ns, plan),
+        flags=_flags(
+            given,
+            client,
+            main,
+            max([main.cpu_ns, *io_ns]),
+            window_ns,
+            plan,
+            (host_other_fraction or 0.0) if given.io_threads > 1 else 0.0,
+        ),
         **_info_rates(before, after),
     )
+
+
+def _known(share: float) -> float:
+    """A share of samples; a thread without any did nothing, so it had nothing to wait for."""
+    return 0.0 if math.isnan(share) else round(share, 4)
 
 
 def measure_repetition(
@@ -206,6 +251,7 @@ def measure_repetition(
     timing: Timing,
     seed: int,
     origin_s: float,
+    spinning: Spinning | None = None,
 ) -> Repetition:
     """Run the load of a point once and measure a window of it after a warm-up.
 
@@ -213,6 +259,8 @@ def measure_repetition(
     ----------
     origin_s
         `time.monotonic()` at the start of the observation.
+    spinning
+        What waiting threads look like, where threads spin.
 
     Raises
     ------
@@ -225,7 +273,7 @@ def measure_repetition(
     warm_up_s += given.clients * 1e-4
     longest_s = warm_up_s + timing.window_s + 30.0
     address = process.address(given.transport)
-    watch = Watch(process, control, plan, origin_s=origin_s)
+    watch = Watch(process, control, plan, origin_s=origin_s, spinning=spinning)
     with LoadGenerator(spec, address, cores=plan.generator, longest_s=longest_s) as load:
         time.sleep(warm_up_s)
         load.measure()
@@ -277,14 +325,20 @@ def measure_with_tool(
     timing: Timing,
     origin_s: float,
     expected_rps: float | None = None,
+    spinning: Spinning | None = None,
 ) -> Repetition:
     """Run a benchmark tool once; the window is its whole life, set-up of connections included.
+
+    With I/O threads, which some engines start one by one under load, the window begins after a
+    warm-up, and its requests are those that INFO counts.
 
     Parameters
     ----------
     expected_rps
         How fast the tool was at this point before, which says how many requests fill the window;
         None has a short run find out.
+    spinning
+        What waiting threads look like, where threads spin.
 
     Raises
     ------
@@ -297,12 +351,23 @@ def measure_with_tool(
         pilot = run_tool(tool, given, address, requests=few, cores=plan.generator)
         expected_rps = pilot.throughput_rps
     requests = max(round(expected_rps * timing.window_s), _FEWEST)
-    watch = Watch(process, control, plan, origin_s=origin_s)
+    watch = Watch(process, control, plan, origin_s=origin_s, spinning=spinning)
     watch.begin()
     result = run_tool(tool, given, address, requests=requests, cores=plan.generator)
     watch.end()
     watch.finish()
     return watch.repetition(given, result)
+
+
+def _part(whole: ToolResult, requests: int, window_s: float) -> ToolResult:
+    """What a tool would say of a window of its run."""
+    return replace(
+        whole,
+        requests=max(1, requests),
+        duration_s=window_s,
+        throughput_rps=max(1, requests) / window_s,
+        cpu_ns=round(whole.cpu_ns / whole.requests * requests),
+    )
 
 
 def _host_fractions(
@@ -322,6 +387,7 @@ def _flags(
     busiest_ns: int,
     window_ns: float,
     plan: CorePlan,
+    other_fraction: float,
 ) -> list[str]:
     saturated = client["generator_utilisation"] > max(_BUSY, busiest_ns / window_ns)
     reasons = {
@@ -329,7 +395,8 @@ def _flags(
         "oversubscribed": plan.oversubscribed,
         "misses": client.get("misses", 0) > 0,
         "errors": client.get("errors", 0) > 0,
-        "disturbed": main.wait_ns > _DISTURBED * window_ns,
+        # Where I/O threads and the generator share cores, waiting for one says nothing of others.
+        "disturbed": main.wait_ns > _DISTURBED * window_ns or other_fraction > _OTHERS,
     }
     return [name for name, holds in reasons.items() if holds]
 

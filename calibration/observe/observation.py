@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from forecache import __version__
-from forecache.sim.errors import InputError
+from forecache.models.engines.profile import load_engine
+from forecache.sim.errors import EngineError, InputError
 
 from ..bundle.bundle import Engine, Manifest, Method, ObservedMachine
 from ..bundle.points import Conditions, ObservedPoint, Repetition
 from ..drive.connection import ControlClient
 from ..drive.engine_process import sha256_of
+from ..drive.loadgen import LoadGenerator
 from ..drive.preload import memory_bytes, preload
 from ..drive.proc import available_memory_bytes
 from ..drive.server_kinds import server_kind
@@ -27,6 +29,7 @@ from .design import STARTS_POINT, Timing
 from .measure import CorePlan, measure_repetition, measure_with_tool, pin_threads, plan_cores
 from .profilers.phase import Phase
 from .readers.info import engine_of, info_fields
+from .spinning import Spinning, learn, refusal
 from .tools import MEMTIER_FIRST_KEY, unsupported
 
 Progress = Callable[[str], None]
@@ -38,6 +41,8 @@ _MEMORY_SHARE = 0.6
 # that the planned repetitions of their data set took.
 _QUIET = 2
 _AGAIN_SHARE = 0.2
+# Keeps all threads of a server awake, while little has to be done for a client.
+_WAITING_LOAD = {"command": "get", "get_fraction": 1.0, "pipeline": 1, "clients": 50}
 # Windows of each start.
 _START_WINDOWS = 3
 
@@ -49,6 +54,7 @@ class _Server:
     process: ServerProcess
     control: ControlClient
     plan: CorePlan
+    spinning: Spinning | None = None
 
 
 class Observation:
@@ -69,6 +75,7 @@ class Observation:
         self.info: dict[Conditions, str] = {}
         self.configs: dict[int, dict[str, str]] = {}
         self.left_out: list[str] = []
+        self.remarks: list[str] = []
         self.starts: list[list[float]] = []
         self._server_info: Mapping[str, str] = {}
         self._asked: Sequence[Conditions] = ()
@@ -180,7 +187,39 @@ class Observation:
                 control=control,
                 cores=plan.generator,
             )
-        return _Server(process, control, plan)
+            spinning = self._learn_spinning(first, process, plan)
+        return _Server(process, control, plan, spinning)
+
+    def _learn_spinning(
+        self, given: Conditions, process: ServerProcess, plan: CorePlan
+    ) -> Spinning | None:
+        """What threads of a server look like when they wait; None where none spins."""
+        if given.io_threads == 1:
+            return None
+        if load_engine(*engine_of(self._server_info)).threading.threads_sleep:
+            return None
+        reason = refusal()
+        if reason is not None:
+            self._remark(f"spinning isn't told apart: {reason}")
+            return None
+        self._say("seeing what waiting threads look like")
+        load = given.model_copy(update=_WAITING_LOAD).load_spec(seed=SEED)
+        cores = {"main": frozenset({plan.main}), "io": plan.io, "generator": plan.generator}
+        with LoadGenerator(load, process.address(given.transport), cores=plan.generator) as running:
+            time.sleep(self._timing.io_warm_up_s)
+            try:
+                spinning = learn(process, cores)
+            except EngineError as error:
+                self._remark(f"spinning isn't told apart: {error}")
+                return None
+        running.check()
+        return spinning
+
+    def _remark(self, text: str) -> None:
+        """Keep a remark for the manifest, once."""
+        if text not in self.remarks:
+            self.remarks.append(text)
+            self._say(text)
 
     def _measure_rounds(self, servers: dict[Conditions, _Server]) -> None:
         """The repetitions of all points, then more of those points that other work disturbed."""
@@ -196,8 +235,8 @@ class Observation:
         while disturbed := [
             given
             for given, server in servers.items()
-            # Our own threads, where they share cores, disturb each other, and would again.
-            if self._quiet(given) < wanted and not server.plan.oversubscribed
+            # On one core our own threads disturb each other, and would again.
+            if self._quiet(given) < wanted and len(server.plan.all) > 1
         ]:
             for given in _shuffled(disturbed, number):
                 if time.monotonic() > end_s:
@@ -234,6 +273,7 @@ class Observation:
                 timing=self._timing,
                 origin_s=self._origin_s,
                 expected_rps=earlier[0].throughput_rps if earlier else None,
+                spinning=server.spinning,
             )
         return measure_repetition(
             given,
@@ -243,6 +283,7 @@ class Observation:
             timing=self._timing,
             seed=SEED + number,
             origin_s=self._origin_s,
+            spinning=server.spinning,
         )
 
     def _plan(self, group: Sequence[Conditions]) -> CorePlan:
@@ -285,7 +326,7 @@ class Observation:
             profiling=profiling.reason,
             starts=self.starts,
             left_out=self.left_out,
-            warnings=[*remarks, *self.warnings()],
+            warnings=[*remarks, *self.remarks, *self.warnings()],
         )
 
     def machine(self, points: Sequence[Conditions]) -> ObservedMachine:

@@ -48,8 +48,8 @@ def observe(
     engine
         Path or name on PATH of a server; None takes the embedded Valkey.
     design
-        `quick`, `full`, a list of points, or `auto` for those that tell most in `budget_s`, which
-        needs `host`.
+        `quick`, `full`, `threads`, a list of points, or `auto` for those that tell most in
+        `budget_s`, which needs `host`.
     out
         Folder to write; it appears only when the bundle is whole.
     host
@@ -77,7 +77,7 @@ def observe(
     """
     say = progress or (lambda _message: None)
     if timing is None:
-        timing = TIMINGS["full" if design == "full" else "quick"]
+        timing = TIMINGS[design if isinstance(design, str) and design in TIMINGS else "quick"]
     binary = find_engine(engine)
     taken_as = load_engine(*engine_version(binary)).taken_as_words
     if taken_as is not None:

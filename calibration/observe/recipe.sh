@@ -14,17 +14,60 @@ events='@events@'
 mkdir -p "${1:?usage: sh recipe.sh FOLDER}/points"
 folder=$(cd "$1" && pwd)
 last=$(($(nproc) - 1))
-main_pin= load_pin=
+main_pin= load_pin= cores=0
 if command -v taskset >/dev/null; then main_pin='taskset -c 0' load_pin="taskset -c $last"; fi
+[ "$last" = 0 ] || cores=0,$last
 scratch=$(mktemp -d)
 socket=$scratch/socket
-pid= loaded=
+pid= loaded= learnt= sampled=
 
+hog=
 stop() { if [ -n "$pid" ]; then kill "$pid" && wait "$pid" || true; fi; pid=; }
-trap 'stop; rm -rf "$scratch"' EXIT
+trap 'unhog; stop; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP
 
 ask() { "$cli" -s "$socket" "$@"; }
+
+# Threads of a role, main or io, by id
+threads() {
+  for task in /proc/"$pid"/task/*; do
+    name=$(cat "$task/comm")
+    case "$1 $name" in 'io io_thd'*) echo "${task##*/}" ;; esac
+  done
+  [ "$1" = io ] || echo "$pid"
+}
+
+# Where threads are for a moment, by id: a file
+sample() {
+  perf record -q -e cpu-clock -F 4001 -C "$cores" -o "$scratch/perf.data" -- sleep 0.8 >/dev/null 2>&1
+  perf script -i "$scratch/perf.data" -F tid,ip 2>/dev/null >"$1"
+}
+
+unhog() { if [ -n "$hog" ]; then kill "$hog" && wait "$hog" || true; fi 2>/dev/null; hog=; }
+
+# Samples of threads while those of a role hardly get a core: role, core, file
+starved() {
+  taskset -c "$2" sh -c 'while :; do :; done' &
+  hog=$!
+  for thread in $(threads "$1"); do chrt -i -p 0 "$thread"; done
+  sleep 0.1
+  sample "$3"
+  for thread in $(threads "$1"); do chrt -o -p 0 "$thread"; done
+  unhog
+}
+
+# Where threads are that work, and that only wait, if that can be found out: folder
+learn() {
+  mkdir "$1"
+  n=$(awk -v n="$n" 'BEGIN { print n * 20 }')
+  drive &
+  driving=$!
+  sleep 0.5
+  sample "$1/working.txt"
+  starved io "$last" "$1/main.txt"
+  starved main 0 "$1/io.txt"
+  wait "$driving" || true
+}
 
 # Server with keys key:000000000000 and so on: I/O threads, keys, bytes of a value
 data_set() {
@@ -39,6 +82,15 @@ data_set() {
     [ $tries -lt 20 ] || { echo "$engine doesn't answer, see $folder/engine.log" >&2; exit 1; }
     sleep 1
   done
+  sampled=
+  if [ "$1" -gt 1 ] && command -v taskset >/dev/null; then
+    for thread in $(threads io); do taskset -pc "$last" "$thread" >/dev/null; done
+    # Only who may follow whole cores and raise priorities can tell waiting from work.
+    if [ "$(id -u)" = 0 ] && [ "$last" != 0 ] && command -v chrt >/dev/null &&
+      perf record -q -a -e cpu-clock:k -o "$scratch/perf.data" -- true >/dev/null 2>&1; then
+      sampled=yes
+    fi
+  fi
   value=$(awk -v n="$3" 'BEGIN { while (n-- > 0) printf "v" }')
   awk -v keys="$2" -v value="$value" 'BEGIN {
     for (i = 0; i < keys; i++) printf "SET key:%012.0f %s\r\n", i + @first_key@, value
@@ -83,6 +135,14 @@ point() {
   n=$(awk -v n="$n" -v s="$window_s" -v a="$from" -v b="$until" 'BEGIN {
     t = b - a; if (t < 0.02) t = 0.02; m = int(n * s / t); print (m > n ? m : n) }')
   point_at=$at
+  if [ -n "$sampled" ] && [ "$learnt" != "$loaded" ]; then
+    waiting=$folder/waiting/$1
+    mkdir -p "$folder/waiting"
+    fast=$n
+    learn "$waiting"
+    n=$fast learnt=$loaded
+  fi
+  if [ -n "$sampled" ]; then echo "${waiting##*/}" >"$at/waiting"; fi
   for repetition in $(awk -v n="$repetitions" 'BEGIN { for (i = 1; i <= n; i++) print i }'); do
     at=$point_at/$repetition
     mkdir "$at"
@@ -91,11 +151,18 @@ point() {
     tasks >"$at/before.tasks"
     cut -d' ' -f1 /proc/uptime >"$at/before.uptime"
     times >"$at/before.times"
-    drive
+    if [ -n "$sampled" ]; then
+      drive perf record -q -e cpu-clock -F 1999 -C "$cores" -o "'$scratch/perf.data'" --
+    else
+      drive
+    fi
     times >"$at/after.times"
     cut -d' ' -f1 /proc/uptime >"$at/after.uptime"
     tasks >"$at/after.tasks"
     ask INFO all >"$at/after.info"
+    if [ -n "$sampled" ]; then
+      perf script -i "$scratch/perf.data" -F tid,ip 2>/dev/null >"$at/places.txt"
+    fi
   done
   # Without the right to sample the kernel, perf would silently leave it out.
   if [ "$3" = profile ] &&

@@ -5,7 +5,6 @@ window after a warm-up, no loops and reads, fewer quantiles.
 """
 
 import os
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +24,8 @@ from .readers.memtier import parse_memtier
 
 TOOLS = ("valkey-benchmark", "redis-benchmark", "memtier_benchmark")
 _LONGEST_S = 120.0
+# How often we look whether a tool has ended.
+_LOOK_S = 0.005
 # memtier writes key numbers without leading zeros; from here on they have our twelve digits.
 MEMTIER_FIRST_KEY = 10**11
 
@@ -144,23 +145,12 @@ def run_tool(
     with tempfile.TemporaryDirectory(prefix="forecache-tool-") as folder:
         json_file = Path(folder) / "result.json"
         command = tool_command(tool, given, address, requests=requests, json_file=json_file)
-        used_before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start_s = time.monotonic()
         try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_LONGEST_S,
-                check=False,
-                preexec_fn=None if cores is None else lambda: os.sched_setaffinity(0, cores),
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
+            done = _run(command, cores, Path(folder))
+        except OSError as error:
             raise EngineError(f"{tool.name} failed: {error}.") from None
         wall_s = time.monotonic() - start_s
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode != 0:
             lines = (done.stderr or done.stdout).strip().splitlines() or ["it printed nothing"]
             raise EngineError(f"{tool.name} failed (status {done.returncode}): {lines[-1]}")
@@ -171,8 +161,46 @@ def run_tool(
                 result = parse_benchmark_csv(done.stdout, requests=requests, source=tool.name)
         except InputError as error:
             raise EngineError(f"{tool.name} printed no result that can be read: {error}") from None
-    cpu_s = (used.ru_utime - used_before.ru_utime) + (used.ru_stime - used_before.ru_stime)
-    return replace(result, cpu_ns=round(cpu_s * 1e9), duration_s=wall_s)
+    return replace(result, cpu_ns=round(done.cpu_s * 1e9), duration_s=wall_s)
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A program that has ended, with the CPU time of it alone."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    cpu_s: float
+
+
+def _run(command: list[str], cores: Collection[int] | None, folder: Path) -> _Done:
+    """Run a program to its end on some cores."""
+    out, err = folder / "stdout", folder / "stderr"
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            preexec_fn=None if cores is None else lambda: os.sched_setaffinity(0, cores),
+        )
+        end_s = time.monotonic() + _LONGEST_S
+        try:
+            while True:
+                pid, status, used = os.wait4(process.pid, os.WNOHANG)
+                if pid:
+                    break
+                if time.monotonic() > end_s:
+                    raise TimeoutError(f"it took longer than {_LONGEST_S:.0f} s")
+                time.sleep(_LOOK_S)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+    said, complained = (path.read_text(encoding="utf-8", errors="replace") for path in (out, err))
+    return _Done(process.returncode, said, complained, used.ru_utime + used.ru_stime)
 
 
 def parse_benchmark_csv(text: str, *, requests: int, source: str) -> ToolResult:

@@ -72,6 +72,10 @@ class ComparedPoint(Result):
     ----------
     observed, predicted, relative_error
         By metric, such as `throughput_rps`; of what was observed, what the model says.
+    uncertainty, error_over_uncertainty
+        By metric, of a node: the combined relative standard uncertainty of what was measured, of
+        the model's inputs and of the simulation, without the model's own error; and how many of
+        it the error is. Above two the model, and not its inputs or the data, is likely wrong.
     engine
         Of a dataset of memory.
     band
@@ -87,6 +91,10 @@ class ComparedPoint(Result):
     observed: Mapping[str, float]
     predicted: Mapping[str, Estimate]
     relative_error: Mapping[str, float] = field(init=False)
+    uncertainty: Mapping[str, float] | None = where_set()
+    error_over_uncertainty: Mapping[str, float] | None = field(
+        init=False, metadata=where_set().metadata
+    )
     server: ServerWork | None = where_set()
     band: str = where_set("")
     bottleneck: str = where_set("")
@@ -97,6 +105,9 @@ class ComparedPoint(Result):
         """Predicted over observed, less one."""
         errors = {n: found.value / self.observed[n] - 1.0 for n, found in self.predicted.items()}
         object.__setattr__(self, "relative_error", errors)
+        known = self.uncertainty
+        ratios = known and {n: abs(errors[n]) / known[n] for n in errors if known.get(n, 0.0) > 0.0}
+        object.__setattr__(self, "error_over_uncertainty", ratios)
 
     @property
     def held_out(self) -> bool:

@@ -24,6 +24,7 @@ from .comparison import ComparedPoint, CountedInstructions, CounterCheck, Counte
 from .dataset import Dataset
 
 _PART = re.compile(r"([\d.]+)\s*([KMG]?)\s*(set|get)s?\b", re.IGNORECASE)
+_RATE = re.compile(r"([\d.]+)\s*(set|get)/s", re.IGNORECASE)
 _THOUSANDS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 _STEP = 0.01
 _US = 1e-6
@@ -70,13 +71,15 @@ def counter_checks(dataset: Dataset, points: Sequence[ComparedPoint]) -> list[Co
         if not members:
             continue
         requests = sum(count for _, count in members)
+        rates = _own_rates(str(counted.get("of", "")))
         predicted_s = measured_s = 0.0
         spent = dict.fromkeys(("cpu_us", "cycles", "user_instructions"), 0.0)
         for index, count in members:
             for name in spent:
                 spent[name] += count * getattr(points[index].server, name)
             predicted_s += count / points[index].predicted["throughput_rps"].value
-            measured_s += count / points[index].observed["throughput_rps"]
+            rate_rps = rates.get(str(dataset.points[index].given.get("command")))
+            measured_s += count / (rate_rps or points[index].observed["throughput_rps"])
         cpus = float(counted["cpus_used"])
         checks.append(
             CounterCheck(
@@ -96,6 +99,11 @@ def counter_checks(dataset: Dataset, points: Sequence[ComparedPoint]) -> list[Co
             )
         )
     return checks
+
+
+def _own_rates(series: str) -> dict[str, float]:
+    """Requests a second, by command, of the series that counters belong to where it is another."""
+    return {command.lower(): float(rate) for rate, command in _RATE.findall(series)}
 
 
 def _covered(dataset: Dataset, given: Mapping[str, Any], covers: str) -> list[tuple[int, float]]:

@@ -43,12 +43,46 @@ class DatasetSource(_Record):
     note: str = ""
 
 
+class Noise(_Record):
+    """By how much a measurement differs when it is made again, relative to itself.
+
+    Attributes
+    ----------
+    within_series
+        Coefficient of variation of runs in a row that a point is the median or mean of.
+    between_series
+        Standard deviation between series of the same settings: another day, another machine of the
+        same type, another build of the same version.
+    source
+        How this is known.
+    """
+
+    within_series: float = Field(ge=0, le=1)
+    between_series: float = Field(ge=0, le=1)
+    source: str = Field(min_length=1)
+
+    @property
+    def standard_error(self) -> float:
+        """Relative standard uncertainty of a point: what it says of any run of these settings."""
+        return math.hypot(self.within_series, self.between_series)
+
+
+UNKNOWN_NOISE = Noise(
+    within_series=0.02,
+    between_series=0.05,
+    source="assumed: campaigns on one machine differ by 3 to 12%, builds of one version by 3 to 8%",
+)
+"""Of a dataset that doesn't say it."""
+
+
 class DatasetPoint(_Record):
     """One measured point: what was changed, what was observed, what it may be used for."""
 
     given: dict[str, Any]
     observed: dict[str, float | None] = Field(min_length=1)
     role: Literal["calibration", "validation"]
+    noise: Noise | None = None
+    """Where it is not that of the dataset."""
     whole_run_counters: dict[str, Any] | None = None
 
     @model_validator(mode="after")
@@ -72,6 +106,7 @@ class Dataset(_Record):
     same_machine: list[str] = Field(default_factory=list)
     """Ids of other shipped datasets of the same machine and engine: their calibration points
     calibrate this one too."""
+    noise: Noise = UNKNOWN_NOISE
     scenario: dict[str, Any]
     points: list[DatasetPoint] = Field(min_length=1)
 
@@ -87,11 +122,17 @@ class MeasuredCase:
     scenario: Scenario
     index: int
     """Position of the point in its dataset, from 0."""
+    noise: Noise = UNKNOWN_NOISE
 
 
 _WORKLOAD_FIELDS = frozenset(
-    {"command", "pipeline", "clients", "keys", "value_bytes", "key_bytes", "think_us", "rate_rps"}
+    {
+        *("command", "mix", "pipeline", "clients", "think_us", "rate_rps"),
+        *("keys", "key_bytes", "value_bytes", "key_pattern", "popularity"),
+    }
 )
+_ONE_OF = {"command": "mix", "mix": "command"}
+"""What a point gives of the two takes the place of the other."""
 
 
 def list_datasets() -> list[Dataset]:
@@ -157,7 +198,8 @@ def load_dataset(name: str | Path, *, unopened: bool = False) -> tuple[Dataset, 
                 "p90_ms, p99_ms, p999_ms."
             )
         scenario = parse(Scenario, _merged(dataset.scenario, point.given), file=where)
-        cases.append(MeasuredCase(point.given, point.role, observed, scenario, number))
+        noise = point.noise or dataset.noise
+        cases.append(MeasuredCase(point.given, point.role, observed, scenario, number, noise))
     return dataset, cases
 
 
@@ -192,7 +234,9 @@ def _merged(shared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
     data = {**shared, **{name: value for name, value in given.items() if name not in own}}
     workload = data.get("workload")
     if workload is None or isinstance(workload, dict):  # The schema refuses what else there is.
-        data["workload"] = {**(workload or {}), **own}
+        replaced = {_ONE_OF[name] for name in own if name in _ONE_OF}
+        kept = {k: v for k, v in (workload or {}).items() if k not in replaced}
+        data["workload"] = {**kept, **own}
     generator = data.get("load_generator")
     if isinstance(generator, dict) and isinstance(generator.get("tool"), str):
         # A tool's version does not matter to what it does.

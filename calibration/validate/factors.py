@@ -25,9 +25,6 @@ from forecache.sim.executors import Submitted
 
 from .dataset import MeasuredCase
 
-MEASUREMENT_ERROR = 0.02
-"""Relative standard error of a published point: run-to-run variation of medians."""
-
 MODEL_ERROR = 0.05
 """Relative standard error of the model where an engine's profile says none. A factor that was
 fitted more closely than the model is right would only hide its error in the wrong place."""
@@ -216,8 +213,8 @@ def fit_posterior(
     observed = np.log([case.observed["throughput_rps"] for case, _ in cases])
     errors = np.array(
         [
-            math.hypot(MEASUREMENT_ERROR, system.engine.discrepancy or MODEL_ERROR)
-            for _, system in cases
+            math.hypot(case.noise.standard_error, system.engine.discrepancy or MODEL_ERROR)
+            for case, system in cases
         ]
     )
     base = [system.inputs(case.scenario) for case, system in cases]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from forecache.hwprofiles import load_host
+from forecache.hwprofiles.learned import learned_points
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import GeneratorProfile, load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
@@ -78,6 +79,9 @@ class NodeDataset:
     others: list[tuple[MeasuredCase, System]]
     factors: list[Factor]
     host_known: bool
+    learned: bool = False
+    """Whether the hosts of the catalogue have learned from these points, so that nothing is left
+    to fit."""
 
     @property
     def paired(self) -> list[tuple[MeasuredCase, System]]:
@@ -125,10 +129,19 @@ def read_node_dataset(
     ]
     engines = {system.engine.id for system in systems}
     host_known = host is not None or dataset.scenario.get("host") is not None
-    factors = factors_for([*cases, *known], host_known=host_known, several_engines=len(engines) > 1)
     own = _calibration(list(zip(cases, systems, strict=True)))
     others = _calibration(paired_known)
-    return NodeDataset(dataset, cases, systems, beside, own, others, factors, host_known)
+    factors = factors_for([*cases, *known], host_known=host_known, several_engines=len(engines) > 1)
+    learned = _were_learned_from({dataset.id, *beside}, systems)
+    if learned:
+        # What these points say of the host and its engines is in their numbers already.
+        factors, own, others = [], [], []
+    return NodeDataset(dataset, cases, systems, beside, own, others, factors, host_known, learned)
+
+
+def _were_learned_from(datasets: set[str], systems: Sequence[System]) -> bool:
+    """Whether the hosts of the catalogue were fitted to points of these datasets."""
+    return all(datasets & set(learned_points(system.host)) for system in systems)
 
 
 def predict_points(
@@ -199,8 +212,14 @@ def system_of(
     host: str | Path | None = None,
     engine: str | Path | None = None,
     path: str | Path,
+    fitted: bool = True,
 ) -> System:
     """What a dataset's scenario names, or `host` and `engine` in its place.
+
+    Parameters
+    ----------
+    fitted
+        Whether a host of the catalogue is as it was fitted to datasets, or as it was known before.
 
     Raises
     ------
@@ -208,7 +227,9 @@ def system_of(
         A profile can't be read; the message begins with `path`.
     """
     try:
-        profile: HostProfile = load_host(str(host or scenario.host or REFERENCE_HOST))
+        profile: HostProfile = load_host(
+            str(host or scenario.host or REFERENCE_HOST), fitted=fitted
+        )
         rules: EngineProfile = (
             load_engine(str(engine))
             if engine is not None
@@ -244,12 +265,14 @@ def _predict(
         )
     busy = Prediction(Case(given=case.given, scenario=case.scenario), system, nominal, [])
     busiest = max(busy.utilisation, key=busy.utilisation.__getitem__)
-    predicted = {}
+    predicted, uncertainty = {}, {}
     for name in case.observed:
         if name in LATENCIES and busy.overloaded:
             continue  # There is none to compare.
         value = float(np.mean([metrics.values[name] for metrics in nominal]))
         logs = np.log([max(metrics.values[name], 1e-12) for metrics in drawn])
+        # Draws differ by their numbers and by chance: what inputs and simulation leave open.
+        uncertainty[name] = math.hypot(case.noise.standard_error, float(np.std(logs, ddof=1)))
         t = student_t(0.95, len(drawn) - 1)
         half = math.hypot(t * float(np.std(logs, ddof=1)), 1.96 * system.discrepancy)
         predicted[name] = Estimate(value, value * math.exp(-half), value * math.exp(half))
@@ -259,6 +282,7 @@ def _predict(
         role=case.role,
         observed=case.observed,
         predicted=predicted,
+        uncertainty=uncertainty,
         server=server_work(system, nominal_inputs, nominal),
         band=band_of(busy.utilisation[busiest]),
         bottleneck=busiest,
@@ -282,6 +306,7 @@ def _drawn_inputs(
         "read_lines",
         "write_lines",
         "execute_lines",
+        "command_lines",
         "done_lines",
         "set_lines",
         "shared_lines",

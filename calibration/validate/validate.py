@@ -96,7 +96,10 @@ def validate(
             *dict.fromkeys(s.engine.taken_as_words for s in systems if s.engine.taken_as_words),
             *provenance.problems,
             *_what_is_missing(
-                cases, host_known=measured.host_known, fitted=count, title=system.host.title
+                cases,
+                host_known=measured.host_known,
+                fitted=count or measured.learned,
+                title=system.host.title,
             ),
         ],
         points=points,

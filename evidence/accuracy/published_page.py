@@ -27,6 +27,8 @@ _OPEN_POINTS = 14
 """A longer table of points is folded."""
 _BANDS = ("below 50%", "50 to 80%", "80 to 95%", "saturated")
 
+_DERIVED = ("relative_error", "error_over_uncertainty", "server")
+
 Result = Mapping[str, Any]
 
 
@@ -41,7 +43,7 @@ def points_of(result: Result) -> list[ComparedPoint]:
     points = []
     for plain in result["points"]:
         predicted = {name: Estimate(**found) for name, found in plain["predicted"].items()}
-        fields = {k: v for k, v in plain.items() if k not in ("relative_error", "server")}
+        fields = {k: v for k, v in plain.items() if k not in _DERIVED}
         points.append(ComparedPoint(**{**fields, "predicted": predicted}))
     return points
 
@@ -68,7 +70,10 @@ def published_page(out: Path) -> str:
         " throughput: a handful of factors that say how fast the source's machine really was. All"
         " other points are predicted and compared. A test walks every number behind a prediction"
         " and fails where a held-out point is among its sources. An error is (predicted - measured)"
-        " / measured, an interval 95%; the band of utilisation is that of the busiest station.",
+        " / measured, an interval 95%; *u* is the combined standard uncertainty of what was"
+        " measured (its `noise`), of the model's inputs and of the simulation, without the model's"
+        " own error: where abs(E)/u is above 2, the model is likely wrong. The band of utilisation"
+        " is that of the busiest station.",
         "",
         published_table(out, link=True),
         "",
@@ -172,6 +177,14 @@ def _about(dataset: Dataset, result: Result) -> list[str]:
 def _fitted(dataset: Dataset, result: Result) -> list[str]:
     used = result["provenance"]["calibration_points"]
     total = len(dataset.points)
+    learned = result["provenance"]["profiles"][f"host {result['host']['id']}"]["points"]
+    if not result["fitted"] and dataset.id in learned:
+        return [
+            f"Nothing is fitted to this dataset alone. Its host has learned from points"
+            f" {_ranges(learned[dataset.id])} of {total}, together with those of other datasets"
+            " ([scores.md](scores.md#hosts-of-the-catalogue-fitted-together)).",
+            "",
+        ]
     if not result["fitted"]:
         return [f"Nothing was fitted; all {total} points are predicted.", ""]
     lines = [
@@ -244,7 +257,7 @@ def _counter_table(result: Result) -> list[str]:
         " threads' time on a core, spinning included, at the host's clock. Its instructions are"
         " those of the engine's own code without the kernel's and without spinning, so the measured"
         " ones should exceed them. Where measured cycles over measured CPU time give less than the"
-        " clock, the profiler missed some, or the run it watched was faster than the median.",
+        " clock, the profiler missed some. Counters of another series are divided by its own rate.",
         "",
         *table(header, [_counter_row(check) for check in checks]),
         "",
@@ -271,7 +284,7 @@ def _point_table(result: Result) -> list[str]:
     units = {"throughput_rps": "1000 requests/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms"}
     header = ["point", "role"]
     for quantity in shown:
-        header += [f">{units[quantity]}: measured", ">predicted (95%)", ">error"]
+        header += [f">{units[quantity]}: measured", ">predicted (95%)", ">error", *_RATIOS]
     rows = []
     for point in points:
         cells = [cell for quantity in shown for cell in _cells(point, quantity)]
@@ -290,9 +303,12 @@ def _point_table(result: Result) -> list[str]:
     ]
 
 
+_RATIOS = (">u", ">abs(E)/u")
+
+
 def _cells(point: Mapping[str, Any], quantity: str) -> list[str]:
-    if quantity not in point["observed"]:
-        return ["–", "–", "–"]
+    if quantity not in point["predicted"]:
+        return ["–", "–", "–", "–", "–"]
     size, digits = (1e3, ",.0f") if quantity.endswith("_rps") else (1.0, ".3f")
     estimate = point["predicted"][quantity]
     value, low, high = (format(estimate[key] / size, digits) for key in ("value", "low", "high"))
@@ -300,4 +316,13 @@ def _cells(point: Mapping[str, Any], quantity: str) -> list[str]:
         f"{point['observed'][quantity] / size:{digits}}",
         f"{value} ({low}–{high})",
         f"{point['relative_error'][quantity]:+.0%}",
+        *_of_uncertainty(point, quantity),
     ]
+
+
+def _of_uncertainty(point: Mapping[str, Any], quantity: str) -> list[str]:
+    """The combined standard uncertainty of data, inputs and simulation, and errors in it."""
+    known = point.get("uncertainty", {}).get(quantity)
+    if not known:
+        return ["–", "–"]
+    return [f"{known:.0%}", f"{abs(point['relative_error'][quantity]) / known:.1f}"]

@@ -28,6 +28,7 @@ from .compared import (
 )
 from .decisions import Decision, decisions
 from .errors import coverage_of, expected_median, with_interval
+from .learned import learned_section
 
 _DIMENSIONS = ("all", "engine", "host", "policy", "pipeline")
 _NOTHING = "–"
@@ -54,7 +55,8 @@ def scores_page(out: Path) -> str:
     ]
     for by in _DIMENSIONS:
         parts += ["", *_partition_table(points, by)]
-    parts += ["", *_decisions(decisions(out)), "", *_rounds(), "", *_history()]
+    parts += ["", *_decisions(decisions(out)), *learned_section(out), "", *_rounds()]
+    parts += ["", *_history()]
     return "\n".join(parts) + "\n"
 
 

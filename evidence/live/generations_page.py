@@ -14,7 +14,7 @@ from forecache.models.engines.profile import load_engine
 from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
-from . import generations, memaslap, threads
+from . import generations, memaslap, tails, threads
 from .generations import ARTEFACT, CALIBRATION, FOLDER, PROFILES, REFERENCE
 from .rounds import ERRORS_HEADER, Row, error_cells, repeat, span
 
@@ -94,6 +94,8 @@ def pages() -> Files:
         " beside it and it has a profile.",
     ]
     lines += ["", *memaslap.section(), "", *threads.section()]
+    if tails.ARTEFACT.exists():
+        lines += ["", *tails.section()]
     return {PAGE: "\n".join(lines).rstrip("\n") + "\n"}
 
 

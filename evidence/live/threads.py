@@ -2,15 +2,16 @@
 
 Two cores are enough for that: the main thread has one to itself, I/O threads and valkey-benchmark
 share the other. Threads of Redis 8 sleep when they have nothing to do, so their CPU time is what
-they compute. Those of Valkey 9.1 spin, and INFO says how long they were active: by the wall clock,
-so what a thread computes is at most that, and at most its CPU time. Older engines spin and don't
-say how long.
+they compute. Those of other engines spin: samples tell where they wait (`observe/spinning.py`), and
+INFO of Valkey 9.1 says how long its main thread was active. Each engine is calibrated at other
+points, driven by forecache's own load generator.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,48 +19,65 @@ from typing import Any
 import numpy as np
 
 from forecache.calibration.bundle.bundle import Bundle
-from forecache.calibration.bundle.points import Conditions, Repetition
+from forecache.calibration.bundle.points import Conditions, ObservedPoint
+from forecache.calibration.fit.fit import fit_bundle
+from forecache.calibration.fit.prior import known_of
+from forecache.calibration.fit.thread_fit import (
+    ThreadModel,
+    fit_threads,
+    tells_waiting,
+    usable_threads,
+)
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
-from forecache.models.breakdown.explain import steps_of
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
-from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.system import System
 
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
 from . import rounds
-from .rounds import REQUESTS, log_uniform
+from .rounds import log_uniform
 
 FOLDER = Path("evidence/threads")
 """A folder per host and in it one per engine, with a bundle of the driver, compact."""
 ARTEFACT = Path("docs/accuracy/threads.json")
-GENERATIONS = ("redis-8.0.6", "redis-8.6.3", "valkey-9.1.2")
+GENERATIONS = (
+    *("redis-6.2.11", "redis-7.0.15", "redis-8.0.6", "redis-8.6.3"),
+    *("valkey-8.0.1", "valkey-8.1.1", "valkey-9.1.2"),
+)
+OBSERVED, SHIPPED = "observed", "shipped"
+COUNTED = "observed, turns counted"
+"""Profiles, and of an engine's folder the bundle that it was calibrated with; the other has the
+points scored."""
+_GROUP = ("host", "engine", "profile")
 TOOL = "valkey-benchmark"
 IO_THREADS = (2, 3)
 KEYS, VALUE_BYTES = (100, 1_000_000), (8, 1024)
 PIPELINES, CLIENTS = (1, 32), (10, 200)
 """Ranges that points are drawn from."""
-DATA_SETS, POINTS_EACH = 4, 4
+DATA_SETS, POINTS_EACH = 2, 3
 """Of each number of threads, and of each data set."""
-TIMING = Timing(warm_up_s=0.0, window_s=0.4, repetitions=4)
+TIMING = Timing(warm_up_s=0.0, window_s=0.5, repetitions=3, io_warm_up_s=0.5)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """CPU time a request, us: of the main thread, and of all I/O threads together."""
+    """CPU time a request, us: of the main thread and of all I/O threads, and what both waited."""
 
     host: str
     engine: str
+    profile: str
     point: str
     io_threads: int
     main_us: tuple[float, ...]
     io_us: tuple[float, ...]
+    waiting_us: tuple[float, ...]
     predicted_main_us: float
     predicted_io_us: float
+    predicted_waiting_us: float
 
 
 def random_points(seed: int) -> list[Conditions]:
@@ -93,6 +111,15 @@ def measure(asked: Asked) -> Files:
         host = capture_host(progress=asked.progress)
         for engine in chosen:
             asked.progress(engine.id)
+            folder = FOLDER / host.id / engine.id
+            observe(
+                engine=engine.server,
+                design="threads",
+                out=scratch / OBSERVED / engine.id,
+                host=host,
+                progress=asked.progress,
+            )
+            rounds.keep(scratch / OBSERVED / engine.id, folder / OBSERVED)
             observe(
                 engine=engine.server,
                 design=random_points(seed),
@@ -102,98 +129,147 @@ def measure(asked: Asked) -> Files:
                 tool=str(rounds.tool_of(engines, TOOL)),
                 progress=asked.progress,
             )
-            folder = FOLDER / host.id / engine.id
             rounds.keep(scratch / engine.id, folder / TOOL)
             rounds.keep_seed(folder, seed)
     return predict(asked)
 
 
-def computed_us(repetition: Repetition) -> tuple[float, float]:
-    """What the main thread and all I/O threads computed for a request, in us."""
-    main = repetition.main_thread_cpu_ns_per_request
-    io = list(repetition.io_thread_cpu_ns_per_request)
-    active = repetition.main_thread_active_time_ns_per_request
-    io_active = repetition.io_threads_active_time_ns_per_request
-    if active is not None and io_active:
-        main = min(main, active)
-        # Both lists are in the order of the threads' numbers.
-        io = [min(pair) for pair in zip(io, io_active, strict=True)]
-    return main / 1e3, sum(io) / 1e3
-
-
 def predict(asked: Asked) -> Files:
-    """Predict the committed measurements with the shipped profiles, and compare."""
+    """Predict the committed measurements, calibrated on their host and as shipped; compare."""
     rows: list[Compared] = []
     for path in sorted(FOLDER.glob("*/*")):
         asked.progress(f"{path}: predicting")
         bundle = Bundle.load(path / TOOL)
         of = bundle.manifest.engine
-        engine = load_engine(of.name, of.version)
-        system = System(rounds.host_of(path, bundle), engine, load_generator(TOOL))
-        points = list(bundle.points)
-        on_two_cores = {"cores": 2, "main_thread_pinned": True}
-        cases = [rounds.case_of(p.given, system, tool=TOOL, **on_two_cores) for p in points]
-        predictions = predict_cases(cases, draws=0, replications=2, requests=REQUESTS)
-        for point, prediction in zip(points, predictions, strict=True):
-            measured = [computed_us(repetition) for repetition in point.repetitions]
-            main_us, io_us = predicted_us(prediction)
-            rows.append(
-                Compared(
-                    host=path.parent.name,
-                    engine=path.name,
-                    point=point.given.label(),
-                    io_threads=point.given.io_threads,
-                    main_us=tuple(main for main, _ in measured),
-                    io_us=tuple(io for _, io in measured),
-                    predicted_main_us=main_us,
-                    predicted_io_us=io_us,
-                )
-            )
+        host = rounds.host_of(path, bundle)
+        shipped = System(host, load_engine(of.name, of.version), load_generator(TOOL))
+        rows += compared(path, bundle, shipped, SHIPPED)
+        if (path / OBSERVED).is_dir():
+            observed = Bundle.load(path / OBSERVED)
+            fitted = fit_bundle(observed, known=known_of(observed))
+            found = fit_threads(fitted)
+            if found is not None:
+                system = System(fitted.host, found.profile, load_generator(TOOL))
+                rows += compared(path, bundle, system, OBSERVED, placement=found.placement)
+                if system.engine.threading.threads_sleep:
+                    rows += compared(
+                        path, bundle, system, COUNTED, placement=found.placement, counted=True
+                    )
     return {ARTEFACT: json_text({"points": [asdict(row) for row in rows]})}
 
 
-def predicted_us(prediction: Prediction) -> tuple[float, float]:
-    """What the steps of the main thread, and of all others, take of a request, in us."""
-    steps = steps_of(prediction)
-    main = sum(us for _, thread, us in steps if thread == "main")
-    return main, sum(us for _, thread, us in steps if thread != "main")
+def compared(
+    path: Path,
+    bundle: Bundle,
+    system: System,
+    profile: str,
+    *,
+    placement: Mapping[str, float] | None = None,
+    counted: bool = False,
+) -> list[Compared]:
+    """The points of a bundle, predicted.
+
+    Parameters
+    ----------
+    placement
+        Of `ThreadFit`; None where it is not known.
+    counted
+        As in `ThreadModel`: no prediction, but it tells what batches have to do with a miss.
+    """
+    points = [point for point in bundle.points if usable_threads(point)]
+    sleep = system.engine.threading.threads_sleep
+    cores = bundle.manifest.machine.cores_available
+    model = ThreadModel(points, system, cores=cores, counted=counted)
+    logs = np.array([math.log((placement or {}).get(name, 1.0)) for name in model.names])
+    return [
+        Compared(
+            host=path.parent.name,
+            engine=path.name,
+            profile=profile,
+            point=point.given.label(),
+            io_threads=point.given.io_threads,
+            main_us=_windows_us(point, "main_thread_computing_ns_per_request"),
+            io_us=(
+                _windows_us(point, "io_threads_computing_ns_per_request")
+                if sleep or tells_waiting(point)
+                else ()
+            ),
+            waiting_us=(
+                _windows_us(point, "waiting_ns_per_request") if tells_waiting(point) else ()
+            ),
+            predicted_main_us=float(main_us),
+            predicted_io_us=float(io_us),
+            predicted_waiting_us=max(0.0, float(nominal_us - sum(base))),
+        )
+        for point, (main_us, io_us), nominal_us, base in zip(
+            points, model.computing(logs), model.server_cpu_us, model.base_us, strict=True
+        )
+    ]
+
+
+def _windows_us(point: ObservedPoint, name: str) -> tuple[float, ...]:
+    """A number of each quiet window, in us."""
+    return tuple(getattr(repetition, name) / 1e3 for repetition in point.quiet_repetitions())
 
 
 def section() -> list[str]:
     """Its part of docs/generations.md."""
     rows = json.loads(ARTEFACT.read_text(encoding="utf-8"))["points"]
     body = []
-    for host, engine in sorted({(row["host"], row["engine"]) for row in rows}):
-        of = [row for row in rows if (row["host"], row["engine"]) == (host, engine)]
+    for host, engine, profile in sorted({tuple(row[k] for k in _GROUP) for row in rows}):
+        of = [row for row in rows if tuple(row[k] for k in _GROUP) == (host, engine, profile)]
         for io_threads in IO_THREADS:
             chosen = [row for row in of if row["io_threads"] == io_threads]
-            io = ["–"] * 3 if engine.startswith("valkey") else errors_of(chosen, "io")
-            cells = [*errors_of(chosen, "main"), *io]
-            body.append([f"`{host}`", engine, io_threads, len(chosen), *cells])
-    header = ["host", "engine", "io-threads", ">points"]
+            if chosen:
+                cells = [*errors_of(chosen, "main"), *errors_of(chosen, "io"), *waiting_of(chosen)]
+                body.append([f"`{host}`", engine, profile, io_threads, len(chosen), *cells])
+    header = ["host", "engine", "profile", "io-threads", ">points"]
     for part in ("main thread", "I/O threads"):
         header += [f">{part}: median error", ">bias", ">repeat"]
+    header += [">waiting, us", ">predicted, us"]
     return [
         "## Threads",
         "",
-        "A first look at what each thread computes for a request, spinning left out. Threads of"
-        " Redis 8 sleep when they are idle, so it is their CPU time. Of Valkey 9.1 it is the main"
-        " thread's time that INFO calls active, at most its CPU time; its I/O threads are left out,"
-        " since they share a core and INFO counts their waiting for it. The main thread has a core"
-        f" of its own, I/O threads and {TOOL} share the other."
-        f" {len(IO_THREADS) * DATA_SETS * POINTS_EACH} random points an engine, shipped profiles."
-        " What handing over, and lines that move between threads, cost is assumed, not fitted.",
+        "What each thread computes for a request. Waiting for work and going round the event loop"
+        " are left out and stand apart, as the median over the points. Threads of Redis 8 sleep"
+        " instead, so theirs is their CPU time. Elsewhere samples of where threads are tell waiting"
+        " apart; of Valkey 9.1's main thread it is the time that INFO calls active, at most its CPU"
+        " time. The main thread has a core of its own; I/O threads and the load generator share the"
+        f" other. Random points, driven by {TOOL}, seeds {', '.join(map(str, seeds()))}. On"
+        " the host of seed 5 samples were not taken yet, so Valkey's I/O threads are left out."
+        " *Observed*: calibrated on this host at other points, driven by forecache's own"
+        " generator, costs between threads included."
+        " *Shipped*: as it comes with forecache. *Turns counted*: the same as *observed*, told how"
+        " often the main thread woke, which is no prediction but says what of a miss is batches.",
         "",
         *table(header, body),
     ]
 
 
+def seeds() -> list[int]:
+    """Of the points of all hosts."""
+    return sorted({seed for host in FOLDER.iterdir() for seed in rounds.seeds_of(host)})
+
+
 def errors_of(rows: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Cells of the table for `main` or `io`: median error, bias, and how far repeats differ."""
-    errors = [rounds.error(row[f"{part}_us"], row[f"predicted_{part}_us"]) for row in rows]
-    repeats = [rounds.repeat(row[f"{part}_us"]) for row in rows]
+    known = [row for row in rows if min(row[f"{part}_us"], default=0.0) > 0.0]
+    if not known:
+        return ["–"] * 3
+    errors = [rounds.error(row[f"{part}_us"], row[f"predicted_{part}_us"]) for row in known]
+    repeats = [rounds.repeat(row[f"{part}_us"]) for row in known if len(row[f"{part}_us"]) > 1]
     return [
         f"{np.median(np.abs(errors)):.1%}",
         f"{np.median(errors):+.1%}",
-        f"{np.median(repeats):.1%}",
+        f"{np.median(repeats):.1%}" if repeats else "–",
     ]
+
+
+def waiting_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Cells of the table: what threads waited, measured and predicted."""
+    known = [row for row in rows if row["waiting_us"]]
+    if not known:
+        return ["–", "–"]
+    measured = np.median([np.median(row["waiting_us"]) for row in known])
+    predicted = np.median([row["predicted_waiting_us"] for row in known])
+    return [f"{measured:.2f}", f"{predicted:.2f}"]

@@ -29,8 +29,9 @@ _FEWEST_SLEEPS = 10
 _MIB = 1024 * 1024
 # Regions of random loads: from where a second-level TLB ends to the heap of a large engine.
 _REGIONS = tuple(_MIB * 2**power for power in range(7, 13))
-INTERRUPTIONS_US = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
-_WATCH_S = 1.0
+INTERRUPTIONS_US = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
+_WATCH_S = 3.0
+"""Interruptions of a millisecond and more come a few times a second."""
 _WINDOWS_A_ROUND = 8
 _WINDOW_REPETITIONS = 100
 """Of messages there and back on all connections: about a tenth of a second."""

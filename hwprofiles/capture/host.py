@@ -28,6 +28,7 @@ from .sockets import LARGE_BYTES, SMALL_BYTES
 from .summary import SOURCE, assumed, at_least, extra, measured, reported, rounded, spread
 
 _MIB = 1024 * 1024
+_RARE_US = 1000.0
 _WAKE_SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 # How many of the largest working sets show the time of page walks.
 _WALK_SIZES = 3
@@ -377,14 +378,26 @@ def _interruptions(machine: Machine, found: Collected) -> Curve | None:
         source=SOURCE,
         kind="measured",
         method="gaps of at least this length between looks at the clock, per second and core, by "
-        "loops that keep CPUs {} and {} busy at once; median over CPUs and rounds".format(
-            *machine.pair
-        ),
-        points=[
-            (float(us), rounded(statistics.median(rates)))
-            for us, rates in found.interruptions_per_s.items()
-        ],
+        "loops that keep CPUs {} and {} busy at once; median over CPUs and rounds, of {:g} us "
+        "and more the mean".format(*machine.pair, _RARE_US),
+        points=_interruption_points(found.interruptions_per_s),
     )
+
+
+def _interruption_points(rates_by_us: dict[int, list[float]]) -> list[tuple[float, float]]:
+    """(us, rate) pairs, with rates that don't rise.
+
+    A median leaves out a round in which something else ran. Of what is rare it would leave out all:
+    many rounds hold none.
+    """
+    points: list[tuple[float, float]] = []
+    least = 0.0
+    for us in sorted(rates_by_us, reverse=True):
+        rates = rates_by_us[us]
+        rate = statistics.fmean(rates) if us >= _RARE_US else statistics.median(rates)
+        least = max(least, rounded(rate))
+        points.append((float(us), least))
+    return points[::-1]
 
 
 def _wake_curve(machine: Machine, found: Collected) -> Curve | None:

@@ -22,6 +22,7 @@ from ..engines.commands import check_bytes_on_the_way, check_commands
 from ..engines.generator import GeneratorProfile, load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.caveats import warnings_of
+from ..prediction.pauses import latency_with_pauses_ms
 from ..prediction.predict import SERVER_CPU, Prediction, Progress, predict_cases
 from ..prediction.system import System
 from ..results.consistency import check_point
@@ -164,6 +165,8 @@ def point_of(prediction: Prediction, limit: Limit) -> Point:
         objective_probability=probability(prediction, capacity_rps=limit.capacity_rps),
         warnings=warnings_of(prediction.case.scenario, prediction.system),
         uncertainty=prediction.parts("throughput_rps"),
+        p99_with_pauses_ms=latency_with_pauses_ms(prediction, 0.99),
+        p999_with_pauses_ms=latency_with_pauses_ms(prediction, 0.999),
     )
     check_point(point)
     return point

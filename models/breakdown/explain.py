@@ -260,7 +260,17 @@ class _Steps:
             ("free replaced values", "main", freed_by_main * freeing_ps),
             ("hand over", "main", handed),
             ("take over", "I/O", taken_over),
+            ("locks of the process", "main", self._locked_ps(freed)),
         ]
+
+    def _locked_ps(self, stored: float) -> float:
+        """What SETs do under locks of the process, and calls of futex; sleeping comes on top."""
+        times, threads = self.times, self.inputs.scenario.io_threads
+        if threads == 1 or not self.inputs.engine.threading.locks_items:
+            return 0.0
+        under_ps = times.section_ps.sum() + times.section_moved_ps.sum() * (1.0 - 1.0 / threads)
+        asking_ps = 2 * times.futex_ps + times.handover_ps
+        return float(stored * under_ps + self.per_request("lock_waits") * asking_ps)
 
 
 def _forked_rows(result: NodeResult, times: NodeTimes, *, do_reads: bool) -> list[Row]:

@@ -246,6 +246,7 @@ def at_mean(breakdown: LatencyBreakdown, mean_us: float) -> LatencyBreakdown:
     """A traced sample whose parts add up to a mean that is known better than from the sample.
 
     What few requests miss is waiting: for a stall that is rare, in a backlog that comes and goes.
+    The sample also counts until a reply is taken, where a tool's clock stops before.
     """
     rows, traced_us = breakdown.stations, breakdown.traced_mean_us
     waited_us = sum(row.us for row in rows if row.waits)

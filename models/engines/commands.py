@@ -4,6 +4,7 @@ and SET.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -143,9 +144,10 @@ class CommandKind:
         several = {"mget": self.items, "zrange": self.items, "hgetall": 2 * self.items}
         return several.get(self.command, 1)
 
-    def request_bytes(self, key_bytes: int) -> int:
+    def request_bytes(self, key_bytes: float) -> float:
         """Bytes of the request as the protocol writes it (RESP arrays of bulk strings)."""
-        key, value, item = (bulk_bytes(n) for n in (key_bytes, self.value_bytes, self.item_bytes))
+        key = _mean_bulk_bytes(key_bytes)
+        value, item = bulk_bytes(self.value_bytes), bulk_bytes(self.item_bytes)
         words = {
             "get": key,
             "set": key + value,
@@ -179,6 +181,11 @@ class CommandKind:
 def bulk_bytes(length: int) -> int:
     """Bytes of a bulk string on the wire, for a payload of the given size."""
     return 1 + len(str(length)) + 2 + length + 2
+
+
+def _mean_bulk_bytes(length: float) -> float:
+    """The same of a mean payload, which most payloads exceed by less than one byte."""
+    return bulk_bytes(math.ceil(length)) - (math.ceil(length) - length)
 
 
 def _header_bytes(elements: int) -> int:
@@ -357,6 +364,13 @@ def execute_instructions(kind: CommandKind, work: Mapping[str, float]) -> float:
     total = work.get(f"{prefix}_instructions", 0.0)
     total += kind.items * work.get(f"{prefix}_instructions_per_item", 0.0)
     return total + searched_entries(kind) * work.get(f"{prefix}_instructions_per_entry", 0.0)
+
+
+def instructions_per_key(kind: CommandKind, work: Mapping[str, float]) -> float:
+    """Instructions of each further key of an MGET or MSET; 0 of other commands."""
+    if kind.command not in ("mget", "mset"):
+        return 0.0
+    return work.get(f"{prefix_of(kind)}_instructions_per_item", 0.0)
 
 
 def check_commands(scenario: Scenario, work: Mapping[str, object], *, engine: str) -> None:

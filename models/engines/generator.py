@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from forecache.hwprofiles.files import did_you_mean, parse, read_yaml, shipped
 from forecache.hwprofiles.quantity import Quantity, Source, ranges_of
@@ -49,6 +49,8 @@ class GeneratorWork:
         Cost of the tool's socket calls against the host's micro-benchmark.
     thread_start_us
         From the start of one thread to the start of the next.
+    text_get_instructions
+        Further ones of a GET in Memcached's text protocol, against the same in the Redis protocol.
     """
 
     poll_rounds: float
@@ -62,9 +64,25 @@ class GeneratorWork:
     user_scale: float
     kernel_scale: float
     thread_start_us: float
+    text_get_instructions: float = 0.0
 
+
+@dataclass(frozen=True)
+class GeneratorRules:
+    """What a tool does in which order; `GeneratorProfile` says what each means."""
+
+    spins_when_due: bool = False
+    connects_in_blocks: bool = False
+    refills: bool = False
+    read_bytes: int = 16_384
+    counts_first_read: bool = False
+
+
+PLAIN_RULES = GeneratorRules()
+"""A tool that has no rules of its own."""
 
 GENERATOR_NAMES = tuple(field.name for field in fields(GeneratorWork))
+_OPTIONAL_NAMES = {"text_get_instructions"}
 
 
 class GeneratorProfile(Record):
@@ -79,11 +97,19 @@ class GeneratorProfile(Record):
     connections: Literal["in_turn", "in_blocks"] = "in_turn"
     """The order in which the tool's threads connect their clients, which engines number in that
     order: one thread's after the other's, or in turn."""
+    refills: bool = False
+    """Whether a client sends a request for each reply that it reads, and so keeps its pipeline
+    full; else it sends batches and waits for all replies."""
+    read_bytes: int = Field(default=16_384, ge=64)
+    """Most bytes of replies that one read takes."""
+    counts_first_read: bool = False
+    """Whether the latency of a batch ends when the tool begins to read the first reply to it; else
+    that of a reply when it has been read."""
     work: dict[str, Quantity]
 
     @model_validator(mode="after")
     def _complete(self) -> GeneratorProfile:
-        wrong = set(self.work) ^ set(GENERATOR_NAMES)
+        wrong = (set(self.work) | _OPTIONAL_NAMES) ^ set(GENERATOR_NAMES)
         if wrong:
             raise ValueError(f"entries under work: {', '.join(GENERATOR_NAMES)}")
         for name, leaf in self.work.items():
@@ -92,8 +118,19 @@ class GeneratorProfile(Record):
 
     def generator_work(self, values: Mapping[str, float] | None = None) -> GeneratorWork:
         """The work as plain numbers, some of them replaced by `values`."""
-        work = GeneratorWork(**{name: self.work[name].best for name in GENERATOR_NAMES})
+        work = GeneratorWork(**{name: leaf.best for name, leaf in self.work.items()})
         return replace(work, **values) if values else work
+
+    @property
+    def rules(self) -> GeneratorRules:
+        """Those of the tool."""
+        return GeneratorRules(
+            self.spins_when_due,
+            self.connections == "in_blocks",
+            self.refills,
+            self.read_bytes,
+            self.counts_first_read,
+        )
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) of each work number that has a range."""

@@ -89,8 +89,12 @@ class EngineWork:
         Share of a reply's own lines that a thread waits for: the main thread when it writes into a
         buffer an I/O thread has read, the I/O thread when it reads what the main thread wrote.
     execute_lines, set_lines, done_lines
-        Fetched from I/O threads' cores by the main thread per command, more per SET, and per
-        finished write (where threads own their clients, per list moved).
+        Fetched from I/O threads' cores by the main thread per read job with the first command of a
+        batch, more per SET, and per finished write (where threads own their clients, per list
+        moved).
+    command_lines
+        Fetched from an I/O thread's core by the main thread per further command of a batch that
+        the I/O thread has parsed.
     commands
         Of commands beyond GET and SET, by the names of `commands.COMMAND_WORK`; empty where it
         was never counted.
@@ -123,6 +127,7 @@ class EngineWork:
     shared_lines: float
     reply_lines_per_line: float
     execute_lines: float
+    command_lines: float
     set_lines: float
     done_lines: float
     commands: Mapping[str, float] = field(default_factory=dict)
@@ -134,7 +139,7 @@ HAND_OVER_WORK = frozenset(
     {
         *("push_instructions", "pop_instructions", "done_instructions", "scan_instructions"),
         *("collect_instructions", "read_lines", "write_lines", "shared_lines"),
-        *("reply_lines_per_line", "execute_lines", "set_lines", "done_lines"),
+        *("reply_lines_per_line", "execute_lines", "command_lines", "set_lines", "done_lines"),
         "command_lookup_instructions",
     }
 )

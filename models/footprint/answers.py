@@ -241,16 +241,16 @@ def _populations(workload: Workload) -> list[Population]:
             Strings(
                 type="string",
                 keys=workload.keys,
-                key_bytes=workload.key_bytes,
+                key_bytes=workload.whole_key_bytes,
                 value_bytes=workload.value_bytes,
             )
         )
     if workload.sorted_sets is not None:
         of_sets = workload.sorted_sets.model_dump()
-        found.append(SortedSets(type="sorted_set", key_bytes=workload.key_bytes, **of_sets))
+        found.append(SortedSets(type="sorted_set", key_bytes=workload.whole_key_bytes, **of_sets))
     if workload.hashes is not None:
         of_hashes = workload.hashes.model_dump()
-        found.append(Hashes(type="hash", key_bytes=workload.key_bytes, **of_hashes))
+        found.append(Hashes(type="hash", key_bytes=workload.whole_key_bytes, **of_hashes))
     return found
 
 

@@ -66,7 +66,9 @@ def node_memory(
     """
     workload, unknown = scenario.workload, OTHER_CONNECTION_BYTES
     if engine.layout == SLABS:
-        items = bytes_of_keys(workload.keys, key_bytes=workload.key_bytes, sizes=workload.sizes)
+        items = bytes_of_keys(
+            workload.keys, key_bytes=workload.whole_key_bytes, sizes=workload.sizes
+        )
         return NodeMemory(items, hash_table_bytes(workload.keys), unknown, unknown)
     try:
         described = of_node(scenario)

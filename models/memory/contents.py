@@ -25,7 +25,7 @@ def command_structures(
         kind,
         engine.layout,
         all_keys=sum(keys_of_type(workload, held) for held in DATA_TYPES),
-        key_bytes=workload.key_bytes,
+        key_bytes=workload.whole_key_bytes,
         touch_scale=work.touch_scale,
         # A lone main thread that looks a pipeline's keys up in groups may walk to the entries only;
         # the batches that come back from I/O threads fetch the value as well.

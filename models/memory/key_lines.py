@@ -33,7 +33,7 @@ from ..layouts.tables import (
     buckets_of,
     hash_table_load,
 )
-from .lines import LINE_BYTES, Structure
+from .lines import BUCKET, LINE_BYTES, Structure
 
 LAYOUTS = (
     *("dict", "dict_embedded_key", "dict_embedded_value"),
@@ -70,7 +70,7 @@ def _direct_chain(keys: int) -> tuple[list[Structure], float]:
     """
     load = keys / buckets_of("dict", keys)
     last = -math.expm1(-load) / load  # share of the objects that are the last of their chain
-    bucket = Structure("bucket", POINTER_BYTES / LINE_BYTES / load, 1.0)
+    bucket = Structure(BUCKET, POINTER_BYTES / LINE_BYTES / load, 1.0)
     walked = 1.0 + load / 2.0
     link = Structure("link", (1.0 - last) * LINK_BYTES / LINE_BYTES, walked - last)
     return [bucket, link], walked
@@ -103,7 +103,7 @@ def _slab_item(keys: int, key_bytes: int, value_bytes: int) -> list[Structure]:
     lines = item_bytes * (1.0 + _CHUNK_STEP) / 2 / LINE_BYTES
     followers = max(0.0, (item_bytes - LINE_BYTES / 2) / LINE_BYTES)
     return [
-        Structure("bucket", 8.0 / LINE_BYTES / load, 1.0),
+        Structure(BUCKET, 8.0 / LINE_BYTES / load, 1.0),
         Structure("item", lines, 1.0 + load / 2.0, followers=followers),
     ]
 
@@ -141,7 +141,7 @@ def structures(
     else:
         load = hash_table_load(keys)
         slots = BUCKET_BYTES / LINE_BYTES / load
-        way, walked = [Structure("bucket", slots, 1.0 + child_share(load))], 1.0
+        way, walked = [Structure(BUCKET, slots, 1.0 + child_share(load))], 1.0
     whole: KeyLayout = (
         "hashtable_embedded_value" if layout == "hashtable_embedded_value" else "hashtable"
     )

@@ -21,6 +21,9 @@ the stream and runs ahead, by so many lines of the last level or of DRAM in the 
 (blocks of 1 to 8 KB at random places took 1.2 ns a line out of a last level of 18 on a Zen 4
 virtual machine, and 6 to 9 ns out of DRAM of 163, page walks not counted)."""
 
+BUCKET = "bucket"
+"""Name of the lines that a hash of a key leads to, which lie in no order of keys."""
+
 _POPULARITY_BINS = 24
 _SUMMED_RANKS = 1000
 """Ranks up to which Zipf's law is summed rank by rank; beyond it an integral is as good."""

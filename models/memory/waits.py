@@ -21,6 +21,7 @@ from ..node.setup import QUANTILES
 from ..scenario.workload import Workload
 from .caches import CacheTimes, beyond, hits_of, page_walk_ns
 from .lines import (
+    BUCKET,
     FAR_STREAMED_AT_ONCE,
     LINE_BYTES,
     NEAR_STREAMED_AT_ONCE,
@@ -54,19 +55,38 @@ class MemoryTimes:
     prefetch_ns: np.ndarray
     last_touch_ns: float
 
-    def of_keys(self, keys: int) -> MemoryTimes:
-        """The same of a command of several keys, each of which waits for itself.
+    def of_keys(self, keys: int, in_flight: float = 1.0) -> MemoryTimes:
+        """The same of a command of several keys, which it looks up one after the other.
 
-        The table keeps mean and variance of the sum of independent waits.
+        While one waits, a core works ahead on the next ones, which don't depend on it. The table
+        keeps mean and variance of the sum of independent waits.
+
+        Parameters
+        ----------
+        in_flight
+            Keys that a core has begun and not finished (`keys_in_flight`).
         """
         if keys == 1:
             return self
+        waits = 1.0 + (keys - 1) / min(in_flight, keys)
         mean = self.stall_ns.mean()
         return replace(
             self,
-            stall_ns=keys * mean + math.sqrt(keys) * (self.stall_ns - mean),
+            stall_ns=waits * mean + math.sqrt(waits) * (self.stall_ns - mean),
             prefetched_stall_ns=keys * self.prefetched_stall_ns,
         )
+
+
+def keys_in_flight(speed: HostSpeed, instructions_per_key: float) -> float:
+    """Keys of one command that a core has begun and not finished while it waits for the first.
+
+    Its reorder window holds the rest of a key's instructions and those of the next keys, whose
+    misses are under way meanwhile. Left out: branches that depend on what is waited for and are
+    mispredicted, so that what follows begins again.
+    """
+    if instructions_per_key <= 0.0:
+        return 1.0
+    return min(speed.parallel_misses, 1.0 + speed.reorder_window / instructions_per_key)
 
 
 @dataclass(frozen=True)
@@ -204,16 +224,16 @@ def waits_of(
     walk_ns = np.zeros(len(structures))
     # Whether a page is in the TLB depends on all data, how long a walk takes on the structure's own
     # pages: allocators keep sizes apart. Data written in the order in which they are visited lie on
-    # pages that were just used.
+    # pages that were just used, those of the table, which hashes scatter, don't.
     walks = beyond(speed.tlb_reach_bytes, caches.data_bytes)
-    if workload.key_pattern == "sequential":
-        walks = 0.0
+    in_order = workload.key_pattern != "random"
     for index, s in enumerate(structures):
         if s.lines_per_key > 0:
             in_l2[index] = hits_of(s, bins, caches.l2_requests)
             in_l3[index] = hits_of(s, bins, caches.l3_requests)
             region_bytes = s.lines_per_key * workload.keys * LINE_BYTES
-            walk_ns[index] = walks * page_walk_ns(speed, region_bytes)
+            if s.name == BUCKET or not in_order:
+                walk_ns[index] = walks * page_walk_ns(speed, region_bytes)
         elif index > 0:
             in_l2[index], in_l3[index] = in_l2[index - 1], in_l3[index - 1]
             walk_ns[index] = walk_ns[index - 1]

@@ -241,6 +241,11 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
             "interrupts_free_ps": (_WORD, setup.interrupt_cores),
             "locks": (_WORD, setup.item_locks),
             "lock_by_draw": (_WORD, CONSTANTS["DRAWS"]),
+            "list_by_draw": (_WORD, CONSTANTS["DRAWS"]),
+            # Memory, statistics, numbers, and two kinds of lists.
+            "process_locks": (_WORD, 3 + 2 * setup.lists),
+            "section_ps": (_WORD, CONSTANTS["SECTIONS"]),
+            "section_moved_ps": (_WORD, CONSTANTS["SECTIONS"]),
             "source_rows": (RECORDS["source"], n_sources(setup)),
             "piece_table": (_WORD, 2 * len(times.piece_ps)),
             "trace_table": (_WORD, 2 * len(times.trace_due_ps)),
@@ -342,7 +347,8 @@ def _fill_tables(node: Node, times: NodeTimes) -> None:
     head["wake_latency_ps"] = times.wake_latency_ps
     head["code_by_draw"] = times.code_by_draw
     blocks["prefetch"][:] = times.prefetch_by_keys_ps
-    blocks["lock_by_draw"][:] = times.lock_by_draw
+    for name in ("lock_by_draw", "list_by_draw", "section_ps", "section_moved_ps"):
+        blocks[name][:] = getattr(times, name)
     blocks["piece_table"][:] = np.concatenate([times.piece_ps, times.piece_gap_ps])
     blocks["trace_table"][:] = np.concatenate([times.trace_due_ps, times.trace_code])
 

@@ -125,6 +125,8 @@ class NodeTimes(NamedTuple):
     """Until a thread that takes a core over from another goes on."""
     flush_ps: int
     """Main thread, once a turn with writes: hand what was logged to the kernel."""
+    futex_ps: int
+    """Under locks: ask the kernel to sleep until a lock is free, or to wake who sleeps."""
     # per command
     parse_by_code_ps: np.ndarray
     execute_by_code_ps: np.ndarray
@@ -150,6 +152,12 @@ class NodeTimes(NamedTuple):
     code_by_draw: np.ndarray
     lock_by_draw: np.ndarray
     """(1024,) the item lock of commands on a popular key; -1: any of them."""
+    list_by_draw: np.ndarray
+    """(1024,) the size class of what a SET stores, or replaces."""
+    section_ps: np.ndarray
+    """(7,) what a SET does under each of the process's locks that it takes, in order."""
+    section_moved_ps: np.ndarray
+    """(7,) and fetching what the lock protects, where another thread held it last."""
     jitter: np.ndarray
     wake_latency_ps: np.ndarray
     """(256,) from the send that wakes a sleeper until it runs, at each quantile."""
@@ -279,10 +287,21 @@ class NodeSetup(NamedTuple):
     """Copies of logged writes that leave the host."""
     item_locks: int
     """Number of item locks, one of which is chosen by the hash of the key."""
+    lists: int
+    """Size classes of what is stored, each of which has lists with locks of their own."""
     random_pieces: int
     """1: the pieces of `piece_ps` have exponential lengths of that mean."""
     trace_period_ps: int
     """Period after which a trace begins again."""
+
+    generator_refills: int
+    """Closed loop without think time. 1: a client sends one request for each reply that it reads;
+    0: its next batch once it has all replies of the last."""
+    generator_read_bytes: int
+    """Most bytes of replies that the load generator reads at a time."""
+    counts_first_read: int
+    """1: the tool counts the latency of a batch until it begins to read the first reply; 0: that of
+    each reply until it is read."""
 
     def generator_of(self, client: T) -> T:
         """Which thread of the load generator a client belongs to."""

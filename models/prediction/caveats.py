@@ -36,13 +36,6 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
     elif engine.observed is None:
         warnings.append(f"the CPU work of {engine.id} was not measured: all of it is assumed")
     policy = engine.threading
-    stores = any(kind.command != "get" for kind in command_kinds(scenario))
-    if policy.locks_items and server_threads(scenario, engine) > 1 and stores:
-        warnings.append(
-            f"SETs of {engine.id} take locks of the whole process (slabs, statistics) that are not "
-            "simulated: a blind round found their throughput 1.2 times too high with 2 threads, "
-            "1.5 times with 6 and 3 times with 16"
-        )
     if policy.caveat:
         warnings.append(policy.caveat.format(engine=engine.id))
     cores = sharing(scenario, speed.cores).server_cores

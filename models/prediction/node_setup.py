@@ -7,7 +7,7 @@ from ..node.setup import NO_LIMIT, NodeSetup
 from ..step_times.forking import do_reads
 from ..step_times.inputs import NodeInputs
 from ..step_times.interruptions import interruption_gap_ps
-from ..step_times.locks import item_locks
+from ..step_times.locks import item_locks, list_shares
 from ..step_times.persistence import fsyncs_always
 from ..step_times.tls import connection_gap_ps
 from ..step_times.wire import (
@@ -58,6 +58,7 @@ def node_setup(
     workload = scenario.workload
     generators = scenario.generator_threads
     open_loop = workload.arrival == "open_loop"
+    rules, has_to_wait = inputs.generator_rules, open_loop or workload.think_us > 0
     interarrival_ps = 0
     if (rate_rps := workload.mean_rate_rps) is not None:
         interarrival_ps = round(_PS_PER_S * generators / rate_rps)
@@ -86,7 +87,7 @@ def node_setup(
         initial_active=2 if ignites_at_once(inputs) else 1,
         outstanding_limit=1 if open_loop else workload.pipeline,
         backlog_limit=-(-backlog // workload.clients),
-        generator_spins=int(inputs.generator_spins and (open_loop or workload.think_us > 0)),
+        generator_spins=int(rules.spins_when_due and has_to_wait),
         warmup_ps=warmup_ps,
         end_ps=end_ps,
         series_ps=max(1, end_ps // 256),
@@ -102,11 +103,12 @@ def node_setup(
         segment_size_bytes=round(inputs.speed.network_mtu_bytes) - IP_TCP_HEADER_BYTES,
         header_bytes=IP_TCP_HEADER_BYTES + ETHERNET_HEADER_BYTES,
         interrupt_cores=scenario.interrupt_cores,
+        lists=len(list_shares(workload)),
         item_locks=item_locks(scenario.io_threads) if engine.threading.locks_items else 0,
         first_owner=0,
         owners=1,
         io_threads_do_reads=int(do_reads(scenario, engine)),
-        clients_in_blocks=int(inputs.clients_in_blocks),
+        clients_in_blocks=int(rules.connects_in_blocks),
         generator_start_ps=round(inputs.generator.thread_start_us * _PS_PER_US),
         server_cores=inputs.sharing.server_cores,
         generator_cores=inputs.sharing.generator_cores,
@@ -124,6 +126,9 @@ def node_setup(
         replicas=scenario.replicas,
         random_pieces=int(workload.bursts is not None),
         trace_period_ps=workload.varying.cycle_ps if workload.trace is not None else 0,
+        generator_refills=int(rules.refills and workload.pipeline > 1 and not has_to_wait),
+        generator_read_bytes=rules.read_bytes,
+        counts_first_read=int(rules.counts_first_read),
     )
     return under_policy(engine.policy, setup)
 

@@ -17,6 +17,7 @@ from ..engines.profile import EngineProfile, EngineWork
 from ..scenario.schema import Scenario
 from ..step_times.disk import ASSUMED_DISK, DiskTimes
 from ..step_times.inputs import NodeInputs
+from ..step_times.locks import moves_items
 from ..step_times.persistence import check_persistence
 from ..step_times.sharing import Sharing, shares_cores, sharing
 from ..step_times.tls import only_the_main_thread
@@ -26,7 +27,9 @@ from .uncertainty import (
     draw_engine,
     draw_generator,
     draw_host,
+    draw_learned,
     draw_unobserved,
+    learned_work,
 )
 
 UNCHECKED_DISCREPANCY = 0.08
@@ -72,12 +75,18 @@ class System:
         return self._numbers[key]
 
     def _nominal(self) -> Numbers:
-        speed, work = self.host.speed(self._found), self.engine.engine_work()
+        # An engine that was fitted on this very host needs no other fit there.
+        learned = {} if self.observed_here else learned_work(self.host, self.engine)
+        work = self.engine.engine_work(learned)
+        speed = self.host.speed(self._found)
         return Numbers(speed, work, self.generator.generator_work(), ASSUMED_DISK)
 
     def _drawn(self, draw: Draw) -> Numbers:
         known = self._found if self.observed_here else draw_host(self.host, draw)
         work = draw_engine(self.engine, draw, observed_here=self.observed_here)
+        if not self.observed_here:
+            learned, learned_of_engine = draw_learned(self.host, self.engine, draw)
+            known, work = {**known, **learned}, {**work, **learned_of_engine}
         return Numbers(
             self.host.speed({**known, **draw_unobserved(self.host, draw)}),
             self.engine.engine_work(work),
@@ -93,16 +102,23 @@ class System:
 
     def inputs(self, scenario: Scenario, *, draw: int | None = None, seed: int = 1) -> NodeInputs:
         """Numbers for one simulation: nominal, or draw number `draw`."""
+        return self.inputs_of(scenario, self.numbers(draw=draw, seed=seed))
+
+    def inputs_of(self, scenario: Scenario, numbers: Numbers) -> NodeInputs:
+        """The same for numbers that somebody else found."""
         check_commands(scenario, self.engine.commands, engine=self.engine.id)
         check_persistence(scenario, self.engine)
         check_trace(scenario)
-        numbers = self.numbers(draw=draw, seed=seed)
         most = self.engine.max_io_threads
         if scenario.io_threads > most:
             scenario = scenario.model_copy(update={"io_threads": most})
         if only_the_main_thread(scenario, self.engine):
             scenario = scenario.model_copy(update={"io_threads": 1})
         speed = numbers.speed
+        if scenario.clock_ghz is not None:
+            speed = speed.at_clock(scenario.clock_ghz, of_ghz=self.host.clock_ghz.best)
+        if scenario.idle_polls:
+            speed = speed.with_busy_siblings()
         if scenario.cores is not None:
             speed = replace(speed, cores=scenario.cores)
         return NodeInputs(
@@ -112,8 +128,7 @@ class System:
             speed,
             numbers.generator,
             speed,
-            self.generator.spins_when_due,
-            self.generator.connections == "in_blocks",
+            self.generator.rules,
             self.sharing(scenario),
             numbers.disk,
         )
@@ -122,8 +137,10 @@ class System:
         """The groups of threads that may have to share cores."""
         groups = sharing(scenario, self.numbers().speed.cores)
         # Of threads that are all alike none is the main thread.
-        alike = self.engine.threading.threads_alike
-        return groups._replace(main_pinned=groups.main_pinned and not alike)
+        threading = self.engine.threading
+        pinned = groups.main_pinned and not threading.threads_alike
+        others = groups.others + (threading.locks_items and moves_items(scenario))
+        return groups._replace(main_pinned=pinned, others=others)
 
     def shares_cores(self, scenario: Scenario) -> bool:
         """Whether some threads have to share cores."""
@@ -139,6 +156,9 @@ class System:
     @property
     def discrepancy(self) -> float:
         """Relative standard error of the model itself."""
+        learned = self.host.posterior
+        if learned and learned.of_policy(self.engine.policy) and not self.observed_here:
+            return learned.discrepancy
         known = self.engine.discrepancy
         if known is None:
             return UNCHECKED_DISCREPANCY

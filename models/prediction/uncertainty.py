@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from forecache.hwprofiles.learned import LearnedTogether, LearnedWork
 from forecache.hwprofiles.quantity import ranges_of
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.streams import uniform
@@ -79,6 +80,54 @@ def draw_host(host: HostProfile, draw: Draw) -> dict[str, float]:
     return draw_ranges("host", host_ranges(host), draw)
 
 
+def learned_work(host: HostProfile, engine: EngineProfile) -> dict[str, float]:
+    """Work of an engine as a joint fit found it on a host of the catalogue; none elsewhere."""
+    ranges = engine.uncertain()
+    return {
+        name: moved(ranges[name], learned.mean)
+        for name, learned in _learned(host, engine).items()
+        if name in ranges
+    }
+
+
+def draw_learned(
+    host: HostProfile, engine: EngineProfile, draw: Draw
+) -> tuple[dict[str, float], dict[str, float]]:
+    """One draw of what a joint fit found of a host and of an engine on it, both together.
+
+    They take the place of what `draw_host` and `draw_engine` draw one by one.
+    """
+    learned = _learned(host, engine)
+    known = host.posterior
+    if known is None:
+        return {}, {}
+    bounds, ranges = host_ranges(host), engine.uncertain()
+    fields = [name for name in _correlated(known) if name in bounds]
+    work = [name for name in sorted(learned) if name in ranges]
+    called = [*fields, *(f"{engine.policy}.{name}" for name in work)]
+    normals = [draw.normal(f"host.{name}") for name in fields]
+    normals += [draw.normal(f"work.{name}") for name in work]
+    matrix = np.array([[known.correlated(a, b) for b in called] for a in called])
+    z = _symmetric_root(matrix) @ normals if called else np.zeros(0)
+    steps = dict(zip(called, z.tolist(), strict=True))
+    drawn = {name: moved(bounds[name], steps[name]) for name in fields}
+    found = {}
+    for name in work:
+        at = learned[name].mean + learned[name].error * steps[f"{engine.policy}.{name}"]
+        found[name] = moved(ranges[name], at)
+    return drawn, found
+
+
+def _learned(host: HostProfile, engine: EngineProfile) -> dict[str, LearnedWork]:
+    return {} if host.posterior is None else host.posterior.of_policy(engine.policy)
+
+
+def _correlated(known: LearnedTogether) -> list[str]:
+    """All names that a posterior correlates."""
+    rows = known.correlation
+    return sorted(set(rows) | {name for row in rows.values() for name in row})
+
+
 def draw_unobserved(host: HostProfile, draw: Draw) -> dict[str, float]:
     """One draw of what no observation of an engine tells of its host, by `HostSpeed` field.
 
@@ -105,13 +154,17 @@ def draw_engine(
     if fitted:
         names = sorted(fitted)
         matrix = np.array([[fitted[a].get(b, 0.0) for b in names] for a in names])
-        # The symmetric root, of which there is one only.
-        values, vectors = np.linalg.eigh(matrix)
-        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
-        steps = root @ [draw.normal(f"work.{name}") for name in names]
+        steps = _symmetric_root(matrix) @ [draw.normal(f"work.{name}") for name in names]
         for name, step in zip(names, steps, strict=True):
             drawn[name] = engine.work[name].best * math.exp(float(step))
     return drawn
+
+
+def _symmetric_root(matrix: np.ndarray) -> np.ndarray:
+    """The root of a covariance of which there is one only."""
+    values, vectors = np.linalg.eigh(matrix)
+    root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+    return root
 
 
 def draw_generator(generator: GeneratorProfile, draw: Draw) -> dict[str, float]:

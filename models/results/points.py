@@ -114,6 +114,10 @@ class Point(Result):
     warnings: list[str]
     uncertainty: Uncertainty
     """Of the throughput."""
+    p99_with_pauses_ms: float | None
+    """Over all requests, those that met a pause of the host of a millisecond or more among them;
+    `p99_ms` is without. None where the host's profile knows of no pauses, or under overload."""
+    p999_with_pauses_ms: float | None
 
     @property
     def overloaded(self) -> bool:

@@ -110,6 +110,9 @@ class GeneratorSettings(_Record):
     same_host: bool = False
     """Whether it runs on the server's host, without a network between; always with
     `unix_socket`."""
+    other_socket: bool = False
+    """Whether it runs on another socket of the server's host, whose cores are its own; only with
+    `same_host`. That messages cross sockets is not modelled."""
 
 
 class Slo(_Record):
@@ -153,6 +156,12 @@ class Scenario(_Record):
     """Encrypted connections: `true`, or what differs from the defaults; not with `unix_socket`."""
     io_threads: int = Field(default=1, ge=1, le=256)
     """Threads as the engine counts them, the main thread included (Memcached: `-t`)."""
+    idle_polls: bool = False
+    """Whether idle CPUs of the server's host poll instead of sleeping (`idle=poll`): then the other
+    hyperthread of a core is never idle and takes its share of it."""
+    clock_ghz: float | None = Field(default=None, gt=0.1, le=10)
+    """Clock of the server's host, as where turbo or boost is off; that of its profile without
+    it."""
     cores: int | None = Field(default=None, ge=1)
     """Cores that the server's threads may use; without it the host's."""
     irq_cores: int = Field(default=0, ge=0, le=1024)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -293,8 +294,9 @@ class Workload(_Record):
     """Shares of commands; without it and `command` 80% GET and 20% SET."""
     keys: int = Field(default=1_000_000, ge=1, le=10**11)
     """Keys of the database that GET, SET, MGET and MSET work on."""
-    key_bytes: int = Field(default=16, ge=1, le=64 * 1024)
-    """Bytes of a key."""
+    key_bytes: int | float = Field(default=16, ge=1, le=64 * 1024)
+    """Bytes of a key; their mean where keys differ, such as 6.9 of decimal numbers to ten
+    million."""
     value_bytes: ValueSizes = 512
     """Bytes of a value, or a distribution of them."""
     popularity: Popularity = "uniform"
@@ -306,8 +308,9 @@ class Workload(_Record):
     """What HSET, HGET and HGETALL work on; only with one of them in `mix`."""
     slow_command: SlowCommand | None = None
     """A command that occupies the main thread now and then."""
-    key_pattern: Literal["random", "sequential"] = "random"
-    """`sequential`: keys are visited in the order in which they were written."""
+    key_pattern: Literal["random", "sequential", "own_ranges"] = "random"
+    """`sequential`: keys are visited in the order in which they were written; `own_ranges`: each
+    connection walks a range of keys of its own in that order (memtier_benchmark's P:P)."""
     operations_before_get_phase: str | None = None
     """A remark on how the database was filled; the model doesn't use it."""
 
@@ -374,6 +377,11 @@ class Workload(_Record):
         if self.command is not None:
             return {self.command: Asked(share=1.0)}
         return (self.mix or Mix(get=0.8, set=0.2)).commands
+
+    @property
+    def whole_key_bytes(self) -> int:
+        """Size of most keys, where their sizes differ: of decimal numbers the longest."""
+        return math.ceil(self.key_bytes)
 
     @property
     def get_fraction(self) -> float:

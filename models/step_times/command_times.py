@@ -12,10 +12,11 @@ from ..engines.commands import (
     WRITES,
     CommandKind,
     execute_instructions,
+    instructions_per_key,
 )
 from ..engines.profile import EngineProfile
 from ..memory.lines import LINE_BYTES
-from ..memory.waits import memory_times
+from ..memory.waits import keys_in_flight, memory_times
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
 from .values import (
@@ -47,6 +48,8 @@ class CommandTimes:
         Freeing the arguments of one, where that is a job of its own.
     reply_bytes
         Mean of what an I/O thread is handed to send per command.
+    neighbour_ns
+        Mean wait for another value than that of the command.
     """
 
     parse_ns: list[float]
@@ -58,6 +61,7 @@ class CommandTimes:
     prefetch_ns: np.ndarray
     free_arguments_ns: float
     reply_bytes: float
+    neighbour_ns: float
 
 
 def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: float) -> CommandTimes:
@@ -83,7 +87,7 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
             parallel_misses=speed.parallel_misses,
             batch_limit=most_keys,
             stream_scale=work.stream_scale,
-        ).of_keys(kind.keys)
+        ).of_keys(kind.keys, keys_in_flight(speed, instructions_per_key(kind, work.commands)))
         for kind, waits, path in zip(kinds, found, paths, strict=True)
     ]
     shares = np.array([kind.share for kind in kinds])
@@ -107,7 +111,8 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
     return CommandTimes(
         parse_ns=[_parse_ns(inputs, k, v) for k, v in zip(kinds, values, strict=True)],
         execute_ns=[
-            _execute_ns(inputs, k, b, v) for k, b, v in zip(kinds, buffered, values, strict=True)
+            _execute_ns(inputs, k, v) + _transfer_ns(inputs, k, b, p)
+            for k, b, v, p in zip(kinds, buffered, values, paths, strict=True)
         ],
         write_ns=[
             p.writer_ns(w, work.stream_scale) + _formatting_ns(inputs, k, p)
@@ -119,6 +124,7 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
         prefetch_ns=looked_up,
         free_arguments_ns=freeing_arguments_ns(inputs),
         reply_bytes=float(np.dot(shares, buffered)),
+        neighbour_ns=float(np.dot(shares, [m.last_touch_ns for m in memory])),
     )
 
 
@@ -143,9 +149,7 @@ def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> fl
     return inputs.user_ns(_reply_instructions(kind) + copied)
 
 
-def _execute_ns(
-    inputs: NodeInputs, kind: CommandKind, buffered_bytes: int, value: ValueTimes
-) -> float:
+def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> float:
     work = inputs.work
     copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
     copied = copied_bytes * work.get_instructions_per_byte
@@ -163,16 +167,18 @@ def _execute_ns(
     base += copied
     if not inputs.lone:
         base = max(0.0, base - work.command_lookup_instructions)
-    return inputs.user_ns(base) + value.main_ns + _transfer_ns(inputs, kind, buffered_bytes)
+    return inputs.user_ns(base) + value.main_ns
 
 
-def _transfer_ns(inputs: NodeInputs, kind: CommandKind, buffered_bytes: int) -> float:
+def _transfer_ns(
+    inputs: NodeInputs, kind: CommandKind, buffered_bytes: int, path: ValuePath
+) -> float:
     """Lines of the reply buffer and of values that come from an I/O thread's core."""
     work, line_ns = inputs.work, inputs.speed.core_to_core_ns
     if inputs.lone or inputs.engine.threading.hand_over == "turns":
         return 0.0
     if kind.command in WRITES:
-        return kind.items * work.set_lines * line_ns
+        return kind.items * work.set_lines * (1.0 - path.made_by_main) * line_ns
     return buffered_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
 
 

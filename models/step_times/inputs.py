@@ -8,7 +8,7 @@ from functools import cached_property
 from forecache.hwprofiles.speed import HostSpeed
 
 from ..engines.commands import CommandKind, command_kinds
-from ..engines.generator import GeneratorWork
+from ..engines.generator import PLAIN_RULES, GeneratorRules, GeneratorWork
 from ..engines.profile import EngineProfile, EngineWork
 from ..footprint.node import resident_bytes
 from ..memory.contents import prefetch_batch
@@ -33,10 +33,8 @@ class NodeInputs:
         The server: what its engine does, and how fast its host does it.
     generator, generator_speed
         The load generator, likewise; the same speed if they share a host.
-    generator_spins
-        The tool polls without sleeping while it has a request to send soon.
-    clients_in_blocks
-        Each of its threads connects all its clients before the next thread does.
+    generator_rules
+        What the load generator does in which order.
     """
 
     scenario: Scenario
@@ -45,8 +43,7 @@ class NodeInputs:
     speed: HostSpeed
     generator: GeneratorWork
     generator_speed: HostSpeed
-    generator_spins: bool = False
-    clients_in_blocks: bool = False
+    generator_rules: GeneratorRules = PLAIN_RULES
     sharing: Sharing = OWN_CORES_EACH
     disk: DiskTimes = ASSUMED_DISK
 

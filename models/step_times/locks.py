@@ -1,24 +1,77 @@
-"""The locks of threads that execute by themselves: how many, and whose keys share one.
+"""The locks of threads that execute by themselves: how many, who shares one, how long one is held.
 
-Rules: thread.c (`memcached_thread_init`), items.c and doc/threads.txt of Memcached 1.6.
+Rules: thread.c (`memcached_thread_init`), items.c, slabs.c and doc/threads.txt of Memcached 1.6.
 """
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
+from forecache.hwprofiles.speed import HostSpeed
+
+from ..engines.commands import WRITES, command_kinds
+from ..engines.profile import EngineWork
+from ..layouts.slabs import chunk_bytes
 from ..memory.lines import popularity_bins
 from ..node.setup import DRAWS
+from ..scenario.schema import Scenario
 from ..scenario.workload import Workload, Zipf
+from .inputs import NodeInputs
 
 _MOST_THREADS = ((2, 10), (3, 11), (4, 12), (10, 13), (20, 14))
 _LARGEST_POWER = 15
 
-LIST_LINES = 3.0
-"""Lines that a SET fetches from the core that used the list before: its head, the item there, and
-the slab class's free list (assumed, 2 to 5)."""
+MOVING_THREADS = 4
+"""Worker threads from which on the thread that moves items from list to list is busy all the time.
+Per SET it took 1.2 us of CPU time where one worker served 240,000 SETs a second (1.16 cores used
+over SETs and GETs: `memcached-1.6.38-c8g-unix-p1`), and 1.9 us on a Zen 3 virtual machine."""
+
+FUTEX_SHARE = 1.5
+"""A call of futex that neither sleeps nor wakes anybody against a bare system call (1.1 to 2.3 on a
+Zen 3 virtual machine)."""
+
+
+FUTEX_LINES = 2.0
+"""Lines that such a call fetches from other cores: the lock, and the kernel's bucket of those who
+wait."""
+
+
+class Section(NamedTuple):
+    """What a SET does while it holds a lock of the process.
+
+    Attributes
+    ----------
+    instructions
+        From the lock to its release, counted in the code of 1.6.38 for x86-64, pthread's part of it
+        included.
+    lines
+        Fetched one after the other from the core that held the lock last, the lock itself included;
+        those whose addresses are known together count as one.
+    neighbours
+        Waits for other items, wherever these lie: the two beside one that leaves a list come in
+        one wait.
+    """
+
+    instructions: float
+    lines: float
+    neighbours: float = 0.0
+
+
+SECTIONS = (
+    Section(40, 4),  # slabs_alloc: lock, class, first free item, the one behind it
+    Section(31, 2),  # do_item_unlink: lock, counters
+    Section(55, 2, 1),  # item_unlink_q: lock, the class's heads and sizes
+    Section(32, 2),  # do_item_link: lock, counters
+    Section(19, 2),  # get_cas_id: lock, number
+    Section(45, 3),  # item_link_q: lock, the class's heads and sizes, the item that was first
+    Section(35, 3),  # slabs_free: lock, class, the item that was first
+)
+"""In the order in which `locked_threads` has them (items.c, slabs.c). A live 1.6.38 took each of
+these locks once per SET; 12 lists were entered and 24 left with values of 1 to 1024 bytes."""
 
 
 def item_locks(threads: int) -> int:
@@ -52,3 +105,44 @@ def popular_shares(workload: Workload) -> np.ndarray:
     else:
         shares = np.full(min(round(keys), DRAWS), share / keys)
     return shares[shares * DRAWS >= 1.0]
+
+
+def list_shares(workload: Workload) -> np.ndarray:
+    """Shares of the values by size class, each of which has lists and locks of its own."""
+    by_chunk: dict[int, float] = {}
+    for size, share in workload.sizes:
+        chunk = chunk_bytes(math.ceil(workload.key_bytes), size)
+        by_chunk[chunk] = by_chunk.get(chunk, 0.0) + share
+    return np.array(list(by_chunk.values()))
+
+
+def list_table(workload: Workload) -> np.ndarray:
+    """(1024,) number of the size class by draw."""
+    ends = np.rint(np.cumsum(list_shares(workload)) * DRAWS).astype(np.int64)
+    classes = np.searchsorted(ends, np.arange(DRAWS), side="right")
+    return np.minimum(classes, len(ends) - 1).astype(np.int64)
+
+
+def section_ns(inputs: NodeInputs, neighbour_ns: float) -> list[float]:
+    """What a SET does under each lock that nobody else wants, with what it protects at hand, in ns.
+
+    Parameters
+    ----------
+    neighbour_ns
+        Mean wait for another item.
+    """
+    return [inputs.user_ns(s.instructions) + s.neighbours * neighbour_ns for s in SECTIONS]
+
+
+def futex_ns(work: EngineWork, speed: HostSpeed) -> float:
+    """A call of futex that neither sleeps nor wakes anybody, in ns."""
+    calling_ns = FUTEX_SHARE * work.kernel_scale * speed.syscall_ns
+    return calling_ns + FUTEX_LINES * speed.core_to_core_ns
+
+
+def moves_items(scenario: Scenario) -> bool:
+    """Whether the thread that moves items keeps a core busy beside those of the workers."""
+    workload = scenario.workload
+    saturated = workload.arrival == "closed_loop" and workload.think_us == 0
+    stores = any(kind.command in WRITES for kind in command_kinds(scenario))
+    return saturated and stores and scenario.io_threads >= MOVING_THREADS

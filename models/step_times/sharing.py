@@ -33,7 +33,7 @@ def sharing(scenario: Scenario, host_cores: int) -> Sharing:
     host_cores
         What the operating system can run threads on. Interrupt cores take no thread. A load
         generator on the same host has what the server's `cores` leave, or shares them all; on a
-        host of its own it has a core for each thread unless its `cores` say otherwise.
+        host or socket of its own it has a core for each thread unless its `cores` say otherwise.
     """
     left = max(1, host_cores - scenario.interrupt_cores)
     server = min(scenario.cores or left, left)
@@ -42,7 +42,8 @@ def sharing(scenario: Scenario, host_cores: int) -> Sharing:
     quota = scenario.cpu_quota_cores or 0.0
     if quota >= min(server, scenario.io_threads):
         quota = 0.0  # more than they can take
-    if generators is not None or not scenario.same_host:
+    own = scenario.load_generator.other_socket or not scenario.same_host
+    if generators is not None or own:
         return Sharing(server, generators or 0, False, others, pinned, quota)
     if server < left:
         return Sharing(server, left - server, False, others, pinned, quota)
@@ -74,6 +75,8 @@ def check_cores(scenario: Scenario, host_cores: int) -> None:
             "field main_thread_pinned: found true; valid is false where the server has one core, "
             "which other threads need as well."
         )
+    if scenario.load_generator.other_socket:
+        left = host_cores  # of a socket as large as the server's
     if scenario.same_host and generators is not None and generators > left:
         raise InputError(
             f"field load_generator.cores: found {generators}; valid is at most the {left} cores "

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from forecache.hwprofiles.speed import READ_BYTES, HostSpeed
+from forecache.hwprofiles.speed import HostSpeed
 
 from ..engines.commands import CommandKind, traced_codes
 from ..engines.profile import EngineWork
@@ -21,7 +21,7 @@ from .command_times import CommandTimes, command_times
 from .forking import sharing_out
 from .inputs import NodeInputs, user_rate
 from .interruptions import interruption_table_ps
-from .locks import item_locks, lock_table
+from .locks import SECTIONS, futex_ns, item_locks, list_table, lock_table, section_ns
 from .persistence import LogTimes, copy_on_write_ps, log_times
 from .request_interval import shared_line_ns
 from .stalls import stall_shares, with_stalls
@@ -117,6 +117,9 @@ def node_times(inputs: NodeInputs, *, rate_rps: float | None = None) -> NodeTime
         prefetch_by_keys_ps=_table(commands.prefetch_ns),
         code_by_draw=code_table(inputs.kinds),
         lock_by_draw=lock_table(workload, item_locks(scenario.io_threads)),
+        list_by_draw=list_table(workload),
+        section_ps=_table(section_ns(inputs, commands.neighbour_ns)),
+        section_moved_ps=_table([s.lines * inputs.speed.core_to_core_ns for s in SECTIONS]),
         jitter=jitter_table(),
         wake_latency_ps=_table(_after_send_ns(inputs.work, inputs.speed)),
         interruption_ps=interruption_table_ps(inputs.speed),
@@ -137,6 +140,7 @@ def _event_loop(inputs: NodeInputs) -> Part:
         "block_ps": _ps(_unblocking_ns(work, speed)),
         "wake_send_ps": _ps(work.wake_scale * speed.wake_send_ns),
         "switch_ps": _ps(speed.context_switch_ns),
+        "futex_ps": _ps(futex_ns(work, speed)),
     }
 
 
@@ -194,6 +198,20 @@ def _between_threads(inputs: NodeInputs) -> Part:
     }
 
 
+def _further_commands_ns(inputs: NodeInputs) -> float:
+    """Wait of the main thread per command, in the mean, for what an I/O thread has parsed.
+
+    The first command of a batch comes with its client, for which `_jobs` charges.
+    """
+    policy, engine = inputs.policy, inputs.engine
+    if inputs.lone or policy.hand_over in ("none", "turns") or not engine.whole_pipeline:
+        return 0.0
+    pipeline = inputs.scenario.workload.pipeline
+    parsed = min(pipeline, engine.lookahead or pipeline)
+    lines = inputs.work.command_lines * (parsed - 1) / pipeline
+    return lines * inputs.speed.core_to_core_ns
+
+
 def _network(speed: HostSpeed) -> Part:
     """The way between the hosts."""
     return {
@@ -214,12 +232,13 @@ def _by_code(
     """
     kinds, key_bytes = inputs.kinds, inputs.scenario.workload.key_bytes
     execute_ps = _table(commands.execute_ns) + log.execute_ps
+    execute_ps = execute_ps + _ps(_further_commands_ns(inputs))
     return {
         "parse_by_code_ps": _table(commands.parse_ns),
         "execute_by_code_ps": execute_ps + copy_on_write_ps(inputs, rate_rps),
         "stall_ps": _table(commands.stall_ns),
         "prefetched_stall_by_code_ps": _table(commands.prefetched_stall_ns),
-        "request_bytes_by_code": np.array([k.request_bytes(key_bytes) for k in kinds], np.int64),
+        "request_bytes_by_code": np.array([round(k.request_bytes(key_bytes)) for k in kinds]),
         "reply_bytes_by_code": np.array([kind.reply_bytes for kind in kinds], np.int64),
         "write_by_code_ps": _table(commands.write_ns),
         "free_by_code_ps": _table(commands.free_ns),
@@ -241,11 +260,12 @@ def _generator(inputs: NodeInputs, caches: WorkloadCaches) -> Part:
     request_bytes, reply_bytes = inputs.request_bytes, inputs.reply_bytes
     request = generator.request_instructions + request_bytes * generator.byte_instructions
     reply = generator.reply_instructions + reply_bytes * generator.byte_instructions
+    if inputs.engine.threading.locks_items:
+        gets = sum(kind.share for kind in inputs.kinds if kind.command == "get")
+        reply += gets * generator.text_get_instructions
     pipeline = inputs.scenario.workload.pipeline
     replies_bytes = pipeline * reply_bytes
-    # It takes all replies of a batch in one step; further calls count with their bytes.
     recv_ns_per_byte = speed.recv_ns_per_byte(replies_bytes)
-    recv_ns_per_byte += kernel * recv_ns * max(0.0, 1.0 / READ_BYTES - 1.0 / replies_bytes)
     send_ns_per_byte = speed.send_ns_per_byte(pipeline * request_bytes)
     tls = tls_times(inputs.scenario, inputs.engine, speed, kernel_scale=kernel)
     byte_ns = caches.copy_wait_ns / caches.copied_bytes + tls.byte_ns

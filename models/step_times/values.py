@@ -14,7 +14,7 @@ from ..memory.lines import Structure
 from ..memory.waits import Waits
 from ..scenario.schema import Scenario
 from .inputs import NodeInputs
-from .locks import LIST_LINES
+from .locks import section_ns
 
 RELEASE_SHARE = 0.5
 """Part of `value_instructions` that releases the old value; the rest makes the new one (assumed: an
@@ -74,7 +74,7 @@ class ValuePath:
     command
         `get` or `set`.
     lone
-        There are no I/O threads.
+        The thread that reads a command also executes it.
     own_string
         It lies in a block of its own; a smaller one lies inside its object or entry.
     referenced
@@ -85,6 +85,9 @@ class ValuePath:
         The main thread reads the length of a value it only refers to.
     freed_apart
         What a SET replaces goes to an I/O thread that frees it.
+    made_by_main
+        Share of a SET's values that the main thread parses, and so makes, itself: those of a
+        pipeline beyond the commands that its reader parses.
     """
 
     command: str
@@ -94,6 +97,7 @@ class ValuePath:
     fetched: bool
     reads_length: bool
     freed_apart: bool
+    made_by_main: float
 
     def main_waits(self, waits: Waits) -> Waits:
         """What is left to the main thread of a command's waits."""
@@ -102,10 +106,11 @@ class ValuePath:
     def _touched_by_main(self, structure: Structure) -> Structure:
         if self.lone or structure.name != VALUE:
             return structure
-        # An I/O thread has written a SET's value: the main thread only hangs it in.
         if self.command == "get" and self.fetched and not self.referenced:
             return structure
-        first = replace(structure, followers=0.0)
+        # Where an I/O thread has written a SET's value, the main thread only hangs it in.
+        written = self.made_by_main if self.command == "set" else 0.0
+        first = replace(structure, followers=written * structure.followers)
         if self.fetched:
             return first
         touches = structure.touches if self.referenced and self.reads_length else 0.0
@@ -140,6 +145,14 @@ class ValuePath:
             return ValueTimes()
         engine, work, speed = inputs.engine, inputs.work, inputs.speed
         whole_ns = inputs.user_ns(work.value_instructions)
+        if engine.threading.locks_items:
+            locked_ns = sum(section_ns(inputs, 0.0))
+            if inputs.lone:
+                waiting_ns = sum(section_ns(inputs, last_touch_ns)) - locked_ns
+                return ValueTimes(main_ns=whole_ns + waiting_ns)
+            # What it does under locks of the process is simulated apart.
+            rest_ns = max(1.0, whole_ns - locked_ns)
+            return ValueTimes(freeing_ns=rest_ns)
         if self.lone:
             # Its waits for the old value are among those of the command.
             return ValueTimes(main_ns=whole_ns)
@@ -150,10 +163,6 @@ class ValuePath:
         if self.freed_apart:
             # The old value's header, which a batched look-up brought to the main thread's core.
             waiting_ns += speed.core_to_core_ns if self.fetched else last_touch_ns
-        if engine.threading.locks_items:
-            # What leaves a list and what enters it do so under the list's lock.
-            linking_ns = release_ns + LIST_LINES * speed.core_to_core_ns
-            return ValueTimes(making_ns, waiting_ns, linking_ns)
         if not self.freed_apart:
             return ValueTimes(reader_ns=making_ns, main_ns=release_ns + waiting_ns)
         shell_ns = 0.0
@@ -180,7 +189,7 @@ def value_path(
     """What becomes of the value of a command under an engine's rules."""
     # Whether it has a block of its own doesn't depend on how many keys there are.
     lines = structures(
-        engine.layout, keys=1, key_bytes=scenario.workload.key_bytes, value_bytes=value_bytes
+        engine.layout, keys=1, key_bytes=scenario.workload.whole_key_bytes, value_bytes=value_bytes
     )
     own_string = any(s.name == VALUE for s in lines)
     threads, limit = scenario.io_threads, engine.reply_reference_bytes
@@ -191,10 +200,20 @@ def value_path(
         limit = 0 if always else engine.reply_reference_bytes_threaded
     return ValuePath(
         command=command,
-        lone=threads == 1,
+        lone=threads == 1 or engine.threading.locks_items,
         own_string=own_string,
         referenced=command == "get" and own_string and limit is not None and value_bytes >= limit,
         fetched=not always,
         reads_length=engine.reply_reference_reads_length,
         freed_apart=own_string and threads > 1 and engine.values_freed_by == "io_threads",
+        made_by_main=_parsed_by_main(scenario, engine),
     )
+
+
+def _parsed_by_main(scenario: Scenario, engine: EngineProfile) -> float:
+    """Share of commands that the main thread parses though an I/O thread has read them."""
+    if engine.threading.hand_over == "turns" or engine.threading.locks_items:
+        return 0.0
+    pipeline = scenario.workload.pipeline
+    ahead = (engine.lookahead or pipeline) if engine.whole_pipeline else 1
+    return max(0, pipeline - ahead) / pipeline

@@ -136,6 +136,10 @@ def print_validation(validation: Validation, console: Console) -> None:
         if beside:
             words += f", and of other datasets of the same machine: {', '.join(beside)}"
         console.print(Text(words, style="dim"))
+    learned = _learned_points(validation)
+    if learned:
+        words = f"nothing fitted here: the host has learned from {learned} of {len(points)} points"
+        console.print(Text(f"{words}, and from other datasets", style="dim"))
     for metric in dict.fromkeys(metric for point in points for metric in point.predicted):
         _print_validated_metric(points, metric, console)
     _print_summary(validation.summary, console)
@@ -146,6 +150,14 @@ def print_validation(validation: Validation, console: Console) -> None:
         found = f"io-threads {knee.observed} observed, {knee.predicted} predicted"
         console.print(Text(f"Knee ({label}): {found}"))
     print_warnings(list(dict.fromkeys(validation.warnings)), console)
+
+
+def _learned_points(validation: Validation) -> int:
+    """How many points of a dataset the host of the catalogue was fitted to."""
+    origins, host = validation.provenance, validation.host
+    if host is None or not isinstance(origins, DataProvenance):
+        return 0
+    return len(origins.profiles[f"host {host.id}"].points.get(validation.dataset.id, ()))
 
 
 def _print_summary(summary: Mapping[str, MetricErrors], console: Console) -> None:
@@ -219,6 +231,12 @@ def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, consol
         ),
         Column("error", errors),
     ]
+    if any(point.uncertainty for point in points):
+        ratios = [(point.error_over_uncertainty or {}).get(metric) for point in points]
+        others += [
+            Column("u", [percent((point.uncertainty or {}).get(metric)) for point in points]),
+            Column("|E|/u", [UNKNOWN if r is None else f"{r:.1f}" for r in ratios]),
+        ]
     if fittable:
         roles = [role_name(point.role) for point in points]
         others.insert(0, Column("role", roles, to_the_right=False))

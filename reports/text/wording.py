@@ -220,6 +220,7 @@ def key_facts(recommendation: Recommendation, point: Point) -> list[tuple[str, s
     facts = [
         ("Latency p50", time_with_bounds(p50) if p50 else ""),
         ("Latency p99", time_with_bounds(p99) if p99 else ""),
+        ("With pauses", _pauses_phrase(point)),
         ("Objective", slo_phrase(recommendation)),
         ("The objective", _held_phrase(recommendation, point)),
         ("Limited by", limit_name(recommendation)),
@@ -231,6 +232,12 @@ def key_facts(recommendation: Recommendation, point: Point) -> list[tuple[str, s
         ("Wide intervals", "see “To tighten this estimate”" if tighter and wide else ""),
     ]
     return [(label, text) for label, text in facts if text]
+
+
+def _pauses_phrase(point: Point) -> str:
+    """p99 over all requests, where the host is known to pause."""
+    p99_ms = point.p99_with_pauses_ms
+    return f"p99 {milliseconds(p99_ms)}, if the host pauses as when profiled" if p99_ms else ""
 
 
 def _cpu_phrase(point: Point) -> str:

@@ -63,7 +63,11 @@ def _host(*, fills_per_us: float, user_ipc: float) -> HostProfile:
             method="made up",
         )  # fmt: skip
 
-    leaves = {"l3_fills_per_us": leaf(fills_per_us, "1/us"), "user_ipc": leaf(user_ipc, "1/cycle")}
+    leaves = {
+        "l3_fills_per_us": leaf(fills_per_us, "1/us"),
+        "user_ipc": leaf(user_ipc, "1/cycle"),
+        "posterior": None,
+    }
     return CATALOGUE_HOST.model_copy(update=leaves)
 
 

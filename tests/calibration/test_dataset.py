@@ -7,8 +7,16 @@ import pytest
 import yaml
 
 from forecache import cli, verbs
-from forecache.calibration.validate.dataset import list_datasets, load_dataset, why_not_predicted
+from forecache.calibration.validate.comparison import ComparedPoint, ServerWork
+from forecache.calibration.validate.counters import counter_checks
+from forecache.calibration.validate.dataset import (
+    UNKNOWN_NOISE,
+    list_datasets,
+    load_dataset,
+    why_not_predicted,
+)
 from forecache.sim.errors import InputError
+from forecache.sim.statistics import Estimate
 
 SMALL: dict[str, Any] = {
     "id": "mine",
@@ -145,3 +153,57 @@ def test_every_shipped_dataset_has_its_own_id_and_a_source_to_look_at(checkout: 
     assert {dataset.id for dataset in list_datasets()} == names
     for dataset in list_datasets():
         assert all(source.url or source.file for source in dataset.sources)
+
+
+def test_a_point_is_as_uncertain_as_its_series_say(tmp_path: Path) -> None:
+    noise = {"within_series": 0.03, "between_series": 0.04, "source": "ten runs on two days"}
+    first, second = SMALL["points"]
+    points = [first, {**second, "noise": {**noise, "between_series": 0.0}}]
+    _, cases = load_dataset(written(tmp_path, {"noise": noise, "points": points}))
+    assert [case.noise.standard_error for case in cases] == pytest.approx([0.05, 0.03])
+    _, cases = load_dataset(written(tmp_path, {}))
+    assert {case.noise for case in cases} == {UNKNOWN_NOISE}
+
+
+def test_a_points_mix_takes_the_place_of_the_shared_command(tmp_path: Path) -> None:
+    mixed = {"given": {"mix": {"get": 0.9, "set": 0.1}}, "observed": {"throughput_rps": 1e5}}
+    points = [*SMALL["points"], {**mixed, "role": "validation"}]
+    _, cases = load_dataset(written(tmp_path, {"points": points}))
+    assert [case.scenario.workload.get_fraction for case in cases] == [1.0, 1.0, 0.9]
+
+
+def test_errors_are_counted_in_what_data_inputs_and_simulation_leave_open() -> None:
+    estimate = Estimate(110.0, 100.0, 121.0)
+    point = ComparedPoint(
+        index=0,
+        given={},
+        role="validation",
+        observed={"throughput_rps": 100.0},
+        predicted={"throughput_rps": estimate},
+        uncertainty={"throughput_rps": 0.04},
+    )
+    assert point.to_dict()["error_over_uncertainty"]["throughput_rps"] == pytest.approx(2.5)
+
+
+def test_counters_of_another_series_are_divided_by_its_own_rate(tmp_path: Path) -> None:
+    counters = {"cpus_used": 2.0, "cycles": 1e9, "instructions": 1e9, "covers": "1M gets"}
+    found = []
+    for series in ({}, {"of": "31 other runs: 100000 GET/s"}):
+        point = {
+            "given": {"command": "get"},
+            "observed": {"throughput_rps": 200_000},
+            "role": "validation",
+            "whole_run_counters": counters | series,
+        }
+        dataset, _ = load_dataset(written(tmp_path, {"points": [point]}))
+        compared = ComparedPoint(
+            index=0,
+            given=point["given"],
+            role="validation",
+            observed={"throughput_rps": 200_000.0},
+            predicted={"throughput_rps": Estimate(2e5, 2e5, 2e5)},
+            server=ServerWork(1.0, 1.0, 1.0),
+        )
+        [check] = counter_checks(dataset, [compared])
+        found.append(check.cpu_us.measured)
+    assert found == pytest.approx([10.0, 20.0])

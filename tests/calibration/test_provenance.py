@@ -138,7 +138,11 @@ def changed_host(change: dict[str, Any], **source: Any) -> HostProfile:
         ({}, {"points": {CURVE: [99]}}, r"points\[99\] of .*, which has 24"),
         ({"method": "from 586,602 GETs a second"}, {}, "586602 is points"),
         ({"method": "as in valkey PR 2078"}, {}, "speaks of PR 2078, .* add it to the sources"),
-        ({"method": f"the middle of {CURVE}", "source": None}, {"url": "https://x.y"}, "speaks of"),
+        (
+            {"method": f"the middle of {CURVE}", "source": None, "kind": "assumed"},
+            {"url": "https://x.y"},
+            "speaks of",
+        ),
         ({"value": 586602, "high": 586603}, {}, "586602 is points"),
     ],
 )

@@ -98,7 +98,7 @@ def test_the_traceback_of_a_bug_can_be_had(
         (["simulate"], "Missing argument 'SCENARIO'"),
         (["simulate", "--sed", "3", "x.yaml"], "--seed"),
         (["simulate", "--seed", "-1", "x.yaml"], "-1"),
-        (["observe", "--out", "x", "--design", "huge"], "'quick', 'full', 'auto'"),
+        (["observe", "--out", "x", "--design", "huge"], "'quick', 'full', 'threads', 'auto'"),
         (["observe", "--out", "x", "--budget", "9"], "--budget is for --design auto"),
         (["observe", "--out", "x", "--design", "auto", "--budget", "0"], "--budget"),
         (["simulate", "a.yaml", "b.yaml"], "unexpected extra argument"),

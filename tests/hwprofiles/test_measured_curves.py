@@ -1,5 +1,6 @@
 """Curves that a capture measures between two CPUs, and what a host's speed makes of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,7 +39,23 @@ def test_bytes_count_beyond_the_calls_that_move_them() -> None:
     assert speed.recv_ns_per_byte(10**9) == pytest.approx(0.08)
     assert speed.recv_ns_per_byte(1) == pytest.approx(0.02)
     # The other direction was not measured.
-    assert speed.send_ns_per_byte(1024) == speed.copy_ns_per_byte
+    assert speed.send_ns_per_byte(1024) == speed.message_ns_per_byte
+
+
+def test_without_a_curve_long_messages_take_less_per_byte() -> None:
+    speed = HOST.speed()
+    sizes = (64, 1024, 4096, 100_000)
+    costs = [speed.recv_ns_per_byte(size) for size in sizes]
+    assert costs == sorted(costs, reverse=True)
+    assert costs == [speed.send_ns_per_byte(size) for size in sizes]
+    assert costs[1] == pytest.approx(speed.message_ns_per_byte)
+    # It comes from another core's cache; a copy on one core takes less.
+    assert costs[1] > speed.copy_ns_per_byte
+
+
+def test_a_capture_without_messages_between_cores_knows_one_number() -> None:
+    speed = replace(HOST.speed(), message_ns_per_byte=0.0)
+    assert speed.recv_ns_per_byte(64) == speed.send_ns_per_byte(100_000) == speed.copy_ns_per_byte
 
 
 def test_a_message_that_costs_no_more_than_its_calls_still_costs_something() -> None:

@@ -1,6 +1,7 @@
 """Commands beyond GET and SET: their bytes, keys, work, and the lines they touch."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from forecache.models.engines.commands import CommandKind, check_commands, comma
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.memory.collection_lines import collection_structures
+from forecache.models.memory.waits import keys_in_flight
 from forecache.models.node.setup import NodeTimes
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
@@ -135,13 +137,24 @@ def test_an_engine_without_counts_says_so() -> None:
 # --- lines -----------------------------------------------------------------------------------
 
 
-def test_keys_of_an_mget_wait_like_as_many_gets() -> None:
+def test_keys_of_an_mget_wait_together_as_far_as_the_core_works_ahead() -> None:
     one = times(scenario(command="get", keys=10_000_000))
     ten = times(scenario(mix={"mget": {"share": 1.0, "keys": 10}}, keys=10_000_000))
-    assert ten.stall_ps.mean() == pytest.approx(10 * one.stall_ps.mean(), rel=0.15)
+    per_key = load_engine("valkey-9.1").commands["mget_instructions_per_item"].best
+    waits = 1.0 + 9.0 / (1.0 + SPEED.reorder_window / per_key)
+    assert 5.0 < waits < 9.0
+    assert ten.stall_ps.mean() == pytest.approx(waits * one.stall_ps.mean(), rel=0.15)
     # Ten waits vary less than one, for their mean.
     assert ten.stall_ps.std() / ten.stall_ps.mean() < 0.5 * one.stall_ps.std() / one.stall_ps.mean()
     assert np.all(ten.stall_ps >= 0)
+
+
+def test_keys_in_flight_are_bounded_by_the_window_and_by_misses() -> None:
+    speed = replace(SPEED, reorder_window=512.0, parallel_misses=20.0)
+    assert keys_in_flight(speed, 1024.0) == 1.5
+    assert keys_in_flight(speed, 1.0) == 20.0
+    # GETs and commands of one key have no further keys.
+    assert keys_in_flight(speed, 0.0) == 1.0
 
 
 def test_a_listpack_is_one_structure_and_a_large_set_many() -> None:

@@ -18,7 +18,12 @@ from forecache.models.node.simulate import NodeResult, simulate_node
 from forecache.models.prediction.caveats import warnings_of
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.scenario.workload import HotSetPopularity, Workload, Zipf
-from forecache.models.step_times.locks import item_locks, lock_table
+from forecache.models.step_times.locks import (
+    item_locks,
+    list_shares,
+    list_table,
+    lock_table,
+)
 from forecache.sim.errors import InputError
 from verification.nodes.sample_node import GET, SET, sample_setup, sample_times
 
@@ -59,9 +64,10 @@ def test_threads_with_keys_of_their_own_add_up() -> None:
 def test_one_key_is_executed_by_one_thread_at_a_time() -> None:
     execute_ps = 1_000_000
     busy = run(lock_by_draw=ONE_KEY, execute_by_code_ps=np.array([execute_ps, execute_ps]))
-    assert busy.throughput_rps == pytest.approx(1e12 / execute_ps, rel=0.01)
-    # Waiting for a lock is no work, and everybody gets it in turn.
-    assert max(busy.io_thread_utilisation) < 0.7
+    # Who has slept takes a while to come, and the lock is free meanwhile unless another takes it.
+    assert 0.3 * 1e12 / execute_ps < busy.throughput_rps < 1e12 / execute_ps
+    # Asleep is not at work, and everybody gets the lock in turn.
+    assert max(busy.io_thread_utilisation) < 0.9
     assert min(busy.io_thread_utilisation) > 0.9 * max(busy.io_thread_utilisation)
     assert busy.counters["lock_waits"] > 0.9 * busy.completions
 
@@ -77,14 +83,72 @@ def test_waits_for_locks_are_as_likely_as_two_threads_meet() -> None:
     assert found.counters["lock_waits"] / found.completions == pytest.approx(expected, rel=0.15)
 
 
-def test_only_what_is_stored_needs_the_lock_of_the_list() -> None:
-    linking_ps = 1_000_000
-    table = np.array([0, linking_ps])
-    stored, read = (run(command=command, free_by_code_ps=table) for command in (SET, GET))
-    assert stored.throughput_rps == pytest.approx(1e12 / linking_ps, rel=0.01)
-    assert stored.counters["freed_values"] == pytest.approx(stored.completions, rel=0.01)
-    assert read.throughput_rps > 2 * stored.throughput_rps
-    assert read.counters["freed_values"] == 0
+def sections(**of_position: int) -> np.ndarray:
+    """(7,) durations, 0 unless one is given: `memory=1` is that of the first."""
+    names = ("memory", "unlinking", "old_list", "linking", "number", "new_list", "freeing")
+    return np.array([of_position.get(name, 0) for name in names])
+
+
+STORED: dict[str, Any] = {
+    "free_by_code_ps": np.array([0, 1]),
+    "section_ps": sections(),
+    "section_moved_ps": sections(),
+    "list_by_draw": np.zeros(DRAWS, np.int64),
+}
+
+
+APART: dict[str, Any] = {
+    "jitter": sample_times().jitter,
+    "parse_by_code_ps": np.array([20_000_000, 20_000_000]),
+}
+"""Threads that hardly meet: their system calls vary, and their locks are a small part of a SET."""
+
+
+def test_what_is_under_a_lock_of_the_process_is_done_by_one_thread_at_a_time() -> None:
+    for name in ("memory", "old_list", "linking", "number", "new_list"):
+        locked = {**STORED, "section_ps": sections(**{name: 1_000_000})}
+        stored, read = run(command=SET, **locked), run(command=GET, **locked)
+        assert 0.2e6 < stored.throughput_rps < 1e6, name
+        assert read.throughput_rps > 2e6, name
+        assert stored.counters["freed_values"] == pytest.approx(stored.completions, rel=0.01)
+        assert read.counters["freed_values"] == 0
+
+
+def test_sections_of_one_lock_exclude_each_other() -> None:
+    """Memory is taken and given back under the same lock."""
+    both = sections(memory=600_000, freeing=600_000)
+    assert run(command=SET, **{**STORED, "section_ps": both}).throughput_rps < 1e12 / 1_200_000
+
+
+def test_size_classes_have_lists_of_their_own() -> None:
+    """Two SETs meet at a list as often as they are of the same class."""
+    changes = {**STORED, "jitter": APART["jitter"], "section_ps": sections(new_list=200_000)}
+    one = run(4, command=SET, **changes)
+    four = run(4, command=SET, **{**changes, "list_by_draw": np.arange(DRAWS) % 4})
+    # A thread that has slept leaves the lock contended, so the ratio is not quite that of 4.
+    assert 0.2 < four.counters["lock_waits"] / one.counters["lock_waits"] < 0.45
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_what_a_lock_protects_comes_from_the_thread_that_held_it_last(threads: int) -> None:
+    """Of k threads that store alike, another held it last (k - 1) / k of the time."""
+    moved_ps = 400_000
+    changes = {**STORED, **APART}
+    near = run(threads, command=SET, **changes)
+    far = run(threads, command=SET, **changes | {"section_moved_ps": sections(number=moved_ps)})
+    added_ps = threads * 1e12 * (1 / far.throughput_rps - 1 / near.throughput_rps)
+    shortest_ps = moved_ps * (threads - 1) / threads
+    # Clients are served in turn, so that threads alternate more than chance would have it.
+    assert 0.95 * shortest_ps < added_ps < 1.1 * moved_ps
+
+
+def test_classes_are_those_that_memcached_has() -> None:
+    """A live 1.6.38 used 12 lists for values of 1 to 1024 bytes."""
+    uniform = Workload(value_bytes={"distribution": "uniform", "low": 1, "high": 1024})
+    assert 8 <= len(list_shares(uniform)) <= 12
+    table = list_table(uniform)
+    assert set(table) == set(range(len(list_shares(uniform))))
+    assert set(list_table(Workload(value_bytes=512))) == {0}
 
 
 @pytest.mark.parametrize(
@@ -163,18 +227,6 @@ def test_with_tls_every_thread_encrypts_for_its_own_connections() -> None:
     assert four / one == pytest.approx(4, rel=0.1)
     assert four < 0.9 * plain
     assert not any("TLS" in warning for warning in warnings)
-
-
-@pytest.mark.parametrize(
-    ("threads", "command", "warned"), [(4, "set", True), (4, "get", False), (1, "set", False)]
-)
-def test_locks_of_sets_that_are_not_simulated_are_reported(
-    threads: int, command: str, warned: bool
-) -> None:
-    workload = {"clients": 200, "command": command}
-    [(case, system)] = load_cases({**MEMCACHED, "io_threads": threads, "workload": workload})
-    said = warnings_of(case.scenario, system)
-    assert any("locks of the whole process" in warning for warning in said) is warned
 
 
 def test_unmeasured_work_is_reported() -> None:

@@ -145,7 +145,7 @@ def test_one_thread_hands_nothing_over() -> None:
     for name in HAND_OVER_WORK:
         assert move.get(("work", name), 0.0) == 0.0
     assert move["speed", "core_to_core_ns"] == 0.0
-    assert move["speed", "user_ipc"] > 0.02
+    assert move["speed", "user_ipc"] > 0.005
     assert move["work", "get_instructions"] < -0.01
     assert move["work", "kernel_scale"] < -0.01
 

@@ -78,6 +78,9 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
         "packet_ps": draw(st.sampled_from([0, 0, 1, 100_000])),
         "flow_ps_per_kib": draw(st.sampled_from([0, 0, 160_000, 2_000_000])),
         "softirq_ps": at_most(2_000_000),
+        "futex_ps": at_most(600_000),
+        "section_ps": np.full(7, draw(st.sampled_from([0, 1, 20_000, 700_000]))),
+        "section_moved_ps": np.full(7, draw(st.sampled_from([0, 1, 90_000]))),
         # Commands on a popular key have one of few locks.
         "lock_by_draw": np.where(np.arange(1024) < draw(st.sampled_from([0, 100, 1024])), 0, -1),
     }
@@ -122,6 +125,8 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
     clients = draw(st.integers(1, 60))
     pipeline = draw(st.sampled_from([1, 1, 2, 4, 16, 40]))
     open_loop = draw(st.sampled_from([0, 0, 1]))
+    think_ps = draw(st.sampled_from([0, 0, 1, 20_000_000]))
+    refills = 0 if open_loop or think_ps else draw(st.integers(0, 1))
     shared = policy == "shared_queues"
     return sample_setup(
         io_threads=io_threads,
@@ -129,7 +134,7 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         generators=draw(st.integers(1, min(clients, 6))),
         pipeline=pipeline,
         open_loop=open_loop,
-        think_ps=draw(st.sampled_from([0, 0, 1, 20_000_000])),
+        think_ps=think_ps,
         same_host=draw(st.integers(0, 1)),
         mean_interarrival_ps=draw(st.integers(1_000_000, 20_000_000)),
         outstanding_limit=1 if open_loop else pipeline,
@@ -158,6 +163,9 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         offload_handshakes=draw(st.integers(0, 1)),
         io_threads_do_reads=draw(st.integers(0, 1)),
         clients_in_blocks=draw(st.integers(0, 1)),
+        generator_refills=refills,
+        generator_read_bytes=draw(st.sampled_from([300, 4_096, 1 << 16])),
+        counts_first_read=draw(st.integers(0, 1)),
         generator_start_ps=draw(st.sampled_from([0, 1, 30_000_000])),
         hand_over_group=draw(st.sampled_from([1, 2, 16])),
         segment_size_bytes=draw(st.sampled_from([500, 1_448, 8_949])),

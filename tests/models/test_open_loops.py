@@ -115,7 +115,8 @@ def test_overload_has_a_growth_and_no_latency() -> None:
         assert completes.value + growth.value == pytest.approx(rate_rps)
         assert 0.0 <= growth.low <= growth.value <= growth.high <= rate_rps
     lower, higher = (point.throughput_rps.value for point in points)
-    assert higher == pytest.approx(lower, rel=0.06)
+    # Fuller batches serve a little more.
+    assert higher == pytest.approx(lower, rel=0.08)
 
 
 def test_numbers_that_overload_leave_a_latency_without_a_bound() -> None:

@@ -115,7 +115,8 @@ def test_the_part_of_parameters_is_the_spread_of_the_draws() -> None:
 
 def test_one_run_says_nothing_about_chance_and_no_draw_about_parameters() -> None:
     [(case, system)] = cases_of(workload={"clients": 20})
-    unchecked = System(system.host, unobserved(system.engine), system.generator)
+    host = system.host.model_copy(update={"posterior": None})
+    unchecked = System(host, unobserved(system.engine), system.generator)
     [prediction] = predict_cases([(case, unchecked)], draws=0, replications=1, requests=2000)
     parts = prediction.parts("mean_ms")
     assert parts.monte_carlo == parts.parameters == 0.0
@@ -127,9 +128,10 @@ def test_one_run_says_nothing_about_chance_and_no_draw_about_parameters() -> Non
 def test_an_observed_engine_brings_its_own_error(level: float, errors: float) -> None:
     """On the host it was observed on; the way to another one brings an unchecked one besides."""
     [(case, system)] = cases_of(workload={"clients": 20})
+    unlearned = system.host.model_copy(update={"posterior": None})
     for host, error in ((HOST, 0.03), ("another", math.hypot(0.03, UNCHECKED_DISCREPANCY))):
         engine = observed_on(host, system.engine, discrepancy=0.03, memory_discrepancy=None)
-        known = System(system.host, engine, system.generator)
+        known = System(unlearned, engine, system.generator)
         [prediction] = predict_cases([(case, known)], draws=0, replications=1, requests=2000)
         for name in ("mean_ms", SERVER_CPU):
             part = prediction.parts(name, level=level).discrepancy

@@ -56,6 +56,13 @@ def test_bytes_on_the_wire() -> None:
     )
 
 
+def test_a_mean_key_has_the_mean_request() -> None:
+    # Nine of ten decimal numbers below ten million have seven digits, one has six.
+    get = CommandKind("get", 5, 1.0)
+    mean = 0.9 * get.request_bytes(7) + 0.1 * get.request_bytes(6)
+    assert get.request_bytes(6.9) == pytest.approx(mean)
+
+
 def test_kinds_are_commands_times_sizes() -> None:
     case = scenario(
         mix={"get": 0.9, "set": 0.1}, value_bytes={"values": [10, 100], "weights": [3, 1]}
@@ -314,3 +321,22 @@ def test_the_main_thread_does_not_write_a_value_that_an_io_thread_has_made() -> 
     assert made < get / 2
     alone = times(scenario(1, **large)).stall_ps.mean(axis=1)
     assert alone[1] > get / 2
+
+
+def test_a_lower_clock_lengthens_what_the_cores_do_and_nothing_beyond_them() -> None:
+    slow = SPEED.at_clock(SPEED.clock_ghz / 2, of_ghz=SPEED.clock_ghz)
+    assert user_rate(slow) == pytest.approx(user_rate(SPEED) / 2)
+    for name in ("tcp_send_ns", "syscall_ns", "block_ns", "l2_ns", "copy_ns_per_byte"):
+        assert getattr(slow, name) == pytest.approx(2 * getattr(SPEED, name))
+    for name in ("l3_ns", "dram_ns", "core_to_core_ns", "network_one_way_us", "time_slice_us"):
+        assert getattr(slow, name) == getattr(SPEED, name)
+
+
+def test_a_busy_hyperthread_takes_its_share_of_the_core() -> None:
+    alone = load_host("sapphire-rapids").speed()
+    shared = alone.with_busy_siblings()
+    assert alone.busy_sibling_speed < 1
+    assert user_rate(shared) == pytest.approx(user_rate(alone) * alone.busy_sibling_speed)
+    assert shared.tcp_send_ns == pytest.approx(alone.tcp_send_ns / alone.busy_sibling_speed)
+    assert (shared.clock_ghz, shared.dram_ns) == (alone.clock_ghz, alone.dram_ns)
+    assert SPEED.with_busy_siblings() == SPEED

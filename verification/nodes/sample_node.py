@@ -74,6 +74,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         softirq_ps=900_000,
         switch_ps=1_500_000,
         flush_ps=2_000_000,
+        futex_ps=200_000,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),
         # Up to three and a half misses of 110 ns.
@@ -89,6 +90,9 @@ def sample_times(**changes: Any) -> NodeTimes:
         rare_below_by_code=np.zeros(2, np.int64),
         code_by_draw=np.where(np.arange(DRAWS) < _GET_SHARE * DRAWS, GET, SET).astype(np.int64),
         lock_by_draw=np.full(DRAWS, -1, np.int64),
+        list_by_draw=np.arange(DRAWS) % 4,
+        section_ps=np.full(7, 10_000, np.int64),
+        section_moved_ps=np.full(7, 100_000, np.int64),
         jitter=jitter,
         wake_latency_ps=np.full(QUANTILES, 3_000_000),
         # From 5 to 133 us, as of a virtual machine; the sample's setup has none of them.
@@ -143,6 +147,9 @@ def sample_setup(**changes: Any) -> NodeSetup:
         owners=1,
         io_threads_do_reads=0,
         clients_in_blocks=0,
+        generator_refills=0,
+        generator_read_bytes=16_384,
+        counts_first_read=0,
         generator_start_ps=0,
         hand_over_group=16,
         segment_size_bytes=8_949,
@@ -162,6 +169,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         fsync_always=0,
         replicas=0,
         item_locks=64,
+        lists=4,
         random_pieces=0,
         trace_period_ps=0,
     )

@@ -11,7 +11,7 @@ from ...bundle.profiled import CLOCK_POINTS
 from ...bundle.profiles import Depth, Profile
 from ..readers.perf_script import read_perf_script
 from .attribution import Attribution
-from .programs import missing, refusal, run_program, version_of
+from .programs import missing, record_refusal, run_program, version_of
 from .session import Found, Session, session, steady_load
 
 _FREQUENCY_HZ = 4000
@@ -82,14 +82,3 @@ def record(on: Session, event: str, window_s: float) -> Attribution:
         )
         text.write_text(done.stdout, encoding="utf-8")
         return Attribution(on.stages).add(read_perf_script(text))
-
-
-def record_refusal(event: str) -> str | None:
-    """Why perf can't sample an event here, or None when it can.
-
-    The trial asks for the kernel alone: where that is forbidden, perf would silently leave the
-    kernel out of a sampling that asks for both.
-    """
-    with tempfile.TemporaryDirectory(prefix="forecache-perf-") as folder:
-        data = str(Path(folder) / "perf.data")
-        return refusal(["perf", "record", "-q", "-e", f"{event}:k", "-o", data, "--", "true"])

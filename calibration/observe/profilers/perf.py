@@ -13,8 +13,8 @@ from ...bundle.points import Conditions
 from ...bundle.profiled import COUNTER_POINTS
 from ...bundle.profiles import CounterValue, Depth, Profile
 from ..readers.perf_stat import SEPARATOR, Counter, parse_perf_stat, read_perf_stat
-from .clock import record, record_refusal
-from .programs import first_words, missing, run_program, version_of
+from .clock import record
+from .programs import first_words, missing, record_refusal, run_program, version_of
 from .session import Found, Session, session, steady_load
 
 _PERF_LIMIT_S = 60.0

@@ -3,7 +3,9 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from forecache.sim.errors import EngineError
 
@@ -62,6 +64,21 @@ def refusal(command: Sequence[str], *, timeout_s: float = 30.0) -> str | None:
     except EngineError as error:
         return str(error).rstrip(".")
     return None
+
+
+def record_refusal(event: str, *, of_all: bool = False) -> str | None:
+    """Why perf can't sample an event here, or None when it can.
+
+    `of_all`: of whatever runs on a core.
+
+    The trial asks for the kernel alone: where that is forbidden, perf would silently leave the
+    kernel out of a sampling that asks for both.
+    """
+    with tempfile.TemporaryDirectory(prefix="forecache-perf-") as folder:
+        data = str(Path(folder) / "perf.data")
+        whose = ["-a"] if of_all else []
+        command = ["perf", "record", "-q", *whose, "-e", f"{event}:k", "-o", data, "--", "true"]
+        return refusal(command)
 
 
 def version_of(command: Sequence[str]) -> str:

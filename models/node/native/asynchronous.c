@@ -84,7 +84,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
     if (kind_of(job) == POLL_JOB) {
         return work(n, me, now, begin_poll_job(n, now));
     }
-    int64_t duration = begin_job(n, job);
+    int64_t duration = begin_job(n, job, now);
     if (is_free(job)) {
         // Frees that follow each other are one step.
         me->count = 1;

@@ -26,8 +26,8 @@ INLINE struct client *forked_client(struct node *n, int64_t position) {
 }
 
 // A thread reads from a client or writes to it; returns the duration in ps.
-INLINE int64_t begin_serving(struct node *n, struct client *client) {
-    return n->forked_reads ? read_and_parse(n, client) : begin_write(n, client);
+INLINE int64_t begin_serving(struct node *n, struct client *client, int64_t now) {
+    return n->forked_reads ? read_and_parse(n, client, now) : begin_write(n, client);
 }
 
 // It has done so.
@@ -89,7 +89,7 @@ INLINE int64_t fork_step(struct node *n, struct calendar *calendar, int64_t phas
             me->client = client;
             me->phase = SERVED;
             *(n->forked_reads ? &n->inline_reads : &n->inline_writes) += 1;
-            return step_end(n, me, now, begin_serving(n, client));
+            return step_end(n, me, now, begin_serving(n, client, now));
         }
         me->phase = JOINED;
         me->since_ps = now;
@@ -301,7 +301,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
     struct client *client = forked_client(n, me->index);
     me->client = client;
     me->phase = IO_WORKING;
-    return work(n, me, now, n->pop_ps + begin_serving(n, client));
+    return work(n, me, now, n->pop_ps + begin_serving(n, client, now));
 }
 
 // All threads begin as `start` leaves them.

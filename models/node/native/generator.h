@@ -68,11 +68,14 @@ INLINE int64_t compose(struct node *n, struct client *client, int64_t commands, 
 }
 
 // Record one reply taken by its client.
+//
+// The tool counts its latency until `read_ps`.
 INLINE void complete(struct node *n, struct histogram *histogram, struct client *client,
-                     int64_t index, int64_t done_ps) {
-    int64_t latency = done_ps - slot_of(n, client, index)->due_ps;
+                     int64_t index, int64_t read_ps, int64_t done_ps) {
+    int64_t latency = read_ps - slot_of(n, client, index)->due_ps;
     if (n->warmup_ps <= done_ps && done_ps < n->end_ps) {
         n->completions++;
+        n->uncounted_ps += done_ps - read_ps;
         record(histogram, latency);
     } else if (done_ps < n->warmup_ps) {
         n->completed_early++;
@@ -123,6 +126,33 @@ INLINE void receive_replies(struct node *n, struct thread *me, int64_t now) {
     wire->popped = popped;
 }
 
+// One read of a client's replies; returns its bytes. A reply cut short is completed by the next.
+INLINE int64_t read_replies(struct node *n, struct client *client) {
+    int64_t index = client->received;
+    int64_t last = client->returned;
+    int64_t taken_bytes = client->taken_bytes;
+    int64_t left = n->generator_read_bytes;
+    while (index < last) {
+        int64_t missing = command_of(n, mark_of(n, client, index))->reply_bytes - taken_bytes;
+        if (unlikely(missing > left)) {
+            taken_bytes += left;
+            left = 0;
+            break;
+        }
+        left -= missing;
+        taken_bytes = 0;
+        index++;
+    }
+    client->taken_bytes = taken_bytes;
+    client->received = index;
+    return n->generator_read_bytes - left;
+}
+
+// Commands of a client that are sent together.
+INLINE int64_t batch_of(struct node *n) {
+    return n->open_loop ? 1 : n->pipeline;
+}
+
 INLINE int64_t end_taking(struct node *n, struct histogram *histogram, struct thread *me,
                           struct client *client, int64_t index, int64_t owner_slept,
                           int64_t done_ps);
@@ -132,11 +162,17 @@ INLINE int64_t take_replies(struct node *n, struct histogram *histogram, struct 
                             int64_t now) {
     struct client *client = line_take(&me->ready_clients);
     int64_t index = client->received;
-    int64_t last = client->returned;
-    int64_t duration = n->generator_recv_ps + (last - index) * n->generator_reply_ps;
-    duration += copying(reply_bytes(n, client, index, last), n->generator_recv_ps_per_kib);
+    if (client->taken_bytes == 0 && index % batch_of(n) == 0) {
+        client->first_read_ps = now;
+    }
+    int64_t size_bytes = read_replies(n, client);
+    int64_t replies = client->received - index;
+    int64_t duration = n->generator_recv_ps + replies * n->generator_reply_ps;
+    duration += copying(size_bytes, n->generator_recv_ps_per_kib);
     int64_t done_ps = step_end(n, me, now, duration);
-    client->received = last;
+    if (client->received < client->returned) {
+        line_put(&me->ready_clients, client);
+    }
     int64_t asleep = n->threads[client->owner].asleep;
     if (unlikely(n->crowded)) {
         // The thread may lose its core on the way.
@@ -156,19 +192,29 @@ INLINE int64_t end_taking(struct node *n, struct histogram *histogram, struct th
                           struct client *client, int64_t index, int64_t owner_slept,
                           int64_t done_ps) {
     int64_t last = client->received;
+    int64_t replies = last - index;
+    int64_t read_ps = done_ps - replies * n->generator_reply_ps;
+    if (n->counts_first_read) {
+        read_ps = client->first_read_ps;
+    }
     while (index < last) {
-        complete(n, histogram, client, index, done_ps);
+        complete(n, histogram, client, index, read_ps, done_ps);
         index++;
     }
     int64_t ends_ps = done_ps;
     me->client = NULL;
-    if (last == client->sent && n->open_loop) {
+    int64_t commands = n->pipeline;
+    int64_t is_due = last == client->sent;
+    if (n->generator_refills) {
+        commands = replies;
+        is_due = replies > 0;
+    }
+    if (is_due && n->open_loop) {
         line_put(&me->idle_clients, client);
-    } else if (last == client->sent) {
+    } else if (is_due) {
         me->client = client;
         me->count = 0;
         if (n->think_ps == 0) {
-            int64_t commands = n->pipeline;
             int64_t size_bytes = compose(n, client, commands, done_ps, DRAWN);
             me->count = commands;
             me->amount = size_bytes;

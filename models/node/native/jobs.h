@@ -41,8 +41,8 @@ INLINE int64_t parsed_commands(struct node *n, struct client *client) {
 }
 
 // Read from a client and parse what its reader parses; returns the duration in ps.
-INLINE int64_t read_and_parse(struct node *n, struct client *client) {
-    int64_t duration = read_socket(n, client);
+INLINE int64_t read_and_parse(struct node *n, struct client *client, int64_t now) {
+    int64_t duration = read_socket(n, client, now);
     int64_t index = client->executed;
     int64_t last = index + parsed_commands(n, client);
     while (index < last) {
@@ -53,7 +53,7 @@ INLINE int64_t read_and_parse(struct node *n, struct client *client) {
 }
 
 // An I/O thread starts a job; returns its duration in ps.
-INLINE int64_t begin_job(struct node *n, int64_t job) {
+INLINE int64_t begin_job(struct node *n, int64_t job, int64_t now) {
     int64_t kind = kind_of(job);
     if (kind == FREE_JOB || kind == ARGUMENTS_JOB) {
         return subject_of(job);
@@ -63,7 +63,7 @@ INLINE int64_t begin_job(struct node *n, int64_t job) {
     }
     int64_t duration = n->pop_ps;
     if (kind == READ_JOB) {
-        return duration + read_and_parse(n, client_of(n, job));
+        return duration + read_and_parse(n, client_of(n, job), now);
     }
     return duration + begin_write(n, client_of(n, job));
 }

@@ -75,7 +75,7 @@ INLINE int64_t execute_inline(struct node *n, struct client *client, int64_t par
 // The main thread reads, parses, executes and frees by itself; returns when that ends.
 INLINE int64_t read_inline(struct node *n, struct client *client, int64_t now) {
     n->inline_reads++;
-    int64_t duration = read_socket(n, client);
+    int64_t duration = read_socket(n, client, now);
     return execute_inline(n, client, 0, now, duration);
 }
 

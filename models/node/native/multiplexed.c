@@ -257,7 +257,7 @@ INLINE int64_t read_next(struct node *n, struct thread *me, int64_t now) {
         // Its earlier commands are still with the main thread.
         return work(n, me, now, n->scan_ps);
     }
-    int64_t duration = read_socket(n, client);
+    int64_t duration = read_socket(n, client, now);
     int64_t index = client->executed;
     int64_t last = client->read;
     if (last > index) {

@@ -17,7 +17,8 @@ enum {
     QUANTILES = 256,
     DRAWS = 1024,
     MOST_CODES = 256,
-    HEADER_WORDS = 216,
+    SECTIONS = 7,  // of a SET under locks of the process
+    HEADER_WORDS = 232,
     BIG_ARGUMENT_BYTES = 32 * 1024,  // PROTO_MBULK_BIG_ARG (server.h)
     JITTER_SHIFT = 16,  // a factor of one, as a power of two
     SLICES_PER_BALANCE = 8,
@@ -87,8 +88,7 @@ struct command {
     int64_t keys;
     int64_t rare;
     int64_t written_to_log;
-    int64_t list_lock;  // of its size class: whether it is held, and who waits
-    int64_t unused[4];
+    int64_t unused[5];
 };
 
 struct thread {
@@ -122,6 +122,8 @@ struct thread {
     struct client **watched_sockets;  // the kernel's list of ready ones
     int64_t watched_count;
     int64_t fired_count;  // how many watched sockets, from the first, the last poll reported
+    int64_t scanned_ps;  // when that poll had looked at all of them
+    int64_t early_count;  // sockets that have become readable until then
     int64_t batched;  // clients of the batch that is to be handed over next
     int64_t handshakes_due;  // of new connections, in its next turn
     int64_t interruption;  // number of its next interruption by the host
@@ -140,16 +142,18 @@ struct thread {
     int64_t position;  // in a list it has taken: number of the next client
     int64_t left;  // in that list
     // Of threads that execute under locks.
-    int64_t *lock;  // the item lock it holds or waits for
-    int64_t *waits_for;  // a lock, or NULL
-    int64_t ticket;  // among those who wait, the lowest is next
+    int64_t *item_lock;  // of the command under way
+    int64_t *new_list;  // the lock of the list that its item enters
+    int64_t *old_list;  // and of the one that the old item leaves
+    int64_t *waits_for;  // a lock that it sleeps for or is about to, or NULL
+    int64_t ticket;  // among those who sleep, the lowest is next
     // Where it shares cores.
     int64_t turn_ps;  // length of the equal turns it spins in
     int64_t turns_until_ps;  // the turn that ends then or later is not one of them
     int64_t away_ps;  // time without a core in the present turn, inside the measured window
     int64_t taking_from;  // generator: first request whose reply it takes
     int64_t owner_slept;  // and whether its client's owner slept when it began
-    int64_t unused_1[11];
+    int64_t unused_1[9];
 };
 
 struct task {
@@ -201,6 +205,10 @@ struct client {
     int64_t sent;  // by the client
     int64_t returned;  // replies in the client's socket
     int64_t received;  // replies taken by the client
+    int64_t taken_bytes;  // of the next reply
+    int64_t readable_ps;  // since when its socket has been in the kernel's list
+    int64_t scanned_ps;  // when the last poll found its socket empty
+    int64_t first_read_ps;  // when it began to read the replies to a batch
     uint32_t marks[MARKS];  // of the command it sends next and those around it
 };
 
@@ -249,6 +257,7 @@ struct node {
     int64_t softirq_ps;
     int64_t switch_ps;
     int64_t flush_ps;
+    int64_t futex_ps;
 
     // Counts and rules: `NodeSetup` there.
     int64_t io_threads;
@@ -307,8 +316,12 @@ struct node {
     int64_t fsync_always;
     int64_t replicas;
     int64_t item_locks;
+    int64_t lists;
     int64_t random_pieces;
     int64_t trace_period_ps;
+    int64_t generator_refills;
+    int64_t generator_read_bytes;
+    int64_t counts_first_read;
 
     // What has no fixed size, and sizes.
     struct client *client_rows;
@@ -327,11 +340,16 @@ struct node {
     int64_t *flows_in_free_ps;
     int64_t *flows_out_free_ps;  // a word per client
     int64_t *interrupts_free_ps;  // a word per interrupt core
-    int64_t *locks;  // a word per item lock: whether it is held, and who waits
+    int64_t *locks;  // a word per item lock: whether it is held, and whether somebody may wait
     int64_t *lock_by_draw;
+    int64_t *list_by_draw;
+    int64_t *process_locks;
+    int64_t *section_ps;
+    int64_t *section_moved_ps;
 
-    // Counters of the measured window. All but the first and the last start again when it begins.
+    // Counters of the measured window. All but the first two and the last start again when it begins.
     int64_t completions;
+    int64_t uncounted_ps;  // from where the tool stops its clock until the reply is taken
     int64_t loops;
     int64_t polls;
     int64_t reads;
@@ -430,7 +448,7 @@ struct node {
 
     int64_t steps_ahead;  // taken together with the step before, but counted as events
 
-    int64_t unused[HEADER_WORDS - 215];
+    int64_t unused[HEADER_WORDS - 225];
     int64_t jitter[QUANTILES];
     int64_t interruptions_ps[QUANTILES];
     int64_t wake_latency_ps[QUANTILES];

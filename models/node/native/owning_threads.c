@@ -276,6 +276,9 @@ INLINE int64_t end_read(struct node *n, struct thread *me, struct client *client
 //
 // The main thread sees nothing of them before it gets their group.
 INLINE int64_t event_step(struct node *n, struct thread *me, int64_t now) {
+    if (me->count == 0) {
+        me->count = late_sockets(n, me, now);
+    }
     while (me->count > 0) {
         struct client *client = next_event(n, me);
         me->client = client;
@@ -285,9 +288,9 @@ INLINE int64_t event_step(struct node *n, struct thread *me, int64_t now) {
             now = work(n, me, now, n->scan_ps);
         } else {
             me->phase = READ;
-            now = work(n, me, now, begin_job(n, new_job(READ_JOB, number_of(n, client))));
+            now = work(n, me, now, begin_job(n, new_job(READ_JOB, number_of(n, client)), now));
         }
-        if (!goes_ahead(n, now)) {
+        if (me->count == 0 || !goes_ahead(n, now)) {
             return now;
         }
         if (me->phase == READ) {
@@ -375,7 +378,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t agent,
         client->jobs &= ~READ_UNDER_WAY;
         me->client = client;
         me->phase = WRITTEN;
-        return work(n, me, now, begin_job(n, new_job(WRITE_JOB, number_of(n, client))));
+        return work(n, me, now, begin_job(n, new_job(WRITE_JOB, number_of(n, client)), now));
     }
     if (me->again) {
         me->running = me->dont_sleep;

@@ -87,7 +87,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
     if (kind_of(job) == READ_JOB) {
         client_of(n, job)->served_by = thread;
     }
-    return work(n, me, now, begin_job(n, job));
+    return work(n, me, now, begin_job(n, job, now));
 }
 
 // All threads begin as `start` leaves them.

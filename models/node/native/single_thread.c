@@ -33,12 +33,15 @@ INLINE int64_t read_step(struct node *n, int64_t now) {
         end_read(n, me->client);
     }
     if (me->count == 0) {
+        me->count = late_sockets(n, me, now);
+    }
+    if (me->count == 0) {
         return -1;
     }
     while (true) {
         struct client *client = next_event(n, me);
         n->inline_reads++;
-        int64_t duration = read_socket(n, client);
+        int64_t duration = read_socket(n, client, now);
         now = work(n, me, now, duration + execute_commands(n, client, 0, 0));
         if (me->count == 0 || !goes_ahead(n, now)) {
             me->client = client;

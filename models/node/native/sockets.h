@@ -61,6 +61,17 @@ INLINE void deliver_request(struct node *n, struct calendar *calendar, struct cl
     }
 }
 
+// Reverse clients first to last - 1 of a list.
+INLINE void reverse(struct client **clients, int64_t first, int64_t last) {
+    while (first + 1 < last) {
+        struct client *client = clients[first];
+        last--;
+        clients[first] = clients[last];
+        clients[last] = client;
+        first++;
+    }
+}
+
 // Move what has arrived by now from a thread's wire into its sockets.
 INLINE void receive_requests(struct node *n, struct thread *thread, int64_t now) {
     struct client **sockets = thread->watched_sockets;
@@ -78,12 +89,36 @@ INLINE void receive_requests(struct node *n, struct thread *thread, int64_t now)
         client->arrived += entry->commands;
         if (!client->watched) {
             client->watched = 1;
+            client->readable_ps = entry->stamp_ps;
             sockets[watched] = client;
             watched++;
+            thread->early_count += entry->stamp_ps <= thread->scanned_ps;
         }
     }
     wire->popped = popped;
     thread->watched_count = watched;
+}
+
+// Put the sockets at the head of the ready list that belong there.
+//
+// A socket that becomes readable joins the end of that list; but one that does while an epoll_wait
+// looks through it, and was not in it any more, its head (ep_done_scan in fs/eventpoll.c).
+INLINE void order_sockets(struct thread *thread) {
+    struct client **sockets = thread->watched_sockets;
+    int64_t reported = thread->fired_count;
+    int64_t early = thread->early_count;
+    if (early > 0 && reported > 0) {
+        // Stamps rise, so they are the first of the new ones.
+        reverse(sockets, 0, reported);
+        reverse(sockets, reported, reported + early);
+        reverse(sockets, 0, reported + early);
+    }
+    thread->early_count = 0;
+}
+
+// Duration of an epoll_wait that returns a number of events.
+INLINE int64_t polling(struct node *n, int64_t found) {
+    return n->poll_ps + found * n->poll_event_ps;
 }
 
 // One epoll_wait on a thread's sockets: how many hold data?
@@ -94,6 +129,7 @@ INLINE void receive_requests(struct node *n, struct thread *thread, int64_t now)
 // empty (level-triggered epoll).
 INLINE int64_t poll_sockets(struct node *n, struct thread *thread, int64_t now) {
     receive_requests(n, thread, now);
+    order_sockets(thread);
     struct client **sockets = thread->watched_sockets;
     int64_t watched = thread->watched_count;
     int64_t found = 0;
@@ -106,12 +142,37 @@ INLINE int64_t poll_sockets(struct node *n, struct thread *thread, int64_t now) 
             found++;
         } else {
             client->watched = 0;
+            client->scanned_ps = now + polling(n, found);
         }
     }
     thread->watched_count = found;
     thread->fired_count = found;
+    thread->scanned_ps = now + polling(n, found);
     n->polls++;
     return found;
+}
+
+// What became readable after the last poll began and before it had come to it: the poll reported
+// that too, at the end. To be asked once the rest has been served; returns how many.
+INLINE int64_t late_sockets(struct node *n, struct thread *thread, int64_t now) {
+    receive_requests(n, thread, now);
+    struct client **sockets = thread->watched_sockets;
+    int64_t last = thread->fired_count + thread->early_count;
+    int64_t late = 0;
+    for (int64_t position = thread->fired_count; position < last; position++) {
+        struct client *client = sockets[position];
+        if (client->readable_ps > client->scanned_ps) {
+            continue;
+        }
+        for (int64_t to = position; to > thread->fired_count; to--) {
+            sockets[to] = sockets[to - 1];
+        }
+        sockets[thread->fired_count] = client;
+        thread->fired_count++;
+        late++;
+    }
+    thread->early_count -= late;
+    return late;
 }
 
 // A thread without events sleeps; returns when it goes on.
@@ -127,11 +188,6 @@ INLINE int64_t sleep_in_epoll(struct node *n, struct thread *thread) {
     return INFINITY_PS;
 }
 
-// Duration of an epoll_wait that returns a number of events.
-INLINE int64_t polling(struct node *n, int64_t found) {
-    return n->poll_ps + found * n->poll_event_ps;
-}
-
 // The next client that the last poll of a thread's sockets reported; `count` are left.
 INLINE struct client *next_event(struct node *n, struct thread *thread) {
     int64_t left = thread->count;
@@ -140,7 +196,11 @@ INLINE struct client *next_event(struct node *n, struct thread *thread) {
 }
 
 // One recv: takes up to the limits of bytes and commands; returns its duration in ps.
-INLINE int64_t read_socket(struct node *n, struct client *client) {
+INLINE int64_t read_socket(struct node *n, struct client *client, int64_t now) {
+    if (unlikely(n->generator_refills)) {
+        // More may have come since the poll.
+        receive_requests(n, &n->threads[client->owner], now);
+    }
     int64_t read = client->read;
     int64_t arrived = client->arrived;
     n->reads++;

@@ -29,10 +29,10 @@ INLINE int64_t left_to_do(struct node *n, int64_t agent, int64_t now) {
 
 // Whether a thread begins its next step, after one that ends then, without an event between.
 //
-// It may where others see nothing of it meanwhile, unless it could lose its core or the window
-// begins or ends.
+// It may where others see nothing of it meanwhile, unless it could lose its core, a read could
+// find what clients send meanwhile, or the window begins or ends.
 INLINE int64_t in_one_go(struct node *n, int64_t ends_ps) {
-    return ends_ps < n->until_ps && !n->crowded;
+    return ends_ps < n->until_ps && !n->crowded && !n->generator_refills;
 }
 
 // The same for a step that counts as an event.

@@ -82,28 +82,39 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
         woken = dozed = False
         yield thread.hold(node.work(number, polling))
         for _ in range(len(ready)):
-            yield from handle_replies(node, number, ready.popleft(), sources)
+            yield from handle_replies(node, number, ready, sources)
         for _ in range(due):
             yield from send_task(node, number, *tasks.popleft())
 
 
 def handle_replies(
-    node: ReferenceNode, number: int, client: Client, sources: list[Agent]
+    node: ReferenceNode, number: int, ready: deque[Client], sources: list[Agent]
 ) -> Activity:
-    """Take a client's replies; when its batch is complete, send the next or start to think."""
+    """Take replies of the next ready client with one read; what is left is for the next poll.
+
+    When its batch is complete, it sends the next or starts to think. A tool that refills sends one
+    request for each reply at once.
+    """
     times, setup = node.times, node.setup
+    client = ready.popleft()
     thread = node.threads[number].agent
-    replies = range(client.received, client.returned)
     owner_sleeps = node.owner_sleeps(client)
-    duration = times.generator_recv_ps + len(replies) * times.generator_reply_ps
-    size_bytes = node.reply_bytes(client, replies.start, replies.stop)
+    batch = 1 if setup.open_loop else setup.pipeline
+    if client.taken_bytes == 0 and client.received % batch == 0:
+        client.first_read_ps = node.now
+    replies, size_bytes = read_replies(node, client)
+    parsing_ps = len(replies) * times.generator_reply_ps
+    duration = times.generator_recv_ps + parsing_ps
     duration += node.copying(size_bytes, times.generator_recv_ps_per_kib)
-    client.ready = False
-    client.received = client.returned
+    client.ready = client.received < client.returned
+    if client.ready:
+        ready.append(client)
     yield thread.hold(node.work(number, duration))
+    read_ps = client.first_read_ps if setup.counts_first_read else node.now - parsing_ps
     for index in replies:
-        node.complete(client, index, node.now)
-    if client.received < client.sent:
+        node.complete(client, index, read_ps)
+    due = len(replies) if setup.generator_refills else setup.pipeline
+    if due == 0 or (client.received < client.sent and not setup.generator_refills):
         return
     if setup.open_loop:
         node.idle[setup.generator_of(client.number)].append(client)
@@ -111,10 +122,25 @@ def handle_replies(
     if setup.think_ps > 0:
         sources[client.number].wake(node.now + setup.think_ps)
         return
-    size_bytes = node.compose(client, setup.pipeline, node.now)
-    duration = sending(node, setup.pipeline, size_bytes, owner_sleeps)
+    size_bytes = node.compose(client, due, node.now)
+    duration = sending(node, due, size_bytes, owner_sleeps)
     yield thread.hold(node.work(number, duration))
-    node.deliver_request(client, setup.pipeline, size_bytes)
+    node.deliver_request(client, due, size_bytes)
+
+
+def read_replies(node: ReferenceNode, client: Client) -> tuple[range, int]:
+    """One read: the replies that are complete with it, and its bytes."""
+    first, left = client.received, node.setup.generator_read_bytes
+    while left > 0 and client.received < client.returned:
+        size_bytes = node.reply_bytes(client, client.received, client.received + 1)
+        missing = size_bytes - client.taken_bytes
+        taken = min(missing, left)
+        left -= taken
+        client.taken_bytes += taken
+        if taken == missing:
+            client.taken_bytes = 0
+            client.received += 1
+    return range(first, client.received), node.setup.generator_read_bytes - left
 
 
 def sendable(node: ReferenceNode, generator: int) -> int:

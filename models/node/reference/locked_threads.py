@@ -2,16 +2,21 @@
 
 Every worker thread has an event loop and clients of its own. It reads, parses, executes and writes
 for them; what threads share is protected by locks. A command holds one of 2^n item locks, chosen by
-the hash of its key, while it looks its key up and reads or changes the item. What a SET replaces
-leaves the list of its size class and the new item enters it under that list's lock; a GET only
-leaves a mark on its item. Rules and constants: thread.c, items.c and doc/threads.txt of Memcached
-1.6.
+the hash of its key, while it looks its key up and reads or changes the item. A GET only leaves a
+mark on its item. A SET takes locks of the whole process besides, one at a time (`SECTIONS`): for
+memory, for statistics, for the number that the new item gets, for the list that the old one leaves
+and for the one that the new one enters. Rules and constants: thread.c, items.c, slabs.c and
+doc/threads.txt of Memcached 1.6.
 
-A thread that waits for a lock sleeps. The one that has waited longest is woken when the lock is
-free; while it waits for a core as well, others may take the lock (glibc's mutex). Assumed: the
-longest wait is over first, and waiting and waking cost no CPU time; a thread that turns to others
-after 20 commands of a client (`-R`) reads the rest later, which takes about as long as asking epoll
-for a socket that can be written and back. Left out: the listener's work is the first worker's.
+Locks are glibc's (nptl/lowlevellock.c). Whoever finds one taken marks it contended and asks the
+kernel to sleep, which refuses if the lock has been released meanwhile. Whoever releases a contended
+lock asks the kernel to wake who has slept longest; until that thread runs, others may take the
+lock. One that has slept leaves the lock contended when it takes it, since it can't know whether
+others sleep. What a lock protects has to be fetched from the core that held it last.
+
+Assumed: a thread that turns to others after 20 commands of a client (`-R`) reads the rest later,
+which takes about as long as asking epoll for a socket that can be written and back. Left out: the
+listener's work is the first worker's; the thread that moves items between lists.
 """
 
 from __future__ import annotations
@@ -26,16 +31,19 @@ from ..setup import DRAWS
 from .node import Client, ReferenceNode
 
 LOCK_DRAWS = 5
+MEMORY, STATISTICS, NUMBERS, NEW_LIST, OLD_LIST = range(5)
+SECTIONS = (MEMORY, STATISTICS, OLD_LIST, STATISTICS, NUMBERS, NEW_LIST, MEMORY)
+"""What a SET locks, one after the other: all but the first while it holds its item's lock."""
 
 
 @dataclass
 class Lock:
-    """A lock and the threads that wait for it, in the order in which they came."""
+    """A lock, who held it last, and the threads that sleep until it is free, first come first."""
 
     held: bool = False
-    waiting: deque[int] = field(default_factory=deque)
-    woken: bool = False
-    """The first of them was woken and has not looked yet."""
+    contended: bool = False
+    holder: int | None = None
+    sleepers: deque[int] = field(default_factory=deque)
 
 
 def start(node: ReferenceNode) -> None:
@@ -48,12 +56,12 @@ def start(node: ReferenceNode) -> None:
 
 
 class LockedThreads:
-    """The locks of items, and of the lists of size classes."""
+    """The locks of items, and those of the process by what they protect and size class."""
 
     def __init__(self, node: ReferenceNode) -> None:
         self.node = node
         self.items: defaultdict[int, Lock] = defaultdict(Lock)
-        self.lists: defaultdict[int, Lock] = defaultdict(Lock)
+        self.of_process: defaultdict[tuple[int, int], Lock] = defaultdict(Lock)
 
     def worker(self, number: int) -> Activity:
         """One thread's event loop."""
@@ -82,7 +90,7 @@ class LockedThreads:
                 duration += node.accept_alone()
             slept = dozed = False
             yield agent.hold(node.work(number, duration))
-            for client in readable:
+            for client in node.reported(readable, number):
                 yield from self.serve(number, client)
             node.count("loops")
             yield agent.hold(node.work(number, times.loop_ps))
@@ -106,47 +114,84 @@ class LockedThreads:
             node.deliver_reply(client)
 
     def execute(self, number: int, client: Client) -> Activity:
-        """Execute a client's next command under its item lock and, if it stores, its list's."""
+        """Execute a client's next command under its item lock and, if it stores, the process's."""
         node = self.node
         agent = node.threads[number].agent
         code = client.commands[client.executed].code
-        item = self.items[self.item_lock(client)]
+        replacing_ps = int(node.times.free_by_code_ps[code])
+        item, sections = self.locks_of(client)
+        if replacing_ps:
+            yield from self.section(number, sections[0], 0)
         yield from self.take(number, item)
-        yield agent.hold(node.work(number, node.execute_one(client)))
-        linking_ps = int(node.times.free_by_code_ps[code])
-        if linking_ps:
-            yield from self.take(number, self.lists[code])
+        yield agent.hold(node.work(number, node.execute_one(client) + replacing_ps))
+        if replacing_ps:
             node.count("freed_values")
-            yield agent.hold(node.work(number, linking_ps))
-            self.release(self.lists[code])
-        self.release(item)
+            for position in range(1, len(SECTIONS)):
+                yield from self.section(number, sections[position], position)
+        yield from self.release(number, item)
+
+    def section(self, number: int, lock: Lock, position: int) -> Activity:
+        """What a SET does under one of the process's locks."""
+        node = self.node
+        yield from self.take(number, lock)
+        duration_ps = int(node.times.section_ps[position])
+        if lock.holder not in (None, number):
+            duration_ps += int(node.times.section_moved_ps[position])
+        lock.holder = number
+        agent = node.threads[number].agent
+        yield agent.hold(node.work(number, duration_ps))
+        if lock.contended:
+            # Others have fetched the lock meanwhile.
+            yield agent.hold(node.work(number, node.times.handover_ps))
+        yield from self.release(number, lock)
 
     def take(self, number: int, lock: Lock) -> Activity:
         """Hold a lock as soon as it is free."""
-        if lock.held:
-            self.node.count("lock_waits")
-            lock.waiting.append(number)
-            thread = self.node.threads[number]
-            thread.waits_for_threads = True
-            while lock.held:
-                yield thread.agent.sleep()
-                lock.woken = False
-            thread.waits_for_threads = False
-            lock.waiting.popleft()
-        lock.held = True
+        if not lock.held:
+            lock.held = True
+            return
+        node, thread = self.node, self.node.threads[number]
+        times, agent = node.times, thread.agent
+        node.count("lock_waits")
+        while lock.held:
+            lock.contended = True
+            yield agent.hold(node.work(number, times.futex_ps))
+            if not lock.contended:
+                continue  # released, or taken by another since: the kernel refuses
+            lock.sleepers.append(number)
+            # On the way to sleep, a wake-up takes no time.
+            yield agent.hold(node.work(number, times.doze_ps))
+            if number in lock.sleepers:
+                thread.waits_for_threads = True
+                yield agent.sleep()
+                thread.waits_for_threads = False
+                yield agent.hold(node.work(number, times.block_ps))
+        lock.held = lock.contended = True
 
-    def release(self, lock: Lock) -> None:
-        """The lock is free: wake the thread that has waited longest."""
-        lock.held = False
-        if lock.waiting and not lock.woken:
-            lock.woken = True
-            self.node.threads[lock.waiting[0]].agent.wake(self.node.now)
+    def release(self, number: int, lock: Lock) -> Activity:
+        """The lock is free; if somebody may sleep, wake who has slept longest."""
+        node, times = self.node, self.node.times
+        contended = lock.contended
+        lock.held = lock.contended = False
+        if not contended:
+            return
+        duration_ps = times.futex_ps + (times.wake_send_ps if lock.sleepers else 0)
+        yield node.threads[number].agent.hold(node.work(number, duration_ps))
+        if lock.sleepers:
+            thread = node.threads[lock.sleepers.popleft()]
+            if thread.waits_for_threads:
+                node.wake(thread, node.now)
 
-    def item_lock(self, client: Client) -> int:
-        """The item lock of a client's next command: that of a popular key, or any."""
-        setup = self.node.setup
-        first, second, _, _ = draw4(
-            setup.seed, setup.replication, client.number, LOCK_DRAWS, client.executed
-        )
-        popular = int(self.node.times.lock_by_draw[int(first) * DRAWS >> 32])
-        return popular if popular >= 0 else int(second) % setup.item_locks
+    def locks_of(self, client: Client) -> tuple[Lock, list[Lock]]:
+        """The item lock of a client's next command, and those of the sections of a SET.
+
+        The item lock is that of a popular key, or any. Both lists are those of any size class: a
+        new value is as large as any, and so was the old one.
+        """
+        setup, times = self.node.setup, self.node.times
+        drawn = draw4(setup.seed, setup.replication, client.number, LOCK_DRAWS, client.executed)
+        popular = int(times.lock_by_draw[int(drawn[0]) * DRAWS >> 32])
+        item = self.items[popular if popular >= 0 else int(drawn[1]) % setup.item_locks]
+        new, old = (int(times.list_by_draw[int(word) * DRAWS >> 32]) for word in drawn[2:4])
+        size_class = {NEW_LIST: new, OLD_LIST: old}
+        return item, [self.of_process[kind, size_class.get(kind, 0)] for kind in SECTIONS]

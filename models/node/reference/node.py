@@ -53,6 +53,14 @@ class Client:
     write_upto: int = 0
     returned: int = 0
     received: int = 0
+    readable_ps: int = 0
+    """Since when its socket has been in the kernel's list."""
+    scanned_ps: int = 0
+    """When the last poll found its socket empty."""
+    taken_bytes: int = 0
+    """Of the next reply."""
+    first_read_ps: int = 0
+    """When the load generator began to read the replies to a batch."""
     partial_bytes: int = 0
     watched: bool = False
     ready: bool = False
@@ -111,6 +119,9 @@ class ReferenceNode:
             for client in self.clients:
                 self.idle[setup.generator_of(client.number)].append(client)
         self.watched: list[deque[Client]] = [deque() for _ in range(setup.io_threads)]
+        self.scanned_ps = [0] * setup.io_threads
+        self.fired = [0] * setup.io_threads
+        self.early: list[list[Client]] = [[] for _ in range(setup.io_threads)]
         self.logged_bytes = 0
         self.counters: Counter[str] = Counter()
         self.active_thread_ps = 0
@@ -275,11 +286,13 @@ class ReferenceNode:
         self._account(self.threads[thread], inside)
         return duration_ps
 
-    def complete(self, client: Client, index: int, done_ps: int) -> None:
-        """Record one reply taken by its client."""
-        latency_ps = done_ps - client.commands.pop(index).due_ps
+    def complete(self, client: Client, index: int, read_ps: int) -> None:
+        """Record one reply taken by its client now; the tool counts latency until `read_ps`."""
+        done_ps = self.now
+        latency_ps = read_ps - client.commands.pop(index).due_ps
         if self.setup.warmup_ps <= done_ps < self.setup.end_ps:
             self.counters["completions"] += 1
+            self.counters["uncounted_ps"] += done_ps - read_ps
             self.latency.record(latency_ps)
         self.log.append((client.number, index, done_ps))
         if self.setup.open_loop:
@@ -345,15 +358,29 @@ class ReferenceNode:
         """Whether a thread sleeps and no wake-up is on its way."""
         return agent.asleep and agent.wake_ps is None
 
-    def poll(self, thread: int = 0) -> list[Client]:
-        """One epoll_wait on a thread's sockets: those that hold data now (level-triggered)."""
+    def receive_requests(self, thread: int) -> None:
+        """Move what has arrived by now into a thread's sockets.
+
+        A socket that becomes readable joins the end of the kernel's ready list; but one that does
+        while an epoll_wait looks through that list, and was not in it any more, its head
+        (ep_done_scan in fs/eventpoll.c).
+        """
         wire, watched = self.request_wires[thread], self.watched[thread]
         while wire and wire[0][0] <= self.now:
-            _, client, commands = wire.popleft()
+            stamp_ps, client, commands = wire.popleft()
             client.arrived += commands
             if not client.watched:
                 client.watched = True
-                watched.append(client)
+                client.readable_ps = stamp_ps
+                early = stamp_ps <= self.scanned_ps[thread]
+                (self.early[thread] if early else watched).append(client)
+
+    def poll(self, thread: int = 0) -> list[Client]:
+        """One epoll_wait on a thread's sockets: those that hold data now (level-triggered)."""
+        self.receive_requests(thread)
+        watched, early = self.watched[thread], self.early[thread]
+        watched.extendleft(reversed(early))
+        early.clear()
         found = []
         for _ in range(len(watched)):
             client = watched.popleft()
@@ -362,8 +389,23 @@ class ReferenceNode:
                 found.append(client)
             else:
                 client.watched = False
+                client.scanned_ps = self.now + ReferenceNode.polling(self, len(found))
+        self.scanned_ps[thread] = self.now + ReferenceNode.polling(self, len(found))
+        self.fired[thread] = len(found)
         self.count("polls")
         return found
+
+    def reported(self, found: list[Client], thread: int = 0) -> Iterator[Client]:
+        """What a poll found, in order, and what became readable before it had come to it."""
+        yield from found
+        self.receive_requests(thread)
+        early = self.early[thread]
+        for client in list(early):
+            if client.readable_ps <= client.scanned_ps:
+                early.remove(client)
+                self.watched[thread].insert(self.fired[thread], client)
+                self.fired[thread] += 1
+                yield client
 
     def sleep_in_epoll(self, thread: int = 0) -> Event:
         """A thread without events sleeps until what is on its wire, or a sender, wakes it."""
@@ -427,6 +469,9 @@ class ReferenceNode:
     def read(self, client: Client) -> int:
         """One recv: takes up to the limits of bytes and commands; returns its duration."""
         sizes = self.times.request_bytes_by_code
+        if self.setup.generator_refills:
+            # More may have come since the poll.
+            self.receive_requests(owner_of(self.setup, client.number))
         self.count("reads")
         if client.read == client.arrived:
             # It has been read since it was polled.

@@ -152,7 +152,7 @@ class OwningThreads:
                 self.told[number] = False
                 yield self.does(number, times.notice_ps)
                 yield from self.take_back(number)
-            for client in fired:
+            for client in node.reported(fired, number):
                 if client.read_job:
                     # The main thread has it; its socket is left for later.
                     yield self.does(number, times.scan_ps)

@@ -37,7 +37,7 @@ def main_thread(node: ReferenceNode) -> Activity:
         yield main.hold(node.work(0, duration))
 
         pending: list[Client] = []
-        for client in readable:
+        for client in node.reported(readable):
             duration = node.read(client) + node.execute(client, fetched=0, parsed=0)
             node.count("inline_reads")
             yield main.hold(node.work(0, duration))

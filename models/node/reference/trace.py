@@ -266,6 +266,10 @@ class TracedNode(ReferenceNode):
         """The step that completes a command counts as its read."""
         first = client.read
         duration_ps = super().read(client)
+        for request in self._those(client, first, client.read):
+            if request.polled_ps is None:
+                # It came after the poll began.
+                request.polled_ps = max(self.now, request.arrived_ps or 0)
         self._serve(READ, client, first, client.read)
         self._parts.append((READ, duration_ps))
         return duration_ps
@@ -314,11 +318,11 @@ class TracedNode(ReferenceNode):
             request.returned_ps = stamp
         return stamp
 
-    def complete(self, client: Client, index: int, done_ps: int) -> None:
+    def complete(self, client: Client, index: int, read_ps: int) -> None:
         """The client has the reply; the step of its thread that ends now took it."""
-        super().complete(client, index, done_ps)
+        super().complete(client, index, read_ps)
         request = self._requests.pop((client.number, index))
-        request.done_ps = done_ps
+        request.done_ps = self.now
         generator = self.setup.io_threads + self.setup.generator_of(client.number)
         request.steps[RECEIVE] = self._steps[generator]
         self._on_request(request)

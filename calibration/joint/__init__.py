@@ -1,0 +1,1 @@
+"""Uncertain numbers of catalogue hosts and engines, fitted together to all calibration points."""

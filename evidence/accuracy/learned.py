@@ -1,0 +1,253 @@
+"""Catalogue hosts fitted together to all calibration points, and what leaving some out costs.
+
+Writes `learned.yaml` beside the profile of every host that has points, and an artefact with each
+point's predictions: of the fit, and without its dataset, its host, its engine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.calibration.joint.fit import fit_jointly
+from forecache.calibration.joint.left_out import GROUPS, Scored, honest_discrepancy, score
+from forecache.calibration.joint.points import joint_points
+from forecache.calibration.joint.shipped import learned_files
+from forecache.calibration.validate.series import label
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.schema import HostProfile
+from forecache.models.advice.answers import load_cases
+from forecache.models.advice.choice import KNEE
+from forecache.models.prediction.predict import predict_cases
+from forecache.models.prediction.system import System
+
+from ..counts.shipped import json_text
+from ..harness import Asked, Files
+from ..markdown import table
+from .observed import ACCURACY
+
+ARTEFACT = ACCURACY / "learned-hosts.json"
+QUICKSTART = Path("examples/quickstart.yaml")
+QUICKSTART_HOSTS = ("graviton3-c7g.4xlarge", "graviton4-c8g.4xlarge")
+QUICKSTART_THREADS = 8
+KINDS = ("fit", *GROUPS)
+_LEAST_SETTINGS = 3
+
+
+def measure(asked: Asked) -> Files:
+    """Fit, leave out, and write the hosts' files."""
+    points = joint_points()
+    fit = fit_jointly(
+        [point for point in points if point.case.role == "calibration"], progress=asked.progress
+    )
+    asked.progress(f"predicting {len(points)} points, with and without what is left out")
+    scored = score(fit, points)
+    discrepancy = honest_discrepancy(scored, fit.discrepancy)
+    files: dict[Path, str | bytes] = {
+        Path(f"hwprofiles/hosts/{host}/learned.yaml"): text
+        for host, text in learned_files(fit, discrepancy=discrepancy).items()
+    }
+    result = {
+        "numbers": len(fit.names),
+        "calibration_points": len(fit.points),
+        "likely_discrepancy": _short(fit.discrepancy),
+        "discrepancy": _short(discrepancy),
+        "points": [_plain(each, discrepancy) for each in scored],
+    }
+    return {**files, ARTEFACT: json_text(result)}
+
+
+def _plain(scored: Scored, discrepancy: float) -> dict[str, Any]:
+    point = scored.point
+    return {
+        "dataset": point.dataset,
+        "index": point.case.index,
+        "given": point.case.given,
+        "role": point.case.role,
+        "host": point.host,
+        "engine": point.engine,
+        "observed_rps": point.case.observed["throughput_rps"],
+        "predicted": {
+            kind: {
+                "rps": _short(math.exp(scored.predicted[kind].log_rate)),
+                "error": _short(scored.error(kind)),
+                "uncertainty": _short(scored.uncertainty(kind)),
+                "inside": scored.inside(kind, discrepancy),
+            }
+            for kind in KINDS
+        },
+    }
+
+
+def quickstart(_asked: Asked) -> Files:
+    """The quickstart's interval on two hosts, as they were known before the fit and after it."""
+    found = []
+    for name in QUICKSTART_HOSTS:
+        for fitted in (False, True):
+            host = load_host(name, fitted=fitted)
+            found.append({"host": name, "fitted": fitted, **_interval(host)})
+    return {ACCURACY / "quickstart-interval.json": json_text({"rows": found})}
+
+
+def _interval(host: HostProfile) -> dict[str, float]:
+    [(case, shipped)] = [
+        pair for pair in load_cases(QUICKSTART) if pair[0].scenario.io_threads == QUICKSTART_THREADS
+    ]
+    system = System(host, shipped.engine, shipped.generator)
+    [prediction] = predict_cases([(case, system)], draws=100)
+    estimate, parts = prediction.interval("throughput_rps"), prediction.parts("throughput_rps")
+    return {
+        **{name: _short(getattr(estimate, name)) for name in ("value", "low", "high")},
+        **{
+            name: _short(getattr(parts, name))
+            for name in ("monte_carlo", "parameters", "discrepancy", "windows")
+        },
+    }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+# --- the section of docs/scores.md --------------------------------------------------------------
+
+
+def learned_section(out: Path) -> list[str]:
+    """Errors of the joint fit, and without what is left out; nothing before the study ran."""
+    path = out / ARTEFACT.name
+    if not path.exists():
+        return []
+    result = json.loads(path.read_text(encoding="utf-8"))
+    points = result["points"]
+    lines = [
+        "",
+        "## Hosts of the catalogue, fitted together",
+        "",
+        f"{result['numbers']} uncertain numbers of hosts, engines and load generators, fitted"
+        f" together to the throughput of {result['calibration_points']} calibration points"
+        " (`make evidence STUDY=learned-hosts`). *Left out* is what is predicted without any"
+        " calibration point of the dataset (with all others of its machine and engine), of the"
+        " host or of the engine. *u* is the combined standard uncertainty of data, inputs and"
+        f" simulation, without the model's own error, which is {result['discrepancy']:.1%} by"
+        " left-out calibration points; *inside* is the share in 95% intervals that have both.",
+        "",
+        *_table(points),
+        "",
+        *_by_dataset(points),
+        "",
+        *_regret(points),
+    ]
+    return [*lines, "", *_quickstart_lines(out)]
+
+
+def _table(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    rows = []
+    for role, called in (("calibration", "fitted"), ("validation", "held out")):
+        own = [point for point in points if point["role"] == role]
+        for kind in KINDS:
+            left = "nothing" if kind == "fit" else f"its {kind}"
+            rows.append([called, left, str(len(own)), *_errors(own, kind)])
+    header = ["points", "left out", ">number", ">median error", ">worst"]
+    return table([*header, ">median abs(E)/u", ">abs(E)/u above 2", ">inside"], rows)
+
+
+def _errors(points: Sequence[Mapping[str, Any]], kind: str) -> list[str]:
+    found = [point["predicted"][kind] for point in points]
+    errors = np.abs([each["error"] for each in found])
+    ratios = errors / np.array([each["uncertainty"] for each in found])
+    return [
+        f"{np.median(errors):.1%}",
+        f"{errors.max():.0%}",
+        f"{np.median(ratios):.1f}",
+        f"{np.mean(ratios > 2):.0%}",
+        f"{np.mean([each['inside'] for each in found]):.0%}",
+    ]
+
+
+def _by_dataset(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    rows = []
+    for name in dict.fromkeys(point["dataset"] for point in points):
+        own = [point for point in points if point["dataset"] == name]
+        cells = [
+            f"{np.median([abs(p['predicted'][kind]['error']) for p in own]):.1%}" for kind in KINDS
+        ]
+        inside = np.mean([point["predicted"]["dataset"]["inside"] for point in own])
+        rows.append([f"`{name}`", str(len(own)), *cells, f"{inside:.0%}"])
+    header = ["median error of all points", ">points", ">fit", ">without its dataset"]
+    header += [">without its host", ">without its engine", ">inside without its dataset"]
+    return table(header, rows)
+
+
+def _regret(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What following the predictions costs, by what was left out."""
+    rows = []
+    for kind in KINDS:
+        costs = [cost for cost, _ in regrets(points, kind)]
+        if costs:
+            rows.append(
+                [
+                    "nothing" if kind == "fit" else f"its {kind}",
+                    str(len(costs)),
+                    f"{np.median(costs):.1%}",
+                    f"{max(costs):.1%}",
+                ]
+            )
+    return [
+        "What following these predictions gives up of the measured best throughput, over all curves"
+        " of settings that differ in io-threads only:",
+        "",
+        *table(["left out", ">curves", ">median", ">worst"], rows),
+    ]
+
+
+def regrets(points: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[float, str]]:
+    """Share of the measured best that the recommended setting gives up, and which curve it is.
+
+    The recommended setting is the fewest threads within 5% of the most predicted throughput.
+    """
+    curves: dict[str, list[Mapping[str, Any]]] = {}
+    for point in points:
+        given = {k: v for k, v in point["given"].items() if k != "io_threads"}
+        if "io_threads" in point["given"]:
+            curves.setdefault(f"{point['dataset']} {label(given)}", []).append(point)
+    found = []
+    for name, members in curves.items():
+        if len(members) < _LEAST_SETTINGS:
+            continue
+        members.sort(key=lambda point: int(point["given"]["io_threads"]))
+        predicted = [point["predicted"][kind]["rps"] for point in members]
+        observed = [point["observed_rps"] for point in members]
+        chosen = next(n for n, rate in enumerate(predicted) if rate >= KNEE * max(predicted))
+        found.append((1.0 - observed[chosen] / max(observed), name))
+    return found
+
+
+def _quickstart_lines(out: Path) -> list[str]:
+    path = out / "quickstart-interval.json"
+    if not path.exists():
+        return []
+    rows = []
+    for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+        rows.append(
+            [
+                row["host"],
+                "after the fit" if row["fitted"] else "before",
+                f"{row['value'] / 1e6:.2f} ({row['low'] / 1e6:.2f}–{row['high'] / 1e6:.2f})",
+                f"±{math.log(row['high'] / row['value']):.0%}",
+                *(f"±{row[part]:.0%}" for part in ("parameters", "discrepancy", "windows")),
+            ]
+        )
+    return [
+        f"The quickstart of README at io-threads {QUICKSTART_THREADS} (`make evidence"
+        " STUDY=quickstart-interval`), halves of its 95% interval on the log scale:",
+        "",
+        *table(
+            ["host", "numbers", ">million requests/s", ">all", ">parameters", ">model", ">windows"],
+            rows,
+        ),
+    ]

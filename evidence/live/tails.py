@@ -1,0 +1,208 @@
+"""The 99th percentile of latency on this host, measured and predicted, and whose it is.
+
+`measure` profiles the host, calibrates engines there, and drives them with forecache's own load
+generator at random points: saturated closed loops, and open loops below 80% of what the same
+clients reach in a closed one. Each figure is over all requests; of open loops there is a second,
+over those in slices of 20 ms in which no request took a millisecond. Of a prediction the part of
+the engine and the load is what is left on a host that never interrupts and wakes threads always
+in the median time; wake-ups, short interruptions and pauses then add the host's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.fit.calibrate import calibrate
+from forecache.calibration.fit.prior import known_of
+from forecache.calibration.observe.design import Timing
+from forecache.calibration.observe.observe import observe
+from forecache.hwprofiles.capture import capture_host
+from forecache.models.engines.generator import load_generator
+from forecache.models.prediction.pauses import latency_with_pauses_ms
+from forecache.models.prediction.predict import Prediction, predict_cases
+from forecache.models.prediction.simulation import run
+from forecache.models.prediction.system import System
+
+from ..counts.shipped import json_text
+from ..harness import Asked, Files
+from ..markdown import table
+from . import rounds
+from .rounds import log_uniform
+
+FOLDER = Path("evidence/tails")
+"""A folder per host and in it one per engine, with its calibration and its points, compact."""
+ARTEFACT = Path("docs/accuracy/tails.json")
+GENERATIONS = ("redis-7.0.15", "valkey-8.1.1")
+CALIBRATION, POINTS = "calibration", "points"
+DATA_SETS, OPEN_EACH, CLOSED_EACH = 4, 2, 1
+KEYS, VALUE_BYTES = (100, 300_000), (8, 1024)
+PIPELINES, CLIENTS = (1, 32), (20, 250)
+LOADS = (0.2, 0.8)
+"""Ranges that points are drawn from."""
+TIMING = Timing(warm_up_s=0.15, window_s=1.0, repetitions=2, loaded_window_s=3.0)
+"""Long windows of open loops: pauses come a few times a second, and a short one may have none."""
+REQUESTS = 100_000
+P99 = 0.99
+CONSTANT_WAKE_UPS = ((0.5, 1.0),)
+
+
+def random_points(seed: int) -> list[Conditions]:
+    """Open and closed loops on each data set; GET or SET, the rest uniform in the logarithm."""
+    random = np.random.default_rng(seed)
+    points: list[Conditions] = []
+    for _ in range(DATA_SETS):
+        keys, value_bytes = log_uniform(random, *KEYS), log_uniform(random, *VALUE_BYTES)
+        for index in range(OPEN_EACH + CLOSED_EACH):
+            common: dict[str, Any] = {
+                "command": "get" if random.random() < 0.5 else "set",
+                "keys": keys,
+                "value_bytes": value_bytes,
+                "clients": log_uniform(random, *CLIENTS),
+                "role": "holdout",
+            }
+            if index < OPEN_EACH:
+                share = round(random.uniform(*LOADS), 2)
+                opened = Conditions(arrival="open_loop", rate_share=share, **common)
+                # The closed loop says how fast the open one may be.
+                points += [opened.closed_twin, opened]
+            else:
+                points.append(Conditions(pipeline=log_uniform(random, *PIPELINES), **common))
+    return points
+
+
+def measure(asked: Asked) -> Files:
+    """Profile, calibrate and drive; `SEED` and `ENGINES` are as in the study generations."""
+    seed = rounds.seed()
+    with rounds.engines_at_hand() as (scratch, engines):
+        chosen = [rounds.engine_of(engines, id_) for id_ in asked.only or GENERATIONS]
+        host = capture_host(progress=asked.progress)
+        for engine in chosen:
+            folder = FOLDER / host.id / engine.id
+            drive = partial(observe, engine=engine.server, host=host, progress=asked.progress)
+            asked.progress(f"{engine.id}: {POINTS}")
+            drive(out=scratch / engine.id / POINTS, design=random_points(seed), timing=TIMING)
+            asked.progress(f"{engine.id}: {CALIBRATION}")
+            drive(out=scratch / engine.id / CALIBRATION)
+            for name in (POINTS, CALIBRATION):
+                rounds.keep(scratch / engine.id / name, folder / name)
+            rounds.keep_seed(folder, seed)
+    return predict(asked)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A point: p99 in ms, of each window over all requests and without stalled slices.
+
+    The predicted ones are of a host without interruptions whose wake-ups all take the median time,
+    with wake-ups as they are, with interruptions of less than a millisecond, and with all.
+    """
+
+    host: str
+    engine: str
+    point: str
+    arrival: str
+    throughput_rps: tuple[float, ...]
+    all_ms: tuple[float, ...]
+    quiet_ms: tuple[float, ...]
+    predicted_rps: float
+    engine_ms: float
+    wake_ups_ms: float
+    interrupted_ms: float
+    predicted_ms: float
+
+
+def predict(asked: Asked) -> Files:
+    """Predict the committed measurements with the profiles of their calibrations, and compare."""
+    rows = [row for path in sorted(FOLDER.glob("*/*")) for row in _of_engine(path, asked)]
+    return {ARTEFACT: json_text({"points": [asdict(row) for row in rows]})}
+
+
+def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
+    asked.progress(f"{path}: predicting")
+    calibration, bundle = Bundle.load(path / CALIBRATION), Bundle.load(path / POINTS)
+    profile, _ = calibrate(calibration, known=known_of(calibration))
+    system = System(rounds.host_of(path, bundle), profile, load_generator("forecache"))
+    points = list(bundle.points)
+    cases = [rounds.case_of(point.given, system) for point in points]
+    predictions = predict_cases(cases, draws=0, replications=2, requests=REQUESTS)
+    for point, prediction in zip(points, predictions, strict=True):
+        windows = point.repetitions
+        interrupted_ms = prediction.mean("p99_ms")
+        yield Compared(
+            host=path.parent.name,
+            engine=path.name,
+            point=point.given.label(),
+            arrival=point.given.arrival,
+            throughput_rps=tuple(window.throughput_rps for window in windows),
+            all_ms=tuple(window.p99_ms for window in windows if window.p99_ms is not None),
+            quiet_ms=tuple(w.quiet_p99_ms for w in windows if w.quiet_p99_ms is not None),
+            predicted_rps=prediction.mean("throughput_rps"),
+            engine_ms=_p99_ms(prediction, interruptions=(), wake_spread=CONSTANT_WAKE_UPS),
+            wake_ups_ms=_p99_ms(prediction, interruptions=()),
+            interrupted_ms=interrupted_ms,
+            predicted_ms=latency_with_pauses_ms(prediction, P99) or interrupted_ms,
+        )
+
+
+def _p99_ms(prediction: Prediction, **changes: Any) -> float:
+    """That of the same load on a host that is changed in this."""
+    inputs = prediction.system.inputs(prediction.case.scenario)
+    speed = replace(inputs.speed, **changes)
+    changed = replace(inputs, speed=speed, generator_speed=speed)
+    return run(changed, requests=REQUESTS, seed=1).latency.quantile(P99) / 1e9
+
+
+def section() -> list[str]:
+    """Its part of docs/generations.md."""
+    rows = json.loads(ARTEFACT.read_text(encoding="utf-8"))["points"]
+    body = []
+    for host, engine in sorted({(row["host"], row["engine"]) for row in rows}):
+        for arrival in ("closed_loop", "open_loop"):
+            of = [
+                r for r in rows if (r["host"], r["engine"], r["arrival"]) == (host, engine, arrival)
+            ]
+            if of:
+                body.append([f"`{host}`", engine, arrival.replace("_", " "), len(of), *_cells(of)])
+    header = [
+        *("host", "engine", "load", ">points", ">p99 of all: median error", ">bias"),
+        *(">p99 without stalls: median error", ">bias", ">repeat"),
+        *(">engine and load", ">wake-ups", ">interruptions", ">pauses"),
+    ]
+    return [
+        "## The 99th percentile, and whose it is",
+        "",
+        "Saturated closed loops and open loops at 20 to 80% of what the same clients reach in a"
+        " closed one, at random points, driven by forecache's own load generator on the other core."
+        " The host was profiled and the engine calibrated within the same hour. “All” is over all"
+        " requests; “without stalls” leaves out slices of 20 ms in which a request took a"
+        " millisecond, and its prediction leaves out pauses of a millisecond and more. The last"
+        " columns are the median shares of the predicted p99: what is left on a host that never"
+        " interrupts and always wakes threads in the median time, and what the host's wake-ups,"
+        " interruptions below a millisecond and pauses add.",
+        "",
+        *table(header, body),
+    ]
+
+
+def _cells(rows: list[dict[str, Any]]) -> list[str]:
+    overall = [rounds.error(row["all_ms"], row["predicted_ms"]) for row in rows]
+    quiet = [rounds.error(r["quiet_ms"], r["interrupted_ms"]) for r in rows if r["quiet_ms"]]
+    stages = ("engine_ms", "wake_ups_ms", "interrupted_ms", "predicted_ms")
+    steps = np.array([[row[name] for name in stages] for row in rows])
+    parts = np.diff(steps, axis=1, prepend=0.0) / steps[:, -1:]
+    return [
+        f"{np.median(np.abs(overall)):.0%}",
+        f"{np.median(overall):+.0%}",
+        *([f"{np.median(np.abs(quiet)):.0%}", f"{np.median(quiet):+.0%}"] if quiet else ["–"] * 2),
+        f"{np.median([rounds.repeat(row['all_ms']) for row in rows]):.0%}",
+        *(f"{share:.0%}" for share in np.median(parts, axis=0)),
+    ]

@@ -1,0 +1,142 @@
+"""What pauses of the host add to latencies: gaps of a millisecond and more in a core's time.
+
+A hypervisor that gives the core to another machine, or a program that runs for its whole time
+slice, takes it away a few times a second. A window that is simulated holds none of these or a few
+by chance, so they are left out there (`step_times/interruptions.py`) and added here to what it
+says, by how often a capture saw a busy core lose how much time.
+
+A pause of length D hits the requests that wait for that core. In an open loop they go on arriving:
+one that arrives t after the pause began waits D - t, and the backlog of a core that is busy for a
+share u of its time is gone after D / (1 - u), so requests of D - w over 1 - u, times the rate, wait
+longer than w. With pauses longer than v coming R(v) times a second, the share of requests that wait
+longer than w is
+
+    S(w) = integral of R(v) from w on / (1 - u)
+
+In a closed loop only what is in flight waits, and all of that for the whole pause, so S(w) is R(w)
+times the mean latency. Both hold for each core that a request depends on: the main thread's, one of
+the I/O threads', and that of the load generator's thread, whose clock runs meanwhile.
+
+A capture sees what busy cores lose. A core that is busy for a share of its time is assumed to lose
+that share of it: one that idles leaves the hypervisor its time anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecache.hwprofiles.speed import HostSpeed
+from forecache.sim.histogram import N_BUCKETS, LatencyHistogram, bucket_bounds_ps
+
+from ..step_times.interruptions import LONGEST_INTERRUPTION_US
+from .predict import SATURATED, Prediction
+
+_US_PER_MS = 1000.0
+_US_PER_S = 1e6
+_PS_PER_US = 1e6
+_HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Pauses of one core, from a host's curve of interruptions.
+
+    Attributes
+    ----------
+    lengths_us : ndarray, shape (n,)
+        From the shortest pause on, rising.
+    rates_per_s : ndarray, shape (n,)
+        How many a second last longer.
+    """
+
+    lengths_us: np.ndarray
+    rates_per_s: np.ndarray
+
+    def rate_per_s(self, waits_us: np.ndarray) -> np.ndarray:
+        """How many a second last longer, between measured lengths linear in the logarithm.
+
+        Of those that outlast the longest length that was measured, no more is known.
+        """
+        waits_us = np.maximum(waits_us, self.lengths_us[0])
+        rates = np.interp(np.log(waits_us), np.log(self.lengths_us), self.rates_per_s)
+        return np.where(waits_us >= self.lengths_us[-1], 0.0, rates)
+
+    def longer_s_per_s(self, waits_us: np.ndarray) -> np.ndarray:
+        """Of a second, the time of pauses beyond their first `waits_us`: the integral of rates."""
+        grid_us = np.concatenate(
+            [[0.0], np.geomspace(self.lengths_us[0], self.lengths_us[-1], 400)]
+        )
+        rates = self.rate_per_s(grid_us)
+        steps = np.diff(grid_us) * (rates[1:] + rates[:-1]) / 2.0 / _US_PER_S
+        left = np.concatenate([np.cumsum(steps[::-1])[::-1], [0.0]])
+        return np.interp(waits_us, grid_us, left, right=0.0)
+
+
+def pauses_of(speed: HostSpeed) -> Pauses | None:
+    """What a host's curve says; None if it says nothing of them, or that there are none."""
+    if not speed.interruptions:
+        return None
+    lengths_us, rates = np.array(sorted(speed.interruptions)).T
+    if lengths_us[-1] <= LONGEST_INTERRUPTION_US:
+        return None
+    first = np.interp(math.log(LONGEST_INTERRUPTION_US), np.log(lengths_us), rates)
+    if first <= 0.0:
+        return None
+    longer = lengths_us > LONGEST_INTERRUPTION_US
+    return Pauses(
+        np.concatenate([[LONGEST_INTERRUPTION_US], lengths_us[longer]]),
+        np.concatenate([[first], rates[longer]]),
+    )
+
+
+def latency_with_pauses_ms(prediction: Prediction, q: float) -> float | None:
+    """A quantile of the latency over all requests, those that met a pause among them, in ms.
+
+    Returns
+    -------
+    None if nothing is known of the host's pauses, or the load is beyond capacity.
+    """
+    pauses = pauses_of(prediction.system.inputs(prediction.case.scenario).speed)
+    if pauses is None or prediction.overloaded:
+        return None
+    latency = LatencyHistogram()
+    for metrics in prediction.nominal:
+        latency = latency.merge(metrics.result.latency)
+    counted = latency.counts[:N_BUCKETS]
+    buckets = np.flatnonzero(counted)
+    shares = counted[buckets] / counted.sum()
+    bounds_ps = np.array([bucket_bounds_ps(int(bucket)) for bucket in buckets])
+    middles_us = bounds_ps.mean(axis=1) / _PS_PER_US
+
+    def longer(latency_us: float) -> float:
+        """Share of requests that take longer: by themselves, or with a pause."""
+        waits_us = latency_us - middles_us
+        met = _share_waiting(prediction, pauses, np.maximum(waits_us, 0.0))
+        return float(shares @ np.where(waits_us < 0.0, 1.0, np.minimum(met, 1.0)))
+
+    low, high = 0.0, float(middles_us[-1] + pauses.lengths_us[-1])
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if longer(middle) > 1.0 - q else (low, middle)
+    return high / _US_PER_MS
+
+
+def _share_waiting(prediction: Prediction, pauses: Pauses, waits_us: np.ndarray) -> np.ndarray:
+    """Share of requests that wait longer than this for cores that have a pause."""
+    stations = ["main thread", "load generator"]
+    if prediction.threads_alike:
+        stations = ["worker threads", "load generator"]
+    elif prediction.io_thread_utilisation:
+        stations.append("I/O threads")
+    used = {station: prediction.utilisation[station] for station in stations}
+    busy = dict(used)
+    if prediction.open_loop and prediction.system.generator.spins_when_due:
+        busy["load generator"] = 1.0
+    if not prediction.open_loop:
+        in_flight_s = prediction.mean("mean_ms") / 1000.0
+        return sum(busy.values()) * pauses.rate_per_s(waits_us) * in_flight_s
+    cores = sum(busy[name] / (1.0 - min(SATURATED, used[name])) for name in stations)
+    return pauses.longer_s_per_s(waits_us) * cores
