@@ -14,7 +14,7 @@ from forecache.models.engines.profile import load_engine
 from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
-from . import generations, memaslap, tails, threads
+from . import generations, memaslap, mget, tails, threads
 from .generations import ARTEFACT, CALIBRATION, FOLDER, PROFILES, REFERENCE
 from .rounds import ERRORS_HEADER, Row, error_cells, repeat, span
 
@@ -84,6 +84,7 @@ def pages() -> Files:
         "SEED=5 make evidence STUDY=generations      # another round, on this host",
         "SEED=5 make evidence STUDY=memaslap         # if the bundle of Memcached is of this host",
         "SEED=5 make evidence STUDY=threads",
+        "make evidence STUDY=mget",
         "make evidence STUDY=generations-predicted   # the last round, predicted again",
         "```",
         "",
@@ -93,7 +94,7 @@ def pages() -> Files:
         " `GENERATIONS` (`evidence/live/generations.py`), once its package is in `engines.py`"
         " beside it and it has a profile.",
     ]
-    lines += ["", *memaslap.section(), "", *threads.section()]
+    lines += ["", *memaslap.section(), "", *threads.section(), "", *mget.section()]
     if tails.ARTEFACT.exists():
         lines += ["", *tails.section()]
     return {PAGE: "\n".join(lines).rstrip("\n") + "\n"}

@@ -116,15 +116,20 @@ def _message_ns(host: HostProfile) -> float:
     return host.kernel.tcp_send_ns.best + host.kernel.tcp_recv_ns.best
 
 
+def captured_id(machine: Machine) -> str:
+    """The id of a profile that is captured on this machine."""
+    name = f"{machine.cpu_model} {machine.cpu_family}"
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return f"captured-{slug}-{machine.usable_cpus}cpus"
+
+
 def describe(
     machine: Machine, found: Collected, *, elapsed_s: float, notes: list[str]
 ) -> HostProfile:
     """The profile that follows from what the kernel says and what was measured."""
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    name = f"{machine.cpu_model} {machine.cpu_family}"
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return HostProfile(
-        id=f"captured-{slug}-{machine.usable_cpus}cpus",
+        id=captured_id(machine),
         title=f"{machine.cpu_model}, {machine.usable_cpus} CPUs, captured {day}",
         isa=cast(Literal["x86-64", "aarch64"], machine.isa),
         microarchitecture=machine.cpu_model,

@@ -84,15 +84,12 @@ def populations(
     A SET touches as many lines as a GET.
     """
     workload = scenario.workload
-    asked = sum(kind.share * kind.keys for kind in kinds if kind.data_type == "string")
-    # Nothing but GET and SET: each request asks for one key, whatever the shares add up to.
-    asked = 1.0 if workload.only_get_and_set else asked
     found = [
         Population(
             workload,
             command_structures(CommandKind("get", size, weight), scenario, engine, work),
             weight,
-            asked,
+            keys_asked("string", kinds, workload),
         )
         for size, weight in workload.sizes
     ]
@@ -100,9 +97,17 @@ def populations(
         if kind.data_type != "string":
             lines = command_structures(kind, scenario, engine, work)
             # Commands of a type share its lines, which are counted once.
-            of_type = sum(k.share for k in kinds if k.data_type == kind.data_type)
+            of_type = keys_asked(kind.data_type, kinds, workload)
             found.append(Population(keyspace(kind, scenario), lines, kind.share / of_type, of_type))
     return found
+
+
+def keys_asked(data_type: str, kinds: Sequence[CommandKind], workload: Workload) -> float:
+    """How many keys of a type a request asks for, in the mean over all requests."""
+    if workload.only_get_and_set:
+        # One, whatever the shares add up to.
+        return 1.0
+    return sum(kind.share * kind.keys for kind in kinds if kind.data_type == data_type)
 
 
 def data_bytes(scenario: Scenario, engine: EngineProfile, work: EngineWork) -> float:

@@ -213,11 +213,22 @@ def _waited_for(structures: tuple[Structure, ...]) -> _WaitedFor:
 
 
 def waits_of(
-    structures: Sequence[Structure], workload: Workload, speed: HostSpeed, caches: CacheTimes
+    structures: Sequence[Structure],
+    workload: Workload,
+    speed: HostSpeed,
+    caches: CacheTimes,
+    *,
+    per_request: float = 1.0,
 ) -> Waits:
     """Where the lines are that a command walks through.
 
     Waits inside the first two levels are part of the execution itself (`user_ipc`).
+
+    Parameters
+    ----------
+    per_request
+        How many of the keys a request asks for (`keys_asked`): so many times as often it comes back
+        to each while a cache holds it.
     """
     bins = popularity_bins(workload)
     in_l2, in_l3 = np.zeros((2, len(structures), len(bins)))
@@ -229,8 +240,8 @@ def waits_of(
     in_order = workload.key_pattern != "random"
     for index, s in enumerate(structures):
         if s.lines_per_key > 0:
-            in_l2[index] = hits_of(s, bins, caches.l2_requests)
-            in_l3[index] = hits_of(s, bins, caches.l3_requests)
+            in_l2[index] = hits_of(s, bins, per_request * caches.l2_requests)
+            in_l3[index] = hits_of(s, bins, per_request * caches.l3_requests)
             region_bytes = s.lines_per_key * workload.keys * LINE_BYTES
             if s.name == BUCKET or not in_order:
                 walk_ns[index] = walks * page_walk_ns(speed, region_bytes)

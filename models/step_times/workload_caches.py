@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..engines.commands import CommandKind
 from ..memory.bandwidth import MemoryLoad, loaded_curve, memory_load
 from ..memory.caches import CacheTimes, buffer_dram_lines, buffer_wait_ns, cache_times
-from ..memory.contents import command_structures, keyspace, populations
+from ..memory.contents import command_structures, keys_asked, keyspace, populations
 from ..memory.lines import LINE_BYTES
 from ..memory.waits import Waits, waits_of
 from .inputs import NodeInputs
@@ -101,7 +101,13 @@ def workload_caches(inputs: NodeInputs) -> WorkloadCaches:
 def command_waits(kind: CommandKind, inputs: NodeInputs, caches: WorkloadCaches) -> Waits:
     """Where the lines are that one kind of command touches for each of its keys; see `memory`."""
     lines = command_structures(kind, inputs.scenario, inputs.engine, inputs.work)
-    return waits_of(lines, keyspace(kind, inputs.scenario), inputs.speed, caches.times)
+    return waits_of(
+        lines,
+        keyspace(kind, inputs.scenario),
+        inputs.speed,
+        caches.times,
+        per_request=keys_asked(kind.data_type, inputs.kinds, inputs.scenario.workload),
+    )
 
 
 def scenario_memory_load(inputs: NodeInputs) -> MemoryLoad:

@@ -152,18 +152,22 @@ class ThisProcess:
         ]
 
 
-def main_used(role_of_others: str, cpu_s: float) -> tuple[int, int]:
-    """CPU time of a busy main thread between two looks, in ns, and what it was."""
+def main_used(role_of_others: str, cpu_s: float) -> tuple[int, int, int]:
+    """CPU time of a busy main thread between two looks, in ns: seen, at least, at most."""
     plan = plan_cores(io_threads=1, generator_threads=1)
     process: Any = ThisProcess(role_of_others)
     control: Any = SimpleNamespace(info=lambda: "")
     watch = Watch(process, control, plan, origin_s=0.0)
     watch.begin()
-    before, own_ns = watch._look(), time.thread_time_ns()
+    outer_ns = time.thread_time_ns()
+    before = watch._look()
+    inner_ns = time.thread_time_ns()
     spin(cpu_s)
-    exact_ns, after = time.thread_time_ns() - own_ns, watch._look()
+    least_ns = time.thread_time_ns() - inner_ns
+    after = watch._look()
+    most_ns = time.thread_time_ns() - outer_ns
     [main] = [thread for thread in after if thread.role == "main"]
-    return after[main].since(before[main]).cpu_ns, exact_ns
+    return after[main].since(before[main]).cpu_ns, least_ns, most_ns
 
 
 @pytest.fixture
@@ -181,14 +185,11 @@ def sleeper() -> Iterator[None]:
 @pytest.mark.usefixtures("sleeper")
 def test_a_look_at_one_busy_thread_is_exact() -> None:
     """Its own counter is up to a tick of 1 to 10 ms old."""
-
-    def exact() -> bool:
-        pairs = [main_used("other", 0.0017) for _ in range(11)]
-        errors = sorted(abs(seen_ns - exact_ns) for seen_ns, exact_ns in pairs)
-        # Other work disturbs some; of counters that are a tick old, most would be off.
-        return errors[3] < 0.5e6
-
-    assert any(exact() for _ in range(3))  # neighbours of a virtual machine may disturb a round
+    # What the looks themselves use differs by machine: the truth lies between with and without.
+    looks = [main_used("other", 0.0017) for _ in range(11)]
+    slack_ns = 50_000  # other threads of the test process
+    right = [least - slack_ns <= seen <= most + slack_ns for seen, least, most in looks]
+    assert sum(right) >= 8, looks  # of counters that are a tick old, most would be off
 
 
 @pytest.mark.usefixtures("sleeper")

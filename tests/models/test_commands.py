@@ -18,6 +18,7 @@ from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
 from forecache.models.step_times.stages import node_times
+from forecache.models.step_times.workload_caches import command_waits, workload_caches
 from forecache.sim.errors import InputError
 
 SPEED = load_host("graviton3-c7g.4xlarge").speed()
@@ -147,6 +148,19 @@ def test_keys_of_an_mget_wait_together_as_far_as_the_core_works_ahead() -> None:
     # Ten waits vary less than one, for their mean.
     assert ten.stall_ps.std() / ten.stall_ps.mean() < 0.5 * one.stall_ps.std() / one.stall_ps.mean()
     assert np.all(ten.stall_ps >= 0)
+
+
+@pytest.mark.parametrize("keys", [1_000, 20_000, 1_000_000])
+def test_keys_of_an_mget_are_found_where_those_of_as_many_gets_are(keys: int) -> None:
+    def in_caches(asked: int) -> np.ndarray:
+        engine = load_engine("valkey-9.1")
+        case = scenario(mix={"mget": {"share": 1.0, "keys": asked}}, keys=keys, clients=1)
+        inputs = NodeInputs(case, engine, engine.engine_work(), SPEED, GENERATOR, SPEED)
+        waits = command_waits(inputs.kinds[0], inputs, workload_caches(inputs))
+        return np.array([waits.in_l2 @ waits.shares, waits.in_l3 @ waits.shares])
+
+    # Nearly: code and connections are touched once a request, replies of a hundred keys are longer.
+    assert in_caches(100) == pytest.approx(in_caches(1), abs=0.08)
 
 
 def test_keys_in_flight_are_bounded_by_the_window_and_by_misses() -> None:
