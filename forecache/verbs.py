@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from forecache.calibration.validate.articles import JudgedClaims
     from forecache.calibration.validate.comparison import Validation
     from forecache.hwprofiles.schema import HostProfile
+    from forecache.models.advice.compare import NodeComparison
     from forecache.models.advice.node_answers import Explained, Recommended, Simulated
     from forecache.models.cost.answer import CostAnswer
     from forecache.models.engines.profile import EngineProfile
@@ -379,6 +380,42 @@ def _write_plan(report: str | Path, result: Any) -> None:
     from forecache.reports.page.html import render_plan_html
 
     write_text_atomic(Path(report), render_plan_html(result))
+
+
+def compare(
+    before: Scenario,
+    after: Scenario,
+    *,
+    seed: int = DEFAULT_SEED,
+    progress: Progress | None = None,
+) -> "NodeComparison":
+    """Predict two scenarios of nodes, and what the second gains or loses against the first.
+
+    Parameters
+    ----------
+    before, after
+        Paths of scenario files, or mappings of the same shape. One that sweeps io_threads stands
+        for the setting that `recommend` chooses.
+    seed
+        Seed of all random streams, the same for both.
+    progress
+        Called with one sentence for every step.
+
+    Returns
+    -------
+    NodeComparison
+        `first` and `second` (`name`, `scenario`, `host`, `engine`, `point`), `differences` (each
+        `quantity`, `first` and `second` with intervals, their `ratio` with the 95% interval of a
+        pair, `verdict`: higher, lower, the same or undecided) and `provenance`.
+
+    Raises
+    ------
+    InputError
+        When a scenario is not valid, or sweeps something else than io_threads.
+    """
+    from forecache.models.advice.compare import compare as run
+
+    return run(before, after, seed=seed, progress=progress)
 
 
 def validate(

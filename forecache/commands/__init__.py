@@ -3,6 +3,7 @@
 import click
 
 from .check import check
+from .compare import compare
 from .cost import cost
 from .engine import calibrate, observe, validate
 from .machine import catalog, profile
@@ -20,6 +21,7 @@ COMMANDS: list[click.Command] = [
     simulate,
     recommend,
     explain,
+    compare,
     check,
     memory,
     cost,

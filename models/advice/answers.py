@@ -68,7 +68,7 @@ def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
     InputError
         The file, a field, the host, the engine or the tool is not known or not valid.
     """
-    file = _name(source)
+    file = name_of(source)
     data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
     check_kind(data, file=file, valid=[NODE])
     cases = expand(data, file=file, schema=Scenario)
@@ -105,7 +105,7 @@ def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
     return systems
 
 
-def _name(source: ScenarioSource) -> str:
+def name_of(source: ScenarioSource) -> str:
     """What to call a scenario in messages."""
     return "scenario" if isinstance(source, Mapping) else str(source)
 
@@ -189,13 +189,14 @@ def _cpu_time(prediction: Prediction) -> dict[str, Any]:
     return found
 
 
-def _predict(
+def candidates_of(
     systems: list[tuple[Case[Scenario], System]],
     *,
     seed: int,
     progress: Progress | None,
     executor: Executor,
 ) -> list[Candidate]:
+    """Predictions with their points, in the order of the cases."""
     predictions = predict_cases(systems, seed=seed, executor=executor, progress=progress)
     limits = limits_of(predictions, seed=seed, executor=executor)
     return [Candidate(p, point_of(p, limit)) for p, limit in zip(predictions, limits, strict=True)]
@@ -215,8 +216,8 @@ def simulate(
     as many as cores if left out.
     """
     systems = load_cases(scenario)
-    with named(_name(scenario)), workers(executor, count=jobs) as where:
-        found = _predict(systems, seed=seed, progress=progress, executor=where)
+    with named(name_of(scenario)), workers(executor, count=jobs) as where:
+        found = candidates_of(systems, seed=seed, progress=progress, executor=where)
     return Simulated(
         **summary_of(systems[0][0].scenario, systems[0][1]),
         points=[each.point for each in found],
@@ -237,7 +238,7 @@ def recommend(
         The data do not fit, or no candidate meets the scenario's SLO; the error's `result` is what
         is returned otherwise, with `closest` in place of the recommended `setting`.
     """
-    file = _name(scenario)
+    file = name_of(scenario)
     result = compare_threads(load_cases(scenario), file=file, seed=seed, progress=progress)
     advice, slo = result.recommendation, result.recommendation.slo
     if advice.shortfall is not None:
@@ -277,7 +278,7 @@ def compare_threads(
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
     with named(file), workers() as where:
-        found = _predict(systems, seed=seed, progress=progress, executor=where)
+        found = candidates_of(systems, seed=seed, progress=progress, executor=where)
         choice = choose(found)
         measure_next = _measure_next(choice, seed=seed, executor=where)
     return Recommended(
@@ -376,8 +377,8 @@ def explain(
 
     asked = load_cases(scenario)
     systems = thread_candidates(*asked[0]) if len(asked) == 1 else asked
-    with named(_name(scenario)), workers() as where:
-        found = _predict(systems, seed=seed, progress=progress, executor=where)
+    with named(name_of(scenario)), workers() as where:
+        found = candidates_of(systems, seed=seed, progress=progress, executor=where)
         if all(set(each.prediction.case.given) <= {"io_threads"} for each in found):
             choice = choose(found)
             measure_next = _measure_next(choice, seed=seed, executor=where)

@@ -1,0 +1,41 @@
+"""`compare`: two scenarios side by side."""
+
+from pathlib import Path
+
+import click
+
+from forecache import verbs
+from forecache.output import to_json
+
+from .options import json_option, progress_of, quiet_option, seed_option, verb
+
+_FILE = click.Path(path_type=Path)
+
+
+@verb(
+    "compare",
+    short="Predict what one scenario gains over another.",
+    example="forecache compare examples/compare-before.yaml examples/compare-after.yaml",
+)
+@click.argument("before", type=_FILE)
+@click.argument("after", type=_FILE)
+@seed_option
+@json_option
+@quiet_option
+def compare(before: Path, after: Path, seed: int, as_json: bool, quiet: bool) -> None:
+    """Predict two scenarios of nodes, and what AFTER gains or loses against BEFORE.
+
+    They may differ in anything: engine, version, host, settings, load. Both are simulated with the
+    same random numbers, so that what they share cancels, and each difference has a 95% interval of
+    its own. A difference whose interval contains zero is undecided. A scenario that sweeps
+    io_threads stands for the setting that `recommend` chooses.
+    """
+    with progress_of(quiet) as progress:
+        result = verbs.compare(before, after, seed=seed, progress=progress)
+    if as_json:
+        click.echo(to_json(result))
+        return
+    from forecache.reports.terminal.compare import print_comparison
+    from forecache.tables import console
+
+    print_comparison(result, console())

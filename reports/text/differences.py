@@ -1,0 +1,84 @@
+"""Two nodes side by side, in words."""
+
+from forecache.models.advice.compare import NodeComparison, PairedQuantity, Side
+from forecache.models.prediction.predict import SERVER_CPU
+from forecache.sim.statistics import Estimate
+
+from .formats import (
+    UNKNOWN,
+    byte_size,
+    dollars,
+    is_number,
+    milliseconds,
+    percent,
+    rate_with_bounds,
+    time_with_bounds,
+)
+
+_US_PER_MS = 1000.0
+
+NAMES = {
+    "throughput_rps": "requests/s",
+    "p50_ms": "p50",
+    "p99_ms": "p99",
+    SERVER_CPU: "CPU a request",
+    "used_memory_bytes": "used memory",
+    "usd_per_month": "a month",
+    "usd_per_million_requests": "a million requests",
+}
+HEADER = ("", "before", "after", "change", "")
+_LESS_IS_BETTER = frozenset(NAMES) - {"throughput_rps"}
+
+
+def side_phrase(side: Side) -> str:
+    """`compare-before.yaml: redis-6.2 on c7g.4xlarge (…), io-threads 4; limited by …`."""
+    threads = side.point.given.get("io_threads", side.scenario.get("io_threads", 1))
+    limit = side.point.bottleneck
+    limited = "not saturated" if limit == "none" else f"limited by the {limit}"
+    return f"{side.name}: {side.engine.id} on {side.host.title}, io-threads {threads}; {limited}"
+
+
+def rows(answer: NodeComparison) -> list[tuple[str, ...]]:
+    """A row for each quantity, under `HEADER`."""
+    return [
+        (
+            NAMES[each.quantity],
+            _value(each.quantity, each.first),
+            _value(each.quantity, each.second),
+            change(each),
+            judged(each),
+        )
+        for each in answer.differences
+    ]
+
+
+def change(difference: PairedQuantity) -> str:
+    """`+38% (+31% to +45%)`."""
+    ratio = difference.ratio
+    if ratio is None or not is_number(ratio.value):
+        return UNKNOWN
+    value = percent(ratio.value - 1.0, signed=True)
+    if ratio.low == ratio.high:
+        return value
+    low, high = (percent(end - 1.0, signed=True) for end in (ratio.low, ratio.high))
+    return f"{value} ({low} to {high})"
+
+
+def judged(difference: PairedQuantity) -> str:
+    """`better`, `worse`, `the same` or `undecided`."""
+    if difference.verdict in ("the same", "undecided"):
+        return difference.verdict
+    wanted = "lower" if difference.quantity in _LESS_IS_BETTER else "higher"
+    return "better" if difference.verdict == wanted else "worse"
+
+
+def _value(quantity: str, estimate: Estimate | None) -> str:
+    if estimate is None:
+        return UNKNOWN
+    if quantity == "throughput_rps":
+        return rate_with_bounds(estimate)
+    if quantity.endswith("_ms"):
+        return time_with_bounds(estimate)
+    if quantity == SERVER_CPU:
+        return milliseconds(estimate.value / _US_PER_MS)
+    return byte_size(estimate.value) if quantity.endswith("_bytes") else dollars(estimate.value)
