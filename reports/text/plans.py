@@ -211,7 +211,7 @@ def front_name(point: FrontPoint) -> str:
     setting = point.setting
     return (
         f"{setting.shards} × {setting.instance}, {setting.engine} {setting.engine_version}, "
-        f"{setting.io_threads} io-threads; {point.limited_by} binds"
+        f"io-threads {setting.io_threads}; {point.limited_by} binds"
     )
 
 
