@@ -134,10 +134,12 @@ def simulate(
 
 def recommend(
     scenario: Scenario, *, seed: int = DEFAULT_SEED, progress: Progress | None = None
-) -> "Recommended":
+) -> "Recommended | PlanAnswer":
     """Recommend the number of I/O threads for a scenario, with the regret of every other choice.
 
-    Parameters are those of `simulate`.
+    Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, it is hosts, engines and
+    versions that are compared as well, by what one node costs that meets the slo. Parameters are
+    those of `simulate`.
 
     Returns
     -------
@@ -145,6 +147,8 @@ def recommend(
         What `simulate` returns, and `recommendation`: the `setting` to run, or `closest` where none
         is recommended, its numbers with intervals, `regret` of every other setting, `slo` and
         `measure_next`.
+    PlanAnswer
+        What `plan` returns, for lists of hosts, engines or versions.
 
     Raises
     ------
@@ -154,8 +158,10 @@ def recommend(
         When no setting meets the scenario's `slo`; its attribute `result` is the whole answer.
     """
     from forecache.models.advice.answers import recommend as run
+    from forecache.models.plan.one_node import recommended
 
-    return run(scenario, seed=seed, progress=progress)
+    compared = recommended(scenario, seed=seed, progress=progress)
+    return run(scenario, seed=seed, progress=progress) if compared is None else compared
 
 
 def explain(

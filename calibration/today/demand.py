@@ -19,6 +19,9 @@ from .sizes import MOST_KEY_BYTES, Sizes, Traffic, sizes_of, value_bytes_in_memo
 KEY_BYTES, VALUE_BYTES = 16, 512
 """Taken where nothing tells them."""
 
+RARE = 1.0 / 2048.0
+"""Shares below it are not simulated."""
+
 _NAMED = 4
 """Commands that a sentence names."""
 
@@ -107,9 +110,10 @@ def _demand(primaries: Sequence[Node], factor: float, notes: _Notes) -> dict[str
     operations: dict[str, Any] = {}
     keys_a_command = _keys_a_command(primaries, asked, notes)
     for name in sorted(asked.calls, key=lambda each: -asked.calls[each]):
-        rate = _rounded(factor * sum_rate(primaries, name))
-        if rate <= 0:
+        if asked.calls[name] < RARE * asked.total:
+            notes.unknown.append(f"what {name} takes, which is too rare to be simulated")
             continue
+        rate = _rounded(factor * sum_rate(primaries, name))
         known = keys_a_command.get(name)
         operations[name] = rate if known is None else {"a_second": rate, "keys": known}
     notes.found("demand.operations", operations, f"commandstats, {how}")

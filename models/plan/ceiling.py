@@ -56,9 +56,9 @@ def todays_node(
     shards = int(found.today["shards"])
     workload = demand.workload(rate_rps=demand.peak_rps / shards, share=1.0 / shards)
     own = dict(node)
+    engine = {name: found.today[name] for name in ("engine", "engine_version")}
     return {
-        "engine": found.today["engine"],
-        "engine_version": found.today["engine_version"],
+        **({} if "engine" in own else engine),  # a profile of one's own has its version
         "io_threads": found.today["io_threads"],
         "replicas": found.today["replicas"],
         "tls": None if demand.tls is None else demand.tls.model_dump(),

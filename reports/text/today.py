@@ -52,7 +52,7 @@ def _short(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+        return f"{value:,.0f}" if value >= 1000 or isinstance(value, int) else f"{value:.4g}"
     if isinstance(value, dict):
         if "a_second" in value:
             return f"{_short(value['a_second'])} of {value['keys']} keys"
@@ -68,7 +68,7 @@ def ceiling_phrase(ceiling: Ceiling) -> str:
     )
     return (
         f"A node meets {asked} up to {rate(rps.value)} ({rate(rps.low)} to {rate(rps.high)}); "
-        f"then the {ceiling.bottleneck} limits"
+        f"in saturation limited by the {ceiling.bottleneck}"
     )
 
 

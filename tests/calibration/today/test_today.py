@@ -85,7 +85,7 @@ def test_a_real_bundle_of_valkey() -> None:
     # was 6 s old.
     assert demand["operations"]["get"] == pytest.approx(60_000 / 6, rel=1e-3)
     assert demand["operations"]["set"] == pytest.approx(40_001 / 6, rel=1e-3)
-    assert demand["operations"]["mget"] == {"a_second": pytest.approx(1 / 6, rel=1e-3), "keys": 2}
+    assert demand["operations"].keys() == {"get", "set"}  # one MGET is too rare
     assert demand["value_bytes"] == pytest.approx(300, rel=0.05)
     assert demand["keys"] == 17_198
     assert demand["slow_command"] == {"duration_ms": 1.651, "every_s": 3.0}  # two KEYS
