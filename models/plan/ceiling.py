@@ -105,17 +105,12 @@ def ceiling(
     [now] = at([node.workload.rate_rps or 1.0])
     [limit] = limits_of([now], seed=seed, executor=executor)
     nominal_rps = limit.at_rps or 0.0
-    if nominal_rps <= 0.0:
-        raise InputError(
-            "field 'slo': found an objective that the node misses at any load; valid is one that "
-            "it meets at some."
-        )
 
     def chances(rates_rps: Sequence[float]) -> list[float]:
         predictions = at(rates_rps)
         return [probability(p, capacity_rps=limit.capacity_rps) or 0.0 for p in predictions]
 
-    ends = crossings(chances, nominal_rps, (LOW, MIDDLE, HIGH))
+    ends = crossings(chances, nominal_rps or limit.capacity_rps, (LOW, MIDDLE, HIGH))
     low, middle, high = ends[LOW], ends[MIDDLE], ends[HIGH]
     busiest = sorted(
         (each for each in found.nodes if each.role == "primary"), key=lambda each: -each.peak_rps
