@@ -9,6 +9,7 @@ from typing import Any
 
 from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.files import named, parse, read_yaml
+from forecache.models.engines.profile import load_engine
 from forecache.models.plan.answer import plan
 from forecache.models.plan.ceiling import ceiling, todays_node
 from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, TodayAnswer
@@ -17,6 +18,7 @@ from forecache.models.prediction.predict import Progress
 from forecache.models.results.provenance import provenance
 from forecache.models.scenario.kinds import check_kind
 from forecache.models.scenario.schema import Slo
+from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import InfeasibleError, InputError
 
 from .demand import read_today
@@ -115,7 +117,10 @@ def _scenario(found: FromInfo, given: Mapping[str, Any], host: str | None) -> di
     known = {instance.name: instance.family for instance in list_instances()}
     own = dict(given.get("today") or {})
     instance = own.get("instance") or (host if host in known else None)
-    engine = {"engine": found.today["engine"], "versions": [found.today["engine_version"]]}
+    name, version = found.today["engine"], found.today["engine_version"]
+    engines: list[Any] = [{"engine": name, "versions": [version]}]
+    if minor_version(load_engine(name).version) != minor_version(version):
+        engines.append(name)  # the newest one besides
     families = [*FAMILIES]
     if instance in known and f"{known[instance]}.*" not in families:
         families.append(f"{known[instance]}.*")
@@ -128,7 +133,7 @@ def _scenario(found: FromInfo, given: Mapping[str, Any], host: str | None) -> di
         },
         "choices": {
             "instances": families,
-            "engines": [engine, found.today["engine"]],
+            "engines": engines,
             "replicas": [found.today["replicas"]],
         },
         **given,

@@ -127,10 +127,15 @@ def ceiling(
         nominal_rps=nominal_rps,
         bottleneck=limit.station,
         nodes=[
-            NodeHeadroom(each.name, each.peak_rps, 1.0 - each.peak_rps / middle) for each in busiest
+            NodeHeadroom(each.name, each.peak_rps, _headroom(each.peak_rps, middle))
+            for each in busiest
         ],
         warnings=_warnings(node, system),
     )
+
+
+def _headroom(rate_rps: float, ceiling_rps: float) -> float:
+    return 1.0 - rate_rps / ceiling_rps if ceiling_rps > 0 else -math.inf
 
 
 def crossings(
@@ -146,7 +151,8 @@ def crossings(
         A load near which they are sought.
 
     Loads are tried around `start`, outwards until the values lie between, and then where a straight
-    line in the normal quantile of the probability says.
+    line in the normal quantile of the probability says. 0 is a value that no load reaches, however
+    light.
     """
     first = [share * start for share in _FIRST]
     known = dict(zip(first, chances(first), strict=True))
@@ -173,7 +179,7 @@ def crossings(
         if before and after:
             found[value] = _between(before, after, value)
         else:
-            found[value] = (before or after or falling[0])[0]
+            found[value] = before[0] if before else 0.0
     return found
 
 

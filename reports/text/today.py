@@ -66,6 +66,8 @@ def ceiling_phrase(ceiling: Ceiling) -> str:
     asked = " and ".join(
         f"{name[:-3]} at most {bound:g} ms" for name, bound in ceiling.objective.items()
     )
+    if rps.value <= 0:
+        return f"A node meets {asked} at no load; in saturation limited by the {ceiling.bottleneck}"
     return (
         f"A node meets {asked} up to {rate(rps.value)} ({rate(rps.low)} to {rate(rps.high)}); "
         f"in saturation limited by the {ceiling.bottleneck}"
