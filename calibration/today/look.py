@@ -25,7 +25,7 @@ class CommandCount:
 
 
 @dataclass(frozen=True)
-class Database:
+class DatabaseKeys:
     """Keys of a database, and how many of them have a time to live."""
 
     keys: int
@@ -130,7 +130,7 @@ class Look:
         return found
 
     @cached_property
-    def databases(self) -> list[Database]:
+    def databases(self) -> list[DatabaseKeys]:
         """Those that have keys."""
         found = []
         for name, (place, text) in self.fields.items():
@@ -141,7 +141,7 @@ class Look:
             expires = place.count(
                 values.get("expires", "0"), f"expires of {name}", lowest=0, highest=keys
             )
-            found.append(Database(keys, expires))
+            found.append(DatabaseKeys(keys, expires))
         return found
 
     @property

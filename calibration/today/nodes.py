@@ -32,7 +32,7 @@ class SlowEntry:
 
 
 @dataclass
-class Node:
+class TodaysNode:
     """A node, and what was asked of it.
 
     Attributes
@@ -137,7 +137,7 @@ class Node:
         return max(rates)
 
 
-def nodes_of(files: Sequence[str | Path]) -> list[Node]:
+def nodes_of(files: Sequence[str | Path]) -> list[TodaysNode]:
     """The nodes that some files tell of; files of the same start of a server belong together.
 
     Raises
@@ -145,7 +145,7 @@ def nodes_of(files: Sequence[str | Path]) -> list[Node]:
     InputError
         A file can't be read, is damaged or has no INFO.
     """
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, TodaysNode] = {}
     for path in files:
         file = str(path)
         replies = replies_of(read_text(path), file=file)
@@ -161,7 +161,7 @@ def nodes_of(files: Sequence[str | Path]) -> list[Node]:
                 f"another run_id than in the file's first INFO ({shown(looks[-1].run_id)})",
                 valid="one node a file, which was not started anew",
             )
-        node = nodes.setdefault(looks[0].run_id, Node(_name(path, nodes), file))
+        node = nodes.setdefault(looks[0].run_id, TodaysNode(_name(path, nodes), file))
         node.looks += looks
         for reply in replies:
             _take(node, reply)
@@ -170,7 +170,7 @@ def nodes_of(files: Sequence[str | Path]) -> list[Node]:
     return list(nodes.values())
 
 
-def _name(path: str | Path, nodes: Mapping[str, Node]) -> str:
+def _name(path: str | Path, nodes: Mapping[str, TodaysNode]) -> str:
     taken = {node.name for node in nodes.values()}
     stem = Path(path).stem or "node"
     name, number = stem, 2
@@ -183,7 +183,7 @@ def _is(reply: Reply, command: str) -> bool:
     return reply.command == command or reply.command.startswith(command + " ")
 
 
-def _take(node: Node, reply: Reply) -> None:
+def _take(node: TodaysNode, reply: Reply) -> None:
     """Add what a reply tells to a node."""
     if reply.refused is not None:
         if not _is(reply, "CLUSTER"):  # without a cluster it has to be

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .nodes import Node
+from .nodes import TodaysNode
 
 FSYNC_MS = 1.0
 """Of an fsync with appendfsync always, where nothing tells it (assumed)."""
@@ -14,7 +14,7 @@ _LEAST_CHILD_S = 0.5
 """INFO tells whole seconds."""
 
 
-def threads_of(node: Node, unknown: list[str]) -> int:
+def threads_of(node: TodaysNode, unknown: list[str]) -> int:
     """The setting io-threads; 1 where it isn't known."""
     text = node.config.get("io-threads", "")
     if text.isascii() and text.isdigit() and 1 <= int(text) <= 256:
@@ -23,7 +23,7 @@ def threads_of(node: Node, unknown: list[str]) -> int:
     return 1
 
 
-def tls_of(node: Node, unknown: list[str]) -> bool:
+def tls_of(node: TodaysNode, unknown: list[str]) -> bool:
     """Whether connections are encrypted, by ports that are open."""
     listeners = [
         text for name, (_, text) in node.last.fields.items() if name.startswith("listener")
@@ -42,7 +42,7 @@ def tls_of(node: Node, unknown: list[str]) -> bool:
     return encrypted and not plain
 
 
-def persistence_of(nodes: Sequence[Node], unknown: list[str]) -> Any:
+def persistence_of(nodes: Sequence[TodaysNode], unknown: list[str]) -> Any:
     """What nodes keep on disk, as the first does."""
     node, kept = nodes[0], dict[str, Any]()
     last = node.last
@@ -74,7 +74,7 @@ def persistence_of(nodes: Sequence[Node], unknown: list[str]) -> Any:
     return kept or "none"
 
 
-def _saved(node: Node) -> bool:
+def _saved(node: TodaysNode) -> bool:
     """Whether a snapshot was made, which takes -1 s until then."""
     field = node.last.text("rdb_last_bgsave_time_sec")
     return field is not None and not field.startswith("-")

@@ -186,7 +186,7 @@ class NotOffered(Result):
 
 
 @dataclass(frozen=True)
-class NodeLoad(Result):
+class TodaysLoad(Result):
     """What a node of today does, as its INFO tells."""
 
     name: str
@@ -213,7 +213,7 @@ class KnownField(Result):
 class FromInfo(Result):
     """What the nodes of today tell of the demand."""
 
-    nodes: list[NodeLoad]
+    nodes: list[TodaysLoad]
     demand: dict[str, Any]
     """Fields of a plan's demand."""
     today: dict[str, Any]

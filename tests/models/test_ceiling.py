@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from forecache.models.advice import limits
 from forecache.models.plan import ceiling as module
 from forecache.models.plan.ceiling import HIGH, LOW, MIDDLE, ceiling, crossings, todays_node
-from forecache.models.plan.results import FromInfo, NodeLoad
+from forecache.models.plan.results import FromInfo, TodaysLoad
 from forecache.models.plan.schema import PlanDemand
 from forecache.models.prediction.predict import predict_cases
 
@@ -21,7 +21,7 @@ DEMAND = {"operations": {"get": 90_000, "set": 10_000}, "keys": 200_000, "value_
 
 def found(**today: object) -> FromInfo:
     """What two primaries told."""
-    nodes = [NodeLoad(name, "primary", rate, rate, 1e8, 100_000) for name, rate in LOADS.items()]
+    nodes = [TodaysLoad(name, "primary", rate, rate, 1e8, 100_000) for name, rate in LOADS.items()]
     known = {"engine": "valkey", "engine_version": "8.1.1", "replicas": 0, "io_threads": 1}
     return FromInfo(nodes, DEMAND, {**known, "shards": 2, **today}, [], [])
 
