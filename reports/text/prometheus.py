@@ -17,7 +17,7 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 @dataclass(frozen=True)
-class Gauge:
+class Exported:
     """A gauge with its samples: labels and value of each."""
 
     name: str
@@ -25,7 +25,7 @@ class Gauge:
     samples: Sequence[tuple[Mapping[str, str], float]]
 
 
-def exposition(metrics: Sequence[Gauge]) -> str:
+def exposition(metrics: Sequence[Exported]) -> str:
     """The text of some gauges."""
     lines: list[str] = []
     for metric in metrics:
@@ -51,7 +51,7 @@ def ceiling_text(ceiling: Ceiling) -> str:
     nodes = ceiling.nodes
     return exposition(
         [
-            Gauge(
+            Exported(
                 "forecache_ceiling_operations_per_second",
                 "Load of one node that meets the objective: bound low and high are the ends of the "
                 "95% interval.",
@@ -61,7 +61,7 @@ def ceiling_text(ceiling: Ceiling) -> str:
                     ({**common, "bound": "high"}, rps.high),
                 ],
             ),
-            Gauge(
+            Exported(
                 "forecache_ceiling_objective_seconds",
                 "Latency that must not be exceeded, by quantile.",
                 [
@@ -69,12 +69,12 @@ def ceiling_text(ceiling: Ceiling) -> str:
                     for name, bound in ceiling.objective.items()
                 ],
             ),
-            Gauge(
+            Exported(
                 "forecache_node_operations_per_second",
                 "Load of a node at the busiest moment that is known.",
                 [({"node": each.name}, each.rate_rps) for each in nodes],
             ),
-            Gauge(
+            Exported(
                 "forecache_node_headroom_ratio",
                 "Share of the ceiling that is left to a node; below 0 beyond it.",
                 [({"node": each.name}, each.headroom) for each in nodes],

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.models.plan.results import Ceiling, NodeHeadroom
-from forecache.reports.text.prometheus import Gauge, ceiling_text, exposition
+from forecache.reports.text.prometheus import Exported, ceiling_text, exposition
 from forecache.sim.statistics import Estimate
 
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)")
@@ -49,14 +49,14 @@ def read(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
     words=st.text(st.characters(exclude_categories=["Cs"])),
 )
 def test_labels_and_values_come_back(value: float, label: str, words: str) -> None:
-    text = exposition([Gauge("a:b_c", words, [({"node": label}, value), ({}, 1.0)])])
+    text = exposition([Exported("a:b_c", words, [({"node": label}, value), ({}, 1.0)])])
     assert read(text) == {"a:b_c": [({"node": label}, value), ({}, 1.0)]}
 
 
 @pytest.mark.parametrize(("name", "label"), [("a-b", "x"), ("1a", "x"), ("a", "x-y"), ("a", "")])
 def test_names_that_the_format_has_not_are_refused(name: str, label: str) -> None:
     with pytest.raises(ValueError, match="no name"):
-        exposition([Gauge(name, "", [({label: "v"}, 1.0)])])
+        exposition([Exported(name, "", [({label: "v"}, 1.0)])])
 
 
 def test_a_ceiling_is_told_with_its_interval_and_every_node() -> None:
