@@ -399,8 +399,8 @@ def plan(
         else:
             from forecache.models.plan.answer import plan as run
 
-            _check_from_info(scenario, host=host, node=node, ceiling=ceiling, search=search)
-            result = run(scenario, **how)
+            alone = _without_info(scenario, host=host, node=node, ceiling=ceiling, search=search)
+            result = run(alone, **how)
     except InfeasibleError as error:
         _write_plan(error.result, report=report, ceiling=ceiling)
         raise
@@ -408,8 +408,8 @@ def plan(
     return result
 
 
-def _check_from_info(scenario: Scenario | None, *, search: bool, **others: Any) -> None:
-    """Refuse what only has a meaning with `from_info`."""
+def _without_info(scenario: Scenario | None, *, search: bool, **others: Any) -> Scenario:
+    """The scenario; refuses what only has a meaning with `from_info`."""
     from forecache.sim.errors import InputError
 
     given = [name for name, value in others.items() if value is not None]
@@ -419,6 +419,7 @@ def _check_from_info(scenario: Scenario | None, *, search: bool, **others: Any) 
         raise InputError(f"found {given[0]} without from_info; valid is both.")
     if scenario is None:
         raise InputError("found no scenario; valid is one of kind plan, or from_info.")
+    return scenario
 
 
 def _write_plan(result: Any, *, report: str | Path | None, ceiling: str | Path | None) -> None:
