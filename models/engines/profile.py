@@ -242,6 +242,10 @@ class EngineProfile(_Record):
     log, valkey PR 2652): a line of the value that was not prefetched."""
     values_freed_by: Literal["main_thread", "io_threads"] = "main_thread"
     """Who frees the strings that SETs replace, where there are I/O threads."""
+    deferred_objects: int = Field(default=0, ge=0)
+    """How many objects the main thread leaves for the client's I/O thread to free when the client
+    comes back to it: strings that SETs replace, and arguments, one by one or, with
+    `whole_pipeline`, those of a command together. The main thread frees what is beyond."""
     tls: Literal["main_thread", "io_threads", "io_threads_and_handshakes"] = "main_thread"
     """Who encrypts and decrypts where there are I/O threads, and whether they also do handshakes;
     with `main_thread` TLS connections leave them idle. Threads that own their clients encrypt for

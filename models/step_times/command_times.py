@@ -24,6 +24,7 @@ from .values import (
     REPLY_INSTRUCTIONS,
     ValuePath,
     ValueTimes,
+    deferred_share,
     freeing_arguments_ns,
     value_path,
 )
@@ -102,21 +103,28 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
         path.buffered_bytes(k.reply_bytes) * (k.keys if path.referenced else 1)
         for k, path in zip(kinds, paths, strict=True)
     ]
+    deferred = [deferred_share(k, path, inputs) for k, path in zip(kinds, paths, strict=True)]
     values = [
-        path.times(inputs, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2).of_values(
-            kind.stored_values
-        )
-        for kind, path, m in zip(kinds, paths, memory, strict=True)
+        path.times(
+            inputs, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2, deferred=share
+        ).of_values(kind.stored_values)
+        for kind, path, m, share in zip(kinds, paths, memory, deferred, strict=True)
     ]
     return CommandTimes(
-        parse_ns=[_parse_ns(inputs, k, v) for k, v in zip(kinds, values, strict=True)],
+        parse_ns=[
+            _parse_ns(inputs, k, v, d) for k, v, d in zip(kinds, values, deferred, strict=True)
+        ],
         execute_ns=[
             _execute_ns(inputs, k, v) + _transfer_ns(inputs, k, b, p)
             for k, b, v, p in zip(kinds, buffered, values, paths, strict=True)
         ],
         write_ns=[
-            p.writer_ns(w, work.stream_scale) + _formatting_ns(inputs, k, p)
-            for k, p, w in zip(kinds, paths, found, strict=True)
+            p.writer_ns(w, work.stream_scale)
+            + _formatting_ns(inputs, k, p)
+            # What it frees for the main thread.
+            + v.writer_ns
+            + d * inputs.user_ns(ARGUMENTS_SHARE * work.parse_instructions)
+            for k, p, w, v, d in zip(kinds, paths, found, values, deferred, strict=True)
         ],
         free_ns=[value.freeing_ns for value in values],
         stall_ns=[m.stall_ns for m in memory],
@@ -128,10 +136,10 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
     )
 
 
-def _parse_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> float:
+def _parse_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes, deferred: float) -> float:
     work = inputs.work
-    apart = freeing_arguments_ns(inputs) > 0.0
-    parsing = work.parse_instructions * (1.0 - (ARGUMENTS_SHARE if apart else 0.0))
+    apart = 1.0 if freeing_arguments_ns(inputs) > 0.0 else deferred
+    parsing = work.parse_instructions * (1.0 - ARGUMENTS_SHARE * apart)
     # An I/O thread that parses a command also finds it in the command table.
     parsing += 0.0 if inputs.lone else work.command_lookup_instructions
     parsing += kind.sent_value_bytes * work.parse_instructions_per_byte

@@ -15,7 +15,7 @@ from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs, user_rate
 from forecache.models.step_times.stages import node_times
-from forecache.models.step_times.values import value_path
+from forecache.models.step_times.values import ARGUMENTS_SHARE, RELEASE_SHARE, value_path
 
 HOST = load_host("graviton3-c7g.4xlarge")
 SPEED = HOST.speed()
@@ -137,6 +137,49 @@ def test_pipelined_values_that_the_main_thread_parses_are_its_own() -> None:
         fetches, makes = (times(c, engine, {}).execute_by_code_ps[0] for c in (case, piped))
         assert (makes < fetches) == (version == "8.1")
     assert shares == {"8.1": pytest.approx(0.9), "9.0": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("engine", "command", "pipeline", "share"),
+    [
+        # Three arguments and the old value of each SET, two arguments of each GET.
+        *[
+            ("redis-8.2", "set", 1, 1.0),
+            ("redis-8.2", "set", 10, 0.8),
+            ("redis-8.2", "get", 16, 1.0),
+        ],
+        *[
+            ("redis-8.2", "get", 32, 0.5),
+            ("redis-8.4", "set", 16, 1.0),
+            ("redis-8.4", "set", 64, 0.25),
+        ],
+        *[("redis-8.0", "set", 1, 0.0), ("valkey-9.1", "set", 1, 0.0)],
+    ],
+)
+def test_how_much_a_client_takes_back_to_be_freed(
+    engine: str, command: str, pipeline: int, share: float
+) -> None:
+    """Redis PR 13968: 32 objects at most; from 8.4 on a command's arguments are one."""
+    rules = load_engine(*engine.split("-"))
+    case = scenario(4, command, pipeline=pipeline)
+
+    def moved_ps(**work: float) -> tuple[int, int]:
+        """What the main thread is spared, and what the thread that sends does instead."""
+        numbers = {**ONLY_VALUES, "value_instructions": 0.0, **work}
+        kept = times(case, rules.model_copy(update={"deferred_objects": 0}), numbers)
+        found = times(case, rules, numbers)
+        spared = kept.execute_by_code_ps[0] - found.execute_by_code_ps[0]
+        spared += kept.parse_by_code_ps[0] - found.parse_by_code_ps[0]
+        return spared, found.write_by_code_ps[0] - kept.write_by_code_ps[0]
+
+    per_ps = 1000.0 / user_rate(SPEED)
+    spared, later = moved_ps(parse_instructions=1000.0)
+    assert spared == pytest.approx(later, abs=2)
+    assert spared == pytest.approx(share * ARGUMENTS_SHARE * 1000.0 * per_ps, abs=2)
+    spared, later = moved_ps(value_instructions=1000.0)
+    assert spared == pytest.approx(later, abs=2)
+    released = RELEASE_SHARE * 1000.0 * per_ps if command == "set" else 0.0
+    assert spared == pytest.approx(share * released, abs=2)
 
 
 def test_reading_the_length_of_values_costs_what_their_wait_does() -> None:
