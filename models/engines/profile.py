@@ -87,7 +87,8 @@ class EngineWork:
         making and release.
     reply_lines_per_line
         Share of a reply's own lines that a thread waits for: the main thread when it writes into a
-        buffer an I/O thread has read, the I/O thread when it reads what the main thread wrote.
+        buffer an I/O thread has read, the I/O thread when it reads what the main thread wrote. And
+        of a request's where the main thread parses what an I/O thread has read.
     execute_lines, set_lines, done_lines
         Fetched from I/O threads' cores by the main thread per read job with the first command of a
         batch, more per SET, and per finished write (where threads own their clients, per list

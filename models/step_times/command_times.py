@@ -181,13 +181,21 @@ def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> flo
 def _transfer_ns(
     inputs: NodeInputs, kind: CommandKind, buffered_bytes: int, path: ValuePath
 ) -> float:
-    """Lines of the reply buffer and of values that come from an I/O thread's core."""
+    """Lines of buffers and of values that come from an I/O thread's core.
+
+    A command that the main thread parses lies in a buffer that an I/O thread has filled.
+    """
     work, line_ns = inputs.work, inputs.speed.core_to_core_ns
     if inputs.lone or inputs.engine.threading.hand_over == "turns":
         return 0.0
+    request_bytes = kind.request_bytes(inputs.scenario.workload.key_bytes)
+    copied_bytes = path.made_by_main * request_bytes
+    lines = 0.0
     if kind.command in WRITES:
-        return kind.items * work.set_lines * (1.0 - path.made_by_main) * line_ns
-    return buffered_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
+        lines = kind.items * work.set_lines * (1.0 - path.made_by_main)
+    else:
+        copied_bytes += buffered_bytes
+    return (lines + copied_bytes / LINE_BYTES * work.reply_lines_per_line) * line_ns
 
 
 def _reply_instructions(kind: CommandKind) -> float:

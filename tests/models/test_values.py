@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from forecache.hwprofiles import load_host
+from forecache.models.engines.commands import command_kinds
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.node.setup import NodeTimes
@@ -134,8 +135,13 @@ def test_pipelined_values_that_the_main_thread_parses_are_its_own() -> None:
         )
         shares[version] = value_path("set", 512, piped, engine).made_by_main
         assert value_path("set", 512, case, engine).made_by_main == 0.0
-        fetches, makes = (times(c, engine, {}).execute_by_code_ps[0] for c in (case, piped))
+        copied = {"reply_lines_per_line": 0.0}
+        fetches, makes = (times(c, engine, copied).execute_by_code_ps[0] for c in (case, piped))
         assert (makes < fetches) == (version == "8.1")
+        # What it parses it reads from the buffer that the I/O thread has filled.
+        [read_ps] = times(piped, engine, {"reply_lines_per_line": 1.0}).execute_by_code_ps - makes
+        lines = shares[version] * sum(k.request_bytes(16) for k in command_kinds(piped)) / 64
+        assert read_ps == pytest.approx(lines * SPEED.core_to_core_ns * 1000, rel=0.01)
     assert shares == {"8.1": pytest.approx(0.9), "9.0": 0.0}
 
 
