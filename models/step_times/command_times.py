@@ -21,9 +21,11 @@ from ..scenario.schema import Scenario
 from .inputs import NodeInputs
 from .values import (
     ARGUMENTS_SHARE,
+    RELEASE_INSTRUCTIONS,
     REPLY_INSTRUCTIONS,
     ValuePath,
     ValueTimes,
+    arguments_instructions,
     deferred_share,
     freeing_arguments_ns,
     value_path,
@@ -115,15 +117,15 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
             _parse_ns(inputs, k, v, d) for k, v, d in zip(kinds, values, deferred, strict=True)
         ],
         execute_ns=[
-            _execute_ns(inputs, k, v) + _transfer_ns(inputs, k, b, p)
-            for k, b, v, p in zip(kinds, buffered, values, paths, strict=True)
+            _execute_ns(inputs, k, v, d) + _transfer_ns(inputs, k, b, p)
+            for k, b, v, p, d in zip(kinds, buffered, values, paths, deferred, strict=True)
         ],
         write_ns=[
             p.writer_ns(w, work.stream_scale)
             + _formatting_ns(inputs, k, p)
             # What it frees for the main thread.
             + v.writer_ns
-            + d * inputs.user_ns(ARGUMENTS_SHARE * work.parse_instructions)
+            + d * inputs.user_ns(arguments_instructions(inputs))
             for k, p, w, v, d in zip(kinds, paths, found, values, deferred, strict=True)
         ],
         free_ns=[value.freeing_ns for value in values],
@@ -136,9 +138,14 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
     )
 
 
+def _freed_apart(inputs: NodeInputs, deferred: float) -> float:
+    """Share of a command's arguments that the thread that executes it doesn't free."""
+    return 1.0 if freeing_arguments_ns(inputs) > 0.0 else deferred
+
+
 def _parse_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes, deferred: float) -> float:
     work = inputs.work
-    apart = 1.0 if freeing_arguments_ns(inputs) > 0.0 else deferred
+    apart = _freed_apart(inputs, deferred)
     parsing = work.parse_instructions * (1.0 - ARGUMENTS_SHARE * apart)
     # An I/O thread that parses a command also finds it in the command table.
     parsing += 0.0 if inputs.lone else work.command_lookup_instructions
@@ -157,7 +164,7 @@ def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> fl
     return inputs.user_ns(_reply_instructions(kind) + copied)
 
 
-def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> float:
+def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes, deferred: float) -> float:
     work = inputs.work
     copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
     copied = copied_bytes * work.get_instructions_per_byte
@@ -174,7 +181,9 @@ def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> flo
         base -= _reply_instructions(kind)
     base += copied
     if not inputs.lone:
-        base = max(0.0, base - work.command_lookup_instructions)
+        base -= work.command_lookup_instructions
+        base -= _freed_apart(inputs, deferred) * RELEASE_INSTRUCTIONS
+        base = max(0.0, base)
     return inputs.user_ns(base) + value.main_ns
 
 
