@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from forecache.calibration.bundle.points import Conditions
+from forecache.calibration.bundle.points import Command, Conditions
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
 from forecache.calibration.drive.preload import preload
 from forecache.calibration.observe.measure import plan_cores
@@ -30,12 +30,14 @@ from ..harness import Asked, Files
 
 FOLDER = Path("evidence/counts/hand_over_counts")
 
+_LOADS: tuple[tuple[Command, int, int], ...] = (
+    *(("get", 1, 1), ("get", 1, 20), ("get", 10, 20)),
+    *(("set", 1, 20), ("set", 10, 20)),
+)
+
 POINTS = [
     Conditions(command=command, pipeline=pipeline, clients=clients, transport="unix", io_threads=2)
-    for command, pipeline, clients in (
-        *(("get", 1, 1), ("get", 1, 20), ("get", 10, 20)),
-        *(("set", 1, 20), ("set", 10, 20)),
-    )
+    for command, pipeline, clients in _LOADS
 ]
 
 _ROUNDS = 5
