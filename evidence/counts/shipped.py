@@ -35,8 +35,8 @@ COVARIANCE = ("covariance", "host_covariance")
 ERRORS = ("discrepancy", "discrepancy_points", "memory_discrepancy")
 
 
-def compact(path: str | Path, out: Path) -> None:
-    """Write a bundle again in compact form.
+def compact(path: str | Path, out: Path, *, histograms: bool = False) -> None:
+    """Write a bundle again in compact form, without its histograms if these are not asked for.
 
     Raises
     ------
@@ -51,7 +51,8 @@ def compact(path: str | Path, out: Path) -> None:
         data = point.model_dump(mode="json", exclude_defaults=True)
         data.pop("info", None)
         for repetition in data["repetitions"]:
-            repetition.pop("histogram", None)
+            if not histograms:
+                repetition.pop("histogram", None)
             for name, value in repetition.items():
                 if isinstance(value, float):
                     repetition[name] = float(f"{value:.7g}")
