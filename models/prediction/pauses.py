@@ -195,5 +195,9 @@ def _share_waiting(
         in_flight_s = prediction.mean("mean_ms") / 1000.0
         return np.asarray(sum(s.pauses.rate_per_s(waits_us) for s in stations) * in_flight_s)
     return np.asarray(
-        sum(s.pauses.longer_s_per_s(waits_us) / (1.0 - min(SATURATED, s.used)) for s in stations)
+        sum(
+            s.pauses.longer_s_per_s(waits_us)
+            / (1.0 - min(SATURATED, s.used + float(s.pauses.longer_s_per_s(np.zeros(1))[0])))
+            for s in stations
+        )
     )
