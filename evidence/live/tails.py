@@ -57,6 +57,8 @@ TIMING = Timing(warm_up_s=0.15, window_s=0.5, repetitions=8, loaded_window_s=2.0
 """Many windows, spread over minutes: pauses come in bursts, of which one window has few."""
 REQUESTS = 100_000
 P99 = 0.99
+MOST_OTHER = 0.02
+"""Of all cores' time, what other programs on this machine may take in a window."""
 CONSTANT_WAKE_UPS = ((0.5, 1.0),)
 
 
@@ -152,7 +154,9 @@ def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
     cases = [rounds.case_of(point.given, system) for point in points]
     predictions = predict_cases(cases, draws=0, replications=2, requests=REQUESTS)
     for point, prediction in zip(points, predictions, strict=True):
-        windows = point.repetitions
+        windows = undisturbed(point.repetitions)
+        if not windows:
+            continue
         interrupted_ms = prediction.mean("p99_ms")
         yield Compared(
             host=path.parent.name,
@@ -161,7 +165,7 @@ def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
             arrival=point.given.arrival,
             throughput_rps=tuple(window.throughput_rps for window in windows),
             all_ms=pooled_p99_ms(windows),
-            halves_ms=(pooled_p99_ms(windows[::2]), pooled_p99_ms(windows[1::2])),
+            halves_ms=(pooled_p99_ms(windows[::2]), pooled_p99_ms(windows[1::2] or windows)),
             quiet_ms=tuple(w.quiet_p99_ms for w in windows if w.quiet_p99_ms is not None),
             predicted_rps=prediction.mean("throughput_rps"),
             engine_ms=_p99_ms(prediction, interruptions=(), wake_spread=CONSTANT_WAKE_UPS),
@@ -169,6 +173,12 @@ def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
             interrupted_ms=interrupted_ms,
             predicted_ms=latency_with_pauses_ms(prediction, P99) or interrupted_ms,
         )
+
+
+def undisturbed(windows: Sequence[Repetition]) -> list[Repetition]:
+    """Those in which other programs of this machine ran next to nothing; the hypervisor may have
+    taken cores away for as long as it liked."""
+    return [w for w in windows if (w.host_other_fraction or 0.0) <= MOST_OTHER]
 
 
 def pooled_p99_ms(windows: Sequence[Repetition]) -> float:
