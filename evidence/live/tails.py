@@ -116,9 +116,10 @@ def measure(asked: Asked) -> Files:
 
 @dataclass(frozen=True)
 class Compared:
-    """A point: p99 in ms, over all requests and, of each window, without stalled slices.
+    """A point: p99 in ms, of each window over all requests and without stalled slices.
 
-    `halves_ms` are those of every other window, and of the rest.
+    `pooled_ms` is over the requests of all windows, `halves_ms` over those of every other window
+    and over those of the rest.
 
     The predicted ones are of a host without interruptions whose wake-ups all take the median time,
     with wake-ups as they are, with interruptions of less than a millisecond, and with all.
@@ -129,7 +130,8 @@ class Compared:
     point: str
     arrival: str
     throughput_rps: tuple[float, ...]
-    all_ms: float
+    all_ms: tuple[float, ...]
+    pooled_ms: float
     halves_ms: tuple[float, float]
     quiet_ms: tuple[float, ...]
     predicted_rps: float
@@ -164,7 +166,8 @@ def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
             point=point.given.label(),
             arrival=point.given.arrival,
             throughput_rps=tuple(window.throughput_rps for window in windows),
-            all_ms=pooled_p99_ms(windows),
+            all_ms=tuple(window.p99_ms for window in windows if window.p99_ms is not None),
+            pooled_ms=pooled_p99_ms(windows),
             halves_ms=(pooled_p99_ms(windows[::2]), pooled_p99_ms(windows[1::2] or windows)),
             quiet_ms=tuple(w.quiet_p99_ms for w in windows if w.quiet_p99_ms is not None),
             predicted_rps=prediction.mean("throughput_rps"),
@@ -232,8 +235,13 @@ def section() -> list[str]:
     ]
 
 
+def _of_all(row: dict[str, Any]) -> list[float]:
+    """Over the requests of all windows, or those of each where they weren't put together."""
+    return [row["pooled_ms"]] if "pooled_ms" in row else list(row["all_ms"])
+
+
 def _cells(rows: list[dict[str, Any]]) -> list[str]:
-    overall = [rounds.error([row["all_ms"]], row["predicted_ms"]) for row in rows]
+    overall = [rounds.error(_of_all(row), row["predicted_ms"]) for row in rows]
     quiet = [rounds.error(r["quiet_ms"], r["interrupted_ms"]) for r in rows if r["quiet_ms"]]
     stages = ("engine_ms", "wake_ups_ms", "interrupted_ms", "predicted_ms")
     steps = np.array([[row[name] for name in stages] for row in rows])
@@ -242,6 +250,6 @@ def _cells(rows: list[dict[str, Any]]) -> list[str]:
         f"{np.median(np.abs(overall)):.0%}",
         f"{np.median(overall):+.0%}",
         *([f"{np.median(np.abs(quiet)):.0%}", f"{np.median(quiet):+.0%}"] if quiet else ["–"] * 2),
-        f"{np.median([rounds.repeat(row['halves_ms']) for row in rows]):.0%}",
+        f"{np.median([rounds.repeat(row.get('halves_ms', row['all_ms'])) for row in rows]):.0%}",
         *(f"{share:.0%}" for share in np.median(parts, axis=0)),
     ]
