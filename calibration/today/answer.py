@@ -129,7 +129,7 @@ def _scenario(found: FromInfo, given: Mapping[str, Any], host: str | None) -> di
         "name": "What runs today",
         "objectives": {
             "slo": {"p99_ms": P99_MS, "probability": 0.9},
-            "losing_a_node": "data" if found.today["replicas"] else "load",
+            "losing_a_node": _survives(found.today),
         },
         "choices": {
             "instances": families,
@@ -142,6 +142,13 @@ def _scenario(found: FromInfo, given: Mapping[str, Any], host: str | None) -> di
     if instance is not None:
         scenario["today"] = {"instance": instance, **found.today, **own}
     return scenario
+
+
+def _survives(today: Mapping[str, Any]) -> str:
+    """What survives the loss of a node today."""
+    if today["replicas"]:
+        return "data"
+    return "load" if today["shards"] > 1 else "nothing"
 
 
 def _ceiling(

@@ -52,7 +52,7 @@ def _short(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{value:,.0f}" if value >= 1000 or isinstance(value, int) else f"{value:.4g}"
+        return count(round(value)) if value >= 1000 or isinstance(value, int) else f"{value:.4g}"
     if isinstance(value, dict):
         if "a_second" in value:
             return f"{_short(value['a_second'])} of {value['keys']} keys"
