@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from forecache.models.cost.answer import CostAnswer
     from forecache.models.engines.profile import EngineProfile
     from forecache.models.footprint.answers import MemoryAnswer
-    from forecache.models.plan.results import PlanAnswer
+    from forecache.models.plan.results import PlanAnswer, TodayAnswer
     from forecache.models.results.series import RunsOverTime
     from forecache.reports.study_answer import Study
 
@@ -135,10 +135,12 @@ def simulate(
 
 def recommend(
     scenario: Scenario, *, seed: int = DEFAULT_SEED, progress: Progress | None = None
-) -> "Recommended":
+) -> "Recommended | PlanAnswer":
     """Recommend the number of I/O threads for a scenario, with the regret of every other choice.
 
-    Parameters are those of `simulate`.
+    Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, it is hosts, engines and
+    versions that are compared as well, by what one node costs that meets the slo. Parameters are
+    those of `simulate`.
 
     Returns
     -------
@@ -146,6 +148,8 @@ def recommend(
         What `simulate` returns, and `recommendation`: the `setting` to run, or `closest` where none
         is recommended, its numbers with intervals, `regret` of every other setting, `slo` and
         `measure_next`.
+    PlanAnswer
+        What `plan` returns, for lists of hosts, engines or versions.
 
     Raises
     ------
@@ -155,8 +159,10 @@ def recommend(
         When no setting meets the scenario's `slo`; its attribute `result` is the whole answer.
     """
     from forecache.models.advice.answers import recommend as run
+    from forecache.models.plan.one_node import recommended
 
-    return run(scenario, seed=seed, progress=progress)
+    compared = recommended(scenario, seed=seed, progress=progress)
+    return run(scenario, seed=seed, progress=progress) if compared is None else compared
 
 
 def explain(
@@ -321,19 +327,38 @@ def cost(scenario: Scenario) -> "CostAnswer":
 
 
 def plan(
-    scenario: Scenario,
+    scenario: Scenario | None = None,
     *,
+    from_info: Sequence[str | Path] = (),
+    host: str | None = None,
+    node: Scenario | None = None,
+    ceiling: str | Path | None = None,
+    search: bool = True,
     report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     full: bool = False,
     progress: Progress | None = None,
-) -> "PlanAnswer":
+) -> "PlanAnswer | TodayAnswer":
     """Find which machines, how many shards and which engine meet a demand, the cheapest first.
 
     Parameters
     ----------
     scenario
-        Path of a scenario of `kind: plan`, or a mapping of the same shape.
+        Path of a scenario of `kind: plan`, or a mapping of the same shape. With `from_info` it may
+        leave out `demand`, and may be left out itself.
+    from_info
+        Files with what today's nodes say of themselves (INFO ALL, CONFIG GET * and others), which
+        fill in `demand` and `today`.
+    host
+        With `from_info`: what the nodes run on, an instance, a host or its file.
+    node
+        With `from_info`: file or mapping with other fields of a node's scenario that INFO can't
+        tell, such as `irq_cores`.
+    ceiling
+        With `from_info`: file for the highest load of a node that meets the objective, as JSON if
+        its name ends in .json, else in the text format of Prometheus.
+    search
+        Whether to look for plans; False only with `from_info`.
     report
         HTML file for the plans, with cost against headroom.
     seed
@@ -352,34 +377,67 @@ def plan(
         that the objective is met), `milestones` of growth and `failures`. `excuses` say why
         alternatives to the first plan were turned down, `front` has cost against headroom, `today`
         what runs now, `serverless` the bills of serverless caches; `not_offered`, `search`,
-        `warnings`, `provenance`.
+        `warnings`, `provenance`. With `from_info` also that, `demand`, `today`, how each field is
+        `known` and what is `unknown`, and the `ceiling` where the host is known. Without a search
+        a `TodayAnswer` of `from_info`, `ceiling` and `provenance`.
 
     Raises
     ------
     InputError
-        When the scenario is not valid, or it names what is not known.
+        When a file is not valid, or it names what is not known.
     InfeasibleError
         When nothing that may be chosen meets the objectives; its `result` says why.
     """
-    from forecache.models.plan.answer import plan as run
     from forecache.sim.errors import InfeasibleError
 
+    how: dict[str, Any] = {"seed": seed, "full": full, "progress": progress}
     try:
-        result = run(scenario, seed=seed, full=full, progress=progress)
+        if from_info:
+            from forecache.calibration.today.answer import today
+
+            how |= {"asked_ceiling": ceiling is not None, "search": search}
+            result = today(from_info, scenario, host=host, node=node, **how)
+        else:
+            from forecache.models.plan.answer import plan as run
+
+            alone = _without_info(scenario, host=host, node=node, ceiling=ceiling, search=search)
+            result = run(alone, **how)
     except InfeasibleError as error:
-        if report is not None:
-            _write_plan(report, error.result)
+        _write_plan(error.result, report=report, ceiling=ceiling)
         raise
-    if report is not None:
-        _write_plan(report, result)
+    _write_plan(result, report=report, ceiling=ceiling)
     return result
 
 
-def _write_plan(report: str | Path, result: Any) -> None:
-    from forecache.hwprofiles.files import write_text_atomic
-    from forecache.reports.page.html import render_plan_html
+def _without_info(scenario: Scenario | None, *, search: bool, **others: Any) -> Scenario:
+    """The scenario; refuses what only has a meaning with `from_info`."""
+    from forecache.sim.errors import InputError
 
-    write_text_atomic(Path(report), render_plan_html(result))
+    given = [name for name, value in others.items() if value is not None]
+    if not search:
+        given.append("search")
+    if given:
+        raise InputError(f"found {given[0]} without from_info; valid is both.")
+    if scenario is None:
+        raise InputError("found no scenario; valid is one of kind plan, or from_info.")
+    return scenario
+
+
+def _write_plan(result: Any, *, report: str | Path | None, ceiling: str | Path | None) -> None:
+    from forecache.hwprofiles.files import write_text_atomic
+    from forecache.models.plan.results import PlanAnswer
+
+    if report is not None and isinstance(result, PlanAnswer):
+        from forecache.reports.page.html import render_plan_html
+
+        write_text_atomic(Path(report), render_plan_html(result))
+    if ceiling is not None and result.ceiling is not None:
+        from forecache.output import to_json
+        from forecache.reports.text.prometheus import ceiling_text
+
+        as_json = str(ceiling).endswith(".json")
+        text = to_json(result.ceiling) + "\n" if as_json else ceiling_text(result.ceiling)
+        write_text_atomic(Path(ceiling), text)
 
 
 def compare(

@@ -15,6 +15,7 @@ maximum. C code fills it with the functions of `native/histogram.h`; `LatencyHis
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,19 @@ class LatencyHistogram:
             "max_ps": self.max_ps,
             "counts": {str(bucket): int(self.counts[bucket]) for bucket in occupied},
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LatencyHistogram:
+        """The histogram that this sparse form is of."""
+        if data["sub_buckets_per_octave"] != SUB_BUCKETS:
+            found = data["sub_buckets_per_octave"]
+            raise ValueError(f"a histogram of {SUB_BUCKETS} buckets an octave, not {found}")
+        counts = np.zeros(HISTOGRAM_WORDS, np.int64)
+        for bucket, count in data["counts"].items():
+            counts[int(bucket)] = count
+        counts[_SUM_HIGH], counts[_SUM_LOW] = divmod(data["sum_ps"], _CARRY)
+        counts[_MAX] = data["max_ps"]
+        return cls(counts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LatencyHistogram):

@@ -3,7 +3,9 @@
 Numbers are told in their own standard errors (`points.py`), so a covariance here is a correlation.
 Most are independent. What the catalogue assumes of kernels was scaled from one host to the others,
 and a host's calls share its kernel, its mitigations and its cores; what it assumes of instructions
-per cycle is one proportion. Errors of such assumptions are partly common (shares assumed).
+per cycle is one proportion. Work of engines was fitted on x86 builds and is asked for elsewhere,
+and engines that come from Redis share much of their code: what a compiler or an architecture
+changes, it changes in all of them. Errors of such assumptions are partly common (shares assumed).
 """
 
 from __future__ import annotations
@@ -13,8 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from forecache.hwprofiles.parts import Kernel
+from forecache.models.node.policies import POLICIES
 
 from .points import JointPoint
+
+FROM_REDIS = frozenset(POLICIES) - {"locked_threads"}
+"""Threading policies of engines that come from Redis; Memcached does not."""
 
 OF_A_FIELD = 0.25
 """Share of a kernel cost's variance that is the same on all hosts."""
@@ -22,6 +28,10 @@ OF_A_HOST = 0.25
 """Share of it that is common to all kernel costs of a host."""
 OF_ALL_IPC = 0.5
 """Share of the variance of `user_ipc` that is the same on all hosts."""
+
+OF_ALL_ENGINES = 0.5
+"""Share of the variance of a number of an engine's work that is the same in all that come from
+Redis."""
 
 SHARED = 0.5
 """Share of an error's variance that points of one series have in common: of the machine's day,
@@ -43,6 +53,8 @@ def prior_covariance(names: Sequence[str]) -> np.ndarray:
     covariance[both_kernel & same_field] += OF_A_FIELD
     covariance[both_kernel & same_owner] += OF_A_HOST
     covariance[ipc[:, None] & ipc[None, :] & other] += OF_ALL_IPC
+    redis = np.isin(owners, sorted(FROM_REDIS))
+    covariance[redis[:, None] & redis[None, :] & same_field & other] += OF_ALL_ENGINES
     return covariance
 
 

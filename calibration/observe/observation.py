@@ -61,13 +61,20 @@ class Observation:
     """What accumulates while points are measured."""
 
     def __init__(
-        self, binary: Path, timing: Timing, tool: Path | None, say: Progress, origin_s: float
+        self,
+        binary: Path,
+        timing: Timing,
+        tool: Path | None,
+        say: Progress,
+        origin_s: float,
+        between: Callable[[], None] | None = None,
     ) -> None:
         self._binary = binary
         self._kind = server_kind(binary)
         self._timing = timing
         self._tool = tool
         self._say = say
+        self._between = between
         self._origin_s = origin_s
         self._allowed = os.sched_getaffinity(0)
         self.repetitions: dict[Conditions, list[Repetition]] = {}
@@ -251,6 +258,8 @@ class Observation:
 
     def _measure(self, given: Conditions, server: _Server, number: int) -> None:
         """Measure one repetition of a point and keep it, with INFO after it."""
+        if self._between is not None:
+            self._between()
         server.process.resume()
         with _on_cores(server.plan.generator):
             self._drive(given, server, number)

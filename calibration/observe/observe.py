@@ -1,7 +1,7 @@
 """Observe a real engine: start it, load it, drive it over a design of points, write a bundle."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from forecache.hwprofiles import HostProfile
@@ -35,6 +35,7 @@ def observe(
     profiler: str = "none",
     caches: Geometry | None = None,
     budget_s: float = DEFAULT_BUDGET_S,
+    between: Callable[[], None] | None = None,
 ) -> Bundle:
     """Start a real engine, drive it over a design of points, and write an observation bundle.
 
@@ -67,6 +68,8 @@ def observe(
         Caches that the profiler `callgrind` simulates; None counts instructions only.
     budget_s
         Time for the points of the design `auto`, in seconds.
+    between
+        Called before every repetition, while no load runs and all servers are paused.
 
     Raises
     ------
@@ -94,7 +97,7 @@ def observe(
     if driver is not None and server_kind(binary).protocol is not RESP:
         raise InputError(f"tool: found {tool}; valid for {binary.name} is forecache.")
     chosen = choose(profiler, geometry=caches)
-    observation = Observation(binary, timing, driver, say, started_s)
+    observation = Observation(binary, timing, driver, say, started_s, between)
     with whole_folder(out) as folder:
         observation.run(points)
         if not observation.points():

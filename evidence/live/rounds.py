@@ -103,11 +103,11 @@ def span(between: tuple[int, int]) -> str:
     return f"{low:,} to {high:,}"
 
 
-def keep(path: Path, out: Path) -> None:
+def keep(path: Path, out: Path, *, histograms: bool = False) -> None:
     """Write a bundle in compact form, in the place of one that is there."""
     if out.exists():
         shutil.rmtree(out)
-    compact(path, out)
+    compact(path, out, histograms=histograms)
 
 
 def keep_seed(folder: Path, of_points: int) -> None:

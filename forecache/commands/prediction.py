@@ -118,7 +118,8 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
 @verb(
     "recommend",
     short="Recommend the number of I/O threads.",
-    example="forecache recommend examples/quickstart.yaml",
+    example="""forecache recommend examples/quickstart.yaml
+    forecache recommend examples/recommend-hosts.yaml""",
 )
 @scenario_argument
 @seed_option
@@ -131,6 +132,9 @@ def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
     the next one, a configuration fragment, and a benchmark command that checks the prediction.
     If no setting meets the scenario's `slo`, or the data do not fit into the host's memory, the
     answer describes the setting that comes closest, and the exit code is 3.
+
+    Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, the answer is the
+    cheapest node of them that meets the `slo`, as `forecache plan` tells it, and why not another.
     """
     try:
         with progress_of(quiet) as progress:
@@ -147,8 +151,15 @@ def _print_recommendation(result: Any, *, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.reports.terminal.answers import print_answer
+    from forecache.models.plan.results import PlanAnswer
     from forecache.tables import console
+
+    if isinstance(result, PlanAnswer):
+        from forecache.reports.terminal.plan import print_plan
+
+        print_plan(result, console())
+        return
+    from forecache.reports.terminal.answers import print_answer
 
     print_answer(result, console())
 

@@ -24,12 +24,18 @@ ACROSS_BYTES = (64, 1024, 4096, 16_384, 65_000)
 _ROUNDS = 3
 _COPY_PAIRS_A_ROUND = 4
 _SLEEPERS_A_ROUND = 3
+_MESSAGES_TO_SLEEPERS = 400
+"""In a run; one wake-up in a thousand takes a millisecond."""
 # A run of messages to a sleeper in which fewer met it asleep says nothing.
 _FEWEST_SLEEPS = 10
 _MIB = 1024 * 1024
 # Regions of random loads: from where a second-level TLB ends to the heap of a large engine.
 _REGIONS = tuple(_MIB * 2**power for power in range(7, 13))
-INTERRUPTIONS_US = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
+INTERRUPTIONS_US = (
+    *(5, 10, 20, 50, 100, 200, 500),
+    *(1000, 1500, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000, 50_000, 70_000, 100_000),
+)
+"""Finer where one pause decides a tail: between two of these, lengths are interpolated."""
 _WATCH_S = 3.0
 """Interruptions of a millisecond and more come a few times a second."""
 _WINDOWS_A_ROUND = 8
@@ -97,7 +103,7 @@ def collect(machine: Machine, say: Callable[[str], None]) -> Collected:
             _survival_round(machine, found)
             if machine.pair is not None and machine.usable_cpus > 1:
                 say(f"interruptions of busy cores {of}")
-                _interruptions(machine.pair, found)
+                _interruptions(machine.pair, found, duration_s=_WATCH_S)
         say("encryption")
         _encryption(found)
         say("page walks of large regions")
@@ -193,11 +199,18 @@ def _survival_round(machine: Machine, found: Collected) -> None:
         buffer.close()
 
 
-def _interruptions(pair: tuple[int, int], found: Collected) -> None:
+def look(pair: tuple[int, int], found: Collected, *, duration_s: float) -> None:
+    """Once more what the host does to these two CPUs: interruptions, and a run of wake-ups."""
+    with pinned(pair[0]):
+        _interruptions(pair, found, duration_s=duration_s)
+        _sleepers(pair, found, runs=1)
+
+
+def _interruptions(pair: tuple[int, int], found: Collected, *, duration_s: float) -> None:
     """What takes busy CPUs away, by how long it does."""
-    for gaps_ns in cores.interruption_samples(pair, pin, duration_s=_WATCH_S):
+    for gaps_ns in cores.interruption_samples(pair, pin, duration_s=duration_s):
         for us in INTERRUPTIONS_US:
-            rate = float(np.count_nonzero(gaps_ns >= 1000 * us)) / _WATCH_S
+            rate = float(np.count_nonzero(gaps_ns >= 1000 * us)) / duration_s
             found.interruptions_per_s.setdefault(us, []).append(rate)
 
 
@@ -247,15 +260,17 @@ def _copy_ns_per_byte() -> float:
     return max(1e-4, (both[1] - both[0]) / (2 * (sockets.LARGE_BYTES - sockets.SMALL_BYTES)))
 
 
-def _sleepers(pair: tuple[int, int], found: Collected) -> None:
+def _sleepers(pair: tuple[int, int], found: Collected, *, runs: int = _SLEEPERS_A_ROUND) -> None:
     """Messages over TCP to a thread that sleeps; one sample of each cost is a run's median."""
     first = sockets.sleeper_samples("tcp", *pair, pin, messages=40, pause_us=300.0)
     if not first.latency:
         return
     # Long enough to fall asleep, short enough that idle states and caches are those of a busy host.
     pause_us = min(1000.0, max(60.0, 3e-3 * statistics.median(first.latency)))
-    for _ in range(_SLEEPERS_A_ROUND):
-        run = sockets.sleeper_samples("tcp", *pair, pin, messages=80, pause_us=pause_us)
+    for _ in range(runs):
+        run = sockets.sleeper_samples(
+            "tcp", *pair, pin, messages=_MESSAGES_TO_SLEEPERS, pause_us=pause_us
+        )
         if len(run.latency) < _FEWEST_SLEEPS:
             continue
         found.add("sleeper_pause_us", [pause_us])

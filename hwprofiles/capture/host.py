@@ -28,8 +28,11 @@ from .sockets import LARGE_BYTES, SMALL_BYTES
 from .summary import SOURCE, assumed, at_least, extra, measured, reported, rounded, spread
 
 _MIB = 1024 * 1024
-_RARE_US = 1000.0
-_WAKE_SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+_RARE_US = 100.0
+_WAKE_SHARES = (
+    *(0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95),
+    *(0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 1.0),
+)
 # How many of the largest working sets show the time of page walks.
 _WALK_SIZES = 3
 # What is assumed of a cache the kernel does not describe: the least and most that servers have.
@@ -172,8 +175,8 @@ def describe(
             ],
         ),
         walk_curve=_walk_curve(found),
-        interruptions=_interruptions(machine, found),
-        wake_curve=_wake_curve(machine, found),
+        interruptions=interruption_curve(machine, found),
+        wake_curve=wake_curve(machine, found),
         recv_curve=_message_curve(machine, found, "recv"),
         send_curve=_message_curve(machine, found, "send"),
         l3_fills_per_us=_fills(machine, found),
@@ -373,7 +376,7 @@ def _variation(found: Collected) -> Variation:
     )
 
 
-def _interruptions(machine: Machine, found: Collected) -> Curve | None:
+def interruption_curve(machine: Machine, found: Collected) -> Curve | None:
     """How often busy cores are taken away, where two could be watched at once."""
     if machine.pair is None or not found.interruptions_per_s:
         return None
@@ -392,8 +395,8 @@ def _interruptions(machine: Machine, found: Collected) -> Curve | None:
 def _interruption_points(rates_by_us: dict[int, list[float]]) -> list[tuple[float, float]]:
     """(us, rate) pairs, with rates that don't rise.
 
-    A median leaves out a round in which something else ran. Of what is rare it would leave out all:
-    many rounds hold none.
+    A median leaves out a round in which something else ran. Of what is rare or comes in bursts it
+    would leave out all: many rounds hold none.
     """
     points: list[tuple[float, float]] = []
     least = 0.0
@@ -405,7 +408,7 @@ def _interruption_points(rates_by_us: dict[int, list[float]]) -> list[tuple[floa
     return points[::-1]
 
 
-def _wake_curve(machine: Machine, found: Collected) -> Curve | None:
+def wake_curve(machine: Machine, found: Collected) -> Curve | None:
     """By which time which share of wake-ups is over, over TCP."""
     samples = found.short.get("wake_latency_each_ns")
     if machine.pair is None or not samples:

@@ -252,10 +252,12 @@ class _Steps:
         freeing_ps /= max(1e-9, self.mean(times.free_by_code_ps > 0))
         by_main = self.per_request("inline_arguments")
         handed += (1.0 - by_main) * times.free_push_ps * (times.free_arguments_ps > 0)
+        deferred = self.inputs.engine.deferred_objects > 0
+        sending = "free for the main thread" if deferred else "read the value to send"
         return [
             ("free arguments", "I/O", (1.0 - by_main) * times.free_arguments_ps),
             ("free arguments", "main", by_main * times.free_arguments_ps),
-            ("read the value to send", self.writer, self.mean(times.write_by_code_ps)),
+            (sending, self.writer, self.mean(times.write_by_code_ps)),
             ("free replaced values", "I/O", (freed - freed_by_main) * freeing_ps),
             ("free replaced values", "main", freed_by_main * freeing_ps),
             ("hand over", "main", handed),

@@ -87,7 +87,8 @@ class EngineWork:
         making and release.
     reply_lines_per_line
         Share of a reply's own lines that a thread waits for: the main thread when it writes into a
-        buffer an I/O thread has read, the I/O thread when it reads what the main thread wrote.
+        buffer an I/O thread has read, the I/O thread when it reads what the main thread wrote. And
+        of a request's where the main thread parses what an I/O thread has read.
     execute_lines, set_lines, done_lines
         Fetched from I/O threads' cores by the main thread per read job with the first command of a
         batch, more per SET, and per finished write (where threads own their clients, per list
@@ -242,6 +243,10 @@ class EngineProfile(_Record):
     log, valkey PR 2652): a line of the value that was not prefetched."""
     values_freed_by: Literal["main_thread", "io_threads"] = "main_thread"
     """Who frees the strings that SETs replace, where there are I/O threads."""
+    deferred_objects: int = Field(default=0, ge=0)
+    """How many objects the main thread leaves for the client's I/O thread to free when the client
+    comes back to it: strings that SETs replace, and arguments, one by one or, with
+    `whole_pipeline`, those of a command together. The main thread frees what is beyond."""
     tls: Literal["main_thread", "io_threads", "io_threads_and_handshakes"] = "main_thread"
     """Who encrypts and decrypts where there are I/O threads, and whether they also do handshakes;
     with `main_thread` TLS connections leave them idle. Threads that own their clients encrypt for

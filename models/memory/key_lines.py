@@ -39,7 +39,7 @@ LAYOUTS = (
     *("dict", "dict_embedded_key", "dict_embedded_value"),
     *("hashtable", "hashtable_embedded_value"),
 )
-"""Redis to 7.4 and Valkey 7.2; Valkey 8.0; Redis 8.4 on; Valkey 8.1 and 9.0; Valkey 9.1."""
+"""Redis to 8.0 and Valkey 7.2; Valkey 8.0; Redis 8.2 on; Valkey 8.1 and 9.0; Valkey 9.1."""
 
 SLABS = "slabs"
 """Memcached: chained items in slabs, key and value in the item."""

@@ -17,5 +17,7 @@ A scenario of `kind: plan` says what is demanded, what must hold and what may be
 | `excuses.py`   | why alternatives were turned down                                           |
 | `front.py`     | cost against headroom                                                       |
 | `serverless.py`| the bill of a serverless cache for the same demand                          |
+| `one_node.py`  | `recommend` over lists of hosts and versions: a plan of one node            |
+| `ceiling.py`   | the highest load with which a node of today meets the objective             |
 | `results.py`   | what an answer consists of; `answer.py` puts it together                    |
 """

@@ -139,8 +139,11 @@ def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
         why = f"takes {least}{takes}, ${more:,.0f} a month more ({entry.why})"
     elif certain:
         mine, theirs = (_spare(each) for each in (best, entry))
-        why = f"takes {takes}, costs the same, and leaves {theirs:.0%} of a node's capacity free"
-        why += f" where the best leaves {mine:.0%}"
+        why = f"takes {takes}, costs the same, and leaves "
+        if round(mine, 2) == round(theirs, 2):
+            why += "about as much of a node's capacity free"
+        else:
+            why += f"{theirs:.0%} of a node's capacity free where the best leaves {mine:.0%}"
     else:
         why = f"takes {least}{takes}, and costs at least the same ({entry.why})"
     return Excuse(kind, what, why, entry.usd_per_month, entry.shards, certain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from forecache.sim.plain import Result
+from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
 from ..results.provenance import Provenance
@@ -186,6 +186,87 @@ class NotOffered(Result):
 
 
 @dataclass(frozen=True)
+class TodaysLoad(Result):
+    """What a node of today does, as its INFO tells."""
+
+    name: str
+    role: str
+    """`primary` or `replica`."""
+    rate_rps: float
+    """Operations a second, on average."""
+    peak_rps: float
+    """The same at the busiest moment that is known."""
+    used_memory_bytes: float
+    keys: int
+
+
+@dataclass(frozen=True)
+class KnownField(Result):
+    """A field of a scenario that was filled in, and how it is known."""
+
+    field: str
+    value: Any
+    how: str
+
+
+@dataclass(frozen=True)
+class FromInfo(Result):
+    """What the nodes of today tell of the demand."""
+
+    nodes: list[TodaysLoad]
+    demand: dict[str, Any]
+    """Fields of a plan's demand."""
+    today: dict[str, Any]
+    """Fields of `today`, but for the instance, which INFO does not name."""
+    known: list[KnownField]
+    unknown: list[str]
+    """What could not be known, and what was taken instead."""
+
+
+@dataclass(frozen=True)
+class NodeHeadroom(Result):
+    """How far a node of today is from its ceiling."""
+
+    name: str
+    rate_rps: float
+    """Operations a second at the busiest moment that is known."""
+    headroom: float
+    """Share of the ceiling that is left; below 0 beyond it."""
+
+
+@dataclass(frozen=True)
+class Ceiling(Result):
+    """The highest load with which a node of today meets the objective."""
+
+    host: str
+    engine: str
+    engine_version: str
+    io_threads: int
+    objective: dict[str, float]
+    """Latencies in ms, at most."""
+    ceiling_rps: Estimate
+    """Operations a second of one primary: half of all that is uncertain allows so much; low and
+    high are the ends of the 95% interval."""
+    nominal_rps: float
+    """The same at the nominal numbers."""
+    bottleneck: str
+    """What limits the node when it is saturated."""
+    nodes: list[NodeHeadroom]
+    """Primaries, the busiest first."""
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class TodayAnswer(Result):
+    """What runs today, without a search for plans."""
+
+    kind: str
+    from_info: FromInfo
+    ceiling: Ceiling | None
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
 class PlanAnswer(Result):
     """What `plan` answers."""
 
@@ -210,3 +291,7 @@ class PlanAnswer(Result):
     search: SearchCounts
     warnings: list[str]
     provenance: Provenance
+    from_info: FromInfo | None = where_set()
+    """What the nodes of today told, if they were asked."""
+    ceiling: Ceiling | None = where_set()
+    """How far today's nodes go, if it is known on what they run."""

@@ -18,7 +18,10 @@ times the mean latency. Both hold for each core that a request depends on: the m
 the I/O threads', and that of the load generator's thread, whose clock runs meanwhile.
 
 A capture sees what busy cores lose. A core that is busy for a share of its time is assumed to lose
-that share of it: one that idles leaves the hypervisor its time anyway.
+that share of it. One that idles leaves the hypervisor its time, and has to get it back: every sleep
+ends with a wake-up, and the share of wake-ups that take longer than v, as a capture sees them, is
+another source of pauses. Some of those are interruptions of either core in the time a wake-up
+usually takes, which are counted already and taken off.
 """
 
 from __future__ import annotations
@@ -31,13 +34,17 @@ import numpy as np
 from forecache.hwprofiles.speed import HostSpeed
 from forecache.sim.histogram import N_BUCKETS, LatencyHistogram, bucket_bounds_ps
 
-from ..step_times.interruptions import LONGEST_INTERRUPTION_US
+from ..step_times.interruptions import LONGEST_INTERRUPTION_US, late_wake_ups
 from .predict import SATURATED, Prediction
 
 _US_PER_MS = 1000.0
 _US_PER_S = 1e6
 _PS_PER_US = 1e6
+_NS_PER_S = 1e9
 _HALVINGS = 60
+_LENGTHS = 100
+_CORES_OF_A_WAKE_UP = 2
+"""The sender's, and that of the thread that is woken."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +82,24 @@ class Pauses:
         return np.interp(waits_us, grid_us, left, right=0.0)
 
 
-def pauses_of(speed: HostSpeed) -> Pauses | None:
-    """What a host's curve says; None if it says nothing of them, or that there are none."""
+def pauses_of(speed: HostSpeed, *, busy: float = 1.0, sleeps_per_s: float = 0.0) -> Pauses | None:
+    """Those of a core that is busy for a share of its time and sleeps so often.
+
+    None if the host's curve of interruptions says nothing of them, or that there are none.
+    """
+    found = _of_busy_core(speed)
+    if found is None:
+        return None
+    longest_us = max(found.lengths_us[-1], speed.wake_latency_ns / 1e3 * speed.wake_spread[-1][1])
+    lengths_us = np.geomspace(found.lengths_us[0], longest_us, _LENGTHS)
+    lengths_us = np.union1d(lengths_us, found.lengths_us)
+    rates = found.rate_per_s(lengths_us)
+    meanwhile = _CORES_OF_A_WAKE_UP * rates * speed.wake_latency_ns / _NS_PER_S
+    late = np.maximum(0.0, late_wake_ups(speed, lengths_us) - meanwhile)
+    return Pauses(lengths_us, busy * rates + sleeps_per_s * late)
+
+
+def _of_busy_core(speed: HostSpeed) -> Pauses | None:
     if not speed.interruptions:
         return None
     lengths_us, rates = np.array(sorted(speed.interruptions)).T
@@ -99,8 +122,8 @@ def latency_with_pauses_ms(prediction: Prediction, q: float) -> float | None:
     -------
     None if nothing is known of the host's pauses, or the load is beyond capacity.
     """
-    pauses = pauses_of(prediction.system.inputs(prediction.case.scenario).speed)
-    if pauses is None or prediction.overloaded:
+    stations = _stations(prediction)
+    if stations is None or prediction.overloaded:
         return None
     latency = LatencyHistogram()
     for metrics in prediction.nominal:
@@ -114,29 +137,67 @@ def latency_with_pauses_ms(prediction: Prediction, q: float) -> float | None:
     def longer(latency_us: float) -> float:
         """Share of requests that take longer: by themselves, or with a pause."""
         waits_us = latency_us - middles_us
-        met = _share_waiting(prediction, pauses, np.maximum(waits_us, 0.0))
+        met = _share_waiting(prediction, stations, np.maximum(waits_us, 0.0))
         return float(shares @ np.where(waits_us < 0.0, 1.0, np.minimum(met, 1.0)))
 
-    low, high = 0.0, float(middles_us[-1] + pauses.lengths_us[-1])
+    longest_us = max(float(station.pauses.lengths_us[-1]) for station in stations)
+    low, high = 0.0, float(middles_us[-1]) + longest_us
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if longer(middle) > 1.0 - q else (low, middle)
     return high / _US_PER_MS
 
 
-def _share_waiting(prediction: Prediction, pauses: Pauses, waits_us: np.ndarray) -> np.ndarray:
-    """Share of requests that wait longer than this for cores that have a pause."""
-    stations = ["main thread", "load generator"]
+@dataclass(frozen=True)
+class _Station:
+    """A core that requests depend on: how much of it they use, and its pauses."""
+
+    used: float
+    pauses: Pauses
+
+
+def _stations(prediction: Prediction) -> list[_Station] | None:
+    """Main thread, one of the I/O threads and one of the load generator's; None without pauses."""
+    names = ["main thread", "load generator"]
     if prediction.threads_alike:
-        stations = ["worker threads", "load generator"]
+        names = ["worker threads", "load generator"]
     elif prediction.io_thread_utilisation:
-        stations.append("I/O threads")
-    used = {station: prediction.utilisation[station] for station in stations}
-    busy = dict(used)
-    if prediction.open_loop and prediction.system.generator.spins_when_due:
-        busy["load generator"] = 1.0
+        names.append("I/O threads")
+    sleeps_per_s = _sleeps_per_s(prediction)
+    spins = prediction.open_loop and prediction.system.generator.spins_when_due
+    speed = prediction.system.inputs(prediction.case.scenario).speed
+    found = []
+    for name in names:
+        used = prediction.utilisation[name]
+        if name == "load generator":
+            pauses = pauses_of(speed, busy=1.0 if spins else used)
+        else:
+            pauses = pauses_of(speed, busy=used, sleeps_per_s=sleeps_per_s)
+        if pauses is None:
+            return None
+        found.append(_Station(used, pauses))
+    return found
+
+
+def _sleeps_per_s(prediction: Prediction) -> float:
+    """How often a thread of the server sleeps, the mean of all."""
+    results = [metrics.result for metrics in prediction.nominal]
+    threads = len(prediction.io_thread_utilisation) + (not prediction.threads_alike)
+    sleeps = sum(result.counters["blocks"] for result in results)
+    return float(sleeps / sum(result.window_s for result in results) / max(1, threads))
+
+
+def _share_waiting(
+    prediction: Prediction, stations: list[_Station], waits_us: np.ndarray
+) -> np.ndarray:
+    """Share of requests that wait longer than this for cores that have a pause."""
     if not prediction.open_loop:
         in_flight_s = prediction.mean("mean_ms") / 1000.0
-        return sum(busy.values()) * pauses.rate_per_s(waits_us) * in_flight_s
-    cores = sum(busy[name] / (1.0 - min(SATURATED, used[name])) for name in stations)
-    return pauses.longer_s_per_s(waits_us) * cores
+        return np.asarray(sum(s.pauses.rate_per_s(waits_us) for s in stations) * in_flight_s)
+    return np.asarray(
+        sum(
+            s.pauses.longer_s_per_s(waits_us)
+            / (1.0 - min(SATURATED, s.used + float(s.pauses.longer_s_per_s(np.zeros(1))[0])))
+            for s in stations
+        )
+    )

@@ -21,9 +21,12 @@ from ..scenario.schema import Scenario
 from .inputs import NodeInputs
 from .values import (
     ARGUMENTS_SHARE,
+    RELEASE_INSTRUCTIONS,
     REPLY_INSTRUCTIONS,
     ValuePath,
     ValueTimes,
+    arguments_instructions,
+    deferred_share,
     freeing_arguments_ns,
     value_path,
 )
@@ -102,21 +105,28 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
         path.buffered_bytes(k.reply_bytes) * (k.keys if path.referenced else 1)
         for k, path in zip(kinds, paths, strict=True)
     ]
+    deferred = [deferred_share(k, path, inputs) for k, path in zip(kinds, paths, strict=True)]
     values = [
-        path.times(inputs, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2).of_values(
-            kind.stored_values
-        )
-        for kind, path, m in zip(kinds, paths, memory, strict=True)
+        path.times(
+            inputs, last_touch_ns=m.last_touch_ns, shared_ns=shared_ns / 2, deferred=share
+        ).of_values(kind.stored_values)
+        for kind, path, m, share in zip(kinds, paths, memory, deferred, strict=True)
     ]
     return CommandTimes(
-        parse_ns=[_parse_ns(inputs, k, v) for k, v in zip(kinds, values, strict=True)],
+        parse_ns=[
+            _parse_ns(inputs, k, v, d) for k, v, d in zip(kinds, values, deferred, strict=True)
+        ],
         execute_ns=[
-            _execute_ns(inputs, k, v) + _transfer_ns(inputs, k, b, p)
-            for k, b, v, p in zip(kinds, buffered, values, paths, strict=True)
+            _execute_ns(inputs, k, v, d) + _transfer_ns(inputs, k, b, p)
+            for k, b, v, p, d in zip(kinds, buffered, values, paths, deferred, strict=True)
         ],
         write_ns=[
-            p.writer_ns(w, work.stream_scale) + _formatting_ns(inputs, k, p)
-            for k, p, w in zip(kinds, paths, found, strict=True)
+            p.writer_ns(w, work.stream_scale)
+            + _formatting_ns(inputs, k, p)
+            # What it frees for the main thread.
+            + v.writer_ns
+            + d * inputs.user_ns(arguments_instructions(inputs))
+            for k, p, w, v, d in zip(kinds, paths, found, values, deferred, strict=True)
         ],
         free_ns=[value.freeing_ns for value in values],
         stall_ns=[m.stall_ns for m in memory],
@@ -128,10 +138,15 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
     )
 
 
-def _parse_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> float:
+def _freed_apart(inputs: NodeInputs, deferred: float) -> float:
+    """Share of a command's arguments that the thread that executes it doesn't free."""
+    return 1.0 if freeing_arguments_ns(inputs) > 0.0 else deferred
+
+
+def _parse_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes, deferred: float) -> float:
     work = inputs.work
-    apart = freeing_arguments_ns(inputs) > 0.0
-    parsing = work.parse_instructions * (1.0 - (ARGUMENTS_SHARE if apart else 0.0))
+    apart = _freed_apart(inputs, deferred)
+    parsing = work.parse_instructions * (1.0 - ARGUMENTS_SHARE * apart)
     # An I/O thread that parses a command also finds it in the command table.
     parsing += 0.0 if inputs.lone else work.command_lookup_instructions
     parsing += kind.sent_value_bytes * work.parse_instructions_per_byte
@@ -149,7 +164,7 @@ def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> fl
     return inputs.user_ns(_reply_instructions(kind) + copied)
 
 
-def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> float:
+def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes, deferred: float) -> float:
     work = inputs.work
     copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
     copied = copied_bytes * work.get_instructions_per_byte
@@ -166,20 +181,30 @@ def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> flo
         base -= _reply_instructions(kind)
     base += copied
     if not inputs.lone:
-        base = max(0.0, base - work.command_lookup_instructions)
+        base -= work.command_lookup_instructions
+        base -= _freed_apart(inputs, deferred) * RELEASE_INSTRUCTIONS
+        base = max(0.0, base)
     return inputs.user_ns(base) + value.main_ns
 
 
 def _transfer_ns(
     inputs: NodeInputs, kind: CommandKind, buffered_bytes: int, path: ValuePath
 ) -> float:
-    """Lines of the reply buffer and of values that come from an I/O thread's core."""
+    """Lines of buffers and of values that come from an I/O thread's core.
+
+    A command that the main thread parses lies in a buffer that an I/O thread has filled.
+    """
     work, line_ns = inputs.work, inputs.speed.core_to_core_ns
     if inputs.lone or inputs.engine.threading.hand_over == "turns":
         return 0.0
+    request_bytes = kind.request_bytes(inputs.scenario.workload.key_bytes)
+    copied_bytes = path.made_by_main * request_bytes
+    lines = 0.0
     if kind.command in WRITES:
-        return kind.items * work.set_lines * (1.0 - path.made_by_main) * line_ns
-    return buffered_bytes / LINE_BYTES * work.reply_lines_per_line * line_ns
+        lines = kind.items * work.set_lines * (1.0 - path.made_by_main)
+    else:
+        copied_bytes += buffered_bytes
+    return (lines + copied_bytes / LINE_BYTES * work.reply_lines_per_line) * line_ns
 
 
 def _reply_instructions(kind: CommandKind) -> float:

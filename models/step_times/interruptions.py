@@ -1,4 +1,4 @@
-"""What else a host's cores do: from a measured curve to a process of interruptions.
+"""What else a host's cores do: from measured curves to interruptions and the time wake-ups take.
 
 A timer tick, an interrupt, an exit to the hypervisor or another program takes a core away from
 its thread for microseconds to milliseconds. Under an open load that decides the 99th percentile.
@@ -9,6 +9,10 @@ Micro-benchmarks are medians and hold no interruptions. The work of a calibrated
 CPU times, which hold those that a kernel books on the thread, so they count twice there: by the
 share of time they take, one or two per cent, less than such a fit is sure of. Taking them out would
 need to know what the kernel books, so they are left in.
+
+A thread that sleeps gives its core back to the hypervisor and has to wait for it when it is woken:
+most wake-ups take as long as an interrupt between cores, one in a hundred several times that, one
+in a thousand a millisecond and more. The last are pauses too and stay out of what is simulated.
 """
 
 import numpy as np
@@ -28,6 +32,7 @@ MOST_INTERRUPTED = 0.5
 _PARTS = 16
 """Of a quantile, to take its mean."""
 
+_NS_PER_US = 1e3
 _PS_PER_S = 1e12
 _PS_PER_US = 1e6
 
@@ -69,6 +74,30 @@ def interruption_table_ps(speed: HostSpeed) -> np.ndarray:
     log_us = np.interp(longer, rates[::-1], np.log(durations_us[::-1]))
     means_us = np.exp(log_us).reshape(QUANTILES, _PARTS).mean(axis=1)
     return np.rint(means_us * _PS_PER_US).astype(np.int64)
+
+
+def wake_latencies_ns(speed: HostSpeed) -> np.ndarray:
+    """(256,) how long wake-ups take that take no pause: means of equal shares of these.
+
+    Between measured shares the logarithm of the time rises in proportion.
+    """
+    steps = QUANTILES * _PARTS
+    late = late_wake_ups(speed, LONGEST_INTERRUPTION_US)
+    shares = (np.arange(steps) + 0.5) / steps * (1.0 - late)
+    times_us = np.exp(np.interp(shares, *_log_wake_ups(speed)))
+    return np.asarray(times_us.reshape(QUANTILES, _PARTS).mean(axis=1) * _NS_PER_US)
+
+
+def late_wake_ups(speed: HostSpeed, time_us: float | np.ndarray) -> np.ndarray:
+    """Share of wake-ups that take longer than this; none takes longer than the longest measured."""
+    shares, log_us = _log_wake_ups(speed)
+    return np.asarray(1.0 - np.interp(np.log(time_us), log_us, shares, left=0.0, right=1.0))
+
+
+def _log_wake_ups(speed: HostSpeed) -> tuple[np.ndarray, np.ndarray]:
+    """Shares, and the logarithm of the microseconds that they take at most."""
+    shares, factors = np.array(speed.wake_spread).T
+    return shares, np.log(speed.wake_latency_ns * factors / _NS_PER_US)
 
 
 def _rate_per_s(speed: HostSpeed) -> float:

@@ -20,12 +20,13 @@ from ..node.setup import DRAWS, JITTER_ONE, QUANTILES, NodeTimes
 from .command_times import CommandTimes, command_times
 from .forking import sharing_out
 from .inputs import NodeInputs, user_rate
-from .interruptions import interruption_table_ps
+from .interruptions import interruption_table_ps, wake_latencies_ns
 from .locks import SECTIONS, futex_ns, item_locks, list_table, lock_table, section_ns
 from .persistence import LogTimes, copy_on_write_ps, log_times
 from .request_interval import shared_line_ns
 from .stalls import stall_shares, with_stalls
 from .tls import TlsTimes, tls_times
+from .values import FREE_PUSH_SHARE
 from .workload_caches import WorkloadCaches, workload_caches
 
 KERNEL_VARIATION = 0.12
@@ -190,7 +191,7 @@ def _between_threads(inputs: NodeInputs) -> Part:
         "handover_ps": _ps(speed.core_to_core_ns),
         "activate_ps": _ps(speed.syscall_ns),
         "thread_wake_ps": _ps(speed.wake_latency_ns),
-        "free_push_ps": _ps(user(work.push_instructions)),
+        "free_push_ps": _ps(user(FREE_PUSH_SHARE * work.push_instructions)),
         # A line that the I/O thread keeps reading.
         "publish_ps": _ps(speed.core_to_core_ns),
         "notify_ps": _ps(event_ns + user(work.push_instructions)),
@@ -305,10 +306,7 @@ def _after_send_ns(work: EngineWork, speed: HostSpeed) -> np.ndarray:
     """
     simulated = work.kernel_scale * speed.tcp_send_ns + work.wake_scale * speed.wake_send_ns
     simulated += _unblocking_ns(work, speed)
-    shares, factors = zip(*speed.wake_spread, strict=True)
-    quantiles = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    latency_ns = speed.wake_latency_ns * np.interp(quantiles, shares, factors)
-    return np.asarray(np.maximum(speed.syscall_ns, latency_ns - simulated))
+    return np.asarray(np.maximum(speed.syscall_ns, wake_latencies_ns(speed) - simulated))
 
 
 def _unblocking_ns(work: EngineWork, speed: HostSpeed) -> float:

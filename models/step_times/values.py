@@ -1,13 +1,15 @@
 """Which thread makes, copies, sends and releases a command's value, and its arguments.
 
 Rules: networking.c (`isCopyAvoidPreferred`), db.c (`dbSetValue`), memory_prefetch.c and
-io_threads.c (`tryOffloadFreeObjToIOThreads`) of Valkey 8.0.0 to 9.1.0.
+io_threads.c (`tryOffloadFreeObjToIOThreads`) of Valkey 8.0.0 to 9.1.0; redis PR 13968 (8.2) and
+PR 14440 (8.4) of what is freed later.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..engines.commands import CommandKind
 from ..engines.profile import EngineProfile
 from ..memory.key_lines import structures
 from ..memory.lines import Structure
@@ -24,8 +26,17 @@ SHELL_SHARE = 0.5
 """Part of a release that frees the object around the string: of two blocks it is one (assumed)."""
 
 ARGUMENTS_SHARE = 0.1
-"""Part of `parse_instructions` that frees a command's arguments when it is done (assumed, 0.05 to
-0.2: three blocks of memory)."""
+"""Part of `parse_instructions` that frees the vector of a command's arguments when it is done
+(counted with callgrind: 110 to 190 instructions in Valkey 8.1.1 and 9.1.2)."""
+
+RELEASE_INSTRUCTIONS = 280.0
+"""Of the instructions of a command those that release its arguments (counted with callgrind:
+decrRefCount of two takes 257 in Valkey 8.1.1, 308 in 9.1.2 and 320 in Redis 8.6.3, of GETs as of
+SETs, whose value stays)."""
+
+FREE_PUSH_SHARE = 0.6
+"""What handing something over to be freed takes of handing over a client (counted with callgrind:
+tryOffloadFreeArgvToIOThreads takes 105 instructions in Valkey 8.1.1 and 82 in 9.1.2)."""
 
 SHELL_LINES = 3.0
 """Lines that the main thread waits for when it frees a block that an I/O thread allocated: it goes
@@ -51,18 +62,23 @@ VALUE = "value"
 class ValueTimes:
     """What making and releasing a SET's values costs each thread, in ns.
 
-    `freeing_ns` is a job of its own; 0 where no thread is asked to.
+    `freeing_ns` is a job of its own; 0 where no thread is asked to. `writer_ns` is what the thread
+    that sends the reply frees for the main thread.
     """
 
     reader_ns: float = 0.0
     main_ns: float = 0.0
     freeing_ns: float = 0.0
+    writer_ns: float = 0.0
 
     def of_values(self, values: int) -> ValueTimes:
         """The same of a command that replaces several values; one job frees them all."""
         if values < 2:
             return self
-        return ValueTimes(values * self.reader_ns, values * self.main_ns, values * self.freeing_ns)
+        return ValueTimes(
+            *(values * self.reader_ns, values * self.main_ns),
+            *(values * self.freeing_ns, values * self.writer_ns),
+        )
 
 
 @dataclass(frozen=True)
@@ -131,7 +147,9 @@ class ValuePath:
         """What the main thread hands an I/O thread in a reply buffer."""
         return REFERENCE_BYTES if self.referenced and not self.lone else reply_bytes
 
-    def times(self, inputs: NodeInputs, *, last_touch_ns: float, shared_ns: float) -> ValueTimes:
+    def times(
+        self, inputs: NodeInputs, *, last_touch_ns: float, shared_ns: float, deferred: float = 0.0
+    ) -> ValueTimes:
         """What the values of a SET cost each thread.
 
         Parameters
@@ -140,6 +158,8 @@ class ValuePath:
             Mean wait for a line of a value.
         shared_ns
             Wait of an I/O thread for the allocation counters that all of them write.
+        deferred
+            Share of what is freed that is left to the thread that sends the reply.
         """
         if self.command != "set":
             return ValueTimes()
@@ -164,7 +184,9 @@ class ValuePath:
             # The old value's header, which a batched look-up brought to the main thread's core.
             waiting_ns += speed.core_to_core_ns if self.fetched else last_touch_ns
         if not self.freed_apart:
-            return ValueTimes(reader_ns=making_ns, main_ns=release_ns + waiting_ns)
+            freed_ns = release_ns + waiting_ns
+            later_ns = deferred * freed_ns if self.own_string else 0.0
+            return ValueTimes(reader_ns=making_ns, main_ns=freed_ns - later_ns, writer_ns=later_ns)
         shell_ns = 0.0
         if engine.shells_freed_by_main:
             shell_ns = SHELL_SHARE * release_ns
@@ -180,7 +202,25 @@ def freeing_arguments_ns(inputs: NodeInputs) -> float:
     if inputs.lone or inputs.engine.values_freed_by == "main_thread":
         return 0.0
     taking_ns = inputs.speed.core_to_core_ns / RING_ENTRIES_PER_LINE
-    return inputs.user_ns(ARGUMENTS_SHARE * inputs.work.parse_instructions) + taking_ns
+    return inputs.user_ns(arguments_instructions(inputs)) + taking_ns
+
+
+def arguments_instructions(inputs: NodeInputs) -> float:
+    """What freeing a command's arguments takes."""
+    return ARGUMENTS_SHARE * inputs.work.parse_instructions + RELEASE_INSTRUCTIONS
+
+
+def deferred_share(kind: CommandKind, path: ValuePath, inputs: NodeInputs) -> float:
+    """Share of a command's arguments and replaced strings that the client's I/O thread frees.
+
+    A client comes back to it with the whole pipeline executed.
+    """
+    engine, workload = inputs.engine, inputs.scenario.workload
+    if inputs.lone or engine.deferred_objects == 0:
+        return 0.0
+    arguments = 1 if engine.whole_pipeline else kind.arguments
+    replaced = kind.stored_values if path.own_string else 0
+    return min(1.0, engine.deferred_objects / (workload.pipeline * (arguments + replaced)))
 
 
 def value_path(

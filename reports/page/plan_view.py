@@ -20,6 +20,13 @@ from ..text.plans import (
     serverless_phrase,
     usd,
 )
+from ..text.today import (
+    ceiling_facts,
+    ceiling_phrase,
+    known_rows,
+    nodes_rows,
+    unknown_heading,
+)
 from .drawing import Drawer
 from .study_view import provenance_rows
 
@@ -56,7 +63,13 @@ def plan_view(answer: PlanAnswer) -> dict[str, Any]:
         "serverless": [serverless_phrase(offer, answer) for offer in answer.serverless],
         "not_offered": [f"{each.what}: {each.why}" for each in answer.not_offered],
         "search": search_phrase(answer.search),
-        "warnings": answer.warnings,
+        "warnings": [*answer.warnings, *(answer.ceiling.warnings if answer.ceiling else [])],
+        "nodes": nodes_rows(answer.from_info) if answer.from_info else [],
+        "known": known_rows(answer.from_info) if answer.from_info else [],
+        "unknown": answer.from_info.unknown if answer.from_info else [],
+        "unknown_heading": unknown_heading(),
+        "ceiling": ceiling_phrase(answer.ceiling) if answer.ceiling else "",
+        "ceiling_facts": ceiling_facts(answer.ceiling) if answer.ceiling else [],
         "scenario": dump_yaml(dict(answer.scenario)),
         "provenance": provenance_rows(answer.provenance.to_dict()),
     }

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from forecache.models.plan.results import PlanAnswer
+from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer
 
 from ..text.plans import (
     cost_phrase,
@@ -19,6 +19,14 @@ from ..text.plans import (
     search_phrase,
     serverless_phrase,
 )
+from ..text.today import (
+    ceiling_facts,
+    ceiling_phrase,
+    known_rows,
+    nodes_left,
+    nodes_rows,
+    unknown_heading,
+)
 from .columns import Column, print_most_columns
 from .console import plain_table, print_warnings
 
@@ -32,6 +40,9 @@ _MOST_OF_NONE = 12
 
 def print_plan(answer: PlanAnswer, console: Console) -> None:
     """Print the best plan, the ranked ones, growth, failures, excuses, cost against headroom."""
+    if answer.from_info is not None:
+        print_today(answer.from_info, answer.ceiling, console)
+        console.print()
     console.print(Text(f"{plan_title(answer)}: {demand_phrase(answer)}", style="dim"))
     style = "bold green" if answer.plans else "bold yellow"
     console.print(Text(headline(answer), style=style))
@@ -50,6 +61,37 @@ def print_plan(answer: PlanAnswer, console: Console) -> None:
         console.print(Text(f"Not offered: {refused.what}: {refused.why}.", style="dim"))
     console.print(Text(search_phrase(answer.search), style="dim"))
     print_warnings(answer.warnings, console)
+
+
+def print_today(found: FromInfo, ceiling: Ceiling | None, console: Console) -> None:
+    """Print what today's nodes tell, what they don't, and how far they go."""
+    console.print(Text("Today, as its nodes tell", style="bold"))
+    names = ("node", "role", "mean", "busiest", "memory", "keys")
+    rows = nodes_rows(found)
+    columns = [
+        Column(name, [row[i] for row in rows], wraps=i == 0, to_the_right=i > 1)
+        for i, name in enumerate(names)
+    ]
+    print_most_columns(columns, console, dispensable=("role", "keys"))
+    if nodes_left(found):
+        console.print(Text(f"and {nodes_left(found)} more", style="dim"))
+    console.print()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold", ratio=1)
+    for field, value, how in known_rows(found):
+        text = Text(value)
+        text.append(f"  {how}", style="dim")
+        table.add_row(Text(field.removeprefix("demand.")), text)
+    console.print(table)
+    console.print()
+    console.print(Text(unknown_heading(), style="bold"))
+    _print_list(found.unknown, console)
+    if ceiling is not None:
+        console.print()
+        console.print(Text(ceiling_phrase(ceiling), style="bold"))
+        _print_list(ceiling_facts(ceiling), console)
+        print_warnings(ceiling.warnings, console)
 
 
 def _print_pairs(pairs: list[tuple[str, str]], console: Console) -> None:

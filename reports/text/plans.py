@@ -87,7 +87,7 @@ def headline(answer: PlanAnswer) -> str:
 def cost_phrase(answer: PlanAnswer) -> str:
     """What the best plan costs, and against today's."""
     best, today = answer.plans[0], answer.today
-    words = f"{usd(best.usd_per_month)} a month for {best.setting.nodes} nodes"
+    words = f"{usd(best.usd_per_month)} a month for {_nodes(best.setting)}"
     if today is None:
         return words
     change = best.usd_per_month / today.usd_per_month - 1.0
@@ -95,6 +95,10 @@ def cost_phrase(answer: PlanAnswer) -> str:
     if abs(change) < 0.0005:
         return f"{words}, as much as today’s"
     return f"{words}, {percent(abs(change))} {side} than today’s {usd(today.usd_per_month)}"
+
+
+def _nodes(setting: PlanSetting) -> str:
+    return f"{setting.nodes} node{'s' * (setting.nodes > 1)}"
 
 
 def plan_facts(answer: PlanAnswer) -> list[tuple[str, str]]:
@@ -211,7 +215,7 @@ def front_name(point: FrontPoint) -> str:
     setting = point.setting
     return (
         f"{setting.shards} × {setting.instance}, {setting.engine} {setting.engine_version}, "
-        f"{setting.io_threads} io-threads; {point.limited_by} binds"
+        f"io-threads {setting.io_threads}; {point.limited_by} binds"
     )
 
 

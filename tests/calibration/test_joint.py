@@ -107,3 +107,11 @@ def test_a_number_at_its_place_is_the_prior_and_a_slope_is_of_its_own_kind(
     # More instructions a cycle make a host faster, and no other.
     assert set(slopes) == {"graviton4.user_ipc"}
     assert 0.005 < slopes["graviton4.user_ipc"] < 0.2
+
+
+def test_engines_that_come_from_redis_share_what_is_uncertain_of_their_code() -> None:
+    owners = ("asynchronous", "shared_queues", "locked_threads", "commands")
+    names = [f"{owner}.parse_instructions" for owner in owners]
+    matrix = prior_covariance([*names, "shared_queues.get_instructions"])
+    assert matrix[0, 1] == pytest.approx(0.5)
+    assert np.allclose(np.delete(np.delete(matrix, 0, 0), 0, 1), np.eye(4)), "nothing else"

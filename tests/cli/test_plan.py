@@ -45,3 +45,74 @@ def test_a_folder_that_is_missing_is_told_before_any_work(
     page = tmp_path / "missing" / "plan.html"
     assert cli.main(["plan", "examples/plan-versions.yaml", "--report", str(page)]) == 2
     assert "create it first" in capsys.readouterr().err
+
+
+SAMPLE = Path("tests/calibration/today/samples/valkey-8.1.1.txt")
+
+
+def test_what_nodes_tell_and_their_ceiling(
+    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = str(checkout / SAMPLE)
+    text, as_json = tmp_path / "ceiling.prom", tmp_path / "ceiling.json"
+    arguments = ["plan", "--from-info", node, "--no-search", "-q", "--host", "r7g.large"]
+    assert cli.main([*arguments, "--ceiling", str(text)]) == 0
+    printed = capsys.readouterr().out
+    assert "What these files do not say" in printed
+    assert "A node meets p99 at most 1 ms up to" in printed
+    assert text.read_text().startswith("# HELP forecache_ceiling_operations_per_second ")
+    assert cli.main([*arguments, "--ceiling", str(as_json), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["from_info"]["today"]["engine_version"] == "8.1.1"
+    assert json.loads(as_json.read_text()) == answer["ceiling"]
+    assert answer["ceiling"]["ceiling_rps"]["low"] < answer["ceiling"]["ceiling_rps"]["high"]
+
+
+def test_the_demand_that_nodes_tell_is_planned_for(
+    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = {
+        "kind": "plan",
+        # When it was looked at, the benchmark's clients had gone.
+        "demand": {"growth_per_year": 0.5, "horizon_months": 12, "clients_per_node": 20},
+        "objectives": {"slo": {"p99_ms": 1.0}, "losing_a_node": "nothing"},
+        "choices": {"instances": ["r7g.large"], "engines": ["valkey"], "replicas": [0]},
+    }
+    file, page = tmp_path / "plan.yaml", tmp_path / "plan.html"
+    file.write_text(dump_yaml(scenario), encoding="utf-8")
+    arguments = ["plan", str(file), "--from-info", str(checkout / SAMPLE), "-q"]
+    assert cli.main([*arguments, "--json", "--report", str(page)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["plans"][0]["setting"]["shards"] == 1
+    assert answer["scenario"]["demand"]["growth_per_year"] == 0.5
+    assert answer["scenario"]["demand"]["keys"] == 17_198
+    assert "ceiling" not in answer  # nothing says what the nodes run on
+    assert "Today, as its nodes tell" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["a.txt", "--host", "r7g.large"], "are for --from-info"),
+        (["a.yaml", "b.yaml"], "valid is one scenario"),
+        (["--from-info", "a.yaml"], "found 1 scenarios and 0 files of nodes"),
+        (["--from-info", "missing.txt"], "missing.txt: no such file"),
+        (["--from-info", "README.md"], "README.md, line 3: found"),
+        (["--from-info", str(SAMPLE), "--ceiling", "build/x.prom"], "found no host of today"),
+        (["--from-info", str(SAMPLE), "--host", "r9q.large", "--no-search"], "r9q.large"),
+        (["--from-info", str(SAMPLE), "--no-search", "--full"], "are not for --no-search"),
+    ],
+)
+def test_what_does_not_go_together_is_one_sentence(
+    arguments: list[str],
+    says: str,
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(checkout)
+    Path("build").mkdir(exist_ok=True)
+    assert cli.main(["plan", "-q", *arguments]) == 2
+    printed = capsys.readouterr().err
+    assert says in printed
+    assert "Traceback" not in printed

@@ -19,6 +19,12 @@ def test_errors_are_of_medians() -> None:
 def test_what_was_not_told_apart_is_left_out() -> None:
     rows = [{"io_us": [], "predicted_io_us": 3.0, "waiting_us": [], "predicted_waiting_us": 1.0}]
     assert errors_of(rows, "io") == ["–"] * 3
-    assert waiting_of(rows) == ["–"] * 2
-    told = [{"waiting_us": [2.0, 4.0], "predicted_waiting_us": 1.0}]
-    assert waiting_of([*rows, *told]) == ["3.00", "1.00"]
+    assert waiting_of(rows) == ["–"] * 3
+
+
+def test_waiting_is_a_share_of_all_that_threads_take() -> None:
+    measured = {"main_us": [1.0], "io_us": [2.0], "waiting_us": [2.0, 4.0]}
+    predicted = {"predicted_main_us": 1.0, "predicted_io_us": 1.0, "predicted_waiting_us": 2.0}
+    rows = [{"waiting_us": []}, measured | predicted, measured | predicted]
+    assert waiting_of(rows) == ["50%", "50%", "0%"]
+    assert waiting_of([measured | predicted | {"predicted_waiting_us": 6.0}])[1:] == ["75%", "25%"]

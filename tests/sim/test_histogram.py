@@ -101,6 +101,7 @@ def test_the_sparse_form_has_every_count_and_the_exact_sum(values_ps: list[int])
     assert counts == {n: histogram.counts[n] for n in range(N_BUCKETS) if histogram.counts[n]}
     assert sparse["sum_ps"] == sum(max(0, value) for value in values_ps)
     assert sparse["max_ps"] == max([0, *values_ps])
+    assert LatencyHistogram.from_dict(sparse) == histogram
 
 
 @given(st.lists(st.tuples(VALUES_PS, st.booleans()), max_size=30))

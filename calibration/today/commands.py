@@ -1,0 +1,110 @@
+"""Which operations of a plan the commands of an engine are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SAME = {
+    "get": "get",
+    "set": "set",
+    "setex": "set",
+    "psetex": "set",
+    "setnx": "set",
+    "mget": "mget",
+    "mset": "mset",
+}
+"""Commands that are an operation of a plan, or one with a time to live."""
+
+_READS = (
+    "getex getrange substr strlen getbit exists ttl pttl type hget hexists hlen hstrlen zscore "
+    "zrank zcard sismember scard llen lindex touch object"
+)
+_WRITES = (
+    "getset getdel append setrange setbit incr incrby incrbyfloat decr decrby expire pexpire "
+    "expireat pexpireat persist del unlink hset hsetnx hmset hdel hincrby hincrbyfloat sadd srem "
+    "spop lpush rpush lpushx rpushx lpop rpop lset zadd zrem zincrby zpopmin zpopmax xadd xack "
+    "pfadd rename copy"
+)
+ALIKE = dict.fromkeys(_READS.split(), "get") | dict.fromkeys(_WRITES.split(), "set")
+"""Commands of one key that plans don't know, and the operation that each is counted as."""
+
+_CONNECTIONS = (
+    "ping echo auth hello quit select client command subscribe unsubscribe psubscribe punsubscribe "
+    "ssubscribe sunsubscribe multi exec discard watch unwatch asking readonly readwrite wait reset"
+)
+_SERVER = (
+    "config info cluster replconf psync sync slowlog commandlog latency memory monitor debug role "
+    "save bgsave bgrewriteaof lastsave shutdown replicaof slaveof acl module time dbsize failover "
+    "script function"
+)
+_ADMINISTRATION = frozenset(f"{_CONNECTIONS} {_SERVER}".split())
+"""Of connections, transactions and administration: no demand."""
+
+SLOW_US = 1000.0
+"""A command that plans don't know and that runs as long on average is a slow one."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The commands of some time as operations of a plan.
+
+    Attributes
+    ----------
+    calls
+        Of each operation.
+    alike
+        Calls of commands of one key that were counted as GET or SET.
+    unknown
+        Calls of others, counted as GET.
+    slow
+        Calls and time in us of those that run long.
+    time_us
+        Of all commands but administration; `known_us` of those in `SAME`.
+    """
+
+    calls: Mapping[str, float]
+    alike: Mapping[str, float]
+    unknown: Mapping[str, float]
+    slow: Mapping[str, tuple[float, float]]
+    time_us: float
+    known_us: float
+
+    @property
+    def total(self) -> float:
+        """Calls of all operations."""
+        return sum(self.calls.values())
+
+    @property
+    def only_known(self) -> bool:
+        """Whether hardly anything else was asked: bytes and look-ups are those of operations."""
+        return sum(self.alike.values()) + sum(self.unknown.values()) <= 0.01 * self.total
+
+
+def placed(counts: Mapping[str, tuple[float, float]]) -> Placed:
+    """Place commands.
+
+    Parameters
+    ----------
+    counts
+        By command: calls, and time in us.
+    """
+    calls: dict[str, float] = {}
+    alike: dict[str, float] = {}
+    unknown: dict[str, float] = {}
+    slow: dict[str, tuple[float, float]] = {}
+    time_us = known_us = 0.0
+    for name, (count, spent_us) in counts.items():
+        if count <= 0 or name.split("|")[0] in _ADMINISTRATION:
+            continue
+        time_us += spent_us
+        if name in SAME:
+            known_us += spent_us
+            calls[SAME[name]] = calls.get(SAME[name], 0.0) + count
+        elif spent_us >= SLOW_US * count:
+            slow[name] = count, spent_us
+        else:
+            as_operation = ALIKE.get(name, "get")
+            calls[as_operation] = calls.get(as_operation, 0.0) + count
+            (alike if name in ALIKE else unknown)[name] = count
+    return Placed(calls, alike, unknown, slow, time_us, known_us)

@@ -1,0 +1,221 @@
+"""How far a node goes that runs today: the highest load that meets the objective, with interval.
+
+At every load the prediction says with which probability the objective is met, given all that is
+uncertain: numbers of host and engine by draws, the model's own error. It falls as the load grows.
+Where it is a half lies the ceiling, where it is 97.5% and 2.5% the ends of its interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from scipy.special import ndtri
+
+from forecache.sim.errors import InputError
+from forecache.sim.statistics import Estimate
+
+from ..advice.answers import load_cases
+from ..advice.limits import limits_of
+from ..advice.objective import LATENCIES, probability
+from ..prediction.caveats import not_covered
+from ..prediction.predict import Prediction, predict_cases
+from ..prediction.system import System
+from ..scenario.schema import Scenario
+from ..scenario.sweeps import Case
+from .results import Ceiling, FromInfo, NodeHeadroom
+from .schema import PlanDemand
+
+LOW, MIDDLE, HIGH = 0.975, 0.5, 0.025
+"""Probabilities at the lower end of the interval, at the ceiling, and at the upper end."""
+
+_FIRST = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5)
+"""Shares of the nominal limit that are tried first."""
+
+_MOST_ROUNDS = 12
+_NEAR = 0.02
+"""Loads between which an end is sought no further."""
+
+_WIDEST = 64.0
+
+
+def todays_node(
+    found: FromInfo, demand: PlanDemand, *, slo: Mapping[str, float], node: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The scenario of a primary of today at its busiest.
+
+    Parameters
+    ----------
+    demand
+        Of all primaries together.
+    node
+        Fields of a node's scenario that INFO can't tell: at least its host.
+    """
+    shards = int(found.today["shards"])
+    workload = demand.workload(rate_rps=demand.peak_rps / shards, share=1.0 / shards)
+    own = dict(node)
+    engine = {name: found.today[name] for name in ("engine", "engine_version")}
+    return {
+        **({} if "engine" in own else engine),  # a profile of one's own has its version
+        "io_threads": found.today["io_threads"],
+        "replicas": found.today["replicas"],
+        "tls": None if demand.tls is None else demand.tls.model_dump(),
+        "persistence": (
+            "none" if demand.persistence == "none" else demand.persistence.model_dump()
+        ),
+        "slo": dict(slo),
+        **own,
+        "workload": {
+            **workload.model_dump(mode="json", exclude_none=True),
+            **dict(own.get("workload") or {}),
+        },
+    }
+
+
+def ceiling(
+    found: FromInfo, scenario: Mapping[str, Any], *, seed: int = 1, executor: Executor | None = None
+) -> Ceiling:
+    """The highest load of a primary of today that meets the objective.
+
+    Parameters
+    ----------
+    scenario
+        As `todays_node` makes it.
+
+    Raises
+    ------
+    InputError
+        A field isn't valid, or nothing is known of host or engine.
+    """
+    cases = load_cases(dict(scenario))
+    if len(cases) != 1:
+        raise InputError("field 'node': found a sweep; valid is one setting.")
+    [(case, system)] = cases
+    node = case.scenario
+
+    def at(rates_rps: Sequence[float]) -> list[Prediction]:
+        return predict_cases(
+            [(Case({}, _at(node, rate_rps)), system) for rate_rps in rates_rps],
+            seed=seed,
+            executor=executor,
+        )
+
+    [now] = at([node.workload.rate_rps or 1.0])
+    [limit] = limits_of([now], seed=seed, executor=executor)
+    nominal_rps = limit.at_rps or 0.0
+
+    def chances(rates_rps: Sequence[float]) -> list[float]:
+        predictions = at(rates_rps)
+        return [probability(p, capacity_rps=limit.capacity_rps) or 0.0 for p in predictions]
+
+    ends = crossings(chances, nominal_rps or limit.capacity_rps, (LOW, MIDDLE, HIGH))
+    low, middle, high = ends[LOW], ends[MIDDLE], ends[HIGH]
+    busiest = sorted(
+        (each for each in found.nodes if each.role == "primary"), key=lambda each: -each.peak_rps
+    )
+    slo = node.slo
+    assert slo is not None  # todays_node has one
+    return Ceiling(
+        host=system.host.instance or system.host.id,
+        engine=system.engine.engine,
+        engine_version=node.engine_version or system.engine.version,
+        io_threads=node.io_threads,
+        objective={n: bound for n in LATENCIES if (bound := getattr(slo, n)) is not None},
+        ceiling_rps=Estimate(middle, low, high),
+        nominal_rps=nominal_rps,
+        bottleneck=limit.station,
+        nodes=[
+            NodeHeadroom(each.name, each.peak_rps, _headroom(each.peak_rps, middle))
+            for each in busiest
+        ],
+        warnings=_warnings(node, system),
+    )
+
+
+def _headroom(rate_rps: float, ceiling_rps: float) -> float:
+    return 1.0 - rate_rps / ceiling_rps if ceiling_rps > 0 else -math.inf
+
+
+def crossings(
+    chances: Callable[[Sequence[float]], list[float]], start: float, wanted: Sequence[float]
+) -> dict[float, float]:
+    """Where something that falls takes some values.
+
+    Parameters
+    ----------
+    chances
+        Probabilities at some loads.
+    start
+        A load near which they are sought.
+
+    Loads are tried around `start`, outwards until the values lie between, and then where a straight
+    line in the normal quantile of the probability says. 0 is a value that no load reaches, however
+    light.
+    """
+    first = [share * start for share in _FIRST]
+    known = dict(zip(first, chances(first), strict=True))
+    for _ in range(_MOST_ROUNDS):
+        falling = _falling(known)
+        rates = [rate for rate, _ in falling]
+        missing = []
+        if falling[0][1] < max(wanted) and rates[0] > start / _WIDEST:
+            missing.append(rates[0] / 1.4)
+        if falling[-1][1] > min(wanted) and rates[-1] < start * _WIDEST:
+            missing.append(rates[-1] * 1.4)
+        for value in wanted:
+            before, after = _around(falling, value)
+            if before and after and math.log(after[0] / before[0]) > _NEAR:
+                missing.append(_between(before, after, value))
+        missing = [rate for rate in dict.fromkeys(missing) if rate not in known]
+        if not missing:
+            break
+        known |= dict(zip(missing, chances(missing), strict=True))
+    falling = _falling(known)
+    found = {}
+    for value in wanted:
+        before, after = _around(falling, value)
+        if before and after:
+            found[value] = _between(before, after, value)
+        else:
+            found[value] = before[0] if before else 0.0
+    return found
+
+
+_Point = tuple[float, float]
+
+
+def _falling(known: Mapping[float, float]) -> list[_Point]:
+    """The points in their order, what chance lifted put down: no load is likelier than a lower."""
+    found: list[_Point] = []
+    least = 1.0
+    for rate in sorted(known):
+        least = min(least, known[rate])
+        found.append((rate, least))
+    return found
+
+
+def _around(falling: Sequence[_Point], value: float) -> tuple[_Point | None, _Point | None]:
+    """The last point with at least a probability, and the first with less."""
+    before = [each for each in falling if each[1] >= value]
+    after = [each for each in falling if each[1] < value]
+    return (before[-1] if before else None), (after[0] if after else None)
+
+
+def _between(before: _Point, after: _Point, value: float) -> float:
+    """Where the line between two points has a value; not too near to either."""
+    ends = [float(ndtri(min(max(p, 1e-6), 1.0 - 1e-6))) for _, p in (before, after)]
+    wanted = float(ndtri(value))
+    share = 0.5 if ends[0] == ends[1] else (ends[0] - wanted) / (ends[0] - ends[1])
+    share = min(0.9, max(0.1, share))
+    return before[0] * (after[0] / before[0]) ** share
+
+
+def _at(scenario: Scenario, rate_rps: float) -> Scenario:
+    workload = scenario.workload.model_copy(update={"rate_rps": rate_rps})
+    return scenario.model_copy(update={"workload": workload})
+
+
+def _warnings(node: Scenario, system: System) -> list[str]:
+    return list(not_covered(node, system))

@@ -1,0 +1,165 @@
+"""`recommend` over lists of hosts and engine versions: a plan of one node.
+
+A node's scenario whose `host`, `engine` or `engine_version` is a list (`{sweep: [...]}`) asks which
+of them serves its load for the least money. That is a plan of one shard without replicas, growth
+and headroom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from forecache.hwprofiles import list_instances
+from forecache.hwprofiles.files import did_you_mean, named, read_yaml
+from forecache.sim.errors import InputError
+
+from ..advice.answers import ScenarioSource
+from ..prediction.predict import Progress
+from ..scenario.kinds import NODE, check_kind
+from ..scenario.schema import Scenario
+from ..scenario.sweeps import expand
+from .answer import plan
+from .results import PlanAnswer
+
+CHOSEN = ("host", "engine", "engine_version")
+"""Fields whose lists make a plan of a node's scenario."""
+
+_KEPT = {"kind", "name", *CHOSEN, "tls", "io_threads", "persistence", "workload", "slo"}
+_WORKLOAD = {
+    *("arrival", "rate_rps", "clients", "command", "mix", "keys", "key_bytes", "value_bytes"),
+    *("popularity", "sorted_sets", "hashes", "slow_command"),
+}
+_SIZED = {"zadd": "members", "zrange": "members", "hset": "fields", "mget": "keys", "mset": "keys"}
+
+
+def recommended(
+    source: ScenarioSource, *, seed: int = 1, progress: Progress | None = None
+) -> PlanAnswer | None:
+    """The hosts, engines and versions of a node's scenario ranked by cost.
+
+    None where it has one host, engine and version.
+
+    Raises
+    ------
+    InputError
+        A field isn't valid, or plans have nothing like it.
+    InfeasibleError
+        None of them meets the slo.
+    """
+    given = isinstance(source, Mapping)
+    file = "scenario" if given else str(source)
+    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    if not lists_of(data):
+        return None
+    check_kind(data, file=file, valid=[NODE])
+    with named(file):
+        return plan(plan_of_one_node(data, file=file), seed=seed, progress=progress)
+
+
+def lists_of(data: Mapping[str, Any]) -> list[str]:
+    """Fields of a node's scenario that are lists of hosts, engines or versions."""
+    return [name for name in CHOSEN if _is_list(data.get(name))]
+
+
+def plan_of_one_node(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
+    """The plan that a node's scenario with such lists asks for.
+
+    Raises
+    ------
+    InputError
+        A field isn't valid, or plans have nothing like it.
+    """
+    cases = [case.scenario for case in expand(data, file=file, schema=Scenario)]
+    first = cases[0]
+    _check(data, first, file=file)
+    workload = first.workload
+    hosts = list(dict.fromkeys(str(case.host) for case in cases))
+    known = {instance.name for instance in list_instances()}
+    for host in hosts:
+        if host not in known:
+            raise InputError(
+                f"{file}: field 'host': found {host!r} in a list; valid is an instance of "
+                f"`forecache catalog`, whose price is known: {did_you_mean(host, known)}"
+            )
+    engines: dict[str, list[str]] = {}
+    for case in cases:
+        versions = engines.setdefault(case.engine, [])
+        if case.engine_version is not None and case.engine_version not in versions:
+            versions.append(case.engine_version)
+    threads = list(dict.fromkeys(case.io_threads for case in cases))
+    described = workload.model_dump(
+        mode="json",
+        include={
+            *("keys", "value_bytes", "popularity", "sorted_sets", "hashes", "slow_command"),
+        },
+        exclude_none=True,
+    )
+    return {
+        "kind": "plan",
+        "name": first.name or "One node",
+        "demand": {
+            **described,
+            "operations": _operations(first),
+            "key_bytes": workload.whole_key_bytes,
+            "clients_per_node": workload.clients,
+            "tls": None if first.tls is None else first.tls.model_dump(),
+            "persistence": (
+                "none" if isinstance(first.persistence, str) else first.persistence.model_dump()
+            ),
+        },
+        "objectives": {
+            "slo": first.slo.model_dump(exclude_none=True) if first.slo else {},
+            "memory_headroom": 0.0,
+            "cpu_headroom": 0.0,
+            "losing_a_node": "nothing",
+        },
+        "choices": {
+            "instances": hosts,
+            "engines": [
+                {"engine": name, "versions": versions} if versions else {"engine": name}
+                for name, versions in engines.items()
+            ],
+            "io_threads": threads if _is_list(data.get("io_threads")) else "automatic",
+            "shards": {"least": 1, "most": 1},
+            "replicas": [0],
+        },
+    }
+
+
+def _check(data: Mapping[str, Any], scenario: Scenario, *, file: str) -> None:
+    """Refuse what a plan of one node has nothing like."""
+    workload = scenario.workload
+    if workload.arrival != "open_loop" or workload.rate_rps is None or scenario.slo is None:
+        raise InputError(
+            f"{file}: found a list of {' and '.join(lists_of(data))} without a rate to serve and "
+            "an slo; valid with it are arrival open_loop, rate_rps and slo, since hosts and "
+            "engines are compared by what it costs to meet them; simulate takes any sweep."
+        )
+    inner = data.get("workload") or {}
+    others = [name for name in data if name not in _KEPT]
+    others += [f"workload.{name}" for name in inner if name not in _WORKLOAD]
+    swept = [f"workload.{name}" for name, value in inner.items() if _is_list(value)]
+    swept += [name for name in ("tls", "persistence", "slo") if _is_list(data.get(name))]
+    if others or swept:
+        raise InputError(
+            f"{file}: field {(others or swept)[0]!r}: found it with a list of "
+            f"{' and '.join(lists_of(data))}; valid there is nothing, or one host and engine."
+        )
+
+
+def _operations(scenario: Scenario) -> dict[str, Any]:
+    """Operations a second by command."""
+    rate_rps, found = scenario.workload.rate_rps or 0.0, dict[str, Any]()
+    for name, asked in scenario.workload.commands.items():
+        a_second = rate_rps * asked.share
+        if a_second <= 0:
+            continue
+        found[name] = {"a_second": a_second}
+        if name in _SIZED:
+            found[name][_SIZED[name]] = asked.items
+    return found
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"sweep"}

@@ -1,0 +1,87 @@
+"""The words of what today's nodes tell, and of how far they go."""
+
+from typing import Any
+
+from forecache.models.plan.results import Ceiling, FromInfo, KnownField
+
+from .formats import byte_size, count, percent, rate
+
+_MOST_NODES = 6
+
+
+def nodes_rows(found: FromInfo) -> list[list[str]]:
+    """Name, role, load, memory and keys of the busiest nodes."""
+    busiest = sorted(found.nodes, key=lambda node: -node.peak_rps)[:_MOST_NODES]
+    return [
+        [
+            node.name,
+            node.role,
+            rate(node.rate_rps),
+            rate(node.peak_rps),
+            byte_size(node.used_memory_bytes),
+            count(node.keys),
+        ]
+        for node in busiest
+    ]
+
+
+def nodes_left(found: FromInfo) -> int:
+    """Nodes that are not in these rows."""
+    return max(0, len(found.nodes) - _MOST_NODES)
+
+
+def known_rows(found: FromInfo) -> list[tuple[str, str, str]]:
+    """Field, value, and how it is known."""
+    return [(each.field, _value(each), each.how) for each in found.known]
+
+
+def unknown_heading() -> str:
+    """What stands above what could not be known."""
+    return "What these files do not say"
+
+
+def _value(known: KnownField) -> str:
+    if isinstance(known.value, dict):
+        return ", ".join(f"{name} {_short(value)}" for name, value in known.value.items())
+    if isinstance(known.value, list):
+        return "; ".join(_short(value) for value in known.value)
+    return _short(known.value)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return count(round(value)) if value >= 1000 or isinstance(value, int) else f"{value:.4g}"
+    if isinstance(value, dict):
+        if "a_second" in value:
+            return f"{_short(value['a_second'])} of {value['keys']} keys"
+        return ", ".join(f"{name} {_short(each)}" for name, each in value.items())
+    return str(value)
+
+
+def ceiling_phrase(ceiling: Ceiling) -> str:
+    """How far a node goes, in a sentence."""
+    rps = ceiling.ceiling_rps
+    asked = " and ".join(
+        f"{name[:-3]} at most {bound:g} ms" for name, bound in ceiling.objective.items()
+    )
+    if rps.value <= 0:
+        return f"A node meets {asked} at no load; in saturation limited by the {ceiling.bottleneck}"
+    return (
+        f"A node meets {asked} up to {rate(rps.value)} ({rate(rps.low)} to {rate(rps.high)}); "
+        f"in saturation limited by the {ceiling.bottleneck}"
+    )
+
+
+def ceiling_facts(ceiling: Ceiling) -> list[str]:
+    """Of what the ceiling is, and what is left to the busiest node."""
+    found = [
+        f"{ceiling.host}, {ceiling.engine} {ceiling.engine_version}, io-threads "
+        f"{ceiling.io_threads}"
+    ]
+    if ceiling.nodes:
+        busiest = ceiling.nodes[0]
+        left = percent(busiest.headroom) if busiest.headroom > 0 else "nothing"
+        found.append(f"{busiest.name}, the busiest: {rate(busiest.rate_rps)}, {left} left")
+    return found
