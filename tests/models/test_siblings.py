@@ -143,3 +143,12 @@ def test_no_sibling_makes_a_core_faster() -> None:
     for name in ("m8i.xlarge", "c4-standard-8", "c4d-standard-16", "m7i.large", "c6a.large"):
         low, value, high = load_host(name).uncertain()["busy_sibling_speed"]
         assert 0.5 <= low < value < high < 1.0, name
+
+
+def test_what_siblings_add_is_counted() -> None:
+    alone, shared = run(0), run(2)
+    assert alone.counters["sibling_ps"] == 0
+    each_ps = [r.server_useful_cpu_us_per_request * 1e6 for r in (alone, shared)]
+    added_ps = shared.counters["sibling_ps"] / shared.completions
+    assert added_ps == pytest.approx((1 - SPEED) * each_ps[1], rel=0.01)
+    assert each_ps[1] - added_ps == pytest.approx(each_ps[0], rel=0.02)

@@ -64,7 +64,11 @@ RARELY int64_t beside_siblings(struct node *n, int64_t duration_ps, int64_t furt
 // of no duration suffers none, so that it makes no difference whether it is a step at all.
 INLINE int64_t step_end(struct node *n, struct thread *thread, int64_t now, int64_t duration_ps) {
     if (unlikely(thread - n->threads < n->sibling_threads)) {
-        duration_ps = beside_siblings(n, duration_ps, 0, now);
+        int64_t alone_ps = duration_ps;
+        duration_ps = beside_siblings(n, alone_ps, 0, now);
+        if (thread - n->threads < n->io_threads) {
+            n->sibling_ps += duration_ps - alone_ps;
+        }
     }
     int64_t ends_ps = now + duration_ps;
     if (unlikely(thread->interrupted_ps < ends_ps)) {

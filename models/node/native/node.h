@@ -384,6 +384,7 @@ struct node {
     int64_t lock_waits;  // times that a lock was found taken
     int64_t throttles;  // cores that a quota left no time
     int64_t throttled_periods;  // that end while a core is throttled
+    int64_t sibling_ps;  // that busy siblings added to the server's steps
     int64_t active_thread_ps;
 
     // State of the network and of the policy.
@@ -452,7 +453,7 @@ struct node {
 
     int64_t steps_ahead;  // taken together with the step before, but counted as events
 
-    int64_t unused[HEADER_WORDS - 229];
+    int64_t unused[HEADER_WORDS - 230];
     int64_t jitter[QUANTILES];
     int64_t interruptions_ps[QUANTILES];
     int64_t wake_latency_ps[QUANTILES];

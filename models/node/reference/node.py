@@ -225,7 +225,9 @@ class ReferenceNode:
         if duration_ps == 0:
             return 0
         if thread < self.setup.sibling_threads:
-            duration_ps = self.beside_siblings(duration_ps)
+            alone_ps, duration_ps = duration_ps, self.beside_siblings(duration_ps)
+            if thread < self.setup.io_threads:
+                self.count("sibling_ps", duration_ps - alone_ps)
         own = self.threads[thread]
         ends_ps = self.now + duration_ps
         while own.next_interruption[0] < ends_ps:
