@@ -129,8 +129,9 @@ ASSUMED_SIBLING = Quantity(
     kind="assumed",
     low=0.5,
     high=0.8,
-    method="not measured on this processor; the vCPUs of c6i ran at 0.63 of their speed when all "
-    "were busy",
+    method="not measured on this processor. Published: 0.63 of vCPUs of c6i that compile "
+    "(aws-graviton-getting-started, system-load-and-compute-headroom.md), 0.65 to 0.78 of an HTTP "
+    "server on 14 Intel cores (gist.github.com/sebastienros/f926ca88285a3611ad76ba61b1215804)",
 )
 """Of an instance with hyperthreads on a host whose profile knows none."""
 

@@ -53,6 +53,30 @@ def _short(quantity: Quantity) -> str:
     return f"{quantity.value:.3g}"
 
 
+_SECOND_READING = """\
+**A second reading.** On 2026-11-25 somebody who had not entered the tables, and had not seen them,
+read thirty instances from public sources: vCPUs, memory, baseline and burst, core or thread,
+architecture, price. Of 210 comparisons 190 agree, 16 are empty on both sides (Google and Microsoft
+name no baseline), one differs by rounding (4e-8 of a C4D price), and three prices that the tables
+leave empty were found by the reader as estimates only (v6 of Azure), so they stay empty.
+`tests/hwprofiles/data/second_reading.csv` has what was read, and a test holds the tables to it.
+
+* EC2: c6g.medium, c8g.24xlarge, c6i.32xlarge, c8i.96xlarge, m6g.8xlarge, m7g.xlarge, m7i.4xlarge,
+  m6a.48xlarge, m8a.16xlarge, r6g.2xlarge, r7g.12xlarge, r8g.large, r8i.2xlarge, r7a.medium. AWS's
+  own pages for 13 of 14 bandwidths and for all else but prices. Prices: the tables' own file, found
+  again by itself; other lists have ten of the fourteen, among them c8i.96xlarge as AWS's price list
+  of 2026-07-28 has it. Nothing else was seen for c8g.24xlarge, r7a.medium and m8a.16xlarge, and
+  r8i.2xlarge only at other prices of unknown regions.
+* Compute Engine: c3-highmem-22, c4-standard-8, c4-highcpu-96, c4a-highmem-72, c4d-highmem-16,
+  n2-highmem-128, n4-standard-64, t2a-standard-4. Google's pages of machine types and of prices, in
+  us-central1; the tables take prices from another file and have those of us-east1.
+* Azure: D8s_v5, E96_v5, E96s_v5, D192s_v6, D64ps_v5, D16ps_v6, D48as_v5, D64as_v6 (each
+  `Standard_`). Microsoft's articles, the repository that the tables were taken from as well, since
+  there is no other. Prices: SkyPilot's catalogue, where the tables have Karpenter's.
+
+Not looked at: all other rows, r3 and m1, bandwidths with Tier_1, the profiles of hosts.
+"""
+
 _PROVIDERS = {"aws": "Amazon EC2", "google": "Google Compute Engine", "azure": "Microsoft Azure"}
 
 _NETWORKS = {
@@ -71,6 +95,7 @@ def _instances() -> Iterator[str]:
         "Bandwidths are in Gbit/s of each direction, prices on demand with Linux. What could not "
         "be found is empty.\n"
     )
+    yield _SECOND_READING
     for provider, title in _PROVIDERS.items():
         yield f"### {title}\n"
         for name, family in known.families.items():

@@ -26,6 +26,8 @@ Row = tuple[str, str, float]
 """A step, the thread that takes it, and time per request."""
 
 EVENT_LOOP = "event loop"
+BESIDE_SIBLING = "beside a hyperthread"
+"""What the steps take longer whose thread shares its physical core with a busy one."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,10 @@ def cpu_time_of(prediction: Prediction) -> CpuTime:
     results = [metrics.result for metrics in prediction.nominal]
     if any(result.completions == 0 for result in results):
         return CpuTime([], None, None)
-    steps = steps_of(prediction)
+    beside_us = float(np.mean([r.counters["sibling_ps"] / r.completions for r in results]))
+    beside_us /= _PS_PER_US
+    beside = [(BESIDE_SIBLING, "all", beside_us)] if beside_us > 0 else []
+    steps = [*steps_of(prediction), *beside]
     stepped_us = math.fsum(us for _, _, us in steps)
     busy_us = float(np.mean([result.server_useful_cpu_us_per_request for result in results]))
     kernel_us = float(np.mean([result.server_cpu_us_per_request for result in results]))

@@ -28,6 +28,7 @@ from ..node.reference.trace import (
     READ,
     RECEIVE,
     SEND,
+    SIBLING,
     WRITE,
     Step,
     TracedNode,
@@ -73,6 +74,7 @@ PARTS = {
     WRITE: "write",
     POLL: "poll",
     OTHER: "hand over",
+    SIBLING: "beside a hyperthread",
     INTERRUPTED: "interrupted",
 }
 """What a piece of a step is called."""
@@ -80,7 +82,8 @@ PARTS = {
 STATIONS = (
     *("wait to be sent", "send", "network to the server", "wait in the socket"),
     *("wait to be read", "read", "parse", "wait to be executed", "look up ahead", "execute"),
-    *("wait for memory", "wait to be written", "write", "hand over", "poll", "interrupted"),
+    *("wait for memory", "wait to be written", "write", "hand over", "poll"),
+    *("beside a hyperthread", "interrupted"),
     *("network to the client", "wait in the load generator", "receive"),
 )
 """In the order in which a request comes by."""

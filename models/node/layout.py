@@ -254,6 +254,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
             "log": (RECORDS["completion"], log_completions),
             "task_rows": (RECORDS["task"], threads + setup.other_threads),
             "core_rows": (RECORDS["core"], n_cores(setup)),
+            "sibling_scale": (_WORD, len(times.sibling_scale)),
             "stalls": (_WORD, codes * CONSTANTS["QUANTILES"]),
             **{
                 (thread, "watched_sockets"): (_WORD, -(-setup.clients // setup.owners))
@@ -349,6 +350,8 @@ def _fill_tables(node: Node, times: NodeTimes) -> None:
     blocks["prefetch"][:] = times.prefetch_by_keys_ps
     for name in ("lock_by_draw", "list_by_draw", "section_ps", "section_moved_ps"):
         blocks[name][:] = getattr(times, name)
+    blocks["sibling_scale"][:] = times.sibling_scale
+    head["most_siblings"] = len(times.sibling_scale) - 1
     blocks["piece_table"][:] = np.concatenate([times.piece_ps, times.piece_gap_ps])
     blocks["trace_table"][:] = np.concatenate([times.trace_due_ps, times.trace_code])
 
@@ -374,6 +377,8 @@ def _fill_cores(node: Node) -> None:
         tasks[task]["state"] = CONSTANTS["ON_CORE" if has_core else "WAITS_FOR_CORE"]
         if has_core:
             rows[core]["occupant"] = task
+    # Those that have cores of their own are not simulated.
+    head["busy_siblings"] = min(setup.other_threads, last - first or setup.other_threads)
     head["tasks_of_cores"] = len(ranges)
     head["first_core_agent"] = setup.io_threads + setup.generators + n_sources(setup)
     head["cores"] = len(rows)

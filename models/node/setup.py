@@ -172,6 +172,9 @@ class NodeTimes(NamedTuple):
     """When each request of a trace falls due, in order; empty: there is none."""
     trace_code: np.ndarray
     """Its command code."""
+    sibling_scale: np.ndarray
+    """By how many threads are busy on the server's host, in units of 1 / `JITTER_ONE`: how many
+    times as long a step takes whose thread may share its physical core. Empty: none does."""
 
 
 NO_LIMIT = 1 << 40
@@ -276,6 +279,9 @@ class NodeSetup(NamedTuple):
     """Threads of other programs on the server's cores that never block."""
     main_pinned: int
     """1: of the server's cores one is the main thread's, which stays there alone."""
+    sibling_threads: int
+    """Threads, from the first, whose steps take longer where more of them are busy than there are
+    physical cores, by `sibling_scale`; 0: each of them has a core that nobody shares."""
     quota_ps: int
     """CPU time that all server threads together may take per period; 0: no limit."""
     quota_period_ps: int
@@ -328,7 +334,8 @@ def core_ranges(setup: NodeSetup) -> list[tuple[int, int]]:
 
     Server threads come first, then those of the load generator. `OWN_CORE` stands for a core of its
     own, which a pinned main thread has, and all threads of a group that has no more than cores.
-    Under a quota these cores of server threads have numbers as well: it is kept by core.
+    Under a quota these cores of server threads have numbers as well: it is kept by core. So have
+    those of threads that compete for physical cores: it is known then which of them are busy.
     """
     server = generators = shared_range(setup)
     main = OWN_CORE if setup.main_pinned else server
@@ -338,7 +345,8 @@ def core_ranges(setup: NodeSetup) -> list[tuple[int, int]]:
             generators = (server[1], server[1] + setup.generator_cores)
     ranges = [main, *[server] * (setup.io_threads - 1), *[generators] * setup.generators]
     following = max(last for _, last in ranges)
-    for thread in range(setup.io_threads if setup.quota_ps > 0 else 0):
+    limited = setup.io_threads if setup.quota_ps > 0 else 0
+    for thread in range(max(limited, setup.sibling_threads)):
         if ranges[thread] == OWN_CORE:
             ranges[thread] = (following, following + 1)
             following += 1

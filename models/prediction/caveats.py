@@ -46,6 +46,8 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
         warnings.append(
             f"the scenario has {scenario.cores} cores, the host {cores}{beside}: {cores} are used"
         )
+    siblings = _siblings(scenario, system)
+    warnings += [] if siblings is None else [siblings]
     server = server_threads(scenario, engine)
     if scenario.main_thread_pinned and policy.threads_alike:
         warnings.append(
@@ -87,6 +89,21 @@ def not_covered(scenario: Scenario, system: System) -> list[str]:
         )
     beyond = _beyond_baseline(scenario, system)
     return warnings if beyond is None else [*warnings, beyond]
+
+
+def _siblings(scenario: Scenario, system: System) -> str | None:
+    """That threads may share physical cores, and what that costs them."""
+    threads = server_threads(scenario, system.engine)
+    cores = system.sharing(scenario.model_copy(update={"io_threads": threads})).physical_cores
+    speed = system.host.topology.busy_sibling_speed
+    if cores == 0 or speed is None:
+        return None
+    between = "" if speed.low is None else f" ({speed.low:.2g} to {speed.high:.2g})"
+    return (
+        f"a vCPU of {system.host.id} is a hyperthread and more threads than its {cores} physical "
+        f"cores may be busy: one whose sibling is busy runs at {speed.best:.2g}{between} of its "
+        f"speed, {speed.kind} here"
+    )
 
 
 def _beyond_baseline(scenario: Scenario, system: System) -> str | None:

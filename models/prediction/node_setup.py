@@ -9,6 +9,7 @@ from ..step_times.inputs import NodeInputs
 from ..step_times.interruptions import interruption_gap_ps
 from ..step_times.locks import item_locks, list_shares
 from ..step_times.persistence import fsyncs_always
+from ..step_times.sharing import beside_server
 from ..step_times.tls import connection_gap_ps
 from ..step_times.wire import (
     ETHERNET_HEADER_BYTES,
@@ -118,6 +119,7 @@ def node_setup(
         cache_hot_ps=_CACHE_HOT_PS,
         other_threads=inputs.sharing.others,
         main_pinned=int(inputs.sharing.main_pinned),
+        sibling_threads=sibling_threads(inputs),
         quota_ps=round(inputs.sharing.quota_cores * period_ps),
         quota_period_ps=period_ps,
         quota_slice_ps=_QUOTA_SLICE_PS,
@@ -131,6 +133,14 @@ def node_setup(
         counts_first_read=int(rules.counts_first_read),
     )
     return under_policy(engine.policy, setup)
+
+
+def sibling_threads(inputs: NodeInputs) -> int:
+    """Threads, from the first, that may have to share a physical core with another one."""
+    scenario = inputs.scenario
+    if inputs.sharing.physical_cores == 0:
+        return 0
+    return scenario.io_threads + (scenario.generator_threads if beside_server(scenario) else 0)
 
 
 def ignites_at_once(inputs: NodeInputs) -> bool:

@@ -19,7 +19,7 @@ from ..step_times.disk import ASSUMED_DISK, DiskTimes
 from ..step_times.inputs import NodeInputs
 from ..step_times.locks import moves_items
 from ..step_times.persistence import check_persistence
-from ..step_times.sharing import Sharing, shares_cores, sharing
+from ..step_times.sharing import Sharing, shared_physical_cores, shares_cores, sharing
 from ..step_times.tls import only_the_main_thread
 from .uncertainty import (
     Draw,
@@ -135,12 +135,15 @@ class System:
 
     def sharing(self, scenario: Scenario) -> Sharing:
         """The groups of threads that may have to share cores."""
-        groups = sharing(scenario, self.numbers().speed.cores)
+        speed = self.numbers().speed
+        groups = sharing(scenario, speed.cores)
         # Of threads that are all alike none is the main thread.
         threading = self.engine.threading
         pinned = groups.main_pinned and not threading.threads_alike
         others = groups.others + (threading.locks_items and moves_items(scenario))
-        return groups._replace(main_pinned=pinned, others=others)
+        groups = groups._replace(main_pinned=pinned, others=others)
+        physical = shared_physical_cores(scenario, groups, speed.cores, speed.threads_per_core)
+        return groups._replace(physical_cores=physical)
 
     def shares_cores(self, scenario: Scenario) -> bool:
         """Whether some threads have to share cores."""

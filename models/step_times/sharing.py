@@ -20,6 +20,9 @@ class Sharing(NamedTuple):
     """One of the server's cores is the main thread's alone."""
     quota_cores: float = 0.0
     """CPU time that the server's threads may take, in cores; 0: as much as they want."""
+    physical_cores: int = 0
+    """Of the server's host, if more threads than these may be busy on it and each runs two at a
+    time; 0: every thread has one for itself, or as much of one as its speed says."""
 
 
 OWN_CORES_EACH = Sharing()
@@ -48,6 +51,30 @@ def sharing(scenario: Scenario, host_cores: int) -> Sharing:
     if server < left:
         return Sharing(server, left - server, False, others, pinned, quota)
     return Sharing(server, 0, True, others, pinned, quota)
+
+
+def beside_server(scenario: Scenario) -> bool:
+    """Whether the load generator's threads run on physical cores of the server's socket."""
+    return scenario.same_host and not scenario.load_generator.other_socket
+
+
+def shared_physical_cores(
+    scenario: Scenario, groups: Sharing, host_cores: int, threads_per_core: int
+) -> int:
+    """Physical cores of the server's host, if its threads may have to share them; else 0.
+
+    Whatever `cores` are the server's, they are of as many physical ones as possible.
+    """
+    # Where idle CPUs poll, all siblings are busy anyway (`HostSpeed.with_busy_siblings`).
+    if threads_per_core < 2 or scenario.idle_polls:
+        return 0
+    generators = scenario.generator_threads if beside_server(scenario) else 0
+    threads = scenario.io_threads + groups.others + (generators if groups.shared else 0)
+    busy = min(threads, groups.server_cores) + scenario.interrupt_cores
+    if not groups.shared:
+        busy += min(generators, groups.generator_cores or generators)
+    physical = max(1, host_cores // threads_per_core)
+    return physical if busy > physical else 0
 
 
 def check_cores(scenario: Scenario, host_cores: int) -> None:

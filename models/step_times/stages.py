@@ -24,6 +24,7 @@ from .interruptions import interruption_table_ps, wake_latencies_ns
 from .locks import SECTIONS, futex_ns, item_locks, list_table, lock_table, section_ns
 from .persistence import LogTimes, copy_on_write_ps, log_times
 from .request_interval import shared_line_ns
+from .siblings import sibling_scale
 from .stalls import stall_shares, with_stalls
 from .tls import TlsTimes, tls_times
 from .values import FREE_PUSH_SHARE
@@ -124,6 +125,7 @@ def node_times(inputs: NodeInputs, *, rate_rps: float | None = None) -> NodeTime
         jitter=jitter_table(),
         wake_latency_ps=_table(_after_send_ns(inputs.work, inputs.speed)),
         interruption_ps=interruption_table_ps(inputs.speed),
+        sibling_scale=sibling_scale(inputs.sharing.physical_cores, inputs.speed.busy_sibling_speed),
     )
 
 

@@ -1,5 +1,6 @@
 """The tables of instances: what holds in all rows, and what a wrong row is told."""
 
+import csv
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +109,37 @@ def test_rows_are_as_published(
     assert (row.vcpus, row.memory_gib, row.threads_per_core) == (vcpus, memory_gib, threads)
     assert (row.steady_gbit_per_s, row.burst_gbit_per_s) == (steady, burst)
     assert row.price_usd_per_hour == pytest.approx(usd)
+
+
+def second_reading() -> list[dict[str, str]]:
+    """What a reader found who had not seen the tables."""
+    file = Path(__file__).parent / "data" / "second_reading.csv"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def test_the_tables_are_what_a_second_reader_found() -> None:
+    found = second_reading()
+    assert Counter(row["provider"] for row in found) == {"aws": 14, "google": 8, "azure": 8}
+    kinds = {1: "core", 2: "thread"}
+    archs = {"aarch64": "arm64", "x86-64": "x86_64"}
+    for read in found:
+        row = INSTANCES[read["name"]]
+        assert row.provider == read["provider"], row.name
+        assert kinds[row.threads_per_core] == read["vcpu_is"], row.name
+        assert archs[HOSTS[row.host_id].isa] == read["arch"], row.name
+        numbers = {
+            "vcpus": row.vcpus,
+            "memory_gib": row.memory_gib,
+            "baseline_gbit_per_s": row.baseline_gbit_per_s,
+            "burst_gbit_per_s": row.burst_gbit_per_s,
+            "usd_per_hour": row.price_usd_per_hour,
+        }
+        for name, ours in numbers.items():
+            if ours is None:
+                assert not read[name], (row.name, name)
+            else:
+                assert ours == pytest.approx(float(read[name]), rel=1e-6), (row.name, name)
 
 
 def test_whole_cores_are_twice_the_hyperthreads() -> None:

@@ -13,6 +13,7 @@ from forecache.models.node.policies import POLICIES, under_policy
 from forecache.models.node.reference import ReferenceNode, run_reference
 from forecache.models.node.setup import JITTER_ONE, NO_LIMIT, QUANTILES, NodeSetup
 from forecache.models.node.simulate import COUNTERS, run_compiled
+from forecache.models.step_times.siblings import sibling_scale
 from forecache.sim.native import library
 from verification.nodes.sample_node import sample_setup, sample_times
 
@@ -353,6 +354,50 @@ def test_both_executions_agree_on_threads_that_a_quota_stops(policy: str) -> Non
     throttles = throttles_of_random_scenarios(policy, EXAMPLES)
     # Where nobody is stopped there is nothing to agree on.
     assert sum(number > 1 for number in throttles) >= len(throttles) / 5
+
+
+@st.composite
+def some_siblings(draw: st.DrawFn, policy: str) -> tuple[NodeSetup, np.ndarray]:
+    """Threads on fewer physical cores than may be busy, and how much slower that makes them."""
+    setup = draw(some_shared_cores(policy))
+    threads = draw(st.sampled_from([setup.io_threads, setup.io_threads + setup.generators]))
+    if draw(st.booleans()):
+        setup = setup._replace(server_cores=0, generator_cores=0)
+    speed = draw(st.sampled_from([0.5, 0.63, 0.8, 1.0]))
+    scale = sibling_scale(draw(st.integers(1, threads)), speed)
+    return setup._replace(sibling_threads=threads), scale
+
+
+def slower_in_random_scenarios(policy: str, examples: int) -> list[bool]:
+    """Whether siblings change anything, in so many scenarios in which both executions agree."""
+    changed = []
+
+    @settings(max_examples=examples, phases=PHASES)
+    @given(
+        changes=some_times(),
+        siblings=some_siblings(policy),
+        gap_ps=st.sampled_from([0, 0, 2 * 10**8]),
+    )
+    def agree(changes: dict[str, Any], siblings: tuple[NodeSetup, np.ndarray], gap_ps: int) -> None:
+        setup, scale = siblings
+        setup = setup._replace(interruption_gap_ps=gap_ps)
+        changes = {**changes, "sibling_scale": scale, "interruption_ps": interruptions(30_000_000)}
+        node = compared(policy, changes, setup)
+        alone = at.new_node(
+            sample_times(**changes), under_policy(policy, setup), log_completions=LOG
+        )
+        alone.head["sibling_threads"] = 0
+        run_compiled(policy, alone)
+        changed.append(not np.array_equal(node.log(), alone.log()))
+
+    agree()
+    return changed
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_both_executions_agree_on_threads_that_share_physical_cores(policy: str) -> None:
+    changed = slower_in_random_scenarios(policy, EXAMPLES)
+    assert sum(changed) >= EXAMPLES / 5
 
 
 # What exploration once found.

@@ -98,6 +98,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         # From 5 to 133 us, as of a virtual machine; the sample's setup has none of them.
         interruption_ps=((5 + 0.5 * quantile) * 1_000_000).astype(np.int64),
         **no_arrivals(),
+        sibling_scale=np.zeros(0, np.int64),
     )
     if "wake_latency_ps" in changes:
         changes["wake_latency_ps"] = np.full(QUANTILES, changes["wake_latency_ps"], np.int64)
@@ -163,6 +164,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         cache_hot_ps=500_000_000,
         other_threads=0,
         main_pinned=0,
+        sibling_threads=0,
         quota_ps=0,
         quota_period_ps=100 * 10**9,
         quota_slice_ps=5 * 10**9,

@@ -5,7 +5,7 @@ The scenarios and the comparison are those of `tests/models/test_node_twin.py`.
 
 import importlib.util
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -36,7 +36,7 @@ def _twin_test() -> ModuleType:
     return module
 
 
-def _agreeing(subject: str, scenarios: Callable[[], list[int]]) -> Finding:
+def _agreeing(subject: str, scenarios: Callable[[], Sequence[int]]) -> Finding:
     """How many scenarios agree; the first that doesn't is printed."""
     try:
         agreeing = len(scenarios())
@@ -80,8 +80,20 @@ def _under_quotas() -> list[Finding]:
     ]
 
 
+def _on_hyperthreads() -> list[Finding]:
+    twins = _twin_test()
+    return [
+        _agreeing(
+            f"{policy}, hyperthreads: scenarios that agree",
+            lambda policy=policy: twins.slower_in_random_scenarios(policy, SCENARIOS),
+        )
+        for policy in POLICIES
+    ]
+
+
 CHECKS = [
     Check("twins", "both executions complete the same requests at the same times", _on_own_cores),
     Check("twins-shared-cores", "also where threads share cores", _on_shared_cores),
     Check("twins-quota", "also where a CPU quota stops them", _under_quotas),
+    Check("twins-hyperthreads", "also where they share physical cores", _on_hyperthreads),
 ]

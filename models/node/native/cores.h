@@ -127,11 +127,17 @@ RARELY void enqueue(struct node *n, struct calendar *calendar, int64_t task, int
     }
 }
 
+// Whether a task, or -1, is one of the threads that may share physical cores.
+INLINE int64_t is_sibling(struct node *n, int64_t task) {
+    return task >= 0 && (task < n->sibling_threads || is_other(n, task));
+}
+
 // A thread gets a core that nobody has.
 RARELY void grant(struct node *n, struct calendar *calendar, int64_t core, int64_t task,
                   int64_t now) {
     struct task *row = &n->task_rows[task];
     n->core_rows[core].occupant = task;
+    n->busy_siblings += is_sibling(n, task);
     n->core_rows[core].granted_ps = now;
     row->on_since_ps = now;
     row->goes_on_ps = now;
@@ -190,6 +196,7 @@ INLINE void pass_on(struct node *n, struct calendar *calendar, int64_t task, int
 
 // Nobody has a core.
 INLINE void vacate(struct node *n, struct calendar *calendar, int64_t core) {
+    n->busy_siblings -= is_sibling(n, n->core_rows[core].occupant);
     n->core_rows[core].occupant = -1;
     cancel_timer(n, calendar, core);
     cancel_budget(n, calendar, core);

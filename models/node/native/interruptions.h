@@ -48,11 +48,28 @@ RARELY int64_t lengthened(struct node *n, struct thread *thread, int64_t now, in
     return ends_ps;
 }
 
+// How long a step takes that begins now where more threads may be busy than there are physical
+// cores; `further` CPUs are busy that no thread has.
+RARELY int64_t beside_siblings(struct node *n, int64_t duration_ps, int64_t further, int64_t now) {
+    int64_t busy = n->busy_siblings + further;
+    for (int64_t core = 0; core < n->interrupt_cores; core++) {
+        busy += n->interrupts_free_ps[core] > now;
+    }
+    return (duration_ps * n->sibling_scale[min64(busy, n->most_siblings)]) >> JITTER_SHIFT;
+}
+
 // When a thread's step that begins now ends, with the interruptions that fall into it.
 //
 // One that began before, while the thread slept or looked for work, delays it to its end. A step
 // of no duration suffers none, so that it makes no difference whether it is a step at all.
 INLINE int64_t step_end(struct node *n, struct thread *thread, int64_t now, int64_t duration_ps) {
+    if (unlikely(thread - n->threads < n->sibling_threads)) {
+        int64_t alone_ps = duration_ps;
+        duration_ps = beside_siblings(n, alone_ps, 0, now);
+        if (thread - n->threads < n->io_threads) {
+            n->sibling_ps += duration_ps - alone_ps;
+        }
+    }
     int64_t ends_ps = now + duration_ps;
     if (unlikely(thread->interrupted_ps < ends_ps)) {
         return lengthened(n, thread, now, ends_ps);

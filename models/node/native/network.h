@@ -9,7 +9,7 @@
 #ifndef FORECACHE_NETWORK_H
 #define FORECACHE_NETWORK_H
 
-#include "node.h"
+#include "interruptions.h"
 
 // A client's number.
 INLINE int64_t number_of(struct node *n, struct client *client) {
@@ -46,9 +46,12 @@ INLINE int64_t passes(struct node *n, int64_t *free_ps, int64_t *flows_ps, struc
 
 // When the interrupt core of a client's connection has put its packets into the socket.
 INLINE int64_t interrupted(struct node *n, struct client *client, int64_t packets,
-                           int64_t arrived) {
+                           int64_t arrived, int64_t now) {
     int64_t *free_ps = &n->interrupts_free_ps[number_of(n, client) % n->interrupt_cores];
     int64_t taking = packets * n->softirq_ps;
+    if (unlikely(n->sibling_threads > 0)) {
+        taking = beside_siblings(n, taking, *free_ps <= now, now);
+    }
     n->interrupt_ps += taking;
     int64_t done = max64(arrived, *free_ps) + taking;
     *free_ps = done;
@@ -64,7 +67,7 @@ INLINE int64_t request_arrives(struct node *n, struct client *client, int64_t si
         passes(n, &n->nic_in_free_ps, n->flows_in_free_ps, client, packets, size_bytes, now);
     int64_t arrived = last + n->one_way_ps;
     if (n->interrupt_cores > 0) {
-        return interrupted(n, client, packets, arrived);
+        return interrupted(n, client, packets, arrived, now);
     }
     return arrived;
 }

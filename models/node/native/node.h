@@ -310,6 +310,7 @@ struct node {
     int64_t cache_hot_ps;
     int64_t other_threads;
     int64_t main_pinned;
+    int64_t sibling_threads;
     int64_t quota_ps;
     int64_t quota_period_ps;
     int64_t quota_slice_ps;
@@ -383,6 +384,7 @@ struct node {
     int64_t lock_waits;  // times that a lock was found taken
     int64_t throttles;  // cores that a quota left no time
     int64_t throttled_periods;  // that end while a core is throttled
+    int64_t sibling_ps;  // that busy siblings added to the server's steps
     int64_t active_thread_ps;
 
     // State of the network and of the policy.
@@ -430,6 +432,9 @@ struct node {
     int64_t cores;
     int64_t pool_ps;  // what is left of the quota in this period
     int64_t tickets;  // times a core was throttled
+    int64_t busy_siblings;  // threads with a core among those that may share physical ones
+    int64_t *sibling_scale;  // how many times as long their steps take, by how many are busy
+    int64_t most_siblings;  // the last entry
 
     // Rings.
     struct ring shared_jobs;
@@ -448,7 +453,7 @@ struct node {
 
     int64_t steps_ahead;  // taken together with the step before, but counted as events
 
-    int64_t unused[HEADER_WORDS - 225];
+    int64_t unused[HEADER_WORDS - 230];
     int64_t jitter[QUANTILES];
     int64_t interruptions_ps[QUANTILES];
     int64_t wake_latency_ps[QUANTILES];

@@ -245,6 +245,16 @@ class Cores:
                 agent.state = State.ON_CORE
             self.agents.append(agent)
 
+    @property
+    def busy_siblings(self) -> int:
+        """Busy threads among those that may share physical cores."""
+        setup = self.node.setup
+        apart = range(setup.sibling_threads, len(self.ranges))
+        on_cores = [a for a in self.occupants if a is not None and a.number not in apart]
+        # Those of other programs that have cores of their own are not simulated.
+        unseen = setup.other_threads if shared_range(setup) == OWN_CORE else 0
+        return len(on_cores) + unseen
+
     def waiting(self, core: int) -> list[CoreAgent]:
         """Threads that wait at a core."""
         return [a for a in self.agents if a.state is State.WAITING and a.core == core]

@@ -38,21 +38,29 @@ class SimulatedNetwork:
         """Packets of a message."""
         return -(-size_bytes // self.setup.segment_size_bytes)
 
-    def request_arrives(self, client: int, size_bytes: int, now: int) -> int:
-        """When what a client sends now is in its socket at the server."""
+    def busy_cores(self, now: int) -> int:
+        """Interrupt cores that have something to do."""
+        return sum(free_ps > now for free_ps in self.core_free_ps)
+
+    def is_busy(self, client: int, now: int) -> bool:
+        """Whether the interrupt core of a client's connection has something to do."""
+        return self.core_free_ps[client % self.setup.interrupt_cores] > now
+
+    def request_arrives(self, client: int, size_bytes: int, now: int, *, interrupt_ps: int) -> int:
+        """When what a client sends now is in its socket at the server.
+
+        Parameters
+        ----------
+        interrupt_ps
+            How long an interrupt core takes for it, where there are any.
+        """
         arrived_ps = self._passes(self.requests, client, size_bytes, now) + self.times.one_way_ps
         if self.setup.interrupt_cores == 0:
             return arrived_ps
         core = client % self.setup.interrupt_cores
-        done_ps = max(arrived_ps, self.core_free_ps[core]) + self.interrupt_ps(size_bytes)
+        done_ps = max(arrived_ps, self.core_free_ps[core]) + interrupt_ps
         self.core_free_ps[core] = done_ps
         return done_ps
-
-    def interrupt_ps(self, size_bytes: int) -> int:
-        """How long an interrupt core takes for a request; 0: there is none."""
-        if self.setup.interrupt_cores == 0:
-            return 0
-        return self.packets(size_bytes) * self.times.softirq_ps
 
     def reply_arrives(self, client: int, size_bytes: int, now: int) -> int:
         """When what the server sends now is in its socket at the client."""

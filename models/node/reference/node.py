@@ -224,6 +224,10 @@ class ReferenceNode:
         """
         if duration_ps == 0:
             return 0
+        if thread < self.setup.sibling_threads:
+            alone_ps, duration_ps = duration_ps, self.beside_siblings(duration_ps)
+            if thread < self.setup.io_threads:
+                self.count("sibling_ps", duration_ps - alone_ps)
         own = self.threads[thread]
         ends_ps = self.now + duration_ps
         while own.next_interruption[0] < ends_ps:
@@ -231,6 +235,21 @@ class ReferenceNode:
             ends_ps += max(0, min(lasts_ps, begins_ps + lasts_ps - self.now))
             own.next_interruption = next(own.interruptions)
         return ends_ps - self.now
+
+    def beside_siblings(self, duration_ps: int, *, further: int = 0) -> int:
+        """How long a step takes that begins now, by how many threads are busy.
+
+        Linux gives a thread a physical core of its own while there is one, so only more busy
+        threads than those share some, all alike. What changes during a step is left out.
+
+        Parameters
+        ----------
+        further
+            Busy CPUs that no thread of the simulation has.
+        """
+        scale = self.times.sibling_scale
+        busy = self.cores.busy_siblings + self.network.busy_cores(self.now) + further
+        return duration_ps * int(scale[min(busy, len(scale) - 1)]) // JITTER_ONE
 
     def main_does(self, duration_ps: int) -> Event:
         """A step of the main thread, beginning now.
@@ -338,15 +357,28 @@ class ReferenceNode:
         """
         stamp = self.now
         if not self.setup.same_host:
-            stamp = self.network.request_arrives(client.number, size_bytes, self.now)
+            interrupt_ps = self.interrupt_ps(client, size_bytes)
+            stamp = self.network.request_arrives(
+                client.number, size_bytes, self.now, interrupt_ps=interrupt_ps
+            )
             self.count("packets_in", self.network.packets(size_bytes))
-            self.count("interrupt_ps", self.network.interrupt_ps(size_bytes))
+            self.count("interrupt_ps", interrupt_ps)
         self.count("wire_bytes_in", size_bytes)
         owner = owner_of(self.setup, client.number)
         insort(self.request_wires[owner], (stamp, client, commands), key=itemgetter(0))
         if self.owner_sleeps(client):
             self.wake(self.threads[owner], stamp)
         return stamp
+
+    def interrupt_ps(self, client: Client, size_bytes: int) -> int:
+        """How long an interrupt core takes for a request; 0: there is none."""
+        if self.setup.interrupt_cores == 0:
+            return 0
+        duration_ps = self.network.packets(size_bytes) * self.times.softirq_ps
+        if self.setup.sibling_threads == 0:
+            return duration_ps
+        idle = not self.network.is_busy(client.number, self.now)
+        return self.beside_siblings(duration_ps, further=int(idle))
 
     def owner_sleeps(self, client: Client) -> bool:
         """Whether a send to the client's socket has to wake the thread that watches it."""

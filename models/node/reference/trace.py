@@ -32,7 +32,10 @@ SEND, READ, LOOK_UP, EXECUTE, WRITE, RECEIVE = (
 )
 """What happens to a request, in this order: steps of threads, and `NETWORK_OUT`, `NETWORK_BACK`."""
 
-PARSE, MEMORY, INTERRUPTED, OTHER = "parse", "memory", "interrupted", "other"
+PARSE, MEMORY, SIBLING, INTERRUPTED, OTHER = (
+    *("parse", "memory", "sibling", "interrupted"),
+    "other",
+)
 
 
 @dataclass
@@ -216,8 +219,12 @@ class TracedNode(ReferenceNode):
         self._parts, self._serves, self._fetched = [], [], []
 
     def lengthened(self, thread: int, duration_ps: int) -> int:
-        """Notes the interruptions that fall into a step."""
-        longer_ps = super().lengthened(thread, duration_ps)
+        """Notes what a busy sibling adds to a step, and the interruptions that fall into it."""
+        longer_ps, alone_ps = super().lengthened(thread, duration_ps), duration_ps
+        if thread < self.setup.sibling_threads:
+            duration_ps = self.beside_siblings(alone_ps)
+        if duration_ps > alone_ps:
+            self._parts.append((SIBLING, duration_ps - alone_ps))
         if longer_ps > duration_ps:
             self._parts.append((INTERRUPTED, longer_ps - duration_ps))
         return longer_ps
