@@ -145,11 +145,11 @@ def differences(first: Candidate, second: Candidate) -> list[PairedQuantity]:
         _predicted(one, other, name) for name in ("throughput_rps", "p50_ms", "p99_ms", SERVER_CPU)
     ]
     found.append(_known("used_memory_bytes", _used_bytes(one), _used_bytes(other)))
-    prices = [server_price(each.system) for each in (one, other)]
-    monthly = [price and price.usd_per_hour * _HOURS_PER_MONTH for price in prices]
-    if monthly[0] is not None and monthly[1] is not None:
-        found.append(_known("usd_per_month", monthly[0], monthly[1]))
-        found.append(_per_request(found[0], monthly[0], monthly[1]))
+    prices = server_price(one.system), server_price(other.system)
+    if prices[0] is not None and prices[1] is not None:
+        monthly = [each.usd_per_hour * _HOURS_PER_MONTH for each in prices if each is not None]
+        found.append(_known("usd_per_month", *monthly))
+        found.append(_per_request(found[0], *monthly))
     return found
 
 
