@@ -154,7 +154,12 @@ def test_kinds_of_a_fresh_fit_say_what_its_data_add(alone: Calibration) -> None:
 
 def test_what_was_known_of_a_number_makes_it_fitted(bundle: Path) -> None:
     """Also where this bundle adds nothing: an earlier one did."""
-    again = fit_bundle(Bundle.load(bundle), known=load_engine("valkey-9.1"))
+    before = load_engine("valkey-9.1")
+    observed = before.work["command_lookup_instructions"].model_copy(update={"source": "bundle"})
+    known = before.model_copy(
+        update={"work": {**before.work, "command_lookup_instructions": observed}}
+    )
+    again = fit_bundle(Bundle.load(bundle), known=known)
     leaf = again.profile.work["parse_instructions"]
     assert leaf.kind == "fitted"
     assert "what was known of valkey-9.1" in leaf.method
