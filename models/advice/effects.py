@@ -22,7 +22,7 @@ from ..breakdown.explain import steps_of
 from ..prediction.predict import Prediction
 from ..prediction.simulation import times_of
 from ..prediction.system import System
-from ..prediction.uncertainty import host_ranges, moved
+from ..prediction.uncertainty import host_ranges, learned_of, moved
 from ..step_times.inputs import NodeInputs
 
 Part = Literal["speed", "work", "generator"]
@@ -56,9 +56,12 @@ def uncertain_numbers(system: System) -> list[Uncertain]:
         # What a capture leaves open is part of what was fitted to an engine on that very host.
         ("speed", {} if system.observed_here else host_ranges(system.host)),
     ]
+    learned = {} if system.observed_here else learned_of(system.host, engine)
     for part, numbers in ranges:
         for name, bounds in sorted(numbers.items()):
-            down, up = moved(bounds, -1.0), moved(bounds, 1.0)
+            known = learned.get(name) if part == "work" else None
+            at, off = (0.0, 1.0) if known is None else (known.mean, known.error)
+            down, up = moved(bounds, at - off), moved(bounds, at + off)
             if up > down:
                 error = math.log(up / down) / 2.0 if down > 0.0 else (up - down) / (up + down)
                 found.append(Uncertain(part, name, down, up, error))
@@ -66,8 +69,21 @@ def uncertain_numbers(system: System) -> list[Uncertain]:
 
 
 def correlations(system: System, numbers: Sequence[Uncertain]) -> np.ndarray:
-    """(numbers, numbers) correlations of their logarithms: those of a fit, else none."""
+    """(numbers, numbers) correlations of their logarithms: those of a fit, else none.
+
+    A fit on this very host has its own; on a host of the catalogue those of the joint fit hold.
+    """
     matrix = np.eye(len(numbers))
+    together = None if system.observed_here else system.host.posterior
+    if together is not None:
+        prefixes = {"speed": "", "work": f"{system.engine.policy}."}
+        known = [
+            (n, f"{prefixes[a.part]}{a.name}") for n, a in enumerate(numbers) if a.part in prefixes
+        ]
+        for i, first in known:
+            for j, second in known:
+                if i != j:
+                    matrix[i, j] = together.correlated(first, second)
     fitted = (system.engine.covariance or {}) if system.observed_here else {}
     for i, a in enumerate(numbers):
         for j, b in enumerate(numbers):

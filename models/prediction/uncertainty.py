@@ -85,7 +85,7 @@ def learned_work(host: HostProfile, engine: EngineProfile) -> dict[str, float]:
     ranges = engine.uncertain()
     return {
         name: moved(ranges[name], learned.mean)
-        for name, learned in _learned(host, engine).items()
+        for name, learned in learned_of(host, engine).items()
         if name in ranges
     }
 
@@ -97,7 +97,7 @@ def draw_learned(
 
     They take the place of what `draw_host` and `draw_engine` draw one by one.
     """
-    learned = _learned(host, engine)
+    learned = learned_of(host, engine)
     known = host.posterior
     if known is None:
         return {}, {}
@@ -118,7 +118,8 @@ def draw_learned(
     return drawn, found
 
 
-def _learned(host: HostProfile, engine: EngineProfile) -> dict[str, LearnedWork]:
+def learned_of(host: HostProfile, engine: EngineProfile) -> dict[str, LearnedWork]:
+    """What a joint fit says of an engine's work on a host, by number; nothing elsewhere."""
     return {} if host.posterior is None else host.posterior.of_policy(engine.policy)
 
 
