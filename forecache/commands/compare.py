@@ -15,7 +15,7 @@ _FILE = click.Path(path_type=Path)
 @verb(
     "compare",
     short="Predict what one scenario gains over another.",
-    example="forecache compare examples/compare-before.yaml examples/compare-after.yaml",
+    example="forecache compare examples/compare.yaml examples/compare/after.yaml",
 )
 @click.argument("before", type=_FILE)
 @click.argument("after", type=_FILE)

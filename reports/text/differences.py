@@ -31,7 +31,7 @@ _LESS_IS_BETTER = frozenset(NAMES) - {"throughput_rps"}
 
 
 def side_phrase(side: Side) -> str:
-    """`compare-before.yaml: redis-6.2 on c7g.4xlarge (…), io-threads 4; limited by …`."""
+    """`compare.yaml: redis-6.2 on c7g.4xlarge (…), io-threads 4; limited by …`."""
     threads = side.point.given.get("io_threads", side.scenario.get("io_threads", 1))
     limit = side.point.bottleneck
     limited = "not saturated" if limit == "none" else f"limited by the {limit}"

@@ -4,7 +4,7 @@ import json
 
 from .conftest import Run
 
-PAIR = ("examples/compare-before.yaml", "examples/compare-after.yaml")
+PAIR = ("examples/compare.yaml", "examples/compare/after.yaml")
 
 
 def test_a_pair_fits_eighty_columns_and_json_has_the_same(forecache: Run) -> None:
