@@ -240,13 +240,17 @@ def _work(held: Held, prediction: Prediction, point: Point) -> None:
 def _little(held: Held, prediction: Prediction) -> None:
     """Clients of a closed loop wait for replies or think: N = X (R + Z) / pipeline, or more.
 
+    Tools that count until they begin to read a reply have the rest of its reading left out of R.
+
     It holds in every run, not of means over runs: threads that share cores may collapse in one run
     and not in another, and the mean of a product isn't the product of the means.
     """
     workload = prediction.case.scenario.workload
     for metrics in prediction.nominal:
         result = metrics.result
-        each_s = result.latency.mean / 1e12 + workload.think_us / 1e6 / workload.pipeline
+        uncounted_s = result.counters["uncounted_ps"] / max(1, result.completions) / 1e12
+        each_s = result.latency.mean / 1e12 + uncounted_s
+        each_s += workload.think_us / 1e6 / workload.pipeline
         waiting = result.throughput_rps * each_s / workload.clients
         longest_s = result.latency.max_ps / 1e12
         ends = 0.03 + (longest_s + workload.think_us / 1e6) / result.window_s
