@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -169,9 +169,12 @@ def observed_us(point: ObservedPoint) -> Computing:
 
 
 def window_spread(point: ObservedPoint, name: str) -> float:
-    """Standard deviation of the logarithm of a number within a point's quiet windows."""
-    logs = np.log([getattr(r, name) for r in point.quiet_repetitions()])
-    return float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
+    """Relative standard deviation of a number within a point's quiet windows.
+
+    Of the number itself, not of its logarithm: a window may have seen a thread only wait.
+    """
+    values = np.array([getattr(r, name) for r in point.quiet_repetitions()])
+    return float(values.std(ddof=1) / values.mean()) if len(values) > 1 else 0.0
 
 
 def fit_threads(fitted: Calibration, *, progress: Progress | None = None) -> ThreadFit | None:
@@ -190,6 +193,7 @@ def fit_threads(fitted: Calibration, *, progress: Progress | None = None) -> Thr
         if p.given.role == "fit"
         and usable_threads(p)
         and (policy.threads_sleep or tells_waiting(p))
+        and min(astuple(observed_us(p))) > 0.0
     ]
     if not points or policy.hand_over == "none":
         return None

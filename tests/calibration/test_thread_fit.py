@@ -111,6 +111,24 @@ def test_points_that_say_nothing_of_threads_are_left_out() -> None:
     )
 
 
+def test_windows_that_saw_a_thread_only_wait_do_no_harm() -> None:
+    engine = load_engine("valkey", "8.1")
+    points = points_of(engine)
+
+    def lazy(point: ObservedPoint, windows: int) -> ObservedPoint:
+        """With that many windows more, in which nobody was seen working."""
+        (seen,) = point.repetitions
+        only = {"main_thread_waiting_share": 1.0, "io_threads_waiting_shares": [1.0]}
+        return point.model_copy(
+            update={"repetitions": [seen, seen] + [seen.model_copy(update=only)] * windows}
+        )
+
+    found = fit_threads(calibrated(engine, [lazy(points[0], 1), lazy(points[1], 3), *points[2:]]))
+    assert found is not None
+    assert found.points == [lazy(points[0], 1), *points[2:]]
+    assert np.isfinite(found.posterior.logs).all()
+
+
 def test_active_time_of_info_stands_for_the_main_thread() -> None:
     point = threaded(1.0, 2.0, command="get")
     (repetition,) = point.repetitions
