@@ -40,8 +40,9 @@ LEARNING_HZ = 4001
 PLACE_BYTES = 16
 """Addresses this near to each other are one place."""
 
-KERNEL = -1
-"""The place of all samples in the kernel."""
+KERNEL = 2**63 // PLACE_BYTES
+"""From this place on it is the kernel. Its places are told apart as well: a main thread that waits
+looks for events there, and one that works may read and write."""
 
 Places = Counter[int]
 """Samples of a thread by place."""
@@ -49,11 +50,13 @@ Places = Counter[int]
 _READY_S = 0.12
 """perf needs this long until it samples."""
 
-_LEARN_S = 0.8
+_LEARN_S = 1.5
 """Of a waiting thread."""
 
 _SETTLE_S = 0.1
-_ATTEMPTS = 6
+_ATTEMPTS = 20
+"""An engine may have put its I/O threads to sleep when the others begin to starve."""
+
 _WAITING_SHARE = 0.4
 """A thread that is to be seen waiting must have had this share of its core."""
 
@@ -140,9 +143,7 @@ def places_of(script: str) -> dict[int, Places]:
         words = line.split()
         if len(words) < 2 or not words[0].isdecimal():
             continue
-        address = int(words[1], 16)
-        place = KERNEL if address >> 63 else address // PLACE_BYTES
-        found.setdefault(int(words[0]), Counter())[place] += 1
+        found.setdefault(int(words[0]), Counter())[int(words[1], 16) // PLACE_BYTES] += 1
     return found
 
 
@@ -171,12 +172,13 @@ class Waiting:
         go round an event loop, which work does as well, the median place tells how much a working
         thread waits; places that it visits more often serve work, too. None without samples.
         """
-        known = {p: n for p, n in waiting.items() if p != KERNEL and n >= _FEWEST}
+        known = {p: n for p, n in waiting.items() if n >= _FEWEST}
         total = waiting.total()
         if not known or working.total() == 0:
             return None
-        if len(known) <= _LOOP_PLACES and sum(known.values()) >= _LOOP_SHARE * total:
-            return cls(frozenset(known), 1.0)
+        loop = {p: n for p, n in known.items() if p < KERNEL}
+        if len(loop) <= _LOOP_PLACES and sum(loop.values()) >= _LOOP_SHARE * total:
+            return cls(frozenset(loop), 1.0)
         # How often a working thread is at a place, over how often it is there if it only waits.
         ratios = {p: working[p] / n for p, n in known.items()}
         ordered = sorted(known, key=lambda p: ratios[p])
@@ -253,6 +255,8 @@ def learn(process: ServerProcess, cores: Mapping[str, frozenset[int]]) -> Spinni
         for _ in range(_ATTEMPTS):
             with _starved(starving, cores[other]):
                 time.sleep(_SETTLE_S)
+                if _used(process, _SETTLE_S)[role] < _WAITING_SHARE:
+                    continue
                 waiting, used = _look(process, cores)
             if used[role] >= _WAITING_SHARE:
                 break
@@ -269,16 +273,22 @@ def _look(
     process: ServerProcess, cores: Mapping[str, frozenset[int]]
 ) -> tuple[dict[str, Places], dict[str, float]]:
     """Samples of the threads of each role for a moment, and the cores' worth they used."""
-    threads = [thread for thread in process.threads() if thread.role in _ROLES]
     watched = cores["main"] | cores["io"]
     sampler = Sampler(watched, cores["generator"], frequency_hz=LEARNING_HZ)
+    used = _used(process, _LEARN_S)
+    return by_role(sampler.stop(), process.threads()), used
+
+
+def _used(process: ServerProcess, for_s: float) -> dict[str, float]:
+    """The cores' worth that the threads of each role use from now on for a time."""
+    threads = [thread for thread in process.threads() if thread.role in _ROLES]
     before = [thread_usage(process.pid, thread.tid).cpu_ns for thread in threads]
-    time.sleep(_LEARN_S)
-    after = [thread_usage(process.pid, thread.tid).cpu_ns for thread in threads]
+    time.sleep(for_s)
     used = dict.fromkeys(_ROLES, 0.0)
-    for thread, first, last in zip(threads, before, after, strict=True):
-        used[thread.role] += (last - first) / 1e9 / _LEARN_S
-    return by_role(sampler.stop(), threads), used
+    for thread, first_ns in zip(threads, before, strict=True):
+        last_ns = thread_usage(process.pid, thread.tid).cpu_ns
+        used[thread.role] += (last_ns - first_ns) / 1e9 / for_s
+    return used
 
 
 @contextmanager

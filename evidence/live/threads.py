@@ -53,6 +53,7 @@ COUNTED = "observed, turns counted"
 """Profiles, and of an engine's folder the bundle that it was calibrated with; the other has the
 points scored."""
 _GROUP = ("host", "engine", "profile")
+_PARTS = ("main", "io", "waiting")
 TOOL = "valkey-benchmark"
 IO_THREADS = (2, 3)
 KEYS, VALUE_BYTES = (100, 1_000_000), (8, 1024)
@@ -60,7 +61,7 @@ PIPELINES, CLIENTS = (1, 32), (10, 200)
 """Ranges that points are drawn from."""
 DATA_SETS, POINTS_EACH = 2, 3
 """Of each number of threads, and of each data set."""
-TIMING = Timing(warm_up_s=0.0, window_s=0.5, repetitions=3, io_warm_up_s=0.5)
+TIMING = Timing(warm_up_s=0.0, window_s=1.0, repetitions=4, io_warm_up_s=0.5)
 
 
 @dataclass(frozen=True)
@@ -226,12 +227,14 @@ def section() -> list[str]:
     header = ["host", "engine", "profile", "io-threads", ">points"]
     for part in ("main thread", "I/O threads"):
         header += [f">{part}: median error", ">bias", ">repeat"]
-    header += [">waiting, us", ">predicted, us"]
+    header += [">waiting", ">predicted", ">median difference"]
     return [
         "## Threads",
         "",
         "What each thread computes for a request. Waiting for work and going round the event loop"
-        " are left out and stand apart, as the median over the points. Threads of Redis 8 sleep"
+        " are left out and stand apart: their share of the CPU time of all these threads, in the"
+        " median over the points, and by how much of that time measured and predicted share of a"
+        " point differ. Threads of Redis 8 sleep"
         " instead, so theirs is their CPU time. Elsewhere samples of where threads are tell waiting"
         " apart; of Valkey 9.1's main thread it is the time that INFO calls active, at most its CPU"
         " time. The main thread has a core of its own; I/O threads and the load generator share the"
@@ -266,10 +269,16 @@ def errors_of(rows: Sequence[dict[str, Any]], part: str) -> list[str]:
 
 
 def waiting_of(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Cells of the table: what threads waited, measured and predicted."""
+    """Cells of the table: the share of their CPU time that threads wait, measured and predicted."""
     known = [row for row in rows if row["waiting_us"]]
     if not known:
-        return ["–", "–"]
-    measured = np.median([np.median(row["waiting_us"]) for row in known])
-    predicted = np.median([row["predicted_waiting_us"] for row in known])
-    return [f"{measured:.2f}", f"{predicted:.2f}"]
+        return ["–"] * 3
+    parts = [[np.median(row[f"{part}_us"]) for part in _PARTS] for row in known]
+    measured = np.array([waiting / sum((main, io, waiting)) for main, io, waiting in parts])
+    parts = [[row[f"predicted_{part}_us"] for part in _PARTS] for row in known]
+    predicted = np.array([waiting / sum((main, io, waiting)) for main, io, waiting in parts])
+    return [
+        f"{np.median(measured):.0%}",
+        f"{np.median(predicted):.0%}",
+        f"{np.median(np.abs(predicted - measured)):.0%}",
+    ]
