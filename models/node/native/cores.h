@@ -78,6 +78,10 @@ RARELY int64_t following_on(struct node *n, int64_t core, int64_t anywhere, int6
 INLINE void charge(struct node *n, struct task *row, int64_t now) {
     int64_t since_ps = row->on_since_ps;
     row->virtual_ps += now - since_ps;
+    row->used_ps += now - since_ps;
+    if (row->used_ps >= n->slice_ps) {
+        row->used_ps = 0;
+    }
     row->on_core_ps += inside_window(n, since_ps, now);
     spend(n, row, now - since_ps);
     row->on_since_ps = now;
@@ -88,7 +92,7 @@ INLINE void charge(struct node *n, struct task *row, int64_t now) {
 INLINE void set_timer(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
     struct core *row = &n->core_rows[core];
     int64_t tick_ps = max64(1, n->tick_ps);
-    int64_t ends_ps = row->granted_ps + n->slice_ps;
+    int64_t ends_ps = row->kept_until_ps;
     ends_ps = max64(now, (ends_ps + tick_ps - 1) / tick_ps * tick_ps);
     row->timed = 1;
     schedule(calendar, n->first_core_agent + core, ends_ps);
@@ -132,7 +136,7 @@ RARELY void grant(struct node *n, struct calendar *calendar, int64_t core, int64
                   int64_t now) {
     struct task *row = &n->task_rows[task];
     n->core_rows[core].occupant = task;
-    n->core_rows[core].granted_ps = now;
+    n->core_rows[core].kept_until_ps = now + n->slice_ps - row->used_ps;
     row->on_since_ps = now;
     row->goes_on_ps = now;
     row->home = core;
@@ -241,7 +245,7 @@ RARELY void expire(struct node *n, struct calendar *calendar, int64_t core, int6
         return;
     }
     if (n->task_rows[following].virtual_ps > row->virtual_ps) {
-        here->granted_ps = now;
+        here->kept_until_ps = now + n->slice_ps;
         set_timer(n, calendar, core, now);
         return;
     }
@@ -281,7 +285,7 @@ RARELY void unthrottle(struct node *n, struct calendar *calendar, int64_t core, 
     }
     if (n->core_rows[core].occupant < 0) {
         fill(n, calendar, core, now);
-    } else if (now >= n->core_rows[core].granted_ps + n->slice_ps) {
+    } else if (now >= n->core_rows[core].kept_until_ps) {
         expire(n, calendar, core, now);
     }
 }
@@ -348,12 +352,19 @@ RARELY int64_t admit(struct node *n, struct calendar *calendar, int64_t task, in
     if (refused(n, task, core, idle)) {
         return false;
     }
+    row->woke_busy = !idle;
     if (idle) {
+        row->used_ps = 0;
         grant(n, calendar, core, task, now);
         return true;
     }
+    int64_t moves = row->home != core;
+    int64_t before_ps = row->virtual_ps;
     enqueue(n, calendar, task, core, now);
-    if (now >= n->core_rows[core].granted_ps + n->slice_ps) {
+    if (moves || row->virtual_ps != before_ps) {
+        row->used_ps = 0;
+    }
+    if (now >= n->core_rows[core].kept_until_ps) {
         expire(n, calendar, core, now);
     }
     return false;

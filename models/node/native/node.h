@@ -168,12 +168,14 @@ struct task {
     int64_t due;  // 1: its event happened while it waited for a core
     int64_t on_core_ps;  // inside the measured window
     int64_t hot_until_ps;  // until then a core that falls idle leaves it where it waits
-    int64_t unused[5];
+    int64_t used_ps;  // of its slice, however often it slept and woke meanwhile
+    int64_t woke_busy;  // 1: somebody had its core when it was woken
+    int64_t unused[3];
 };
 
 struct core {
     int64_t occupant;  // task number, or -1
-    int64_t granted_ps;  // since when its slice counts
+    int64_t kept_until_ps;  // until then its thread keeps it
     int64_t slices;  // for which it has been shared
     int64_t timed;  // 1: the end of the slice is in the calendar
     int64_t local_ps;  // what it has taken of the quota and not used

@@ -5,9 +5,11 @@ equal weight, without its special cases. Every core has a run queue. A thread th
 idle core, its last one first, or else queues at the core with the fewest threads. A thread keeps
 its core until it blocks or, while others wait, until its slice is used up (RUN_TO_PARITY): then the
 waiting thread with the least virtual runtime goes on. The end of a slice is noticed at the next
-timer tick, or when a thread is woken to that core. A core that becomes idle takes a waiting thread
-from another one, but not one that ran there within `cache_hot_ps` (`task_hot`). A core that has
-been shared for `SLICES_PER_BALANCE` slices passes a thread on.
+timer tick, or when a thread is woken to that core. A thread that sleeps and wakes before the others
+have caught up with it goes on in the same slice: it stayed queued (DELAY_DEQUEUE, Linux 6.12). A
+core that becomes idle takes a waiting thread from another one, but not one that ran there within
+`cache_hot_ps` (`task_hot`). A core that has been shared for `SLICES_PER_BALANCE` slices passes a
+thread on.
 
 A thread spins or computes on its core; a computation that is cut short when it loses the core goes
 on when it gets one again. Taking over from another thread takes the time of a context switch first.
@@ -60,6 +62,10 @@ class CoreAgent(Agent):
         self.state = State.BLOCKED
         self.wait = Wait.BLOCKS
         self.virtual_ps = 0
+        self.used_ps = 0
+        """Of its slice, however often it slept and woke meanwhile."""
+        self.woke_busy = False
+        """Somebody had its core when it was woken."""
         self.since_ps = 0
         """Since when it has its core, or has to do without one."""
         self.goes_on_ps = 0
@@ -142,6 +148,11 @@ class CoreAgent(Agent):
         return self.state in (State.WAITING, State.THROTTLED)
 
     @property
+    def wakes_core(self) -> bool:
+        """Whether waking it wakes a core as well: one that it may run on and nobody has."""
+        return None in self.cores.occupants[self.first : self.last]
+
+    @property
     def progress_until_ps(self) -> int:
         """Until when it has gone on: until it lost its core, unless it had hardly got it."""
         return max(self.since_ps, self.goes_on_ps)
@@ -215,7 +226,8 @@ class Cores:
         self.ranges = core_ranges(node.setup)
         self.number = n_cores(node.setup)
         self.occupants: list[CoreAgent | None] = [None] * self.number
-        self.granted_ps = [0] * self.number
+        self.kept_until_ps = [0] * self.number
+        """Until then a core's thread keeps it."""
         self.slices = [0] * self.number
         self.timers: list[simpy.Event | None] = [None] * self.number
         self.agents: list[CoreAgent] = []
@@ -262,11 +274,17 @@ class Cores:
             agent.core = core
             agent.state = State.THROTTLED
             return False
+        agent.woke_busy = not idle
         if idle:
+            agent.used_ps = 0
             self.grant(core, agent)
             return True
+        before = (agent.core, agent.virtual_ps)
         self.enqueue(agent, core)
-        if self.node.now >= self.granted_ps[core] + self.node.setup.slice_ps:
+        if (agent.core, agent.virtual_ps) != before:
+            # It is level with the others again and asks for a whole slice.
+            agent.used_ps = 0
+        if self.node.now >= self.kept_until_ps[core]:
             self.expire(core)
         return False
 
@@ -285,7 +303,8 @@ class Cores:
     def grant(self, core: int, agent: CoreAgent) -> None:
         """A thread gets a free core."""
         self.occupants[core] = agent
-        self.granted_ps[core] = agent.since_ps = agent.goes_on_ps = self.node.now
+        agent.since_ps = agent.goes_on_ps = self.node.now
+        self.kept_until_ps[core] = self.node.now + self.node.setup.slice_ps - agent.used_ps
         agent.core = core
         agent.state = State.ON_CORE
         self._cancel_timer(core)
@@ -334,7 +353,7 @@ class Cores:
                     agent.state = State.WAITING
         if self.occupants[core] is None:
             self._fill(core)
-        elif self.node.now >= self.granted_ps[core] + self.node.setup.slice_ps:
+        elif self.node.now >= self.kept_until_ps[core]:
             self.expire(core)
 
     def expire(self, core: int) -> None:
@@ -351,7 +370,7 @@ class Cores:
         if following is None:
             return
         if following.virtual_ps > agent.virtual_ps:
-            self.granted_ps[core] = self.node.now
+            self.kept_until_ps[core] = self.node.now + self.node.setup.slice_ps
             self._set_timer(core)
             return
         waiting = self.waiting(core)
@@ -431,15 +450,17 @@ class Cores:
     def charge(self, agent: CoreAgent) -> None:
         """Account for the time since a thread got its core."""
         agent.virtual_ps += self.node.now - agent.since_ps
+        agent.used_ps += self.node.now - agent.since_ps
+        if agent.used_ps >= self.node.setup.slice_ps:
+            agent.used_ps = 0
         agent.on_core_ps += self.node.inside_window(agent.since_ps, self.node.now)
         self.quota.spend(agent, agent.core, self.node.now - agent.since_ps)
         agent.since_ps = self.node.now
         agent.hot_until_ps = self.node.now + self.node.setup.cache_hot_ps
 
     def _set_timer(self, core: int) -> None:
-        ends_ps = self.granted_ps[core] + self.node.setup.slice_ps
         tick_ps = max(1, self.node.setup.tick_ps)
-        ends_ps = max(self.node.now, -(-ends_ps // tick_ps) * tick_ps)
+        ends_ps = max(self.node.now, -(-self.kept_until_ps[core] // tick_ps) * tick_ps)
         number = self.first_core_agent + core
         timer = hold(self.node.env, number, ends_ps - self.node.now)
         timer.callbacks = [lambda _event: self.expire(core)]
