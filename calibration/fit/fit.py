@@ -32,6 +32,7 @@ from .prior import (
     Prior,
     difference_from,
     general_prior,
+    is_counted,
     prior_error,
     prior_from,
     priors,
@@ -160,6 +161,8 @@ def _fitted_leaf(old: Quantity, name: str, posterior: Posterior, what: str) -> Q
     """A leaf at its fitted value, with the range that the data leave."""
     if old.best == 0.0:
         return old  # a step that this engine doesn't have
+    if is_counted(old):
+        return old
     value, error = old.best * posterior.factor(name), posterior.error(name)
     added = max(0.0, 1.0 - (error / prior_error(priors()[name])) ** 2)
     return Quantity(

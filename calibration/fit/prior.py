@@ -93,9 +93,22 @@ def prior_error(leaf: Quantity) -> float:
     return math.log(leaf.high / leaf.low) / (2 * _Z95)
 
 
-def prior_errors() -> np.ndarray:
-    """(factors,) standard errors of the logarithms of `WorkModel.names` around `priors.yaml`."""
-    known = priors()
+def is_counted(leaf: Quantity) -> bool:
+    """Whether a number of an engine was counted call by call, which no fit can know better."""
+    return leaf.kind == "measured"
+
+
+def prior_errors(rules: EngineProfile | None = None) -> np.ndarray:
+    """(factors,) standard errors of the logarithms of `WorkModel.names` around `priors.yaml`.
+
+    Parameters
+    ----------
+    rules
+        Of an engine: what was counted of it is known as its profile says.
+    """
+    known = dict(priors())
+    if rules is not None:
+        known |= priors_of(rules)
     return np.array(
         [prior_error(known[n]) if n in known else HOST_PRIOR_ERRORS[n] for n in WorkModel.names]
     )
@@ -118,8 +131,15 @@ def engine_with_priors(name: str, version: str) -> EngineProfile:
 
 
 def priors_of(rules: EngineProfile) -> dict[str, Quantity]:
-    """`priors()` without the steps that an engine doesn't have, whose work is zero."""
-    return {name: leaf for name, leaf in priors().items() if rules.work[name].best > 0.0}
+    """`priors()` without the steps that an engine doesn't have, whose work is zero.
+
+    What was counted of the engine stands in place of the general range.
+    """
+    return {
+        name: rules.work[name] if is_counted(rules.work[name]) else leaf
+        for name, leaf in priors().items()
+        if rules.work[name].best > 0.0
+    }
 
 
 def difference_from(prior: Prior, general: Prior, alone: Posterior) -> Conflict:
@@ -138,7 +158,7 @@ def general_prior(bundle: Bundle) -> Prior:
     """The prior of an engine of which nothing was observed before."""
     engine = bundle.manifest.engine
     rules = engine_with_priors(engine.name, engine.version)
-    errors = prior_errors()
+    errors = prior_errors(rules)
     return Prior(rules, np.zeros(len(errors)), np.diag(errors**2))
 
 
@@ -150,7 +170,7 @@ def prior_from(known: EngineProfile) -> Prior:
     host to host by more than a fit on one of them can know: by what a prediction allows for the way
     to another host.
     """
-    general, errors = priors(), prior_errors()
+    general, errors = {**priors(), **priors_of(known)}, prior_errors(known)
     mean = np.zeros(len(errors))
     for index, name in zip(_WORK, _WORK_NAMES, strict=True):
         leaf = known.work[name]

@@ -15,6 +15,7 @@ from typing import Any
 
 from forecache.calibration.bundle.bundle import Bundle, require_new
 from forecache.calibration.fit.calibrate import calibrate
+from forecache.calibration.fit.prior import is_counted
 from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
 from forecache.hwprofiles.files import dump_yaml, read_yaml, write_text_atomic
 from forecache.models.engines.completion import reused_leaf
@@ -88,7 +89,7 @@ WIDEN = 1.25
 
 def known_from(relative: EngineProfile, rules: EngineProfile) -> EngineProfile:
     """What a relative's fit says of the work of a version with these rules."""
-    names = [*INSTRUCTIONS, *SCALES]
+    names = [n for n in [*INSTRUCTIONS, *SCALES] if not is_counted(rules.work[n])]
     work = {
         name: reused_leaf(
             relative.work[name], how=f"as observed of {relative.id}", widen=WIDEN, source=None

@@ -178,10 +178,22 @@ class Counts:
         EngineError
             valgrind doesn't answer.
         """
+        self._ask()
+        return read_callgrind(f"{self._out}.{self._number}")
+
+    def dump_threads(self) -> dict[int, CallgrindProfile]:
+        """The same by valgrind's number of the thread, of a server run with --separate-threads."""
+        self._ask()
+        stem = f"{self._out.name}.{self._number}-"
+        return {
+            int(path.name.removeprefix(stem)): read_callgrind(path)
+            for path in sorted(self._out.parent.glob(f"{stem}*"))
+        }
+
+    def _ask(self) -> None:
         command = ["vgdb", f"--vgdb-prefix={self._out.parent}/vgdb", f"--pid={self.on.process.pid}"]
         run_program([*command, "dump"], timeout_s=_DUMP_LIMIT_S)
         self._number += 1
-        return read_callgrind(f"{self._out}.{self._number}")
 
 
 def _per_request(
