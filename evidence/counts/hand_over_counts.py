@@ -38,10 +38,12 @@ POINTS = [
     )
 ]
 
-_FEWEST_REQUESTS = {1: 300, 10: 1_000}
+_ROUNDS = 5
+_FEWEST_REQUESTS = 40
 _TIMES_MORE = 3
-"""Requests of the shorter load by pipeline, and how many times more those of the longer one are:
-each hand-over of a thread that spins costs valgrind a turn of its scheduler."""
+"""Requests of the shorter load, in rounds of all clients with all their places in the pipeline, and
+how many times more those of the longer one are. Each hand-over to a thread that spins costs
+valgrind a turn of its scheduler, so loads are short; what is counted is exact."""
 
 _LEAST = 0.5
 """Instructions a request below which a function is left out."""
@@ -101,7 +103,7 @@ def count(binary: Path) -> dict[str, Any]:
 
 def _count_one(counts: Counts, given: Conditions) -> dict[str, Any]:
     round_requests = given.clients * given.pipeline
-    short = -(-_FEWEST_REQUESTS[given.pipeline] // round_requests) * round_requests
+    short = max(_FEWEST_REQUESTS, _ROUNDS * round_requests)
     more = short * _TIMES_MORE
     counts.dump_threads()
     parts = []
