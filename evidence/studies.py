@@ -39,6 +39,20 @@ _ALL: tuple[Study, ...] = (
         measure=Late("counts.command_counts:profiles"),
     ),
     Study(
+        "hand-over-counts",
+        "calls between main thread and I/O threads, and what they take, counted in valgrind",
+        duration="3 minutes an engine",
+        needs=("valgrind",),
+        artefact="evidence/counts/hand_over_counts/",
+        measure=Late("counts.hand_over_counts:artefact"),
+    ),
+    Study(
+        "hand-over-work",
+        "what these counts say of the engines that were counted",
+        artefact="models/engines/",
+        measure=Late("counts.hand_over_work:profiles"),
+    ),
+    Study(
         "load-generators",
         "instructions and CPU time of benchmark tools on this host, which is profiled first",
         duration="5 minutes a tool",

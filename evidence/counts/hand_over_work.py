@@ -68,7 +68,7 @@ class Part:
     loads: tuple[tuple[int, int], ...] = ()
 
     def instructions(self, functions: Functions, *, alone: Functions | None = None) -> float:
-        """Per call, under one load; nan if it has no such calls.
+        """Per call, under one load; nan if it has no such calls, or the shorter load had more.
 
         Parameters
         ----------
@@ -79,6 +79,8 @@ class Part:
         if self.idle:
             assert alone is not None
             spent -= functions[self.idle].calls * self._spent(alone) / alone[self.idle].calls
+        if any(_of(functions, name).calls < 0.0 for name in self.of):
+            return math.nan
         calls = sum(_of(functions, name).calls for name in self.per or self.of)
         return self.share * spent / calls if calls else math.nan
 
@@ -246,7 +248,7 @@ _CLIENT_BY_MAIN = Part(
     ("processClientsFromIOThread",),
     without=(
         *("processPendingCommandAndInputBuffer", "prefetchIOThreadCommands"),
-        "processClientsFromIOThread > freeClient",
+        "freeClient",
     ),
     per=("processPendingCommandAndInputBuffer",),
     share=0.5,
