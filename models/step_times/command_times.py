@@ -21,6 +21,7 @@ from ..scenario.schema import Scenario
 from .inputs import NodeInputs
 from .values import (
     ARGUMENTS_SHARE,
+    RELEASE_INSTRUCTIONS,
     REPLY_INSTRUCTIONS,
     ValuePath,
     ValueTimes,
@@ -166,7 +167,10 @@ def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> flo
         base -= _reply_instructions(kind)
     base += copied
     if not inputs.lone:
-        base = max(0.0, base - work.command_lookup_instructions)
+        base -= work.command_lookup_instructions
+    if freeing_arguments_ns(inputs) > 0.0:
+        base -= RELEASE_INSTRUCTIONS
+    base = max(0.0, base)
     return inputs.user_ns(base) + value.main_ns
 
 

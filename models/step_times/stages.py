@@ -26,6 +26,7 @@ from .persistence import LogTimes, copy_on_write_ps, log_times
 from .request_interval import shared_line_ns
 from .stalls import stall_shares, with_stalls
 from .tls import TlsTimes, tls_times
+from .values import FREE_PUSH_SHARE
 from .workload_caches import WorkloadCaches, workload_caches
 
 KERNEL_VARIATION = 0.12
@@ -190,7 +191,7 @@ def _between_threads(inputs: NodeInputs) -> Part:
         "handover_ps": _ps(speed.core_to_core_ns),
         "activate_ps": _ps(speed.syscall_ns),
         "thread_wake_ps": _ps(speed.wake_latency_ns),
-        "free_push_ps": _ps(user(work.push_instructions)),
+        "free_push_ps": _ps(user(FREE_PUSH_SHARE * work.push_instructions)),
         # A line that the I/O thread keeps reading.
         "publish_ps": _ps(speed.core_to_core_ns),
         "notify_ps": _ps(event_ns + user(work.push_instructions)),

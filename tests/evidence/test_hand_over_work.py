@@ -5,7 +5,8 @@ import math
 import pytest
 
 from evidence.counts.hand_over_counts import TOTAL, Spent, spent_between
-from evidence.counts.hand_over_work import Part
+from evidence.counts.hand_over_work import RANGE, Part, Rule, known_apart, leaves
+from forecache.calibration.fit.prior import prior_error
 from forecache.calibration.observe.readers.callgrind import Call, CallgrindProfile
 
 
@@ -51,3 +52,51 @@ def test_a_part_is_what_is_left_of_some_functions_per_call_of_others() -> None:
 
 def test_a_load_that_calls_none_of_them_says_nothing() -> None:
     assert math.isnan(Part("io", of=("take",)).instructions({}))
+
+
+def load(clients: int, **functions: Spent) -> dict[str, object]:
+    return {"pipeline": 1, "clients": clients, "threads": {"main": functions, "io": {}}}
+
+
+def test_turns_that_find_nothing_are_left_out_by_a_load_that_has_hardly_others() -> None:
+    part = Part("main", ("look",), per=("key",), idle="look", loads=((1, 20),))
+    points = [
+        load(1, look=Spent(1_000.0, 30_000.0), key=Spent(1.0, 100.0)),
+        load(20, look=Spent(50.0, 2_100.0), key=Spent(1.0, 100.0)),
+    ]
+    found = leaves({"prefetch_instructions_per_key": Rule((part,), "look")}, points)
+    assert found["prefetch_instructions_per_key"].value == 2_100.0 - 50.0 * 30.0
+
+
+def test_a_load_whose_longer_run_called_less_often_says_nothing() -> None:
+    assert math.isnan(Part("main", ("take",)).instructions({"take": Spent(-0.5, 300.0)}))
+
+
+def test_a_number_is_the_sum_of_means_over_loads_in_a_range_that_holds_all_of_them() -> None:
+    rule = Rule((Part("main", ("a",)), Part("main", ("b",), share=-0.5)), "a without half of b")
+    points = [
+        load(1, a=Spent(2.0, 200.0), b=Spent(1.0, 40.0)),
+        load(20, a=Spent(1.0, 200.0), b=Spent(1.0, 40.0)),
+    ]
+    leaf = leaves({"push_instructions": rule}, points)["push_instructions"]
+    assert leaf.value == 150.0 - 20.0
+    assert leaf.low is not None
+    assert leaf.high is not None
+    assert leaf.low <= 100.0 - 20.0
+    assert leaf.high >= 200.0 - 20.0
+    same = leaves({"push_instructions": rule}, points[:1])["push_instructions"]
+    assert (same.low, same.high) == (80.0 / RANGE, 80.0 * RANGE)
+
+
+def test_loads_that_never_call_a_function_are_no_count() -> None:
+    with pytest.raises(ValueError, match="calls of nothing"):
+        leaves({"push_instructions": Rule((Part("io", ("nothing",)),), "")}, [load(1)])
+
+
+def test_what_was_counted_depends_on_nothing_fitted() -> None:
+    leaf = leaves({"a": Rule((Part("main", ("a",)),), "a")}, [load(1, a=Spent(1.0, 100.0))])["a"]
+    before = {"covariance": {"a": {"a": 0.3, "b": 0.1}, "b": {"a": 0.1, "b": 0.2}}}
+    after = known_apart(before, {"a": leaf})["covariance"]
+    assert after["b"] == {"a": 0.0, "b": 0.2}
+    assert after["a"]["b"] == 0.0
+    assert after["a"]["a"] == pytest.approx(prior_error(leaf) ** 2, rel=1e-3)
