@@ -242,6 +242,9 @@ class EngineProfile(_Record):
     log, valkey PR 2652): a line of the value that was not prefetched."""
     values_freed_by: Literal["main_thread", "io_threads"] = "main_thread"
     """Who frees the strings that SETs replace, where there are I/O threads."""
+    arguments_released_by_owners: bool = False
+    """Whether I/O threads that own their clients release the arguments of commands that the main
+    thread has executed; if not, the main thread does."""
     tls: Literal["main_thread", "io_threads", "io_threads_and_handshakes"] = "main_thread"
     """Who encrypts and decrypts where there are I/O threads, and whether they also do handshakes;
     with `main_thread` TLS connections leave them idle. Threads that own their clients encrypt for

@@ -135,6 +135,8 @@ def _parse_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> float
     parsing = work.parse_instructions * (1.0 - (ARGUMENTS_SHARE if apart else 0.0))
     # An I/O thread that parses a command also finds it in the command table.
     parsing += 0.0 if inputs.lone else work.command_lookup_instructions
+    if not inputs.lone and inputs.engine.arguments_released_by_owners:
+        parsing += RELEASE_INSTRUCTIONS
     parsing += kind.sent_value_bytes * work.parse_instructions_per_byte
     if kind.command not in ("get", "set"):
         parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
@@ -168,7 +170,8 @@ def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes) -> flo
     base += copied
     if not inputs.lone:
         base -= work.command_lookup_instructions
-    if freeing_arguments_ns(inputs) > 0.0:
+    owners = not inputs.lone and inputs.engine.arguments_released_by_owners
+    if owners or freeing_arguments_ns(inputs) > 0.0:
         base -= RELEASE_INSTRUCTIONS
     base = max(0.0, base)
     return inputs.user_ns(base) + value.main_ns
