@@ -9,7 +9,7 @@ from evidence.counts.shipped import BUNDLES, RELATIVES, known_from
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import ObservedPoint
 from forecache.calibration.fit.fit import fit_bundle, usable
-from forecache.calibration.fit.prior import marginal_covariance, prior_error, priors
+from forecache.calibration.fit.prior import is_counted, marginal_covariance, prior_error, priors
 from forecache.calibration.fit.work_model import INSTRUCTIONS, SCALES
 from forecache.models.engines.profile import EngineProfile, load_engine
 
@@ -20,6 +20,11 @@ FOLDERS = sorted(path for path in (ROOT / BUNDLES).iterdir() if path.is_dir())
 def numbers_of(profile: EngineProfile) -> list[str]:
     """Work that an engine has: Memcached fetches nothing ahead."""
     return [name for name in (*INSTRUCTIONS, *SCALES) if profile.work[name].best > 0.0]
+
+
+def fitted_numbers_of(profile: EngineProfile) -> list[str]:
+    """Those that were not counted call by call."""
+    return [name for name in numbers_of(profile) if not is_counted(profile.work[name])]
 
 
 def test_engines_of_seven_generations_and_memcached_were_observed() -> None:
@@ -70,7 +75,7 @@ def test_what_rests_on_its_prior_is_not_called_measured_or_fitted(name: str) -> 
     profile = load_engine(name)
     work, before_all = profile.work, priors()
     rests = set()
-    for number in numbers_of(profile):
+    for number in fitted_numbers_of(profile):
         before = before_all[number]
         added = 1.0 - (prior_error(work[number]) / prior_error(before)) ** 2
         if added < 0.1:
@@ -85,7 +90,7 @@ def test_what_rests_on_its_prior_is_not_called_measured_or_fitted(name: str) -> 
 def test_what_is_known_anywhere_is_what_the_ranges_say(name: str) -> None:
     """The covariance whatever the host is, put together again, has the ranges on its diagonal."""
     profile = load_engine(name)
-    names = numbers_of(profile)
+    names = fitted_numbers_of(profile)
     errors = np.sqrt(np.diag(marginal_covariance(profile, names)))
     expected = [prior_error(profile.work[number]) for number in names]
     assert errors == pytest.approx(expected, rel=0.01)
@@ -103,6 +108,8 @@ def test_work_of_another_version_is_on_record(name: str, origin: str) -> None:
     source = load_engine(origin)
     for number in (*INSTRUCTIONS, *SCALES):
         leaf, known = profile.work[number], source.work[number]
+        if (name, number) == ("redis-8.2", "prefetch_instructions_per_key"):
+            continue  # 8.0 looks no keys up together
         assert leaf.value == known.value
         assert leaf.low is not None
         assert known.low is not None
