@@ -165,7 +165,7 @@ def spent_between(
     named = {
         name: spent
         for name, spent in found.items()
-        if not name.rpartition(" > ")[2].startswith(_NAMELESS) and spent.instructions >= _LEAST
+        if not name.rpartition(" > ")[2].startswith(_NAMELESS) and abs(spent.instructions) >= _LEAST
     }
     return {**named, TOTAL: Spent(1.0, total / requests)}
 

@@ -252,6 +252,7 @@ _CLIENT_BY_MAIN = Part(
     ),
     per=("processPendingCommandAndInputBuffer",),
     share=0.5,
+    loads=_BATCHES,
 )
 
 _REDIS_8_6 = {
