@@ -10,6 +10,7 @@ nothing like it is on two cores; what one call takes is the same. `hand_over_wor
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -125,12 +126,20 @@ def _count_one(counts: Counts, given: Conditions) -> dict[str, Any]:
         "clients": given.clients,
         "threads": {
             role: {
-                name: [float(f"{spent.calls:.5g}"), float(f"{spent.instructions:.5g}")]
+                without_folders(name): [
+                    float(f"{spent.calls:.5g}"),
+                    float(f"{spent.instructions:.5g}"),
+                ]
                 for name, spent in sorted(threads[number].items())
             }
             for role, number in (("main", 1), ("io", io))
         },
     }
+
+
+def without_folders(name: str) -> str:
+    """A function's name, with the file of its object instead of that file's whole path."""
+    return re.sub(r"\[[^\],]*/", "[", name)
 
 
 def spent_between(

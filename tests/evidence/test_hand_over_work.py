@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from evidence.counts.hand_over_counts import TOTAL, Spent, spent_between
+from evidence.counts.hand_over_counts import TOTAL, Spent, spent_between, without_folders
 from evidence.counts.hand_over_work import RANGE, Part, Rule, known_apart, leaves
 from forecache.calibration.fit.prior import prior_error
 from forecache.calibration.observe.readers.callgrind import Call, CallgrindProfile
@@ -25,6 +25,12 @@ LONG = profile(
     ("main", "retry", 100, 7_000),
     total=25_000,
 )
+
+
+def test_counts_name_files_without_their_folders() -> None:
+    name = "(below main) [/opt/engines/valkey-server, ???] > main"
+    assert without_folders(name) == "(below main) [valkey-server, ???] > main"
+    assert without_folders("a > b[c]") == "a > b[c]"
 
 
 def test_what_both_loads_did_cancels_out() -> None:

@@ -168,4 +168,5 @@ def test_words() -> None:
 
 
 def test_json_has_no_infinity() -> None:
-    json.dumps(answer().to_dict(), allow_nan=False)
+    found = answer().to_dict()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found

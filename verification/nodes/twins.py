@@ -16,6 +16,8 @@ from forecache.models.node.policies import POLICIES
 from ..check import Check, Finding
 
 SCENARIOS = 200
+Scenarios = Callable[[str, int], Sequence[object]]
+"""Runs so many random scenarios of a policy; returns those that agree."""
 
 
 def _twin_test() -> ModuleType:
@@ -47,48 +49,32 @@ def _agreeing(subject: str, scenarios: Callable[[], Sequence[int]]) -> Finding:
     return Finding(subject, SCENARIOS, agreeing, SCENARIOS, float("inf"), agreeing >= SCENARIOS)
 
 
-def _on_own_cores() -> list[Finding]:
-    twins = _twin_test()
+def _every_policy(where: str, scenarios_of: Callable[[ModuleType], Scenarios]) -> list[Finding]:
+    """The scenarios of the twins' test that `scenarios_of` takes from it, for each policy."""
+    scenarios = scenarios_of(_twin_test())
     return [
         _agreeing(
-            f"{policy}: scenarios that agree",
-            lambda policy=policy: twins.completions_of_random_scenarios(policy, SCENARIOS),
+            f"{policy}{where}: scenarios that agree",
+            lambda policy=policy: scenarios(policy, SCENARIOS),
         )
         for policy in POLICIES
     ]
+
+
+def _on_own_cores() -> list[Finding]:
+    return _every_policy("", lambda test: test.completions_of_random_scenarios)
 
 
 def _on_shared_cores() -> list[Finding]:
-    twins = _twin_test()
-    return [
-        _agreeing(
-            f"{policy}, shared cores: scenarios that agree",
-            lambda policy=policy: twins.switches_of_random_scenarios(policy, SCENARIOS),
-        )
-        for policy in POLICIES
-    ]
+    return _every_policy(", shared cores", lambda test: test.switches_of_random_scenarios)
 
 
 def _under_quotas() -> list[Finding]:
-    twins = _twin_test()
-    return [
-        _agreeing(
-            f"{policy}, CPU quota: scenarios that agree",
-            lambda policy=policy: twins.throttles_of_random_scenarios(policy, SCENARIOS),
-        )
-        for policy in POLICIES
-    ]
+    return _every_policy(", CPU quota", lambda test: test.throttles_of_random_scenarios)
 
 
 def _on_hyperthreads() -> list[Finding]:
-    twins = _twin_test()
-    return [
-        _agreeing(
-            f"{policy}, hyperthreads: scenarios that agree",
-            lambda policy=policy: twins.slower_in_random_scenarios(policy, SCENARIOS),
-        )
-        for policy in POLICIES
-    ]
+    return _every_policy(", hyperthreads", lambda test: test.slower_in_random_scenarios)
 
 
 CHECKS = [
