@@ -63,7 +63,10 @@ def thread_usage(pid: int, tid: int) -> ThreadUsage:
 
 
 def process_cpu_ns(pid: int) -> int:
-    """CPU time of all threads of a process, exact to the moment it is read.
+    """CPU time of all threads of a process.
+
+    Exact for this very process. Of another one the kernel has what a thread used until its last
+    tick, 1 to 10 ms ago, or until it last slept.
 
     Raises
     ------

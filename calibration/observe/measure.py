@@ -13,7 +13,7 @@ from forecache.sim.histogram import LatencyHistogram
 from ..bundle.points import Conditions, Repetition
 from ..drive.connection import ControlClient
 from ..drive.loadgen import LoadGenerator, LoadResult
-from ..drive.proc import ThreadUsage, core_times_ns, process_cpu_ns, thread_usage
+from ..drive.proc import ThreadUsage, core_times_ns, thread_usage
 from ..drive.server_process import EngineThread, ServerProcess
 from .design import Timing
 from .readers.info import difference, info_fields, info_number, memory_used
@@ -130,15 +130,7 @@ class Watch:
         return max(0, round(found or 0.0) - 1)
 
     def _look(self) -> dict[EngineThread, ThreadUsage]:
-        usage = {t: thread_usage(self._process.pid, t.tid) for t in self._threads}
-        if not any(thread.role == "io" for thread in usage):
-            # The process's clock is exact where a busy thread's is as old as the last tick.
-            others_ns = sum(u.cpu_ns for t, u in usage.items() if t.role != "main")
-            exact_ns = process_cpu_ns(self._process.pid) - others_ns
-            usage = {
-                t: replace(u, cpu_ns=exact_ns) if t.role == "main" else u for t, u in usage.items()
-            }
-        return usage
+        return {t: thread_usage(self._process.pid, t.tid) for t in self._threads}
 
     def repetition(
         self,
