@@ -56,6 +56,15 @@ SHARE_OF_LIMIT = 0.5
 (assumed; no provider says how often less is left)."""
 
 
+def _check_burst(baseline_gbit_per_s: float | None, burst_gbit_per_s: float | None) -> None:
+    """Refuse a burst below the baseline, with a `FieldError`."""
+    if baseline_gbit_per_s is None or burst_gbit_per_s is None:
+        return
+    if burst_gbit_per_s < baseline_gbit_per_s:
+        valid = f"a burst not below the baseline ({baseline_gbit_per_s:g})"
+        raise FieldError("burst_gbit_per_s", found=burst_gbit_per_s, valid=valid)
+
+
 class InstanceRow(_Group):
     """A row of a provider's table; what is not known is empty.
 
@@ -81,10 +90,7 @@ class InstanceRow(_Group):
 
     @model_validator(mode="after")
     def _check(self) -> "InstanceRow":
-        baseline, burst = self.baseline_gbit_per_s, self.burst_gbit_per_s
-        if baseline is not None and burst is not None and burst < baseline:
-            valid = f"a burst not below the baseline ({baseline:g})"
-            raise FieldError("burst_gbit_per_s", found=burst, valid=valid)
+        _check_burst(self.baseline_gbit_per_s, self.burst_gbit_per_s)
         for name in ("region", "priced"):
             if (self.usd_per_hour is None) != (getattr(self, name) is None):
                 valid = "given exactly where usd_per_hour is"
@@ -243,10 +249,7 @@ class OwnInstance(_Group):
 
     @model_validator(mode="after")
     def _check(self) -> "OwnInstance":
-        baseline, burst = self.baseline_gbit_per_s, self.burst_gbit_per_s
-        if baseline is not None and burst is not None and burst < baseline:
-            valid = f"a burst not below the baseline ({baseline:g})"
-            raise FieldError("burst_gbit_per_s", found=burst, valid=valid)
+        _check_burst(self.baseline_gbit_per_s, self.burst_gbit_per_s)
         return self
 
     def on(self, host_id: str, threads_per_core: int) -> Instance:

@@ -46,6 +46,7 @@ from forecache.models.engines.profile import EngineProfile
 from forecache.sim.errors import EngineError
 
 from ..harness import EMBEDDED, Asked, Files
+from .leaf import counted_leaf
 
 FOLDER = Path("evidence/counts/command_counts")
 ENGINES = Path("models/engines")
@@ -275,16 +276,8 @@ def _kind_of(row: dict[str, Any]) -> CommandKind:
 
 
 def _leaf(value: float, worst: float, source: str, how: str) -> Quantity:
-    factor = max(RANGE, 1.0 + worst)
-    return Quantity(
-        value=float(f"{value:.4g}"),
-        unit="instructions",
-        kind="measured",
-        source=source,
-        low=float(f"{value / factor:.4g}"),
-        high=float(f"{value * factor:.4g}"),
-        method=f"counted with callgrind, {how}",
-    )
+    method = f"counted with callgrind, {how}"
+    return counted_leaf(value, max(RANGE, 1.0 + worst), source=source, method=method)
 
 
 SOURCE = "command-counts"

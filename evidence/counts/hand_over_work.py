@@ -20,6 +20,7 @@ from forecache.models.engines.profile import EngineProfile
 
 from ..harness import Asked, Files
 from .hand_over_counts import FOLDER, TOTAL, Spent, read_counts
+from .leaf import counted_leaf
 
 ENGINES = Path("models/engines")
 COVARIANCES = ENGINES / "covariance"
@@ -139,16 +140,8 @@ def leaves(rules: Mapping[str, Rule], points: Sequence[Mapping[str, Any]]) -> di
     found = {}
     for name, rule in rules.items():
         value, differ = counted(rule, points)
-        factor = max(RANGE, differ)
-        found[name] = Quantity(
-            value=float(f"{value:.4g}"),
-            unit="instructions",
-            kind="measured",
-            source=SOURCE,
-            low=float(f"{value / factor:.4g}"),
-            high=float(f"{value * factor:.4g}"),
-            method=f"counted with callgrind: {rule.method}",
-        )
+        method = f"counted with callgrind: {rule.method}"
+        found[name] = counted_leaf(value, max(RANGE, differ), source=SOURCE, method=method)
     return found
 
 

@@ -29,7 +29,6 @@ from forecache.calibration.drive.resp import RespClient
 from forecache.calibration.observe.profilers.programs import run_program, version_of
 from forecache.calibration.observe.readers.callgrind import read_callgrind
 from forecache.hwprofiles.files import dump_yaml, parse
-from forecache.hwprofiles.quantity import Quantity
 from forecache.models.over_time.large_commands.work import (
     COUNTED,
     LargeWork,
@@ -39,6 +38,7 @@ from forecache.models.over_time.large_commands.work import (
 from forecache.sim.errors import EngineError
 
 from ..harness import EMBEDDED, Asked, Files
+from .leaf import counted_leaf
 
 GROWING_RESULT = (
     *("import_inline", "import_protocol", "sunion_same", "sunion_equal", "sunion_disjoint"),
@@ -240,6 +240,7 @@ def count_client(client: str, server: Path) -> list[dict[str, Any]]:
 
 _RANGE = 1.15
 """Half width of the range of a count as a factor: counts of the sizes here differ by up to that."""
+_METHOD = "difference of sets of 2,000 to 25,000 members in callgrind"
 
 PROFILES: dict[str, dict[str, Any]] = {
     "redis-2.8.17": {
@@ -308,15 +309,7 @@ def profile_of(found: dict[str, Any], *, client: dict[str, Any] | None) -> dict[
 
     def leaves(rows: list[dict[str, Any]], name: str, source: str) -> dict[str, Any]:
         return {
-            part: Quantity(
-                value=float(f"{value:.4g}"),
-                unit="instructions",
-                kind="measured",
-                source=source,
-                low=float(f"{value / _RANGE:.4g}"),
-                high=float(f"{value * _RANGE:.4g}"),
-                method="difference of sets of 2,000 to 25,000 members in callgrind",
-            ).model_dump(mode="json")
+            part: counted_leaf(value, _RANGE, source=source, method=_METHOD).model_dump(mode="json")
             for part, value in solve(rows, name, layout=layout).items()
         }
 
