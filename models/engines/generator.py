@@ -76,6 +76,7 @@ class GeneratorRules:
     refills: bool = False
     read_bytes: int = 16_384
     counts_first_read: bool = False
+    polls_to_send: bool = False
 
 
 PLAIN_RULES = GeneratorRules()
@@ -105,6 +106,9 @@ class GeneratorProfile(Record):
     counts_first_read: bool = False
     """Whether the latency of a batch ends when the tool begins to read the first reply to it; else
     that of a reply when it has been read."""
+    polls_to_send: bool = False
+    """Whether a client sends its next batch when the tool's next poll says that its socket takes
+    it, so that all replies of a poll are read before any request is sent; else at once."""
     work: dict[str, Quantity]
 
     @model_validator(mode="after")
@@ -130,6 +134,7 @@ class GeneratorProfile(Record):
             self.refills,
             self.read_bytes,
             self.counts_first_read,
+            self.polls_to_send,
         )
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:

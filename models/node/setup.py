@@ -303,6 +303,9 @@ class NodeSetup(NamedTuple):
     generator_refills: int
     """Closed loop without think time. 1: a client sends one request for each reply that it reads;
     0: its next batch once it has all replies of the last."""
+    polls_to_send: int
+    """Closed loop without think time. 1: a client's next batch is sent in the round after the poll
+    that follows its last reply; 0: as soon as that reply is taken."""
     generator_read_bytes: int
     """Most bytes of replies that the load generator reads at a time."""
     counts_first_read: int

@@ -129,6 +129,7 @@ def node_setup(
         random_pieces=int(workload.bursts is not None),
         trace_period_ps=workload.varying.cycle_ps if workload.trace is not None else 0,
         generator_refills=int(rules.refills and workload.pipeline > 1 and not has_to_wait),
+        polls_to_send=int(inputs.polls_to_send),
         generator_read_bytes=rules.read_bytes,
         counts_first_read=int(rules.counts_first_read),
     )

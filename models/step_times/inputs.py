@@ -76,6 +76,13 @@ class NodeInputs:
         """Time that the server's user code takes for instructions."""
         return instructions / user_rate(self.speed)
 
+    @property
+    def polls_to_send(self) -> bool:
+        """Whether a client sends its next batch only after the load generator's next poll."""
+        workload = self.scenario.workload
+        pauses = workload.arrival == "open_loop" or workload.think_us > 0
+        return self.generator_rules.polls_to_send and not pauses
+
     def socket_ns(self, speed: HostSpeed) -> tuple[float, float]:
         """A receive and a send of a small message at one end of a connection."""
         if self.scenario.transport == "unix_socket":

@@ -128,6 +128,7 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
     open_loop = draw(st.sampled_from([0, 0, 1]))
     think_ps = draw(st.sampled_from([0, 0, 1, 20_000_000]))
     refills = 0 if open_loop or think_ps else draw(st.integers(0, 1))
+    polls_to_send = 0 if open_loop or think_ps or refills else draw(st.integers(0, 1))
     shared = policy == "shared_queues"
     return sample_setup(
         io_threads=io_threads,
@@ -167,6 +168,7 @@ def some_setup(draw: st.DrawFn, policy: str) -> NodeSetup:
         generator_refills=refills,
         generator_read_bytes=draw(st.sampled_from([300, 4_096, 1 << 16])),
         counts_first_read=draw(st.integers(0, 1)),
+        polls_to_send=polls_to_send,
         generator_start_ps=draw(st.sampled_from([0, 1, 30_000_000])),
         hand_over_group=draw(st.sampled_from([1, 2, 16])),
         segment_size_bytes=draw(st.sampled_from([500, 1_448, 8_949])),

@@ -151,6 +151,7 @@ def sample_setup(**changes: Any) -> NodeSetup:
         generator_refills=0,
         generator_read_bytes=16_384,
         counts_first_read=0,
+        polls_to_send=0,
         generator_start_ps=0,
         hand_over_group=16,
         segment_size_bytes=8_949,

@@ -43,19 +43,46 @@ INLINE int64_t virtual_ps(struct node *n, struct task *row, int64_t now) {
     return row->virtual_ps;
 }
 
-// The waiting thread with the least virtual runtime, or -1.
-//
-// At the core, or anywhere if it may run on the core and didn't just run on its own.
-RARELY int64_t furthest_behind(struct node *n, int64_t core, int64_t anywhere, int64_t now) {
+// Whether a thread counts at a core: it has it, waits for it, or blocked ahead of the others.
+INLINE int64_t counts_on(struct task *row, int64_t core) {
+    return row->home == core &&
+           (row->state == ON_CORE || row->state == WAITS_FOR_CORE || row->delayed);
+}
+
+// The virtual runtimes of the threads that count at a core, but for one task, and how many.
+struct at_core {
+    int64_t number;
+    int64_t total_ps;
+};
+
+RARELY struct at_core at_core(struct node *n, int64_t core, int64_t but, int64_t now) {
+    struct at_core found = {0, 0};
+    for (int64_t task = 0; task < n->tasks_of_cores; task++) {
+        struct task *row = &n->task_rows[task];
+        if (task != but && counts_on(row, core)) {
+            found.number++;
+            found.total_ps += virtual_ps(n, row, now);
+        }
+    }
+    return found;
+}
+
+// It no longer counts anywhere, nor does what it was behind or ahead.
+INLINE void forget(struct task *row) {
+    row->delayed = 0;
+    row->lag_ps = 0;
+}
+
+// Of the threads that wait elsewhere and may come to a core, the one with the least virtual
+// runtime, or -1.
+RARELY int64_t furthest_behind(struct node *n, int64_t core, int64_t now) {
     int64_t best = -1;
     int64_t least_ps = INFINITY_PS;
     for (int64_t task = 0; task < n->tasks_of_cores; task++) {
         struct task *row = &n->task_rows[task];
         if (row->state == WAITS_FOR_CORE && row->virtual_ps < least_ps) {
-            bool here = row->home == core;
-            int64_t allowed = row->first_core <= core && core < row->last_core;
-            allowed = allowed && now >= row->hot_until_ps;
-            if (here || (anywhere && allowed && !throttles(n, task, core))) {
+            bool allowed = row->first_core <= core && core < row->last_core;
+            if (allowed && now >= row->hot_until_ps && !throttles(n, task, core)) {
                 best = task;
                 least_ps = row->virtual_ps;
             }
@@ -64,11 +91,40 @@ RARELY int64_t furthest_behind(struct node *n, int64_t core, int64_t anywhere, i
     return best;
 }
 
-// Who of those that wait at a core, or anywhere, is to have it if a quota allows it, or -1.
-RARELY int64_t following_on(struct node *n, int64_t core, int64_t anywhere, int64_t now) {
+// The eligible thread with the earliest deadline, or the one that may keep the core; -1: none.
+RARELY int64_t pick(struct node *n, int64_t core, int64_t now) {
+    int64_t occupant = n->core_rows[core].occupant;
     while (true) {
-        int64_t task = furthest_behind(n, core, anywhere, now);
-        if (task < 0 || allows(n, task, core)) {
+        struct at_core all = at_core(n, core, -1, now);
+        int64_t best = -1;
+        int64_t earliest_ps = INFINITY_PS;
+        for (int64_t task = 0; task < n->tasks_of_cores; task++) {
+            struct task *row = &n->task_rows[task];
+            int64_t runtime_ps = virtual_ps(n, row, now);
+            if (!counts_on(row, core) || all.number * runtime_ps > all.total_ps) {
+                continue;
+            }
+            if (task == occupant && runtime_ps < row->keeps_until_ps) {
+                return task;
+            }
+            if (row->deadline_ps < earliest_ps) {
+                best = task;
+                earliest_ps = row->deadline_ps;
+            }
+        }
+        if (best < 0 || !n->task_rows[best].delayed) {
+            return best;
+        }
+        // The others have caught up with a thread that blocked: it has left.
+        forget(&n->task_rows[best]);
+    }
+}
+
+// Who of those on a core, or of those that wait elsewhere, is to have it, if it may; or -1.
+RARELY int64_t following_on(struct node *n, int64_t core, int64_t elsewhere, int64_t now) {
+    while (true) {
+        int64_t task = elsewhere ? furthest_behind(n, core, now) : pick(n, core, now);
+        if (task < 0 || task == n->core_rows[core].occupant || allows(n, task, core)) {
             return task;
         }
     }
@@ -78,6 +134,9 @@ RARELY int64_t following_on(struct node *n, int64_t core, int64_t anywhere, int6
 INLINE void charge(struct node *n, struct task *row, int64_t now) {
     int64_t since_ps = row->on_since_ps;
     row->virtual_ps += now - since_ps;
+    if (row->virtual_ps >= row->deadline_ps) {
+        row->deadline_ps = row->virtual_ps + n->slice_ps;
+    }
     row->on_core_ps += inside_window(n, since_ps, now);
     spend(n, row, now - since_ps);
     row->on_since_ps = now;
@@ -86,12 +145,12 @@ INLINE void charge(struct node *n, struct task *row, int64_t now) {
 
 // Put the end of a core's slice into the calendar, at a tick.
 INLINE void set_timer(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
-    struct core *row = &n->core_rows[core];
+    struct core *here = &n->core_rows[core];
+    struct task *row = &n->task_rows[here->occupant];
     int64_t tick_ps = max64(1, n->tick_ps);
-    int64_t ends_ps = row->granted_ps + n->slice_ps;
-    ends_ps = max64(now, (ends_ps + tick_ps - 1) / tick_ps * tick_ps);
-    row->timed = 1;
-    schedule(calendar, n->first_core_agent + core, ends_ps);
+    int64_t ends_ps = now + max64(1, row->keeps_until_ps - virtual_ps(n, row, now));
+    here->timed = 1;
+    schedule(calendar, n->first_core_agent + core, (ends_ps + tick_ps - 1) / tick_ps * tick_ps);
 }
 
 // Nobody waits for the end of the slice.
@@ -100,29 +159,38 @@ INLINE void cancel_timer(struct node *n, struct calendar *calendar, int64_t core
     schedule(calendar, n->first_core_agent + core, INFINITY_PS);
 }
 
-// A thread begins to wait at a core, level with the one there that is furthest behind.
-RARELY void enqueue(struct node *n, struct calendar *calendar, int64_t task, int64_t core,
-                    int64_t now) {
-    int64_t least_ps = INFINITY_PS;
-    struct task *row;
-    for (int64_t other = 0; other < n->tasks_of_cores; other++) {
-        row = &n->task_rows[other];
-        int64_t state = row->state;
-        int64_t on_it = (state == ON_CORE || state == WAITS_FOR_CORE) && row->home == core;
-        if (on_it && other != task) {
-            least_ps = min64(least_ps, virtual_ps(n, row, now));
+// A thread's virtual runtime and deadline among those on a core.
+//
+// As far behind their average, it included, as when it blocked. One that still counts there goes on
+// with what it had, unless the others have caught up with it.
+RARELY void place(struct node *n, int64_t task, int64_t core, int64_t now) {
+    struct task *row = &n->task_rows[task];
+    struct at_core others = at_core(n, core, task, now);
+    if (row->delayed) {
+        forget(row);
+        if (others.total_ps <= others.number * row->virtual_ps) {
+            return;
         }
     }
-    row = &n->task_rows[task];
-    if (row->home == core) {
-        least_ps = max64(least_ps, row->virtual_ps);
-    } else {
+    if (others.number > 0) {
+        int64_t lag_ps = floor_div(row->lag_ps * (others.number + 1), others.number);
+        row->virtual_ps = floor_div(others.total_ps, others.number) - lag_ps;
+    }
+    row->lag_ps = 0;
+    row->deadline_ps = row->virtual_ps + n->slice_ps;
+}
+
+// A thread begins to wait at a core.
+RARELY void enqueue(struct node *n, struct calendar *calendar, int64_t task, int64_t core,
+                    int64_t now) {
+    struct task *row = &n->task_rows[task];
+    place(n, task, core, now);
+    if (row->home != core) {
         row->hot_until_ps = 0;
     }
-    row->virtual_ps = least_ps;
     row->home = core;
     row->state = WAITS_FOR_CORE;
-    if (!n->core_rows[core].timed) {
+    if (!n->core_rows[core].timed && n->core_rows[core].occupant >= 0) {
         set_timer(n, calendar, core, now);
     }
 }
@@ -138,8 +206,8 @@ RARELY void grant(struct node *n, struct calendar *calendar, int64_t core, int64
     struct task *row = &n->task_rows[task];
     n->core_rows[core].occupant = task;
     n->busy_siblings += is_sibling(n, task);
-    n->core_rows[core].granted_ps = now;
     row->on_since_ps = now;
+    row->keeps_until_ps = row->deadline_ps;
     row->goes_on_ps = now;
     row->home = core;
     row->state = ON_CORE;
@@ -190,6 +258,7 @@ INLINE void pass_on(struct node *n, struct calendar *calendar, int64_t task, int
         }
     }
     if (choice >= 0) {
+        forget(row);
         enqueue(n, calendar, task, choice, now);
     }
 }
@@ -207,6 +276,7 @@ INLINE void take_away(struct node *n, struct calendar *calendar, int64_t task, i
                       int64_t now) {
     struct task *row = &n->task_rows[task];
     freeze(n, calendar, task, now);
+    forget(row);
     row->state = state;
     vacate(n, calendar, row->home);
 }
@@ -229,37 +299,40 @@ INLINE void stop(struct node *n, struct calendar *calendar, int64_t task, int64_
     fill(n, calendar, core, now);
 }
 
-// A slice is used up: the thread that is furthest behind goes on.
-RARELY void expire(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
-    cancel_timer(n, calendar, core);
+// The thread that is to have a core goes on, which may be the one that has it.
+RARELY void take_over(struct node *n, struct calendar *calendar, int64_t core, int64_t slices,
+                      int64_t now) {
     struct core *here = &n->core_rows[core];
     int64_t task = here->occupant;
-    if (task < 0 || waiting(n, core) == 0) {
+    if (task < 0) {
         return;
     }
-    struct task *row = &n->task_rows[task];
-    charge(n, row, now);
+    charge(n, &n->task_rows[task], now);
     if (!allows(n, task, core)) {
         stop(n, calendar, task, core, now);
         return;
     }
     int64_t following = following_on(n, core, false, now);
-    if (following < 0) {
-        return;
-    }
-    if (n->task_rows[following].virtual_ps > row->virtual_ps) {
-        here->granted_ps = now;
+    if (following < 0 || following == task) {
         set_timer(n, calendar, core, now);
         return;
     }
     int64_t left = waiting(n, core);
     take_away(n, calendar, task, WAITS_FOR_CORE, now);
-    here->slices++;
+    here->slices += slices;
     if (here->slices >= SLICES_PER_BALANCE) {
         here->slices = 0;
         pass_on(n, calendar, task, left, now);
     }
     resume(n, calendar, core, following, now);
+}
+
+// A slice is used up: another thread may go on.
+RARELY void expire(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
+    cancel_timer(n, calendar, core);
+    if (waiting(n, core) > 0) {
+        take_over(n, calendar, core, 1, now);
+    }
 }
 
 // What a core had is used up, or should be: the thread that runs there goes on if it may.
@@ -288,8 +361,8 @@ RARELY void unthrottle(struct node *n, struct calendar *calendar, int64_t core, 
     }
     if (n->core_rows[core].occupant < 0) {
         fill(n, calendar, core, now);
-    } else if (now >= n->core_rows[core].granted_ps + n->slice_ps) {
-        expire(n, calendar, core, now);
+    } else {
+        take_over(n, calendar, core, 0, now);
     }
 }
 
@@ -329,6 +402,7 @@ INLINE void core_step(struct node *n, struct calendar *calendar, int64_t number,
 INLINE int64_t refused(struct node *n, int64_t task, int64_t core, int64_t idle) {
     if (throttles(n, task, core) || (idle && !allows(n, task, core))) {
         struct task *row = &n->task_rows[task];
+        forget(row);
         row->home = core;
         row->state = THROTTLED;
         return true;
@@ -343,7 +417,7 @@ RARELY int64_t admit(struct node *n, struct calendar *calendar, int64_t task, in
     int64_t idle = n->core_rows[core].occupant < 0;
     int64_t least = runnable(n, core);
     for (int64_t other = row->first_core; other < row->last_core; other++) {
-        if (idle) {
+        if (idle || row->delayed) {
             break;
         }
         idle = n->core_rows[other].occupant < 0;
@@ -356,13 +430,12 @@ RARELY int64_t admit(struct node *n, struct calendar *calendar, int64_t task, in
         return false;
     }
     if (idle) {
+        place(n, task, core, now);
         grant(n, calendar, core, task, now);
         return true;
     }
     enqueue(n, calendar, task, core, now);
-    if (now >= n->core_rows[core].granted_ps + n->slice_ps) {
-        expire(n, calendar, core, now);
-    }
+    take_over(n, calendar, core, 0, now);
     return false;
 }
 
@@ -411,6 +484,10 @@ RARELY void after_step(struct node *n, struct calendar *calendar, int64_t agent,
     }
     int64_t core = row->home;
     charge(n, row, now);
+    struct at_core all = at_core(n, core, -1, now);
+    row->delayed = all.number * row->virtual_ps > all.total_ps;
+    int64_t lag_ps = floor_div(all.total_ps, all.number) - row->virtual_ps;
+    row->lag_ps = min64(lag_ps, max64(2 * n->slice_ps, n->tick_ps));
     row->state = HAS_NO_WORK;
     vacate(n, calendar, core);
     give_back(n, agent, core);

@@ -7,6 +7,7 @@
 #include "connections.h"
 #include "quota.h"
 #include "sockets.h"
+#include "window.h"
 
 enum {
     REQUEST_DRAWS = 1,
@@ -211,6 +212,8 @@ INLINE int64_t end_taking(struct node *n, struct histogram *histogram, struct th
     }
     if (is_due && n->open_loop) {
         line_put(&me->idle_clients, client);
+    } else if (is_due && n->polls_to_send) {
+        ring_push(&me->tasks, done_ps, number_of(n, client));
     } else if (is_due) {
         me->client = client;
         me->count = 0;
@@ -236,6 +239,9 @@ INLINE int64_t take_task(struct node *n, struct thread *me, int64_t now) {
         code = asked;
         client = line_take(&me->idle_clients);
         commands = 1;
+    } else if (n->polls_to_send) {
+        n->uncounted_ps += commands * inside_window(n, due_ps, now);
+        due_ps = now;
     }
     int64_t size_bytes = compose(n, client, commands, due_ps, code);
     me->client = client;

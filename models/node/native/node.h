@@ -161,25 +161,28 @@ struct task {
     int64_t last_core;  // it may run on these, the last excluded; none: it has its own
     int64_t home;  // the core it runs on, waits at or ran on last
     int64_t state;  // `ON_CORE` and so on
-    int64_t virtual_ps;  // CPU time, but for what it was raised to when it woke or moved
+    int64_t virtual_ps;  // CPU time, but for where it was placed when it woke or moved
     int64_t on_since_ps;  // since when it has its core, or has to do without one
     int64_t goes_on_ps;  // when it went on after it got its core
     int64_t left_ps;  // of what it computes; spinning in turns: how far it is in a turn
     int64_t due;  // 1: its event happened while it waited for a core
     int64_t on_core_ps;  // inside the measured window
     int64_t hot_until_ps;  // until then a core that falls idle leaves it where it waits
-    int64_t unused[5];
+    int64_t deadline_ps;  // of its slice, in virtual runtime
+    int64_t keeps_until_ps;  // virtual runtime until which it keeps its core while it is eligible
+    int64_t lag_ps;  // how far it was behind the average of its core when it blocked
+    int64_t delayed;  // 1: it blocked ahead of the average, and still counts there
+    int64_t unused[1];
 };
 
 struct core {
     int64_t occupant;  // task number, or -1
-    int64_t granted_ps;  // since when its slice counts
     int64_t slices;  // for which it has been shared
     int64_t timed;  // 1: the end of the slice is in the calendar
     int64_t local_ps;  // what it has taken of the quota and not used
     int64_t throttled_as;  // a number that rises from one throttled core to the next; 0: it isn't
                            // throttled
-    int64_t unused[2];
+    int64_t unused[3];
 };
 
 struct source {
@@ -321,6 +324,7 @@ struct node {
     int64_t random_pieces;
     int64_t trace_period_ps;
     int64_t generator_refills;
+    int64_t polls_to_send;
     int64_t generator_read_bytes;
     int64_t counts_first_read;
 
@@ -350,7 +354,7 @@ struct node {
 
     // Counters of the measured window. All but the first two and the last start again when it begins.
     int64_t completions;
-    int64_t uncounted_ps;  // from where the tool stops its clock until the reply is taken
+    int64_t uncounted_ps;  // of all requests, while the tool's clock does not run
     int64_t loops;
     int64_t polls;
     int64_t reads;

@@ -1,13 +1,19 @@
 """Cores that several threads share: who has one, who waits for one, and for how long.
 
-The rules are those of Linux's fair scheduler since 6.6 (EEVDF, kernel/sched/fair.c) for threads of
-equal weight, without its special cases. Every core has a run queue. A thread that wakes takes an
-idle core, its last one first, or else queues at the core with the fewest threads. A thread keeps
-its core until it blocks or, while others wait, until its slice is used up (RUN_TO_PARITY): then the
-waiting thread with the least virtual runtime goes on. The end of a slice is noticed at the next
-timer tick, or when a thread is woken to that core. A core that becomes idle takes a waiting thread
-from another one, but not one that ran there within `cache_hot_ps` (`task_hot`). A core that has
-been shared for `SLICES_PER_BALANCE` slices passes a thread on.
+The rules are those of Linux's fair scheduler since 6.12 (EEVDF, kernel/sched/fair.c) for threads of
+equal weight. Every core has a run queue. A thread that wakes takes an idle core, its last one
+first, or else queues at the core with the fewest threads. A core runs, of the threads whose virtual
+runtime is not above the average at that core (they are eligible), the one with the earliest virtual
+deadline: a slice after the virtual runtime at which it was placed or used up its last slice. This
+is decided when a thread blocks, when one is woken to that core, and at a timer tick after a slice
+is used up. Until then a thread keeps its core (RUN_TO_PARITY), unless it has run ahead of the
+average when another is woken: a woken thread that is behind takes over at once.
+
+A thread that blocks keeps its distance from the average (PLACE_LAG), but not ahead of it for long:
+one that is ahead stays in the queue until the others have caught up (DELAY_DEQUEUE), and if woken
+before goes on as it was, on that core. A core that becomes idle takes a waiting thread from another
+one, but not one that ran there within `cache_hot_ps` (`task_hot`). A core that has been shared for
+`SLICES_PER_BALANCE` slices passes a thread on.
 
 A thread spins or computes on its core; a computation that is cut short when it loses the core goes
 on when it gets one again. Taking over from another thread takes the time of a context switch first.
@@ -15,7 +21,7 @@ on when it gets one again. Taking over from another thread takes the time of a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING, TypeVar
 
@@ -60,6 +66,14 @@ class CoreAgent(Agent):
         self.state = State.BLOCKED
         self.wait = Wait.BLOCKS
         self.virtual_ps = 0
+        self.deadline_ps = cores.node.setup.slice_ps
+        """Of its slice, in virtual runtime."""
+        self.keeps_until_ps = 0
+        """Virtual runtime until which it keeps its core while it is eligible."""
+        self.lag_ps = 0
+        """How far it was behind the average of its core when it blocked."""
+        self.delayed = False
+        """It blocked ahead of the average, and still counts there."""
         self.since_ps = 0
         """Since when it has its core, or has to do without one."""
         self.goes_on_ps = 0
@@ -215,11 +229,11 @@ class Cores:
         self.ranges = core_ranges(node.setup)
         self.number = n_cores(node.setup)
         self.occupants: list[CoreAgent | None] = [None] * self.number
-        self.granted_ps = [0] * self.number
         self.slices = [0] * self.number
         self.timers: list[simpy.Event | None] = [None] * self.number
         self.agents: list[CoreAgent] = []
         setup = node.setup
+        self._most_lag_ps = max(2 * setup.slice_ps, setup.tick_ps)
         # After everybody else.
         self.first_core_agent = len(self.ranges) + max(setup.clients, setup.generators)
         self.quota = Quota(self)
@@ -266,36 +280,61 @@ class Cores:
     def admit(self, agent: CoreAgent) -> bool:
         """A blocked thread wakes: True if it has a core at once, else it waits for one."""
         choice = [agent.core, *range(agent.first, agent.last)]
+        if agent.delayed:
+            choice = [agent.core]
         idle = [core for core in choice if self.occupants[core] is None]
         core = idle[0] if idle else min(choice, key=self.runnable)
         if self.quota.throttles(agent, core) or (idle and not self.quota.allows(agent, core)):
+            self._forget(agent)
             agent.core = core
             agent.state = State.THROTTLED
             return False
         if idle:
+            self._place(agent, core)
             self.grant(core, agent)
             return True
         self.enqueue(agent, core)
-        if self.node.now >= self.granted_ps[core] + self.node.setup.slice_ps:
-            self.expire(core)
+        self._take_over(core)
         return False
 
     def enqueue(self, agent: CoreAgent, core: int) -> None:
-        """A thread begins to wait at a core, level with the one there that is furthest behind."""
-        least_ps = min(self._virtual_ps(other) for other in self._on(core))
-        same = agent.core == core
-        agent.virtual_ps = max(agent.virtual_ps, least_ps) if same else least_ps
-        if not same:
+        """A thread begins to wait at a core."""
+        self._place(agent, core)
+        if agent.core != core:
             agent.hot_until_ps = 0
         agent.core = core
         agent.state = State.WAITING
-        if self.timers[core] is None:
+        if self.timers[core] is None and self.occupants[core] is not None:
             self._set_timer(core)
+
+    def _place(self, agent: CoreAgent, core: int) -> None:
+        """Its virtual runtime and deadline among those on a core.
+
+        As far behind their average, it included, as when it blocked. One that still counts there
+        goes on with what it had, unless the others have caught up with it.
+        """
+        others = [self._virtual_ps(other) for other in self._on(core) if other is not agent]
+        if agent.delayed:
+            self._forget(agent)
+            if sum(others) <= len(others) * agent.virtual_ps:
+                return
+        if others:
+            number = len(others)
+            lag_ps = agent.lag_ps * (number + 1) // number
+            agent.virtual_ps = sum(others) // number - lag_ps
+        agent.lag_ps = 0
+        agent.deadline_ps = agent.virtual_ps + self.node.setup.slice_ps
+
+    def _forget(self, agent: CoreAgent) -> None:
+        """It no longer counts anywhere, nor does what it was behind or ahead."""
+        agent.delayed = False
+        agent.lag_ps = 0
 
     def grant(self, core: int, agent: CoreAgent) -> None:
         """A thread gets a free core."""
         self.occupants[core] = agent
-        self.granted_ps[core] = agent.since_ps = agent.goes_on_ps = self.node.now
+        agent.since_ps = agent.goes_on_ps = self.node.now
+        agent.keeps_until_ps = agent.deadline_ps
         agent.core = core
         agent.state = State.ON_CORE
         self._cancel_timer(core)
@@ -317,6 +356,10 @@ class Cores:
         """A thread blocks: its core goes to another one."""
         core = agent.core
         self.charge(agent)
+        on_it = [self._virtual_ps(other) for other in self._on(core)]
+        ahead_ps = agent.virtual_ps - sum(on_it) // len(on_it)
+        agent.delayed = len(on_it) * agent.virtual_ps > sum(on_it)
+        agent.lag_ps = min(-ahead_ps, self._most_lag_ps)
         agent.state = State.BLOCKED
         self._vacate(core)
         self.quota.give_back(agent, core)
@@ -344,29 +387,31 @@ class Cores:
                     agent.state = State.WAITING
         if self.occupants[core] is None:
             self._fill(core)
-        elif self.node.now >= self.granted_ps[core] + self.node.setup.slice_ps:
-            self.expire(core)
+        else:
+            self._take_over(core)
 
     def expire(self, core: int) -> None:
-        """A slice is used up: the thread that is furthest behind goes on."""
-        agent = self.occupants[core]
+        """A slice is used up: another thread may go on."""
         self._cancel_timer(core)
-        if agent is None or not self.waiting(core):
+        if self.waiting(core):
+            self._take_over(core, slices=1)
+
+    def _take_over(self, core: int, *, slices: int = 0) -> None:
+        """The thread that is to have a core goes on, which may be the one that has it."""
+        agent = self.occupants[core]
+        if agent is None:
             return
         self.charge(agent)
         if not self.quota.allows(agent, core):
             self.stop(agent)
             return
         following = self._following(core)
-        if following is None:
-            return
-        if following.virtual_ps > agent.virtual_ps:
-            self.granted_ps[core] = self.node.now
+        if following is None or following is agent:
             self._set_timer(core)
             return
         waiting = self.waiting(core)
         self._take_away(agent, State.WAITING)
-        self.slices[core] += 1
+        self.slices[core] += slices
         if self.slices[core] >= SLICES_PER_BALANCE:
             self.slices[core] = 0
             self._pass_on(agent, len(waiting))
@@ -390,6 +435,7 @@ class Cores:
         if others:
             core = min(others, key=self.runnable)
             if self.runnable(core) <= left:
+                self._forget(agent)
                 self.enqueue(agent, core)
 
     def _vacate(self, core: int) -> None:
@@ -402,6 +448,7 @@ class Cores:
         """A thread that was charged loses its core though it could go on."""
         self.node.frozen(agent.number, agent.progress_until_ps)
         agent.freeze()
+        self._forget(agent)
         agent.state = state
         self._vacate(agent.core)
 
@@ -412,27 +459,49 @@ class Cores:
             self.resume(core, following)
 
     def _following(self, core: int, *, elsewhere: bool = False) -> CoreAgent | None:
-        """Who of those that wait at a core, or elsewhere, is to have it, if a quota allows it."""
+        """Who of those on a core, or of those that wait elsewhere, is to have it, if it may."""
         while True:
-            candidates = self.waiting(core)
-            if elsewhere:
-                candidates = [
-                    agent
-                    for agent in self.agents
-                    if agent.state is State.WAITING
-                    and agent.first <= core < agent.last
-                    and self.node.now >= agent.hot_until_ps
-                    and not self.quota.throttles(agent, core)
-                ]
-            if not candidates:
-                return None
-            following = _next(candidates)
+            following = self._furthest_behind(core) if elsewhere else self._pick(core)
+            if following is None or following is self.occupants[core]:
+                return following
             if self.quota.allows(following, core):
                 return following
 
-    def _on(self, core: int) -> Iterable[CoreAgent]:
-        occupant = self.occupants[core]
-        return [*self.waiting(core), *([occupant] if occupant is not None else [])]
+    def _furthest_behind(self, core: int) -> CoreAgent | None:
+        """Of the threads that wait elsewhere and may come, the one with the least runtime."""
+        candidates = [
+            agent
+            for agent in self.agents
+            if agent.state is State.WAITING
+            and agent.first <= core < agent.last
+            and self.node.now >= agent.hot_until_ps
+            and not self.quota.throttles(agent, core)
+        ]
+        return min(candidates, key=lambda agent: (agent.virtual_ps, agent.number), default=None)
+
+    def _pick(self, core: int) -> CoreAgent | None:
+        """The eligible thread with the earliest deadline, or the one that may keep the core."""
+        while True:
+            on_it = self._on(core)
+            total_ps = sum(map(self._virtual_ps, on_it))
+            eligible = [a for a in on_it if len(on_it) * self._virtual_ps(a) <= total_ps]
+            occupant = self.occupants[core]
+            if occupant is not None and occupant in eligible:
+                if self._virtual_ps(occupant) < occupant.keeps_until_ps:
+                    return occupant
+            best = min(eligible, key=lambda a: (a.deadline_ps, a.number), default=None)
+            if best is None or not best.delayed:
+                return best
+            # The others have caught up with a thread that blocked: it has left.
+            self._forget(best)
+
+    def _on(self, core: int) -> list[CoreAgent]:
+        """Threads that count at a core: who has it, who waits, and who blocked ahead of them."""
+        return [
+            a
+            for a in self.agents
+            if a.core == core and (a.state in (State.ON_CORE, State.WAITING) or a.delayed)
+        ]
 
     def _virtual_ps(self, agent: CoreAgent) -> int:
         running = agent.state is State.ON_CORE
@@ -441,15 +510,20 @@ class Cores:
     def charge(self, agent: CoreAgent) -> None:
         """Account for the time since a thread got its core."""
         agent.virtual_ps += self.node.now - agent.since_ps
+        if agent.virtual_ps >= agent.deadline_ps:
+            agent.deadline_ps = agent.virtual_ps + self.node.setup.slice_ps
         agent.on_core_ps += self.node.inside_window(agent.since_ps, self.node.now)
         self.quota.spend(agent, agent.core, self.node.now - agent.since_ps)
         agent.since_ps = self.node.now
         agent.hot_until_ps = self.node.now + self.node.setup.cache_hot_ps
 
     def _set_timer(self, core: int) -> None:
-        ends_ps = self.granted_ps[core] + self.node.setup.slice_ps
+        agent = self.occupants[core]
+        assert agent is not None
+        self._cancel_timer(core)
+        keeps_ps = max(1, agent.keeps_until_ps - self._virtual_ps(agent))
         tick_ps = max(1, self.node.setup.tick_ps)
-        ends_ps = max(self.node.now, -(-ends_ps // tick_ps) * tick_ps)
+        ends_ps = -(-(self.node.now + keeps_ps) // tick_ps) * tick_ps
         number = self.first_core_agent + core
         timer = hold(self.node.env, number, ends_ps - self.node.now)
         timer.callbacks = [lambda _event: self.expire(core)]
@@ -461,7 +535,3 @@ class Cores:
             timer.callbacks = []
             self.timers[core] = None
 
-
-def _next(agents: list[CoreAgent]) -> CoreAgent:
-    """The one with the least virtual runtime."""
-    return min(agents, key=lambda agent: (agent.virtual_ps, agent.number))

@@ -92,8 +92,8 @@ def handle_replies(
 ) -> Activity:
     """Take replies of the next ready client with one read; what is left is for the next poll.
 
-    When its batch is complete, it sends the next or starts to think. A tool that refills sends one
-    request for each reply at once.
+    When its batch is complete, it sends the next, at once or after the next poll, or starts to
+    think. A tool that refills sends one request for each reply at once.
     """
     times, setup = node.times, node.setup
     client = ready.popleft()
@@ -117,7 +117,10 @@ def handle_replies(
     if due == 0 or (client.received < client.sent and not setup.generator_refills):
         return
     if setup.open_loop:
-        node.idle[setup.generator_of(client.number)].append(client)
+        node.idle[number - setup.io_threads].append(client)
+        return
+    if setup.polls_to_send:
+        node.tasks[number - setup.io_threads].append((node.now, client, ANY_COMMAND))
         return
     if setup.think_ps > 0:
         sources[client.number].wake(node.now + setup.think_ps)
@@ -159,6 +162,10 @@ def send_task(
     if client is None:
         client = node.idle[number - setup.io_threads].popleft()
         commands = 1
+    elif setup.polls_to_send:
+        # The tool starts its clock when it sends.
+        node.count("uncounted_ps", commands * node.inside_window(due_ps, node.now))
+        due_ps = node.now
     owner_sleeps = node.owner_sleeps(client)
     size_bytes = node.compose(client, commands, due_ps, code)
     yield thread.hold(node.work(number, sending(node, commands, size_bytes, owner_sleeps)))
