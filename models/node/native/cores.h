@@ -429,6 +429,7 @@ RARELY int64_t admit(struct node *n, struct calendar *calendar, int64_t task, in
     if (refused(n, task, core, idle)) {
         return false;
     }
+    row->woke_busy = !idle;
     if (idle) {
         place(n, task, core, now);
         grant(n, calendar, core, task, now);

@@ -174,7 +174,7 @@ INLINE int64_t take_replies(struct node *n, struct histogram *histogram, struct 
     if (client->received < client->returned) {
         line_put(&me->ready_clients, client);
     }
-    int64_t asleep = n->threads[client->owner].asleep;
+    int64_t asleep = wakes_owner(n, client);
     if (unlikely(n->crowded)) {
         // The thread may lose its core on the way.
         me->phase = GENERATOR_TAKING;
@@ -247,7 +247,7 @@ INLINE int64_t take_task(struct node *n, struct thread *me, int64_t now) {
     me->client = client;
     me->count = commands;
     me->amount = size_bytes;
-    int64_t asleep = n->threads[client->owner].asleep;
+    int64_t asleep = wakes_owner(n, client);
     return work(n, me, now, sending_ps(n, asleep, commands, size_bytes));
 }
 
@@ -354,7 +354,7 @@ INLINE int64_t generator_step(struct node *n, struct histogram *histogram,
     }
     int64_t polling_ps = n->generator_poll_ps + found * n->generator_poll_event_ps;
     if (me->phase == GENERATOR_WAKING) {
-        polling_ps += n->block_ps;
+        polling_ps += unblocking(n, me);
     }
     me->phase = GENERATOR_HANDLING;
     me->client = NULL;

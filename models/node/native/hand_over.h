@@ -34,7 +34,7 @@ INLINE int64_t poll_or_sleep(struct node *n, struct thread *thread, int64_t now)
     int64_t duration = polling(n, found + told);
     if (phase == WAKING) {
         n->blocks++;
-        duration += n->block_ps;
+        duration += unblocking(n, thread);
     }
     thread->count = found;
     thread->phase = POLLED;
@@ -45,8 +45,8 @@ INLINE int64_t poll_or_sleep(struct node *n, struct thread *thread, int64_t now)
 INLINE int64_t telling(struct node *n, struct calendar *calendar, int64_t peer, int64_t now) {
     n->notifications++;
     int64_t asleep = n->threads[peer].phase == WAKING;
-    if (asleep && nobody_wakes(n, calendar, peer, now + n->threads[peer].wake_latency_ps)) {
-        return n->notify_ps + n->wake_send_ps;
+    if (asleep && nobody_wakes(n, calendar, peer, now + wake_latency(n, &n->threads[peer]))) {
+        return n->notify_ps + (wakes_core(n, &n->threads[peer]) ? n->wake_send_ps : 0);
     }
     return n->notify_ps;
 }
@@ -54,7 +54,7 @@ INLINE int64_t telling(struct node *n, struct calendar *calendar, int64_t peer, 
 // The write is done: a peer that sleeps runs as soon as it can.
 INLINE void tell(struct node *n, struct calendar *calendar, int64_t peer, int64_t now) {
     struct thread *row = &n->threads[peer];
-    int64_t runs_ps = now + row->wake_latency_ps;
+    int64_t runs_ps = now + wake_latency(n, row);
     if (row->phase == WAKING && nobody_wakes(n, calendar, peer, runs_ps)) {
         row->asleep = 0;
         wake_up(n, row);

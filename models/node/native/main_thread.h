@@ -62,7 +62,7 @@ INLINE int64_t poll_step(struct node *n, int64_t now) {
         n->turn_started_ps = now;
         n->productive = 1;
         n->blocks++;
-        duration += n->block_ps;
+        duration += unblocking(n, me);
     }
     me->count = found;
     me->phase = TURN_POLLED;

@@ -172,7 +172,7 @@ struct task {
     int64_t keeps_until_ps;  // virtual runtime until which it keeps its core while it is eligible
     int64_t lag_ps;  // how far it was behind the average of its core when it blocked
     int64_t delayed;  // 1: it blocked ahead of the average, and still counts there
-    int64_t unused[1];
+    int64_t woke_busy;  // 1: somebody had its core when it was woken
 };
 
 struct core {

@@ -57,8 +57,14 @@ INLINE void deliver_request(struct node *n, struct calendar *calendar, struct cl
     ring_insert(&thread->request_wire, stamp, number_of(n, client), commands);
     if (thread->asleep) {
         thread->asleep = 0;
-        schedule(calendar, client->owner, stamp + wake_up(n, thread));
+        schedule(calendar, client->owner, stamp + woken(n, thread));
     }
+}
+
+// Whether a send to a client wakes a core for the thread that watches its socket.
+INLINE int64_t wakes_owner(struct node *n, struct client *client) {
+    struct thread *owner = &n->threads[client->owner];
+    return owner->asleep && wakes_core(n, owner);
 }
 
 // Reverse clients first to last - 1 of a list.
@@ -382,7 +388,8 @@ INLINE int64_t begin_write(struct node *n, struct client *client) {
     if (unlikely(n->write_waits)) {
         duration += write_waits(n, client, written, executed);
     }
-    int64_t asleep = n->threads[client->generator].asleep;
+    struct thread *generator = &n->threads[client->generator];
+    int64_t asleep = generator->asleep && wakes_core(n, generator);
     if (n->same_host && asleep && !n->generator_spins) {
         duration += n->wake_send_ps;
         n->paid_wakes++;
@@ -407,7 +414,7 @@ INLINE void end_write(struct node *n, struct calendar *calendar, struct client *
     ring_insert(&thread->queue, stamp, number_of(n, client), commands);
     if (thread->asleep) {
         thread->asleep = 0;
-        int64_t latency = n->generator_spins ? 0 : wake_up(n, thread);
+        int64_t latency = n->generator_spins ? 0 : woken(n, thread);
         schedule(calendar, client->generator, stamp + latency);
     }
 }

@@ -74,6 +74,8 @@ class CoreAgent(Agent):
         """How far it was behind the average of its core when it blocked."""
         self.delayed = False
         """It blocked ahead of the average, and still counts there."""
+        self.woke_busy = False
+        """Somebody had its core when it was woken."""
         self.since_ps = 0
         """Since when it has its core, or has to do without one."""
         self.goes_on_ps = 0
@@ -154,6 +156,11 @@ class CoreAgent(Agent):
     def waits_for_core(self) -> bool:
         """Whether it could go on but others have its cores, or its quota is used up."""
         return self.state in (State.WAITING, State.THROTTLED)
+
+    @property
+    def wakes_core(self) -> bool:
+        """Whether waking it wakes a core as well: one that it may run on and nobody has."""
+        return None in self.cores.occupants[self.first : self.last]
 
     @property
     def progress_until_ps(self) -> int:
@@ -289,6 +296,7 @@ class Cores:
             agent.core = core
             agent.state = State.THROTTLED
             return False
+        agent.woke_busy = not idle
         if idle:
             self._place(agent, core)
             self.grant(core, agent)

@@ -78,7 +78,7 @@ def generator_thread(node: ReferenceNode, generator: int, sources: list[Agent]) 
         node.count("generator_polls")
         polling = times.generator_poll_ps + found * times.generator_poll_event_ps
         # An epoll_wait that slept costs the sleep as well.
-        polling += times.block_ps if woken else 0
+        polling += node.unblocking_ps(thread) if woken else 0
         woken = dozed = False
         yield thread.hold(node.work(number, polling))
         for _ in range(len(ready)):
@@ -98,7 +98,7 @@ def handle_replies(
     times, setup = node.times, node.setup
     client = ready.popleft()
     thread = node.threads[number].agent
-    owner_sleeps = node.owner_sleeps(client)
+    wakes_owner = node.wakes_owner(client)
     batch = 1 if setup.open_loop else setup.pipeline
     if client.taken_bytes == 0 and client.received % batch == 0:
         client.first_read_ps = node.now
@@ -126,7 +126,7 @@ def handle_replies(
         sources[client.number].wake(node.now + setup.think_ps)
         return
     size_bytes = node.compose(client, due, node.now)
-    duration = sending(node, due, size_bytes, owner_sleeps)
+    duration = sending(node, due, size_bytes, wakes_owner)
     yield thread.hold(node.work(number, duration))
     node.deliver_request(client, due, size_bytes)
 
@@ -166,18 +166,18 @@ def send_task(
         # The tool starts its clock when it sends.
         node.count("uncounted_ps", commands * node.inside_window(due_ps, node.now))
         due_ps = node.now
-    owner_sleeps = node.owner_sleeps(client)
+    wakes_owner = node.wakes_owner(client)
     size_bytes = node.compose(client, commands, due_ps, code)
-    yield thread.hold(node.work(number, sending(node, commands, size_bytes, owner_sleeps)))
+    yield thread.hold(node.work(number, sending(node, commands, size_bytes, wakes_owner)))
     node.deliver_request(client, commands, size_bytes)
 
 
-def sending(node: ReferenceNode, commands: int, size_bytes: int, owner_sleeps: bool) -> int:
-    """Duration of one send; on the same host it wakes the client's owner itself."""
+def sending(node: ReferenceNode, commands: int, size_bytes: int, wakes_owner: bool) -> int:
+    """Duration of one send; on the same host it wakes the core of the client's owner itself."""
     times = node.times
     duration = times.generator_send_ps + commands * times.generator_request_ps
     duration += node.copying(size_bytes, times.generator_send_ps_per_kib)
-    if node.setup.same_host and owner_sleeps:
+    if node.setup.same_host and wakes_owner:
         duration += times.wake_send_ps
     return duration
 

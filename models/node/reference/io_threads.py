@@ -170,7 +170,7 @@ class IoThreads:
                 self.turns.started_ps = node.now
                 self.turns.productive = True
                 node.count("blocks")
-                slept = times.block_ps
+                slept = node.unblocking_ps(node.main)
         yield node.main_does(node.polling(len(self.fired)) + slept)
 
     def read_inline(self, client: Client) -> Activity:

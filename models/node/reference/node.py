@@ -206,8 +206,27 @@ class ReferenceNode:
             yield int(self.times.wake_latency_ps[int(drawn[0]) % QUANTILES])
 
     def wake(self, thread: Thread, since_ps: int) -> None:
-        """A thread that sleeps in epoll_wait runs as soon as it can be awake."""
+        """A thread that falls asleep in epoll_wait runs as soon as it can be awake again."""
         thread.agent.wake(since_ps + self.wake_up(thread))
+
+    @staticmethod
+    def wakes_core(agent: Agent) -> bool:
+        """Whether waking a thread wakes a core as well."""
+        return not isinstance(agent, CoreAgent) or agent.wakes_core
+
+    def wake_latency_ps(self, thread: Thread) -> int:
+        """How long until a thread that is woken now may run: no time if its core is awake."""
+        return thread.wake_latency_ps if self.wakes_core(thread.agent) else 0
+
+    def woken(self, thread: Thread) -> int:
+        """A sender wakes a thread: how long that takes."""
+        latency_ps = self.wake_latency_ps(thread)
+        self.wake_up(thread)
+        return latency_ps
+
+    def unblocking_ps(self, agent: Agent) -> int:
+        """What an epoll_wait that slept takes besides: nothing where its core went on meanwhile."""
+        return 0 if isinstance(agent, CoreAgent) and agent.woke_busy else self.times.block_ps
 
     @staticmethod
     def wake_up(thread: Thread) -> int:
@@ -367,7 +386,8 @@ class ReferenceNode:
         owner = owner_of(self.setup, client.number)
         insort(self.request_wires[owner], (stamp, client, commands), key=itemgetter(0))
         if self.owner_sleeps(client):
-            self.wake(self.threads[owner], stamp)
+            thread = self.threads[owner]
+            thread.agent.wake(stamp + self.woken(thread))
         return stamp
 
     def interrupt_ps(self, client: Client, size_bytes: int) -> int:
@@ -384,6 +404,11 @@ class ReferenceNode:
         """Whether a send to the client's socket has to wake the thread that watches it."""
         owner = self.threads[owner_of(self.setup, client.number)]
         return self.stays_asleep(owner.agent) and not owner.waits_for_threads
+
+    def wakes_owner(self, client: Client) -> bool:
+        """Whether a send to the client wakes a core for the thread that watches its socket."""
+        owner = self.threads[owner_of(self.setup, client.number)]
+        return self.owner_sleeps(client) and self.wakes_core(owner.agent)
 
     @staticmethod
     def stays_asleep(agent: Agent) -> bool:
@@ -464,7 +489,7 @@ class ReferenceNode:
         insort(self.reply_wires[generator], (stamp, client, commands), key=itemgetter(0))
         thread = self.threads[self.setup.io_threads + generator]
         if self.stays_asleep(thread.agent):
-            latency_ps = 0 if self.setup.generator_spins else self.wake_up(thread)
+            latency_ps = 0 if self.setup.generator_spins else self.woken(thread)
             thread.agent.wake(stamp + latency_ps)
         return stamp
 
@@ -607,7 +632,8 @@ class ReferenceNode:
             self.times.write_by_code_ps, client, client.written, client.executed
         )
         generator = self.setup.io_threads + self.setup.generator_of(client.number)
-        asleep = self.stays_asleep(self.threads[generator].agent)
+        agent = self.threads[generator].agent
+        asleep = self.stays_asleep(agent) and self.wakes_core(agent)
         if self.setup.same_host and asleep and not self.setup.generator_spins:
             duration += self.times.wake_send_ps
             self.count("paid_wakes")

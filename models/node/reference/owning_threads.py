@@ -231,7 +231,7 @@ class OwningThreads:
         duration = node.polling(len(fired) + self.events(thread))
         if slept:
             node.count("blocks")
-            duration += times.block_ps
+            duration += node.unblocking_ps(node.threads[thread].agent)
         if thread == MAIN:
             duration += node.accept_alone()
         yield self.does(thread, duration)
@@ -251,12 +251,14 @@ class OwningThreads:
         node, times = self.node, self.node.times
         node.count("notifications")
         thread = node.threads[peer]
-        if thread.agent.sleeps_beyond(node.now + thread.wake_latency_ps):
-            return times.notify_ps + times.wake_send_ps
-        return times.notify_ps
+        if not thread.agent.sleeps_beyond(node.now + node.wake_latency_ps(thread)):
+            return times.notify_ps
+        return times.notify_ps + (times.wake_send_ps if node.wakes_core(thread.agent) else 0)
 
     def wake(self, peer: int) -> None:
         """The write is done: a peer that sleeps runs as soon as it can."""
-        thread, now = self.node.threads[peer], self.node.now
-        if thread.agent.sleeps_beyond(now + thread.wake_latency_ps):
-            self.node.wake(thread, now)
+        node, thread = self.node, self.node.threads[peer]
+        runs_ps = node.now + node.wake_latency_ps(thread)
+        if thread.agent.sleeps_beyond(runs_ps):
+            node.wake_up(thread)
+            thread.agent.wake(runs_ps)
