@@ -58,6 +58,14 @@ def test_a_tool_may_count_a_batch_until_it_begins_to_read_the_first_reply() -> N
     assert first.latency.max_ps < each.latency.quantile(0.3)
 
 
+def test_a_tool_may_poll_before_it_sends() -> None:
+    """Of a lone client each batch takes two."""
+    how = {"clients": 1, "generators": 1}
+    once, twice = (saturated(polls_to_send=on, **how) for on in (0, 1))
+    polls = [run.counters["generator_polls"] / run.completions for run in (once, twice)]
+    assert polls[1] == pytest.approx(2 * polls[0], rel=0.01)
+
+
 def test_replies_of_more_bytes_than_a_read_takes_are_read_in_several() -> None:
     sizes = {"reply_bytes_by_code": np.array([500, 500])}
     how = {"pipeline": 10, "outstanding_limit": 10, "clients": 1, "generators": 1}
