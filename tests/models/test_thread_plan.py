@@ -28,17 +28,16 @@ from forecache.models.advice.thread_plan.lines import (
     files_of,
     process_cpus,
 )
-from forecache.models.advice.thread_plan.placement import Machine, Placement, cpu_list, place
+from forecache.models.advice.thread_plan.placement import CpuNumbers, Placement, cpu_list, place
 from forecache.models.advice.thread_plan.plan import thread_plan
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.scenario.schema import Scenario
-from forecache.models.scenario.sweeps import Case
 from forecache.models.step_times.sharing import Sharing, shared_physical_cores
 from tests.live_engine import not_live
 
 MACHINES = st.builds(
-    lambda cores, each, numbers: Machine(
+    lambda cores, each, numbers: CpuNumbers(
         cpus=cores * each, threads_per_core=each, sibling_cpus=numbers
     ),
     st.integers(1, 32),
@@ -48,7 +47,7 @@ MACHINES = st.builds(
 
 
 @st.composite
-def placements(draw: st.DrawFn) -> tuple[Machine, int, int, int, Placement]:
+def placements(draw: st.DrawFn) -> tuple[CpuNumbers, int, int, int, Placement]:
     machine = draw(MACHINES)
     server = draw(st.integers(1, machine.cpus + 2))
     interrupts = draw(st.integers(0, machine.cpus))
@@ -67,7 +66,7 @@ def parse(text: str) -> list[int]:
 
 @given(placements())
 def test_lists_are_of_the_hosts_cpus_and_no_other_has_one_of_the_servers(
-    case: tuple[Machine, int, int, int, Placement],
+    case: tuple[CpuNumbers, int, int, int, Placement],
 ) -> None:
     machine, server, interrupts, _, found = case
     others = set(found.interrupts) | set(found.background) | set(found.neighbours)
@@ -84,7 +83,7 @@ def test_lists_are_of_the_hosts_cpus_and_no_other_has_one_of_the_servers(
 
 @given(placements())
 def test_no_sibling_of_the_servers_is_anothers_while_whole_cores_are_free(
-    case: tuple[Machine, int, int, int, Placement],
+    case: tuple[CpuNumbers, int, int, int, Placement],
 ) -> None:
     machine, server, interrupts, busy, found = case
     others = set(found.interrupts) | set(found.background) | set(found.neighbours)
@@ -108,8 +107,8 @@ def test_a_list_of_cpus_is_read_back(cpus: set[int]) -> None:
 
 
 def test_siblings_are_numbered_as_said() -> None:
-    halves = Machine(cpus=8, threads_per_core=2)
-    pairs = Machine(cpus=8, threads_per_core=2, sibling_cpus="pairs")
+    halves = CpuNumbers(cpus=8, threads_per_core=2)
+    pairs = CpuNumbers(cpus=8, threads_per_core=2, sibling_cpus="pairs")
     assert halves.cores == [(0, 4), (1, 5), (2, 6), (3, 7)]
     assert pairs.cores == [(0, 1), (2, 3), (4, 5), (6, 7)]
     found = place(pairs, server=2, interrupts=1, busy_neighbours=0)
@@ -141,7 +140,7 @@ def given_scenario(**changes: Any) -> Scenario:
     ],
 )
 def test_engines_get_only_directives_they_know(engine: str, names: list[str]) -> None:
-    machine = Machine(cpus=8, threads_per_core=2)
+    machine = CpuNumbers(cpus=8, threads_per_core=2)
     found = place(machine, server=2, interrupts=0, busy_neighbours=0)
     lines = conf_lines(load_engine(engine), found)
     assert [line.split()[0] for line in lines] == names
@@ -150,7 +149,7 @@ def test_engines_get_only_directives_they_know(engine: str, names: list[str]) ->
 
 def test_an_engine_before_lists_gets_the_cpus_of_all_its_threads_and_children() -> None:
     old = load_engine("redis-6.0").model_copy(update={"version": "5.0"})
-    found = place(Machine(cpus=4), server=1, interrupts=0, busy_neighbours=0)
+    found = place(CpuNumbers(cpus=4), server=1, interrupts=0, busy_neighbours=0)
     assert conf_lines(old, found) == []
     assert process_cpus(old, found) == tuple(sorted({*found.server, *found.background}))
     memcached = load_engine("memcached-1.6")
@@ -164,7 +163,7 @@ def test_what_a_service_runs_has_no_plan() -> None:
 
 @pytest.mark.parametrize("engine", ["valkey-9.1", "redis-6.2", "memcached-1.6"])
 def test_emitted_files_parse(engine: str, tmp_path: Path) -> None:
-    profile, machine = load_engine(engine), Machine(cpus=16, threads_per_core=2)
+    profile, machine = load_engine(engine), CpuNumbers(cpus=16, threads_per_core=2)
     asked = given_scenario(io_threads=4, main_thread_pinned=True)
     found = place(machine, server=4, interrupts=2, busy_neighbours=0)
     files = files_of(asked, profile, machine, found)
@@ -202,8 +201,8 @@ def test_the_check_of_cpus_tells_other_numbers(tmp_path: Path) -> None:
     if len(siblings) > 2 or cpus % len(siblings):
         pytest.skip("no host of the plan's kind")
     numbers = "pairs" if siblings == [0, 1] and cpus > 2 else "halves"
-    own = Machine(cpus=cpus, threads_per_core=len(siblings), sibling_cpus=numbers)  # type: ignore[arg-type]
-    other = Machine(cpus=2 * cpus + 2, threads_per_core=2)
+    own = CpuNumbers(cpus=cpus, threads_per_core=len(siblings), sibling_cpus=numbers)  # type: ignore[arg-type]
+    other = CpuNumbers(cpus=2 * cpus + 2, threads_per_core=2)
     codes = []
     for machine in (own, other):
         found = place(machine, server=1, interrupts=0, busy_neighbours=0)
@@ -225,7 +224,7 @@ def test_physical_cores_of_its_own_meet_neither_interrupts_nor_generators() -> N
     assert shared_physical_cores(few, Sharing(4), 8, 2) == 2
 
 
-FEW: dict[str, Any] = {"draws": 2, "replications": 2, "requests": 1000}
+FEW: dict[str, Any] = {"draws": 2, "replications": 2, "requests": 2000}
 
 
 def planned(source: dict[str, Any]) -> tuple[Placement, list[PieceGain]]:
@@ -237,31 +236,16 @@ def planned(source: dict[str, Any]) -> tuple[Placement, list[PieceGain]]:
     }
     [(case, system)] = load_cases({**fields, **source})
     [chosen] = predict_cases([(case, system)], **FEW)
-    simulations = QuickSimulations([chosen], seed=1, executor=None, progress=None)  # type: ignore[arg-type]
+    simulations = Simulations([chosen], seed=1, executor=None, progress=None)  # type: ignore[arg-type]
     placement, _ = placement_for(chosen, simulations)
     return placement, gains_of(chosen, placement, simulations)
-
-
-class QuickSimulations(Simulations):
-    """With a few brief runs each."""
-
-    def of(self, scenarios: Any) -> Any:
-        found = []
-        for scenario in scenarios:
-            key = self._key(scenario)
-            if key not in self._known:
-                [self._known[key]] = predict_cases(
-                    [(Case(given={}, scenario=scenario), self.system)],
-                    **FEW,
-                )
-            found.append(self._known[key])
-        return found
 
 
 def of(gains: list[PieceGain], piece: str) -> PieceGain:
     return next(each for each in gains if each.piece == piece)
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_neighbours_kept_off_and_a_child_that_inherits_are_gains() -> None:
     placement, gains = planned({"io_threads": 2, "other_busy_threads": 9, "irq_cores": 1})
     assert placement.whole_cores
@@ -277,6 +261,7 @@ def test_neighbours_kept_off_and_a_child_that_inherits_are_gains() -> None:
     assert of(gains, "background threads").verdict == "not modelled"
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_with_cores_to_spare_nothing_differs_and_nothing_is_simulated_twice() -> None:
     _, gains = planned({"host": "c7g.2xlarge", "io_threads": 1})
     assert of(gains, "saving child").verdict == "no difference"
@@ -289,6 +274,7 @@ def test_with_cores_to_spare_nothing_differs_and_nothing_is_simulated_twice() ->
         assert gain.note or gain.differences
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_threads_that_share_a_list_may_gain_by_a_main_thread_alone() -> None:
     placement, gains = planned({"host": "c7g.2xlarge", "io_threads": 3, "cores": 2})
     assert len(placement.server) == 2
@@ -299,13 +285,13 @@ def test_busy_neighbours_on_siblings_are_not_modelled_unless_all_are_busy() -> N
     [(case, system)] = load_cases(
         {"host": "m7i.large", "engine": "valkey", "other_busy_threads": 1}
     )
-    machine = Machine(cpus=2, threads_per_core=2)
+    machine = CpuNumbers(cpus=2, threads_per_core=2)
     found = place(machine, server=1, interrupts=0, busy_neighbours=1)
     assert not found.whole_cores
     always = as_planned(case.scenario, found)
     assert always is not None
     assert always.idle_polls
-    wide = place(Machine(cpus=8, threads_per_core=2), server=7, interrupts=0, busy_neighbours=1)
+    wide = place(CpuNumbers(cpus=8, threads_per_core=2), server=7, interrupts=0, busy_neighbours=1)
     many = case.scenario.model_copy(update={"io_threads": 7})
     assert as_planned(many, wide) is None
     left = to_the_kernel(always)
@@ -323,7 +309,7 @@ def test_no_plan_for_a_service() -> None:
 
 
 def test_a_server_that_needs_every_cpu_is_told_so() -> None:
-    found = place(Machine(cpus=2), server=2, interrupts=1, busy_neighbours=3)
+    found = place(CpuNumbers(cpus=2), server=2, interrupts=1, busy_neighbours=3)
     assert found == Placement(
         server=(0, 1),
         interrupts=(),
@@ -334,7 +320,7 @@ def test_a_server_that_needs_every_cpu_is_told_so() -> None:
         whole_cores=True,
     )
     engine = load_engine("valkey-8.1")
-    files = files_of(given_scenario(io_threads=2), engine, Machine(cpus=2), found)
+    files = files_of(given_scenario(io_threads=2), engine, CpuNumbers(cpus=2), found)
     assert files == {"valkey.conf": "io-threads 2\n"}
 
 
@@ -357,7 +343,7 @@ def test_a_live_server_runs_where_the_lines_say(binary: Path, tmp_path: Path, li
     """Threads have their CPUs; a child without a list of its own inherits the main thread's."""
     if set(os.sched_getaffinity(0)) < {0, 1}:
         not_live("needs CPUs 0 and 1")
-    found = place(Machine(cpus=2), server=1, interrupts=0, busy_neighbours=0)
+    found = place(CpuNumbers(cpus=2), server=1, interrupts=0, busy_neighbours=0)
     lines = conf_lines(load_engine("valkey-8.1"), found)
     if lists != "all":
         lines = lines[:1]

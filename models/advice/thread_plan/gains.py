@@ -24,7 +24,7 @@ from ...step_times.sharing import OWN_CORES_EACH, beside_server, sharing
 from ..effects import metric_of
 from ..paired import PairedQuantity, paired_quantity
 from .lines import forks
-from .placement import Machine, Placement, place
+from .placement import CpuNumbers, Placement, place
 
 Piece = Literal[
     "threads",
@@ -80,10 +80,10 @@ def not_modelled(piece: Piece, note: str) -> PieceGain:
     return PieceGain(piece, "", "not modelled", "", [], note)
 
 
-def machine_of(scenario: Scenario, system: System) -> Machine:
+def machine_of(scenario: Scenario, system: System) -> CpuNumbers:
     """The CPUs of the scenario's host."""
     speed = system.host.speed()
-    return Machine(
+    return CpuNumbers(
         cpus=speed.cores,
         threads_per_core=speed.threads_per_core,
         sibling_cpus=scenario.sibling_cpus,
@@ -172,6 +172,8 @@ class Simulations:
     ) -> None:
         self.system = known[0].system
         self._seed, self._executor, self._progress = seed, executor, progress
+        # Pairs need as many runs on either side.
+        self._draws, self._replications = len(known[0].drawn), len(known[0].nominal)
         self._known = {self._key(each.case.scenario): each for each in known}
 
     def of(self, scenarios: Sequence[Scenario]) -> list[Prediction]:
@@ -186,6 +188,8 @@ class Simulations:
             found = predict_cases(
                 [(Case(given={}, scenario=each), self.system) for each in missing.values()],
                 seed=self._seed,
+                draws=self._draws,
+                replications=self._replications,
                 executor=self._executor,
                 progress=self._progress,
             )

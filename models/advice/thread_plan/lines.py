@@ -14,7 +14,7 @@ from __future__ import annotations
 from ...engines.profile import EngineProfile
 from ...scenario.schema import Scenario
 from ..configuration import configuration, configuration_file
-from .placement import Machine, Placement, cpu_list
+from .placement import CpuNumbers, Placement, cpu_list
 
 SLICE = "cache.slice"
 """Of the server, so that a list of CPUs for `system.slice` does not hold for it."""
@@ -79,7 +79,7 @@ def taskset_line(scenario: Scenario, engine: EngineProfile, placement: Placement
 
 
 def files_of(
-    scenario: Scenario, engine: EngineProfile, machine: Machine, placement: Placement
+    scenario: Scenario, engine: EngineProfile, machine: CpuNumbers, placement: Placement
 ) -> dict[str, str]:
     """Everything that is to be installed, by path."""
     program = _PROGRAMS[engine.engine]
@@ -110,7 +110,7 @@ def _service(engine: EngineProfile, placement: Placement) -> str:
     return f"[Service]\nSlice={SLICE}\nCPUAffinity={cpus}\nAllowedCPUs={cpus}\n"
 
 
-def _check(machine: Machine) -> str:
+def _check(machine: CpuNumbers) -> str:
     """Refuses a host whose CPUs are numbered in another way."""
     pairs = " ".join(f"{core[0]}:{','.join(map(str, core))}" for core in machine.cores)
     return f"""#!/bin/sh

@@ -17,7 +17,7 @@ SiblingCpus = Literal["halves", "pairs"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class CpuNumbers:
     """The CPUs of a host, as Linux numbers them.
 
     Attributes
@@ -77,7 +77,7 @@ class Placement:
         return bool(self.background)
 
 
-def place(machine: Machine, *, server: int, interrupts: int, busy_neighbours: int) -> Placement:
+def place(machine: CpuNumbers, *, server: int, interrupts: int, busy_neighbours: int) -> Placement:
     """Lay out a host's CPUs.
 
     Parameters
