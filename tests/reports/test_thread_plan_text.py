@@ -20,9 +20,9 @@ def gain(verdict: GainVerdict, quantity: str, ratio: Estimate) -> PieceGain:
 
 
 def test_a_gain_in_words() -> None:
-    assert gain_phrase(gain("gains", "throughput_rps", RATIO)) == "+24% (−3% to +58%)"
-    assert gain_phrase(gain("undecided", "throughput_rps", RATIO)) == "undecided (−3% to +58%)"
-    assert gain_phrase(gain("loses", "p99_ms", RATIO)) == "p99 +24% (−3% to +58%)"
+    assert gain_phrase(gain("gains", "throughput_rps", RATIO)) == "+24% (−3.0% to +58%)"
+    assert gain_phrase(gain("undecided", "throughput_rps", RATIO)) == "undecided (−3.0% to +58%)"
+    assert gain_phrase(gain("loses", "p99_ms", RATIO)) == "p99 +24% (−3.0% to +58%)"
     same = Estimate(1.0, 1.0, 1.0)
     assert gain_phrase(gain("no difference", "throughput_rps", same)) == "no difference"
     nothing = PieceGain("background threads", "", "not modelled", "", [], "why")
