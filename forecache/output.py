@@ -2,6 +2,9 @@
 
 import json
 import os
+import shutil
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +58,36 @@ def check_folder_target(path: Path, *, option: str = "--out", must_be_new: bool 
             f"{option} {path}: the folder exists and is not empty; name a new one or remove it"
         )
     return path
+
+
+def write_folder(path: Path, files: Mapping[str, str]) -> None:
+    """Write a folder that is there with all its files or not at all.
+
+    Parameters
+    ----------
+    path
+        A folder that does not exist or is empty.
+    files
+        Texts by path inside it; those that end in .sh may be executed.
+
+    Raises
+    ------
+    InputError
+        When it can't be written.
+    """
+    temporary = Path(tempfile.mkdtemp(dir=path.absolute().parent, prefix=f".{path.name}."))
+    try:
+        for name, text in files.items():
+            target = temporary / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8", newline="\n")
+            if name.endswith(".sh"):
+                target.chmod(0o755)
+        temporary.chmod(0o755)
+        temporary.replace(path)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise InputError(f"{path}: can't be written: {error.strerror or error}.") from None
 
 
 def _check_parent(path: Path, option: str) -> None:

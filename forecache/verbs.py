@@ -134,35 +134,75 @@ def simulate(
 
 
 def recommend(
-    scenario: Scenario, *, seed: int = DEFAULT_SEED, progress: Progress | None = None
+    scenario: Scenario,
+    *,
+    emit: str | Path | None = None,
+    seed: int = DEFAULT_SEED,
+    progress: Progress | None = None,
 ) -> "Recommended | PlanAnswer":
     """Recommend the number of I/O threads for a scenario, with the regret of every other choice.
 
     Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, it is hosts, engines and
-    versions that are compared as well, by what one node costs that meets the slo. Parameters are
-    those of `simulate`.
+    versions that are compared as well, by what one node costs that meets the slo.
+
+    Parameters
+    ----------
+    scenario, seed, progress
+        As in `simulate`.
+    emit
+        Folder to write the files of the thread plan into, which must not exist or be empty. Nothing
+        is written where nothing is recommended.
 
     Returns
     -------
     Recommended
         What `simulate` returns, and `recommendation`: the `setting` to run, or `closest` where none
-        is recommended, its numbers with intervals, `regret` of every other setting, `slo` and
-        `measure_next`.
+        is recommended, its numbers with intervals, `regret` of every other setting, `slo`,
+        `measure_next` and the `thread_plan`: lists of CPUs, `files` and the `gains` of each piece.
     PlanAnswer
         What `plan` returns, for lists of hosts, engines or versions.
 
     Raises
     ------
     InputError
-        As `simulate`.
+        As `simulate`; or `emit` is asked for of several hosts or engines, or of one that only a
+        service runs.
     InfeasibleError
         When no setting meets the scenario's `slo`; its attribute `result` is the whole answer.
     """
     from forecache.models.advice.answers import recommend as run
     from forecache.models.plan.one_node import recommended
 
+    if emit is not None:
+        _check_emit(scenario, Path(emit))
     compared = recommended(scenario, seed=seed, progress=progress)
-    return run(scenario, seed=seed, progress=progress) if compared is None else compared
+    if compared is not None:
+        return compared
+    result = run(scenario, seed=seed, progress=progress)
+    plan = result.recommendation.thread_plan
+    if emit is not None and plan is not None:
+        from forecache.output import write_folder
+
+        write_folder(Path(emit), plan.files)
+    return result
+
+
+def _check_emit(scenario: Scenario, emit: Path) -> None:
+    """Refuse files of a thread plan for what has none, before anything is simulated."""
+    from forecache.models.advice.answers import load_cases, name_of
+    from forecache.models.advice.thread_plan.lines import can_be_placed
+    from forecache.models.plan.one_node import check_one_node
+    from forecache.output import check_folder_target
+    from forecache.sim.errors import InputError
+
+    check_folder_target(emit, option="emit", must_be_new=True)
+    check_one_node(scenario, why="emit writes the files of one node")
+    engine = load_cases(scenario)[0][1].engine
+    if not can_be_placed(engine):
+        raise InputError(
+            f"{name_of(scenario)}: {engine.id} has no thread plan, since a service runs it; emit "
+            "takes redis, valkey and memcached."
+        )
 
 
 def explain(

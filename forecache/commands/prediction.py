@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from forecache import verbs
-from forecache.output import check_file_target, to_json
+from forecache.output import check_file_target, check_folder_target, to_json
 from forecache.sim.errors import IncompleteError, InfeasibleError
 from forecache.sim.processes import usable_cores
 
@@ -119,31 +119,45 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
     "recommend",
     short="Recommend the number of I/O threads.",
     example="""forecache recommend examples/quickstart.yaml
-    forecache recommend examples/recommend-hosts.yaml""",
+    forecache recommend examples/recommend-hosts.yaml
+    forecache recommend examples/thread-plan.yaml --emit install""",
 )
 @scenario_argument
+@click.option(
+    "--emit",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Also write the thread plan into this new folder: configuration, start command, systemd "
+    "drop-ins and scripts. Nothing is written where no setting is recommended.",
+)
 @seed_option
 @json_option
 @quiet_option
-def recommend(scenario: Path, seed: int, as_json: bool, quiet: bool) -> None:
+def recommend(scenario: Path, emit: Path | None, seed: int, as_json: bool, quiet: bool) -> None:
     """Recommend the number of I/O threads for a scenario.
 
     The answer has the setting, the knee, the drawback of every other setting, the bottleneck and
     the next one, a configuration fragment, and a benchmark command that checks the prediction.
+    Its thread plan says which CPUs threads, interrupts, saving children and everything else on the
+    host get, and what each piece gains over leaving it to the kernel.
     If no setting meets the scenario's `slo`, or the data do not fit into the host's memory, the
     answer describes the setting that comes closest, and the exit code is 3.
 
     Where `host`, `engine` or `engine_version` is a list, `{sweep: [...]}`, the answer is the
     cheapest node of them that meets the `slo`, as `forecache plan` tells it, and why not another.
     """
+    if emit is not None:
+        check_folder_target(emit, option="--emit", must_be_new=True)
     try:
         with progress_of(quiet) as progress:
-            result = verbs.recommend(scenario, seed=seed, progress=progress)
+            result = verbs.recommend(scenario, emit=emit, seed=seed, progress=progress)
     except InfeasibleError as error:
         # What was found is printed all the same; the error says that it is no recommendation.
         if error.result is not None:
             _print_recommendation(error.result, as_json=as_json)
         raise
+    if emit is not None:
+        click.echo(f"wrote {emit}", err=True)
     _print_recommendation(result, as_json=as_json)
 
 

@@ -48,6 +48,7 @@ from .node_answers import (
 )
 from .objective import probability
 from .recommend import recommendation_of
+from .thread_plan.plan import thread_plan
 
 MEMCACHED_TOOL = "memtier-benchmark"
 """The load generator of Memcached: the others speak the protocol of Redis only."""
@@ -239,7 +240,9 @@ def recommend(
         is returned otherwise, with `closest` in place of the recommended `setting`.
     """
     file = name_of(scenario)
-    result = compare_threads(load_cases(scenario), file=file, seed=seed, progress=progress)
+    result = compare_threads(
+        load_cases(scenario), file=file, seed=seed, progress=progress, plans_threads=True
+    )
     advice, slo = result.recommendation, result.recommendation.slo
     if advice.shortfall is not None:
         raise InfeasibleError(f"{file}: {advice.shortfall}.", result=result)
@@ -265,9 +268,19 @@ def check_threads_only(systems: list[tuple[Case[Scenario], System]], *, file: st
 
 
 def compare_threads(
-    systems: list[tuple[Case[Scenario], System]], *, file: str, seed: int, progress: Progress | None
+    systems: list[tuple[Case[Scenario], System]],
+    *,
+    file: str,
+    seed: int,
+    progress: Progress | None,
+    plans_threads: bool = False,
 ) -> Recommended:
     """Points and recommendation for cases that differ in io_threads, whether an SLO is met or not.
+
+    Parameters
+    ----------
+    plans_threads
+        Also say which CPUs the recommended threads and everything beside them get.
 
     Raises
     ------
@@ -281,10 +294,19 @@ def compare_threads(
         found = candidates_of(systems, seed=seed, progress=progress, executor=where)
         choice = choose(found)
         measure_next = _measure_next(choice, seed=seed, executor=where)
+        planned = None
+        if plans_threads and choice.met:
+            planned = thread_plan(
+                choice.chosen.prediction,
+                [each.prediction for each in choice.others],
+                seed=seed,
+                executor=where,
+                progress=progress,
+            )
     return Recommended(
         **summary_of(systems[0][0].scenario, systems[0][1]),
         points=[each.point for each in found],
-        recommendation=recommendation_of(choice, measure_next=measure_next),
+        recommendation=recommendation_of(choice, measure_next=measure_next, thread_plan=planned),
         provenance=provenance(seed=seed),
     )
 

@@ -16,6 +16,7 @@ from .next_measurement import MeasureNext
 from .objective import asked_of
 from .regret import Regret, reached_by, regret_of
 from .server_price import ServerPrice, server_price
+from .thread_plan.plan import ThreadPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,9 @@ class Recommendation(Result):
     """Whose price it is."""
     measure_next: MeasureNext
     """What would narrow its interval."""
+    thread_plan: ThreadPlan | None = None
+    """Which CPUs threads, interrupts and neighbours get; None where none was asked for, where no
+    setting is recommended, and for an engine that only a service runs."""
 
     @property
     def chosen(self) -> dict[str, int]:
@@ -81,7 +85,9 @@ class Recommendation(Result):
         return self.setting or self.closest or {}
 
 
-def recommendation_of(choice: Choice, *, measure_next: MeasureNext) -> Recommendation:
+def recommendation_of(
+    choice: Choice, *, measure_next: MeasureNext, thread_plan: ThreadPlan | None = None
+) -> Recommendation:
     """What is to be said of the chosen setting."""
     prediction, point = choice.chosen.prediction, choice.chosen.point
     scenario, system = prediction.case.scenario, prediction.system
@@ -109,6 +115,7 @@ def recommendation_of(choice: Choice, *, measure_next: MeasureNext) -> Recommend
         cost_usd_per_million_requests=_cost_usd(choice.chosen, price),
         cost_note=price.note if price is not None else "",
         measure_next=measure_next,
+        thread_plan=thread_plan,
     )
 
 

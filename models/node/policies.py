@@ -80,6 +80,7 @@ _LOCKED_THREADS = Policy(
     first_owner=0,
     threads_sleep=True,
     locks_items=True,
+    default_threads=4,
     configuration="-t {io_threads}{tls}\n",
     tls_configuration=" -Z -o ssl_chain_cert=FILE,ssl_key=FILE",
     configuration_file="memcached options",

@@ -58,6 +58,8 @@ class Policy:
     replies_per_thread
         I/O threads are used in a turn that has this many replies to write for every thread; 0 where
         there is no such rule.
+    default_threads
+        Threads that an engine runs whose configuration says nothing.
     settings
         Fields of a scenario that only some policies have: those of this one.
     configuration
@@ -84,6 +86,7 @@ class Policy:
     keeps_replies: bool = False
     samples_load: bool = False
     replies_per_thread: int = 0
+    default_threads: int = 1
     settings: frozenset[str] = frozenset()
     configuration: str = "io-threads {io_threads}\n{settings}{tls}"
     tls_configuration: str = (

@@ -57,6 +57,14 @@ def recommended(
         return plan(plan_of_one_node(data, file=file), seed=seed, progress=progress)
 
 
+def check_one_node(source: ScenarioSource, *, why: str) -> None:
+    """Refuse lists of hosts, engines or versions, with an `InputError` that ends with `why`."""
+    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    if found := lists_of(data):
+        file = "scenario" if isinstance(source, Mapping) else str(source)
+        raise InputError(f"{file}: field {found[0]!r}: found a list; valid is one, since {why}.")
+
+
 def lists_of(data: Mapping[str, Any]) -> list[str]:
     """Fields of a node's scenario that are lists of hosts, engines or versions."""
     return [name for name in CHOSEN if _is_list(data.get(name))]

@@ -141,7 +141,10 @@ def sibling_threads(inputs: NodeInputs) -> int:
     scenario = inputs.scenario
     if inputs.sharing.physical_cores == 0:
         return 0
-    return scenario.io_threads + (scenario.generator_threads if beside_server(scenario) else 0)
+    beside = beside_server(scenario)
+    if scenario.physical_cores is not None:
+        beside = inputs.sharing.shared
+    return scenario.io_threads + (scenario.generator_threads if beside else 0)
 
 
 def ignites_at_once(inputs: NodeInputs) -> bool:

@@ -164,6 +164,12 @@ class Scenario(_Record):
     it."""
     cores: int | None = Field(default=None, ge=1)
     """Cores that the server's threads may use; without it the host's."""
+    physical_cores: int | None = Field(default=None, ge=1)
+    """On a host with hyperthreads: how many physical cores these are on, which nobody else uses.
+    Without it they are on as many as possible, which everybody shares."""
+    sibling_cpus: Literal["halves", "pairs"] = "halves"
+    """How such a host numbers its CPUs, for the thread plan: CPU i shares its core with i + half
+    their number, or 2i with 2i + 1 (`lscpu -e` tells)."""
     irq_cores: int = Field(default=0, ge=0, le=1024)
     """Cores of the host, beside those of the server, that only take packets from the network."""
     persistence: PersistenceChoice = "none"

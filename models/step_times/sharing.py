@@ -63,17 +63,22 @@ def shared_physical_cores(
 ) -> int:
     """Physical cores of the server's host, if its threads may have to share them; else 0.
 
-    Whatever `cores` are the server's, they are of as many physical ones as possible.
+    Whatever `cores` are the server's, they are of as many physical ones as possible, unless the
+    scenario says on how many, to itself.
     """
     # Where idle CPUs poll, all siblings are busy anyway (`HostSpeed.with_busy_siblings`).
     if threads_per_core < 2 or scenario.idle_polls:
         return 0
+    physical = max(1, host_cores // threads_per_core)
     generators = scenario.generator_threads if beside_server(scenario) else 0
     threads = scenario.io_threads + groups.others + (generators if groups.shared else 0)
-    busy = min(threads, groups.server_cores) + scenario.interrupt_cores
-    if not groups.shared:
-        busy += min(generators, groups.generator_cores or generators)
-    physical = max(1, host_cores // threads_per_core)
+    busy = min(threads, groups.server_cores)
+    if scenario.physical_cores is not None:
+        physical = min(scenario.physical_cores, physical)
+    else:
+        busy += scenario.interrupt_cores
+        if not groups.shared:
+            busy += min(generators, groups.generator_cores or generators)
     return physical if busy > physical else 0
 
 

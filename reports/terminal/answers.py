@@ -41,6 +41,7 @@ from ..text.wording import (
 from .columns import Column, print_most_columns
 from .console import print_warning, print_warnings
 from .points import print_legend, print_points
+from .thread_plan import print_thread_plan
 
 __all__ = [
     "print_answer",
@@ -107,6 +108,8 @@ def print_recommendation(target: Recommended, console: Console) -> None:
     console.print()
     _print_curve(target, console)
     _print_candidates(recommendation, console)
+    if recommendation.thread_plan is not None:
+        print_thread_plan(recommendation.thread_plan, console)
     _print_checks(recommendation, console)
 
 
@@ -183,8 +186,10 @@ def _print_candidates(recommendation: Recommendation, console: Console) -> None:
 
 
 def _print_checks(recommendation: Recommendation, console: Console) -> None:
+    plan = recommendation.thread_plan
+    lists = [] if plan is None else plan.conf
     checks = (
-        (recommendation.conf_file, recommendation.conf),
+        (recommendation.conf_file, "\n".join([recommendation.conf.rstrip("\n"), *lists])),
         (_CHECK, recommendation.benchmark_command),
     )
     for label, text in checks:

@@ -1,6 +1,7 @@
 """Two nodes side by side, in words."""
 
-from forecache.models.advice.compare import NodeComparison, PairedQuantity, Side
+from forecache.models.advice.compare import NodeComparison, Side
+from forecache.models.advice.paired import PairedQuantity
 from forecache.models.prediction.predict import SERVER_CPU
 from forecache.sim.statistics import Estimate
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from forecache.models.advice import answers, limits
+from forecache.models.advice.thread_plan import gains
 from forecache.models.breakdown import latency
 from forecache.models.prediction.predict import predict_cases
 
@@ -18,5 +19,6 @@ def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         return predict_cases(*cases, **(how | short))
 
     monkeypatch.setattr(answers, "predict_cases", few)
+    monkeypatch.setattr(gains, "predict_cases", few)
     monkeypatch.setattr(limits, "REQUESTS", 2_000)
     monkeypatch.setattr(latency, "SAMPLE", 200)

@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.compare import (
-    SHARED_ERROR,
-    NodeComparison,
-    PairedQuantity,
-    compare,
-    shared_error,
-)
+from forecache.models.advice.compare import NodeComparison, compare
+from forecache.models.advice.paired import SHARED_ERROR, PairedQuantity, shared_error
 from forecache.models.prediction.predict import Prediction
 from forecache.sim.errors import InputError
 

@@ -42,9 +42,10 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _nothing_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither what to measure next nor the curves of a study."""
+    """Neither what to measure next nor a thread plan, nor the curves of a study."""
     nothing = MeasureNext("throughput", 0.0, 0.0, [])
     monkeypatch.setattr(answers, "next_measurement", lambda *_, **__: nothing)
+    monkeypatch.setattr(answers, "thread_plan", lambda *_, **__: None)
     monkeypatch.setattr(study, "load_curve", lambda *_, **__: [])
 
 

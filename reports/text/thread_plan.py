@@ -1,0 +1,61 @@
+"""A thread plan in words: who gets which CPUs, and what each piece gains."""
+
+from forecache.models.advice.thread_plan.gains import PieceGain
+from forecache.models.advice.thread_plan.placement import cpu_list
+from forecache.models.advice.thread_plan.plan import ThreadPlan
+
+from .differences import NAMES, change
+
+GAINS_HEADER = ("piece", "over", "gain (95%)")
+
+_PIECES = {
+    "threads": "threads",
+    "neighbours": "neighbours kept off",
+    "interrupts": "interrupts apart",
+    "background threads": "background threads",
+    "saving child": "saving child",
+    "saving child beside the server": "saving child",
+    "main thread alone": "main thread alone",
+    "whole plan": "whole plan",
+}
+
+
+def title_phrase(plan: ThreadPlan) -> str:
+    """`Thread plan: 16 CPUs, each a core`."""
+    each = "each a core" if plan.threads_per_core == 1 else f"{plan.threads_per_core} a core"
+    return f"Thread plan: {plan.cpus} CPUs, {each}"
+
+
+def cpu_rows(plan: ThreadPlan) -> list[tuple[str, str]]:
+    """Who gets which CPUs; of lists that are the same, one row."""
+    rows = [("server’s threads", plan.server)]
+    if plan.interrupts or plan.background:
+        rows.append(("interrupts", plan.interrupts))
+    if plan.background == plan.neighbours:
+        rows.append(("everything else", plan.background))
+    else:
+        rows.append(("background threads, children", plan.background))
+        rows.append(("everything else", plan.neighbours))
+    rows.append(("nobody (hyperthreads beside the server’s)", plan.idle))
+    left = {"interrupts": "left to the kernel"}
+    return [(who, cpu_list(cpus) or left[who]) for who, cpus in rows if cpus or who in left]
+
+
+def gain_rows(plan: ThreadPlan) -> list[tuple[str, str, str]]:
+    """A row for each piece, under `GAINS_HEADER`."""
+    return [(_PIECES[each.piece], _against(each), gain_phrase(each)) for each in plan.gains]
+
+
+def _against(gain: PieceGain) -> str:
+    return "; ".join(text for text in (gain.against, gain.note) if text).replace("'", "’")
+
+
+def gain_phrase(gain: PieceGain) -> str:
+    """`+38% (+31% to +45%)`, `p99 −12% (−20% to −3%)`, `undecided (−3% to +58%)` and others."""
+    told = next((each for each in gain.differences if each.quantity == gain.decides), None)
+    if told is None or gain.verdict == "no difference":
+        return gain.verdict
+    text = change(told)
+    if gain.verdict == "undecided" and told.ratio is not None:
+        text = f"undecided {text[text.index('(') :]}"
+    return text if told.quantity == "throughput_rps" else f"{NAMES[told.quantity]} {text}"

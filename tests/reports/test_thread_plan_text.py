@@ -1,0 +1,60 @@
+"""A thread plan on a terminal of 80 columns."""
+
+import io
+
+from rich.console import Console
+
+from forecache.models.advice.paired import PairedQuantity
+from forecache.models.advice.thread_plan.gains import GainVerdict, PieceGain
+from forecache.models.advice.thread_plan.plan import ThreadPlan
+from forecache.reports.terminal.thread_plan import print_thread_plan
+from forecache.reports.text.thread_plan import gain_phrase
+from forecache.sim.statistics import Estimate
+
+RATIO = Estimate(1.24, 0.97, 1.58)
+
+
+def gain(verdict: GainVerdict, quantity: str, ratio: Estimate) -> PieceGain:
+    told = PairedQuantity(quantity, None, None, ratio, "undecided")
+    return PieceGain("interrupts", "the server's threads taking them", verdict, quantity, [told])
+
+
+def test_a_gain_in_words() -> None:
+    assert gain_phrase(gain("gains", "throughput_rps", RATIO)) == "+24% (−3.0% to +58%)"
+    assert gain_phrase(gain("undecided", "throughput_rps", RATIO)) == "undecided (−3.0% to +58%)"
+    assert gain_phrase(gain("loses", "p99_ms", RATIO)) == "p99 +24% (−3.0% to +58%)"
+    same = Estimate(1.0, 1.0, 1.0)
+    assert gain_phrase(gain("no difference", "throughput_rps", same)) == "no difference"
+    nothing = PieceGain("background threads", "", "not modelled", "", [], "why")
+    assert gain_phrase(nothing) == "not modelled"
+
+
+def test_it_fits_and_says_all() -> None:
+    plan = ThreadPlan(
+        cpus=16,
+        threads_per_core=2,
+        sibling_cpus="halves",
+        server=[0, 1, 2, 3],
+        interrupts=[],
+        background=[4, 12],
+        neighbours=[5, 6, 7, 13, 14, 15],
+        idle=[8, 9, 10, 11],
+        whole_cores=True,
+        conf=["server-cpulist 0-3"],
+        start="taskset -c 0-4,12 valkey-server valkey.conf",
+        files={},
+        notes=[
+            "A note that is as long as notes are: it goes on and on beyond eighty columns, here."
+        ],
+        gains=[
+            gain("undecided", "p99_ms", Estimate(1.24, 0.01, 15.8)),
+            PieceGain("background threads", "", "not modelled", "", [], "it is not simulated"),
+        ],
+    )
+    console = Console(file=io.StringIO(), width=80)
+    print_thread_plan(plan, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= 80
+    for said in ("16 CPUs, 2 a core", "5-7,13-15", "left to the kernel", "8-11", "not modelled"):
+        assert said in text
+    assert "p99 undecided (−99% to +1480%)" in text
