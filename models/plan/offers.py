@@ -18,11 +18,10 @@ from forecache.sim.errors import InputError
 
 from ..advice.answers import MEMCACHED_TOOL
 from ..advice.server_price import server_price
-from ..cost.schema import HOURS_A_MONTH
 from ..engines.generator import load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import System
-from ..prices.table import NODE_PRICES, load_prices
+from ..prices.table import HOURS_A_MONTH, NODE_PRICES, load_prices
 from ..scenario.schema import GeneratorSettings
 from .schema import Choices, PlanScenario, TodaysPlan
 
