@@ -180,9 +180,10 @@ class PriceTable(_Group):
         return factor * found.reserved.three_years_usd / 36.0
 
     def where(self, source: str | None) -> str:
-        """Whose price it is, for people: source, region, day."""
-        title = self.sources[source].title if source else self.title
-        return f"{title} ({self.region}, {self.date})"
+        """Whose price it is, for people: source, region, and the day when it was read."""
+        found = self.sources.get(source or "")
+        title, day = (self.title, None) if found is None else (found.title, found.accessed)
+        return f"{title} ({self.region}, {day or self.date})"
 
 
 def load_prices(name: str) -> PriceTable:

@@ -6,8 +6,10 @@ from forecache.hwprofiles.files import dump_yaml
 from forecache.models.plan.results import PlanAnswer
 
 from .. import figures
+from ..text.bills import bill_rows, not_priced_sentences
 from ..text.plans import (
     cost_phrase,
+    data_tiering_phrase,
     demand_phrase,
     failure_phrase,
     front_rows,
@@ -18,6 +20,7 @@ from ..text.plans import (
     ranked_rows,
     search_phrase,
     serverless_phrase,
+    terms_phrase,
     usd,
 )
 from ..text.today import (
@@ -60,7 +63,12 @@ def plan_view(answer: PlanAnswer) -> dict[str, Any]:
             label=_spoken(front),
             width_px=figures.WIDE_PX,
         ),
-        "serverless": [serverless_phrase(offer, answer) for offer in answer.serverless],
+        "bill": bill_rows(best.bill) if best else [],
+        "bill_notes": [*not_priced_sentences(best.not_priced), terms_phrase(best)] if best else [],
+        "serverless": [
+            *(serverless_phrase(offer, answer) for offer in answer.serverless),
+            *([data_tiering_phrase(answer.data_tiering, answer)] if answer.data_tiering else []),
+        ],
         "not_offered": [f"{each.what}: {each.why}" for each in answer.not_offered],
         "search": search_phrase(answer.search),
         "warnings": [*answer.warnings, *(answer.ceiling.warnings if answer.ceiling else [])],

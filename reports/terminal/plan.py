@@ -1,13 +1,18 @@
 """A capacity plan on a terminal."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer
+from forecache.models.cost.beside import BillLine
+from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, RankedPlan
 
+from ..text.bills import bill_rows, not_priced_sentences
 from ..text.plans import (
     cost_phrase,
+    data_tiering_phrase,
     demand_phrase,
     failure_phrase,
     front_rows,
@@ -18,6 +23,7 @@ from ..text.plans import (
     ranked_rows,
     search_phrase,
     serverless_phrase,
+    terms_phrase,
 )
 from ..text.today import (
     ceiling_facts,
@@ -52,6 +58,7 @@ def print_plan(answer: PlanAnswer, console: Console) -> None:
         _print_pairs(plan_facts(answer), console)
         console.print()
         _print_ranked(answer, console)
+        _print_bill(answer.plans[0], console)
         _print_growth(answer, console)
         _print_failures(answer, console)
     _print_excuses(answer, console)
@@ -117,6 +124,27 @@ def _print_ranked(answer: PlanAnswer, console: Console) -> None:
     print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
 
 
+def _print_bill(plan: RankedPlan, console: Console) -> None:
+    if not plan.bill:
+        return
+    console.print()
+    console.print(Text("The bill of a month, at today’s mean load", style="bold"))
+    print_bill(plan.bill, console)
+    _print_list([*not_priced_sentences(plan.not_priced), terms_phrase(plan)], console)
+
+
+def print_bill(lines: Sequence[BillLine], console: Console) -> None:
+    """Print lines of a bill, each with its rate and source."""
+    table = plain_table()
+    table.add_column("")
+    table.add_column("quantity", no_wrap=True)
+    table.add_column("USD", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for row in bill_rows(lines):
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
 def _print_growth(answer: PlanAnswer, console: Console) -> None:
     milestones = answer.plans[0].milestones
     if not milestones:
@@ -138,7 +166,8 @@ def _print_list(sentences: list[str], console: Console) -> None:
     table.add_column()
     table.add_column(overflow="fold", ratio=1)
     for sentence in sentences:
-        table.add_row(Text(" "), Text(sentence))
+        if sentence:
+            table.add_row(Text(" "), Text(sentence))
     console.print(table)
 
 
@@ -173,3 +202,5 @@ def _print_serverless(answer: PlanAnswer, console: Console) -> None:
     console.print()
     for offer in answer.serverless:
         console.print(Text(serverless_phrase(offer, answer)))
+    if answer.data_tiering is not None:
+        console.print(Text(data_tiering_phrase(answer.data_tiering, answer)))

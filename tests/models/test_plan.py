@@ -95,6 +95,9 @@ def here() -> Iterator[Executor]:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
+        ({"choices__prices": "nowhere"}, "field choices.prices: found 'nowhere'"),
+        ({"choices__region": "eu-west-1"}, "no price of it is known in eu-west-1, on demand"),
+        ({"on": "2026-02-30"}, "a day as YYYY-MM-DD"),
         ({"choices__instances": ["r9x.*"]}, "field choices.instances.0: found 'r9x.*'"),
         ({"choices__instances": ["cache.r7g.large"]}, "which none of the engines runs on"),
         (
