@@ -10,6 +10,7 @@ from forecache.sim.statistics import Estimate
 
 from ..cost.beside import BillLine, NotPriced
 from ..results.provenance import Provenance
+from .billed import FromBill, KnownField
 
 
 @dataclass(frozen=True)
@@ -232,15 +233,6 @@ class TodaysLoad(Result):
 
 
 @dataclass(frozen=True)
-class KnownField(Result):
-    """A field of a scenario that was filled in, and how it is known."""
-
-    field: str
-    value: Any
-    how: str
-
-
-@dataclass(frozen=True)
 class FromInfo(Result):
     """What the nodes of today tell of the demand."""
 
@@ -295,6 +287,8 @@ class TodayAnswer(Result):
     from_info: FromInfo
     ceiling: Ceiling | None
     provenance: Provenance
+    from_bill: FromBill | None = where_set()
+    """What an export of a bill told, if one was read."""
 
 
 @dataclass(frozen=True)
@@ -326,5 +320,7 @@ class PlanAnswer(Result):
     """If it was asked for."""
     from_info: FromInfo | None = where_set()
     """What the nodes of today told, if they were asked."""
+    from_bill: FromBill | None = where_set()
+    """What an export of a bill told, if one was read."""
     ceiling: Ceiling | None = where_set()
     """How far today's nodes go, if it is known on what they run."""

@@ -244,7 +244,7 @@ def test_every_way_to_pay_is_told() -> None:
     own = {
         t.payment: t.usd_per_month
         for t in term_prices(plan.choices, "r7g.large", found["r7g.large"].system)
-    }  # noqa: E501
+    }
     assert own["spot"] == pytest.approx(0.4 * (own["on demand"] or 0.0))
     assert own["reserved 1 year"] is None
     assert found["r7g.large"].usd_per_month == pytest.approx(own["spot"])
