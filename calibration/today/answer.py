@@ -136,7 +136,8 @@ def _read(
         if info is None:
             raise InputError("found no files of today's nodes; valid is one at least.")
         return info, None
-    exports, metrics = [], []
+    exports: list[str | Path] = []
+    metrics: list[str | Path] = []
     for path in bill:
         columns = columns_of(path)
         if not (is_export(columns) or is_metrics(columns)):
@@ -244,8 +245,9 @@ def _scenario(
 def _own_choices(found: FromInfo, instance: str | None, known: Mapping[str, str]) -> dict[str, Any]:
     """Instances of r7g, r8g and today's family, with today's engine."""
     families = [*FAMILIES]
-    if instance in known and f"{known[instance]}.*" not in families:
-        families.append(f"{known[instance]}.*")
+    family = known.get(instance or "")
+    if family is not None and f"{family}.*" not in families:
+        families.append(f"{family}.*")
     if "engine" not in found.today:
         return {"instances": families, "engines": ["valkey"]}
     name, version = found.today["engine"], found.today["engine_version"]

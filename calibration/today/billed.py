@@ -13,7 +13,12 @@ from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.files import did_you_mean
 from forecache.models.cost.beside import SUPPORT
 from forecache.models.plan.billed import BilledCache, BilledLine, FromBill, KnownField, UnplacedLine
-from forecache.models.prices.table import HOURS_A_MONTH, NODE_PRICES, load_prices
+from forecache.models.prices.table import (
+    HOURS_A_MONTH,
+    NODE_PRICES,
+    load_prices,
+    served_engine,
+)
 from forecache.sim.errors import InputError
 
 from .charges import (
@@ -84,7 +89,8 @@ def todays_bill(
     chosen = _chosen(caches, cache, set(seen), files)
     known: list[KnownField] = []
     unknown: list[str] = []
-    today, choices = ({}, {})
+    today: dict[str, Any] = {}
+    choices: dict[str, Any] = {}
     if chosen is not None:
         today, choices = _fields(chosen, known, unknown)
     _tell(charges, caches, chosen, unknown)
@@ -256,9 +262,9 @@ def _region(cache: BilledCache, known: list[KnownField], unknown: list[str]) -> 
             continue
         if line.node_type not in table.nodes.types:
             continue
-        served = "valkey" if cache.engine == "valkey" else "redis"
         here = line.usd / line.quantity
-        factor = float(f"{here / table.node_usd_per_hour(line.node_type, served):.4g}")  # type: ignore[arg-type]
+        there = table.node_usd_per_hour(line.node_type, served_engine(cache.engine))
+        factor = float(f"{here / there:.4g}")
         if not 0 < factor <= 10:
             continue
         how = f"what the export paid an hour of {line.node_type}, against {table.region}"

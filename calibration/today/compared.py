@@ -21,15 +21,26 @@ _PARTS = (
 
 
 def compared(cache: BilledCache | None, answer: PlanAnswer) -> list[ComparedLine]:
-    """The parts that one of them has; none without a cache or a plan."""
+    """The parts that one of them has; none without a cache or a plan.
+
+    Traffic between zones stands elsewhere in an export, of all the account together.
+    """
     if cache is None or not answer.plans:
         return []
-    best, found = answer.plans[0].bill, []
+    best, found = answer.plans[0], []
+    missing = {each.what for each in best.not_priced}
     for what, charged, planned in _PARTS:
         today = [line.usd_per_month for line in cache.lines if line.what in charged]
-        later = [line.usd for line in best if line.what in planned]
-        if today or later:
-            found.append(
-                ComparedLine(what, sum(today) if today else None, sum(later) if later else None)
+        later = [line.usd for line in best.bill if line.what in planned]
+        if not today and not later:
+            continue
+        unknown_today = TRAFFIC in charged and not today
+        unknown_later = not later and bool(missing & set(planned))
+        found.append(
+            ComparedLine(
+                what,
+                None if unknown_today else sum(today),
+                None if unknown_later else sum(later),
             )
+        )
     return found

@@ -12,7 +12,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -160,8 +160,28 @@ def opened(path: str | Path) -> Iterator[io.TextIOWrapper]:
         raise InputError(f"{path}: {error.strerror or 'it cannot be read'}.") from None
 
 
-def rows_of(path: str | Path, used: Collection[str] | None = None) -> Iterator[Cells]:
-    """The lines of a CSV file after that which names its columns.
+Row = tuple[Place, list[str]]
+
+
+def table_in(lines: Iterable[str], *, file: str) -> tuple[Row, Iterator[Row]]:
+    """The line that names the columns of a CSV file, and those after it; blank ones are skipped.
+
+    Raises
+    ------
+    InputError
+        There is none, or quotes don't match.
+    """
+    rows = _rows(lines, file)
+    first = next(rows, None)
+    if first is None:
+        raise InputError(f"{file}: found no line; valid is a CSV file whose first names columns.")
+    return first, rows
+
+
+def cells_in(
+    first: Row, rows: Iterator[Row], used: Collection[str] | None = None
+) -> Iterator[Cells]:
+    """The lines of a table by column.
 
     Parameters
     ----------
@@ -172,42 +192,32 @@ def rows_of(path: str | Path, used: Collection[str] | None = None) -> Iterator[C
     Raises
     ------
     InputError
-        It can't be read, a column is named twice, or a line has another number of cells.
+        A column is named twice, or a line has another number of cells.
     """
-    with opened(path) as text:
-        lines = csv.reader(text, strict=True)
-        names: dict[str, str] = {}
-        try:
-            for cells in lines:
-                place = Place(str(path), lines.line_num)
-                if not any(cell.strip() for cell in cells):
-                    continue
-                if not names:
-                    names = _names(cells, place, used)
-                    continue
-                if len(cells) != len(names):
-                    raise place.wrong(
-                        f"{len(cells)} cells", valid=f"{len(names)}, one for each column"
-                    )
-                texts = dict(zip(names, (cell.strip() for cell in cells), strict=True))
-                yield Cells(place, texts, names)
-        except csv.Error as error:
-            place = Place(str(path), lines.line_num)
-            raise place.wrong(f"{error}", valid="cells between commas") from None
-    if not names:
-        raise InputError(f"{path}: found no line; valid is a CSV file whose first names columns.")
+    names = _names(first[1], first[0], used)
+    for place, cells in rows:
+        if len(cells) != len(names):
+            raise place.wrong(f"{len(cells)} cells", valid=f"{len(names)}, one for each column")
+        texts = dict(zip(names, (cell.strip() for cell in cells), strict=True))
+        yield Cells(place, texts, names)
 
 
 def columns_of(path: str | Path) -> list[str]:
     """The columns of a CSV file, as it names them."""
     with opened(path) as text:
-        try:
-            for cells in csv.reader(text, strict=True):
-                if any(cell.strip() for cell in cells):
-                    return [cell.strip() for cell in cells]
-        except csv.Error as error:
-            raise Place(str(path), 1).wrong(f"{error}", valid="cells between commas") from None
-    raise InputError(f"{path}: found no line; valid is a CSV file whose first names columns.")
+        (_, columns), _ = table_in(text, file=str(path))
+    return [column.strip() for column in columns]
+
+
+def _rows(lines: Iterable[str], file: str) -> Iterator[Row]:
+    reader = csv.reader(lines, strict=True)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield Place(file, reader.line_num), cells
+    except csv.Error as error:
+        place = Place(file, reader.line_num)
+        raise place.wrong(f"{error}", valid="cells between commas") from None
 
 
 def is_export(columns: Sequence[str]) -> bool:
@@ -216,6 +226,12 @@ def is_export(columns: Sequence[str]) -> bool:
 
 
 def export_lines(path: str | Path) -> Iterator[ExportLine]:
+    """The lines of an export in a file; errors as of `export_lines_in` and `opened`."""
+    with opened(path) as text:
+        yield from export_lines_in(text, file=str(path))
+
+
+def export_lines_in(lines: Iterable[str], *, file: str) -> Iterator[ExportLine]:
     """The lines of an export.
 
     Raises
@@ -223,13 +239,14 @@ def export_lines(path: str | Path) -> Iterator[ExportLine]:
     InputError
         A column is missing, a cell isn't valid, or amounts are not in USD.
     """
-    names = [plain(column) for column in columns_of(path)]
+    first, rows = table_in(lines, file=file)
+    names = [plain(column) for column in first[1]]
     missing = [name for name in NEEDED if name not in names]
     if missing:
-        raise Place(str(path), 1).wrong(
+        raise first[0].wrong(
             f"no column {missing[0]}", valid="an export with it, or lineItem/... of the same name"
         )
-    for cells in rows_of(path, _USED):
+    for cells in cells_in(first, rows, _USED):
         yield _line(cells)
 
 

@@ -18,8 +18,8 @@ from statistics import median
 
 from forecache.sim.errors import InputError
 
-from ..observe.readers.lines import Place, shown
-from .export import Cells, columns_of, plain, rows_of
+from ..observe.readers.lines import shown
+from .export import Cells, cells_in, opened, plain, table_in
 
 COUNTS = ("GetTypeCmds", "SetTypeCmds", "CacheHits", "CacheMisses", "Evictions")
 """Metrics that count what happened in a minute."""
@@ -57,7 +57,7 @@ _WORDS = re.compile(r"[A-Za-z0-9-]+")
 
 
 @dataclass
-class Series:
+class MetricSeries:
     """A metric of a node over time: by statistic, the values by time."""
 
     by_statistic: dict[str, dict[datetime, float]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Column:
+class MetricColumn:
     """A column of values: of which metric, statistic and node; empty where others tell."""
 
     name: str
@@ -87,7 +87,7 @@ class NodeMetrics:
     def __init__(self, name: str, file: str) -> None:
         self.name = name
         self.file = file
-        self.series: dict[str, Series] = {}
+        self.series: dict[str, MetricSeries] = {}
 
     def has(self, metric: str) -> bool:
         """Whether there is any value of it."""
@@ -160,27 +160,32 @@ def metrics_of(paths: Iterable[str | Path]) -> list[NodeMetrics]:
     """
     nodes: dict[str, NodeMetrics] = {}
     for path in paths:
-        before = sum(len(node.series) for node in nodes.values())
-        _read(path, nodes)
-        if sum(len(node.series) for node in nodes.values()) == before:
-            raise InputError(
-                f"{path}: found no value of a metric that is read; valid are {', '.join(METRICS)}."
-            )
+        with opened(path) as text:
+            read_metrics(text, nodes, file=str(path))
     return list(nodes.values())
 
 
-def _read(path: str | Path, nodes: dict[str, NodeMetrics]) -> None:
-    columns = columns_of(path)
+def read_metrics(lines: Iterable[str], nodes: dict[str, NodeMetrics], *, file: str) -> None:
+    """Add the values of a table to nodes, by name.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a cell isn't valid, or there is no value of a metric that is read.
+    """
+    first, rows = table_in(lines, file=file)
+    columns = first[1]
     names = [plain(column) for column in columns]
     time = next((name for name in _TIMES if name in names), "")
     long = next((name for name in _NAMES if name in names), "")
     values = _long_columns(columns) if long else _wide_columns(columns)
     if not time or not values:
-        raise Place(str(path), 1).wrong(
+        raise first[0].wrong(
             "no column of a time" if not time else "no column of values",
             valid="a table of CloudWatch metrics, with a time in each line",
         )
-    for cells in rows_of(path, {time, long, *(column.name for column in values)}):
+    taken = 0
+    for cells in cells_in(first, rows, {time, long, *(column.name for column in values)}):
         if cells.texts[time].lower() in ("label", "full label", "statistic", "period"):
             continue  # what the console writes above its values
         at = cells.time(time)
@@ -190,20 +195,25 @@ def _read(path: str | Path, nodes: dict[str, NodeMetrics]) -> None:
         if long and metric not in METRICS:
             continue
         for column in values:
-            _take(cells, column, at, column.metric or metric, nodes)
+            taken += _take(cells, column, at, column.metric or metric, nodes)
+    if not taken:
+        raise InputError(
+            f"{file}: found no value of a metric that is read; valid are {', '.join(METRICS)}."
+        )
 
 
 def _take(
-    cells: Cells, column: Column, at: datetime, metric: str, nodes: dict[str, NodeMetrics]
-) -> None:
+    cells: Cells, column: MetricColumn, at: datetime, metric: str, nodes: dict[str, NodeMetrics]
+) -> bool:
+    """Keep a value; whether there was one."""
     value = cells.number(column.name, lowest=0.0, highest=1e18)
     if value is None:
-        return
+        return False
     name = column.node or cells.text(*_NODES)
     if name and not _ID.fullmatch(name):
         raise cells.place.wrong(f"{shown(name)} as a node", valid="letters, digits and -")
     node = nodes.setdefault(name, NodeMetrics(name, cells.place.file))
-    series = node.series.setdefault(metric, Series())
+    series = node.series.setdefault(metric, MetricSeries())
     statistic = column.statistic or _STATISTICS.get(cells.text("statistic", "stat").lower(), "")
     held = series.by_statistic.setdefault(statistic, {})
     if held.get(at, value) != value:
@@ -215,19 +225,20 @@ def _take(
         seconds = cells.number(period, lowest=1.0, highest=_MOST_PERIOD_S)
         if seconds is not None:
             series.period_s = seconds
+    return True
 
 
-def _long_columns(columns: Sequence[str]) -> list[Column]:
+def _long_columns(columns: Sequence[str]) -> list[MetricColumn]:
     """Columns of values, each of which may be of a statistic."""
     found = []
     for column in columns:
         name = plain(column)
         if name in _VALUES or name in _STATISTICS:
-            found.append(Column(name, "", _STATISTICS.get(name, ""), ""))
+            found.append(MetricColumn(name, "", _STATISTICS.get(name, ""), ""))
     return found
 
 
-def _wide_columns(columns: Sequence[str]) -> list[Column]:
+def _wide_columns(columns: Sequence[str]) -> list[MetricColumn]:
     """Columns of metrics: what is left of their names is a statistic, or a node."""
     found = []
     for column in columns:
@@ -242,7 +253,7 @@ def _wide_columns(columns: Sequence[str]) -> list[Column]:
                 statistic = _STATISTICS[word.lower()]
             elif not node:
                 node = word
-        found.append(Column(plain(column), metric, statistic, node))
+        found.append(MetricColumn(plain(column), metric, statistic, node))
     return found
 
 

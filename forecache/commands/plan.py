@@ -47,8 +47,8 @@ _TABLES = (".csv", ".csv.gz")
 @click.option(
     "--host",
     metavar="HOST",
-    help="With --from-info or --from-bill: the instance that today's nodes run on, or a host or its "
-    "file.",
+    help="With --from-info or --from-bill: the instance that today's nodes run on, or a host or "
+    "its file.",
 )
 @click.option(
     "--node",

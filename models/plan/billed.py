@@ -71,8 +71,9 @@ class ComparedLine(Result):
 
     what: str
     today_usd: float | None
-    """None where the export has no line of it that could be placed, as the next."""
+    """None where the export can't tell it."""
     plan_usd: float | None
+    """None where no price of it is known."""
 
 
 @dataclass(frozen=True)

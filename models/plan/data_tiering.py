@@ -12,6 +12,7 @@ from forecache.sim.errors import InputError
 
 from ..cost.schema import PricedNodes
 from ..cost.sizing import sizing
+from ..prices.table import CacheEngine
 from ..prices.terms import node_usd_per_month, price_source
 from .offers import Offer
 from .price import price_table
@@ -19,7 +20,7 @@ from .results import DataTieringOffer
 from .schema import PlanScenario
 from .serverless import asked_of
 
-_ENGINE = "redis"
+_ENGINE: CacheEngine = "redis"
 
 
 def data_tiering_of(plan: PlanScenario, offers: Sequence[Offer]) -> DataTieringOffer | None:

@@ -93,7 +93,7 @@ def _paid(choices: Choices, name: str, system: System, payment: Payment) -> Node
     words, managed = payment.replace("_", " "), name.startswith(MANAGED)
     discount = choices.discounts.get(payment)
     usd: float | None = None
-    note = ""
+    note, region = "", _region(name)
     if managed:
         asked: Payment = "on_demand" if discount is not None else payment
         usd = node_usd_per_month(table, name, served_engine(system.engine.engine), asked)
@@ -101,7 +101,6 @@ def _paid(choices: Choices, name: str, system: System, payment: Payment) -> Node
         note = f"{name} {asked.replace('_', ' ')}, {region}, {table.date}"
     elif payment == "on_demand" or discount is not None:
         price = server_price(system)
-        region = _region(name)
         if price is not None:
             usd, note = HOURS_A_MONTH * price.usd_per_hour, price.note
     if usd is None:

@@ -72,11 +72,14 @@ def compared_rows(found: FromBill) -> list[tuple[str, str, str]]:
         return "–" if value is None else f"{value:,.2f}"
 
     rows = [(each.what, shown(each.today_usd), shown(each.plan_usd)) for each in found.compared]
-    sums = (
-        sum(each.today_usd or 0.0 for each in found.compared),
-        sum(each.plan_usd or 0.0 for each in found.compared),
-    )
-    return [*rows, ("all", shown(sums[0]), shown(sums[1]))] if rows else []
+    both = [
+        (each.today_usd, each.plan_usd)
+        for each in found.compared
+        if each.today_usd is not None and each.plan_usd is not None
+    ]
+    sums = [sum(side) for side in zip(*both, strict=True)] if both else []
+    name = "all" if len(both) == len(rows) else "all that both tell"
+    return [*rows, (name, shown(sums[0]), shown(sums[1]))] if sums else rows
 
 
 def unplaced_rows(found: FromBill, *, most: int) -> list[tuple[str, str, str]]:
