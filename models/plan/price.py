@@ -91,6 +91,8 @@ def _paid(choices: Choices, name: str, system: System, payment: Payment) -> Node
     """A node paid in one way; None where no such price is known."""
     table = price_table(choices)
     words, managed = payment.replace("_", " "), name.startswith(MANAGED)
+    if managed and payment == "spot":
+        return None  # a service sells none
     discount = choices.discounts.get(payment)
     usd: float | None = None
     note, region = "", _region(name)

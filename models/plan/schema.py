@@ -298,6 +298,12 @@ class Choices(_Record):
     serverless: bool = False
     """Whether to compare with the bill of an ElastiCache Serverless cache."""
 
+    @model_validator(mode="after")
+    def _of_a_region(self) -> Choices:
+        if self.region_factor is not None and self.region is None:
+            raise FieldError("region", found=None, valid="a region with region_factor")
+        return self
+
 
 class TodaysPlan(_Record):
     """What runs now, to compare with."""

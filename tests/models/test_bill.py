@@ -247,6 +247,12 @@ def test_every_way_to_pay_is_told() -> None:
     }
     assert own["spot"] == pytest.approx(0.4 * (own["on demand"] or 0.0))
     assert own["reserved 1 year"] is None
+    service = found["cache.r6g.large"]
+    told = {
+        t.payment: t.usd_per_month for t in term_prices(plan.choices, service.name, service.system)
+    }
+    assert told["spot"] is None  # which no service sells
+    assert told["reserved 3 years"] == pytest.approx(2434 / 36)
     assert found["r7g.large"].usd_per_month == pytest.approx(own["spot"])
     assert "less the scenario's 0.6" in found["r7g.large"].price_note
 
