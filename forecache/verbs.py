@@ -370,6 +370,8 @@ def plan(
     scenario: Scenario | None = None,
     *,
     from_info: Sequence[str | Path] = (),
+    from_bill: Sequence[str | Path] = (),
+    cache: str | None = None,
     host: str | None = None,
     node: Scenario | None = None,
     ceiling: str | Path | None = None,
@@ -384,21 +386,26 @@ def plan(
     Parameters
     ----------
     scenario
-        Path of a scenario of `kind: plan`, or a mapping of the same shape. With `from_info` it may
-        leave out `demand`, and may be left out itself.
+        Path of a scenario of `kind: plan`, or a mapping of the same shape. With `from_info` or
+        `from_bill` it may leave out `demand`, and may be left out itself.
     from_info
         Files with what today's nodes say of themselves (INFO ALL, CONFIG GET * and others), which
         fill in `demand` and `today`.
+    from_bill
+        CSV files, packed with gzip or not: exports of AWS's cost and usage report, which fill in
+        `today` and its cost, and CloudWatch metrics of the nodes, which fill in `demand`.
+    cache
+        With `from_bill`: the cache that is meant, where there are several.
     host
-        With `from_info`: what the nodes run on, an instance, a host or its file.
+        With one of these: what the nodes run on, an instance, a host or its file.
     node
-        With `from_info`: file or mapping with other fields of a node's scenario that INFO can't
+        With one of these: file or mapping with other fields of a node's scenario that INFO can't
         tell, such as `irq_cores`.
     ceiling
-        With `from_info`: file for the highest load of a node that meets the objective, as JSON if
+        With one of these: file for the highest load of a node that meets the objective, as JSON if
         its name ends in .json, else in the text format of Prometheus.
     search
-        Whether to look for plans; False only with `from_info`.
+        Whether to look for plans; False only with one of these.
     report
         HTML file for the plans, with cost against headroom.
     seed
@@ -418,8 +425,9 @@ def plan(
         alternatives to the first plan were turned down, `front` has cost against headroom, `today`
         what runs now, `serverless` the bills of serverless caches; `not_offered`, `search`,
         `warnings`, `provenance`. With `from_info` also that, `demand`, `today`, how each field is
-        `known` and what is `unknown`, and the `ceiling` where the host is known. Without a search
-        a `TodayAnswer` of `from_info`, `ceiling` and `provenance`.
+        `known` and what is `unknown`, and the `ceiling` where the host is known; with `from_bill`
+        that too: caches with their lines, lines that have no place, and both bills `compared`.
+        Without a search a `TodayAnswer` of these and `provenance`.
 
     Raises
     ------
@@ -432,15 +440,17 @@ def plan(
 
     how: dict[str, Any] = {"seed": seed, "full": full, "progress": progress}
     try:
-        if from_info:
+        if from_info or from_bill:
             from forecache.calibration.today.answer import today
 
             how |= {"asked_ceiling": ceiling is not None, "search": search}
+            how |= {"bill": from_bill, "cache": cache}
             result = today(from_info, scenario, host=host, node=node, **how)
         else:
             from forecache.models.plan.answer import plan as run
 
-            alone = _without_info(scenario, host=host, node=node, ceiling=ceiling, search=search)
+            others = {"host": host, "node": node, "ceiling": ceiling, "cache": cache}
+            alone = _without_info(scenario, search=search, **others)
             result = run(alone, **how)
     except InfeasibleError as error:
         _write_plan(error.result, report=report, ceiling=ceiling)
@@ -450,16 +460,16 @@ def plan(
 
 
 def _without_info(scenario: Scenario | None, *, search: bool, **others: Any) -> Scenario:
-    """The scenario; refuses what only has a meaning with `from_info`."""
+    """The scenario; refuses what only has a meaning with `from_info` or `from_bill`."""
     from forecache.sim.errors import InputError
 
     given = [name for name, value in others.items() if value is not None]
     if not search:
         given.append("search")
     if given:
-        raise InputError(f"found {given[0]} without from_info; valid is both.")
+        raise InputError(f"found {given[0]} without from_info or from_bill; valid is both.")
     if scenario is None:
-        raise InputError("found no scenario; valid is one of kind plan, or from_info.")
+        raise InputError("found no scenario; valid is one of kind plan, from_info or from_bill.")
     return scenario
 
 

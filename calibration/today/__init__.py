@@ -1,4 +1,4 @@
-"""What runs today, as its nodes tell: texts of INFO and its kin turned into a plan's demand.
+"""What runs today, as its nodes, its bill and its metrics tell, turned into a plan's demand.
 
 | module         | what it knows                                                              |
 |----------------|----------------------------------------------------------------------------|
@@ -8,4 +8,11 @@
 | `commands.py`  | which operations of a plan the commands of an engine are                   |
 | `sizes.py`     | sizes of keys and values from traffic and from memory                      |
 | `demand.py`    | all of it together: the demand, how each field is known, what is not known |
+| `export.py`    | an export of a bill: CSV, its columns, checked lines                       |
+| `charges.py`   | to which cache and kind of charge a line belongs, or why to none           |
+| `billed.py`    | caches, what runs in them, what a month costs, what has no place           |
+| `metrics.py`   | CloudWatch metrics of nodes over time                                      |
+| `load.py`      | the demand that metrics tell                                               |
+| `compared.py`  | today's bill against that of the best plan                                 |
+| `answer.py`    | all of these with a plan, and the ceiling of today's nodes                 |
 """

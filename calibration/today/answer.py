@@ -15,13 +15,21 @@ from forecache.models.plan.ceiling import ceiling, todays_node
 from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer, TodayAnswer
 from forecache.models.plan.schema import PlanDemand
 from forecache.models.prediction.predict import Progress
+from forecache.models.prices.table import NODE_PRICES, load_prices
 from forecache.models.results.provenance import provenance
 from forecache.models.scenario.kinds import check_kind
 from forecache.models.scenario.schema import Slo
 from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import InfeasibleError, InputError
 
+from ..observe.readers.lines import Place, shown
+from .billed import ENGINE, TodaysBill, todays_bill
+from .charges import group_of
+from .compared import compared
 from .demand import read_today
+from .export import columns_of, is_export
+from .load import LAYOUTS, TodaysMetrics, todays_metrics
+from .metrics import NodeMetrics, is_metrics, metrics_of
 
 P99_MS = 1.0
 """The objective where no scenario says one."""
@@ -34,6 +42,8 @@ def today(
     files: Sequence[str | Path],
     scenario: str | Path | Mapping[str, Any] | None = None,
     *,
+    bill: Sequence[str | Path] = (),
+    cache: str | None = None,
     host: str | None = None,
     node: str | Path | Mapping[str, Any] | None = None,
     asked_ceiling: bool = False,
@@ -47,11 +57,14 @@ def today(
     Parameters
     ----------
     files
-        Texts of nodes: see `replies.py`.
+        Texts of nodes: see `replies.py`; none where only a bill is read.
     scenario
-        Of `kind: plan`; what its `demand` and `today` say goes before what the nodes tell. Without
+        Of `kind: plan`; what its `demand` and `today` say goes before what the files tell. Without
         one the objective is a p99 of 1 ms, and what may be chosen are r7g and r8g with today's
-        engine.
+        engine, or r7g and today's family of ElastiCache's nodes where a bill tells of them.
+    bill, cache
+        CSV files of a bill and of metrics (`export.py`, `metrics.py`); and which of the caches in
+        it is meant, the dearest of those with metrics without it.
     host, node
         What the nodes run on: an instance, a host or its file; and other fields of a node's
         scenario that they can't tell. The host is that of the scenario's `today` if left out; the
@@ -68,28 +81,118 @@ def today(
     InfeasibleError
         Nothing that may be chosen meets the objectives; its `result` is the answer all the same.
     """
-    found = read_today(files)
+    found, billed = _read(files, bill, cache)
     file = "scenario" if scenario is None or isinstance(scenario, Mapping) else str(scenario)
     given = _given(scenario, file)
-    whole = _scenario(found, given, host)
-    with named(file):
-        demand = parse(PlanDemand, whole["demand"], file=file)
-        limit = _ceiling(found, whole, demand, host=host, node=node, seed=seed, progress=progress)
+    whole = _scenario(found, billed, given, host)
+    asks = bool((whole.get("demand") or {}).get("operations"))
+    if not asks and (search or asked_ceiling):
+        raise InputError(
+            "found no demand: a bill tells of nodes and costs only; valid besides is a CSV file of "
+            "CloudWatch metrics, --from-info, or demand.operations in a scenario."
+        )
+    limit = None
+    if asks:
+        with named(file):
+            demand = parse(PlanDemand, whole["demand"], file=file)
+            limit = _ceiling(
+                found, whole, demand, host=host, node=node, seed=seed, progress=progress
+            )
     if asked_ceiling and limit is None:
         raise InputError(
             "found no host of today's nodes, whose ceiling is asked for; valid is --host, or the "
             "scenario's today.instance."
         )
+    told = None if billed is None else billed.result
     if not search:
-        return TodayAnswer("today", found, limit, provenance(seed=seed))
+        return TodayAnswer("today", found, limit, provenance(seed=seed), from_bill=told)
     try:
         with named(file):
             answer = plan(whole, seed=seed, full=full, progress=progress)
     except InfeasibleError as error:
         if isinstance(error.result, PlanAnswer):
-            error.result = replace(error.result, from_info=found, ceiling=limit)
+            error.result = replace(error.result, from_info=found, ceiling=limit, from_bill=told)
         raise
-    return replace(answer, from_info=found, ceiling=limit)
+    if billed is not None:
+        told = replace(billed.result, compared=compared(billed.cache, answer))
+    return replace(answer, from_info=found, ceiling=limit, from_bill=told)
+
+
+def _read(
+    files: Sequence[str | Path], bill: Sequence[str | Path], cache: str | None
+) -> tuple[FromInfo, TodaysBill | None]:
+    """What texts of nodes, exports and metrics tell together.
+
+    Where they tell the same, texts of nodes go before metrics; the machine, its engine and its
+    price are those of the bill.
+
+    Raises
+    ------
+    InputError
+        A file is damaged, or neither an export nor metrics.
+    """
+    info = read_today(files) if files else None
+    if not bill:
+        if info is None:
+            raise InputError("found no files of today's nodes; valid is one at least.")
+        return info, None
+    exports: list[str | Path] = []
+    metrics: list[str | Path] = []
+    for path in bill:
+        columns = columns_of(path)
+        if not (is_export(columns) or is_metrics(columns)):
+            raise Place(str(path), 1).wrong(
+                f"the columns {shown(', '.join(columns))}",
+                valid="an export of a bill, with lineItem/UsageType or line_item_usage_type, or "
+                "CloudWatch metrics with a timestamp",
+            )
+        (exports if is_export(columns) else metrics).append(path)
+    nodes = metrics_of(metrics)
+    groups = {group_of(node.name)[0] for node in nodes}
+    billed = todays_bill(exports, cache=cache, seen=groups) if exports else None
+    meant = cache
+    if billed is not None and billed.cache is not None:
+        meant = billed.cache.name
+    asked = _metrics_of(nodes, meant, billed, metrics)
+    told = {} if billed is None else billed.today
+    if info is None:
+        info = FromInfo(asked.nodes, {}, {}, [], asked.unknown)
+    found = FromInfo(
+        nodes=info.nodes,
+        demand={**asked.demand, **info.demand},
+        today={**info.today, **told},
+        known=[*info.known, *(each for each in asked.known if not _has(info, each.field))],
+        unknown=info.unknown,
+    )
+    return found, billed
+
+
+def _has(info: FromInfo, name: str) -> bool:
+    return any(each.field == name for each in info.known)
+
+
+def _metrics_of(
+    nodes: Sequence[NodeMetrics],
+    meant: str | None,
+    billed: TodaysBill | None,
+    files: Sequence[str | Path],
+) -> TodaysMetrics:
+    """What the metrics of the cache that is meant tell; nothing without any."""
+    if not nodes:
+        return TodaysMetrics()
+    groups = {group_of(node.name)[0] for node in nodes}
+    of_it = [node for node in nodes if group_of(node.name)[0] == meant]
+    if not of_it and len(groups) == 1 and (meant is None or billed is None or groups == {""}):
+        of_it = list(nodes)
+    if not of_it:
+        names = ", ".join(sorted(groups)[:5])
+        raise InputError(
+            f"{files[0]}: found metrics of {names or 'a node without a name'}, and none of "
+            f"{meant or 'one cache'}; valid are those of the cache that is meant (--cache)."
+        )
+    cache = None if billed is None else billed.cache
+    engine, version = LAYOUTS["valkey" if cache and cache.engine == "valkey" else "redis"]
+    return todays_metrics(of_it, engine=engine, version=version)
 
 
 def _given(scenario: str | Path | Mapping[str, Any] | None, file: str) -> dict[str, Any]:
@@ -112,18 +215,17 @@ def _given(scenario: str | Path | Mapping[str, Any] | None, file: str) -> dict[s
     return data
 
 
-def _scenario(found: FromInfo, given: Mapping[str, Any], host: str | None) -> dict[str, Any]:
-    """The plan's scenario: what is given, else what the nodes tell, else what is taken."""
+def _scenario(
+    found: FromInfo, billed: TodaysBill | None, given: Mapping[str, Any], host: str | None
+) -> dict[str, Any]:
+    """The plan's scenario: what is given, else what the files tell, else what is taken."""
     known = {instance.name: instance.family for instance in list_instances()}
     own = dict(given.get("today") or {})
-    instance = own.get("instance") or (host if host in known else None)
-    name, version = found.today["engine"], found.today["engine_version"]
-    engines: list[Any] = [{"engine": name, "versions": [version]}]
-    if minor_version(load_engine(name).version) != minor_version(version):
-        engines.append(name)  # the newest one besides
-    families = [*FAMILIES]
-    if instance in known and f"{known[instance]}.*" not in families:
-        families.append(f"{known[instance]}.*")
+    instance = own.get("instance") or found.today.get("instance")
+    instance = instance or (host if host in known else None)
+    choices = _managed_choices(found, billed) if billed is not None else None
+    if choices is None:
+        choices = _own_choices(found, instance, known)
     scenario: dict[str, Any] = {
         "kind": "plan",
         "name": "What runs today",
@@ -131,24 +233,57 @@ def _scenario(found: FromInfo, given: Mapping[str, Any], host: str | None) -> di
             "slo": {"p99_ms": P99_MS, "probability": 0.9},
             "losing_a_node": _survives(found.today),
         },
-        "choices": {
-            "instances": families,
-            "engines": engines,
-            "replicas": [found.today["replicas"]],
-        },
+        "choices": choices,
         **given,
         "demand": {**found.demand, **dict(given.get("demand") or {})},
     }
-    if instance is not None:
-        scenario["today"] = {"instance": instance, **found.today, **own}
+    if instance is not None and (own or "engine" in found.today):
+        scenario["today"] = {**found.today, "instance": instance, **own}
     return scenario
+
+
+def _own_choices(found: FromInfo, instance: str | None, known: Mapping[str, str]) -> dict[str, Any]:
+    """Instances of r7g, r8g and today's family, with today's engine."""
+    families = [*FAMILIES]
+    family = known.get(instance or "")
+    if family is not None and f"{family}.*" not in families:
+        families.append(f"{family}.*")
+    if "engine" not in found.today:
+        return {"instances": families, "engines": ["valkey"]}
+    name, version = found.today["engine"], found.today["engine_version"]
+    engines: list[Any] = [{"engine": name, "versions": [version]}]
+    if minor_version(load_engine(name).version) != minor_version(version):
+        engines.append(name)  # the newest one besides
+    return {
+        "instances": families,
+        "engines": engines,
+        "replicas": [found.today["replicas"]],
+    }
+
+
+def _managed_choices(found: FromInfo, billed: TodaysBill) -> dict[str, Any] | None:
+    """Nodes of ElastiCache, and what to compare them with; None where none run today."""
+    if billed.cache is None or "engine" not in billed.today:
+        return None
+    family = billed.cache.node_type.rpartition(".")[0]
+    priced = {name.rpartition(".")[0] for name in load_prices(NODE_PRICES).nodes.types}
+    families = {"cache.r7g", "cache.m7g", family} & priced
+    hosts = {f"cache.{instance.family}" for instance in list_instances()}
+    return {
+        "instances": [f"{name}.*" for name in sorted(families & hosts)],
+        "engines": [ENGINE],
+        "replicas": [found.today.get("replicas", 0)],
+        "serverless": True,
+        "data_tiering": True,
+        **billed.choices,
+    }
 
 
 def _survives(today: Mapping[str, Any]) -> str:
     """What survives the loss of a node today."""
-    if today["replicas"]:
+    if today.get("replicas"):
         return "data"
-    return "load" if today["shards"] > 1 else "nothing"
+    return "load" if today.get("shards", 1) > 1 else "nothing"
 
 
 def _ceiling(
@@ -166,7 +301,7 @@ def _ceiling(
     name = host or (whole.get("today") or {}).get("instance")
     if name is not None:
         fields.setdefault("host", str(name).removeprefix("cache."))
-    if "host" not in fields:
+    if "host" not in fields or "engine" not in found.today or not found.nodes:
         if node is not None:
             raise InputError(f"{node}: the field 'host' is missing; valid is a host, or --host.")
         return None

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from forecache.models.footprint.schema import MemoryScenario, Strings
-from forecache.models.plan.results import FromInfo, KnownField, TodaysLoad
+from forecache.models.plan.billed import KnownField
+from forecache.models.plan.results import FromInfo, TodaysLoad
 from forecache.sim.errors import InputError
 
 from .commands import Placed, placed

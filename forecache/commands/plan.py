@@ -12,6 +12,7 @@ from forecache.sim.errors import InfeasibleError
 from .options import json_option, progress_of, quiet_option, seed_option, verb
 
 _SCENARIO = (".yaml", ".yml")
+_TABLES = (".csv", ".csv.gz")
 
 
 @verb(
@@ -20,7 +21,8 @@ _SCENARIO = (".yaml", ".yml")
     example="""forecache plan examples/plan-graviton.yaml
     forecache plan examples/plan-serverless.yaml
     forecache plan examples/plan-versions.yaml
-    forecache plan --from-info examples/info/node-1.txt --host r7g.large --ceiling ceiling.prom""",
+    forecache plan --from-info examples/info/node-1.txt --host r7g.large --ceiling ceiling.prom
+    forecache plan --from-bill examples/bill/export.csv examples/bill/metrics.csv""",
 )
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
@@ -32,27 +34,40 @@ _SCENARIO = (".yaml", ".yml")
     "in .yaml has the text of INFO ALL, and best of CONFIG GET * and others, of one node.",
 )
 @click.option(
+    "--from-bill",
+    is_flag=True,
+    help="Take what runs today and its cost from exports of AWS's cost and usage report, and the "
+    "demand from CloudWatch metrics: each FILE that ends in .csv or .csv.gz is one of both.",
+)
+@click.option(
+    "--cache",
+    metavar="NAME",
+    help="With --from-bill: the cache that is meant, where there are several.",
+)
+@click.option(
     "--host",
     metavar="HOST",
-    help="With --from-info: the instance that today's nodes run on, or a host or its file.",
+    help="With --from-info or --from-bill: the instance that today's nodes run on, or a host or "
+    "its file.",
 )
 @click.option(
     "--node",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="With --from-info: YAML with other fields of a node's scenario, such as irq_cores.",
+    help="With --from-info or --from-bill: YAML with other fields of a node's scenario, such as "
+    "irq_cores.",
 )
 @click.option(
     "--ceiling",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="With --from-info: also write the highest load of today's nodes that meets the objective, "
-    "as JSON to a file that ends in .json, else in the text format of Prometheus.",
+    help="With --from-info or --from-bill: also write the highest load of today's nodes that meets "
+    "the objective, as JSON to a file that ends in .json, else in the text format of Prometheus.",
 )
 @click.option(
     "--no-search",
     is_flag=True,
-    help="With --from-info: only read the demand and look for the ceiling.",
+    help="With --from-info or --from-bill: only read the files and look for the ceiling.",
 )
 @click.option(
     "--report",
@@ -72,6 +87,8 @@ _SCENARIO = (".yaml", ".yml")
 def plan(
     files: tuple[Path, ...],
     from_info: bool,
+    from_bill: bool,
+    cache: str | None,
     host: str | None,
     node: Path | None,
     ceiling: Path | None,
@@ -93,10 +110,18 @@ def plan(
     With --from-info the other files are of today's nodes, and the scenario may leave out `demand`
     or be left out. Then the answer also says how each number is known, what could not be known,
     and, where the host is, the highest load with which a node of today meets the objective.
+
+    With --from-bill they are of a bill, and of metrics; with both options, files that end in .csv
+    or .csv.gz are. The answer has today's bill by cache and line beside that of the best plan, and
+    every line of the export that could not be placed, with its amount.
     """
-    scenario, infos = _sorted(files, from_info=from_info)
-    if not from_info and (host or node or ceiling or no_search):
-        raise click.UsageError("--host, --node, --ceiling and --no-search are for --from-info.")
+    scenario, infos, bills = _sorted(files, from_info=from_info, from_bill=from_bill)
+    if not (from_info or from_bill) and (host or node or ceiling or no_search):
+        raise click.UsageError(
+            "--host, --node, --ceiling and --no-search are for --from-info and --from-bill."
+        )
+    if cache is not None and not from_bill:
+        raise click.UsageError("--cache is for --from-bill.")
     if no_search and (report is not None or full):
         raise click.UsageError("--report and --full are not for --no-search.")
     for path, option in ((report, "--report"), (ceiling, "--ceiling")):
@@ -108,6 +133,8 @@ def plan(
             result = verbs.plan(
                 scenario,
                 from_info=infos,
+                from_bill=bills,
+                cache=cache,
                 host=host,
                 node=node,
                 ceiling=ceiling,
@@ -123,24 +150,36 @@ def plan(
     _print(result, written, as_json=as_json)
 
 
-def _sorted(files: tuple[Path, ...], *, from_info: bool) -> tuple[Path | None, list[Path]]:
-    """The scenario among the files, and those of nodes."""
-    if not from_info:
+def _sorted(
+    files: tuple[Path, ...], *, from_info: bool, from_bill: bool
+) -> tuple[Path | None, list[Path], list[Path]]:
+    """The scenario among the files, those of nodes, and those of a bill and its metrics."""
+    if not (from_info or from_bill):
         if len(files) > 1:
             raise click.UsageError(
-                f"found {len(files)} files; valid is one scenario, or --from-info with files of "
-                "nodes."
+                f"found {len(files)} files; valid is one scenario, or --from-info or --from-bill "
+                "with files of today."
             )
-        return files[0], []
+        return files[0], [], []
     scenarios = [file for file in files if file.suffix in _SCENARIO]
-    infos = [file for file in files if file.suffix not in _SCENARIO]
-    if len(scenarios) > 1 or not infos:
-        raise click.UsageError(
-            f"found {len(scenarios)} scenarios and {len(infos)} files of nodes; valid with "
-            "--from-info are files of nodes, whose names do not end in .yaml, and at most one "
-            "scenario."
-        )
-    return (scenarios[0] if scenarios else None), infos
+    others = [file for file in files if file.suffix not in _SCENARIO]
+    bills = [file for file in others if from_bill and (not from_info or _is_table(file))]
+    infos = [file for file in others if file not in bills]
+    wanted = [(from_info, infos, "nodes"), (from_bill, bills, "a bill")]
+    for asked, found, what in wanted:
+        if asked and not found:
+            raise click.UsageError(
+                f"found {len(scenarios)} scenarios and {len(found)} files of {what}; valid are "
+                f"files of {what}, whose names do not end in .yaml, and at most one scenario."
+            )
+    if len(scenarios) > 1:
+        raise click.UsageError(f"found {len(scenarios)} scenarios; valid is one at most.")
+    return (scenarios[0] if scenarios else None), infos, bills
+
+
+def _is_table(file: Path) -> bool:
+    """Whether a file is one of commas by its name."""
+    return file.name.endswith(_TABLES)
 
 
 def _print(result: Any, written: list[Path], *, as_json: bool) -> None:
@@ -150,10 +189,10 @@ def _print(result: Any, written: list[Path], *, as_json: bool) -> None:
         click.echo(to_json(result))
         return
     from forecache.models.plan.results import PlanAnswer
-    from forecache.reports.terminal.plan import print_plan, print_today
+    from forecache.reports.terminal.plan import print_plan, print_told
     from forecache.tables import console
 
     if isinstance(result, PlanAnswer):
         print_plan(result, console())
     else:
-        print_today(result.from_info, result.ceiling, console())
+        print_told(result, console())

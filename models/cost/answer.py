@@ -16,14 +16,14 @@ from ..prices.table import PriceTable, load_prices
 from ..results.consistency import Checked
 from ..scenario.kinds import check_kind
 from ..scenario.sweeps import Case, expand
+from .beside import BillLine, NotPriced
 from .bill import (
     Bill,
-    BillLine,
     break_even_load,
     break_even_with_nodes,
     ecpu_per_s,
-    node_bill,
     serverless_bill,
+    whole_node_bill,
 )
 from .schema import CostScenario, PricedNodes
 from .sizing import Need, Sizing, sizing
@@ -53,6 +53,8 @@ class NodesBill(MonthlyBill):
     """The multiple of the requests up to which they are enough; None without a bound."""
     spare_gb: float | None
     """None where their memory is not known."""
+    not_priced: list[NotPriced]
+    """What belongs to the bill and has no known price."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> CostPoint:
     sized = sizing(scenario, prices)
     asked = scenario.nodes
     priced = asked.model_copy(update={"shards": max(asked.shards, sized.shards)})
-    nodes = node_bill(priced, scenario.engine, prices, hours=scenario.hours_per_month)
+    nodes = whole_node_bill(scenario, priced, prices)
     if nodes is None:
         raise InputError(
             f"field nodes.payment: found {asked.payment!r}, which {prices.id} has no "
@@ -194,13 +196,14 @@ def _point(case: Case[CostScenario], prices: PriceTable) -> CostPoint:
             needs=list(sized.needs),
             serves_load=serves if math.isfinite(serves) else None,
             spare_gb=_spare_gb(scenario, sized, shards=priced.shards),
+            not_priced=list(nodes.not_priced),
         ),
         break_even=BreakEven(
             load=load,
             requests_per_s=None if load is None else load * requests_per_s,
             ecpu_per_s=None if load is None else load * ecpu,
             shards=shards,
-            load_if_enough=break_even_load(scenario, prices, nodes_usd=nodes.usd),
+            load_if_enough=break_even_load(scenario, prices, nodes_usd=nodes.usd_before_traffic),
         ),
         warnings=[
             *([_too_few(asked, sized)] if priced.shards > asked.shards else []),

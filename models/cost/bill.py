@@ -4,42 +4,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from forecache.sim.plain import Result
+from dataclasses import dataclass, field
 
 from ..prices.table import CacheEngine, PriceTable
+from ..prices.terms import node_usd_per_month, price_source
+from .beside import (
+    CLIENTS,
+    REPLICAS,
+    SERVED,
+    BillLine,
+    CacheTraffic,
+    NotPriced,
+    backup_line,
+    day_of_prices,
+    sorted_out,
+    support_line,
+    zone_lines,
+)
 from .ecpu import ecpu_of_get, ecpu_of_script, ecpu_of_transfer
 from .schema import MOST_SHARDS, CostScenario, PricedNodes, Requests
-from .sizing import Sizing, hourly_parts
-
-_PAID_MONTHLY = {"reserved_1_year": 1, "reserved_3_years": 3}
+from .sizing import OVERHEAD_BYTES, Sizing, hourly_parts
 
 _MOST_LOAD = 1e6
 """Multiple of a scenario's requests up to which a break-even is looked for."""
 
 
 @dataclass(frozen=True)
-class BillLine(Result):
-    """One line of a bill."""
-
-    what: str
-    quantity: float
-    unit: str
-    usd: float
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Bill:
-    """The lines of a month."""
+    """The lines of a month, and what belongs to it without a known price."""
 
     lines: Sequence[BillLine]
+    not_priced: Sequence[NotPriced] = field(default=())
 
     @property
     def usd(self) -> float:
         """All lines together."""
         return sum(line.usd for line in self.lines)
+
+    @property
+    def usd_before_traffic(self) -> float:
+        """The same without traffic between zones, which clients of a serverless cache have too."""
+        return sum(line.usd for line in self.lines if line.what not in (CLIENTS, REPLICAS))
 
 
 def ecpu_per_s(requests: Sequence[Requests], *, us_per_ecpu: float) -> float:
@@ -98,22 +103,29 @@ def node_bill(
 ) -> Bill | None:
     """What the nodes cost in a month of `hours`; None where the table has no such price.
 
-    A partial hour counts as a whole one; a reserved node costs its month whatever its hours.
+    A partial hour counts as a whole one; a node that is committed to costs its month whatever its
+    hours.
     """
     count = nodes.count
-    years = _PAID_MONTHLY.get(nodes.payment)
-    monthly = nodes.usd_per_month
-    if monthly is None and years is not None:
-        monthly = prices.reserved_usd_per_month(nodes.type, engine, term_years=years)
+    monthly, source = nodes.usd_per_month, "the scenario's own price"
+    if monthly is None and nodes.payment != "on_demand":
+        monthly = node_usd_per_month(prices, nodes.type, engine, nodes.payment)
         if monthly is None:
             return None
+        source = price_source(prices, nodes.type, nodes.payment)
     if monthly is not None:
-        return Bill(
-            [BillLine(nodes.payment.replace("_", " "), count, "node-months", count * monthly)]
-        )
+        paid = nodes.payment.replace("_", " ")
+        each = BillLine(paid, count, "node-months", count * monthly, "", monthly, source)
+        return Bill([each])
     paid_hours = count * math.ceil(hours)
     usd_per_hour = prices.node_usd_per_hour(nodes.type, engine)
-    lines = [BillLine("on demand", paid_hours, "node-hours", paid_hours * usd_per_hour)]
+    source = price_source(prices, nodes.type, "on_demand")
+    lines = [
+        BillLine(
+            "on demand", paid_hours, "node-hours", paid_hours * usd_per_hour, "", usd_per_hour,
+            source,
+        )
+    ]  # fmt: skip
     if nodes.free_tier and nodes.type in prices.free_tier.types:
         free = min(paid_hours, prices.free_tier.hours_per_month)
         lines.append(
@@ -123,9 +135,53 @@ def node_bill(
                 "node-hours",
                 -free * usd_per_hour,
                 f"in the first {prices.free_tier.months} months",
+                -usd_per_hour,
+                prices.where(prices.free_tier.source),
             )
         )
     return Bill(lines)
+
+
+def whole_node_bill(scenario: CostScenario, nodes: PricedNodes, prices: PriceTable) -> Bill | None:
+    """The same with what nodes cost beside: old versions, backups, traffic between zones."""
+    hours = scenario.hours_per_month
+    bill = node_bill(nodes, scenario.engine, prices, hours=hours)
+    if bill is None:
+        return None
+    support = None
+    if nodes.engine_version is not None and scenario.engine == SERVED:
+        support = support_line(
+            prices,
+            nodes.type,
+            nodes.engine_version,
+            on=day_of_prices(prices, nodes.on),
+            nodes=nodes.count,
+            hours=math.ceil(hours),
+        )
+    backups = backup_line(prices, data_gb=scenario.data_gb, backups=nodes.backups)
+    traffic = zone_lines(
+        prices,
+        _traffic(scenario.requests),
+        zones=nodes.zones,
+        replicas=nodes.replicas,
+        managed=True,
+        hours=hours,
+    )
+    lines, missing = sorted_out([*bill.lines, support, backups, *traffic])
+    return Bill(lines, missing)
+
+
+def _traffic(requests: Sequence[Requests]) -> CacheTraffic:
+    """Bytes a second of requests and replies, and of writes that replicas get."""
+    clients = sum(
+        row.a_second * (row.hit_rate * row.value_bytes + 2.0 * OVERHEAD_BYTES) for row in requests
+    )
+    writes = sum(
+        row.a_second * (row.value_bytes + OVERHEAD_BYTES)
+        for row in requests
+        if row.command == "set"
+    )
+    return CacheTraffic(clients, writes)
 
 
 def break_even_with_nodes(
@@ -137,12 +193,12 @@ def break_even_with_nodes(
     """
     for shards in range(nodes.shards, MOST_SHARDS + 1):
         more = nodes.model_copy(update={"shards": shards})
-        bill = node_bill(more, scenario.engine, prices, hours=scenario.hours_per_month)
+        bill = whole_node_bill(scenario, more, prices)
         assert bill is not None  # there was one of fewer
-        most = sized.most_load(shards)
-        if math.isfinite(most) and serverless_bill(scenario, prices, load=most).usd < bill.usd:
+        most, usd = sized.most_load(shards), bill.usd_before_traffic
+        if math.isfinite(most) and serverless_bill(scenario, prices, load=most).usd < usd:
             continue  # cheaper at every load that this many nodes serve
-        load = break_even_load(scenario, prices, nodes_usd=bill.usd)
+        load = break_even_load(scenario, prices, nodes_usd=usd)
         if load is None:
             break
         if load <= most:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
-from ..prices.table import CacheEngine
-
-HOURS_A_MONTH = 730.0
-"""A twelfth of a year of 365 days, as AWS's tools count."""
-
+from ..prices.rates import day_of
+from ..prices.table import HOURS_A_MONTH, CacheEngine
+from ..prices.terms import Payment
+from ..scenario.versions import EngineVersion
 
 MOST_SHARDS = 500
 """Shards of a cluster at most (ElastiCache)."""
@@ -70,12 +69,27 @@ class PricedNodes(_Record):
     """Shards. If data or the peak hour need more, the larger number is priced."""
     replicas: int = Field(default=0, ge=0, le=5)
     """Replicas of each shard."""
-    payment: Literal["on_demand", "reserved_1_year", "reserved_3_years"] = "on_demand"
+    payment: Payment = "on_demand"
     """How they are paid."""
     usd_per_month: float | None = Field(default=None, gt=0)
     """Price of one node a month, where the table has none or you pay another one."""
     free_tier: bool = False
     """Whether a new customer's free hours are taken off."""
+    engine_version: EngineVersion | None = None
+    """Version of Redis, in quotes: one beyond its standard support costs more."""
+    on: str | None = None
+    """The day for which that is told, as YYYY-MM-DD; without it that of the prices."""
+    backups: int = Field(default=0, ge=0, le=35)
+    """Daily backups that are kept, of which the service gives one free."""
+    zones: int = Field(default=1, ge=1, le=10)
+    """Zones over which nodes and clients are spread evenly, whose traffic is billed."""
+
+    @field_validator("on")
+    @classmethod
+    def _a_day(cls, value: str | None) -> str | None:
+        if value is not None:
+            day_of(value)
+        return value
 
     @property
     def count(self) -> int:

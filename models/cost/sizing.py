@@ -85,7 +85,7 @@ class Sizing:
     needs
         Those that could be told.
     unknown
-        What could not be, a sentence each.
+        What could not be told, a sentence each.
     """
 
     needs: Sequence[Need]
@@ -156,11 +156,18 @@ def _needs(
         )
     else:
         basis = f"maxmemory less {prices.nodes.reserved_share.best:.0%} reserved"
+        ssd_gb = (row.ssd_gib or 0.0) * 2**30 / 1e9
+        if ssd_gb:
+            basis += f", and an SSD of {ssd_gb:.0f} GB"
+            unknown.append(
+                f"{node_type} keeps values on an SSD: forecache does not simulate how long their "
+                "reads take"
+            )
         needs.append(
             Need(
                 "data",
                 scenario.data_gb,
-                limit.usable_bytes / 1e9,
+                limit.usable_bytes / 1e9 + ssd_gb,
                 "GB of data",
                 grows=False,
                 basis=basis,
@@ -198,7 +205,9 @@ def _smallest_that_fits(scenario: CostScenario, prices: PriceTable) -> str:
     """The cheapest cluster of another type that is enough, in words."""
     engine = scenario.engine
     found = []
-    for node_type in prices.nodes.types:
+    for node_type, row in prices.nodes.types.items():
+        if row.ssd_gib is not None:
+            continue  # whose values are not all in memory
         shards = Sizing(*_needs(scenario, prices, node_type)).shards
         if shards <= MOST_SHARDS:
             usd = shards * prices.node_usd_per_hour(node_type, engine)

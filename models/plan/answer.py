@@ -14,6 +14,8 @@ from ..prediction.predict import Progress
 from ..results.consistency import Checked
 from ..results.provenance import provenance
 from ..scenario.kinds import check_kind
+from .bill import before_traffic, billed
+from .data_tiering import data_tiering_of
 from .excuses import excuses_of, nothing_holds, one_thread_of, todays_excuse
 from .front import front_of
 from .offers import Offer, Refused, offers_of, todays_offer
@@ -68,10 +70,11 @@ def plan(
     """
     scenario, file = load_plan(source)
     with named(file):
-        offers, refused = offers_of(scenario, check_offer)
-        today = (
-            None if scenario.today is None else todays_offer(scenario, scenario.today, check_offer)
-        )
+        found_offers, refused = offers_of(scenario, check_offer)
+        offers = [billed(scenario, each) for each in found_offers]
+        today = None
+        if scenario.today is not None:
+            today = billed(scenario, todays_offer(scenario, scenario.today, check_offer))
         with workers(executor) as where:
             found = search(
                 scenario, offers, seed=seed, executor=where, full=full, progress=progress
@@ -102,8 +105,7 @@ def check_plan(answer: PlanAnswer) -> None:
     costs = [each.usd_per_month for each in answer.plans]
     checked.in_order([("a plan", cost) for cost in costs])
     for each in answer.plans:
-        nodes = each.setting.nodes
-        checked.sum("the cost of a plan", each.usd_per_month, [nodes * each.usd_per_node_month])
+        checked.sum("the cost of a plan", each.usd_per_month, [line.usd for line in each.bill])
         for name in ("p50_ms", "p99_ms", "p999_ms"):
             estimate = getattr(each.horizon, name)
             if estimate is not None:
@@ -130,7 +132,7 @@ def _answer(
     alone = executor.submit(one_thread_of, scenario, found.plans[0], seed) if found.plans else None
     plans = [call.result() for call in calls]
     runs_now = None if ran is None else ran.result()
-    best_usd = plans[0].usd_per_month if plans else None
+    best_usd = before_traffic(plans[0].bill) if plans else None
     if plans and alone is not None:
         others = [*found.plans[1:], *found.others]
         excuses = excuses_of(scenario, found.plans[0], others, one_thread=alone.result())
@@ -150,6 +152,7 @@ def _answer(
         front=front_of(scenario, found.entries),
         today=runs_now,
         serverless=serverless_of(scenario, offers, best_usd=best_usd),
+        data_tiering=data_tiering_of(scenario, offers),
         not_offered=[NotOffered(each.what, each.why) for each in refused],
         search=_counts(offers, found.entries, full=full),
         warnings=_warnings(plans),

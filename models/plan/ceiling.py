@@ -20,6 +20,7 @@ from forecache.sim.statistics import Estimate
 from ..advice.answers import load_cases
 from ..advice.limits import limits_of
 from ..advice.objective import LATENCIES, probability
+from ..engines.profile import load_engine
 from ..prediction.caveats import not_covered
 from ..prediction.predict import Prediction, predict_cases
 from ..prediction.system import System
@@ -27,6 +28,7 @@ from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from .results import Ceiling, FromInfo, NodeHeadroom
 from .schema import PlanDemand
+from .shard import feeds_replicas
 
 LOW, MIDDLE, HIGH = 0.975, 0.5, 0.025
 """Probabilities at the lower end of the interval, at the ceiling, and at the upper end."""
@@ -57,10 +59,11 @@ def todays_node(
     workload = demand.workload(rate_rps=demand.peak_rps / shards, share=1.0 / shards)
     own = dict(node)
     engine = {name: found.today[name] for name in ("engine", "engine_version")}
+    fed = "engine" in own or feeds_replicas(load_engine(engine["engine"], engine["engine_version"]))
     return {
         **({} if "engine" in own else engine),  # a profile of one's own has its version
         "io_threads": found.today["io_threads"],
-        "replicas": found.today["replicas"],
+        "replicas": found.today["replicas"] if fed else 0,
         "tls": None if demand.tls is None else demand.tls.model_dump(),
         "persistence": (
             "none" if demand.persistence == "none" else demand.persistence.model_dump()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from forecache.hwprofiles import list_instances, load_host
 from forecache.hwprofiles.files import did_you_mean
@@ -17,22 +16,17 @@ from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
 from ..advice.answers import MEMCACHED_TOOL
-from ..advice.server_price import server_price
-from ..cost.schema import HOURS_A_MONTH
+from ..cost.beside import BillLine, NotPriced
 from ..engines.generator import load_generator
 from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import System
-from ..prices.table import NODE_PRICES, load_prices
+from ..prices.table import PriceTable
 from ..scenario.schema import GeneratorSettings
+from .price import MANAGED, cheapest, price_table
 from .schema import Choices, PlanScenario, TodaysPlan
-
-MANAGED = "cache."
-"""What names of node types of a service begin with."""
 
 THREADS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Numbers of threads that are compared with `io_threads: automatic`, as cores allow."""
-
-_YEARS = {"reserved_1_year": 1, "reserved_3_years": 3}
 
 
 @dataclass(frozen=True)
@@ -51,6 +45,9 @@ class Offer:
         How it is paid, what one node costs, and whose price that is.
     threads
         The numbers of threads that may be run, in order.
+    support, beside, not_priced
+        What one node costs more for an old version; what a plan costs beside its nodes, however
+        many; and what belongs to its bill without a known price (`bill.py`).
     """
 
     name: str
@@ -61,6 +58,9 @@ class Offer:
     usd_per_month: float
     price_note: str
     threads: tuple[int, ...]
+    support: BillLine | None = None
+    beside: tuple[BillLine, ...] = ()
+    not_priced: tuple[NotPriced, ...] = ()
 
     @property
     def engine(self) -> EngineProfile:
@@ -89,7 +89,8 @@ class Offer:
 
     def usd(self, shards: int) -> float:
         """What a plan of so many shards costs a month."""
-        return shards * (1 + self.replicas) * self.usd_per_month
+        each = self.usd_per_month + (0.0 if self.support is None else self.support.usd)
+        return shards * (1 + self.replicas) * each + sum(line.usd for line in self.beside)
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def todays_offer(scenario: PlanScenario, today: TodaysPlan, check: Check) -> Off
     InputError
         Something of it is not known.
     """
-    known = _known_names()
+    known = _known_names(price_table(scenario.choices))
     if today.instance not in known:
         hint = did_you_mean(today.instance, known)
         raise InputError(f"field today.instance: found {today.instance!r}; {hint}")
@@ -189,7 +190,7 @@ def todays_offer(scenario: PlanScenario, today: TodaysPlan, check: Check) -> Off
 
 def _names(choices: Choices) -> list[str]:
     """The instances that are meant, in the order of the catalogue within each pattern."""
-    known = _known_names()
+    known = _known_names(price_table(choices))
     found: list[str] = []
     for place, pattern in enumerate(choices.instances):
         meant = _matching(pattern, known)
@@ -212,11 +213,10 @@ def _matching(pattern: str, known: Iterable[str]) -> list[str]:
     return [name for name in known if whole.fullmatch(name)]
 
 
-@lru_cache(maxsize=1)
-def _known_names() -> dict[str, str]:
+def _known_names(table: PriceTable) -> dict[str, str]:
     """Families of the catalogue's instances, and of node types that run on one of them, by name."""
     found = {instance.name: instance.family for instance in list_instances()}
-    priced = load_prices(NODE_PRICES).nodes.types
+    priced = table.nodes.types
     types = {MANAGED + name: MANAGED + family for name, family in found.items()}
     return found | {name: family for name, family in types.items() if name in priced}
 
@@ -266,46 +266,33 @@ def _offer(
 ) -> Offer | Refused:
     """The machine with its price and threads."""
     what = f"{name} with {system.engine.engine} {system.engine.version}"
-    price = _price(scenario.choices, name, system)
+    price = cheapest(scenario.choices, name, system)
     if price is None:
         ways = " or ".join(p.replace("_", " ") for p in scenario.choices.payments)
-        return Refused(what, f"no price of it is known, {ways}")
+        where = f" in {scenario.choices.region}" if scenario.choices.region else ""
+        return Refused(what, f"no price of it is known{where}, {ways}")
     threads = _threads(scenario, system)
     if not threads:
         cores = system.host.speed().cores
         return Refused(what, f"its {cores} cores are fewer than any of the io_threads")
-    payment, usd_per_month, note = price
     if system.engine.engine == "memcached" and replicas > 0:
         return Refused(what, "Memcached has no replicas")
-    family = _known_names()[name]
-    offer = Offer(name, family, system, replicas, payment, usd_per_month, note, threads)
+    family = _known_names(price_table(scenario.choices))[name]
+    offer = Offer(
+        name,
+        family,
+        system,
+        replicas,
+        price.payment,
+        price.usd_per_month,
+        price.note,
+        threads,
+    )
     try:
         check(scenario, offer)
     except InputError as error:
         return Refused(what, str(error).removesuffix("."))
     return offer
-
-
-def _price(choices: Choices, name: str, system: System) -> tuple[str, float, str] | None:
-    """The cheapest way to pay for a node: its name, USD a month, whose price; None without one."""
-    if name in choices.usd_per_month:
-        return "as given", choices.usd_per_month[name], "the scenario's own price"
-    found: list[tuple[float, str, str]] = []
-    for payment in choices.payments:
-        if payment == "on_demand":
-            price = server_price(system)
-            if price is not None:
-                found.append((HOURS_A_MONTH * price.usd_per_hour, payment, price.note))
-        elif name.startswith(MANAGED):
-            table = load_prices(NODE_PRICES)
-            usd = table.reserved_usd_per_month(name, "redis", term_years=_YEARS[payment])
-            if usd is not None:
-                words = payment.replace("_", " ")
-                found.append((usd, payment, f"{name} {words}, {table.region}, {table.date}"))
-    if not found:
-        return None
-    usd, paid, note = min(found)
-    return paid.replace("_", " "), usd, note
 
 
 def _threads(scenario: PlanScenario, system: System) -> tuple[int, ...]:

@@ -111,6 +111,7 @@ def plan_of_one_node(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
             "operations": _operations(first),
             "key_bytes": workload.whole_key_bytes,
             "clients_per_node": workload.clients,
+            "zones": 1,  # where clients are is not asked
             "tls": None if first.tls is None else first.tls.model_dump(),
             "persistence": (
                 "none" if isinstance(first.persistence, str) else first.persistence.model_dump()

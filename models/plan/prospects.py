@@ -12,8 +12,10 @@ from ..advice.limits import limits_of
 from ..advice.objective import probability
 from ..prediction.caveats import not_covered
 from ..prediction.predict import Prediction
+from .bill import bill_of
 from .bounds import memory_used
 from .offers import Offer
+from .price import term_prices
 from .race import Entry
 from .results import AfterLoss, Milestone, PlanSetting, RankedPlan, ShardState
 from .schema import PlanScenario
@@ -96,6 +98,9 @@ def _prospects(
         milestones=_milestones(plan, offer, shards, states[0], objective=limit.objective),
         failures=[_after_loss(trials, trial, states[1], what) for what in ("node", "zone")],
         warnings=_warnings(offer, later, shards),
+        bill=bill_of(offer, shards),
+        not_priced=list(offer.not_priced),
+        terms=term_prices(plan.choices, offer.name, offer.system),
     )
 
 

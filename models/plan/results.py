@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
+from ..cost.beside import BillLine, NotPriced
 from ..results.provenance import Provenance
+from .billed import FromBill, KnownField
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,16 @@ class AfterLoss(Result):
 
 
 @dataclass(frozen=True)
+class TermPrice(Result):
+    """What one node costs a month, paid in one way."""
+
+    payment: str
+    usd_per_month: float | None
+    """None where no such price is known."""
+    note: str
+
+
+@dataclass(frozen=True)
 class RankedPlan(Result):
     """A plan, what it costs and how far it goes."""
 
@@ -112,6 +124,12 @@ class RankedPlan(Result):
     """The earliest first; empty without growth."""
     failures: list[AfterLoss]
     warnings: list[str]
+    bill: list[BillLine] = field(default_factory=list)
+    """Lines that add up to the cost, at today's mean load."""
+    not_priced: list[NotPriced] = field(default_factory=list)
+    """What belongs to the bill and has no known price."""
+    terms: list[TermPrice] = field(default_factory=list)
+    """What a node costs in each way in which it may be paid."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +176,20 @@ class ServerlessOffer(Result):
 
 
 @dataclass(frozen=True)
+class DataTieringOffer(Result):
+    """Nodes that keep values on an SSD beside their memory, for the same demand; not simulated."""
+
+    instance: str
+    shards: int
+    replicas: int
+    usd_per_month: float
+    """Of the nodes, on demand."""
+    decided_by: str
+    """What so many shards are needed for: `data`, `requests` or `network`."""
+    price_note: str
+
+
+@dataclass(frozen=True)
 class SearchCounts(Result):
     """How much of what may be chosen was looked at."""
 
@@ -198,15 +230,6 @@ class TodaysLoad(Result):
     """The same at the busiest moment that is known."""
     used_memory_bytes: float
     keys: int
-
-
-@dataclass(frozen=True)
-class KnownField(Result):
-    """A field of a scenario that was filled in, and how it is known."""
-
-    field: str
-    value: Any
-    how: str
 
 
 @dataclass(frozen=True)
@@ -264,6 +287,8 @@ class TodayAnswer(Result):
     from_info: FromInfo
     ceiling: Ceiling | None
     provenance: Provenance
+    from_bill: FromBill | None = where_set()
+    """What an export of a bill told, if one was read."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +316,11 @@ class PlanAnswer(Result):
     search: SearchCounts
     warnings: list[str]
     provenance: Provenance
+    data_tiering: DataTieringOffer | None = where_set()
+    """If it was asked for."""
     from_info: FromInfo | None = where_set()
     """What the nodes of today told, if they were asked."""
+    from_bill: FromBill | None = where_set()
+    """What an export of a bill told, if one was read."""
     ceiling: Ceiling | None = where_set()
     """How far today's nodes go, if it is known on what they run."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from forecache.hwprofiles.files import FieldError
 from forecache.hwprofiles.record import Record as _Record
 
 from ..footprint.schema import Population
+from ..prices.rates import day_of
+from ..prices.table import NODE_PRICES
+from ..prices.terms import Payment
 from ..scenario.schema import PersistenceChoice, Slo, TlsChoice
 from ..scenario.versions import EngineVersion
 from ..scenario.workload import (
@@ -32,8 +35,6 @@ _MOST_KEYS, _MOST_RPS = 10**11, 1e8
 LEAST_PROBABILITY = 0.5
 """Bounds of the search hold at the nominal numbers: what fails there is likelier to fail than
 not."""
-
-Payment = Literal["on_demand", "reserved_1_year", "reserved_3_years"]
 
 
 class Operations(_Record):
@@ -219,6 +220,8 @@ class Objectives(_Record):
     (the others hold the slo and the data while they take over), `nothing`."""
     losing_a_zone: Survives = "nothing"
     """The same of a zone with all its nodes."""
+    backups: int = Field(default=0, ge=0, le=35)
+    """Daily backups of the data that are kept."""
 
     @model_validator(mode="after")
     def _likely(self) -> Objectives:
@@ -277,12 +280,29 @@ class Choices(_Record):
         default=[1], min_length=1, max_length=6
     )
     """Replicas of each shard."""
-    payments: list[Payment] = Field(default=["on_demand"], min_length=1, max_length=3)
+    payments: list[Payment] = Field(default=["on_demand"], min_length=1, max_length=5)
     """How nodes may be paid; the cheapest whose price is known counts."""
+    discounts: dict[Payment, Annotated[float, Field(ge=0, lt=1)]] = Field(default={})
+    """What is taken off the price on demand by how a node is paid, in place of the table's price:
+    `{spot: 0.6, reserved_1_year: 0.35}`."""
     usd_per_month: dict[str, Annotated[float, Field(gt=0, le=1e7)]] = Field(default={})
     """What you pay for one node a month, by instance, in place of the table's price."""
+    prices: str = NODE_PRICES
+    """A price table of managed nodes, or the path of one in a file of the same form."""
+    region: str | None = Field(default=None, min_length=1, max_length=40)
+    """Whose prices are meant; without it those that are known count."""
+    region_factor: float | None = Field(default=None, gt=0, le=10)
+    """What a node costs there, where no table has the region, against where its price is known."""
+    data_tiering: bool = False
+    """Whether to compare with nodes that keep values on an SSD beside their memory."""
     serverless: bool = False
     """Whether to compare with the bill of an ElastiCache Serverless cache."""
+
+    @model_validator(mode="after")
+    def _of_a_region(self) -> Choices:
+        if self.region_factor is not None and self.region is None:
+            raise FieldError("region", found=None, valid="a region with region_factor")
+        return self
 
 
 class TodaysPlan(_Record):
@@ -319,6 +339,16 @@ class PlanScenario(_Record):
     """What may be chosen."""
     today: TodaysPlan | None = None
     """What runs now."""
+    on: str | None = None
+    """The day for which surcharges of old versions are told, as YYYY-MM-DD; without it that of the
+    price table."""
+
+    @field_validator("on")
+    @classmethod
+    def _a_day(cls, value: str | None) -> str | None:
+        if value is not None:
+            day_of(value)
+        return value
 
     @model_validator(mode="after")
     def _can_survive(self) -> PlanScenario:

@@ -22,13 +22,19 @@ _MOST_GB = 5_000.0
 def serverless_of(
     plan: PlanScenario, offers: Sequence[Offer], *, best_usd: float | None
 ) -> list[ServerlessOffer]:
-    """Bills of a month, by engine; none where they are not asked for or data are too many."""
+    """Bills of a month, by engine; none where they are not asked for or data are too many.
+
+    Parameters
+    ----------
+    best_usd
+        Of the best plan, without traffic between zones.
+    """
     if not plan.choices.serverless:
         return []
     prices, months = load_prices(NODE_PRICES), plan.demand.horizon_months
     found = []
     for engine in _ENGINES:
-        now, later = (_asked(plan, offers[0], engine, at) for at in (0.0, months))
+        now, later = (asked_of(plan, offers[0], engine, at) for at in (0.0, months))
         if now is None or later is None:
             continue
         level = None
@@ -46,7 +52,7 @@ def serverless_of(
     return found
 
 
-def _asked(
+def asked_of(
     plan: PlanScenario, offer: Offer, engine: CacheEngine, months: float
 ) -> CostScenario | None:
     """The demand as `kind: cost` has it: the mean, since use is what is billed."""

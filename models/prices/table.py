@@ -14,7 +14,12 @@ from forecache.hwprofiles.record import Record as _Group
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
+from .rates import BackupRates, SavingsPlanRates, SupportRates, ZoneRates
+
 CacheEngine = Literal["redis", "valkey", "memcached"]
+
+HOURS_A_MONTH = 730.0
+"""A twelfth of a year of 365 days, as AWS's tools count."""
 
 NODE_PRICES = "elasticache-us-east-1"
 """Price table of managed nodes."""
@@ -28,6 +33,13 @@ class ServerlessPrices(_Group):
     least_gb: Quantity
 
 
+class ReservedRates(_Group):
+    """Prices of a reserved node with Redis: a year with nothing upfront, three all upfront."""
+
+    year_usd_per_hour: float = Field(gt=0)
+    three_years_usd: float = Field(gt=0)
+
+
 class NodeType(_Group):
     """A node's price an hour on demand with Redis or Memcached.
 
@@ -39,21 +51,28 @@ class NodeType(_Group):
         It has always, which of a burstable node is a share; where they are known.
     baseline_gbit_per_s
         Of its network, where it is known.
+    ssd_gib
+        Of the SSD beside the memory, of a node with data tiering.
     source
         For a price that isn't from the table's source.
+    reserved
+        Where they are known.
     """
 
     redis_usd_per_hour: float = Field(gt=0)
     maxmemory_bytes: int | None = Field(default=None, gt=0)
     vcpus: float | None = Field(default=None, gt=0)
     baseline_gbit_per_s: float | None = Field(default=None, gt=0)
+    ssd_gib: float | None = Field(default=None, gt=0)
     source: str | None = None
+    reserved: ReservedRates | None = None
 
 
 class NodePrices(_Group):
     """Nodes by type; a node with Valkey costs `valkey_factor` times one with Redis."""
 
     source: str
+    reserved_source: str | None = None
     maxmemory_source: str
     types: dict[str, NodeType]
     valkey_factor: Quantity
@@ -61,7 +80,10 @@ class NodePrices(_Group):
 
 
 class ReservedPrice(_Group):
-    """What a month of a reserved node costs, all instalments spread over the term."""
+    """What a month of a reserved node costs, all instalments spread over the term.
+
+    It goes before what is known of the node's type.
+    """
 
     type: str
     engine: CacheEngine
@@ -79,7 +101,7 @@ class FreeTier(_Group):
 
 
 class PriceTable(_Group):
-    """Prices of one service in one region on one day."""
+    """Prices of one service in one region on one day; what is not known is left out."""
 
     id: str
     title: str
@@ -90,8 +112,12 @@ class PriceTable(_Group):
     serverless: dict[CacheEngine, ServerlessPrices]
     script_us_per_ecpu: Quantity
     nodes: NodePrices
-    reserved: list[ReservedPrice]
+    reserved: list[ReservedPrice] = Field(default=[])
     free_tier: FreeTier
+    backups: BackupRates | None = None
+    between_zones: ZoneRates | None = None
+    extended_support: SupportRates | None = None
+    savings_plan: SavingsPlanRates | None = None
 
     @model_validator(mode="after")
     def _sources_known(self) -> PriceTable:
@@ -101,6 +127,17 @@ class PriceTable(_Group):
         prices += [row.usd_per_month for row in self.reserved]
         for group in self.serverless.values():
             prices += [group.usd_per_gb_hour, group.usd_per_million_ecpu, group.least_gb]
+        if self.nodes.reserved_source is not None:
+            named.add(self.nodes.reserved_source)
+        if self.backups is not None:
+            prices += [self.backups.usd_per_gb_month, self.backups.free_of_each_cache]
+        if self.between_zones is not None:
+            prices.append(self.between_zones.usd_per_gb)
+        if self.savings_plan is not None:
+            prices.append(self.savings_plan.discount)
+        if (support := self.extended_support) is not None:
+            named.add(support.versions_source)
+            prices += [support.share_in_years_1_and_2, support.share_in_year_3]
         named |= {price.source for price in prices if price.source}
         if unknown := sorted(named - self.sources.keys()):
             raise ValueError(f"sources listed in this file, not {', '.join(unknown)}")
@@ -134,7 +171,19 @@ class PriceTable(_Group):
         for row in self.reserved:
             if (row.type, row.engine, row.term_years) == (node_type, engine, term_years):
                 return row.usd_per_month.best
-        return None
+        found = self.nodes.types.get(node_type)
+        if found is None or found.reserved is None:
+            return None
+        factor = self.nodes.valkey_factor.best if engine == "valkey" else 1.0
+        if term_years == 1:
+            return factor * found.reserved.year_usd_per_hour * HOURS_A_MONTH
+        return factor * found.reserved.three_years_usd / 36.0
+
+    def where(self, source: str | None) -> str:
+        """Whose price it is, for people: source, region, and the day when it was read."""
+        found = self.sources.get(source or "")
+        title, day = (self.title, None) if found is None else (found.title, found.accessed)
+        return f"{title} ({self.region}, {day or self.date})"
 
 
 def load_prices(name: str) -> PriceTable:
@@ -159,6 +208,13 @@ def load_prices(name: str) -> PriceTable:
 @lru_cache
 def _shipped_table(file: Path) -> PriceTable:
     return parse(PriceTable, read_yaml(file), file=str(file))
+
+
+def served_engine(engine: str) -> CacheEngine:
+    """Whose prices a managed engine has."""
+    if engine == "memcached":
+        return "memcached"
+    return "valkey" if engine.endswith("valkey") else "redis"
 
 
 def managed_node(host: HostProfile, engine: str) -> tuple[PriceTable, str] | None:

@@ -3,11 +3,22 @@
 from typing import Any
 
 from forecache.hwprofiles.files import dump_yaml
+from forecache.models.plan.billed import FromBill
 from forecache.models.plan.results import PlanAnswer
 
 from .. import figures
+from ..text.bills import (
+    bill_rows,
+    cache_rows,
+    compared_rows,
+    export_phrase,
+    line_rows,
+    not_priced_sentences,
+    unplaced_rows,
+)
 from ..text.plans import (
     cost_phrase,
+    data_tiering_phrase,
     demand_phrase,
     failure_phrase,
     front_rows,
@@ -18,6 +29,7 @@ from ..text.plans import (
     ranked_rows,
     search_phrase,
     serverless_phrase,
+    terms_phrase,
     usd,
 )
 from ..text.today import (
@@ -60,18 +72,37 @@ def plan_view(answer: PlanAnswer) -> dict[str, Any]:
             label=_spoken(front),
             width_px=figures.WIDE_PX,
         ),
-        "serverless": [serverless_phrase(offer, answer) for offer in answer.serverless],
+        "bill": bill_rows(best.bill) if best else [],
+        "bill_notes": [*not_priced_sentences(best.not_priced), terms_phrase(best)] if best else [],
+        "serverless": [
+            *(serverless_phrase(offer, answer) for offer in answer.serverless),
+            *([data_tiering_phrase(answer.data_tiering, answer)] if answer.data_tiering else []),
+        ],
         "not_offered": [f"{each.what}: {each.why}" for each in answer.not_offered],
         "search": search_phrase(answer.search),
         "warnings": [*answer.warnings, *(answer.ceiling.warnings if answer.ceiling else [])],
         "nodes": nodes_rows(answer.from_info) if answer.from_info else [],
-        "known": known_rows(answer.from_info) if answer.from_info else [],
+        "known": known_rows(answer.from_info.known) if answer.from_info else [],
         "unknown": answer.from_info.unknown if answer.from_info else [],
         "unknown_heading": unknown_heading(),
         "ceiling": ceiling_phrase(answer.ceiling) if answer.ceiling else "",
         "ceiling_facts": ceiling_facts(answer.ceiling) if answer.ceiling else [],
+        "billed": billed_view(answer.from_bill) if answer.from_bill else None,
         "scenario": dump_yaml(dict(answer.scenario)),
         "provenance": provenance_rows(answer.provenance.to_dict()),
+    }
+
+
+def billed_view(found: FromBill) -> dict[str, Any]:
+    """What an export of a bill told, as rows and sentences."""
+    return {
+        "headline": export_phrase(found),
+        "caches": cache_rows(found),
+        "lines": line_rows(found),
+        "compared": compared_rows(found),
+        "unplaced": unplaced_rows(found, most=len(found.unplaced)),
+        "known": known_rows(found.known),
+        "unknown": found.unknown,
     }
 
 

@@ -5,6 +5,7 @@ from rich.text import Text
 
 from forecache.models.cost.answer import CostAnswer, CostPoint
 
+from ..text.bills import not_priced_sentences
 from ..text.formats import count, dollars, plain, rate
 from ..text.settings import setting_name, varying_keys
 from .console import plain_table, print_warning
@@ -24,7 +25,11 @@ def print_cost(answer: CostAnswer, console: Console) -> None:
             named = [f"{setting_name(key)} {point.given.get(key)}" for key in keys]
             console.print(Text(", ".join(named), style="bold"))
         _print_bills(point, console)
-        for sentence in (*needs_sentences(point), break_even_sentence(point)):
+        for sentence in (
+            *needs_sentences(point),
+            *not_priced_sentences(point.nodes.not_priced if point.nodes else []),
+            break_even_sentence(point),
+        ):
             if sentence:
                 console.print(Text(sentence))
 

@@ -4,10 +4,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from forecache.models.plan.results import Ceiling, FromInfo, PlanAnswer
+from forecache.models.plan.results import (
+    Ceiling,
+    FromInfo,
+    PlanAnswer,
+    RankedPlan,
+    TodayAnswer,
+)
 
+from ..text.bills import not_priced_sentences
 from ..text.plans import (
     cost_phrase,
+    data_tiering_phrase,
     demand_phrase,
     failure_phrase,
     front_rows,
@@ -18,6 +26,7 @@ from ..text.plans import (
     ranked_rows,
     search_phrase,
     serverless_phrase,
+    terms_phrase,
 )
 from ..text.today import (
     ceiling_facts,
@@ -27,6 +36,7 @@ from ..text.today import (
     nodes_rows,
     unknown_heading,
 )
+from .bill import print_bill, print_from_bill, print_known, print_sentences
 from .columns import Column, print_most_columns
 from .console import plain_table, print_warnings
 
@@ -41,7 +51,7 @@ _MOST_OF_NONE = 12
 def print_plan(answer: PlanAnswer, console: Console) -> None:
     """Print the best plan, the ranked ones, growth, failures, excuses, cost against headroom."""
     if answer.from_info is not None:
-        print_today(answer.from_info, answer.ceiling, console)
+        print_told(answer, console)
         console.print()
     console.print(Text(f"{plan_title(answer)}: {demand_phrase(answer)}", style="dim"))
     style = "bold green" if answer.plans else "bold yellow"
@@ -52,6 +62,7 @@ def print_plan(answer: PlanAnswer, console: Console) -> None:
         _print_pairs(plan_facts(answer), console)
         console.print()
         _print_ranked(answer, console)
+        _print_bill(answer.plans[0], console)
         _print_growth(answer, console)
         _print_failures(answer, console)
     _print_excuses(answer, console)
@@ -61,6 +72,17 @@ def print_plan(answer: PlanAnswer, console: Console) -> None:
         console.print(Text(f"Not offered: {refused.what}: {refused.why}.", style="dim"))
     console.print(Text(search_phrase(answer.search), style="dim"))
     print_warnings(answer.warnings, console)
+
+
+def print_told(answer: PlanAnswer | TodayAnswer, console: Console) -> None:
+    """Print what files of today tell: nodes, and a bill."""
+    if answer.from_bill is not None:
+        print_from_bill(answer.from_bill, console)
+    found = answer.from_info
+    if found is not None and (found.nodes or found.known):
+        if answer.from_bill is not None:
+            console.print()
+        print_today(found, answer.ceiling, console)
 
 
 def print_today(found: FromInfo, ceiling: Ceiling | None, console: Console) -> None:
@@ -76,21 +98,14 @@ def print_today(found: FromInfo, ceiling: Ceiling | None, console: Console) -> N
     if nodes_left(found):
         console.print(Text(f"and {nodes_left(found)} more", style="dim"))
     console.print()
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold", ratio=1)
-    for field, value, how in known_rows(found):
-        text = Text(value)
-        text.append(f"  {how}", style="dim")
-        table.add_row(Text(field.removeprefix("demand.")), text)
-    console.print(table)
+    print_known(known_rows(found.known), console)
     console.print()
     console.print(Text(unknown_heading(), style="bold"))
-    _print_list(found.unknown, console)
+    print_sentences(found.unknown, console)
     if ceiling is not None:
         console.print()
         console.print(Text(ceiling_phrase(ceiling), style="bold"))
-        _print_list(ceiling_facts(ceiling), console)
+        print_sentences(ceiling_facts(ceiling), console)
         print_warnings(ceiling.warnings, console)
 
 
@@ -117,6 +132,15 @@ def _print_ranked(answer: PlanAnswer, console: Console) -> None:
     print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
 
 
+def _print_bill(plan: RankedPlan, console: Console) -> None:
+    if not plan.bill:
+        return
+    console.print()
+    console.print(Text("The bill of a month, at today’s mean load", style="bold"))
+    print_bill(plan.bill, console)
+    print_sentences([*not_priced_sentences(plan.not_priced), terms_phrase(plan)], console)
+
+
 def _print_growth(answer: PlanAnswer, console: Console) -> None:
     milestones = answer.plans[0].milestones
     if not milestones:
@@ -130,16 +154,7 @@ def _print_growth(answer: PlanAnswer, console: Console) -> None:
 def _print_failures(answer: PlanAnswer, console: Console) -> None:
     console.print()
     console.print(Text("When something fails, at the peak", style="bold"))
-    _print_list([failure_phrase(loss) for loss in answer.plans[0].failures], console)
-
-
-def _print_list(sentences: list[str], console: Console) -> None:
-    table = Table.grid(padding=(0, 1))
-    table.add_column()
-    table.add_column(overflow="fold", ratio=1)
-    for sentence in sentences:
-        table.add_row(Text(" "), Text(sentence))
-    console.print(table)
+    print_sentences([failure_phrase(loss) for loss in answer.plans[0].failures], console)
 
 
 def _print_excuses(answer: PlanAnswer, console: Console) -> None:
@@ -148,7 +163,7 @@ def _print_excuses(answer: PlanAnswer, console: Console) -> None:
     console.print()
     console.print(Text("Why not" if answer.plans else "Why nothing does", style="bold"))
     shown = answer.excuses if answer.plans else answer.excuses[:_MOST_OF_NONE]
-    _print_list([f"{each.what}: {each.why}" for each in shown], console)
+    print_sentences([f"{each.what}: {each.why}" for each in shown], console)
     left = len(answer.excuses) - len(shown)
     if left:
         console.print(Text(f"  and {left} more", style="dim"))
@@ -173,3 +188,5 @@ def _print_serverless(answer: PlanAnswer, console: Console) -> None:
     console.print()
     for offer in answer.serverless:
         console.print(Text(serverless_phrase(offer, answer)))
+    if answer.data_tiering is not None:
+        console.print(Text(data_tiering_phrase(answer.data_tiering, answer)))

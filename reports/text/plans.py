@@ -2,6 +2,7 @@
 
 from forecache.models.plan.results import (
     AfterLoss,
+    DataTieringOffer,
     FrontPoint,
     Milestone,
     PlanAnswer,
@@ -88,6 +89,9 @@ def cost_phrase(answer: PlanAnswer) -> str:
     """What the best plan costs, and against today's."""
     best, today = answer.plans[0], answer.today
     words = f"{usd(best.usd_per_month)} a month for {_nodes(best.setting)}"
+    if len(best.bill) > 1:
+        nodes = f"{usd(best.bill[0].usd)} of it for {_nodes(best.setting)}"
+        words = f"{usd(best.usd_per_month)} a month, {nodes}"
     if today is None:
         return words
     change = best.usd_per_month / today.usd_per_month - 1.0
@@ -235,6 +239,34 @@ def serverless_phrase(offer: ServerlessOffer, answer: PlanAnswer) -> str:
         f"{words}; it costs as much as the best plan at {offer.break_even_load:.3g} times today’s "
         "operations."
     )
+
+
+def data_tiering_phrase(offer: DataTieringOffer, answer: PlanAnswer) -> str:
+    """What nodes with an SSD would cost, in a sentence."""
+    replicas = f" with {offer.replicas} replica{'s' * (offer.replicas > 1)} each"
+    words = (
+        f"Data tiering: {offer.shards} shard{'s' * (offer.shards > 1)} of {offer.instance}"
+        f"{replicas if offer.replicas else ''} for {usd(offer.usd_per_month)} a month"
+    )
+    if answer.plans and answer.plans[0].bill:
+        words += f", {usd(answer.plans[0].bill[0].usd)} the best plan’s nodes"
+    return f"{words}; what reads from an SSD take is not simulated."
+
+
+def terms_phrase(plan: RankedPlan) -> str:
+    """What the nodes of a plan cost in each way in which they may be paid; empty without any."""
+    known = [each for each in plan.terms if each.usd_per_month is not None]
+    if not known:
+        return ""
+    nodes = plan.setting.nodes
+    told = [f"{each.payment} {usd(nodes * (each.usd_per_month or 0.0))}" for each in known]
+    missing = [each.payment for each in plan.terms if each.usd_per_month is None]
+    left = f"; no price is known of {_listed(missing)}" if missing else ""
+    return f"The nodes a month: {', '.join(told)}{left}."
+
+
+def _listed(words: list[str]) -> str:
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def search_phrase(search: SearchCounts) -> str:

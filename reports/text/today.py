@@ -1,8 +1,10 @@
 """The words of what today's nodes tell, and of how far they go."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from forecache.models.plan.results import Ceiling, FromInfo, KnownField
+from forecache.models.plan.billed import KnownField
+from forecache.models.plan.results import Ceiling, FromInfo
 
 from .formats import byte_size, count, percent, rate
 
@@ -30,9 +32,9 @@ def nodes_left(found: FromInfo) -> int:
     return max(0, len(found.nodes) - _MOST_NODES)
 
 
-def known_rows(found: FromInfo) -> list[tuple[str, str, str]]:
+def known_rows(known: Sequence[KnownField]) -> list[tuple[str, str, str]]:
     """Field, value, and how it is known."""
-    return [(each.field, _value(each), each.how) for each in found.known]
+    return [(each.field, _value(each), each.how) for each in known]
 
 
 def unknown_heading() -> str:

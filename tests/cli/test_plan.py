@@ -90,9 +90,63 @@ def test_the_demand_that_nodes_tell_is_planned_for(
     assert "Today, as its nodes tell" in page.read_text(encoding="utf-8")
 
 
+def test_a_bill_and_its_metrics_are_told(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forecache.calibration.today.answer._ceiling", lambda *_, **__: None)
+    files = [str(checkout / "examples" / "bill" / name) for name in ("export.csv", "metrics.csv")]
+    arguments = ["plan", "--from-bill", *files, "--no-search", "-q"]
+    assert cli.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "$2,459.66, of which $2,218.44 are of caches" in printed
+    assert "an instance: whether a cache runs on it is not told" in printed
+    assert "which commands they are" in printed
+    assert cli.main([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    found = answer["from_bill"]
+    assert found["placed_usd"] + found["unplaced_usd"] == pytest.approx(found["total_usd"])
+    assert answer["from_info"]["today"]["instance"] == "cache.r6g.xlarge"
+
+
+def test_the_demand_of_metrics_is_planned_for(
+    checkout: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("forecache.calibration.today.answer._ceiling", lambda *_, **__: None)
+    scenario = {
+        "kind": "plan",
+        "objectives": {"slo": {"p99_ms": 1.0}, "losing_a_node": "nothing"},
+        "choices": {
+            "instances": ["cache.r6g.xlarge"],
+            "engines": ["elasticache-redis"],
+            "replicas": [1],
+            "io_threads": [2],
+        },
+    }
+    file, page = tmp_path / "plan.yaml", tmp_path / "plan.html"
+    file.write_text(dump_yaml(scenario), encoding="utf-8")
+    files = [str(checkout / "examples" / "bill" / name) for name in ("export.csv", "metrics.csv")]
+    arguments = ["plan", str(file), "--from-bill", *files, "-q", "--report", str(page)]
+    assert cli.main([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    lines = {each["what"]: each for each in answer["from_bill"]["compared"]}
+    best = answer["plans"][0]
+    assert lines["nodes"]["plan_usd"] == pytest.approx(best["bill"][0]["usd"])
+    assert lines["extended support"]["plan_usd"] == 0
+    assert sum(each["usd"] for each in best["bill"]) == pytest.approx(best["usd_per_month"])
+    assert "Lines that belong to no cache" in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["--from-bill", "a.yaml"], "found 1 scenarios and 0 files of a bill"),
+        (["a.yaml", "--cache", "x"], "--cache is for --from-bill"),
+        (["--from-bill", "examples/bill/metrics.csv", "README.md"], "README.md, line 1: found"),
+        (["--from-bill", "--from-info", "a.csv"], "found 0 scenarios and 0 files of nodes"),
+        (["--from-bill", "examples/bill/export.csv"], "found no demand"),
         (["a.txt", "--host", "r7g.large"], "are for --from-info"),
         (["a.yaml", "b.yaml"], "valid is one scenario"),
         (["--from-info", "a.yaml"], "found 1 scenarios and 0 files of nodes"),

@@ -148,7 +148,7 @@ def sources() -> list[Source]:
                 (("scenario.yaml", named),),
             )
         )
-    return [*found, *_traces(small), *_bundles()]
+    return [*found, *_traces(small), *_bundles(), *_bills()]
 
 
 def _traces(small: dict[str, Any]) -> Iterator[Source]:
@@ -192,6 +192,17 @@ def _bundles() -> Iterator[Source]:
         beside = tuple((other, held) for other, held in files.items() if other != name)
         command = ("calibrate", ".", "--out", "engine.yaml")
         yield Source(f"bundle:{name}", text, (command,), beside, tree=name.endswith(".yaml"))
+
+
+def _bills() -> Iterator[Source]:
+    """An export of a bill and metrics of its nodes, each beside the other as it is."""
+    folder = ROOT / "examples" / "bill"
+    files = {path.name: path.read_bytes() for path in sorted(folder.glob("*.csv"))}
+    for name, text in files.items():
+        beside = tuple((other, held) for other, held in files.items() if other != name)
+        words = ("plan", "--from-bill", "FILE", *(other for other, _ in beside))
+        command = (*words, "--no-search", "-q")
+        yield Source(f"bill:{name}", text, (command,), beside, tree=False)
 
 
 def fuzz(*, count: int, seed: int, jobs: int, kept: Path) -> Outcome:
@@ -277,7 +288,8 @@ def _laid_out(source: Source, text: bytes, command: tuple[str, ...], folder: Pat
     """Write the files of an input, and return the command that reads them."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    name = source.name.partition(":")[2] if source.name.startswith("bundle") else "given.yaml"
+    named = source.name.startswith(("bundle", "bill"))
+    name = source.name.partition(":")[2] if named else "given.yaml"
     path = folder / name
     path.write_bytes(text)
     for other, held in source.beside:

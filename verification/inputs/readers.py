@@ -20,6 +20,9 @@ from forecache.calibration.observe.readers.memtier import parse_memtier
 from forecache.calibration.observe.readers.perf_script import Sample, parse_perf_script
 from forecache.calibration.observe.readers.perf_stat import Counter, parse_perf_stat
 from forecache.calibration.observe.readers.vtune import VtuneReport, parse_vtune
+from forecache.calibration.today.charges import Charges, charges_of
+from forecache.calibration.today.export import export_lines_in
+from forecache.calibration.today.metrics import NodeMetrics, read_metrics
 from forecache.sim.errors import InputError
 
 from ..check import Check, Finding, within_range
@@ -267,6 +270,39 @@ def _thousands(column: str, number: float) -> float:
     return number / 1000 if "(K)" in column else number
 
 
+def _parse_export(text: str) -> Charges:
+    return charges_of(export_lines_in(text.splitlines(keepends=True), file="f"))
+
+
+def _check_export(result: object, text: str) -> None:
+    """Every line has a place or none, and nothing is lost on the way."""
+    assert isinstance(result, Charges)
+    if result.placed_usd + result.unplaced_usd != result.total_usd:
+        raise WrongResult("what was placed and what was not are not the whole")
+    sums = [each for cache in result.caches.values() for each in cache.charges.values()]
+    if sum(each.rows for each in [*sums, *result.unplaced.values()]) != result.rows:
+        raise WrongResult("a line has no place, or two")
+    if result.rows > text.count("\n") + 1:
+        raise WrongResult("more lines than in the file")
+
+
+def _parse_metrics(text: str) -> dict[str, NodeMetrics]:
+    nodes: dict[str, NodeMetrics] = {}
+    read_metrics(text.splitlines(keepends=True), nodes, file="f")
+    return nodes
+
+
+def _check_metrics(result: object, text: str) -> None:
+    assert isinstance(result, dict)
+    for name, node in result.items():
+        if name not in text:
+            raise WrongResult(f"{name!r} is not in the file")
+        for series in node.series.values():
+            for values in series.by_statistic.values():
+                if not all(0 <= value <= 1e18 for value in values.values()):
+                    raise WrongResult("a value out of its range")
+
+
 def _samples(folder: str) -> tuple[Path, ...]:
     """The samples of a reader that are short enough."""
     return tuple(
@@ -291,6 +327,8 @@ READERS = (
     ),
     Reader("vtune", partial(parse_vtune, file="f"), _samples("vtune"), _check_vtune),
     Reader("benchmark", partial(parse_benchmark, file="f"), _samples("benchmark"), check_benchmark),
+    Reader("bill_export", _parse_export, _samples("bill_export"), _check_export),
+    Reader("cloudwatch", _parse_metrics, _samples("cloudwatch"), _check_metrics),
     Reader("memtier", partial(parse_memtier, file="f"), _samples("memtier"), check_memtier),
 )
 

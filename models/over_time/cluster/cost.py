@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -13,9 +13,10 @@ from forecache.hwprofiles.record import Record
 from forecache.sim.errors import InputError
 
 from ...cost.bill import node_bill
-from ...cost.schema import HOURS_A_MONTH, PricedNodes
+from ...cost.schema import PricedNodes
 from ...engines.profile import load_engine
-from ...prices.table import CacheEngine, load_prices
+from ...prices.table import HOURS_A_MONTH, CacheEngine, load_prices, served_engine
+from ...prices.terms import Payment
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -31,7 +32,7 @@ class NodeCost(Record):
     an instance of `forecache catalog`, does on demand."""
     prices: str = "elasticache-us-east-1"
     """A price table, or the path of one in a file of the same form."""
-    payment: Literal["on_demand", "reserved_1_year", "reserved_3_years"] = "on_demand"
+    payment: Payment = "on_demand"
     """How nodes of that type are paid."""
     usd_per_month: float | None = Field(default=None, gt=0)
     """Price of one node a month, where the table has none or you pay another one."""
@@ -87,10 +88,7 @@ def node_price(cost: NodeCost, nodes: ClusterNodes) -> NodePrice:
 
 def _engine(nodes: ClusterNodes) -> CacheEngine:
     """Whose price a node has."""
-    name = load_engine(nodes.engine, nodes.engine_version).engine
-    if name == "memcached":
-        return "memcached"
-    return "valkey" if name.endswith("valkey") else "redis"
+    return served_engine(load_engine(nodes.engine, nodes.engine_version).engine)
 
 
 class NodeBill:

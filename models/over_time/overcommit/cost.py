@@ -9,7 +9,7 @@ import numpy as np
 
 from forecache.hwprofiles.instances import list_instances
 
-from ...cost.schema import HOURS_A_MONTH
+from ...prices.table import HOURS_A_MONTH
 from ...results.series import Cell, Fact, Series, Table
 from .fleet import Floats
 from .schema import FleetCost, OvercommitScenario

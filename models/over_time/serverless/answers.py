@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...cost.schema import HOURS_A_MONTH
+from ...prices.table import HOURS_A_MONTH
 from ...results.series import Fact, Run, Table
 from .hops import hop
 from .metering import Meter
