@@ -196,6 +196,22 @@ _ALL: tuple[Study, ...] = (
         measure=Late("live.migration_check:profiles"),
     ),
     Study(
+        "full-sync",
+        "full syncs between two live servers, and loads of the files they write",
+        duration="2 minutes",
+        needs=("redis-server", EMBEDDED, TWO_CPUS),
+        artefact="docs/accuracy/full-sync/trials.json",
+        page="docs/fleet.md",
+        measure=Late("live.sync_check:artefact"),
+        pages=Late("live.sync_check:pages"),
+    ),
+    Study(
+        "full-sync-work",
+        "what these syncs say of the CPU time that writing and loading data takes",
+        artefact="models/over_time/cluster/upgrade/sync_work/",
+        measure=Late("live.sync_check:profiles"),
+    ),
+    Study(
         "generations",
         "engines of every generation on this host, driven by benchmark tools at random points",
         duration="5 minutes an engine",

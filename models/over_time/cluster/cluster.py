@@ -79,6 +79,7 @@ class Cluster:
         self.bill = None if scenario.cost is None else NodeBill(self, scenario.cost)
         self.slot_map: SlotMap | None = None
         self._table = np.zeros((0, 9))
+        self._last: list[Callable[[], None]] = []
 
     @property
     def quickest_s(self) -> float:
@@ -88,6 +89,10 @@ class Cluster:
     def after_step(self, function: Callable[[LoadStep], None]) -> None:
         """Have a function called after every step of the load."""
         self.load.after_step.append(function)
+
+    def at_the_end(self, function: Callable[[], None]) -> None:
+        """Have a function called after the last step of the run."""
+        self._last.append(function)
 
     def kind_table(self) -> np.ndarray:
         """(kinds, 9) numbers of each kind of node, in the order that `Load` reads them."""
@@ -104,6 +109,8 @@ class Cluster:
             self.env.process(autoscale(self, self.scenario.clients.autoscaler))
         finished = self.env.process(self.load.process())
         self.env.run(until=finished)
+        for function in self._last:
+            function()
         if self.cache is not None:
             self.cache.finish()
         if self.bill is not None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pydantic import Field
 
 from forecache.hwprofiles.catalogue import load_host
@@ -21,6 +22,7 @@ from ...prices.terms import Payment
 if TYPE_CHECKING:
     from .cluster import Cluster
     from .load.load import LoadStep
+    from .nodes import NodeKind
     from .schema import ClusterNodes
 
 
@@ -96,24 +98,41 @@ class NodeBill:
 
     def __init__(self, cluster: Cluster, cost: NodeCost) -> None:
         self._cluster = cluster
+        self._cost = cost
         self._price = node_price(cost, cluster.scenario.cluster)
-        self._node_s = 0.0
+        self._prices: dict[NodeKind, NodePrice] = {}
+        self._node_s = self._usd = 0.0
         cluster.after_step(self._add)
         cluster.record.gauge("nodes", "USD", "cost so far", lambda: self.usd)
 
+    def price(self, kind: NodeKind, nodes: ClusterNodes) -> None:
+        """Have nodes of a kind cost what these do."""
+        self._prices[kind] = node_price(self._cost, nodes)
+
     def _add(self, step: LoadStep) -> None:
         self._node_s += step.length_s * self._cluster.nodes.paid_count
+        self._usd += step.length_s / 3600.0 * self._usd_per_hour
+
+    @property
+    def _usd_per_hour(self) -> float:
+        nodes = self._cluster.nodes
+        count = np.bincount(nodes.kind[nodes.paid], minlength=len(nodes.kinds))
+        each = [self._prices.get(kind, self._price).usd_per_hour for kind in nodes.kinds]
+        return float(count @ np.array(each))
 
     @property
     def usd(self) -> float:
         """What all nodes cost so far."""
-        return self._node_s / 3600.0 * self._price.usd_per_hour
+        return self._usd
 
     def finish(self) -> None:
         """Facts, after the last step."""
         record, count = self._cluster.record, self._cluster.nodes.paid_count
-        an_hour = count * self._price.usd_per_hour
+        an_hour = self._usd_per_hour
         record.fact("a node costs", self._price.usd_per_hour, "USD/h", self._price.note)
+        for price in self._prices.values():
+            if price != self._price:
+                record.fact("a new node costs", price.usd_per_hour, "USD/h", price.note)
         record.fact("the run costs", self.usd, "USD", f"{self._node_s / 3600.0:.4g} node-hours")
         record.fact("nodes cost at the end", an_hour, "USD/h", f"{count} nodes")
         record.fact("a month of that", an_hour * HOURS_A_MONTH, "USD", f"{HOURS_A_MONTH:g} hours")

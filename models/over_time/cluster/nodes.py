@@ -36,6 +36,8 @@ class NodeKind:
         As the engine's settings.
     server_bytes
         Memory of a node without data and clients.
+    data_factor
+        Memory of the same data against that on the scenario's nodes: versions differ.
     limit
         What its host leaves to it.
     warnings
@@ -48,6 +50,7 @@ class NodeKind:
     maxclients: int
     tcp_backlog: int
     server_bytes: float = 0.0
+    data_factor: float = 1.0
     limit: MemoryLimit | None = None
     warnings: tuple[str, ...] = ()
 
@@ -118,7 +121,7 @@ class Nodes:
         self.forgets = np.zeros(0, np.int64)
         """(nodes,) 1 where the next step refuses all waiting requests."""
         self.came_back: list[int] = []
-        """Nodes that were down and serve again; the reader takes them out."""
+        """Nodes that were down and serve again, empty; the reader takes them out."""
 
     @property
     def count(self) -> int:
@@ -207,13 +210,20 @@ class Nodes:
             self.break_connections(node)
         self.state["down"][node] = SILENT if silent else REFUSES
 
-    def set_up(self, node: int) -> None:
-        """A node serves again; clients that still wait are refused: it lost its connections."""
+    def set_up(self, node: int, *, with_data: bool = False) -> None:
+        """A node serves again; clients that still wait are refused: it lost its connections.
+
+        Parameters
+        ----------
+        with_data
+            Whether it has again what it had.
+        """
         self.break_connections(node)
         self.state["down"][node] = UP
         self.state["stall_ps"][node] = 0
         self.forgets[node] = 1
-        self.came_back.append(node)
+        if not with_data:
+            self.came_back.append(node)
 
     def is_up(self, node: int) -> bool:
         """Whether it serves."""

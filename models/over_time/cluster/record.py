@@ -224,6 +224,14 @@ class RunRecord:
         """Commands that were answered up to the last report."""
         return float(self._totals[list(_RATES).index("answered")])
 
+    def largest(self, panel: str, name: str, *, since_s: float, until_s: float) -> float | None:
+        """The largest value of a series at reports between two times; None if there is none."""
+        [values] = [each for key, each in self._values.items() if (key[2], key[0]) == (panel, name)]
+        times = np.array(self.times_s[: len(values)])
+        found = np.array(values)[(times > since_s) & (times <= until_s)]
+        found = found[np.isfinite(found)]
+        return float(found.max()) if len(found) else None
+
     def run(self) -> Run:
         """Everything that was recorded."""
         times = np.array(self.times_s)

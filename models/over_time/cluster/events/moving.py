@@ -13,8 +13,8 @@ from forecache.hwprofiles import load_host
 from forecache.hwprofiles.network import Path, between, constant
 
 from ....engines.profile import load_engine
-from ....scenario.workload import sizes_of
-from ..slots.migration import FSYNC_MS, IDLE, Link, NodeLoad, atomic, key_by_key, saving
+from ..load.recent import LOOK_S, RecentLoad, mean_value_bytes
+from ..slots.migration import FSYNC_MS, IDLE, Link, atomic, key_by_key, saving
 from ..slots.migration_work import MigrationWork, load_migration_profile
 from ..slots.redirects import learned
 from ..slots.slot_map import SlotMap
@@ -23,9 +23,6 @@ from .base import Event, EventProcess
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
-
-LOOK_S = 5.0
-"""How often a move looks anew at the load of its nodes; it begins with a look."""
 
 _RETRY_S = 10.0
 """Before a job that failed begins again (assumed)."""
@@ -76,7 +73,7 @@ class Mover:
 
     def __init__(self, asked: Moving, cluster: Cluster, *, memory_s: float = LOOK_S) -> None:
         self.asked, self.cluster = asked, cluster
-        self._memory_s = memory_s
+        self.recent = RecentLoad(cluster, memory_s=memory_s)
         self.slots = SlotMap.of(cluster)
         name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
         self.work: MigrationWork = load_migration_profile(name).on(_rate_per_ns(cluster))
@@ -92,7 +89,6 @@ class Mover:
         self.unknown = 0.0
         """Share of the slots that changed hands and that the mean client has not noticed."""
         self.longest_block_s = 0.0
-        self._asked_per_s = 0.0
 
     def move(self, moves: list[Move], what: str) -> EventProcess:
         """All of them, with facts and a series about it; `done` says whether all are there."""
@@ -137,6 +133,7 @@ class Mover:
         env = self.cluster.env
         self.begun_s = env.now
         self.deadline_s = env.now + self.asked.give_up_s
+        self.recent.begin()
         self.cluster.after_step(self._follow)
         yield env.timeout(LOOK_S)
 
@@ -160,20 +157,9 @@ class Mover:
             if self.cluster.env.now >= self.deadline_s:
                 return
 
-    def _load(self, node: int) -> NodeLoad:
-        """What clients ask of a node: its present share of what they asked in the last seconds."""
-        rate = self._asked_per_s * float(self.cluster.nodes.traffic[node])
-        one_s = self.cluster.nodes.kind_of(node).surrogate.main_ps * 1e-12
-        return NodeLoad(
-            busy=min(1.0, rate * one_s),
-            waiting_s=float(self.cluster.nodes.connections[node]) * one_s,
-            writes_per_s=rate * self._set_share(),
-            write_bytes=self._value_bytes(),
-        )
-
     def _link(self, move: Move) -> Link:
         """Between the nodes of a move: one connection, which carries all of it."""
-        moved_bytes = float(self.slots.keys[list(move.slots)].sum()) * self._value_bytes()
+        moved_bytes = float(self.slots.keys[list(move.slots)].sum()) * mean_value_bytes(self.cluster)
         allowed = self._path.mean_bytes_per_s(moved_bytes)
         limit = self.asked.stream_mbyte_per_s if self.asked.method == "atomic" else None
         return Link(
@@ -181,13 +167,6 @@ class Mover:
             node_rtt_s=self.asked.rtt_us * 1e-6,
             bytes_per_s=min(allowed, limit * 1e6 if limit else math.inf),
         )
-
-    def _set_share(self) -> float:
-        return self.cluster.scenario.demand.mix.set
-
-    def _value_bytes(self) -> float:
-        sizes = sizes_of(self.cluster.scenario.data.value_bytes)
-        return sum(size * weight for size, weight in sizes)
 
     def _hand_over(self, move: Move, count: int, done: int) -> None:
         part = list(move.slots[done : done + count])
@@ -209,10 +188,10 @@ class Mover:
         while done < len(move.slots) and env.now < self.deadline_s:
             keys = round(float(self.slots.keys[list(move.slots)].mean()))
             slot = key_by_key(
-                self.work, keys=keys, value_bytes=self._value_bytes(), link=link,
+                self.work, keys=keys, value_bytes=mean_value_bytes(self.cluster), link=link,
                 primaries=primaries, pipeline=self.asked.pipeline,
-                source=self._load(source), target=self._load(target),
-                others=IDLE if busiest is None else self._load(busiest), saves=self.saves,
+                source=self.recent.of(source), target=self.recent.of(target),
+                others=IDLE if busiest is None else self.recent.of(busiest), saves=self.saves,
             )  # fmt: skip
             self.longest_block_s = max(self.longest_block_s, slot.longest_block_s)
             slot_s = max(slot.slot_s, slot.source_blocked_s / self.asked.most_blocked)
@@ -233,17 +212,17 @@ class Mover:
         source, target = self._nodes(move)
         link = self._link(move)
         while env.now < self.deadline_s:
-            source_load = self._load(source)
+            source_load = self.recent.of(source)
             owned = self.slots.owners == move.source
             share = float(
                 self.slots.shares[list(move.slots)].sum() / self.slots.shares[owned].sum()
             )
             job = atomic(
                 self.work, keys=float(self.slots.keys[list(move.slots)].sum()),
-                value_bytes=self._value_bytes(), moving_share=share,
+                value_bytes=mean_value_bytes(self.cluster), moving_share=share,
                 data_bytes=float(cluster.nodes.data_bytes[source]),
                 link=link,
-                source=source_load, target=self._load(target), cores=self.asked.cores,
+                source=source_load, target=self.recent.of(target), cores=self.asked.cores,
                 threads=self.asked.threads,
                 buffer_limit_bytes=self.asked.buffer_mbyte * 1024 * 1024,
             )  # fmt: skip
@@ -279,15 +258,12 @@ class Mover:
         return source, target
 
     def _follow(self, step: Any) -> None:
-        """Note the load. Clients learn the new map; until then MOVED comes before an answer."""
-        now = float(step.offered @ step.commands_each) / step.length_s
-        weight = min(1.0, step.length_s / self._memory_s) if self._asked_per_s else 1.0
-        self._asked_per_s += (now - self._asked_per_s) * weight
+        """Clients learn the new map; until then MOVED comes before an answer."""
         if self.unknown <= 0.0:
             return
         nodes, follow = self.cluster.nodes, self.asked.clients_follow_s
         if follow is None:
-            each = self._asked_per_s / max(1, self.cluster.clients.pods)
+            each = self.recent.commands_per_s / max(1, self.cluster.clients.pods)
             self.unknown = learned(self.unknown, requests_per_s=each, seconds=step.length_s)
         else:
             self.unknown *= math.exp(-step.length_s / follow) if follow > 0 else 0.0

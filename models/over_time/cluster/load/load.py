@@ -123,6 +123,13 @@ class Load:
         """Users' requests a second that are expected over the whole run."""
         return float(self._expected.mean()) / self.step_s
 
+    @property
+    def asked_rps(self) -> float:
+        """Commands a second that are expected in this step, whatever becomes of them."""
+        commands = self._cluster.scenario.clients.commands_per_request
+        number = min(self.number, self.steps - 1)
+        return self.demand_factor * float(self._expected[number]) / self.step_s * commands
+
     def begin(self) -> None:
         """What is so before the first step: persistent connections, full retry budgets."""
         cluster = self._cluster

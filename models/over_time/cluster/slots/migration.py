@@ -343,7 +343,7 @@ def atomic(
     copies = threads is None
     fork_s = FORK_MS_PER_GIB * 1e-3 * data_bytes / _GIB if copies else 0.0
     touched = NodeLoad(
-        busy=source.busy + copies * source.writes_per_s * _copy_s(source.write_bytes),
+        busy=source.busy + copies * source.writes_per_s * copy_s(source.write_bytes),
         waiting_s=source.waiting_s,
         writes_per_s=source.writes_per_s,
         write_bytes=source.write_bytes,
@@ -396,6 +396,6 @@ def _per_key_s(key_ns: float, ns_per_byte: float, value_bytes: float) -> float:
     return max(key_ns + ns_per_byte * value_bytes, 1e-3) * 1e-9
 
 
-def _copy_s(write_bytes: float) -> float:
+def copy_s(write_bytes: float) -> float:
     """Time that one write spends on copying pages while a child lives."""
     return (PAGES_PER_WRITE + write_bytes / _PAGE_BYTES) * COPY_ON_WRITE_NS * 1e-9

@@ -113,7 +113,8 @@ class SlotMap:
             node = self.primary.get(shard)
             replicas = self.replicas(shard)
             for each in np.flatnonzero(nodes.shard == shard):
-                nodes.data_bytes[each] = held[shard] * self.key_bytes
+                factor = nodes.kind_of(int(each)).data_factor
+                nodes.data_bytes[each] = held[shard] * self.key_bytes * factor
             if node is None:
                 continue
             to_replicas = self.replica_share if replicas else 0.0

