@@ -29,7 +29,7 @@ def minor_version(version: str) -> str:
 
 def newest(known: Iterable[str]) -> str:
     """The newest of some versions."""
-    return max(known, key=_numbers)
+    return max(known, key=version_numbers)
 
 
 def is_newer(version: str, known: Iterable[str]) -> bool:
@@ -40,7 +40,7 @@ def is_newer(version: str, known: Iterable[str]) -> bool:
     """
     if not _VERSION.fullmatch(version):
         return False
-    asked, latest = _numbers(version)[:2], _numbers(newest(known))[:2]
+    asked, latest = version_numbers(version)[:2], version_numbers(newest(known))[:2]
     return asked > latest and asked[0] <= latest[0] + 1
 
 
@@ -52,7 +52,7 @@ def taken_as_newest(engine: str, version: str, known: str) -> str:
     )
 
 
-def _numbers(version: str) -> list[int]:
+def version_numbers(version: str) -> list[int]:
     """The numbers that a version begins with."""
     leading = re.match(r"\d+(\.\d+)*", version)
     return [int(part) for part in leading[0].split(".")] if leading else []

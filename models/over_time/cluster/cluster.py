@@ -27,7 +27,7 @@ from .nodes import NodeKind, Nodes
 from .record import RunRecord
 from .schema import ClusterNodes, ClusterScenario
 from .slots.slot_map import SlotMap
-from .surrogate import surrogate_of
+from .surrogate import CapacityError, capacity_error, surrogate_of
 
 REPORTS = 300
 """Reports of a run that doesn't say how often it wants one."""
@@ -89,6 +89,21 @@ class Cluster:
     def after_step(self, function: Callable[[LoadStep], None]) -> None:
         """Have a function called after every step of the load."""
         self.load.after_step.append(function)
+
+    def kind_of(self, described: ClusterNodes) -> tuple[NodeKind, float]:
+        """Nodes other than the scenario's, with the bytes of a shard's data on them.
+
+        Raises
+        ------
+        InputError
+            As `node_kind`.
+        """
+        kind, data_bytes, _ = node_kind(self.scenario, described=described, seed=self.seed)
+        return kind, data_bytes
+
+    def capacity_error(self, described: ClusterNodes) -> CapacityError:
+        """How far off the capacity of such nodes may be."""
+        return node_capacity_error(self.scenario, described, seed=self.seed)
 
     def at_the_end(self, function: Callable[[], None]) -> None:
         """Have a function called after the last step of the run."""
@@ -177,20 +192,7 @@ def node_kind(
     """
     nodes = described or scenario.cluster
     count = shards or nodes.shards
-    data = scenario.data.model_dump(exclude_none=True)
-    one: dict[str, Any] = {
-        "host": nodes.host,
-        "engine": nodes.engine,
-        "engine_version": nodes.engine_version,
-        "io_threads": nodes.io_threads,
-        "tls": None if nodes.tls is None else nodes.tls.model_dump(),
-        "replicas": nodes.replicas if nodes.engine != "memcached" else 0,
-        "workload": {
-            **data,
-            "keys": max(1, round(scenario.data.keys / count)),
-            "mix": scenario.demand.mix.model_dump(exclude_none=True),
-        },
-    }
+    one = _one_node(scenario, nodes, count)
     try:
         surrogate, case, system = surrogate_of(one, seed=seed, progress=progress)
     except InputError as error:
@@ -218,6 +220,31 @@ def node_kind(
         warnings=tuple(not_covered(case.scenario, system)),
     )
     return kind, memory.data, memory.idle_connection
+
+
+def _one_node(scenario: ClusterScenario, nodes: ClusterNodes, shards: int) -> dict[str, Any]:
+    """One of these nodes as a scenario of a node has it."""
+    data = scenario.data.model_dump(exclude_none=True)
+    return {
+        "host": nodes.host,
+        "engine": nodes.engine,
+        "engine_version": nodes.engine_version,
+        "io_threads": nodes.io_threads,
+        "tls": None if nodes.tls is None else nodes.tls.model_dump(),
+        "replicas": nodes.replicas if nodes.engine != "memcached" else 0,
+        "workload": {
+            **data,
+            "keys": max(1, round(scenario.data.keys / shards)),
+            "mix": scenario.demand.mix.model_dump(exclude_none=True),
+        },
+    }
+
+
+def node_capacity_error(
+    scenario: ClusterScenario, described: ClusterNodes, *, seed: int = 1
+) -> CapacityError:
+    """How far off the capacity of such a node may be."""
+    return capacity_error(_one_node(scenario, described, described.shards), seed=seed)
 
 
 def run_cluster(scenario: ClusterScenario, seed: int, progress: Progress) -> Run:

@@ -220,6 +220,11 @@ class RunRecord:
         return self._latencies[kind]
 
     @property
+    def turned_away_in_all(self) -> float:
+        """Commands that found no free worker up to now."""
+        return self._turned_away_in_all + self.turned_away
+
+    @property
     def answered(self) -> float:
         """Commands that were answered up to the last report."""
         return float(self._totals[list(_RATES).index("answered")])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PchipInterpolator
+from scipy.special import ndtr
 
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.sim.cache_folders import cache_folder
@@ -165,10 +167,7 @@ def surrogate_of(
     InputError
         The host, the engine or a field is not known or not valid.
     """
-    workload = dict(scenario.get("workload", {}))
-    workload |= {"arrival": "closed_loop", "clients": _CLIENTS}
-    asked = {**scenario, "workload": workload, "load_generator": {"threads": _GENERATORS}}
-    [(case, system)] = load_cases(asked)
+    case, system = _saturated(scenario)
     key = _key(case.scenario, system, seed)
     if key not in _SURROGATES:
         kept = _read(key)
@@ -179,6 +178,69 @@ def surrogate_of(
             _write(key, kept)
         _SURROGATES[key] = kept
     return _SURROGATES[key], case, system
+
+
+def _saturated(scenario: Mapping[str, Any]) -> tuple[Case[Scenario], System]:
+    """The node with as many clients as it takes to find out what it can do."""
+    workload = dict(scenario.get("workload", {}))
+    workload |= {"arrival": "closed_loop", "clients": _CLIENTS}
+    asked = {**scenario, "workload": workload, "load_generator": {"threads": _GENERATORS}}
+    [found] = load_cases(asked)
+    return found
+
+
+@dataclass(frozen=True)
+class CapacityError:
+    """How far off a node's capacity may be.
+
+    Attributes
+    ----------
+    low, high
+        Ends of its 95% interval, as factors.
+    draws
+        Factors at draws of everything uncertain.
+    error
+        The model's own, of a logarithm.
+    """
+
+    low: float
+    high: float
+    draws: tuple[float, ...]
+    error: float
+
+    def holds(self, load: float) -> float:
+        """How probable it is that a node can do what is this share of its capacity.
+
+        As `advice/objective.py` has it: the mean over the draws, each with the model's own error.
+        """
+        if load <= 0:
+            return 1.0
+        margins = np.log(self.draws) - np.log(load)
+        return float(np.mean(ndtr(margins / self.error)))
+
+
+_ERRORS: dict[str, CapacityError] = {}
+
+
+def capacity_error(scenario: Mapping[str, Any], *, seed: int = 1) -> CapacityError:
+    """The interval of a node's capacity, with 20 draws as every prediction has them.
+
+    Parameters
+    ----------
+    scenario
+        As of `surrogate_of`.
+    """
+    case, system = _saturated(scenario)
+    key = _key(case.scenario, system, seed)
+    if key not in _ERRORS:
+        [found] = predict_cases([(case, system)], seed=seed)
+        middle = found.interval("throughput_rps")
+        error = max(math.hypot(system.discrepancy, system.variation), 1e-9)
+        draws = np.exp(found.log_draws("throughput_rps")) / middle.value
+        _ERRORS[key] = CapacityError(
+            middle.low / middle.value, middle.high / middle.value, tuple(draws.tolist()), error
+        )
+    return _ERRORS[key]
 
 
 def simulated(case: Case[Scenario], system: System, *, seed: int) -> Surrogate:

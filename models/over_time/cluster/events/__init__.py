@@ -13,6 +13,7 @@ from .node_dies import NodeDies
 from .node_list import NodeList
 from .node_moves import NodeMoves
 from .resize import Resize
+from .upgrade import Upgrade
 
 KINDS: tuple[type[Event], ...] = (
     Background,
@@ -26,6 +27,7 @@ KINDS: tuple[type[Event], ...] = (
     Fail,
     HotKey,
     ReplicaReads,
+    Upgrade,
 )
 """Every kind of event a scenario may have."""
 

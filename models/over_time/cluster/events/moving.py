@@ -76,7 +76,7 @@ class Mover:
         self.recent = RecentLoad(cluster, memory_s=memory_s)
         self.slots = SlotMap.of(cluster)
         name = "redis-key-by-key" if asked.method == "key_by_key" else "valkey-atomic"
-        self.work: MigrationWork = load_migration_profile(name).on(_rate_per_ns(cluster))
+        self.work: MigrationWork = load_migration_profile(name).on(rate_per_ns(cluster))
         self._path = moving_path(cluster, asked.network_gbit_per_s)
         nodes = cluster.scenario.cluster
         engine = load_engine(nodes.engine, nodes.engine_version)
@@ -159,7 +159,9 @@ class Mover:
 
     def _link(self, move: Move) -> Link:
         """Between the nodes of a move: one connection, which carries all of it."""
-        moved_bytes = float(self.slots.keys[list(move.slots)].sum()) * mean_value_bytes(self.cluster)
+        moved_bytes = float(self.slots.keys[list(move.slots)].sum()) * mean_value_bytes(
+            self.cluster
+        )
         allowed = self._path.mean_bytes_per_s(moved_bytes)
         limit = self.asked.stream_mbyte_per_s if self.asked.method == "atomic" else None
         return Link(
@@ -282,7 +284,7 @@ def moving_path(cluster: Cluster, gbit_per_s: float | None) -> Path:
     return between(speed, speed)
 
 
-def _rate_per_ns(cluster: Cluster) -> float:
+def rate_per_ns(cluster: Cluster) -> float:
     """Instructions a nanosecond of the nodes' host."""
     host = load_host(cluster.scenario.cluster.host)
     return float((host.user_ipc.value or 0.0) * (host.clock_ghz.value or 0.0))

@@ -105,7 +105,9 @@ def full_sync(
     )
     snapshot_s = max(saving_s, sending_s) if diskless else saving_s + sending_s
     fork_s = FORK_MS_PER_GIB * 1e-3 * data_bytes / _GIB
-    loading_s = work.load_s(content, disk_bytes_per_s=disk_bytes_per_s) if load_s is None else load_s
+    loading_s = (
+        work.load_s(content, disk_bytes_per_s=disk_bytes_per_s) if load_s is None else load_s
+    )
     # From the fork on the primary keeps what changes.
     held_s = fork_s + snapshot_s + loading_s
     change_bytes_per_s = source.writes_per_s * (source.write_bytes + COMMAND_BYTES)

@@ -35,7 +35,8 @@ class Content:
     def file_bytes(self) -> float:
         """Size of the file: a type, two lengths, a key and a value each (rdb.c), uncompressed."""
         each = sum(
-            share * (1 + _length_bytes(self.key_bytes) + self.key_bytes + _length_bytes(size) + size)
+            share
+            * (1 + _length_bytes(self.key_bytes) + self.key_bytes + _length_bytes(size) + size)
             for size, share in self.sizes
         )
         return self.keys * each

@@ -1,0 +1,377 @@
+"""The steps that upgrades consist of: stop, save, restart, load, synchronise, hand over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+
+from ....scenario.workload import sizes_of
+from ..events.base import EventProcess
+from ..events.moving import moving_path, rate_per_ns
+from ..failover import FailoverRules, fail_over, hand_over_s
+from ..load.recent import RecentLoad
+from ..slots.migration import COMMAND_BYTES, NodeLoad
+from ..slots.slot_map import SlotMap
+from .compatible import backlog_bytes, diskless
+from .full_sync import FullSync, full_sync
+from .report import Target
+from .sync_work import Content, load_sync_profile
+from .watch import Watch
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+    from ..events.upgrade import Upgrade
+
+DRAIN_S = 10.0
+"""How long a node that gets no new requests is waited for at most before it is stopped (assumed)."""
+
+RETRY_S = 10.0
+"""Before a sync that failed begins again (assumed)."""
+
+RECONNECT_S = 1.0
+"""A replica looks once a second for its primary (`replicationCron`)."""
+
+APPENDED = 0.5
+"""Changes in an append-only file since it was written anew, as a share of its keys: from none to as
+many bytes as it has (`auto-aof-rewrite-percentage 100`), so half of that in the mean (assumed)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One step that was done."""
+
+    shard: int
+    node: int
+    what: str
+    begun_s: float
+    lasts_s: float
+    note: str = ""
+
+
+class Steps:
+    """What an upgrade does to nodes, and what it has done.
+
+    Attributes
+    ----------
+    rows
+        All steps so far.
+    given_up
+        Why no further node is upgraded; empty as long as they are.
+    ended_s
+        When everything was done; infinite before.
+    """
+
+    def __init__(
+        self, asked: Upgrade, cluster: Cluster, target: Target, slots: SlotMap | None
+    ) -> None:
+        self.asked, self.cluster, self.target, self.slots = asked, cluster, target, slots
+        self.env = cluster.env
+        self.recent = RecentLoad(cluster)
+        self.watch = Watch(cluster)
+        self.rows: list[Row] = []
+        self.given_up = ""
+        self.begun_s, self.ended_s = float(cluster.env.now), math.inf
+        self.old_kind = cluster.kind
+        self._path = moving_path(cluster, asked.network_gbit_per_s)
+        rate = rate_per_ns(cluster)
+        self.old_work = load_sync_profile(target.old.engine).on(rate)
+        self.new_work = load_sync_profile(target.new.engine).on(rate)
+        self.disk_bytes_per_s = (asked.disk_mbyte_per_s or math.inf) * 1e6
+
+    def begin(self) -> None:
+        """Look at the load from now on."""
+        self.recent.begin()
+        self.watch.begin()
+
+    def end(self) -> None:
+        """Everything is done, or given up."""
+        self.ended_s = float(self.env.now)
+        self.watch.on = False
+        if not self.given_up:
+            # What is added later is like the others.
+            self.cluster.kind = self.target.kind
+        words = f"given up: {self.given_up}" if self.given_up else "through"
+        self.cluster.record.mark(f"the upgrade is {words}")
+
+    # --- what there is ------------------------------------------------------------------------
+
+    @property
+    def shards(self) -> list[int]:
+        """Those that are upgraded; nodes of Memcached are one each."""
+        if self.slots is not None:
+            return self.slots.shards
+        nodes = self.cluster.nodes
+        return [int(node) for node in np.flatnonzero(nodes.paid)]
+
+    def primary(self, shard: int) -> int:
+        """The node that serves a shard's writes."""
+        if self.slots is None:
+            return shard
+        node = self.slots.primary[shard]
+        assert node is not None
+        return node
+
+    def replicas(self, shard: int) -> list[int]:
+        """Those that are up."""
+        return [] if self.slots is None else self.slots.replicas(shard)
+
+    def content(self, shard: int) -> Content:
+        """What a node of a shard holds."""
+        data = self.cluster.scenario.data
+        if self.slots is None:
+            keys = data.keys / len(self.shards)
+        else:
+            keys = float(self.slots.keys[self.slots.owners == shard].sum())
+        keys *= self.watch.share_there(shard)
+        sizes = tuple((float(size), float(share)) for size, share in sizes_of(data.value_bytes))
+        return Content(keys=keys, key_bytes=data.key_bytes, sizes=sizes)
+
+    def save_s(self, shard: int) -> float:
+        """SHUTDOWN writes a snapshot where some are configured."""
+        if self.asked.persistence != "snapshot":
+            return 0.0
+        return self.old_work.save_s(self.content(shard), disk_bytes_per_s=self.disk_bytes_per_s)
+
+    def load_s(self, shard: int) -> float:
+        """What a node loads when it starts."""
+        if self.asked.persistence == "none":
+            return 0.0
+        held, asked = self.content(shard), self.asked
+        more_s = 0.0
+        if asked.persistence == "append_only":
+            more_s = APPENDED * held.keys * self.target.kind.surrogate.main_ps * 1e-12
+        return self.file_load_s(held) + more_s
+
+    def file_load_s(self, held: Content) -> float:
+        """The load of a file."""
+        if self.asked.load_mbyte_per_s is not None:
+            return held.file_bytes / (self.asked.load_mbyte_per_s * 1e6)
+        return self.new_work.load_s(held, disk_bytes_per_s=self.disk_bytes_per_s)
+
+    # --- one node -----------------------------------------------------------------------------
+
+    def renew_replica(self, shard: int, node: int) -> EventProcess:
+        """Restart a replica, which then gets what it lacks from its primary."""
+        self.cluster.nodes.traffic[node] = 0.0
+        yield from self.drain(node)
+        stopped_s = float(self.env.now)
+        self.cluster.nodes.set_down(node, silent=False)
+        self._spread()
+        yield from self._restart(shard, node)
+        yield from self.catch_up(shard, node, stopped_s=stopped_s)
+
+    def renew_alone(self, shard: int, node: int) -> EventProcess:
+        """Restart the only node of a shard, which is down until it has loaded what it kept."""
+        gap = self.watch.without_primary(shard)
+        self.cluster.nodes.set_down(node, silent=False)
+        yield from self._restart(shard, node)
+        self._back_as_primary(shard, node)
+        gap.ends_s = float(self.env.now)
+
+    def renew_primary(self, shard: int, node: int, *, waits_for_failover: bool) -> EventProcess:
+        """Stop a primary that has replicas; one of them takes over unless it is back before.
+
+        Parameters
+        ----------
+        waits_for_failover
+            Whether it isn't started before one has taken over.
+        """
+        stopped_s = float(self.env.now)
+        gap = self.watch.without_primary(shard)
+        self.cluster.nodes.set_down(node, silent=False)
+        away_s = self.save_s(shard) + self.asked.restart_s + self.load_s(shard)
+        after_s = self._failover_s()
+        if away_s >= after_s or (waits_for_failover and math.isfinite(after_s)):
+            taking_over = self.env.process(self._take_over(shard, node, after_s, gap))
+            yield from self._restart(shard, node)
+            yield taking_over
+            yield from self.catch_up(shard, node, stopped_s=stopped_s)
+            return
+        yield from self._restart(shard, node)
+        self._back_as_primary(shard, node)
+        gap.ends_s = float(self.env.now)
+
+    def _restart(self, shard: int, node: int) -> EventProcess:
+        """Save, run the new version, load."""
+        yield from self.lasts(shard, node, "save", self.save_s(shard))
+        yield from self.lasts(shard, node, "restart", self.asked.restart_s)
+        self.cluster.nodes.become(node, self.target.kind)
+        if self.slots is None or self.cluster.cache is not None:
+            self.cluster.nodes.data_bytes[node] *= self.target.kind.data_factor
+        yield from self.lasts(shard, node, "load", self.load_s(shard))
+
+    def _back_as_primary(self, shard: int, node: int) -> None:
+        kept = self.asked.persistence != "none"
+        self.cluster.nodes.set_up(node, with_data=kept)
+        self._spread()
+        if not kept:
+            self.watch.lose_keys(shard, self.content(shard).keys)
+            self.cluster.record.mark(f"shard {shard} is back without its data")
+
+    def drain(self, node: int) -> EventProcess:
+        """Wait until nobody waits for a node that gets no more requests."""
+        nodes, until_s = self.cluster.nodes, self.env.now + DRAIN_S
+        while True:
+            yield self.env.timeout(self.cluster.load.step_s)
+            waiting = nodes.request_queue.waiting[node] + nodes.connect_queue.waiting[node]
+            if waiting + nodes.state["backing_off"][node] == 0 or self.env.now >= until_s:
+                return
+
+    def lasts(
+        self, shard: int, node: int, what: str, seconds: float, note: str = ""
+    ) -> Generator[simpy.Event, Any, None]:
+        """A step that lasts so long, unless it is nothing."""
+        if seconds > 0:
+            begun_s = float(self.env.now)
+            yield self.env.timeout(seconds)
+            self.rows.append(Row(shard, node, what, begun_s, seconds, note))
+
+    def _spread(self) -> None:
+        if self.slots is not None and self.cluster.cache is None:
+            self.slots.spread()
+
+    # --- who is primary -----------------------------------------------------------------------
+
+    def hand_over(self, shard: int) -> EventProcess:
+        """CLUSTER FAILOVER: the primary keeps its clients waiting until a replica has taken over."""
+        assert self.slots is not None
+        old, new = self.primary(shard), self.replicas(shard)[0]
+        pause_s = hand_over_s(self._rules(), seed=self.cluster.seed + shard)
+        gap = self.watch.without_primary(shard)
+        self.cluster.nodes.stall(old, pause_s)
+        yield from self.lasts(shard, old, "hand over", pause_s, f"to node {new}")
+        self._promote(shard, old, new)
+        gap.ends_s = float(self.env.now)
+
+    def _take_over(self, shard: int, old: int, after_s: float, gap: Any) -> EventProcess:
+        new = self.replicas(shard)[0]
+        yield from self.lasts(shard, old, "failover", after_s, f"to node {new}")
+        self._promote(shard, old, new)
+        gap.ends_s = float(self.env.now)
+
+    def _promote(self, shard: int, old: int, new: int) -> None:
+        assert self.slots is not None
+        self.slots.primary[shard] = new
+        self.cluster.nodes.traffic[old] = 0.0
+        self._spread()
+
+    def _rules(self) -> FailoverRules:
+        return FailoverRules(
+            primaries=len(self.shards),
+            replicas=self.cluster.scenario.cluster.replicas,
+            node_timeout_s=self.asked.node_timeout_s,
+        )
+
+    def _failover_s(self) -> float:
+        """Until a replica of a primary that was stopped has taken over."""
+        return float(fail_over(self._rules(), 1, seed=self.cluster.seed).recovered_s[0])
+
+    # --- synchronising ------------------------------------------------------------------------
+
+    def catch_up(self, shard: int, node: int, *, stopped_s: float) -> EventProcess:
+        """A replica that has restarted follows its primary, and serves once it has everything."""
+        kept = self.asked.persistence == "snapshot"
+        source = self.recent.of(self.primary(shard))
+        away_s = float(self.env.now) - stopped_s
+        missed = source.writes_per_s * (source.write_bytes + COMMAND_BYTES) * away_s
+        if kept and missed <= self._backlog_bytes():
+            note = f"{missed / 1e6:.3g} MB of changes"
+            yield from self.lasts(shard, node, "partial sync", RECONNECT_S, note)
+        else:
+            yield from self.synchronise(shard, node, source=lambda: self.primary(shard))
+        if not self.given_up:
+            self.cluster.nodes.set_up(node, with_data=True)
+            self._spread()
+
+    def _backlog_bytes(self) -> float:
+        mbyte = self.asked.backlog_mbyte
+        return backlog_bytes(self.target.old) if mbyte is None else mbyte * 1024 * 1024
+
+    def synchronise(
+        self, shard: int, node: int, *, source: Any, writes_of: Any = None
+    ) -> EventProcess:
+        """A full sync, again and again until one succeeds.
+
+        Parameters
+        ----------
+        source
+            Function that returns the node whose child writes the data.
+        writes_of
+            The same of the node that clients write to; the source without it.
+        """
+        deadline_s = self.env.now + self.asked.give_up_s
+        attempts = 0
+        while True:
+            attempts += 1
+            begun_s = float(self.env.now)
+            sync, succeeded = yield from self._attempt(shard, source, writes_of)
+            if succeeded:
+                break
+            lasted_s = float(self.env.now) - begun_s
+            self.rows.append(Row(shard, node, f"full sync: {sync.outcome}", begun_s, lasted_s))
+            if self.env.now >= deadline_s:
+                self.given_up = f"a full sync of shard {shard}: {sync.outcome}"
+                return
+            if attempts <= 3:
+                self.cluster.record.mark(f"full sync of shard {shard}: {sync.outcome}")
+            yield self.env.timeout(min(RETRY_S, deadline_s - self.env.now))
+        size = self.content(shard).file_bytes / 1e9
+        note = f"{size:.3g} GB, {sync.source_share:.0%} of node {source()}'s main thread"
+        if sync.buffered_bytes > 0:
+            note += f", {sync.buffered_bytes / 1e6:.3g} MB of changes"
+        self.rows.append(
+            Row(shard, node, "full sync", begun_s, float(self.env.now) - begun_s, note)
+        )
+
+    def _attempt(
+        self, shard: int, source: Any, writes_of: Any
+    ) -> Generator[simpy.Event, Any, tuple[FullSync, bool]]:
+        nodes, env, giver = self.cluster.nodes, self.env, source()
+        load = self.recent.of(giver)
+        if writes_of is not None:
+            writes = self.recent.of(writes_of())
+            load = replace(load, writes_per_s=writes.writes_per_s)
+        sync = self.sync_of(shard, giver, load)
+        if sync.outcome == "synchronised":
+            parts_s = sync.fork_s + sync.snapshot_s + sync.load_s + sync.changes_s
+            yield env.timeout(max(0.0, sync.duration_s - parts_s))
+        nodes.stall(giver, sync.fork_s)
+        claim = nodes.occupy(giver, sync.source_share)
+        change_bytes = load.writes_per_s * (load.write_bytes + COMMAND_BYTES)
+        held_s = sync.buffered_bytes / max(change_bytes, 1.0)
+        writing_s = sync.fork_s + sync.snapshot_s
+        if sync.outcome != "synchronised":
+            yield env.timeout(max(0.1, min(writing_s, held_s)))
+            claim.release()
+            return sync, False
+        yield env.timeout(writing_s)
+        claim.release()
+        yield env.timeout(sync.load_s + sync.changes_s)
+        return sync, True
+
+    def sync_of(self, shard: int, giver: int, load: NodeLoad) -> FullSync:
+        """What a full sync from a node takes under this load."""
+        asked, nodes, held = self.asked, self.cluster.nodes, self.content(shard)
+        is_new = nodes.kind_of(giver) == self.target.kind
+        work, engine = (
+            (self.new_work, self.target.new) if is_new else (self.old_work, self.target.old)
+        )
+        work = replace(work, store_ns_per_byte=self.new_work.store_ns_per_byte)
+        return full_sync(
+            work,
+            content=held,
+            data_bytes=float(nodes.data_bytes[giver]),
+            bytes_per_s=self._path.mean_bytes_per_s(held.file_bytes),
+            diskless=diskless(engine) if asked.diskless is None else asked.diskless,
+            apply_s=self.target.kind.surrogate.main_ps * 1e-12,
+            delay_s=asked.sync_delay_s,
+            source=load,
+            disk_bytes_per_s=self.disk_bytes_per_s,
+            load_s=self.file_load_s(held),
+            buffer_limit_bytes=asked.buffer_mbyte * 1024 * 1024,
+        )
