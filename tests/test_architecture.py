@@ -35,6 +35,7 @@ PACKAGES = {
     ],
     "models.over_time": [
         "lookaside",
+        "filling",
         "kept_runs",
         "cluster",
         "large_commands",

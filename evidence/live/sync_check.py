@@ -21,7 +21,7 @@ from forecache.calibration.drive.engine_process import engine_version, find_engi
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.over_time.cluster.slots.migration import IDLE
 from forecache.models.over_time.cluster.upgrade.full_sync import full_sync
-from forecache.models.over_time.cluster.upgrade.sync_work import Content, SyncWork
+from forecache.models.over_time.cluster.upgrade.sync_work import NodeContent, SyncWork
 
 from ..harness import Asked, Files
 from ..markdown import table, with_section
@@ -49,9 +49,9 @@ VALIDATION = (
 )
 
 
-def content(trial: Trial) -> Content:
+def content(trial: Trial) -> NodeContent:
     """What a trial's file holds."""
-    return Content(keys=trial.keys, key_bytes=KEY_BYTES, sizes=((trial.value_bytes, 1.0),))
+    return NodeContent(keys=trial.keys, key_bytes=KEY_BYTES, sizes=((trial.value_bytes, 1.0),))
 
 
 def fit(trials: Sequence[Measured]) -> SyncWork:

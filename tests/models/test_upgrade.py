@@ -25,7 +25,7 @@ from forecache.models.over_time.cluster.upgrade.compatible import (
     unreadable,
 )
 from forecache.models.over_time.cluster.upgrade.full_sync import full_sync
-from forecache.models.over_time.cluster.upgrade.sync_work import Content, load_sync_profile
+from forecache.models.over_time.cluster.upgrade.sync_work import NodeContent, load_sync_profile
 from forecache.sim.errors import InputError
 
 CAPACITY = {"6.2": 100_000.0, "9.1": 200_000.0, "1.6": 100_000.0}
@@ -64,6 +64,7 @@ def upgraded(
     *, shards=3, replicas=1, rate_rps=60_000, sets=0.01, duration_s=150, cost=None, cache=None,
     nodes=None, clients=None, more=(), **event,
 ):  # fmt: skip
+    mix = {"get": 1 - sets} | ({"set": sets} if sets else {})
     asked = {
         "kind": "cluster",
         "duration_s": duration_s,
@@ -76,7 +77,7 @@ def upgraded(
         "data": {"keys": KEYS, "value_bytes": VALUE_BYTES},
         "clients": {"pods": 400, "workers_per_pod": 25, "backoff": {"base_s": 0.5}}
         | (clients or {}),
-        "demand": {"rate_rps": rate_rps, "mix": {"get": 1 - sets, **({"set": sets} if sets else {})}},
+        "demand": {"rate_rps": rate_rps, "mix": mix},
         "events": [
             {
                 "event": "upgrade", "at_s": 10, "to": {"engine": "valkey", "engine_version": "9.1"},
@@ -331,7 +332,7 @@ WORK = load_sync_profile("valkey").on(15.4)
     writes=st.floats(0, 1e5), bytes_per_s=st.floats(1e6, 1e10), straight=st.booleans(),
 )  # fmt: skip
 def test_a_full_sync_takes_no_less_than_its_parts(keys, size, busy, writes, bytes_per_s, straight):
-    content = Content(keys=keys, key_bytes=16, sizes=((size, 1.0),))
+    content = NodeContent(keys=keys, key_bytes=16, sizes=((size, 1.0),))
     source = NodeLoad(busy=busy, waiting_s=0.01, writes_per_s=writes, write_bytes=size)
     asked = {
         "content": content, "data_bytes": keys * size, "bytes_per_s": bytes_per_s,
@@ -352,7 +353,7 @@ def test_a_full_sync_takes_no_less_than_its_parts(keys, size, busy, writes, byte
 
 
 def test_the_soft_limit_of_the_buffer_counts_for_a_minute():
-    content = Content(keys=1e7, key_bytes=16, sizes=((1000.0, 1.0),))
+    content = NodeContent(keys=1e7, key_bytes=16, sizes=((1000.0, 1.0),))
     asked = {
         "content": content, "data_bytes": 1e10, "bytes_per_s": 1e8, "diskless": True,
         "apply_s": 1e-6,

@@ -86,12 +86,14 @@ def cluster(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
     shards = max([nodes["shards"], *(e.get("shards", 1) for e in data["events"])])
     listed = [e["nodes"] for e in data["events"] if e["event"] == "node_list"]
     count = max([shards * (1 + nodes.get("replicas", 0)), *listed])
+    fleets = 1 + sum(e.get("method") == "blue_green" for e in data["events"])
+    able = max(f["value"] for f in point["facts"] if f["name"] == "a node can do")
     answered = _series(point, "throughput", "answered")
     if answered is not None and not data.get("cache"):
         held.not_above(
             "nodes answer no more than they can",
             float(np.nanmax(answered)),
-            count * facts["a node can do"],
+            count * able,
             f"requests/s of {count} nodes",
             by=0.05,
         )
@@ -105,7 +107,7 @@ def cluster(data: dict[str, Any], draws: Draws, *, number: int) -> list[Breach]:
         hours = data["duration_s"] / 3600.0
         held.that(
             "costs add up",
-            0 < facts["the run costs"] <= count * 1.0001 * hours * facts["a node costs"]
+            0 < facts["the run costs"] <= fleets * count * 1.0001 * hours * facts["a node costs"]
             or any(e["event"] in ("resize", "node_moves") for e in data["events"]),
             f"{facts['the run costs']:.6g} USD, {count} nodes, {facts['a node costs']:.6g} USD/h",
         )

@@ -196,7 +196,7 @@ def cluster(draws: Draws) -> Scenario:
         "clients": _pods(draws),
         "demand": {**_demand(draws, rate), "mix": {"get": 0.8, "set": 0.2}},
         "events": [
-            _event(draws, at_s=at_s, shards=shards, replicas=replicas)
+            _event(draws, at_s=at_s, shards=shards, replicas=replicas, host=host)
             for at_s in sorted(draws.between(1, duration_s - 5) for _ in range(draws.count(1, 3)))
             if draws.chance(0.6)
         ],
@@ -245,8 +245,8 @@ def _demand(draws: Draws, rate: float) -> Scenario:
     }
 
 
-def _event(draws: Draws, *, at_s: float, shards: int, replicas: int) -> Scenario:
-    names = ["background", "deploy", "hot_key", "maintenance", "node_dies", "resize"]
+def _event(draws: Draws, *, at_s: float, shards: int, replicas: int, host: str) -> Scenario:
+    names = ["background", "deploy", "hot_key", "maintenance", "node_dies", "resize", "upgrade"]
     names += ["fail", "replica_reads"] if replicas else []
     name = draws.one_of(names)
     event: Scenario = {"event": name, "at_s": at_s}
@@ -263,11 +263,31 @@ def _event(draws: Draws, *, at_s: float, shards: int, replicas: int) -> Scenario
     elif name == "resize":
         event |= {"shards": draws.one_of([n for n in (1, 2, 3, 4, 5, 6) if n != shards])}
         event |= {"method": draws.one_of(("atomic", "key_by_key")), "provision_s": 2}
+    elif name == "upgrade":
+        event |= _upgrade(draws, host)
     elif name == "fail":
         event |= {"primaries": 1, "node_timeout_s": draws.between(1, 5)}
     else:
         event |= {"share": draws.between(0, 1)}
     return event
+
+
+def _upgrade(draws: Draws, host: str) -> Scenario:
+    """To nodes that another scenario has too, or the same ones."""
+    engine, version, threads = draws.one_of([each[1:] for each in _NODES if each[0] == host])
+    return {
+        "to": {"engine": engine, "engine_version": version, "io_threads": threads},
+        "method": draws.one_of(("rolling", "rolling", "blue_green", "in_place")),
+        "persistence": draws.one_of(("none", "snapshot", "append_only")),
+        "failover": draws.one_of(("manual", "on_failure")),
+        "node_timeout_s": draws.between(1, 5),
+        "shards_at_once": draws.count(1, 4),
+        "restart_s": draws.between(0.1, 5),
+        "switch_s": draws.between(0, 2),
+        "sync_delay_s": draws.between(0, 5),
+        "buffer_mbyte": draws.one_of((256, 256, 1)),
+        "give_up_s": draws.one_of((7200, 10)),
+    }
 
 
 def lookaside(draws: Draws) -> Scenario:

@@ -50,6 +50,7 @@ Modules
   `native/`          the code in C behind these two; `cluster.h` declares what it works on
   `layout.py`        the same records for Python
   `conservation.py`  what must hold of all counts
+  `recent.py`        what clients asked of each node lately
 `slots/`           where the data are:
   `slots.py`         keys, slots and shards, and the fewest moves
   `slot_map.py`      `SlotMap`: those of a run, and the traffic that follows from them
@@ -57,6 +58,15 @@ Modules
   `migration_work.py`  what a move costs the main threads of source and target
   `redirects.py`     how clients learn that slots have moved
 `failover.py`      how long shards stay without a primary
+`upgrade/`         nodes get another version, rolling, blue-green or in place:
+  `upgrader.py`      the event from its beginning to its end; the first and the last of these ways
+  `blue_green.py`    the other one
+  `steps.py`         stop, save, restart, load, synchronise, hand over
+  `full_sync.py`     how long a full sync takes, and what it takes from the primary
+  `sync_work.py`     CPU time of writing, sending and loading data
+  `compatible.py`    which version reads which one's files
+  `watch.py`         what is left meanwhile, and what is lost
+  `report.py`        what is told of it
 `events/`          what happens at a time: a module each
 `cache.py`         nodes that are a cache: what they hold, the database behind (`lookaside/`)
 `memory.py`        what data and connections weigh
@@ -78,7 +88,8 @@ place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
     cluster.nodes.stall(node, 0.05)           # its main thread does nothing else for 50 ms
     cluster.nodes.work_factor[node] = 1.2     # requests take longer there (redirections, copies)
     cluster.nodes.set_down(node, silent=True) # silent: no answer; else refused
-    cluster.nodes.set_up(node)
+    cluster.nodes.set_up(node)                # empty, unless with_data=True
+    cluster.nodes.become(node, kind)          # it is of another kind; kind from cluster.kind_of
     cluster.nodes.break_connections(node, 1.0)  # clients find out when they use them next
     cluster.nodes.data_bytes[node]            # memory of the data there
     cluster.nodes.paid[node] = False          # it is no longer billed
@@ -90,6 +101,7 @@ place in `KINDS` of `events/__init__.py`. What it may use of `cluster: Cluster`:
     slots = SlotMap.of(cluster)               # owners, shares; slots.spread() after a change
     cluster.scenario, cluster.seed            # what was asked for; of whatever is random
     cluster.after_step(function)              # function(step: Step) after every step of the load
+    cluster.at_the_end(function)              # function() after the last one
     cluster.record.mark("shard 4 has its slots")
     cluster.record.fact("resize finished", 281.0, "s", note="")
     cluster.record.table(title, [("slots", ""), ("lasts", "s")], rows)

@@ -134,10 +134,10 @@ def fail_over(rules: FailoverRules, failed: int, *, seed: int = 1) -> Failover:
 def hand_over_s(rules: FailoverRules, *, seed: int = 1) -> float:
     """How long a primary keeps its clients waiting that hands over to its replica.
 
-    CLUSTER FAILOVER (cluster_legacy.c, `clusterHandleManualFailover`): the primary pauses its clients
-    and tells the replica how far its stream goes; the replica looks ten times a second whether it has
-    all of it, asks for votes without a delay, and tells everybody. Two trips, that look, two trips
-    and a vote, then the news: its own nodes.conf and a trip.
+    CLUSTER FAILOVER (cluster_legacy.c, `clusterHandleManualFailover`): the primary pauses its
+    clients and tells the replica how far its stream goes; the replica looks ten times a second
+    whether it has all of it, asks for votes without a delay, and tells everybody. Two trips, that
+    look, two trips and a vote, then the news: its own nodes.conf and a trip.
     """
     look_s = float(np.random.default_rng([seed, rules.nodes]).uniform(0, _CRON_S))
     vote_s = rules.handle_s + rules.saving_s

@@ -20,8 +20,8 @@ from ..cluster.events.base import EventProcess
 from ..cluster.load.load import LoadStep
 from ..cluster.nodes import NodeKind
 from ..cluster.schema import ClusterScenario
-from .answers import bill_facts, growth_table, latency_facts, ramp_facts
 from ..filling import Filling, room
+from .answers import bill_facts, growth_table, latency_facts, ramp_facts
 from .hops import behind_proxy, hop
 from .metering import Meter
 from .scaling import MOST_SHARDS, Shards

@@ -36,11 +36,11 @@ class UpgradeTo(Record):
 class Upgrade(Event):
     """All nodes are upgraded, in one of three ways.
 
-    `rolling`: shard by shard, first its replicas, each of which restarts and gets what it lacks from
-    its primary; then one of them takes over, and the old primary is upgraded likewise. `blue_green`:
-    as many new nodes are added and synchronised, then all clients change over at once, and the old
-    ones go. `in_place`: primaries restart as well and are down meanwhile, unless that takes so long
-    that a replica takes over.
+    `rolling`: shard by shard, first its replicas, each of which restarts and gets what it lacks
+    from its primary; then one of them takes over, and the old primary is upgraded likewise.
+    `blue_green`: as many new nodes are added and synchronised, then all clients change over at
+    once, and the old ones go. `in_place`: primaries restart as well and are down meanwhile, unless
+    that takes so long that a replica takes over.
     """
 
     event: Literal["upgrade"]
@@ -95,7 +95,7 @@ class Upgrade(Event):
 
         if self.method == "blue_green" and cluster.cache is not None:
             raise FieldError(
-                "method", found=self.method, valid="rolling or in_place with `cache`, whose clients "
-                "have a list of nodes"
+                "method", found=self.method,
+                valid="rolling or in_place with `cache`, whose clients have a list of nodes",
             )  # fmt: skip
         yield from Upgrader(self, cluster).upgrade()

@@ -1,1 +1,1 @@
-"""An upgrade of a cluster's nodes: which steps it has, how long each lasts, what is left meanwhile."""
+"""An upgrade of a cluster's nodes: its steps, how long each lasts, what is left meanwhile."""

@@ -10,10 +10,10 @@ from ..events.base import EventProcess
 from ..slots.slot_map import SlotMap
 
 if TYPE_CHECKING:
-    from .steps import Steps
+    from .steps import UpgradeSteps
 
 
-def blue_green(steps: Steps) -> EventProcess:
+def blue_green(steps: UpgradeSteps) -> EventProcess:
     """Add nodes, fill them, switch, take the old ones away."""
     cluster, asked, slots = steps.cluster, steps.asked, steps.slots
     assert slots is not None
@@ -35,14 +35,14 @@ def blue_green(steps: Steps) -> EventProcess:
     _remove(steps, blue)
 
 
-def _add(steps: Steps, shard: int) -> list[int]:
+def _add(steps: UpgradeSteps, shard: int) -> list[int]:
     """A shard's new nodes, its primary first; they belong to no shard that serves."""
     nodes = steps.cluster.nodes
     count = 1 + steps.cluster.scenario.cluster.replicas
     return [nodes.add(steps.target.kind, shard=-1 - shard) for _ in range(count)]
 
 
-def _fill(steps: Steps, shard: int, green: list[int], turn: simpy.Resource) -> EventProcess:
+def _fill(steps: UpgradeSteps, shard: int, green: list[int], turn: simpy.Resource) -> EventProcess:
     """The new primary follows a replica, where there is one, and the new replicas follow it."""
     with turn.request() as mine:
         yield mine
@@ -64,7 +64,11 @@ def _fill(steps: Steps, shard: int, green: list[int], turn: simpy.Resource) -> E
 
 
 def _switch(
-    steps: Steps, slots: SlotMap, shards: list[int], blue: list[int], green: dict[int, list[int]]
+    steps: UpgradeSteps,
+    slots: SlotMap,
+    shards: list[int],
+    blue: list[int],
+    green: dict[int, list[int]],
 ) -> EventProcess:
     """No node takes commands; then the new ones do. Clients open connections as they need them."""
     cluster, nodes = steps.cluster, steps.cluster.nodes
@@ -87,7 +91,7 @@ def _switch(
     yield cluster.env.all_of([cluster.env.process(steps.drain(node)) for node in blue])
 
 
-def _remove(steps: Steps, gone: list[int]) -> None:
+def _remove(steps: UpgradeSteps, gone: list[int]) -> None:
     nodes = steps.cluster.nodes
     for node in gone:
         nodes.traffic[node] = 0.0

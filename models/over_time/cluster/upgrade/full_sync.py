@@ -23,7 +23,7 @@ from ..slots.migration import (
     keys_per_s,
 )
 from ..slots.migration_work import MigrationWork
-from .sync_work import Content, SyncWork
+from .sync_work import NodeContent, SyncWork
 
 DISKLESS_DELAY_S = 5.0
 """`repl-diskless-sync-delay`: the child waits for more replicas to come."""
@@ -66,7 +66,7 @@ class FullSync:
 def full_sync(
     work: SyncWork,
     *,
-    content: Content,
+    content: NodeContent,
     data_bytes: float,
     bytes_per_s: float,
     diskless: bool,

@@ -1,4 +1,4 @@
-"""What is told of an upgrade: how long its steps took, what was left meanwhile, what was assumed."""
+"""What is told of an upgrade: how long steps took, what was left meanwhile, what was assumed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ....results.series import Cell
 if TYPE_CHECKING:
     from ..nodes import NodeKind
     from ..schema import ClusterNodes
-    from .steps import Row, Steps
+    from .steps import StepDone, UpgradeSteps
 
 MOST_ROWS = 100
-"""Steps that are told one by one."""
+"""UpgradeSteps that are told one by one."""
 
 LIKELY = 0.5
 """The load is held if that is likelier than not; the probability is told beside."""
 
 
 @dataclass(frozen=True)
-class Target:
+class UpgradeTarget:
     """What nodes run before and after.
 
     Attributes
@@ -46,7 +46,7 @@ class Target:
         return found if threads == 1 else f"{found} with io-threads {threads}"
 
 
-def report(steps: Steps, *, begun_s: float) -> None:
+def report(steps: UpgradeSteps, *, begun_s: float) -> None:
     """Facts and tables, after the last step of the run."""
     fact, watch, now_s = steps.cluster.record.fact, steps.watch, float(steps.cluster.env.now)
     done = math.isfinite(steps.ended_s) and not steps.given_up
@@ -75,7 +75,7 @@ def report(steps: Steps, *, begun_s: float) -> None:
     _tables(steps)
 
 
-def _latency(steps: Steps, begun_s: float, ended_s: float) -> None:
+def _latency(steps: UpgradeSteps, begun_s: float, ended_s: float) -> None:
     record = steps.cluster.record
     before = record.largest("latency", "p99", since_s=-1.0, until_s=begun_s)
     during = record.largest(
@@ -85,8 +85,8 @@ def _latency(steps: Steps, begun_s: float, ended_s: float) -> None:
     record.fact("largest p99 during the upgrade", during, "ms", note)
 
 
-def _holds(steps: Steps) -> float:
-    """Tells whether the nodes that were up could do what was asked; returns how probable that is."""
+def _holds(steps: UpgradeSteps) -> float:
+    """Tell whether the nodes that were up could do what was asked; returns how probable it is."""
     worst, cluster = steps.watch.worst, steps.cluster
     kind = cluster.nodes.kinds[worst.kind]
     described = steps.target.described if kind == steps.target.kind else cluster.scenario.cluster
@@ -99,13 +99,15 @@ def _holds(steps: Steps) -> float:
     fact("what remains holds the load", verdict, "", f"with a probability of {shown}")
     low, high = worst.load / error.high, worst.load / error.low
     fact(
-        "most asked of a node", worst.load, "share",
-        f"of what it can do ({low:.0%}–{high:.0%}): node {worst.node} at {worst.at_s:.4g} s",
-    )  # fmt: skip
+        "most asked of a node",
+        worst.load,
+        "",
+        f"times what it can do ({low:.2f}–{high:.2f}): node {worst.node} at {worst.at_s:.4g} s",
+    )
     return probability
 
 
-def _losses(steps: Steps, *, done: bool, likely: float) -> list[str]:
+def _losses(steps: UpgradeSteps, *, done: bool, likely: float) -> list[str]:
     """What was lost, in words."""
     watch, found = steps.watch, []
     if not done:
@@ -121,9 +123,9 @@ def _losses(steps: Steps, *, done: bool, likely: float) -> list[str]:
     return found
 
 
-def _tables(steps: Steps) -> None:
+def _tables(steps: UpgradeSteps) -> None:
     table = steps.cluster.record.table
-    by_what: dict[str, list[Row]] = {}
+    by_what: dict[str, list[StepDone]] = {}
     for row in steps.rows:
         by_what.setdefault(row.what, []).append(row)
     table(
@@ -152,7 +154,7 @@ def _number(number: int) -> Cell:
     return "all" if number < 0 else number
 
 
-def _assumed(steps: Steps) -> list[list[Cell]]:
+def _assumed(steps: UpgradeSteps) -> list[list[Cell]]:
     """What the scenario did not say, or nobody measured there."""
     asked, given = steps.asked, steps.asked.model_fields_set
     method = asked.method

@@ -19,16 +19,16 @@ from ..slots.migration import COMMAND_BYTES, NodeLoad
 from ..slots.slot_map import SlotMap
 from .compatible import backlog_bytes, diskless
 from .full_sync import FullSync, full_sync
-from .report import Target
-from .sync_work import Content, load_sync_profile
-from .watch import Watch
+from .report import UpgradeTarget
+from .sync_work import NodeContent, load_sync_profile
+from .watch import UpgradeWatch
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
     from ..events.upgrade import Upgrade
 
 DRAIN_S = 10.0
-"""How long a node that gets no new requests is waited for at most before it is stopped (assumed)."""
+"""How long a node that gets no new requests is waited for before it is stopped (assumed)."""
 
 RETRY_S = 10.0
 """Before a sync that failed begins again (assumed)."""
@@ -42,7 +42,7 @@ many bytes as it has (`auto-aof-rewrite-percentage 100`), so half of that in the
 
 
 @dataclass(frozen=True)
-class Row:
+class StepDone:
     """One step that was done."""
 
     shard: int
@@ -53,7 +53,7 @@ class Row:
     note: str = ""
 
 
-class Steps:
+class UpgradeSteps:
     """What an upgrade does to nodes, and what it has done.
 
     Attributes
@@ -67,14 +67,15 @@ class Steps:
     """
 
     def __init__(
-        self, asked: Upgrade, cluster: Cluster, target: Target, slots: SlotMap | None
+        self, asked: Upgrade, cluster: Cluster, target: UpgradeTarget, slots: SlotMap | None
     ) -> None:
         self.asked, self.cluster, self.target, self.slots = asked, cluster, target, slots
         self.env = cluster.env
         self.recent = RecentLoad(cluster)
-        self.watch = Watch(cluster)
-        self.rows: list[Row] = []
+        self.watch = UpgradeWatch(cluster)
+        self.rows: list[StepDone] = []
         self.given_up = ""
+        self._last_primary: dict[int, int] = {}
         self.begun_s, self.ended_s = float(cluster.env.now), math.inf
         self.old_kind = cluster.kind
         self._path = moving_path(cluster, asked.network_gbit_per_s)
@@ -113,14 +114,15 @@ class Steps:
         if self.slots is None:
             return shard
         node = self.slots.primary[shard]
-        assert node is not None
-        return node
+        # Of a shard that a resize takes away meanwhile, the last one.
+        self._last_primary[shard] = self._last_primary.get(shard, shard) if node is None else node
+        return self._last_primary[shard]
 
     def replicas(self, shard: int) -> list[int]:
         """Those that are up."""
         return [] if self.slots is None else self.slots.replicas(shard)
 
-    def content(self, shard: int) -> Content:
+    def content(self, shard: int) -> NodeContent:
         """What a node of a shard holds."""
         data = self.cluster.scenario.data
         if self.slots is None:
@@ -129,7 +131,7 @@ class Steps:
             keys = float(self.slots.keys[self.slots.owners == shard].sum())
         keys *= self.watch.share_there(shard)
         sizes = tuple((float(size), float(share)) for size, share in sizes_of(data.value_bytes))
-        return Content(keys=keys, key_bytes=data.key_bytes, sizes=sizes)
+        return NodeContent(keys=keys, key_bytes=data.key_bytes, sizes=sizes)
 
     def save_s(self, shard: int) -> float:
         """SHUTDOWN writes a snapshot where some are configured."""
@@ -147,7 +149,7 @@ class Steps:
             more_s = APPENDED * held.keys * self.target.kind.surrogate.main_ps * 1e-12
         return self.file_load_s(held) + more_s
 
-    def file_load_s(self, held: Content) -> float:
+    def file_load_s(self, held: NodeContent) -> float:
         """The load of a file."""
         if self.asked.load_mbyte_per_s is not None:
             return held.file_bytes / (self.asked.load_mbyte_per_s * 1e6)
@@ -229,7 +231,7 @@ class Steps:
         if seconds > 0:
             begun_s = float(self.env.now)
             yield self.env.timeout(seconds)
-            self.rows.append(Row(shard, node, what, begun_s, seconds, note))
+            self.rows.append(StepDone(shard, node, what, begun_s, seconds, note))
 
     def _spread(self) -> None:
         if self.slots is not None and self.cluster.cache is None:
@@ -238,7 +240,7 @@ class Steps:
     # --- who is primary -----------------------------------------------------------------------
 
     def hand_over(self, shard: int) -> EventProcess:
-        """CLUSTER FAILOVER: the primary keeps its clients waiting until a replica has taken over."""
+        """CLUSTER FAILOVER: the primary lets clients wait until a replica has taken over."""
         assert self.slots is not None
         old, new = self.primary(shard), self.replicas(shard)[0]
         pause_s = hand_over_s(self._rules(), seed=self.cluster.seed + shard)
@@ -249,10 +251,11 @@ class Steps:
         gap.ends_s = float(self.env.now)
 
     def _take_over(self, shard: int, old: int, after_s: float, gap: Any) -> EventProcess:
-        new = self.replicas(shard)[0]
-        yield from self.lasts(shard, old, "failover", after_s, f"to node {new}")
-        self._promote(shard, old, new)
-        gap.ends_s = float(self.env.now)
+        yield from self.lasts(shard, old, "failover", after_s)
+        there = self.replicas(shard)
+        if there:
+            self._promote(shard, old, there[0])
+            gap.ends_s = float(self.env.now)
 
     def _promote(self, shard: int, old: int, new: int) -> None:
         assert self.slots is not None
@@ -284,7 +287,7 @@ class Steps:
             yield from self.lasts(shard, node, "partial sync", RECONNECT_S, note)
         else:
             yield from self.synchronise(shard, node, source=lambda: self.primary(shard))
-        if not self.given_up:
+        if not self.given_up and self.cluster.nodes.paid[node]:
             self.cluster.nodes.set_up(node, with_data=True)
             self._spread()
 
@@ -307,13 +310,15 @@ class Steps:
         deadline_s = self.env.now + self.asked.give_up_s
         attempts = 0
         while True:
+            while not self.cluster.nodes.is_up(source()) and self.env.now < deadline_s:
+                yield self.env.timeout(RECONNECT_S)
             attempts += 1
             begun_s = float(self.env.now)
             sync, succeeded = yield from self._attempt(shard, source, writes_of)
             if succeeded:
                 break
             lasted_s = float(self.env.now) - begun_s
-            self.rows.append(Row(shard, node, f"full sync: {sync.outcome}", begun_s, lasted_s))
+            self.rows.append(StepDone(shard, node, f"full sync: {sync.outcome}", begun_s, lasted_s))
             if self.env.now >= deadline_s:
                 self.given_up = f"a full sync of shard {shard}: {sync.outcome}"
                 return
@@ -325,7 +330,7 @@ class Steps:
         if sync.buffered_bytes > 0:
             note += f", {sync.buffered_bytes / 1e6:.3g} MB of changes"
         self.rows.append(
-            Row(shard, node, "full sync", begun_s, float(self.env.now) - begun_s, note)
+            StepDone(shard, node, "full sync", begun_s, float(self.env.now) - begun_s, note)
         )
 
     def _attempt(

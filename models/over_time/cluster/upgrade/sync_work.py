@@ -14,7 +14,7 @@ from forecache.hwprofiles.record import Record
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content:
+class NodeContent:
     """What a node's file holds.
 
     Attributes
@@ -80,12 +80,12 @@ class SyncWork:
         }
         return replace(self, **scaled)
 
-    def save_s(self, content: Content, *, disk_bytes_per_s: float = math.inf) -> float:
+    def save_s(self, content: NodeContent, *, disk_bytes_per_s: float = math.inf) -> float:
         """Time to write everything into a file."""
         cpu_s = content.keys * self.save_key_ns + content.file_bytes * self.save_ns_per_byte
         return max(cpu_s * 1e-9, content.file_bytes / disk_bytes_per_s)
 
-    def load_s(self, content: Content, *, disk_bytes_per_s: float = math.inf) -> float:
+    def load_s(self, content: NodeContent, *, disk_bytes_per_s: float = math.inf) -> float:
         """Time to load it."""
         cpu_s = content.keys * self.load_key_ns + content.file_bytes * self.load_ns_per_byte
         return max(cpu_s * 1e-9, content.file_bytes / disk_bytes_per_s)

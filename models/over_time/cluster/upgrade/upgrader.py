@@ -15,8 +15,8 @@ from ..events.base import EventProcess
 from ..slots.slot_map import SlotMap
 from .blue_green import blue_green
 from .compatible import unreadable
-from .report import Target, report
-from .steps import Steps
+from .report import UpgradeTarget, report
+from .steps import UpgradeSteps
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -36,7 +36,7 @@ class Upgrader:
         self.asked, self.cluster = asked, cluster
         target = target_of(asked, cluster)
         slots = None if target.old.engine == "memcached" else SlotMap.of(cluster)
-        self.steps = Steps(asked, cluster, target, slots)
+        self.steps = UpgradeSteps(asked, cluster, target, slots)
         self.begun_s = float(cluster.env.now)
 
     def upgrade(self) -> EventProcess:
@@ -58,7 +58,7 @@ class Upgrader:
     def _shard(self, shard: int, turn: simpy.Resource) -> EventProcess:
         with turn.request() as mine:
             yield mine
-            if self.steps.given_up:
+            if self.steps.given_up or shard not in self.steps.shards:
                 return
             if self.asked.method == "rolling":
                 yield from self._rolling(shard)
@@ -93,7 +93,7 @@ class Upgrader:
                 yield from steps.renew_alone(shard, node)
 
 
-def target_of(asked: Upgrade, cluster: Cluster) -> Target:
+def target_of(asked: Upgrade, cluster: Cluster) -> UpgradeTarget:
     """What nodes run afterwards, checked against what they run now."""
     nodes = cluster.scenario.cluster
     old = load_engine(nodes.engine, nodes.engine_version)
@@ -109,7 +109,7 @@ def target_of(asked: Upgrade, cluster: Cluster) -> Target:
     kind = replace(kind, data_factor=kind.data_factor * factor)
     if cluster.bill is not None:
         cluster.bill.price(kind, described)
-    return Target(old=old, new=new, described=described, kind=kind)
+    return UpgradeTarget(old=old, new=new, described=described, kind=kind)
 
 
 def _changes(asked: Upgrade) -> dict[str, object]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Gap:
+class NoPrimary:
     """A time in which a shard has no primary that answers."""
 
     shard: int
@@ -26,7 +26,7 @@ class Gap:
 
 
 @dataclass
-class Worst:
+class MostAsked:
     """Where the load was nearest to what was left of a node.
 
     Attributes
@@ -42,7 +42,7 @@ class Worst:
 
 
 @dataclass
-class Watch:
+class UpgradeWatch:
     """Follows a cluster from the beginning of an upgrade to its end.
 
     Attributes
@@ -60,12 +60,12 @@ class Watch:
     """
 
     cluster: Cluster
-    worst: Worst = field(default_factory=Worst)
+    worst: MostAsked = field(default_factory=MostAsked)
     least_rps: float = math.inf
     before_rps: float = 0.0
     failed: float = 0.0
     turned_away: float = 0.0
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[NoPrimary] = field(default_factory=list)
     extra_nodes: int = 0
     extra_node_s: float = 0.0
     on: bool = True
@@ -89,13 +89,13 @@ class Watch:
         )
 
     @property
-    def open_gaps(self) -> list[Gap]:
+    def open_gaps(self) -> list[NoPrimary]:
         """Shards that have no primary now."""
         return [gap for gap in self.gaps if math.isinf(gap.ends_s)]
 
-    def without_primary(self, shard: int) -> Gap:
+    def without_primary(self, shard: int) -> NoPrimary:
         """A shard's primary answers nothing from now on; the caller sets when that ends."""
-        gap = Gap(shard, float(self.cluster.env.now))
+        gap = NoPrimary(shard, float(self.cluster.env.now))
         self.gaps.append(gap)
         return gap
 
@@ -150,7 +150,7 @@ class Watch:
         load = np.where(serving, asked / np.maximum(can, 1e-9), 0.0)
         node = int(load.argmax())
         if load[node] > self.worst.load:
-            self.worst = Worst(float(load[node]), node, int(nodes.kind[node]), step.start_s)
+            self.worst = MostAsked(float(load[node]), node, int(nodes.kind[node]), step.start_s)
 
     def _refill(self, step: LoadStep) -> None:
         sets = self.cluster.scenario.demand.mix.set
