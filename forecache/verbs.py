@@ -389,8 +389,8 @@ def plan(
         Path of a scenario of `kind: plan`, or a mapping of the same shape. With `from_info` or
         `from_bill` it may leave out `demand`, and may be left out itself.
     from_info
-        Files with what today's nodes say of themselves (INFO ALL, CONFIG GET * and others), which
-        fill in `demand` and `today`.
+        Files with what today's nodes say of themselves (INFO ALL, CONFIG GET * and others), RDB
+        files, and what `--bigkeys` and `--memkeys` print; they fill in `demand` and `today`.
     from_bill
         CSV files, packed with gzip or not: exports of AWS's cost and usage report, which fill in
         `today` and its cost, and CloudWatch metrics of the nodes, which fill in `demand`.
@@ -424,10 +424,11 @@ def plan(
         that the objective is met), `milestones` of growth and `failures`. `excuses` say why
         alternatives to the first plan were turned down, `front` has cost against headroom, `today`
         what runs now, `serverless` the bills of serverless caches; `not_offered`, `search`,
-        `warnings`, `provenance`. With `from_info` also that, `demand`, `today`, how each field is
-        `known` and what is `unknown`, and the `ceiling` where the host is known; with `from_bill`
-        that too: caches with their lines, lines that have no place, and both bills `compared`.
-        Without a search a `TodayAnswer` of these and `provenance`.
+        `warnings`, `provenance`; `compression` what values that clients compress change. With
+        `from_info` also that, `demand`, `today`, how each field is `known`, what is `unknown` or
+        `not_used`, `latencies`, and the `ceiling` where the host is known; with `from_bill` that
+        too: caches with their lines, lines that have no place, and both bills `compared`. Without
+        a search a `TodayAnswer` of these and `provenance`.
 
     Raises
     ------

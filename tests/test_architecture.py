@@ -46,7 +46,17 @@ PACKAGES = {
         "run_effort",
         "simulate_scenario",
     ],
-    "calibration": ["drive", "bundle", "fit", "observe", "check", "today", "validate", "joint"],
+    "calibration": [
+        "drive",
+        "bundle",
+        "fit",
+        "observe",
+        "check",
+        "keyspace",
+        "today",
+        "validate",
+        "joint",
+    ],
     "reports": ["text", "study_answer", "figures", "terminal", "page", "study"],
 }
 # Import name of a declared package where the two differ.

@@ -26,7 +26,8 @@ from ..observe.readers.lines import Place, shown
 from .billed import ENGINE, TodaysBill, todays_bill
 from .charges import group_of
 from .compared import compared
-from .demand import read_today
+from .data import COLLECTIONS
+from .demand import NO_INFO, read_today
 from .export import columns_of, is_export
 from .load import LAYOUTS, TodaysMetrics, todays_metrics
 from .metrics import NodeMetrics, is_metrics, metrics_of
@@ -57,7 +58,8 @@ def today(
     Parameters
     ----------
     files
-        Texts of nodes: see `replies.py`; none where only a bill is read.
+        Of nodes, RDB files, and what `--bigkeys` prints: see `read_today`; none where only a bill
+        is read.
     scenario
         Of `kind: plan`; what its `demand` and `today` say goes before what the files tell. Without
         one the objective is a p99 of 1 ms, and what may be chosen are r7g and r8g with today's
@@ -81,15 +83,16 @@ def today(
     InfeasibleError
         Nothing that may be chosen meets the objectives; its `result` is the answer all the same.
     """
-    found, billed = _read(files, bill, cache)
+    found, billed = _read(files, bill, cache, progress)
     file = "scenario" if scenario is None or isinstance(scenario, Mapping) else str(scenario)
     given = _given(scenario, file)
     whole = _scenario(found, billed, given, host)
     asks = bool((whole.get("demand") or {}).get("operations"))
     if not asks and (search or asked_ceiling):
         raise InputError(
-            "found no demand: a bill tells of nodes and costs only; valid besides is a CSV file of "
-            "CloudWatch metrics, --from-info, or demand.operations in a scenario."
+            "found no demand: a bill tells of nodes and costs only, files of keys of data only; "
+            "valid besides is INFO ALL of the nodes (--from-info), a CSV file of CloudWatch "
+            "metrics (--from-bill), or demand.operations in a scenario."
         )
     limit = None
     if asks:
@@ -100,8 +103,8 @@ def today(
             )
     if asked_ceiling and limit is None:
         raise InputError(
-            "found no host of today's nodes, whose ceiling is asked for; valid is --host, or the "
-            "scenario's today.instance."
+            "found no host of today's nodes, whose ceiling is asked for; valid is INFO of them "
+            "with --host, or the scenario's today.instance."
         )
     told = None if billed is None else billed.result
     if not search:
@@ -119,7 +122,10 @@ def today(
 
 
 def _read(
-    files: Sequence[str | Path], bill: Sequence[str | Path], cache: str | None
+    files: Sequence[str | Path],
+    bill: Sequence[str | Path],
+    cache: str | None,
+    progress: Progress | None,
 ) -> tuple[FromInfo, TodaysBill | None]:
     """What texts of nodes, exports and metrics tell together.
 
@@ -131,7 +137,7 @@ def _read(
     InputError
         A file is damaged, or neither an export nor metrics.
     """
-    info = read_today(files) if files else None
+    info = read_today(files, progress=progress) if files else None
     if not bill:
         if info is None:
             raise InputError("found no files of today's nodes; valid is one at least.")
@@ -156,13 +162,17 @@ def _read(
     asked = _metrics_of(nodes, meant, billed, metrics)
     told = {} if billed is None else billed.today
     if info is None:
-        info = FromInfo(asked.nodes, {}, {}, [], asked.unknown)
-    found = FromInfo(
-        nodes=info.nodes,
+        info = FromInfo([], {}, {}, [], [], [], [])
+    unknown = info.unknown
+    if not info.nodes:  # only files of keys, if any
+        unknown = [*(each for each in unknown if each != NO_INFO), *asked.unknown]
+    found = replace(
+        info,
+        nodes=info.nodes or asked.nodes,
         demand={**asked.demand, **info.demand},
         today={**info.today, **told},
         known=[*info.known, *(each for each in asked.known if not _has(info, each.field))],
-        unknown=info.unknown,
+        unknown=unknown,
     )
     return found, billed
 
@@ -235,11 +245,20 @@ def _scenario(
         },
         "choices": choices,
         **given,
-        "demand": {**found.demand, **dict(given.get("demand") or {})},
+        "demand": _together(found.demand, given.get("demand") or {}),
     }
-    if instance is not None and (own or "engine" in found.today):
+    if instance is not None and (own or found.today.keys() >= {"engine", "shards"}):
         scenario["today"] = {**found.today, "instance": instance, **own}
     return scenario
+
+
+def _together(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A demand: what is given goes first; collections only where operations work on them."""
+    demand = {**found, **given}
+    for field, operations in COLLECTIONS.items():
+        if field not in given and not operations & set(demand.get("operations") or {}):
+            demand.pop(field, None)
+    return demand
 
 
 def _own_choices(found: FromInfo, instance: str | None, known: Mapping[str, str]) -> dict[str, Any]:
@@ -254,11 +273,10 @@ def _own_choices(found: FromInfo, instance: str | None, known: Mapping[str, str]
     engines: list[Any] = [{"engine": name, "versions": [version]}]
     if minor_version(load_engine(name).version) != minor_version(version):
         engines.append(name)  # the newest one besides
-    return {
-        "instances": families,
-        "engines": engines,
-        "replicas": [found.today["replicas"]],
-    }
+    choices = {"instances": families, "engines": engines}
+    if "replicas" in found.today:
+        choices["replicas"] = [found.today["replicas"]]
+    return choices
 
 
 def _managed_choices(found: FromInfo, billed: TodaysBill) -> dict[str, Any] | None:

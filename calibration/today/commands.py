@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 SAME = {
@@ -15,6 +15,18 @@ SAME = {
     "mset": "mset",
 }
 """Commands that are an operation of a plan, or one with a time to live."""
+
+ON_COLLECTIONS = {
+    "hget": "hget",
+    "hset": "hset",
+    "hmset": "hset",
+    "hgetall": "hgetall",
+    "zadd": "zadd",
+    "zrange": "zrange",
+    "zrevrange": "zrange",
+    "zrangebyscore": "zrange",
+}
+"""The same of hashes and sorted sets, where it is known what these are like."""
 
 _READS = (
     "getex getrange substr strlen getbit exists ttl pttl type hget hexists hlen hstrlen zscore "
@@ -41,6 +53,12 @@ _SERVER = (
 _ADMINISTRATION = frozenset(f"{_CONNECTIONS} {_SERVER}".split())
 """Of connections, transactions and administration: no demand."""
 
+
+def is_demand(command: str) -> bool:
+    """Whether a command, in small letters, is asked by clients for its own sake."""
+    return command.split("|")[0] not in _ADMINISTRATION
+
+
 SLOW_US = 1000.0
 """A command that plans don't know and that runs as long on average is a slow one."""
 
@@ -57,15 +75,18 @@ class Placed:
         Calls of commands of one key that were counted as GET or SET.
     unknown
         Calls of others, counted as GET.
+    collections
+        Calls of operations on hashes and sorted sets, which are among `calls`.
     slow
         Calls and time in us of those that run long.
     time_us
-        Of all commands but administration; `known_us` of those in `SAME`.
+        Of all commands but administration; `known_us` of those that plans know.
     """
 
     calls: Mapping[str, float]
     alike: Mapping[str, float]
     unknown: Mapping[str, float]
+    collections: float
     slow: Mapping[str, tuple[float, float]]
     time_us: float
     known_us: float
@@ -78,33 +99,41 @@ class Placed:
     @property
     def only_known(self) -> bool:
         """Whether hardly anything else was asked: bytes and look-ups are those of operations."""
-        return sum(self.alike.values()) + sum(self.unknown.values()) <= 0.01 * self.total
+        others = sum(self.alike.values()) + sum(self.unknown.values()) + self.collections
+        return others <= 0.01 * self.total
 
 
-def placed(counts: Mapping[str, tuple[float, float]]) -> Placed:
+def placed(
+    counts: Mapping[str, tuple[float, float]], *, on: Collection[str] = frozenset()
+) -> Placed:
     """Place commands.
 
     Parameters
     ----------
     counts
         By command: calls, and time in us.
+    on
+        Operations on hashes and sorted sets that a plan may have.
     """
+    same = SAME | {name: each for name, each in ON_COLLECTIONS.items() if each in on}
+    collections = 0.0
     calls: dict[str, float] = {}
     alike: dict[str, float] = {}
     unknown: dict[str, float] = {}
     slow: dict[str, tuple[float, float]] = {}
     time_us = known_us = 0.0
     for name, (count, spent_us) in counts.items():
-        if count <= 0 or name.split("|")[0] in _ADMINISTRATION:
+        if count <= 0 or not is_demand(name):
             continue
         time_us += spent_us
-        if name in SAME:
+        if name in same:
             known_us += spent_us
-            calls[SAME[name]] = calls.get(SAME[name], 0.0) + count
+            calls[same[name]] = calls.get(same[name], 0.0) + count
+            collections += count if name in ON_COLLECTIONS else 0.0
         elif spent_us >= SLOW_US * count:
             slow[name] = count, spent_us
         else:
             as_operation = ALIKE.get(name, "get")
             calls[as_operation] = calls.get(as_operation, 0.0) + count
             (alike if name in ALIKE else unknown)[name] = count
-    return Placed(calls, alike, unknown, slow, time_us, known_us)
+    return Placed(calls, alike, unknown, collections, slow, time_us, known_us)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from forecache.models.footprint.schema import MemoryScenario, Strings
 from forecache.models.plan.billed import KnownField
 from forecache.models.plan.results import TodaysLoad
 from forecache.sim.errors import InputError
 
 from .charges import group_of
 from .metrics import BYTES, NodeMetrics
-from .sizes import value_bytes_in_memory
+from .notes import rounded
+from .sizes import size_in_memory
 
 KEY_BYTES, VALUE_BYTES = 16, 512
 """Taken where nothing tells them."""
@@ -66,7 +66,7 @@ def todays_metrics(nodes: Sequence[NodeMetrics], *, engine: str, version: str) -
     period = max(node.period_s(m) for node in primaries for m in _COMMANDS if node.has(m))
     found.found(
         "peak_to_mean",
-        min(1000.0, max(1.0, _rounded(peak / mean))),
+        min(1000.0, max(1.0, rounded(peak / mean))),
         f"the busiest of {total:,} times, each {_span(period)} long",
     )
     if period > 300:
@@ -118,7 +118,7 @@ def _operations(primaries: Sequence[NodeMetrics], found: TodaysMetrics) -> tuple
             for at, each in rates.items():
                 by_time[at] = by_time.get(at, 0.0) + each
         if rate > 0:
-            operations[name] = _rounded(rate)
+            operations[name] = rounded(rate)
     if operations:
         found.found(
             "operations", operations, "GetTypeCmds and SetTypeCmds of primaries, on average"
@@ -157,15 +157,13 @@ def _value_bytes(primaries: Sequence[NodeMetrics], *, engine: str, version: str)
     used, keys = fullest.mean("BytesUsedForCache"), round(fullest.mean("CurrItems") or 0.0)
     if used is None or keys < 1:
         return None
-    strings = Strings(type="string", keys=keys, key_bytes=KEY_BYTES, value_bytes=1)
-    scenario = MemoryScenario(
-        engine=engine,
-        engine_version=version,
-        cluster=False,
-        clients=int(max(0.0, fullest.mean("CurrConnections") or 0.0)),
-        data=[strings],
-    )
-    return value_bytes_in_memory(scenario, used)
+    node = {
+        "engine": engine,
+        "engine_version": version,
+        "clients": int(max(0.0, fullest.mean("CurrConnections") or 0.0)),
+    }
+    strings = {"type": "string", "keys": keys, "key_bytes": KEY_BYTES}
+    return size_in_memory(node, lambda size: [strings | {"value_bytes": size}], used)
 
 
 def _tell(
@@ -224,7 +222,3 @@ def _mean_rate(node: NodeMetrics, metric: str) -> float:
 
 def _span(seconds: float) -> str:
     return f"{seconds:,.0f} s" if seconds < 600 else f"{seconds / 60:,.0f} minutes"
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")

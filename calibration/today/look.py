@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from forecache.sim.errors import InputError
 
+from ..keyspace.values import Kind
 from ..observe.readers.lines import Place, shown
 from .replies import Reply
 
 _WHOLE = "the text of INFO ALL or INFO EVERYTHING"
-_COMMAND = "cmdstat_"
+_COMMAND, _LATENCY = "cmdstat_", "latency_percentiles_usec_"
+_DISTRIBUTION = re.compile(r"db[0-9]{1,9}_distrib_([a-z]+_[a-z]+)")
+_DISTRIBUTIONS: Mapping[str, Kind] = {
+    "strings_sizes": "string", "lists_items": "list", "sets_items": "set",
+    "zsets_items": "sorted_set", "hashes_items": "hash",
+}  # fmt: skip
+_UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 _MOST_S = 1e10
 
 
@@ -142,6 +150,49 @@ class Look:
                 values.get("expires", "0"), f"expires of {name}", lowest=0, highest=keys
             )
             found.append(DatabaseKeys(keys, expires))
+        return found
+
+    @cached_property
+    def latencies_ms(self) -> Mapping[str, Mapping[str, float]]:
+        """How long commands took inside the server since it started: quantiles by name (`p99`).
+
+        Raises
+        ------
+        InputError
+            A line is damaged.
+        """
+        found = {}
+        for name, (place, text) in self.fields.items():
+            if name.startswith(_LATENCY):
+                found[name.removeprefix(_LATENCY).lower()] = {
+                    quantile[:10]: place.decimal(value, f"{quantile} of {name}", highest=1e20) / 1e3
+                    for quantile, value in _values(place, text, name).items()
+                }
+        return found
+
+    @cached_property
+    def key_sizes(self) -> list[tuple[Kind, int, int]]:
+        """Type, size and number of keys by powers of two (Redis 8).
+
+        A size stands for all up to twice it; it is the length of strings, else a number of
+        elements.
+
+        Raises
+        ------
+        InputError
+            A line is damaged.
+        """
+        found = []
+        for name, (place, text) in self.fields.items():
+            match = _DISTRIBUTION.fullmatch(name)
+            kind = None if match is None else _DISTRIBUTIONS.get(match[1])
+            if kind is None:
+                continue
+            for size, keys in _values(place, text, name).items():
+                unit = _UNITS.get(size[-1:], 0)
+                digits = size[:-1] if unit else size
+                number = place.count(digits, f"a size of {name}", highest=2**50) << unit
+                found.append((kind, number, place.count(keys, f"keys of {name}", highest=10**12)))
         return found
 
     @property

@@ -12,6 +12,7 @@ from forecache.hwprofiles.files import read_text
 from forecache.sim.errors import InputError
 
 from ..observe.readers.lines import Place, shown
+from .commands import Placed, placed
 from .look import Look, look_of
 from .replies import Line, Reply, replies_of
 
@@ -25,9 +26,10 @@ _LATEST_S = 5_000_000_000
 
 @dataclass(frozen=True)
 class SlowEntry:
-    """An entry of the slow log: its command in small letters, and how long it ran."""
+    """An entry of the slow log: its command in small letters, when it ran, and how long."""
 
     command: str
+    at_s: float
     time_us: float
 
 
@@ -53,6 +55,10 @@ class TodaysNode:
         CPU time in us by slot, of those that CLUSTER SLOT-STATS told.
     refused
         Commands that were answered with an error.
+    others
+        Commands whose replies are not read.
+    on
+        Operations on hashes and sorted sets that its commands may be counted as.
     """
 
     name: str
@@ -64,11 +70,19 @@ class TodaysNode:
     cluster: dict[str, str] = field(default_factory=dict)
     slots: dict[int, float] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    on: frozenset[str] = frozenset()
 
     @property
     def last(self) -> Look:
         """The latest look."""
         return self.looks[-1]
+
+    @property
+    def clients(self) -> int:
+        """The most connections that any look tells of, less those of replicas."""
+        connected = max(look.number("connected_clients") or 1.0 for look in self.looks)
+        return int(min(100_000, max(1, connected)))
 
     @property
     def settings_known(self) -> bool:
@@ -124,6 +138,16 @@ class TodaysNode:
                 time_us = max(0.0, time_us - before[name].time_us)
             found[name] = calls, time_us
         return found
+
+    @property
+    def placed(self) -> Placed:
+        """Its commands as operations of a plan."""
+        return placed(self.counts, on=self.on)
+
+    @property
+    def rate_rps(self) -> float:
+        """Operations a second in that time."""
+        return self.placed.total / self.span_s
 
     def peak_rps(self) -> float:
         """The highest rate of commands that any look tells, of its moment or since the last."""
@@ -200,6 +224,8 @@ def _take(node: TodaysNode, reply: Reply) -> None:
         node.cluster.update({name: value for name, colon, value in pairs if colon})
     elif _is(reply, "CLUSTER SLOT-STATS"):
         node.slots.update(_slot_times(reply.items()))
+    elif not _is(reply, "INFO"):
+        node.others.append(reply.command)
 
 
 def _settings(reply: Reply) -> dict[str, str]:
@@ -242,7 +268,7 @@ def _slow_entries(items: Sequence[Line]) -> list[SlowEntry]:
         if expected not in (None, number) or not 1_000_000_000 <= when <= _LATEST_S:
             continue
         expected = number - 1
-        found.append(SlowEntry(texts[i + 3].lower()[:60], float(spent)))
+        found.append(SlowEntry(texts[i + 3].lower()[:60], float(when), float(spent)))
     return found
 
 

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 
 from ..observe.readers.lines import Place, numbered
 
-ASKED = ("INFO", "CONFIG", "MEMORY", "SLOWLOG", "COMMANDLOG", "CLUSTER")
-"""First words of commands whose replies are read; those of others are skipped."""
+ASKED = (
+    *("INFO", "CONFIG", "MEMORY", "SLOWLOG", "COMMANDLOG", "CLUSTER"),
+    *("ACL", "CLIENT", "COMMAND", "DBSIZE", "LATENCY", "MODULE", "ROLE"),
+)
+"""First words of commands that may have been asked; not all replies are read."""
 
 _PROMPT = re.compile(r"[^\s>]{0,200}> ?([A-Za-z][^>]{0,200})")
 _ITEM = re.compile(r"\s*(?:\d{1,9}[)#]\s+)+")

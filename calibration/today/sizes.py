@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from forecache.models.engines.commands import CommandKind, bulk_bytes
 from forecache.models.footprint.schema import MemoryScenario
-from forecache.models.footprint.weigh import beside_of, node_of, weigh
+from forecache.models.footprint.weigh import beside_of, key_weight, node_of, weigh
+from forecache.models.layouts.generations import generation
+from forecache.models.layouts.tables import SLOTS
 from forecache.sim.errors import InputError
+
+from .nodes import TodaysNode
 
 MOST_KEY_BYTES = 64 * 1024
 MOST_VALUE_BYTES = 64 * 2**20
@@ -91,27 +96,78 @@ def sizes_of(traffic: Traffic) -> Sizes:
     return Sizes(key, value)
 
 
-def value_bytes_in_memory(scenario: MemoryScenario, used_bytes: float) -> int | None:
-    """The size of all values with which a node of strings uses so much memory.
+Populations = Callable[[int], Sequence[Mapping[str, Any]]]
+"""What keys there are if something of them has a size, as `kind: memory` describes them."""
+
+
+def memory_of(node: TodaysNode) -> dict[str, Any]:
+    """Fields of `kind: memory` of a node of today, but for its data."""
+    engine, version = node.last.engine
+    slots = node.cluster.get("cluster_size", "")
+    shards = int(slots) if slots.isascii() and slots.isdigit() and len(slots) <= 4 else 1
+    cluster = node.last.text("cluster_enabled") == "1" and _knows_slots(engine, version)
+    return {
+        "engine": engine,
+        "engine_version": version,
+        "cluster": cluster,
+        "slots_served": max(1, round(SLOTS / max(1, shards))) if cluster else None,
+        "clients": node.clients,
+        "commands": min(500, len(node.last.commands)),
+        "replicas": min(64, int(node.last.number("connected_slaves") or 0)),
+    }
+
+
+def _knows_slots(engine: str, version: str) -> bool:
+    """Whether memory of cluster mode is modelled."""
+    try:
+        return generation(engine, version).slots is not None
+    except InputError:
+        return False
+
+
+def used_by(node: Mapping[str, Any], data: Sequence[Mapping[str, Any]]) -> float | None:
+    """Memory that a node uses with some data; None where its layout isn't known.
 
     Parameters
     ----------
-    scenario
-        The node with one population of strings, whose values have any size.
+    node
+        Its fields, as `memory_of` has them.
+    """
+    scenario = MemoryScenario(**node, data=data)  # type: ignore[arg-type]
+    try:
+        where = node_of(scenario)
+    except InputError:
+        return None
+    return weigh(where, scenario.data, beside=beside_of(scenario, where)).used_bytes
+
+
+def size_in_memory(
+    node: Mapping[str, Any], populations: Populations, used_bytes: float
+) -> int | None:
+    """The size with which a node uses so much memory.
 
     None where its layout isn't known, or no size does.
     """
+    if used_by(node, populations(1)) is None:
+        return None
+    return _solved(
+        lambda size: used_by(node, populations(size)) or 0.0, used_bytes, 0, MOST_VALUE_BYTES
+    )
+
+
+def size_in_a_key(
+    node: Mapping[str, Any], population: Populations, weight_bytes: float
+) -> int | None:
+    """The size with which a key of the only population weighs so much; None as above."""
+
+    def weighs(size: int) -> float:
+        scenario = MemoryScenario(**node, data=population(size))  # type: ignore[arg-type]
+        return key_weight(node_of(scenario), scenario.data[0]).settled
+
     try:
-        node = node_of(scenario)
+        return _solved(weighs, weight_bytes, 0, MOST_VALUE_BYTES)
     except InputError:
         return None
-    beside, [strings] = beside_of(scenario, node), scenario.data
-
-    def used(value_bytes: int) -> float:
-        changed = strings.model_copy(update={"value_bytes": value_bytes})
-        return weigh(node, [changed], beside=beside).used_bytes
-
-    return _solved(used, used_bytes, 0, MOST_VALUE_BYTES)
 
 
 def _solved(grows: Callable[[int], float], target: float, low: int, high: int) -> int | None:

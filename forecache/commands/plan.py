@@ -21,6 +21,7 @@ _TABLES = (".csv", ".csv.gz")
     example="""forecache plan examples/plan-graviton.yaml
     forecache plan examples/plan-serverless.yaml
     forecache plan examples/plan-versions.yaml
+    forecache plan examples/plan-compression.yaml
     forecache plan --from-info examples/info/node-1.txt --host r7g.large --ceiling ceiling.prom
     forecache plan --from-bill examples/bill/export.csv examples/bill/metrics.csv""",
 )
@@ -31,7 +32,8 @@ _TABLES = (".csv", ".csv.gz")
     "--from-info",
     is_flag=True,
     help="Take the demand from what today's nodes say of themselves: each FILE that does not end "
-    "in .yaml has the text of INFO ALL, and best of CONFIG GET * and others, of one node.",
+    "in .yaml has the text of INFO ALL, and best of CONFIG GET * and others, of one node; or it "
+    "tells of keys: an RDB file, or what --bigkeys or --memkeys print.",
 )
 @click.option(
     "--from-bill",
@@ -109,7 +111,8 @@ def plan(
 
     With --from-info the other files are of today's nodes, and the scenario may leave out `demand`
     or be left out. Then the answer also says how each number is known, what could not be known,
-    and, where the host is, the highest load with which a node of today meets the objective.
+    what was not used, and, where the host is known, the highest load with which a node of today
+    meets the objective. Files of keys alone leave `demand.operations` to the scenario.
 
     With --from-bill they are of a bill, and of metrics; with both options, files that end in .csv
     or .csv.gz are. The answer has today's bill by cache and line beside that of the best plan, and

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 
+from forecache.hwprofiles.capture.compression import LEAST_PIECES
 from forecache.hwprofiles.files import named, parse, read_yaml
 from forecache.sim.errors import InfeasibleError
 from forecache.sim.processes import workers
@@ -15,6 +17,8 @@ from ..results.consistency import Checked
 from ..results.provenance import provenance
 from ..scenario.kinds import check_kind
 from .bill import before_traffic, billed
+from .compression import Ratios, compressed, ratios_of
+from .compression_effect import effect_of
 from .data_tiering import data_tiering_of
 from .excuses import excuses_of, nothing_holds, one_thread_of, todays_excuse
 from .front import front_of
@@ -68,8 +72,10 @@ def plan(
     InfeasibleError
         Nothing that may be chosen meets the objectives; the error's `result` says why.
     """
-    scenario, file = load_plan(source)
+    asked, file = load_plan(source)
     with named(file):
+        ratios = ratios_of(asked.demand)
+        scenario = asked if ratios is None else compressed(asked, ratios)
         found_offers, refused = offers_of(scenario, check_offer)
         offers = [billed(scenario, each) for each in found_offers]
         today = None
@@ -83,6 +89,8 @@ def plan(
                 scenario, found, offers, refused, today, seed=seed, executor=where, full=full,
                 progress=progress,
             )  # fmt: skip
+        if ratios is not None and offers:
+            answer = _with_compression(answer, asked, ratios, found.plans, offers)
     check_plan(answer)
     if not answer.plans:
         first = answer.excuses[0]
@@ -158,6 +166,39 @@ def _answer(
         warnings=_warnings(plans),
         provenance=provenance(seed=seed),
     )
+
+
+def _with_compression(
+    answer: PlanAnswer,
+    asked: PlanScenario,
+    ratios: Ratios,
+    plans: Sequence[Entry],
+    offers: Sequence[Offer],
+) -> PlanAnswer:
+    """The answer with what compression changes, and the scenario as it was asked."""
+    best = plans[0] if plans else None
+    effect = effect_of(
+        asked,
+        ratios,
+        offers[0] if best is None else best.offer,
+        shards=None if best is None else best.holding.shards,
+    )
+    warnings = list(answer.warnings)
+    if ratios.missing:
+        words = ", ".join(f"{size:,}" for size in ratios.missing)
+        warnings.append(
+            f"the sample has fewer than {LEAST_PIECES} values of {words} bytes: what the next size "
+            "that was measured says is taken"
+        )
+    if best is not None and effect.memory_bytes is not None:
+        usable = answer.plans[0].horizon.memory_usable_bytes
+        left = 1.0 - effect.memory_bytes.high / usable
+        if left < asked.objectives.memory_headroom:
+            warnings.append(
+                f"if values compress as little as the interval of their ratio allows, {left:.0%} "
+                f"of a node's memory are left, not {asked.objectives.memory_headroom:.0%}"
+            )
+    return replace(answer, scenario=dict(as_mapping(asked)), compression=effect, warnings=warnings)
 
 
 def _counts(offers: Sequence[Offer], entries: Sequence[Entry], *, full: bool) -> SearchCounts:

@@ -233,8 +233,21 @@ class TodaysLoad(Result):
 
 
 @dataclass(frozen=True)
+class CommandLatency(Result):
+    """How long a command takes inside the server, without the wait for its turn."""
+
+    command: str
+    node: str
+    """That of today's on which it takes longest."""
+    calls: int
+    """On that node, since it was started."""
+    quantiles_ms: dict[str, float]
+    """By name: `p50`, `p99`."""
+
+
+@dataclass(frozen=True)
 class FromInfo(Result):
-    """What the nodes of today tell of the demand."""
+    """What the nodes of today, and files of their keys, tell of the demand."""
 
     nodes: list[TodaysLoad]
     demand: dict[str, Any]
@@ -244,6 +257,10 @@ class FromInfo(Result):
     known: list[KnownField]
     unknown: list[str]
     """What could not be known, and what was taken instead."""
+    latencies: list[CommandLatency]
+    """Of the commands that come most, the most frequent first."""
+    not_used: list[str]
+    """What the files say and a plan doesn't take up."""
 
 
 @dataclass(frozen=True)
@@ -292,6 +309,51 @@ class TodayAnswer(Result):
 
 
 @dataclass(frozen=True)
+class CompressedSize(Result):
+    """What was measured of values of one size."""
+
+    value_bytes: int
+    pieces: int
+    """Values of the sample."""
+    ratio: Estimate
+    """Bytes after for bytes before, on average, with a 95% interval."""
+    compress_us: Estimate
+    """CPU time of one value on this machine: the median round with the shortest and longest."""
+    decompress_us: Estimate
+
+
+@dataclass(frozen=True)
+class CompressionEffect(Result):
+    """What values that clients compress change; intervals are those of the ratio."""
+
+    algorithm: str
+    level: int
+    above_bytes: int
+    library: str | None
+    """What compressed the sample; None where the ratio is given, as the next."""
+    cpu_model: str | None
+    """Of this machine, which the CPU times are of."""
+    sizes: list[CompressedSize]
+    value_bytes: float
+    """Of a value on average, before."""
+    stored_bytes: Estimate
+    """The same as it is stored and sent."""
+    network_bytes_without: float
+    """Of an operation's request and reply, without compression."""
+    network_bytes: Estimate
+    memory_bytes_without: float | None
+    """What a node of the best plan needs at the horizon, without compression."""
+    memory_bytes: Estimate | None
+    memory_shards_without: int | None
+    """Shards of its machine that memory takes without compression; None if none are enough."""
+    client_us: dict[str, Estimate] | None
+    """CPU time of a client by command, on this machine; None where it was not measured."""
+    client_us_per_operation: Estimate | None
+    client_cpus: Estimate | None
+    """CPUs of all clients together at today's peak that compression keeps busy."""
+
+
+@dataclass(frozen=True)
 class PlanAnswer(Result):
     """What `plan` answers."""
 
@@ -324,3 +386,5 @@ class PlanAnswer(Result):
     """What an export of a bill told, if one was read."""
     ceiling: Ceiling | None = where_set()
     """How far today's nodes go, if it is known on what they run."""
+    compression: CompressionEffect | None = where_set()
+    """What compression by clients changes, if they compress."""

@@ -25,6 +25,7 @@ from ..scenario.workload import (
     WorkloadHashes,
     WorkloadSortedSets,
 )
+from .compression_schema import Compression
 
 MOST_SHARDS = 500
 """Shards of a cluster at most (ElastiCache)."""
@@ -137,10 +138,14 @@ class PlanDemand(_Record):
     key_bytes: int = Field(default=16, ge=1, le=64 * 1024)
     """Bytes of a key."""
     value_bytes: ValueSizes = 512
-    """Bytes of a value, or a distribution of them."""
+    """Bytes of a value, or a distribution of them; before compression."""
+    compression: Compression | None = None
+    """How clients compress values, if they do."""
     popularity: Popularity = "uniform"
     """How requests spread over keys: `uniform`, `{zipf: 0.99}`, or `{hot_set: {keys: 0.1, requests:
     0.9}}`. With zipf the shard that has the most popular key counts."""
+    hot_slot: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the operations that go to the busiest slot, which stays whole on one shard."""
     sorted_sets: WorkloadSortedSets | None = None
     """What ZADD and ZRANGE work on."""
     hashes: WorkloadHashes | None = None

@@ -88,11 +88,11 @@ def saturating(scenario: Scenario) -> Scenario:
 
 
 def busiest_share(demand: PlanDemand, serving: int) -> float:
-    """Share of the operations that go to the shard with the most popular key.
+    """Share of the operations that go to the shard with the most popular key or the busiest slot.
 
     All others are taken to be spread evenly.
     """
-    top = _top_share(demand)
+    top = max(_top_share(demand), demand.hot_slot)
     return top + (1.0 - top) / serving
 
 

@@ -16,6 +16,7 @@ from ..text.bills import (
     not_priced_sentences,
     unplaced_rows,
 )
+from ..text.compression import compression_facts, compression_heading
 from ..text.plans import (
     cost_phrase,
     data_tiering_phrase,
@@ -36,7 +37,10 @@ from ..text.today import (
     ceiling_facts,
     ceiling_phrase,
     known_rows,
+    latency_heading,
+    latency_rows,
     nodes_rows,
+    not_used_heading,
     unknown_heading,
 )
 from .drawing import Drawer
@@ -50,6 +54,7 @@ def plan_view(answer: PlanAnswer) -> dict[str, Any]:
     columns, rows = ranked_rows(answer)
     best = answer.plans[0] if answer.plans else None
     front = front_rows(answer)
+    packed = answer.compression
     return {
         "title": plan_title(answer),
         "demand": demand_phrase(answer),
@@ -58,6 +63,8 @@ def plan_view(answer: PlanAnswer) -> dict[str, Any]:
         "facts": plan_facts(answer) if best else [],
         "columns": [(name, name in _NUMBERS) for name in columns],
         "rows": rows,
+        "compression_heading": compression_heading(packed) if packed else "",
+        "compression": compression_facts(packed) if packed else [],
         "milestones": [milestone_phrase(each) for each in best.milestones] if best else [],
         "failures": [failure_phrase(loss) for loss in best.failures] if best else [],
         "excuses": [
@@ -85,6 +92,10 @@ def plan_view(answer: PlanAnswer) -> dict[str, Any]:
         "known": known_rows(answer.from_info.known) if answer.from_info else [],
         "unknown": answer.from_info.unknown if answer.from_info else [],
         "unknown_heading": unknown_heading(),
+        "latencies": latency_rows(answer.from_info) if answer.from_info else ([], []),
+        "latency_heading": latency_heading(answer.scenario["objectives"]["slo"]),
+        "not_used": answer.from_info.not_used if answer.from_info else [],
+        "not_used_heading": not_used_heading(),
         "ceiling": ceiling_phrase(answer.ceiling) if answer.ceiling else "",
         "ceiling_facts": ceiling_facts(answer.ceiling) if answer.ceiling else [],
         "billed": billed_view(answer.from_bill) if answer.from_bill else None,

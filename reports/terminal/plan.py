@@ -1,5 +1,7 @@
 """A capacity plan on a terminal."""
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +15,7 @@ from forecache.models.plan.results import (
 )
 
 from ..text.bills import not_priced_sentences
+from ..text.compression import compression_facts, compression_heading
 from ..text.plans import (
     cost_phrase,
     data_tiering_phrase,
@@ -32,8 +35,11 @@ from ..text.today import (
     ceiling_facts,
     ceiling_phrase,
     known_rows,
+    latency_heading,
+    latency_rows,
     nodes_left,
     nodes_rows,
+    not_used_heading,
     unknown_heading,
 )
 from .bill import print_bill, print_from_bill, print_known, print_sentences
@@ -63,6 +69,10 @@ def print_plan(answer: PlanAnswer, console: Console) -> None:
         console.print()
         _print_ranked(answer, console)
         _print_bill(answer.plans[0], console)
+        if answer.compression is not None:
+            console.print()
+            console.print(Text(compression_heading(answer.compression), style="bold"))
+            _print_pairs(compression_facts(answer.compression), console)
         _print_growth(answer, console)
         _print_failures(answer, console)
     _print_excuses(answer, console)
@@ -82,12 +92,53 @@ def print_told(answer: PlanAnswer | TodayAnswer, console: Console) -> None:
     if found is not None and (found.nodes or found.known):
         if answer.from_bill is not None:
             console.print()
-        print_today(found, answer.ceiling, console)
+        slo = answer.scenario["objectives"]["slo"] if isinstance(answer, PlanAnswer) else None
+        print_today(found, answer.ceiling, console, slo=slo)
 
 
-def print_today(found: FromInfo, ceiling: Ceiling | None, console: Console) -> None:
-    """Print what today's nodes tell, what they don't, and how far they go."""
+def print_today(
+    found: FromInfo,
+    ceiling: Ceiling | None,
+    console: Console,
+    *,
+    slo: Mapping[str, float] | None = None,
+) -> None:
+    """Print what today's nodes tell, what they don't, and how far they go.
+
+    Parameters
+    ----------
+    slo
+        What is asked for; that of the ceiling without it.
+    """
     console.print(Text("Today, as its nodes tell", style="bold"))
+    if found.nodes:
+        _print_nodes(found, console)
+    if found.latencies:
+        asked = slo or (ceiling.objective if ceiling is not None else {})
+        console.print(Text(latency_heading(asked), style="bold"))
+        names, rows = latency_rows(found)
+        columns = [
+            Column(name, [row[i] for row in rows], to_the_right=0 < i < len(names) - 1)
+            for i, name in enumerate(names)
+        ]
+        print_most_columns(columns, console, dispensable=("slowest node", "calls"))
+        console.print()
+    print_known(known_rows(found.known), console)
+    console.print()
+    console.print(Text(unknown_heading(), style="bold"))
+    print_sentences(found.unknown, console)
+    if found.not_used:
+        console.print()
+        console.print(Text(not_used_heading(), style="bold"))
+        print_sentences(found.not_used, console)
+    if ceiling is not None:
+        console.print()
+        console.print(Text(ceiling_phrase(ceiling), style="bold"))
+        print_sentences(ceiling_facts(ceiling), console)
+        print_warnings(ceiling.warnings, console)
+
+
+def _print_nodes(found: FromInfo, console: Console) -> None:
     names = ("node", "role", "mean", "busiest", "memory", "keys")
     rows = nodes_rows(found)
     columns = [
@@ -98,15 +149,6 @@ def print_today(found: FromInfo, ceiling: Ceiling | None, console: Console) -> N
     if nodes_left(found):
         console.print(Text(f"and {nodes_left(found)} more", style="dim"))
     console.print()
-    print_known(known_rows(found.known), console)
-    console.print()
-    console.print(Text(unknown_heading(), style="bold"))
-    print_sentences(found.unknown, console)
-    if ceiling is not None:
-        console.print()
-        console.print(Text(ceiling_phrase(ceiling), style="bold"))
-        print_sentences(ceiling_facts(ceiling), console)
-        print_warnings(ceiling.warnings, console)
 
 
 def _print_pairs(pairs: list[tuple[str, str]], console: Console) -> None:

@@ -1,12 +1,13 @@
 """The words of what today's nodes tell, and of how far they go."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from forecache.models.advice.objective import LATENCIES
 from forecache.models.plan.billed import KnownField
 from forecache.models.plan.results import Ceiling, FromInfo
 
-from .formats import byte_size, count, percent, rate
+from .formats import byte_size, count, milliseconds, percent, rate
 
 _MOST_NODES = 6
 
@@ -42,6 +43,37 @@ def unknown_heading() -> str:
     return "What these files do not say"
 
 
+def not_used_heading() -> str:
+    """What stands above what is known and not used."""
+    return "What they say and a plan does not use"
+
+
+def latency_heading(objective: Mapping[str, float]) -> str:
+    """What stands above how long commands take, beside what is asked for."""
+    asked = [
+        f"{name[:-3]} at most {bound:g} ms"
+        for name, bound in objective.items()
+        if name in LATENCIES
+    ]
+    beside = f"; clients are to see {' and '.join(asked)}" if asked else ""
+    return f"Inside the server today, without waiting and network{beside}"
+
+
+def latency_rows(found: FromInfo) -> tuple[list[str], list[list[str]]]:
+    """Names of columns, and a row for each command."""
+    names = list(dict.fromkeys(name for each in found.latencies for name in each.quantiles_ms))
+    rows = [
+        [
+            each.command.upper(),
+            count(each.calls),
+            *(milliseconds(each.quantiles_ms.get(name)) for name in names),
+            each.node,
+        ]
+        for each in found.latencies
+    ]
+    return ["command", "calls", *names, "slowest node"], rows
+
+
 def _value(known: KnownField) -> str:
     if isinstance(known.value, dict):
         return ", ".join(f"{name} {_short(value)}" for name, value in known.value.items())
@@ -57,7 +89,10 @@ def _short(value: Any) -> str:
         return count(round(value)) if value >= 1000 or isinstance(value, int) else f"{value:.4g}"
     if isinstance(value, dict):
         if "a_second" in value:
-            return f"{_short(value['a_second'])} of {value['keys']} keys"
+            items = ", ".join(
+                f"{each} {name}" for name, each in value.items() if name != "a_second"
+            )
+            return f"{_short(value['a_second'])} of {items}"
         return ", ".join(f"{name} {_short(each)}" for name, each in value.items())
     return str(value)
 

@@ -59,6 +59,7 @@ def test_what_nodes_tell_and_their_ceiling(
     assert cli.main([*arguments, "--ceiling", str(text)]) == 0
     printed = capsys.readouterr().out
     assert "What these files do not say" in printed
+    assert "Inside the server today" in printed
     assert "A node meets p99 at most 1 ms up to" in printed
     assert text.read_text().startswith("# HELP forecache_ceiling_operations_per_second ")
     assert cli.main([*arguments, "--ceiling", str(as_json), "--json"]) == 0
@@ -170,3 +171,38 @@ def test_what_does_not_go_together_is_one_sentence(
     printed = capsys.readouterr().err
     assert says in printed
     assert "Traceback" not in printed
+
+
+def test_what_clients_compress_is_planned_for_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample, file, page = (tmp_path / name for name in ("values", "plan.yaml", "plan.html"))
+    sample.write_bytes(b"".join(b'{"number": %d, "of": "many"}' % i for i in range(20_000)))
+    demand = {
+        "operations": {"get": 1000, "set": 500},
+        "keys": 5_000_000,
+        "value_bytes": {"values": [4096, 2**16], "weights": [0.999, 0.001]},
+        "clients_per_node": 20,
+    }
+    scenario = {
+        "kind": "plan",
+        "demand": {**demand, "compression": {"algorithm": "gzip", "sample": str(sample)}},
+        "objectives": {"slo": {"p99_ms": 20.0}, "losing_a_node": "nothing"},
+        "choices": {
+            "instances": ["r7g.large"],
+            "engines": ["valkey"],
+            "replicas": [0],
+            "io_threads": [1],
+        },
+    }
+    file.write_text(dump_yaml(scenario), encoding="utf-8")
+    assert cli.main(["plan", str(file), "-q", "--json", "--report", str(page)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    effect, [best] = answer["compression"], answer["plans"][:1]
+    assert best["setting"]["shards"] < effect["memory_shards_without"]
+    assert effect["stored_bytes"]["value"] < 0.5 * effect["value_bytes"]
+    assert answer["scenario"]["demand"]["value_bytes"] == demand["value_bytes"]
+    assert any("fewer than 10 values of 65,536 bytes" in each for each in answer["warnings"])
+    written = page.read_text(encoding="utf-8")
+    assert "Clients compress values above 1 KiB: gzip, level 6" in written
+    assert "CPU of clients" in written

@@ -23,7 +23,7 @@ def found(**today: object) -> FromInfo:
     """What two primaries told."""
     nodes = [TodaysLoad(name, "primary", rate, rate, 1e8, 100_000) for name, rate in LOADS.items()]
     known = {"engine": "valkey", "engine_version": "8.1.1", "replicas": 0, "io_threads": 1}
-    return FromInfo(nodes, DEMAND, {**known, "shards": 2, **today}, [], [])
+    return FromInfo(nodes, DEMAND, {**known, "shards": 2, **today}, [], [], [], [])
 
 
 @pytest.fixture

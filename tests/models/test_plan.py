@@ -362,3 +362,9 @@ def test_serverless_is_billed_by_the_mean() -> None:
     requests_usd = 300_000 * 3600 * 730 / 1e6 * 0.0023
     assert bills[0].usd_per_month > requests_usd
     assert serverless_of(scenario(), offers(scenario()), best_usd=None) == []
+
+
+def test_the_busiest_slot_stays_whole_on_one_shard() -> None:
+    demand = scenario(demand__hot_slot=0.2).demand
+    assert busiest_share(demand, 10) == pytest.approx(0.2 + 0.8 / 10)
+    assert busiest_share(demand, 1) == 1.0

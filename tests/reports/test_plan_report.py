@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from forecache.models.plan.billed import KnownField
 from forecache.models.plan.results import (
     AfterLoss,
+    CommandLatency,
+    CompressedSize,
+    CompressionEffect,
     Excuse,
+    FromInfo,
     FrontPoint,
     Milestone,
     NotOffered,
@@ -25,6 +30,7 @@ from forecache.models.results.provenance import provenance
 from forecache.reports import figures
 from forecache.reports.page.html import render_plan_html
 from forecache.reports.terminal.plan import print_plan
+from forecache.reports.text.compression import compression_facts
 from forecache.reports.text.plans import (
     cost_phrase,
     failure_phrase,
@@ -170,3 +176,62 @@ def test_words() -> None:
 def test_json_has_no_infinity() -> None:
     found = answer().to_dict()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+EFFECT = CompressionEffect(
+    algorithm="zstd",
+    level=3,
+    above_bytes=1024,
+    library="zstd 1.5.7",
+    cpu_model="EPYC",
+    sizes=[
+        CompressedSize(
+            2048, 200, Estimate(0.4, 0.38, 0.42), Estimate(12.8, 12.1, 14.0), Estimate(4.6, 4.5, 5)
+        )
+    ],
+    value_bytes=2048.0,
+    stored_bytes=Estimate(819.0, 778.0, 860.0),
+    network_bytes_without=2100.0,
+    network_bytes=Estimate(870.0, 830.0, 910.0),
+    memory_bytes_without=40.0 * GIB,
+    memory_bytes=Estimate(20.0 * GIB, 19.0 * GIB, 21.0 * GIB),
+    memory_shards_without=24,
+    client_us={"get": Estimate(4.6, 4.5, 5.0), "set": Estimate(12.8, 12.1, 14.0)},
+    client_us_per_operation=Estimate(6.2, 6.0, 6.8),
+    client_cpus=Estimate(9.9, 9.6, 10.9),
+)
+
+
+def test_what_compression_changes_is_told_on_both() -> None:
+    found = answer(compression=EFFECT)
+    facts = dict(compression_facts(EFFECT))
+    assert facts["Values"] == "819 B (778 B–860 B) on average, 2 KiB before"
+    assert facts["Memory of a node"] == (
+        "20 GiB (19 GiB–21 GiB), 40 GiB without, for which 24 shards are needed"
+    )
+    for text in (printed(found, width=200), render_plan_html(found)):
+        assert "Clients compress values above 1 KiB: zstd, level 3" in text
+        assert "at the peak 9.9 CPUs (9.6–10.9) of all clients" in text
+        assert "On this machine (EPYC) with zstd 1.5.7" in text
+    given = replace(EFFECT, sizes=[], client_us=None, client_cpus=None, memory_shards_without=None)
+    facts = dict(compression_facts(given))
+    assert facts["CPU of clients"] == "not known: the ratio is given, nothing was measured"
+    assert facts["Memory of a node"].endswith("40 GiB without, which no number of shards has")
+
+
+def test_latencies_stand_beside_the_objective_and_what_is_not_used_is_told() -> None:
+    told = FromInfo(
+        nodes=[],
+        demand={},
+        today={},
+        known=[KnownField("demand.keys", 5, "keyspace")],
+        unknown=["growth"],
+        latencies=[CommandLatency("get", "a", 12_000, {"p50": 0.001, "p99": 0.013})],
+        not_used=["maxmemory 4 GiB"],
+    )
+    text = printed(answer(from_info=told), width=120)
+    assert "without waiting and network; clients are to see p99 at most 2 ms" in text
+    assert "GET" in text
+    assert "13 µs" in text
+    assert "What they say and a plan does not use" in text
+    assert "maxmemory 4 GiB" in text

@@ -9,11 +9,13 @@ import argparse
 import random
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from forecache.calibration.keyspace.big_keys import parse_big_keys
 from forecache.calibration.observe.readers.benchmark import parse_benchmark
 from forecache.calibration.observe.readers.callgrind import CallgrindProfile, parse_callgrind
 from forecache.calibration.observe.readers.memtier import parse_memtier
@@ -27,9 +29,11 @@ from forecache.sim.errors import InputError
 
 from ..check import Check, Finding, within_range
 from .benchmark_readers import check_benchmark, check_memtier
+from .key_readers import check_big_keys, check_rdb, rdb_keys
 from .reader_results import WrongResult, in_range, on_lines, present
 
 SAMPLES = Path(__file__).parents[2] / "tests" / "calibration" / "readers" / "samples"
+_KEYS = SAMPLES.parents[1] / "keyspace" / "samples"
 INPUTS = 100_000
 _SEED = 20261120
 # Longer samples would only make the damages sparser and the run slower.
@@ -41,13 +45,15 @@ _SHOWN_FAILURES = 5
 class Reader:
     """What is tested: a function from text to a result, its samples, what must hold of results.
 
-    `check(result, text)` raises `WrongResult`.
+    `check(result, text)` raises `WrongResult`. A reader of bytes has its own in `parse`, and in
+    `check` a text of one letter for each byte.
     """
 
     name: str
-    parse: Callable[[str], object]
+    parse: Callable[[Any], object]
     samples: tuple[Path, ...]
     check: Callable[[object, str], None] = field(repr=False)
+    of_bytes: bool = False
 
 
 @dataclass
@@ -86,7 +92,11 @@ def fuzz(reader: Reader, *, inputs: int, seed: int = _SEED) -> Outcome:
 
 
 def _read(reader: Reader, data: bytes) -> object:
-    """What a reader makes of bytes, decoded as `read_text` does it; checked."""
+    """What a reader makes of bytes, decoded as `read_text` does it if it reads text; checked."""
+    if reader.of_bytes:
+        result = reader.parse(data)
+        reader.check(result, data.decode("latin-1"))
+        return result
     try:
         text = data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
@@ -305,9 +315,13 @@ def _check_metrics(result: object, text: str) -> None:
 
 def _samples(folder: str) -> tuple[Path, ...]:
     """The samples of a reader that are short enough."""
+    return _short((SAMPLES / folder).iterdir())
+
+
+def _short(paths: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(
         path
-        for path in sorted((SAMPLES / folder).iterdir())
+        for path in sorted(paths)
         if path.suffix != ".md" and path.stat().st_size <= _LONGEST_SAMPLE_BYTES
     )
 
@@ -330,6 +344,13 @@ READERS = (
     Reader("bill_export", _parse_export, _samples("bill_export"), _check_export),
     Reader("cloudwatch", _parse_metrics, _samples("cloudwatch"), _check_metrics),
     Reader("memtier", partial(parse_memtier, file="f"), _samples("memtier"), check_memtier),
+    Reader(
+        "big_keys",
+        partial(parse_big_keys, file="f"),
+        _short(_KEYS.glob("*keys.txt")),
+        check_big_keys,
+    ),
+    Reader("rdb", rdb_keys, _short((_KEYS / "short").iterdir()), check_rdb, of_bytes=True),
 )
 
 

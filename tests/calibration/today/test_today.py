@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,8 @@ from forecache.calibration.today.demand import read_today
 from forecache.calibration.today.look import look_of
 from forecache.calibration.today.nodes import nodes_of
 from forecache.calibration.today.replies import replies_of
-from forecache.calibration.today.sizes import Traffic, sizes_of, value_bytes_in_memory
-from forecache.models.footprint.schema import MemoryScenario, Strings
+from forecache.calibration.today.sizes import Traffic, size_in_memory, sizes_of, used_by
+from forecache.models.footprint.schema import MemoryScenario
 from forecache.models.footprint.weigh import beside_of, node_of, weigh
 from forecache.models.plan.results import FromInfo
 from forecache.models.plan.schema import PlanDemand
@@ -95,27 +96,27 @@ def test_a_real_bundle_of_valkey() -> None:
         "engine": "valkey", "engine_version": "8.1.1", "shards": 1, "replicas": 0, "io_threads": 1,
     }  # fmt: skip
     words = " ".join(found.unknown)
-    assert "High total RSS" in words
     assert "keys take from other commands: 0.06% of the time" in words
     assert "14% of the look-ups find nothing" in words
-    assert "get ran 4.1 ms" in words
+    not_used = " ".join(found.not_used)
+    assert "High total RSS" in not_used
+    assert "get ran 4.1 ms" in not_used
 
 
 @pytest.mark.parametrize("file", [VALKEY, REDIS], ids=lambda file: file.stem)
 def test_the_memory_of_a_real_bundle_is_that_of_its_data(file: Path) -> None:
     found = read_today([file])
-    [strings] = found.demand["data"]
+    data = found.demand["data"]
     scenario = MemoryScenario(
-        engine=found.today["engine"],
-        engine_version=found.today["engine_version"],
-        data=[Strings(**strings)],
+        engine=found.today["engine"], engine_version=found.today["engine_version"], data=data
     )
     node = node_of(scenario)
     used = weigh(node, scenario.data, beside=beside_of(scenario, node)).used_bytes
     # Histograms of nine commands, of which the scenario has two, are a twentieth of it.
     assert used == pytest.approx(found.nodes[0].used_memory_bytes, rel=0.06)
-    # What is told twice is told alike.
-    assert strings["value_bytes"] == pytest.approx(found.demand["value_bytes"], rel=0.05)
+    # What is told twice is told alike: Redis 8 tells powers of two, and memory says where between.
+    [values] = [each["value_bytes"] for each in data if each["keys"] > 100]
+    assert values == pytest.approx(found.demand["value_bytes"], rel=0.05 if file == VALKEY else 0.2)
 
 
 def test_every_field_that_is_filled_in_says_how_it_is_known() -> None:
@@ -237,7 +238,8 @@ def test_statistics_of_slots(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text(f"{info()}> CLUSTER SLOT-STATS ORDERBY CPU-USEC\n{stats}\n")
     assert nodes_of([file])[0].slots == {12: 600.0, 13: 300.0}
-    assert any("slot 12 of a" in each for each in read_today([file]).unknown)
+    # GETs and SETs took 1,000 us since the start.
+    assert read_today([file]).demand["hot_slot"] == 0.6
 
 
 def test_commands_find_their_place() -> None:
@@ -290,21 +292,18 @@ def test_sizes_come_back_from_the_bytes_they_make(
 def test_values_take_the_memory_that_they_were_told_by(
     keys: int, key_bytes: int, value_bytes: int, ttl: float, engine: tuple[str, str]
 ) -> None:
-    strings = Strings(
-        type="string", keys=keys, key_bytes=key_bytes, value_bytes=value_bytes, ttl=ttl
-    )
-    scenario = MemoryScenario(engine=engine[0], engine_version=engine[1], data=[strings])
-    node = node_of(scenario)
-    beside = beside_of(scenario, node)
+    node = {"engine": engine[0], "engine_version": engine[1]}
 
-    def used(size: int) -> float:
-        changed = strings.model_copy(update={"value_bytes": size})
-        return weigh(node, [changed], beside=beside).used_bytes
+    def strings(size: int) -> list[dict[str, Any]]:
+        strings = {"type": "string", "keys": keys, "key_bytes": key_bytes, "ttl": ttl}
+        return [strings | {"value_bytes": size}]
 
-    found = value_bytes_in_memory(scenario, used(value_bytes))
+    used = used_by(node, strings(value_bytes))
+    assert used is not None
+    found = size_in_memory(node, strings, used)
     assert found is not None
     # Allocators round up: sizes of one class take the same.
-    assert used(found) == pytest.approx(used(value_bytes), rel=1e-9)
+    assert used_by(node, strings(found)) == pytest.approx(used, rel=1e-9)
 
 
 def check_sentence(error: InputError, *, file: str) -> None:

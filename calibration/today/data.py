@@ -1,0 +1,389 @@
+"""Keys, their sizes and what lies in memory: the part of a demand that data are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from ..keyspace.groups import KeyGroup, KeysHeld, by_type, populations
+from ..keyspace.values import Kind
+from .commands import Placed
+from .files import Told
+from .nodes import TodaysNode
+from .notes import Notes, rounded
+from .sizes import (
+    MOST_KEY_BYTES,
+    MOST_VALUE_BYTES,
+    Sizes,
+    Traffic,
+    memory_of,
+    size_in_a_key,
+    size_in_memory,
+    sizes_of,
+    used_by,
+)
+
+KEY_BYTES, VALUE_BYTES, ELEMENT_BYTES = 16, 512, 16
+"""Taken where nothing tells them."""
+
+COLLECTIONS = {
+    "hashes": frozenset({"hset", "hget", "hgetall"}),
+    "sorted_sets": frozenset({"zadd", "zrange"}),
+}
+"""Fields of a demand that say what operations work on."""
+
+_NOT_WEIGHED: tuple[Kind, Kind] = ("stream", "module")
+"""Types whose layout in memory isn't modelled."""
+
+_MOST_SIZES = 32
+"""Of values that a demand may have."""
+
+_MIDDLE = 0.5
+"""Where between a power of two and the next sizes lie on average (assumed)."""
+
+_LARGE = 1_000_000
+"""Elements of a key that is told of: it may be a large part of a shard."""
+
+_FAR = 0.15
+"""By how much what keys weigh may differ from used_memory without a word."""
+
+
+def keys_of(primaries: Sequence[TodaysNode], told: Told) -> KeysHeld | None:
+    """What keys there are by type: from files of them, else from INFO; None if nothing tells."""
+    if told.held is not None:
+        return told.held
+    sizes = [each for node in primaries for each in node.last.key_sizes]
+    if {kind for kind, _, _ in sizes} <= {"string"}:
+        return None  # the memory in use tells more of them than powers of two
+    groups = _within_octaves(sizes, _MIDDLE)
+    # Where most of the memory is strings, it tells where between the powers their sizes lie.
+    node, used = memory_of(primaries[0]), primaries[0].last.needed("used_memory")
+    part = _part_of_first(primaries)
+    strings = [group.times(part) for group in groups if group.kind == "string"]
+    if 2.0 * (used_by(node, populations(strings)) or 0.0) > used:
+
+        def placed(percent: int) -> list[dict[str, Any]]:
+            found = _within_octaves(sizes, min(1.0, percent / 100.0))
+            return populations([group.times(part) for group in found])
+
+        percent = size_in_memory(node, placed, used)
+        if percent is None:  # it is beyond one end
+            percent = 0 if (used_by(node, placed(0)) or 0.0) > used else 100
+        groups = _within_octaves(sizes, min(1.0, percent / 100.0))
+    return KeysHeld(groups, "INFO keysizes")
+
+
+def _within_octaves(sizes: Sequence[tuple[Kind, int, int]], share: float) -> list[KeyGroup]:
+    """Groups of sizes that are known by powers of two, each so far on its way to the next."""
+    found = []
+    for kind, power, keys in sizes:
+        size = keys * (power if power < 2 else power * (1.0 + share))
+        if keys and kind == "string":
+            found.append(KeyGroup(kind, keys, keys * KEY_BYTES, keys, size))
+        elif keys:
+            found.append(KeyGroup(kind, keys, keys * KEY_BYTES, size, None))
+    return found
+
+
+def sizes_by_traffic(
+    primaries: Sequence[TodaysNode], asked: Placed, keys_a_command: Mapping[str, int], notes: Notes
+) -> Sizes:
+    """Sizes that bytes received and sent tell."""
+
+    def total(name: str) -> float:
+        return sum(node.grown(name) or 0.0 for node in primaries)
+
+    hits, misses = total("keyspace_hits"), total("keyspace_misses")
+    found = hits / (hits + misses) if hits + misses else 1.0
+    if found < 0.99:
+        notes.unknown.append(
+            f"what a miss costs: {1.0 - found:.0%} of the look-ups find nothing; all are predicted "
+            "as if they did"
+        )
+    if not asked.only_known:
+        return Sizes(None, None)
+    received = total("total_net_input_bytes") - total("total_net_repl_input_bytes")
+    sent = total("total_net_output_bytes") - total("total_net_repl_output_bytes")
+    return sizes_of(Traffic(asked.calls, keys_a_command, found, received, sent))
+
+
+def data_of(
+    primaries: Sequence[TodaysNode],
+    held: KeysHeld | None,
+    told: Told,
+    *,
+    factor: float,
+    sizes: Sizes,
+    notes: Notes,
+) -> dict[str, Any]:
+    """Fields of `demand` about keys and values.
+
+    Parameters
+    ----------
+    factor
+        Primaries of the cache for one of `primaries`.
+    sizes
+        By traffic.
+    """
+    databases = [each for node in primaries for each in node.last.databases]
+    keys, expires = sum(d.keys for d in databases), sum(d.expires for d in databases)
+    if held is None:
+        return _strings(primaries, keys, expires, factor=factor, sizes=sizes, notes=notes)
+    if primaries and keys:
+        if abs(held.keys / keys - 1.0) > 0.01:
+            notes.unknown.append(
+                f"what the other keys are like: {held.how} tells of {held.keys:,.0f} and INFO of "
+                f"{keys:,}; all are taken to be like these"
+            )
+        scale = factor * keys / held.keys
+        share = expires / keys
+    else:
+        scale, share = 1.0, 0.0
+    groups = [group.times(scale) for group in held.groups]
+    if held.how != "RDB":
+        groups = [replace(group, expiring=share * group.keys) for group in groups]
+        if not primaries:
+            notes.unknown.append("times to live: none is taken")
+    held = replace(held, groups=groups)
+    return _populations(primaries, held, told, factor=factor, sizes=sizes, notes=notes)
+
+
+def _strings(
+    primaries: Sequence[TodaysNode],
+    keys: int,
+    expires: int,
+    *,
+    factor: float,
+    sizes: Sizes,
+    notes: Notes,
+) -> dict[str, Any]:
+    """Where nothing tells of types: as if all keys held strings."""
+    key_bytes = _key_bytes(sizes.key_bytes, notes)
+    all_keys = max(1, round(factor * keys))
+    strings: dict[str, Any] = {
+        "type": "string", "keys": all_keys, "key_bytes": key_bytes, "value_bytes": 1,
+        "ttl": rounded(expires / keys) if keys else 0.0,
+    }  # fmt: skip
+    in_memory = None
+    if keys:
+        part = _part_of_first(primaries) / factor
+
+        def holding(size: int) -> list[dict[str, Any]]:
+            return [strings | {"keys": max(1, round(all_keys * part)), "value_bytes": size}]
+
+        in_memory = size_in_memory(
+            memory_of(primaries[0]), holding, primaries[0].last.needed("used_memory")
+        )
+    value_bytes = sizes.value_bytes
+    if value_bytes is not None:
+        notes.found("demand.value_bytes", value_bytes, "bytes of replies")
+    elif in_memory is not None:
+        value_bytes = notes.found("demand.value_bytes", in_memory, "memory in use a key")
+    else:
+        value_bytes = VALUE_BYTES
+        notes.unknown.append(f"the size of values: {VALUE_BYTES} bytes are taken")
+    found: dict[str, Any] = {
+        "keys": notes.found("demand.keys", all_keys, "keyspace"),
+        "key_bytes": key_bytes,
+        "value_bytes": value_bytes,
+    }
+    if in_memory is not None:
+        found["data"] = [strings | {"value_bytes": in_memory}]
+        notes.found("demand.data", found["data"], "used_memory, as if all keys held strings")
+    return found
+
+
+def _populations(
+    primaries: Sequence[TodaysNode],
+    held: KeysHeld,
+    told: Told,
+    *,
+    factor: float,
+    sizes: Sizes,
+    notes: Notes,
+) -> dict[str, Any]:
+    """Where the types of keys are known."""
+    known = [group for group in held.groups if group.element_bytes is not None]
+    unknown = [group for group in held.groups if group.element_bytes is None]
+    groups = list(held.groups)
+    how = held.how
+    if unknown and told.memory_bytes and primaries:
+        unknown = [_weighed(group, told.memory_bytes, primaries[0], notes) for group in unknown]
+        groups, how = [*known, *unknown], f"{held.how}, sizes by --memkeys"
+    element_bytes = ELEMENT_BYTES
+    if any(group.element_bytes is None for group in groups):
+        element_bytes = _by_used_memory(primaries, groups, factor=factor, notes=notes)
+    elif primaries:
+        _tell_of_the_rest(primaries, groups, factor=factor, notes=notes)
+    held = replace(held, groups=groups)
+    data = populations(groups, element_bytes=element_bytes)
+    notes.found("demand.data", by_type(held), how)
+    _tell_of_types(held, notes)
+    if held.how != "RDB":
+        notes.unknown.append(f"how sizes differ within a type, of which {held.how} tells little")
+    strings = held.of("string")
+    asked_of = strings or groups
+    keys = sum(group.keys for group in asked_of)
+    key_bytes = sizes.key_bytes
+    if key_bytes is not None:
+        notes.found("demand.key_bytes", key_bytes, "bytes of requests")
+    else:
+        mean = sum(group.key_bytes for group in asked_of) / keys
+        key_bytes = notes.found("demand.key_bytes", max(1, round(mean)), how)
+    return {
+        "keys": notes.found("demand.keys", max(1, round(keys)), "strings" if strings else "keys"),
+        "key_bytes": min(MOST_KEY_BYTES, key_bytes),
+        "value_bytes": _value_sizes(strings, sizes, how, notes),
+        "data": data,
+    }
+
+
+def collections_of(
+    held: KeysHeld, operations: Collection[str], data: Sequence[Mapping[str, Any]], notes: Notes
+) -> dict[str, Any]:
+    """`hashes` and `sorted_sets` of a demand, where operations work on them: the means of all."""
+    found: dict[str, Any] = {}
+    for field, kind, names in (
+        ("hashes", "hash", ("fields", "field_bytes", "value_bytes")),
+        ("sorted_sets", "sorted_set", ("members", "member_bytes")),
+    ):
+        alike = [each for each in data if each["type"] == kind]
+        if not alike or not COLLECTIONS[field] & set(operations):
+            continue
+        keys = sum(each["keys"] for each in alike)
+        elements = sum(each["keys"] * each[names[0]] for each in alike)
+        mean = {names[0]: max(1, round(elements / keys))}
+        for name in names[1:]:
+            total = sum(each["keys"] * each[names[0]] * each[name] for each in alike)
+            mean[name] = min(MOST_KEY_BYTES, max(1, round(total / elements)))
+        found[field] = notes.found(f"demand.{field}", {"keys": keys, **mean}, f"{held.how}, means")
+        notes.unknown.append(
+            f"which {field.replace('_', ' ')} are asked for: all are taken to be as the mean one"
+        )
+    return found
+
+
+def _key_bytes(known: int | None, notes: Notes) -> int:
+    if known is None:
+        notes.unknown.append(f"the size of keys: {KEY_BYTES} bytes are taken")
+        return KEY_BYTES
+    return min(MOST_KEY_BYTES, notes.found("demand.key_bytes", known, "bytes of requests"))
+
+
+def _value_sizes(strings: Sequence[KeyGroup], sizes: Sizes, how: str, notes: Notes) -> Any:
+    """Sizes of values: by traffic, or those of strings, at most so many."""
+    if sizes.value_bytes is not None:
+        return notes.found("demand.value_bytes", sizes.value_bytes, "bytes of replies")
+    weights: dict[int, float] = {}
+    for group in strings:
+        size = round((group.element_bytes or 0.0) / group.keys)
+        weights[size] = weights.get(size, 0.0) + group.keys
+    if not weights:
+        notes.unknown.append(f"the size of values: {VALUE_BYTES} bytes are taken")
+        return VALUE_BYTES
+    ordered = sorted(weights.items())
+    while len(ordered) > _MOST_SIZES:  # the two that are nearest become one
+        apart = [(high + 1) / (low + 1) for (low, _), (high, _) in pairwise(ordered)]
+        at = apart.index(min(apart))
+        (low, a), (high, b) = ordered[at : at + 2]
+        ordered[at : at + 2] = [(round((low * a + high * b) / (a + b)), a + b)]
+    if len(ordered) == 1:
+        found: Any = min(MOST_VALUE_BYTES, ordered[0][0])
+    else:
+        found = {
+            "values": [min(MOST_VALUE_BYTES, size) for size, _ in ordered],
+            "weights": [rounded(keys) for _, keys in ordered],
+        }
+    mean = sum(size * keys for size, keys in ordered) / sum(weights.values())
+    notes.found("demand.value_bytes", rounded(mean), f"strings, {how}; every key asked alike")
+    return found
+
+
+def _part_of_first(primaries: Sequence[TodaysNode]) -> float:
+    """Share of the keys of some primaries that the first one has."""
+    keys = [sum(each.keys for each in node.last.databases) for node in primaries]
+    return keys[0] / sum(keys) if sum(keys) else 1.0 / len(keys)
+
+
+def _weighed(
+    group: KeyGroup, memory_bytes: Mapping[Kind, float], node: TodaysNode, notes: Notes
+) -> KeyGroup:
+    """A group with the size of elements with which a key weighs what `--memkeys` says."""
+    weight_bytes = memory_bytes.get(group.kind)
+    if weight_bytes is None:
+        return group
+    size = size_in_a_key(
+        memory_of(node), lambda size: populations([group], element_bytes=size), weight_bytes
+    )
+    if size is None:
+        words = group.kind.replace("_", " ")
+        notes.unknown.append(f"sizes of {words}s: what --memkeys says fits none")
+        return group
+    values = size * group.elements if group.kind == "hash" else 0.0
+    return replace(group, element_bytes=size * group.elements, value_bytes=values)
+
+
+def _by_used_memory(
+    primaries: Sequence[TodaysNode], groups: Sequence[KeyGroup], *, factor: float, notes: Notes
+) -> int:
+    """The size of elements with which a node uses as much memory as it does."""
+    size = None
+    if primaries:
+        here = _of_first(primaries, groups, factor=factor)
+        size = size_in_memory(
+            memory_of(primaries[0]),
+            lambda size: populations(here, element_bytes=size),
+            primaries[0].last.needed("used_memory"),
+        )
+    if size is None:
+        notes.unknown.append(f"sizes of elements: {ELEMENT_BYTES} bytes are taken")
+        return ELEMENT_BYTES
+    return notes.found("demand.data.element_bytes", size, "used_memory; of all types alike")
+
+
+def _of_first(
+    primaries: Sequence[TodaysNode], groups: Sequence[KeyGroup], *, factor: float
+) -> list[KeyGroup]:
+    """The part of the groups that the first of some primaries has."""
+    return [group.times(_part_of_first(primaries) / factor) for group in groups]
+
+
+def _tell_of_types(held: KeysHeld, notes: Notes) -> None:
+    """What the footprint doesn't know of some types."""
+    streams, modules = (sum(group.keys for group in held.of(kind)) for kind in _NOT_WEIGHED)
+    if streams:
+        notes.unknown.append(
+            f"what {streams:,.0f} streams take beside their entries, as groups and indexes"
+        )
+    if modules:
+        notes.unknown.append(
+            f"what {modules:,.0f} keys of modules take: they count as strings of as many bytes"
+        )
+    if held.own_times:
+        notes.unknown.append(
+            f"what the times to live of single fields take, which {held.own_times:,} hashes have"
+        )
+    if held.of("sorted_set") and held.how == "RDB":
+        notes.unknown.append("digits of scores of large sorted sets, which do not count there")
+    if held.largest is not None and held.largest[1] >= _LARGE:
+        kind, elements = held.largest
+        notes.unknown.append(
+            f"where the largest key would be, a {kind.replace('_', ' ')} with {elements:,} "
+            "elements: keys are taken to spread evenly over shards"
+        )
+
+
+def _tell_of_the_rest(
+    primaries: Sequence[TodaysNode], groups: Sequence[KeyGroup], *, factor: float, notes: Notes
+) -> None:
+    """What of a node's memory its keys don't explain."""
+    used = primaries[0].last.needed("used_memory")
+    data = populations(_of_first(primaries, groups, factor=factor))
+    explained = used_by(memory_of(primaries[0]), data)
+    if explained is not None and abs(explained / used - 1.0) > _FAR:
+        notes.unknown.append(
+            f"what explains used_memory of {primaries[0].name}: {used / 2**20:,.1f} MiB, where its "
+            f"keys and connections make {explained / 2**20:,.1f}"
+        )
