@@ -1,9 +1,10 @@
 """By how much each uncertain number moves a prediction, told from its draws.
 
-A number acts through the times of steps. So the logarithm of what is predicted is regressed, over
-the draws, on the logarithms of a few service times, one for each station (ridge regression: draws
-are few). These elasticities price what one standard error of a number does to the service times.
-Nothing is simulated for it; docs/statistics.md tells how that compares with simulation.
+A number acts through the times of steps. A throughput is first of all what the stations allow
+(`throughput_bound`): its mean elasticities to the service times need no simulation. What the bound
+leaves of the draws, or all of a latency, is regressed on the logarithms of the service times. These
+elasticities price what one standard error of a number does to the service times. Nothing is
+simulated for it; docs/statistics.md tells how that compares with simulation.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ import numpy as np
 
 from forecache.sim.executors import Submitted
 
-from ..breakdown.explain import steps_of
 from ..prediction.predict import Prediction
-from ..prediction.simulation import times_of
 from ..prediction.system import System
-from ..prediction.uncertainty import host_ranges, learned_of, moved
+from ..prediction.uncertainty import host_ranges, learned_of, moved, symmetric_root
 from ..step_times.inputs import NodeInputs
+from .throughput_bound import service_times_us, throughput_bound
 
 Part = Literal["speed", "work", "generator"]
 """The field of `NodeInputs` that holds a number: of the host, the engine or the load generator."""
@@ -101,9 +101,13 @@ def metric_of(prediction: Prediction) -> str:
 _STEP = 0.1
 """Of a standard error: how far a number is moved to see what it does to service times."""
 
-_RIDGE = 0.01
-"""Penalty of the regression, as a share of the largest squared singular value of standardised
-service times."""
+_PENALTIES = 10.0 ** np.arange(1.0, -3.5, -0.5)
+"""Of the regression, as shares of the largest squared singular value of standardised service times:
+from next to no effect to hardly any penalty."""
+
+_SAMPLES = 4000
+"""Of the uncertain numbers, over which elasticities of a bound are averaged: 20 draws hold too few
+of those in which a station far from busy is the limit."""
 
 
 def effects(
@@ -141,48 +145,41 @@ def _effects_on(
 ) -> np.ndarray:
     scenario, system = prediction.case.scenario, prediction.system
     base = system.inputs(scenario)
-    nominal = _service_times(prediction, base)
-    known = nominal > 0.0
+    nominal_us = service_times_us(prediction, base)
 
     def change(inputs: NodeInputs) -> np.ndarray:
-        times = _service_times(prediction, inputs)[known]
-        return np.log(np.maximum(times, 1e-9) / nominal[known])
+        times_us = service_times_us(prediction, inputs)
+        known = nominal_us > 0.0
+        ratios = np.divide(times_us, nominal_us, out=np.ones_like(times_us), where=known)
+        return np.log(np.maximum(ratios, 1e-9))
 
     logs = prediction.log_draws(metric)
-    draws = np.array([change(system.inputs(scenario, draw=n, seed=seed)) for n in range(len(logs))])
     bounded = np.isfinite(logs)
     if np.count_nonzero(bounded) < 2 or not numbers:
         return np.zeros(len(numbers))
-    elasticities = _elasticities(draws[bounded], logs[bounded])
-    moves = [change(_moved_a_little(base, number)) / _STEP for number in numbers]
-    return np.asarray(np.array(moves) @ elasticities)
-
-
-def _service_times(prediction: Prediction, inputs: NodeInputs) -> np.ndarray:
-    """(stations,) time that a request takes of each at other numbers, with the run's counts.
-
-    Of waking and of the network it is in proportion only, which is all that its logarithm needs: a
-    wake-up of each kind, a packet and a KiB.
-    """
-    times = times_of(inputs)
-    by_thread = {"main": 0.0, "I/O": 0.0, "worker": 0.0}
-    for _, thread, time_us in steps_of(prediction, times=times):
-        by_thread[thread] += time_us
-    generator_ps = times.generator_recv_ps + times.generator_reply_ps
-    generator_ps += times.generator_request_ps + times.generator_send_ps
-    waking_ps = times.wake_latency_ps.mean() + times.wake_send_ps + times.thread_wake_ps
-    network_ps = times.packet_ps + times.wire_ps_per_kib
-    return np.array(
-        [*by_thread.values(), generator_ps, waking_ps, network_ps, 2 * times.one_way_ps], float
-    )
+    draws = np.array([change(system.inputs(scenario, draw=n, seed=seed)) for n in range(len(logs))])
+    moves = np.array([change(_moved_a_little(base, number)) / _STEP for number in numbers])
+    if metric != "throughput_rps":
+        return np.asarray(moves @ _elasticities(draws[bounded], logs[bounded]))
+    bound = throughput_bound(prediction, nominal_us)
+    random = np.random.Generator(np.random.Philox(seed))
+    normals = random.standard_normal((_SAMPLES, len(numbers)))
+    samples = normals @ symmetric_root(correlations(system, numbers)) @ moves
+    elasticities = bound.elasticities(samples)
+    elasticities += _elasticities(draws[bounded], (logs - bound.logs(draws))[bounded])
+    return np.asarray(moves @ elasticities)
 
 
 def _elasticities(service_times: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """(stations,) elasticity of a prediction to each service time.
+    """(resources,) elasticity of a prediction to each service time, by ridge regression.
+
+    Of the penalties the one that leaves the smallest error in draws left out one at a time: D. M.
+    Allen, The Relationship between Variable Selection and Data Augmentation and a Method for
+    Prediction, Technometrics 16(1), 1974.
 
     Parameters
     ----------
-    service_times : (draws, stations)
+    service_times : (draws, resources)
         Logarithms.
     values : (draws,)
         Logarithms of what is predicted.
@@ -190,13 +187,22 @@ def _elasticities(service_times: np.ndarray, values: np.ndarray) -> np.ndarray:
     centred = service_times - service_times.mean(axis=0)
     spread = centred.std(axis=0)
     varies = spread > 1e-9
-    scaled = centred[:, varies] / spread[varies]
     elasticities = np.zeros(len(spread))
-    if varies.any():
-        left, singular, right = np.linalg.svd(scaled, full_matrices=False)
-        shrunk = singular / (singular**2 + _RIDGE * singular[0] ** 2)
-        elasticities[varies] = right.T @ (shrunk * (left.T @ (values - values.mean())))
-        elasticities[varies] /= spread[varies]
+    if not varies.any():
+        return elasticities
+    left, singular, right = np.linalg.svd(centred[:, varies] / spread[varies], full_matrices=False)
+    off = values - values.mean()
+    along = left.T @ off
+    least = math.inf
+    for penalty in _PENALTIES:
+        damping = singular**2 + penalty * singular[0] ** 2
+        kept = singular**2 / damping
+        # A draw pulls the fit, mean included, towards itself by its leverage.
+        leverage = left**2 @ kept + 1.0 / len(values)
+        error = float(np.mean(((off - left @ (kept * along)) / (1.0 - leverage)) ** 2))
+        if error < least:
+            least = error
+            elasticities[varies] = right.T @ (singular / damping * along) / spread[varies]
     return elasticities
 
 

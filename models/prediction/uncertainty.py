@@ -108,7 +108,7 @@ def draw_learned(
     normals = [draw.normal(f"host.{name}") for name in fields]
     normals += [draw.normal(f"work.{name}") for name in work]
     matrix = np.array([[known.correlated(a, b) for b in called] for a in called])
-    z = _symmetric_root(matrix) @ normals if called else np.zeros(0)
+    z = symmetric_root(matrix) @ normals if called else np.zeros(0)
     steps = dict(zip(called, z.tolist(), strict=True))
     drawn = {name: moved(bounds[name], steps[name]) for name in fields}
     found = {}
@@ -155,13 +155,13 @@ def draw_engine(
     if fitted:
         names = sorted(fitted)
         matrix = np.array([[fitted[a].get(b, 0.0) for b in names] for a in names])
-        steps = _symmetric_root(matrix) @ [draw.normal(f"work.{name}") for name in names]
+        steps = symmetric_root(matrix) @ [draw.normal(f"work.{name}") for name in names]
         for name, step in zip(names, steps, strict=True):
             drawn[name] = engine.work[name].best * math.exp(float(step))
     return drawn
 
 
-def _symmetric_root(matrix: np.ndarray) -> np.ndarray:
+def symmetric_root(matrix: np.ndarray) -> np.ndarray:
     """The root of a covariance of which there is one only."""
     values, vectors = np.linalg.eigh(matrix)
     root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T

@@ -27,7 +27,7 @@ from ..check import Check, Finding, within_range
 
 SEED = 7
 DRAWS = 400
-"""In which numbers are held; the regression has those that every prediction has."""
+"""In which numbers are held; what is told has those that every prediction has."""
 
 _HOST = "graviton3-c7g.4xlarge"
 _WORKLOAD: dict[str, Any] = {"clients": 650, "keys": 3_000_000, "mix": {"get": 0.8, "set": 0.2}}
@@ -75,7 +75,7 @@ def _held(prediction: Prediction, draw: int, tells: Mapping[str, frozenset[str]]
 
 
 def shares(fields: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Of each group of numbers: its name, its share by simulation, and by the regression."""
+    """Of each group of numbers: its name, its share by simulation, and as told."""
     [(case, system)] = load_cases({"host": _HOST, "workload": _WORKLOAD, **fields})
     [prediction] = predict_cases([(case, system)], seed=SEED)
     numbers = uncertain_numbers(system)
