@@ -103,7 +103,7 @@ def _check_littles_law(node: at.Node, clients: np.ndarray, completions: int) -> 
     window_ps = setup.end_ps - setup.warmup_ps
     latency = node.latency()
     spent_ps = latency.sum_ps + setup.think_ps * completions / setup.pipeline
-    spent_ps += node.counter("uncounted_ps")
+    spent_ps += node.counter("uncounted_ps") + node.counter("unsent_ps")
     # Clients whose thread of the load generator starts later wait for that first.
     starts_ps = setup.generator_of(np.arange(setup.clients)) * setup.generator_start_ps
     spent_ps += _inside_ps(np.minimum(starts_ps, setup.end_ps) - setup.warmup_ps)

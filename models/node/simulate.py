@@ -25,7 +25,7 @@ COUNTERS = (
     *("refused_jobs", "activations", "generator_polls", "arrivals", "overflows"),
     *("wire_bytes_out", "wire_bytes_in", "freed_values", "inline_frees", "handshakes"),
     *("inline_handshakes", "join_wait_ps", "notifications", "list_moves", "active_thread_ps"),
-    *("packets_out", "packets_in", "inline_arguments", "uncounted_ps"),
+    *("packets_out", "packets_in", "inline_arguments", "uncounted_ps", "unsent_ps"),
     *("interrupt_ps", "switches", "flushes", "lock_waits", "throttles", "throttled_periods"),
     "sibling_ps",
 )

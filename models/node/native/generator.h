@@ -240,7 +240,7 @@ INLINE int64_t take_task(struct node *n, struct thread *me, int64_t now) {
         client = line_take(&me->idle_clients);
         commands = 1;
     } else if (n->polls_to_send) {
-        n->uncounted_ps += commands * inside_window(n, due_ps, now);
+        n->unsent_ps += commands * inside_window(n, due_ps, now);
         due_ps = now;
     }
     int64_t size_bytes = compose(n, client, commands, due_ps, code);

@@ -356,7 +356,7 @@ struct node {
 
     // Counters of the measured window. All but the first two and the last start again when it begins.
     int64_t completions;
-    int64_t uncounted_ps;  // of all requests, while the tool's clock does not run
+    int64_t uncounted_ps;  // from where the tool stops its clock until the reply is taken
     int64_t loops;
     int64_t polls;
     int64_t reads;
@@ -370,6 +370,7 @@ struct node {
     int64_t refused_jobs;
     int64_t activations;
     int64_t generator_polls;
+    int64_t unsent_ps;  // of all requests, between the last reply of a batch and the next send
     int64_t arrivals;
     int64_t overflows;
     int64_t wire_bytes_out;

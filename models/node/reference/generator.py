@@ -164,7 +164,7 @@ def send_task(
         commands = 1
     elif setup.polls_to_send:
         # The tool starts its clock when it sends.
-        node.count("uncounted_ps", commands * node.inside_window(due_ps, node.now))
+        node.count("unsent_ps", commands * node.inside_window(due_ps, node.now))
         due_ps = node.now
     wakes_owner = node.wakes_owner(client)
     size_bytes = node.compose(client, commands, due_ps, code)
