@@ -240,7 +240,8 @@ def _work(held: Held, prediction: Prediction, point: Point) -> None:
 def _little(held: Held, prediction: Prediction) -> None:
     """Clients of a closed loop wait for replies or think: N = X (R + Z) / pipeline, or more.
 
-    Tools that count until they begin to read a reply have the rest of its reading left out of R.
+    Tools that count until they begin to read a reply have the rest of its reading left out of R, and
+    those that poll before they send the time until then.
 
     It holds in every run, not of means over runs: threads that share cores may collapse in one run
     and not in another, and the mean of a product isn't the product of the means.
@@ -248,7 +249,8 @@ def _little(held: Held, prediction: Prediction) -> None:
     workload = prediction.case.scenario.workload
     for metrics in prediction.nominal:
         result = metrics.result
-        uncounted_s = result.counters["uncounted_ps"] / max(1, result.completions) / 1e12
+        uncounted_ps = result.counters["uncounted_ps"] + result.counters["unsent_ps"]
+        uncounted_s = uncounted_ps / max(1, result.completions) / 1e12
         each_s = result.latency.mean / 1e12 + uncounted_s
         each_s += workload.think_us / 1e6 / workload.pipeline
         waiting = result.throughput_rps * each_s / workload.clients
