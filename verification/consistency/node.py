@@ -240,8 +240,8 @@ def _work(held: Held, prediction: Prediction, point: Point) -> None:
 def _little(held: Held, prediction: Prediction) -> None:
     """Clients of a closed loop wait for replies or think: N = X (R + Z) / pipeline, or more.
 
-    Tools that count until they begin to read a reply have the rest of its reading left out of R, and
-    those that poll before they send the time until then.
+    Left out of R are the reading of a reply by tools that count until they begin to read it, and
+    the wait of those that poll before they send.
 
     It holds in every run, not of means over runs: threads that share cores may collapse in one run
     and not in another, and the mean of a product isn't the product of the means.
