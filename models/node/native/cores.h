@@ -143,12 +143,41 @@ INLINE void charge(struct node *n, struct task *row, int64_t now) {
     row->hot_until_ps = now + n->cache_hot_ps;
 }
 
+// For how long a look at a thread past its slice would find that it keeps its core.
+//
+// Until it has run ahead of the average or to its deadline, or until one with an earlier deadline is
+// eligible.
+RARELY int64_t unchanged_ps(struct node *n, int64_t task, int64_t now) {
+    struct task *row = &n->task_rows[task];
+    struct at_core all = at_core(n, row->home, -1, now);
+    int64_t runtime_ps = virtual_ps(n, row, now);
+    int64_t soonest_ps = row->deadline_ps - runtime_ps;
+    if (all.number > 1) {
+        int64_t behind_ps = floor_div(all.total_ps - all.number * runtime_ps, all.number - 1);
+        soonest_ps = min64(soonest_ps, behind_ps + 1);
+    }
+    for (int64_t other = 0; other < n->tasks_of_cores; other++) {
+        struct task *its = &n->task_rows[other];
+        int64_t earlier = its->deadline_ps < row->deadline_ps ||
+                          (its->deadline_ps == row->deadline_ps && other < task);
+        if (earlier && counts_on(its, row->home)) {
+            int64_t eligible_ps = all.number * virtual_ps(n, its, now) - all.total_ps;
+            soonest_ps = min64(soonest_ps, eligible_ps);
+        }
+    }
+    return max64(1, soonest_ps);
+}
+
 // Put the end of a core's slice into the calendar, at a tick.
 INLINE void set_timer(struct node *n, struct calendar *calendar, int64_t core, int64_t now) {
     struct core *here = &n->core_rows[core];
     struct task *row = &n->task_rows[here->occupant];
     int64_t tick_ps = max64(1, n->tick_ps);
-    int64_t ends_ps = now + max64(1, row->keeps_until_ps - virtual_ps(n, row, now));
+    int64_t keeps_ps = row->keeps_until_ps - virtual_ps(n, row, now);
+    if (keeps_ps <= 0) {
+        keeps_ps = unchanged_ps(n, here->occupant, now);
+    }
+    int64_t ends_ps = now + keeps_ps;
     here->timed = 1;
     schedule(calendar, n->first_core_agent + core, (ends_ps + tick_ps - 1) / tick_ps * tick_ps);
 }

@@ -513,6 +513,24 @@ class Cores:
             # The others have caught up with a thread that blocked: it has left.
             self._forget(best)
 
+    def _unchanged_ps(self, agent: CoreAgent) -> int:
+        """For how long a look at a thread past its slice would find that it keeps its core.
+
+        Until it has run ahead of the average or to its deadline, or until one with an earlier
+        deadline is eligible.
+        """
+        on_it = self._on(agent.core)
+        number, total_ps = len(on_it), sum(map(self._virtual_ps, on_it))
+        runtime_ps = self._virtual_ps(agent)
+        soonest_ps = agent.deadline_ps - runtime_ps
+        if number > 1:
+            behind_ps = (total_ps - number * runtime_ps) // (number - 1)
+            soonest_ps = min(soonest_ps, behind_ps + 1)
+        for other in on_it:
+            if (other.deadline_ps, other.number) < (agent.deadline_ps, agent.number):
+                soonest_ps = min(soonest_ps, number * self._virtual_ps(other) - total_ps)
+        return max(1, soonest_ps)
+
     def _on(self, core: int) -> list[CoreAgent]:
         """Threads that count at a core: who has it, who waits, and who blocked ahead of them."""
         return [
@@ -539,7 +557,9 @@ class Cores:
         agent = self.occupants[core]
         assert agent is not None
         self._cancel_timer(core)
-        keeps_ps = max(1, agent.keeps_until_ps - self._virtual_ps(agent))
+        keeps_ps = agent.keeps_until_ps - self._virtual_ps(agent)
+        if keeps_ps <= 0:
+            keeps_ps = self._unchanged_ps(agent)
         tick_ps = max(1, self.node.setup.tick_ps)
         ends_ps = -(-(self.node.now + keeps_ps) // tick_ps) * tick_ps
         number = self.first_core_agent + core
