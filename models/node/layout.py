@@ -365,7 +365,6 @@ def _fill_cores(node: Node) -> None:
     spans = np.maximum(ranges[:, 1] - ranges[:, 0], 1)
     tasks["home"] = ranges[:, 0] + np.arange(len(ranges)) % spans
     tasks["deadline_ps"] = setup.slice_ps
-    tasks["waker_core"] = -1
     rows = node.blocks["core_rows"]
     rows["occupant"] = -1
     head["crowded"] = len(rows) > 0

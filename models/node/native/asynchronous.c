@@ -33,13 +33,12 @@ INLINE void notice(struct node *n, struct calendar *calendar, int64_t now) {
 }
 
 // An I/O thread's job is done.
-INLINE void end_job(struct node *n, struct calendar *calendar, struct thread *me, int64_t now) {
-    int64_t job = me->job;
+INLINE void end_job(struct node *n, struct calendar *calendar, int64_t job, int64_t now) {
     int64_t kind = kind_of(job);
     if (kind == READ_JOB) {
         line_put(&n->done_reads, client_of(n, job));
     } else if (kind == WRITE_JOB) {
-        end_write(n, calendar, me, client_of(n, job), now);
+        end_write(n, calendar, client_of(n, job), now);
         line_put(&n->done_writes, client_of(n, job));
     } else if (kind == POLL_JOB) {
         n->poll_state = COMPLETED;
@@ -68,7 +67,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
             n->freed_values += me->amount;
         }
         ring->popped = popped;
-        end_job(n, calendar, me, now);
+        end_job(n, calendar, me->job, now);
     }
     if (popped == ring->pushed) {
         return idle(n, thread, now);

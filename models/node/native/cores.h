@@ -455,11 +455,6 @@ RARELY int64_t admit(struct node *n, struct calendar *calendar, int64_t task, in
             least = runnable(n, other);
         }
     }
-    int64_t waker = row->waker_core;
-    row->waker_core = -1;
-    if (!idle && !row->delayed && row->first_core <= waker && waker < row->last_core) {
-        core = waker;
-    }
     if (refused(n, task, core, idle)) {
         return false;
     }

@@ -261,7 +261,7 @@ INLINE int64_t pending_write_step(struct node *n, struct calendar *calendar, int
     } else if (phase == SENT_PENDING_WRITE) {
         try_send_write(n, calendar, me->client, now);
     } else if (phase == WROTE_INLINE) {
-        end_write(n, calendar, me, me->client, now);
+        end_write(n, calendar, me->client, now);
     }
     while (n->pending_write_count > 0) {
         struct client *client = take_pending_write(n);

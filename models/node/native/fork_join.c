@@ -31,11 +31,11 @@ INLINE int64_t begin_serving(struct node *n, struct client *client, int64_t now)
 }
 
 // It has done so.
-INLINE void end_serving(struct node *n, struct calendar *calendar, struct thread *me,
+INLINE void end_serving(struct node *n, struct calendar *calendar, struct client *client,
                         int64_t now) {
     if (!n->forked_reads) {
-        end_write(n, calendar, me, me->client, now);
-        me->client->jobs &= ~WRITE_PENDING;
+        end_write(n, calendar, client, now);
+        client->jobs &= ~WRITE_PENDING;
     }
 }
 
@@ -81,7 +81,7 @@ INLINE int64_t fork_step(struct node *n, struct calendar *calendar, int64_t phas
             hand_out(n, calendar, now);
             me->index = 0;
         } else {
-            end_serving(n, calendar, me, now);
+            end_serving(n, calendar, me->client, now);
             me->index += n->io_threads;
         }
         if (me->index < n->forked_clients) {
@@ -190,7 +190,7 @@ INLINE int64_t write_step(struct node *n, struct calendar *calendar, int64_t pha
             return following;
         }
     } else if (phase == WROTE_INLINE) {
-        end_write(n, calendar, me, me->client, now);
+        end_write(n, calendar, me->client, now);
     }
     if (n->active_threads > 1) {
         return begin_fork(n, 0, pending, now);
@@ -281,7 +281,7 @@ INLINE int64_t main_step(struct node *n, struct calendar *calendar, int64_t now)
 INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread, int64_t now) {
     struct thread *me = &n->threads[thread];
     if (me->phase == IO_WORKING) {
-        end_serving(n, calendar, me, now);
+        end_serving(n, calendar, me->client, now);
         me->index += n->io_threads;
         if (me->index >= n->forked_clients) {
             me->phase = IO_LOOKING;

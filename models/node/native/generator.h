@@ -271,7 +271,7 @@ INLINE void end_handling(struct node *n, struct calendar *calendar, struct threa
     }
     me->client = NULL;
     if (me->count > 0) {
-        deliver_request(n, calendar, me, client, me->count, me->amount, now);
+        deliver_request(n, calendar, client, me->count, me->amount, now);
     } else {
         int64_t source = n->io_threads + n->generators + number_of(n, client);
         schedule(calendar, source, now + n->think_ps);

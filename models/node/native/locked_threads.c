@@ -276,7 +276,7 @@ INLINE int64_t server_step(struct node *n, struct calendar *calendar, int64_t th
         struct client *client = me->client;
         int64_t following;
         if (phase == WROTE) {
-            end_write(n, calendar, me, client, now);
+            end_write(n, calendar, client, now);
         } else if (phase != POLLED) {
             if (phase != READ) {
                 following = command_step(n, calendar, me, client, now);

@@ -334,7 +334,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
             }
         }
         if (phase == WRITING) {
-            end_write(n, calendar, me, me->client, now);
+            end_write(n, calendar, me->client, now);
             me->client->jobs &= ~READ_UNDER_WAY;
         } else if (me->batched > 0) {
             hand_over(n, calendar, &me->to_main, me->batched, 0, now);

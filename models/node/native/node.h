@@ -173,8 +173,6 @@ struct task {
     int64_t lag_ps;  // how far it was behind the average of its core when it blocked
     int64_t delayed;  // 1: it blocked ahead of the average, and still counts there
     int64_t woke_busy;  // 1: somebody had its core when it was woken
-    int64_t waker_core;  // of the thread that woke it by a send and was alone there; or -1
-    int64_t unused[7];
 };
 
 struct core {

@@ -371,7 +371,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t agent,
             return begin_taking(n, me, ring, ring->pushed, now);
         }
     } else if (phase == WRITTEN) {
-        end_write(n, calendar, me, me->client, now);
+        end_write(n, calendar, me->client, now);
     }
     if ((phase == WRITTEN || phase == TAKEN) && me->left > 0) {
         struct client *client = next_taken(n, me, &me->from_main);

@@ -46,7 +46,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
                 n->poll_state = COMPLETED;
             } else {
                 if (kind_of(job) == WRITE_JOB) {
-                    end_write(n, calendar, me, client_of(n, job), now);
+                    end_write(n, calendar, client_of(n, job), now);
                 }
                 ring_push(&n->responses, now, job);
             }

@@ -55,7 +55,7 @@ INLINE int64_t read_step(struct node *n, int64_t now) {
 INLINE int64_t write_step(struct node *n, struct calendar *calendar, int64_t now) {
     struct thread *me = &n->threads[0];
     if (me->client != NULL) {
-        end_write(n, calendar, me, me->client, now);
+        end_write(n, calendar, me->client, now);
     }
     int64_t left = n->pending_write_count - 1;
     if (left < 0) {

@@ -45,25 +45,9 @@ INLINE int64_t copying(int64_t size_bytes, int64_t ps_per_kib) {
     return (size_bytes * ps_per_kib) >> 10;
 }
 
-// Note on which core a thread that is woken by a send may run, if none is idle: the sender's, where
-// nobody else wants that.
-INLINE void note_waker(struct node *n, struct thread *woken, struct thread *by) {
-    if (!n->crowded) {
-        return;
-    }
-    int64_t core = n->task_rows[by - n->threads].home;
-    int64_t on_it = n->task_rows[by - n->threads].state == ON_CORE;
-    for (int64_t task = 0; task < n->tasks_of_cores; task++) {
-        struct task *row = &n->task_rows[task];
-        on_it = on_it && !(row->state == WAITS_FOR_CORE && row->home == core);
-    }
-    n->task_rows[woken - n->threads].waker_core = on_it ? core : -1;
-}
-
 // Put a client's commands on the wire; wakes the client's owner if it sleeps in epoll_wait.
-INLINE void deliver_request(struct node *n, struct calendar *calendar, struct thread *by,
-                            struct client *client, int64_t commands, int64_t size_bytes,
-                            int64_t now) {
+INLINE void deliver_request(struct node *n, struct calendar *calendar, struct client *client,
+                            int64_t commands, int64_t size_bytes, int64_t now) {
     int64_t stamp = now;
     if (!n->same_host) {
         stamp = request_arrives(n, client, size_bytes, now);
@@ -73,7 +57,6 @@ INLINE void deliver_request(struct node *n, struct calendar *calendar, struct th
     ring_insert(&thread->request_wire, stamp, number_of(n, client), commands);
     if (thread->asleep) {
         thread->asleep = 0;
-        note_waker(n, thread, by);
         schedule(calendar, client->owner, stamp + woken(n, thread));
     }
 }
@@ -416,8 +399,8 @@ INLINE int64_t begin_write(struct node *n, struct client *client) {
 }
 
 // The replies leave the server; wakes the client's generator thread if it sleeps.
-INLINE void end_write(struct node *n, struct calendar *calendar, struct thread *by,
-                      struct client *client, int64_t now) {
+INLINE void end_write(struct node *n, struct calendar *calendar, struct client *client,
+                      int64_t now) {
     int64_t stamp = now;
     if (!n->same_host) {
         int64_t size_bytes = client->write_bytes;
@@ -431,7 +414,6 @@ INLINE void end_write(struct node *n, struct calendar *calendar, struct thread *
     ring_insert(&thread->queue, stamp, number_of(n, client), commands);
     if (thread->asleep) {
         thread->asleep = 0;
-        note_waker(n, thread, by);
         int64_t latency = n->generator_spins ? 0 : woken(n, thread);
         schedule(calendar, client->generator, stamp + latency);
     }

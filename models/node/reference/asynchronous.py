@@ -154,5 +154,5 @@ class Asynchronous(Dispatching):
             elif job.kind == "read":
                 self.done_reads.append(job.client)
             else:
-                node.deliver_reply(job.client, by=number)
+                node.deliver_reply(job.client)
                 self.done_writes.append(job.client)

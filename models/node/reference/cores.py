@@ -76,8 +76,6 @@ class CoreAgent(Agent):
         """It blocked ahead of the average, and still counts there."""
         self.woke_busy = False
         """Somebody had its core when it was woken."""
-        self.waker_core: int | None = None
-        """Of the thread that woke it by a send and was alone there."""
         self.since_ps = 0
         """Since when it has its core, or has to do without one."""
         self.goes_on_ps = 0
@@ -158,11 +156,6 @@ class CoreAgent(Agent):
     def waits_for_core(self) -> bool:
         """Whether it could go on but others have its cores, or its quota is used up."""
         return self.state in (State.WAITING, State.THROTTLED)
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it has a core that nobody waits for."""
-        return self.state is State.ON_CORE and not self.cores.waiting(self.core)
 
     @property
     def wakes_core(self) -> bool:
@@ -298,9 +291,6 @@ class Cores:
             choice = [agent.core]
         idle = [core for core in choice if self.occupants[core] is None]
         core = idle[0] if idle else min(choice, key=self.runnable)
-        waker, agent.waker_core = agent.waker_core, None
-        if not idle and not agent.delayed and waker in range(agent.first, agent.last):
-            core = waker
         if self.quota.throttles(agent, core) or (idle and not self.quota.allows(agent, core)):
             self._forget(agent)
             agent.core = core

@@ -201,4 +201,4 @@ class IoThreads:
         node = self.node
         node.count("inline_writes")
         yield node.main_does(node.write(client))
-        node.deliver_reply(client, by=0)
+        node.deliver_reply(client)

@@ -111,7 +111,7 @@ class LockedThreads:
             duration = 0
         if client.executed > client.written:
             yield agent.hold(node.work(number, node.write(client)))
-            node.deliver_reply(client, by=number)
+            node.deliver_reply(client)
 
     def execute(self, number: int, client: Client) -> Activity:
         """Execute a client's next command under its item lock and, if it stores, the process's."""

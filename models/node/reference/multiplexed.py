@@ -167,7 +167,7 @@ class Multiplexed:
             yield from self.read_all(number, readable)
             for client in answered:
                 yield agent.hold(node.work(number, times.pop_ps + node.write(client)))
-                node.deliver_reply(client, by=number)
+                node.deliver_reply(client)
                 client.read_job = False
 
     def read_all(self, number: int, readable: list[Client]) -> Activity:

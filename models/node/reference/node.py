@@ -209,15 +209,6 @@ class ReferenceNode:
         """A thread that falls asleep in epoll_wait runs as soon as it can be awake again."""
         thread.agent.wake(since_ps + self.wake_up(thread))
 
-    def note_waker(self, woken: Agent, by: Agent) -> None:
-        """Note on which core a thread that is woken by a send may run, if none is idle.
-
-        It is the sender's where nobody else wants that.
-        """
-        if isinstance(woken, CoreAgent):
-            alone = isinstance(by, CoreAgent) and by.is_alone
-            woken.waker_core = by.core if isinstance(by, CoreAgent) and alone else None
-
     @staticmethod
     def wakes_core(agent: Agent) -> bool:
         """Whether waking a thread wakes a core as well."""
@@ -396,8 +387,6 @@ class ReferenceNode:
         insort(self.request_wires[owner], (stamp, client, commands), key=itemgetter(0))
         if self.owner_sleeps(client):
             thread = self.threads[owner]
-            by = self.setup.io_threads + self.setup.generator_of(client.number)
-            self.note_waker(thread.agent, self.threads[by].agent)
             thread.agent.wake(stamp + self.woken(thread))
         return stamp
 
@@ -483,8 +472,8 @@ class ReferenceNode:
             self.wake(own, wire[0][0])
         return awake
 
-    def deliver_reply(self, client: Client, *, by: int) -> int:
-        """The replies of a write that thread `by` has finished leave; returns when they arrive.
+    def deliver_reply(self, client: Client) -> int:
+        """The replies of a finished write leave; returns when they arrive.
 
         Wakes the generator thread if it sleeps.
         """
@@ -500,7 +489,6 @@ class ReferenceNode:
         insort(self.reply_wires[generator], (stamp, client, commands), key=itemgetter(0))
         thread = self.threads[self.setup.io_threads + generator]
         if self.stays_asleep(thread.agent):
-            self.note_waker(thread.agent, self.threads[by].agent)
             latency_ps = 0 if self.setup.generator_spins else self.woken(thread)
             thread.agent.wake(stamp + latency_ps)
         return stamp

@@ -202,7 +202,7 @@ class OwningThreads:
         for client in taken:
             client.read_job = False
             yield self.does(number, times.pop_ps + node.write(client))
-            node.deliver_reply(client, by=number)
+            node.deliver_reply(client)
         return True
 
     # --- polling, sleeping and waking -------------------------------------------------------

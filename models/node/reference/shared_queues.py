@@ -214,5 +214,5 @@ class SharedQueues(Dispatching):
                 self.poll_state = "completed"
                 continue
             if job.kind == "write":
-                node.deliver_reply(job.client, by=number)
+                node.deliver_reply(job.client)
             self.responses.append(job)

@@ -50,7 +50,7 @@ def main_thread(node: ReferenceNode) -> Activity:
         for client in reversed(pending):
             node.count("inline_writes")
             yield main.hold(node.work(0, node.write(client)))
-            node.deliver_reply(client, by=0)
+            node.deliver_reply(client)
 
         node.count("loops")
         yield main.hold(node.work(0, times.loop_ps))

@@ -317,10 +317,10 @@ class TracedNode(ReferenceNode):
         self._parts.append((WRITE, duration_ps))
         return duration_ps
 
-    def deliver_reply(self, client: Client, *, by: int) -> int:
+    def deliver_reply(self, client: Client) -> int:
         """They will be in the client's socket at the stamp on the wire."""
         first = client.written
-        stamp = super().deliver_reply(client, by=by)
+        stamp = super().deliver_reply(client)
         for request in self._those(client, first, client.written):
             request.returned_ps = stamp
         return stamp
