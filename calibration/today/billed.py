@@ -12,7 +12,13 @@ from typing import Any
 from forecache.hwprofiles import list_instances
 from forecache.hwprofiles.files import did_you_mean
 from forecache.models.cost.beside import SUPPORT
-from forecache.models.plan.billed import BilledCache, BilledLine, FromBill, KnownField, UnplacedLine
+from forecache.models.plan.bill.today import (
+    BilledCache,
+    BilledLine,
+    FromBill,
+    KnownField,
+    UnplacedLine,
+)
 from forecache.models.prices.table import (
     HOURS_A_MONTH,
     NODE_PRICES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forecache.models.cost.beside import BACKUPS, CLIENTS, NODES, REPLICAS, SUPPORT
-from forecache.models.plan.billed import BilledCache, ComparedLine
+from forecache.models.plan.bill.today import BilledCache, ComparedLine
 from forecache.models.plan.results import PlanAnswer
 
 from .charges import DISCOUNTS, DURABILITY, NODE_CHARGES, SERVERLESS, TRAFFIC

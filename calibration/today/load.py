@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from forecache.models.plan.billed import KnownField
+from forecache.models.plan.bill.today import KnownField
 from forecache.models.plan.results import TodaysLoad
 from forecache.sim.errors import InputError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from forecache.models.plan.billed import KnownField
+from forecache.models.plan.bill.today import KnownField
 
 
 @dataclass

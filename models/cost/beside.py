@@ -63,6 +63,11 @@ class CacheTraffic:
     writes: float
 
 
+def before_traffic(lines: Sequence[BillLine]) -> float:
+    """A bill without traffic between zones, which clients of a serverless cache have too."""
+    return sum(line.usd for line in lines if line.what not in (CLIENTS, REPLICAS))
+
+
 def day_of_prices(table: PriceTable, on: str | None) -> date:
     """The day for which a bill is told: one's own, or that of the prices."""
     return date.fromisoformat(on or table.date)

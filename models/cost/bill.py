@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from ..prices.table import CacheEngine, PriceTable
 from ..prices.terms import node_usd_per_month, price_source
 from .beside import (
-    CLIENTS,
-    REPLICAS,
     SERVED,
     BillLine,
     CacheTraffic,
     NotPriced,
     backup_line,
+    before_traffic,
     day_of_prices,
     sorted_out,
     support_line,
@@ -44,7 +43,7 @@ class Bill:
     @property
     def usd_before_traffic(self) -> float:
         """The same without traffic between zones, which clients of a serverless cache have too."""
-        return sum(line.usd for line in self.lines if line.what not in (CLIENTS, REPLICAS))
+        return before_traffic(self.lines)
 
 
 def ecpu_per_s(requests: Sequence[Requests], *, us_per_ecpu: float) -> float:

@@ -12,14 +12,15 @@ from forecache.sim.errors import InfeasibleError
 from forecache.sim.processes import workers
 
 from ..advice.answers import ScenarioSource
+from ..cost.beside import before_traffic
 from ..prediction.predict import Progress
 from ..results.consistency import Checked
 from ..results.provenance import provenance
 from ..scenario.kinds import check_kind
-from .bill import before_traffic, billed
-from .compression import Ratios, compressed, ratios_of
-from .compression_effect import effect_of
-from .data_tiering import data_tiering_of
+from .bill.data_tiering import data_tiering_of
+from .bill.lines import billed
+from .compression.effect import effect_of
+from .compression.ratios import Ratios, compressed, ratios_of
 from .excuses import excuses_of, nothing_holds, one_thread_of, todays_excuse
 from .front import front_of
 from .offers import Offer, Refused, offers_of, todays_offer

@@ -22,7 +22,7 @@ from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import System
 from ..prices.table import PriceTable
 from ..scenario.schema import GeneratorSettings
-from .price import MANAGED, cheapest, price_table
+from .bill.price import MANAGED, cheapest, price_table
 from .schema import Choices, PlanScenario, TodaysPlan
 
 THREADS = (1, 2, 3, 4, 6, 8, 12, 16)

@@ -12,10 +12,10 @@ from ..advice.limits import limits_of
 from ..advice.objective import probability
 from ..prediction.caveats import not_covered
 from ..prediction.predict import Prediction
-from .bill import bill_of
+from .bill.lines import bill_of
+from .bill.price import term_prices
 from .bounds import memory_used
 from .offers import Offer
-from .price import term_prices
 from .race import Entry
 from .results import AfterLoss, Milestone, PlanSetting, RankedPlan, ShardState
 from .schema import PlanScenario

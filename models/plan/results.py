@@ -10,7 +10,7 @@ from forecache.sim.statistics import Estimate
 
 from ..cost.beside import BillLine, NotPriced
 from ..results.provenance import Provenance
-from .billed import FromBill, KnownField
+from .bill.today import FromBill, KnownField
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from ..scenario.workload import (
     WorkloadHashes,
     WorkloadSortedSets,
 )
-from .compression_schema import Compression
+from .compression.schema import Compression
 
 MOST_SHARDS = 500
 """Shards of a cluster at most (ElastiCache)."""

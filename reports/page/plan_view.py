@@ -3,7 +3,7 @@
 from typing import Any
 
 from forecache.hwprofiles.files import dump_yaml
-from forecache.models.plan.billed import FromBill
+from forecache.models.plan.bill.today import FromBill
 from forecache.models.plan.results import PlanAnswer
 
 from .. import figures

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from forecache.models.cost.beside import BillLine
-from forecache.models.plan.billed import FromBill
+from forecache.models.plan.bill.today import FromBill
 
 from ..text.bills import (
     bill_rows,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from forecache.models.cost.beside import BillLine, NotPriced
-from forecache.models.plan.billed import BilledCache, FromBill
+from forecache.models.plan.bill.today import BilledCache, FromBill
 
 from .formats import count
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from forecache.models.advice.objective import LATENCIES
-from forecache.models.plan.billed import KnownField
+from forecache.models.plan.bill.today import KnownField
 from forecache.models.plan.results import Ceiling, FromInfo
 
 from .formats import byte_size, count, milliseconds, percent, rate

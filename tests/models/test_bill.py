@@ -15,15 +15,16 @@ from forecache.models.cost.beside import (
     CacheTraffic,
     NotPriced,
     backup_line,
+    before_traffic,
     replicas_elsewhere,
     sorted_out,
     support_line,
     zone_lines,
 )
-from forecache.models.plan.bill import before_traffic, bill_of, billed
-from forecache.models.plan.data_tiering import data_tiering_of
+from forecache.models.plan.bill.data_tiering import data_tiering_of
+from forecache.models.plan.bill.lines import bill_of, billed
+from forecache.models.plan.bill.price import term_prices
 from forecache.models.plan.offers import Offer, offers_of
-from forecache.models.plan.price import term_prices
 from forecache.models.plan.schema import PlanScenario
 from forecache.models.plan.shard import check_offer
 from forecache.models.prices.table import NODE_PRICES, load_prices

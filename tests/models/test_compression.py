@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from forecache.hwprofiles.capture import compression as capture
 from forecache.hwprofiles.capture.compression import LEAST_PIECES, LEVELS, codec, cut, measured
 from forecache.models.plan.bounds import memory_bound
-from forecache.models.plan.compression import Ratios, compressed, ratios_of, spread_of
-from forecache.models.plan.compression_effect import effect_of
+from forecache.models.plan.compression.effect import effect_of
+from forecache.models.plan.compression.ratios import Ratios, compressed, ratios_of, spread_of
 from forecache.models.plan.offers import offers_of
 from forecache.models.plan.schema import PlanScenario
 from forecache.models.plan.shard import check_offer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from forecache.models.plan.billed import KnownField
+from forecache.models.plan.bill.today import KnownField
 from forecache.models.plan.results import (
     AfterLoss,
     CommandLatency,

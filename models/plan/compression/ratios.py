@@ -23,11 +23,11 @@ from forecache.hwprofiles.capture.machine import inspect_machine
 from forecache.sim.errors import InputError
 from forecache.sim.statistics import Estimate
 
-from ..footprint.schema import Strings
-from ..scenario.workload import ValueSizes, WeightedSizes, sizes_of
-from .compression_schema import Compression
-from .results import CompressedSize
-from .schema import PlanDemand, PlanScenario
+from ...footprint.schema import Strings
+from ...scenario.workload import ValueSizes, WeightedSizes, sizes_of
+from ..results import CompressedSize
+from ..schema import PlanDemand, PlanScenario
+from .schema import Compression
 
 _MOST_MEASURED = 8
 """Value sizes that are measured; others lie between two of them."""

@@ -9,12 +9,12 @@ from pathlib import Path
 from forecache.hwprofiles import list_instances
 from forecache.sim.errors import InputError
 
-from ..advice.server_price import server_price
-from ..prediction.system import System
-from ..prices.table import HOURS_A_MONTH, PriceTable, load_prices, served_engine
-from ..prices.terms import PAYMENTS, Payment, node_usd_per_month
-from .results import TermPrice
-from .schema import Choices
+from ...advice.server_price import server_price
+from ...prediction.system import System
+from ...prices.table import HOURS_A_MONTH, PriceTable, load_prices, served_engine
+from ...prices.terms import PAYMENTS, Payment, node_usd_per_month
+from ..results import TermPrice
+from ..schema import Choices
 
 MANAGED = "cache."
 """What names of node types of a service begin with."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from forecache.sim.statistics import Estimate
 
-from ..engines.commands import command_kinds
-from ..scenario.workload import sizes_of
-from .bounds import memory_bound
-from .compression import Ratios, compressed, sizes_told, spread_of
-from .offers import Offer
-from .results import CompressionEffect
-from .schema import MOST_SHARDS, PlanScenario
-from .shard import node_scenario, room_of
+from ...engines.commands import command_kinds
+from ...scenario.workload import sizes_of
+from ..bounds import memory_bound
+from ..offers import Offer
+from ..results import CompressionEffect
+from ..schema import MOST_SHARDS, PlanScenario
+from ..shard import node_scenario, room_of
+from .ratios import Ratios, compressed, sizes_told, spread_of
 
 _COMPRESSING = frozenset({"set", "mset"})
 _DECOMPRESSING = frozenset({"get", "mget"})

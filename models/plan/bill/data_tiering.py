@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 from forecache.sim.errors import InputError
 
-from ..cost.schema import PricedNodes
-from ..cost.sizing import sizing
-from ..prices.table import CacheEngine
-from ..prices.terms import node_usd_per_month, price_source
-from .offers import Offer
+from ...cost.schema import PricedNodes
+from ...cost.sizing import sizing
+from ...prices.table import CacheEngine
+from ...prices.terms import node_usd_per_month, price_source
+from ..offers import Offer
+from ..results import DataTieringOffer
+from ..schema import PlanScenario
+from ..serverless import asked_of
 from .price import price_table
-from .results import DataTieringOffer
-from .schema import PlanScenario
-from .serverless import asked_of
 
 _ENGINE: CacheEngine = "redis"
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from forecache.sim.errors import InputError
 
-from ..cost.beside import (
+from ...cost.beside import (
     BACKUPS,
-    CLIENTS,
     NODES,
-    REPLICAS,
     SERVED,
     BillLine,
     CacheTraffic,
@@ -22,16 +19,13 @@ from ..cost.beside import (
     support_line,
     zone_lines,
 )
-from ..engines.commands import WRITES, command_kinds
-from ..prices.table import HOURS_A_MONTH, served_engine
-from ..step_times.wire import IP_TCP_HEADER_BYTES
-from .offers import Offer
+from ...engines.commands import WRITES, command_kinds
+from ...prices.table import HOURS_A_MONTH, served_engine
+from ...step_times.wire import IP_TCP_HEADER_BYTES
+from ..offers import Offer
+from ..schema import PlanScenario
+from ..shard import node_scenario, room_of
 from .price import price_table, zone_prices
-from .schema import PlanScenario
-from .shard import node_scenario, room_of
-
-TRAFFIC = (CLIENTS, REPLICAS)
-"""Lines that the number of shards and the machine hardly change."""
 
 
 def billed(plan: PlanScenario, offer: Offer) -> Offer:
@@ -73,11 +67,6 @@ def bill_of(offer: Offer, shards: int) -> list[BillLine]:
         each = offer.support
         lines.append(replace(each, quantity=nodes * each.quantity, usd=nodes * each.usd))
     return [*lines, *offer.beside]
-
-
-def before_traffic(lines: Sequence[BillLine]) -> float:
-    """A bill without traffic between zones, which a serverless cache has too."""
-    return sum(line.usd for line in lines if line.what not in TRAFFIC)
 
 
 def _support(plan: PlanScenario, offer: Offer) -> BillLine | None:

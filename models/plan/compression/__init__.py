@@ -1,0 +1,1 @@
+"""Values that clients compress: how well, at what cost, and what a plan saves by it."""
