@@ -35,6 +35,7 @@ from forecache.models.over_time.cluster.slots.migration_work import MigrationWor
 from ..harness import Asked, Files
 from ..markdown import table, with_section
 from .migration_live import LOAD_CLIENTS, Measured, Pair, Trial, measure, two_cores
+from .trials import RATE_PER_NS, kept, measured_work, middle
 
 ARTEFACT = Path("docs/accuracy/migration/trials.json")
 PAGE = Path("docs/fleet.md")
@@ -273,8 +274,8 @@ def run(names: Sequence[str], say: Any) -> dict[str, Any]:
                 trials = [*plan.calibration, *plan.validation]
                 rounds.append({trial: measure(pair, trial) for trial in trials})
         seen = {
-            "calibration": [_middle(rounds, trial) for trial in plan.calibration],
-            "validation": [_middle(rounds, trial) for trial in plan.validation],
+            "calibration": [middle(rounds, trial) for trial in plan.calibration],
+            "validation": [middle(rounds, trial) for trial in plan.validation],
         }
         work, link = fit(seen["calibration"])
         operator = fit_operator(seen["calibration"])
@@ -299,13 +300,6 @@ def run(names: Sequence[str], say: Any) -> dict[str, Any]:
             "trials": rows,
         }
     return found
-
-
-def _middle(rounds: Sequence[Mapping[Trial, Measured]], trial: Trial) -> Measured:
-    """The median of each number over the rounds."""
-    each = [asdict(seen[trial]) for seen in rounds]
-    numbers = {k: float(np.median([one[k] for one in each])) for k in each[0] if k != "trial"}
-    return Measured(trial=trial, **numbers)
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
@@ -339,20 +333,8 @@ def _trial_row(row: Mapping[str, Any]) -> list[str]:
 def profile(name: str, each: Mapping[str, Any]) -> str:
     """The file that says what the calibration trials of one way to move slots showed."""
     how = "CLUSTER MIGRATESLOTS" if name.endswith("atomic") else "key by key"
-    work = {}
-    for number, value in each["work"].items():
-        if value <= 0:
-            continue
-        unit = "ms" if number.endswith("_ms") else "ns/B" if "per_byte" in number else "ns"
-        work[number] = {
-            "value": float(f"{value:.4g}"),
-            "unit": unit,
-            "kind": "measured",
-            "source": "trials",
-            "low": float(f"{value / 1.5:.4g}"),
-            "high": float(f"{value * 1.5:.4g}"),
-            "method": "CPU time of threads, non-negative least squares over the calibration trials",
-        }
+    method = "CPU time of threads, non-negative least squares"
+    work = measured_work(each["work"], time=method, wait=method)
     return dump_yaml(
         {
             "id": name,
@@ -364,14 +346,7 @@ def profile(name: str, each: Mapping[str, Any]) -> str:
                     "file": "docs/accuracy/migration/trials.json",
                 }
             },
-            "rate_per_ns": {
-                "value": 15.4,
-                "unit": "1/ns",
-                "kind": "assumed",
-                "low": 9.0,
-                "high": 18.4,
-                "method": "user_ipc that the bundle of Valkey 9.1 fitted × clock of that host",
-            },
+            "rate_per_ns": RATE_PER_NS,
             "work": work,
         }
     )
@@ -379,21 +354,15 @@ def profile(name: str, each: Mapping[str, Any]) -> str:
 
 def artefact(asked: Asked) -> Files:
     """All trials, or those of one way to move slots; the others stay."""
-    found = kept() | run(asked.of(PLANS), asked.progress)
+    found = kept(ARTEFACT) | run(asked.of(PLANS), asked.progress)
     return {ARTEFACT: json.dumps(found, indent=1) + "\n"}
 
 
 def profiles(_asked: Asked) -> Files:
     """What the calibration trials gave, as the files that the model reads."""
-    return {PROFILES / f"{name}.yaml": profile(name, each) for name, each in kept().items()}
+    return {PROFILES / f"{name}.yaml": profile(name, each) for name, each in kept(ARTEFACT).items()}
 
 
 def pages() -> Files:
     """The page with the tables of all trials."""
-    return {PAGE: with_section(PAGE, "migration", lines(kept())[:-1])}
-
-
-def kept() -> dict[str, Any]:
-    """What was measured last."""
-    found: dict[str, Any] = json.loads(ARTEFACT.read_text(encoding="utf-8"))
-    return found
+    return {PAGE: with_section(PAGE, "migration", lines(kept(ARTEFACT))[:-1])}

@@ -27,6 +27,7 @@ from ..harness import Asked, Files
 from ..markdown import table, with_section
 from .migration_live import two_cores
 from .sync_live import KEY_BYTES, Measured, Trial, measure
+from .trials import RATE_PER_NS, kept, measured_work, middle
 
 ARTEFACT = Path("docs/accuracy/full-sync/trials.json")
 PAGE = Path("docs/fleet.md")
@@ -114,7 +115,7 @@ def run(names: Sequence[str], say: Any) -> dict[str, Any]:
             rounds.append(
                 {trial: measure(binary, trial, two_cores()) for trial in CALIBRATION + VALIDATION}
             )
-        seen = {trial: _middle(rounds, trial) for trial in CALIBRATION + VALIDATION}
+        seen = {trial: middle(rounds, trial) for trial in CALIBRATION + VALIDATION}
         work = fit([seen[trial] for trial in CALIBRATION])
         found[name] = {
             "engine": engine,
@@ -130,13 +131,6 @@ def run(names: Sequence[str], say: Any) -> dict[str, Any]:
             ],
         }
     return found
-
-
-def _middle(rounds: Sequence[Mapping[Trial, Measured]], trial: Trial) -> Measured:
-    """The median of each number over the rounds."""
-    each = [asdict(seen[trial]) for seen in rounds]
-    numbers = {k: float(np.median([one[k] for one in each])) for k in each[0] if k != "trial"}
-    return Measured(trial=trial, **numbers)
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
@@ -166,22 +160,11 @@ def _trial_row(row: Mapping[str, Any]) -> list[str]:
 
 def profile(name: str, each: Mapping[str, Any]) -> str:
     """The file that says what the calibration trials of one engine showed."""
-    work = {}
-    for number, value in each["work"].items():
-        unit = "ms" if number.endswith("_ms") else "ns/B" if "per_byte" in number else "ns"
-        if value <= 0:
-            continue
-        work[number] = {
-            "value": float(f"{value:.4g}"),
-            "unit": unit,
-            "kind": "measured",
-            "source": "trials",
-            "low": float(f"{value / 1.5:.4g}"),
-            "high": float(f"{value * 1.5:.4g}"),
-            "method": "durations beside CPU time, median over the calibration trials"
-            if unit == "ms"
-            else "CPU time of processes, least squares over the calibration trials",
-        }
+    work = measured_work(
+        each["work"],
+        time="CPU time of processes, least squares",
+        wait="durations beside CPU time, median",
+    )
     return dump_yaml(
         {
             "id": name,
@@ -189,14 +172,7 @@ def profile(name: str, each: Mapping[str, Any]) -> str:
             "sources": {
                 "trials": {"title": "make evidence STUDY=full-sync", "file": str(ARTEFACT)}
             },
-            "rate_per_ns": {
-                "value": 15.4,
-                "unit": "1/ns",
-                "kind": "assumed",
-                "low": 9.0,
-                "high": 18.4,
-                "method": "user_ipc that the bundle of Valkey 9.1 fitted × clock of that host",
-            },
+            "rate_per_ns": RATE_PER_NS,
             "work": work,
         }
     )
@@ -204,23 +180,15 @@ def profile(name: str, each: Mapping[str, Any]) -> str:
 
 def artefact(asked: Asked) -> Files:
     """All trials, or those of one engine; the others stay."""
-    found = kept() | run(asked.of(ENGINES), asked.progress)
+    found = kept(ARTEFACT) | run(asked.of(ENGINES), asked.progress)
     return {ARTEFACT: json.dumps(found, indent=1) + "\n"}
 
 
 def profiles(_asked: Asked) -> Files:
     """What the calibration trials gave, as the files that the model reads."""
-    return {PROFILES / f"{name}.yaml": profile(name, each) for name, each in kept().items()}
+    return {PROFILES / f"{name}.yaml": profile(name, each) for name, each in kept(ARTEFACT).items()}
 
 
 def pages() -> Files:
     """The page with the tables of all trials."""
-    return {PAGE: with_section(PAGE, "full-sync", lines(kept())[:-1])}
-
-
-def kept() -> dict[str, Any]:
-    """What was measured last."""
-    if not ARTEFACT.exists():
-        return {}
-    found: dict[str, Any] = json.loads(ARTEFACT.read_text(encoding="utf-8"))
-    return found
+    return {PAGE: with_section(PAGE, "full-sync", lines(kept(ARTEFACT))[:-1])}

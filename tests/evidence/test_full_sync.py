@@ -5,16 +5,17 @@ from dataclasses import asdict
 import pytest
 
 from evidence.live.sync_check import (
+    ARTEFACT,
     CALIBRATION,
     PROFILES,
     content,
     fit,
-    kept,
     lines,
     predict,
     profile,
 )
 from evidence.live.sync_live import Measured
+from evidence.live.trials import kept
 from forecache.models.over_time.cluster.upgrade.sync_work import SyncWork
 
 WORK = SyncWork(
@@ -51,10 +52,10 @@ def test_a_fit_finds_the_work_that_trials_were_made_of():
 @pytest.mark.parametrize("name", ["redis", "valkey"])
 def test_shipped_profiles_are_those_of_the_artefact(name):
     shipped = (PROFILES / f"{name}.yaml").read_text(encoding="utf-8")
-    assert shipped == profile(name, kept()[name])
+    assert shipped == profile(name, kept(ARTEFACT)[name])
 
 
 def test_the_table_has_every_trial():
-    found = kept()
+    found = kept(ARTEFACT)
     rows = [line for line in lines(found) if " keys of " in line]
     assert len(rows) == sum(len(each["trials"]) for each in found.values())

@@ -8,6 +8,7 @@ import pytest
 from evidence.harness import Asked, Files
 from evidence.live import migration_check
 from evidence.live.migration_live import Measured, Trial
+from evidence.live.trials import kept
 from evidence.studies import STUDIES
 
 NUMBERS = [each.name for each in fields(Measured) if each.name != "trial"]
@@ -43,7 +44,7 @@ def test_shipped_work_of_moves_is_that_of_the_measured_trials(
     files = migration_check.profiles(Asked())
     assert len(files) == 2
     assert differing(files) == [], "run `make evidence STUDY=migration-work`"
-    for each in migration_check.kept().values():
+    for each in kept(migration_check.ARTEFACT).values():
         seen = [
             Measured(trial=Trial(**row["trial"]), **{name: row[name] for name in NUMBERS})
             for row in each["trials"]
