@@ -145,8 +145,8 @@ INLINE void charge(struct node *n, struct task *row, int64_t now) {
 
 // For how long a look at a thread past its slice would find that it keeps its core.
 //
-// Until it has run ahead of the average or to its deadline, or until one with an earlier deadline is
-// eligible.
+// Until it has run ahead of the average or to its deadline, or until one with an earlier deadline
+// is eligible.
 RARELY int64_t unchanged_ps(struct node *n, int64_t task, int64_t now) {
     struct task *row = &n->task_rows[task];
     struct at_core all = at_core(n, row->home, -1, now);

@@ -95,11 +95,11 @@ INLINE void complete(struct node *n, struct histogram *histogram, struct client 
 }
 
 // Duration of one send of the generator.
-INLINE int64_t sending_ps(struct node *n, int64_t owner_sleeps, int64_t commands,
+INLINE int64_t sending_ps(struct node *n, int64_t wakes_owner, int64_t commands,
                           int64_t size_bytes) {
     int64_t duration = n->generator_send_ps + commands * n->generator_request_ps;
     duration += copying(size_bytes, n->generator_send_ps_per_kib);
-    if (n->same_host && owner_sleeps) {
+    if (n->same_host && wakes_owner) {
         duration += n->wake_send_ps;
     }
     return duration;
@@ -155,7 +155,7 @@ INLINE int64_t batch_of(struct node *n) {
 }
 
 INLINE int64_t end_taking(struct node *n, struct histogram *histogram, struct thread *me,
-                          struct client *client, int64_t index, int64_t owner_slept,
+                          struct client *client, int64_t index, int64_t wakes_owner,
                           int64_t done_ps);
 
 // Handle the next ready client: take its replies and, if it is due, send again at once.
@@ -174,23 +174,23 @@ INLINE int64_t take_replies(struct node *n, struct histogram *histogram, struct 
     if (client->received < client->returned) {
         line_put(&me->ready_clients, client);
     }
-    int64_t asleep = wakes_owner(n, client);
+    int64_t wakes = wakes_owner(n, client);
     if (unlikely(n->crowded)) {
         // The thread may lose its core on the way.
         me->phase = GENERATOR_TAKING;
         me->client = client;
         me->count = 0;
         me->taking_from = index;
-        me->owner_slept = asleep;
+        me->wakes_owner = wakes;
         return account_work(n, me, now, done_ps);
     }
-    int64_t ends_ps = end_taking(n, histogram, me, client, index, asleep, done_ps);
+    int64_t ends_ps = end_taking(n, histogram, me, client, index, wakes, done_ps);
     return account_work(n, me, now, ends_ps);
 }
 
 // A client's replies from `index` on are taken; returns when it has sent again, if it does.
 INLINE int64_t end_taking(struct node *n, struct histogram *histogram, struct thread *me,
-                          struct client *client, int64_t index, int64_t owner_slept,
+                          struct client *client, int64_t index, int64_t wakes_owner,
                           int64_t done_ps) {
     int64_t last = client->received;
     int64_t replies = last - index;
@@ -221,7 +221,7 @@ INLINE int64_t end_taking(struct node *n, struct histogram *histogram, struct th
             int64_t size_bytes = compose(n, client, commands, done_ps, DRAWN);
             me->count = commands;
             me->amount = size_bytes;
-            int64_t sending = sending_ps(n, owner_slept, commands, size_bytes);
+            int64_t sending = sending_ps(n, wakes_owner, commands, size_bytes);
             ends_ps = step_end(n, me, done_ps, sending);
         }
     }
@@ -247,8 +247,8 @@ INLINE int64_t take_task(struct node *n, struct thread *me, int64_t now) {
     me->client = client;
     me->count = commands;
     me->amount = size_bytes;
-    int64_t asleep = wakes_owner(n, client);
-    return work(n, me, now, sending_ps(n, asleep, commands, size_bytes));
+    int64_t wakes = wakes_owner(n, client);
+    return work(n, me, now, sending_ps(n, wakes, commands, size_bytes));
 }
 
 // Begin the next entry of the present poll: replies first, then what is due to be sent.
@@ -326,9 +326,9 @@ INLINE int64_t generator_step(struct node *n, struct histogram *histogram,
     struct thread *me = &n->threads[agent];
     if (unlikely(me->phase == GENERATOR_TAKING)) {
         me->phase = GENERATOR_HANDLING;
-        int64_t slept = me->owner_slept;
+        int64_t wakes = me->wakes_owner;
         int64_t index = me->taking_from;
-        int64_t ends_ps = end_taking(n, histogram, me, me->client, index, slept, now);
+        int64_t ends_ps = end_taking(n, histogram, me, me->client, index, wakes, now);
         if (ends_ps > now) {
             return account_work(n, me, now, ends_ps);
         }

@@ -152,7 +152,7 @@ struct thread {
     int64_t turns_until_ps;  // the turn that ends then or later is not one of them
     int64_t away_ps;  // time without a core in the present turn, inside the measured window
     int64_t taking_from;  // generator: first request whose reply it takes
-    int64_t owner_slept;  // and whether its client's owner slept when it began
+    int64_t wakes_owner;  // and whether a send then wakes a core for its client's owner
     int64_t unused_1[9];
 };
 
