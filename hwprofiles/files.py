@@ -199,8 +199,13 @@ class FieldError(ValueError):
         return partial(FieldError, found=self.found, valid=self.valid), (self.field,)
 
 
-def parse(model: type[ModelT], data: object, *, file: str | Path) -> ModelT:
+def parse(model: type[ModelT], data: object, *, file: str | Path, at: str = "") -> ModelT:
     """Check plain data against a pydantic model.
+
+    Parameters
+    ----------
+    at
+        Path in the file of what `data` holds; nothing for a whole file.
 
     Raises
     ------
@@ -211,10 +216,10 @@ def parse(model: type[ModelT], data: object, *, file: str | Path) -> ModelT:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise InputError(f"{file}: {_first_problem(model, data, error)}") from None
+        raise InputError(f"{file}: {_first_problem(model, data, error, at)}") from None
 
 
-def _first_problem(model: type[BaseModel], data: object, error: ValidationError) -> str:
+def _first_problem(model: type[BaseModel], data: object, error: ValidationError, at: str) -> str:
     """The sentence for the most telling problem of a validation error."""
     # pydantic reports one problem per branch of a union; those share the path in the data.
     by_path: dict[tuple[str | int, ...], list[Any]] = {}
@@ -227,25 +232,26 @@ def _first_problem(model: type[BaseModel], data: object, error: ValidationError)
         by_path.items(),
         key=lambda item: (item[1][0]["type"] != "extra_forbidden", -len(item[0])),
     )
+    above = [at] if at else []
     others = len(by_path) - 1
     more = f" ({others} more problem{'s' if others > 1 else ''} in this file)" if others else ""
     across = (problems[0].get("ctx") or {}).get("error")
     if isinstance(across, FieldError):
-        field = format_path([*path, across.field])
+        field = format_path([*above, *path, across.field])
         return f"field '{field}': found {_short(across.found)}; valid is {across.valid}{more}."
-    field = format_path(path) or "the top level"
+    field = format_path([*above, *path]) or "the top level"
     kinds = {problem["type"] for problem in problems}
     if "extra_forbidden" in kinds:
         known = _fields_at(model, path[:-1])
         return f"unknown field '{field}'; {did_you_mean(str(path[-1]), known)}{more}"
     if kinds == {"missing"}:
         return f"the field '{field}' is missing{more}."
-    tagged = _tag_problem(path, problems[0]) if len(kinds) == 1 else None
+    tagged = _tag_problem([*above, *path], problems[0]) if len(kinds) == 1 else None
     if tagged is not None:
         return f"{tagged}{more}"
     valid = " or ".join(dict.fromkeys(valid_text(problem) for problem in problems))
     found = _short(problems[0]["input"])
-    where = f"field '{field}'" if path else field
+    where = f"field '{field}'" if [*above, *path] else field
     return f"{where}: found {found}; valid is {valid}{more}."
 
 

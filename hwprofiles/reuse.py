@@ -25,6 +25,7 @@ from forecache.sim.errors import InputError
 
 from .files import did_you_mean, parse
 from .formula import evaluate
+from .quantity import Quantity
 from .record import Record
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def complete(
     Raises
     ------
     InputError
-        `reuse` is not as it should be, or names no host or the file's own.
+        `reuse` is not as it should be, or names no host or the file's own; or one of the file's
+        numbers or the name of a cache is not as it should be.
     """
     reuse = parse(_File, {"reuse": data["reuse"]}, file=file).reuse
     if reuse.origin not in known or reuse.origin == data.get("id"):
@@ -100,12 +102,15 @@ def complete(
     base = load(reuse.origin)
     taken = base.model_dump(mode="json", exclude_none=True, exclude=set(OF_ONE_HOST))
     taken["dram"].pop("loaded_latency", None)
+    own = dict(_leaves(data))
+    for path, leaf in own.items():
+        parse(Quantity, leaf, file=file, at=".".join(path))
+    _check_caches(data, names=[cache.name for cache in base.caches], file=file)
     merged = _overlaid(taken, data)
-    own = dict(_leaves(dict(data)))
     values = {".".join(path): _best(leaf) for path, leaf in _leaves(merged)}
     for path, leaf in _leaves(merged):
         if path not in own:
-            _widen(".".join(path), leaf, reuse=reuse, values=values)
+            _widen(".".join(path), leaf, reuse=reuse, values=values, file=file)
     used = {leaf.get("source") for _, leaf in _leaves(merged)}
     text = " ".join(str(leaf.get("method", "")) for _, leaf in _leaves(merged))
     sources = {
@@ -113,14 +118,29 @@ def complete(
         for name, source in base.sources.items()
         if name in used or name in text
     }
+    named = data.get("sources") or {}
     return {
         **merged,
-        "sources": {**sources, **(data.get("sources") or {})},
+        "sources": {**sources, **named} if isinstance(named, Mapping) else named,
         "reuse": {"from": reuse.origin, "reason": reuse.reason},
     }
 
 
-def _widen(path: str, leaf: dict[str, Any], *, reuse: _Reuse, values: dict[str, float]) -> None:
+def _check_caches(data: Data, *, names: Collection[str], file: str) -> None:
+    """That each cache of a file is one of the other host's."""
+    caches = data.get("caches")
+    for index, cache in enumerate(caches if isinstance(caches, list) else []):
+        found = cache.get("name") if isinstance(cache, dict) else cache
+        if found not in names:
+            raise InputError(
+                f"{file}: field 'caches[{index}].name': found {found!r}; valid are those of the "
+                f"other host: {', '.join(names)}."
+            )
+
+
+def _widen(
+    path: str, leaf: dict[str, Any], *, reuse: _Reuse, values: dict[str, float], file: str
+) -> None:
     """Make a leaf of the other host one of this host, in its place."""
     if path.startswith(AS_IT_IS) or path.endswith(AS_IT_IS):
         return
@@ -128,7 +148,10 @@ def _widen(path: str, leaf: dict[str, Any], *, reuse: _Reuse, values: dict[str, 
     low, high = leaf.get("low") or before, leaf.get("high") or before
     now = before
     if leaf.get("formula") is not None:
-        now = evaluate(leaf["formula"], values)
+        try:
+            now = evaluate(leaf["formula"], values)
+        except ValueError as error:
+            raise InputError(f"{file}: field {path!r}, as of {reuse.origin}: {error}.") from None
         values[path] = now
         leaf["value"] = float(f"{now:.6g}")
     else:

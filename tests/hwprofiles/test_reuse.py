@@ -88,6 +88,16 @@ def test_a_reused_host_is_less_certain_than_the_other(host: HostProfile) -> None
         ("widen: 2", "widen: 0.5", "field 'reuse.widen': found 0.5; valid is"),
         (", reason: a test}", "}", "the field 'reuse.reason' is missing"),
         ("clock_ghz", "clok_ghz", "unknown field 'clok_ghz'; did you mean 'clock_ghz'"),
+        ("value: 4", "value: GHz", "field 'clock_ghz.value': found 'GHz'; valid is"),
+        ("value: 4, unit", "value: [4], unit", "field 'clock_ghz.value': found [4]; valid is"),
+        ("low: 3, high: 4", "low: -3", "field 'clock_ghz': found a mapping with value"),
+        ("unit: GHz, kind: assumed", "kind: assumed", "in this profile"),
+        ("sources: {}", "sources: [a page]", "field 'sources': found ['a page']; valid is"),
+        (
+            "sources: {}",
+            "caches: [{name: L9}]",
+            "field 'caches[0].name': found 'L9'; valid are those of the other host: L1, L2, L3",
+        ),
     ],
 )
 def test_a_wrong_reuse_says_what_is_wrong(

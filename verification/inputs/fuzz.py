@@ -363,7 +363,7 @@ def _take(running: dict[int, _Run], outcome: Outcome, kept: Path) -> None:
         here, there = str(run.folder).encode(), str(place.resolve()).encode()
         file.write_bytes(file.read_bytes().replace(here, there))
     (place / "COMMAND").write_text(
-        " ".join(run.command).replace(str(run.folder), str(place.resolve()))
+        " ".join(run.command).replace(str(run.folder), str(place.resolve())) + "\n"
     )
     (place / "MESSAGE").write_text(told)
     outcome.failures.append(f"{run.name}, {place}: {reason}")
