@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         recommend,
         simulate,
         study,
+        sweep,
         validate,
     )
 
@@ -54,6 +55,7 @@ __all__ = [
     "recommend",
     "simulate",
     "study",
+    "sweep",
     "validate",
 ]
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from forecache.models.cost.answer import CostAnswer
     from forecache.models.engines.profile import EngineProfile
     from forecache.models.footprint.answers import MemoryAnswer
+    from forecache.models.large_sweeps.sweep import SweptPoints
     from forecache.models.plan.results import PlanAnswer, TodayAnswer
     from forecache.models.results.series import RunsOverTime
     from forecache.reports.study_answer import Study
@@ -131,6 +132,83 @@ def simulate(
         raise
     write_text_atomic(Path(report), render_series_html(result))
     return result
+
+
+def sweep(
+    scenario: Scenario,
+    out: str | Path,
+    *,
+    nominal: bool = False,
+    batch: int | None = None,
+    seed: int = DEFAULT_SEED,
+    seeds: int = 1,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    executor: "Executor | None" = None,
+    progress: Progress | None = None,
+) -> "SweptPoints":
+    """Answer every point of a large sweep and write the answers to Parquet files as they come.
+
+    Parameters
+    ----------
+    scenario
+        Path of a scenario file of any kind, or a mapping of the same shape, in which a sweep may
+        also be a `range` or a NumPy array of one axis.
+    out
+        Folder for the files. If it holds some of the same sweep, what is missing is answered.
+    nominal
+        Of a node: one run at the nominal numbers for each point, without intervals.
+    batch
+        Points of a file, at most so many of which an interruption costs.
+    seed
+        Seed of all random streams, the same for every point.
+    seeds
+        Replications of a scenario that runs over time; its facts then have 95% intervals.
+    jobs
+        Points at a time, in forked processes; as many as cores if left out.
+    scheduler
+        Address of a Dask scheduler, whose workers answer the points.
+    executor
+        Where to run instead: any `concurrent.futures.Executor`.
+    progress
+        Called with one sentence for every step, with the rate and an estimate of what remains.
+
+    Returns
+    -------
+    SweptPoints
+        `folder`, `kind`, `points`, how many were `found` there and `answered` now, `files`,
+        `batch`, `columns` (each `name` and `type`), `seconds` and `provenance`. The rows are in the
+        files: one for each point with `point` (its number), the swept fields and the answer; of
+        what runs over time one for each fact.
+
+    Raises
+    ------
+    InputError
+        When the scenario or a point of it is not valid, a package is missing, or the folder holds
+        something else.
+    EngineError
+        When the scheduler does not answer.
+    IncompleteError
+        Workers were killed again and again; whole batches are in the folder.
+    """
+    from forecache.models.large_sweeps.sweep import sweep as run
+    from forecache.sim.errors import InputError
+
+    how: dict[str, Any] = {
+        "seed": seed,
+        "seeds": seeds,
+        "nominal": nominal,
+        "batch": batch,
+        "progress": progress,
+    }
+    if scheduler is None:
+        return run(scenario, out, jobs=jobs, executor=executor, **how)
+    if executor is not None or jobs is not None:
+        raise InputError("found scheduler with jobs or an executor; valid is one of them.")
+    from forecache.sim.dask_cluster import dask_cluster
+
+    with dask_cluster(scheduler) as cluster:
+        return run(scenario, out, executor=cluster.executor, threads=cluster.threads, **how)
 
 
 def recommend(

@@ -93,9 +93,15 @@ def read_text(path: str | Path) -> str:
 
 
 def write_text_atomic(path: str | Path, text: str) -> None:
-    """Write `text` so that a reader sees either the old file or the whole new one.
+    """Write `text` as UTF-8, as `write_bytes_atomic` does."""
+    write_bytes_atomic(path, text.encode("utf-8"))
 
-    The parent folder is created. The text goes to a temporary sibling that is renamed when whole.
+
+def write_bytes_atomic(path: str | Path, data: bytes) -> None:
+    """Write `data` so that a reader sees either the old file or the whole new one.
+
+    The parent folder is created. The data go to a temporary sibling that is renamed when whole.
+    What is on disk afterwards is one of the two even if the machine stops.
 
     Raises
     ------
@@ -107,8 +113,8 @@ def write_text_atomic(path: str | Path, text: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         Path(temporary).chmod(0o666 & ~_umask())

@@ -58,7 +58,7 @@ def as_they_end(
             error = None if future.cancelled() else future.exception()
             if error is None and not future.cancelled():
                 yield index_of[future], future.result()
-            elif error is not None and not isinstance(error, BrokenExecutor):
+            elif error is not None and not _worker_lost(error):
                 if failed is None or index_of[future] < index_of[failed]:
                     failed = future
                 for later in [f for f in waiting if index_of[f] > index_of[failed]]:
@@ -69,6 +69,28 @@ def as_they_end(
     except BaseException as error:
         _cancel(index_of, executor, error)
         raise
+
+
+def _worker_lost(error: BaseException) -> bool:
+    """Whether a call has no result because its worker is gone.
+
+    `dask.distributed` says `KilledWorker` once several workers have gone with a call; it is told by
+    its name because the package need not be there.
+    """
+    return isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
+
+
+class InThisThread(Executor):
+    """Calls at once what is submitted: for work that is itself one call of many."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The future of a call that has ended."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
 def _cancel(

@@ -32,6 +32,7 @@ PACKAGES = {
         "cost",
         "plan",
         "over_time",
+        "large_sweeps",
     ],
     "models.over_time": [
         "lookaside",

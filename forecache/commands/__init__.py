@@ -11,6 +11,7 @@ from .memory import memory
 from .plan import plan
 from .prediction import explain, recommend, simulate
 from .study import study
+from .sweep import sweep
 
 COMMANDS: list[click.Command] = [
     study,
@@ -19,6 +20,7 @@ COMMANDS: list[click.Command] = [
     calibrate,
     validate,
     simulate,
+    sweep,
     recommend,
     explain,
     compare,

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles import load_host
-from forecache.hwprofiles.files import named, read_yaml
+from forecache.hwprofiles.files import named
 from forecache.hwprofiles.quantity import Quantity
-from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InfeasibleError, InputError
 from forecache.sim.processes import workers
 from forecache.sim.statistics import Estimate
 from forecache.sim.words import chance
 
 from ..breakdown.explain import cpu_time_of
-from ..engines.commands import check_bytes_on_the_way, check_commands
-from ..engines.generator import GeneratorProfile, load_generator
-from ..engines.profile import EngineProfile, load_engine
 from ..prediction.caveats import warnings_of
 from ..prediction.pauses import latency_with_pauses_ms
 from ..prediction.predict import SERVER_CPU, Prediction, Progress, predict_cases
@@ -28,12 +22,11 @@ from ..prediction.system import System
 from ..results.consistency import check_point
 from ..results.points import LoadPoint, Point
 from ..results.provenance import provenance
-from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Scenario
-from ..scenario.sweeps import Case, expand
+from ..scenario.sweeps import Case
 from ..scenario.workload import CONSTANT_RATE
-from ..step_times.persistence import check_persistence
-from ..step_times.sharing import check_cores, sharing
+from ..step_times.sharing import sharing
+from .cases import ScenarioSource, load_cases, name_of
 from .choice import Candidate, Choice, choose
 from .limits import Limit, limits_of, standing_of
 from .next_measurement import MeasureNext, next_measurement
@@ -49,87 +42,6 @@ from .node_answers import (
 from .objective import probability
 from .recommend import recommendation_of
 from .thread_plan.plan import thread_plan
-
-MEMCACHED_TOOL = "memtier-benchmark"
-"""The load generator of Memcached: the others speak the protocol of Redis only."""
-
-ScenarioSource = str | Path | Mapping[str, Any]
-
-
-def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
-    """The cases of a scenario with the systems they name.
-
-    Parameters
-    ----------
-    source
-        Path of a scenario file, or its content.
-
-    Raises
-    ------
-    InputError
-        The file, a field, the host, the engine or the tool is not known or not valid.
-    """
-    file = name_of(source)
-    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
-    check_kind(data, file=file, valid=[NODE])
-    cases = expand(data, file=file, schema=Scenario)
-    hosts: dict[str, HostProfile] = {}
-    engines: dict[tuple[str, str | None], EngineProfile] = {}
-    tools: dict[str, GeneratorProfile] = {}
-    known: dict[tuple[str, tuple[str, str | None], str], System] = {}
-    systems = []
-    for case in cases:
-        scenario = case.scenario
-        if scenario.host is None:
-            raise InputError(
-                f"{file}: field 'host': found nothing; valid is a host's name or file."
-            )
-        name = scenario.host
-        try:
-            if name not in hosts:
-                hosts[name] = load_host(name)
-            key = (scenario.engine, scenario.engine_version)
-            if key not in engines:
-                engines[key] = load_engine(*key)
-            case = with_a_tool(case, engines[key])
-            tool = case.scenario.load_generator.tool
-            if tool not in tools:
-                tools[tool] = load_generator(tool)
-            check_cores(scenario, hosts[name].speed().cores)
-            check_commands(scenario, engines[key].commands, engine=engines[key].id)
-            check_persistence(scenario, engines[key])
-            check_bytes_on_the_way(scenario)
-        except InputError as error:
-            raise InputError(f"{file}: {error}") from None
-        system = System(hosts[name], engines[key], tools[tool])
-        systems.append((case, known.setdefault((name, key, tool), system)))
-    return systems
-
-
-def name_of(source: ScenarioSource) -> str:
-    """What to call a scenario in messages."""
-    return "scenario" if isinstance(source, Mapping) else str(source)
-
-
-def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
-    """The case with a load generator that speaks the engine's protocol, if it names none.
-
-    Raises
-    ------
-    InputError
-        It names one that doesn't.
-    """
-    load = case.scenario.load_generator
-    if engine.engine != "memcached" or load.tool.replace("_", "-") == MEMCACHED_TOOL:
-        return case
-    if "tool" in load.model_fields_set:
-        raise InputError(
-            f"field load_generator.tool: found {load.tool!r}, which does not speak the protocol of "
-            f"{engine.engine}; valid is {MEMCACHED_TOOL}."
-        )
-    load = load.model_copy(update={"tool": MEMCACHED_TOOL})
-    scenario = case.scenario.model_copy(update={"load_generator": load})
-    return replace(case, scenario=scenario)
 
 
 def point_of(prediction: Prediction, limit: Limit) -> Point:

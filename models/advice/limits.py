@@ -74,6 +74,7 @@ def limits_of(
     *,
     seed: int,
     search: bool = True,
+    following: bool = True,
     executor: Executor | None = None,
 ) -> list[Limit]:
     """The limit of the setting of each prediction; one search for all loads of a setting.
@@ -83,6 +84,8 @@ def limits_of(
     search
         Whether to search for the highest load that meets the objective; without, what the setting
         serves in saturation has to do.
+    following
+        Whether to simulate what would limit next.
     """
     keys = [_key(prediction) for prediction in predictions]
     first = dict(reversed(list(zip(keys, predictions, strict=True))))
@@ -100,10 +103,12 @@ def limits_of(
     paced = [key for key, p in first.items() if not _never_pauses(p.case.scenario.workload)]
     runs = run([(_saturating(first[key].case.scenario), first[key].system) for key in paced])
     saturated = first | dict(zip(paced, runs, strict=True))
-    following = dict(zip(saturated, _following(list(saturated.values()), run), strict=True))
+    nexts: dict[str, NextBottleneck | None] = dict.fromkeys(saturated)
+    if following:
+        nexts = dict(zip(saturated, _following(list(saturated.values()), run), strict=True))
     searched = [key for key, p in first.items() if search and _can_be_scaled(p.case.scenario)]
     found = _search({key: (first[key], _capacity_rps(saturated[key])) for key in searched}, run)
-    return [_limit(saturated[key], following[key], found.get(key)) for key in keys]
+    return [_limit(saturated[key], nexts[key], found.get(key)) for key in keys]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -17,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from forecache.hwprofiles.files import read_text, write_text_atomic
+from forecache.hwprofiles.files import read_text, read_yaml, write_text_atomic
 from forecache.sim.errors import InputError
 
 from ..results.series import Run
@@ -87,11 +88,27 @@ def run_key(scenario: BaseModel, *, seed: int, whole: bool) -> str:
     digest.update(f"{type(scenario).__name__} {seed} {whole} {source_digest()}\n".encode())
     plain = scenario.model_dump(mode="json")
     digest.update(json.dumps(plain, sort_keys=True).encode())
-    for text in _texts(plain):
-        file = Path(text)
-        if len(text) < 4096 and "\0" not in text and file.is_file():
-            digest.update(file.read_bytes())
+    for file in files_named(plain):
+        digest.update(file.read_bytes())
     return digest.hexdigest()[:32]
+
+
+def files_named(data: Any) -> list[Path]:
+    """The files that a scenario names, and those that YAML files among them name, each once."""
+    found: dict[Path, None] = {}
+    _find_files(data, found)
+    return list(found)
+
+
+def _find_files(data: Any, found: dict[Path, None]) -> None:
+    for text in _texts(data):
+        file = Path(text)
+        if len(text) >= 4096 or "\0" in text or not file.is_file() or file in found:
+            continue
+        found[file] = None
+        if file.suffix in (".yaml", ".yml"):
+            with suppress(InputError):  # who needs it will say what is wrong with it
+                _find_files(read_yaml(file), found)
 
 
 def _texts(data: Any) -> Iterator[str]:
@@ -123,5 +140,5 @@ def _entries(folder: Traversable) -> Iterator[Traversable]:
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):
         if entry.is_dir():
             yield from _entries(entry)
-        elif entry.name.endswith((".py", ".yaml", ".c", ".h")):
+        elif entry.name.endswith((".py", ".yaml", ".csv", ".c", ".h")):
             yield entry

@@ -15,7 +15,7 @@ from forecache.hwprofiles.files import did_you_mean
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
-from ..advice.answers import MEMCACHED_TOOL
+from ..advice.cases import MEMCACHED_TOOL
 from ..cost.beside import BillLine, NotPriced
 from ..engines.generator import load_generator
 from ..engines.profile import EngineProfile, load_engine

@@ -6,19 +6,19 @@ like is the schema's business, so that every kind of scenario is expanded by thi
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from pydantic import BaseModel
 
 from forecache.hwprofiles.files import parse
 from forecache.sim.errors import InputError
 
 MOST_POINTS = 10_000
-"""Points of a sweep."""
+"""Points of a sweep whose answers are held in memory together."""
 
 ScenarioT = TypeVar("ScenarioT", bound=BaseModel)
 
@@ -35,7 +35,7 @@ Path = tuple[Any, ...]
 """Keys and places on the way to a field; a key of a damaged file need not be a string."""
 
 
-def _sweeps(data: Any, path: Path = ()) -> Iterator[tuple[Path, list[Any]]]:
+def _sweeps(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     if isinstance(data, list):
         for place, value in enumerate(data):
             yield from _sweeps(value, (*path, place))
@@ -57,13 +57,135 @@ def _replaced(data: Any, path: Path, value: Any) -> Any:
     return {**data, path[0]: _replaced(data[path[0]], path[1:], value)}
 
 
+@dataclass(frozen=True)
+class Template:
+    """A scenario with places for the values of its sweeps.
+
+    Attributes
+    ----------
+    data
+        The content of the file, with nothing in these places.
+    paths
+        Where they are.
+    """
+
+    data: dict[str, Any]
+    paths: tuple[Path, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """What the swept fields are called: by their paths, `workload.` left out."""
+        return [_joined(path).removeprefix("workload.") for path in self.paths]
+
+    def given(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The swept fields by name."""
+        return dict(zip(self.names, values, strict=True))
+
+    def filled(self, values: Sequence[Any]) -> dict[str, Any]:
+        """The content of the file at one point."""
+        concrete: Any = self.data
+        for path, value in zip(self.paths, values, strict=True):
+            concrete = _replaced(concrete, path, value)
+        return dict(concrete)
+
+
+class Sweep:
+    """Every combination of the sweeps of a scenario; none is made before it is asked for.
+
+    The last sweep of the file varies fastest.
+
+    Parameters
+    ----------
+    data
+        The content of a scenario file. A sweep may also be a tuple, a `range` or an array of one
+        axis.
+    file
+        What to call it in error messages.
+
+    Raises
+    ------
+    InputError
+        A sweep is at the top level, is empty or repeats a value.
+    """
+
+    def __init__(self, data: Mapping[str, Any], *, file: str) -> None:
+        self.file = file
+        found = list(_sweeps(data))
+        if found and not found[0][0]:
+            raise InputError(
+                f"{file}: found a sweep at the top level; valid is a sweep of a field."
+            )
+        without: Any = dict(data)
+        for path, _ in found:
+            without = _replaced(without, path, None)
+        self.template = Template(without, tuple(path for path, _ in found))
+        self.values = [
+            _values(values, field=f"{file}: field {_joined(path)}.sweep") for path, values in found
+        ]
+        """Of each swept field."""
+
+    @property
+    def points(self) -> int:
+        """How many combinations there are."""
+        return math.prod(len(values) for values in self.values)
+
+    def check_points(self, most: int, *, more: str = "") -> None:
+        """Refuse a sweep of more points than so many, with an `InputError`."""
+        points = self.points
+        if points > most:
+            # Python refuses to write numbers of thousands of digits.
+            found = str(points) if points < 10**15 else "more than 10**15"
+            raise InputError(
+                f"{self.file}: found sweeps of {found} points; valid are {most}{more}."
+            )
+
+    def combination(self, point: int) -> tuple[Any, ...]:
+        """The values of the swept fields at a point, which counts from 0."""
+        found: list[Any] = []
+        for values in reversed(self.values):
+            point, place = divmod(point, len(values))
+            found.append(values[place])
+        return tuple(reversed(found))
+
+
+def _joined(path: Path) -> str:
+    return ".".join(map(str, path))
+
+
+def _values(given: Any, *, field: str) -> Sequence[Any]:
+    """The values of a sweep as plain data; a range stays one, however long."""
+    if isinstance(given, np.ndarray) and given.ndim == 1:
+        given = given.tolist()
+    if not isinstance(given, list | tuple | range) or not given:
+        raise InputError(f"{field}: found {given!r}; valid is a list of at least one value.")
+    if isinstance(given, range):
+        return given
+    values = [value.item() if isinstance(value, np.generic) else value for value in given]
+    seen = set()
+    for value in values:
+        known = _hashable(value)
+        if known in seen:
+            raise InputError(f"{field}: found a value twice, {value!r}.")
+        seen.add(known)
+    return values
+
+
+def _hashable(value: Any) -> Hashable:
+    """Something that equals another value's exactly where the two values are equal."""
+    if isinstance(value, Mapping):
+        return frozenset((key, _hashable(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(_hashable(item) for item in value)
+    return value if isinstance(value, Hashable) else repr(value)
+
+
 def expand(data: Mapping[str, Any], *, file: str, schema: type[ScenarioT]) -> list[Case[ScenarioT]]:
     """The cases of a scenario, in the order of its sweeps.
 
     Parameters
     ----------
     data
-        The content of a scenario file.
+        The content of a scenario file, as `Sweep` takes it.
     file
         What to call it in error messages.
     schema
@@ -73,33 +195,14 @@ def expand(data: Mapping[str, Any], *, file: str, schema: type[ScenarioT]) -> li
     Raises
     ------
     InputError
-        A field is unknown, missing or out of range, or a sweep is empty or repeats a value.
+        A field is unknown, missing or out of range, a sweep is empty or repeats a value, or there
+        are too many points.
     """
-    sweeps = list(_sweeps(data))
-    if sweeps and not sweeps[0][0]:
-        raise InputError(f"{file}: found a sweep at the top level; valid is a sweep of a field.")
-    for path, values in sweeps:
-        where = ".".join(map(str, path))
-        if not isinstance(values, list) or not values:
-            raise InputError(
-                f"{file}: field {where}.sweep: found {values!r}; valid is a list of at least one "
-                "value."
-            )
-        if any(values.index(value) != index for index, value in enumerate(values)):
-            raise InputError(f"{file}: field {where}.sweep: found a value twice in {values!r}.")
-    points = math.prod(len(values) for _, values in sweeps)
-    if points > MOST_POINTS:
-        raise InputError(f"{file}: found sweeps of {points} points; valid are {MOST_POINTS}.")
-    names = [".".join(map(str, path)) for path, _ in sweeps]
-    cases = []
-    for combination in itertools.product(*(values for _, values in sweeps)):
-        concrete: Any = dict(data)
-        for (path, _), value in zip(sweeps, combination, strict=True):
-            concrete = _replaced(concrete, path, value)
-        scenario = parse(schema, concrete, file=file)
-        given = {
-            name.removeprefix("workload."): value
-            for name, value in zip(names, combination, strict=True)
-        }
-        cases.append(Case(given=given, scenario=scenario))
-    return cases
+    sweep = Sweep(data, file=file)
+    sweep.check_points(MOST_POINTS, more="; `forecache sweep` takes more and writes them to files")
+    template = sweep.template
+    combinations = [sweep.combination(point) for point in range(sweep.points)]
+    return [
+        Case(template.given(values), parse(schema, template.filled(values), file=file))
+        for values in combinations
+    ]

@@ -115,7 +115,7 @@ def test_what_an_older_model_left_is_not_found(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(kept_runs, "_ROOMS", (room.name,))
     seen = set()
-    names = ("load.py", "engine.yaml", "native/flows.c", "native/cluster.h")
+    names = ("load.py", "engine.yaml", "instances.csv", "native/flows.c", "native/cluster.h")
     for name in names:
         (room / name).write_text("a model\n")
         seen.add(kept_runs.source_digest.__wrapped__())

@@ -1,0 +1,121 @@
+"""From the file of a node's scenario to its cases, each with the system that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from forecache.hwprofiles import load_host
+from forecache.hwprofiles.files import read_yaml
+from forecache.hwprofiles.schema import HostProfile
+from forecache.sim.errors import InputError
+
+from ..engines.commands import check_bytes_on_the_way, check_commands
+from ..engines.generator import GeneratorProfile, load_generator
+from ..engines.profile import EngineProfile, load_engine
+from ..prediction.system import System
+from ..scenario.kinds import NODE, check_kind
+from ..scenario.schema import Scenario
+from ..scenario.sweeps import Case, expand
+from ..step_times.persistence import check_persistence
+from ..step_times.sharing import check_cores
+
+MEMCACHED_TOOL = "memtier-benchmark"
+"""The load generator of Memcached: the others speak the protocol of Redis only."""
+
+ScenarioSource = str | Path | Mapping[str, Any]
+
+
+class Systems:
+    """The systems that cases name; equal ones are one object, and each file is read once."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, HostProfile] = {}
+        self._engines: dict[tuple[str, str | None], EngineProfile] = {}
+        self._tools: dict[str, GeneratorProfile] = {}
+        self._known: dict[tuple[str, tuple[str, str | None], str], System] = {}
+
+    def of(self, case: Case[Scenario]) -> tuple[Case[Scenario], System]:
+        """The case, with a load generator if it names none, and its system.
+
+        Raises
+        ------
+        InputError
+            The host, the engine or the tool is not known, or they don't go with the case.
+        """
+        scenario = case.scenario
+        name = scenario.host
+        if name is None:
+            raise InputError("field 'host': found nothing; valid is a host's name or file.")
+        if name not in self._hosts:
+            self._hosts[name] = load_host(name)
+        key = (scenario.engine, scenario.engine_version)
+        if key not in self._engines:
+            self._engines[key] = load_engine(*key)
+        host, engine = self._hosts[name], self._engines[key]
+        case = with_a_tool(case, engine)
+        tool = case.scenario.load_generator.tool
+        if tool not in self._tools:
+            self._tools[tool] = load_generator(tool)
+        check_cores(scenario, host.speed().cores)
+        check_commands(scenario, engine.commands, engine=engine.id)
+        check_persistence(scenario, engine)
+        check_bytes_on_the_way(scenario)
+        names = name, key, tool
+        if names not in self._known:
+            self._known[names] = System(host, engine, self._tools[tool])
+        return case, self._known[names]
+
+
+def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
+    """The cases of a scenario with the systems they name.
+
+    Parameters
+    ----------
+    source
+        Path of a scenario file, or its content.
+
+    Raises
+    ------
+    InputError
+        The file, a field, the host, the engine or the tool is not known or not valid.
+    """
+    file = name_of(source)
+    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    check_kind(data, file=file, valid=[NODE])
+    systems = Systems()
+    found = []
+    for case in expand(data, file=file, schema=Scenario):
+        try:
+            found.append(systems.of(case))
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+    return found
+
+
+def name_of(source: ScenarioSource) -> str:
+    """What to call a scenario in messages."""
+    return "scenario" if isinstance(source, Mapping) else str(source)
+
+
+def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
+    """The case with a load generator that speaks the engine's protocol, if it names none.
+
+    Raises
+    ------
+    InputError
+        It names one that doesn't.
+    """
+    load = case.scenario.load_generator
+    if engine.engine != "memcached" or load.tool.replace("_", "-") == MEMCACHED_TOOL:
+        return case
+    if "tool" in load.model_fields_set:
+        raise InputError(
+            f"field load_generator.tool: found {load.tool!r}, which does not speak the protocol of "
+            f"{engine.engine}; valid is {MEMCACHED_TOOL}."
+        )
+    load = load.model_copy(update={"tool": MEMCACHED_TOOL})
+    scenario = case.scenario.model_copy(update={"load_generator": load})
+    return replace(case, scenario=scenario)

@@ -1,0 +1,467 @@
+"""Answer every point of a sweep and write the answers to files as they come.
+
+Points are made when their turn comes, and answers are held for one batch only: memory does not grow
+with their number. A batch is shared out among the workers in chunks and written once all are there,
+before the next begins; so an interruption costs what was done of one batch. No answer depends on
+which chunk or batch its point is in, or on the worker: the same points give the same files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+
+from forecache.hwprofiles.files import named, read_yaml
+from forecache.sim.effort import duration_words
+from forecache.sim.errors import IncompleteError, InputError
+from forecache.sim.executors import as_they_end
+from forecache.sim.plain import Result, plain
+from forecache.sim.processes import usable_cores, workers
+
+from ..advice.cases import ScenarioSource, name_of
+from ..over_time.kept_runs import files_named, source_digest
+from ..over_time.runs import check_seeds
+from ..prediction.predict import Progress
+from ..results.provenance import Provenance, provenance
+from ..scenario.kinds import KINDS, NODE, check_kind
+from ..scenario.sweeps import Sweep
+from .columns import INTEGER, Asked, Row
+from .folder import SweepFolder, batch_of, cell_of, load_pyarrow, type_of
+from .points import Chunk, Work, answer_chunk, check_chunk, columns_of, file_digest
+
+MOST_POINTS = 10_000_000
+MOST_BATCH = 100_000
+
+_BATCHES = {NODE: 200, "memory": 5_000, "cost": 5_000, "plan": 20}
+_BATCH_OF_OTHERS = 50
+_NOMINAL_BATCH = 1_000
+"""Points of a batch if nothing else is asked for: seconds to a few minutes of work."""
+
+_CHECKED_TOGETHER = 5_000
+"""Points whose scenarios are checked between two looks at what was found."""
+
+_CHUNKS = 16
+"""Into so many a batch is divided for each worker; the last ones are smaller."""
+
+_TRIES = 3
+"""Times in a row that workers may be lost without a single answer in between."""
+
+
+@dataclass(frozen=True)
+class SweptColumn(Result):
+    """A column of the files."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class SweptPoints(Result):
+    """What was written where."""
+
+    folder: str
+    kind: str
+    points: int
+    """Of the whole sweep."""
+    found: int
+    """That were there before."""
+    answered: int
+    """That were answered now."""
+    files: int
+    batch: int
+    """Points of a file; the last may have fewer."""
+    columns: list[SweptColumn]
+    seconds: float
+    provenance: Provenance
+
+
+class _Told:
+    """Progress with the rate, and an estimate of what remains."""
+
+    def __init__(self, progress: Progress | None, *, points: int, done: int, files: int) -> None:
+        self._progress, self._points = progress, points
+        self._done, self._before = done, done
+        self._began_s = time.monotonic()
+        self.written, self.files = done, files
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._began_s
+
+    def wrote(self, points: int) -> None:
+        """One more file is there, of so many points."""
+        self.written += points
+        self.files += 1
+
+    def add(self, points: int) -> None:
+        """So many more are there."""
+        self._done += points
+        if self._progress is None:
+            return
+        rate = (self._done - self._before) / max(self.seconds, 1e-9)
+        left_s = (self._points - self._done) / rate
+        left = f"about {duration_words(left_s)} left" if self._done < self._points else "done"
+        self._progress(
+            f"answered {self._done:,} of {self._points:,} points, {rate:,.3g} a second, {left}"
+        )
+
+
+class _Lost(Exception):
+    """Workers were lost, and what they were asked with them."""
+
+
+@dataclass
+class _Batch:
+    """A batch and those of its answers that are there, by the place of the chunk."""
+
+    number: int
+    chunks: list[Chunk]
+    answers: dict[int, list[list[Row]]]
+
+
+class _Run:
+    """One sweep: its points, their columns, and how batches are cut into chunks."""
+
+    def __init__(self, sweep: Sweep, kind: str, asked: Asked, *, batch: int, threads: int) -> None:
+        self.sweep, self.batch, self.threads = sweep, batch, threads
+        template = sweep.template
+        named_files = files_named([template.data, *map(_listed, sweep.values)])
+        self.files = {str(path): file_digest(path) for path in named_files}
+        self.work = Work(kind, template, asked, source_digest(), self.files)
+        self.pickled = pickle.dumps(self.work)
+        self.types = [type_of(values) for values in sweep.values]
+        self.columns = columns_of(kind, asked)
+        self.schema = [
+            ("point", INTEGER),
+            *zip(template.names, self.types, strict=True),
+            *((column.name, column.type) for column in self.columns),
+        ]
+        names = [name for name, _ in self.schema]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"field {twice}: found a sweep of what is a column of the answers.")
+
+    @property
+    def depends_on(self) -> dict[str, Any]:
+        """All that the results depend on."""
+        digest = hashlib.sha256(json.dumps(_json_of(self.work.template.data)).encode())
+        for name, values in zip(self.work.template.names, self.sweep.values, strict=True):
+            digest.update(f"\n{name}".encode())
+            for value in values:
+                digest.update(json.dumps(_json_of(value)).encode() + b",")
+        asked = self.work.asked
+        return {
+            "kind": self.work.kind,
+            "scenario": digest.hexdigest(),
+            "files": self.files,
+            "sources": self.work.sources,
+            "seed": asked.seed,
+            "seeds": asked.seeds,
+            "nominal": asked.nominal,
+            "batch": self.batch,
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "machine": platform.machine(),
+        }
+
+    @property
+    def batches(self) -> range:
+        """Their numbers."""
+        return range(-(-self.sweep.points // self.batch))
+
+    def points_of(self, batch: int) -> range:
+        """The numbers of the points of a batch."""
+        first = batch * self.batch
+        return range(first, min(first + self.batch, self.sweep.points))
+
+    def chunks(self, points: range) -> Iterator[Chunk]:
+        """Points shared out: in equal parts at first, in ever smaller ones at the end.
+
+        No worker then waits long for the others.
+        """
+        most = max(1, len(points) // (_CHUNKS * self.threads))
+        while points:
+            size = min(most, max(1, len(points) // (2 * self.threads)))
+            combinations = [self.sweep.combination(point) for point in points[:size]]
+            yield Chunk(self.pickled, points[0], combinations)
+            points = points[size:]
+
+    def table(self, batch: _Batch) -> Any:
+        """The rows of a batch, as an Arrow table in the order of its points."""
+        pyarrow = load_pyarrow()
+        rows: list[list[Any]] = []
+        for place, chunk in enumerate(batch.chunks):
+            answers = zip(chunk.combinations, batch.answers[place], strict=True)
+            for point, (values, found) in enumerate(answers, start=chunk.first):
+                own = [point, *map(cell_of, values, self.types)]
+                rows += [[*own, *cells] for cells in found]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.schema)
+        arrays = [
+            pyarrow.array(cells, pyarrow.type_for_alias(type_))
+            for cells, (_, type_) in zip(columns, self.schema, strict=True)
+        ]
+        return pyarrow.table(arrays, names=[name for name, _ in self.schema])
+
+
+def sweep(
+    source: ScenarioSource,
+    out: str | Path,
+    *,
+    seed: int = 1,
+    seeds: int = 1,
+    nominal: bool = False,
+    batch: int | None = None,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> SweptPoints:
+    """Answer every point of a sweep of any kind, and write the answers to Parquet files.
+
+    The answers depend neither on where they are computed nor on interruptions.
+
+    Parameters
+    ----------
+    source
+        Path of a scenario file of any kind, or its content.
+    out
+        Folder for the files. If it has some of the same sweep, only what is missing is answered.
+    seed
+        Of all random streams, the same for every point.
+    seeds
+        Replications of what runs over time.
+    nominal
+        Of a node: one run at the nominal numbers for each point, without intervals.
+    batch
+        Points of a file; that of the files that are there, or by kind, if left out.
+    jobs
+        Workers at a time without an executor: as many as cores if left out.
+    executor
+        Where to run.
+    threads
+        How many calls the executor runs at a time.
+
+    Raises
+    ------
+    InputError
+        The scenario, a point of it or an option is not valid, a package is not installed, or the
+        folder holds something else.
+    IncompleteError
+        Workers were killed again and again; all whole batches are written.
+    """
+    file = name_of(source)
+    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    kind = check_kind(data, file=file, valid=list(KINDS))
+    folder = Path(out)
+    with named(file):
+        asked = _asked(kind, seed=seed, seeds=seeds, nominal=nominal)
+        points = Sweep(data, file=file)
+        points.check_points(MOST_POINTS)
+        size = _batch_size(batch, kind, asked, folder)
+        count = jobs or usable_cores()
+        if executor is not None:
+            count = threads or getattr(executor, "_max_workers", None) or count
+        run = _Run(points, kind, asked, batch=size, threads=count)
+    kept = SweepFolder(folder, run.depends_on, _told_of(run, data))
+    with kept.opened() as there:
+        missing = [number for number in run.batches if number not in there]
+        found = points.points - sum(len(run.points_of(number)) for number in missing)
+        if found and progress is not None:
+            progress(f"found {found:,} of {points.points:,} points in {folder}")
+        where = _Where(executor, None if executor is not None else count)
+        told = _Told(progress, points=points.points, done=found, files=len(there))
+        try:
+            with named(file):
+                _check(run, missing, where, progress)
+                told = _Told(progress, points=points.points, done=found, files=len(there))
+                _answer(run, missing, where, told, kept)
+        except _Lost:
+            written = told.written
+            raise IncompleteError(
+                f"workers were killed again and again, most likely because memory ran out; "
+                f"{written:,} of {points.points:,} points are in {folder}: the same command goes "
+                "on from there, with fewer at a time (--jobs) where memory is short.",
+                result=_result(run, folder, found, told),
+            ) from None
+    return _result(run, folder, found, told)
+
+
+def _result(run: _Run, folder: Path, found: int, told: _Told) -> SweptPoints:
+    """What was written, `found` of it before."""
+    return SweptPoints(
+        folder=str(folder),
+        kind=run.work.kind,
+        points=run.sweep.points,
+        found=found,
+        answered=told.written - found,
+        files=told.files,
+        batch=run.batch,
+        columns=[SweptColumn(name, type_) for name, type_ in run.schema],
+        seconds=told.seconds,
+        provenance=provenance(seed=run.work.asked.seed),
+    )
+
+
+def _asked(kind: str, *, seed: int, seeds: int, nominal: bool) -> Asked:
+    """How points are answered; refuses what a kind does not have."""
+    check_seeds(seed, seeds)
+    over_time = KINDS[kind].run_at is not None
+    if seeds > 1 and not over_time:
+        raise InputError(f"field seeds: found {seeds} for {kind}, which has none; valid is 1.")
+    if nominal and kind != NODE:
+        raise InputError(f"found nominal (--nominal) for {kind}; valid is a scenario of a node.")
+    return Asked(seed, seeds, nominal)
+
+
+def _batch_size(batch: int | None, kind: str, asked: Asked, folder: Path) -> int:
+    """Points of a batch: as asked, as in the files that are there, or what suits the kind."""
+    if batch is not None and not 1 <= batch <= MOST_BATCH:
+        raise InputError(f"field batch: found {batch}; valid is 1 to {MOST_BATCH:,}.")
+    usual = _NOMINAL_BATCH if asked.nominal else _BATCHES.get(kind, _BATCH_OF_OTHERS)
+    return batch or batch_of(folder) or usual
+
+
+def _listed(values: Any) -> list[Any]:
+    """Values that may name files; numbers don't."""
+    return [] if isinstance(values, range) else list(values)
+
+
+def _json_of(data: Any) -> Any:
+    """As JSON has it; a float that is none of JSON's by its name, as it must not equal another."""
+    return plain(data) if not isinstance(data, float) else repr(data)
+
+
+def _told_of(run: _Run, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the manifest says about the sweep besides what its results depend on."""
+    made = provenance(seed=run.work.asked.seed).to_dict()
+    whole = run.work.template.filled([{"sweep": list(values)} for values in run.sweep.values])
+    return {
+        "points": run.sweep.points,
+        "columns": dict(run.schema),
+        "scenario": plain(whole if run.sweep.values else data),
+        "began_with": made,
+    }
+
+
+class _Where:
+    """Workers: those of the caller, or one's own, made anew where they were lost."""
+
+    def __init__(self, executor: Executor | None, jobs: int | None) -> None:
+        self._executor, self._jobs = executor, jobs
+
+    @contextmanager
+    def opened(self) -> Iterator[Executor | None]:
+        """An executor while the block runs; None for this thread."""
+        if self._executor is None and self._jobs == 1:
+            yield None
+        else:
+            with workers(self._executor, count=self._jobs) as found:
+                yield found
+
+
+def _through(
+    batches: Iterable[_Batch],
+    function: Callable[[Chunk], Any],
+    where: _Where,
+    *,
+    added: Callable[[int], None],
+    whole: Callable[[_Batch], None],
+) -> None:
+    """Call a function for every chunk, batch by batch; what was lost with a worker again.
+
+    Raises
+    ------
+    _Lost
+        Nothing but losses.
+    """
+    waiting = iter(batches)
+    batch = next(waiting, None)
+    losses = 0
+    while batch is not None:
+        with where.opened() as executor:
+            while batch is not None:
+                for place, found in _called(function, batch, executor):
+                    batch.answers[place] = found
+                    losses = 0
+                    added(len(batch.chunks[place].combinations))
+                if len(batch.answers) < len(batch.chunks):
+                    losses += 1
+                    break  # with new workers, where they are our own
+                whole(batch)
+                batch = next(waiting, None)
+        if losses == _TRIES:
+            raise _Lost
+
+
+def _called(
+    function: Callable[[Chunk], Any], batch: _Batch, executor: Executor | None
+) -> Iterator[tuple[int, Any]]:
+    """Places and results of chunks that have none yet."""
+    places = [place for place in range(len(batch.chunks)) if place not in batch.answers]
+    if executor is None:
+        for place in places:
+            yield place, function(batch.chunks[place])
+        return
+    for number, found in as_they_end(
+        function, [batch.chunks[place] for place in places], executor=executor
+    ):
+        yield places[number], found
+
+
+def _check(run: _Run, missing: list[int], where: _Where, progress: Progress | None) -> None:
+    """Check the scenarios of all points that are missing, before hours go into the first ones."""
+    if not missing:
+        return
+    points = sum(len(run.points_of(number)) for number in missing)
+    checked = 0
+
+    def added(more: int) -> None:
+        nonlocal checked
+        checked += more
+        if progress is not None:
+            progress(f"checked {checked:,} of {points:,} points")
+
+    first = run.points_of(missing[0])[:1]
+    for chunk in run.chunks(first):
+        check_chunk(chunk)  # most mistakes are in every point, and need no workers to be found
+    batches = (_Batch(0, list(run.chunks(each)), {}) for each in _together(run, missing))
+    _through(batches, check_chunk, where, added=added, whole=lambda _batch: None)
+
+
+def _together(run: _Run, missing: Sequence[int]) -> Iterator[range]:
+    """The points of batches, those of neighbours together."""
+    points = run.points_of(missing[0])
+    for number in missing[1:]:
+        more = run.points_of(number)
+        if more.start == points.stop and len(points) + len(more) <= _CHECKED_TOGETHER:
+            points = range(points.start, more.stop)
+        else:
+            yield points
+            points = more
+    yield points
+
+
+def _answer(
+    run: _Run, missing: Sequence[int], where: _Where, told: _Told, kept: SweepFolder
+) -> None:
+    """Answer the missing batches and write each once it is whole."""
+    batches = (_Batch(number, list(run.chunks(run.points_of(number))), {}) for number in missing)
+
+    def write(batch: _Batch) -> None:
+        kept.write(batch.number, run.table(batch))
+        told.wrote(len(run.points_of(batch.number)))
+
+    _through(batches, answer_chunk, where, added=told.add, whole=write)

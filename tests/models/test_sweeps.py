@@ -1,0 +1,83 @@
+"""Sweeps: every combination, made when it is asked for, from lists, ranges and arrays."""
+
+import itertools
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import MOST_POINTS, Sweep, expand
+from forecache.sim.errors import InputError
+
+VALUES = st.lists(
+    st.one_of(
+        st.integers(-5, 5),
+        st.floats(allow_nan=False),
+        st.text(max_size=2),
+        st.booleans(),
+        st.none(),
+        st.lists(st.integers(0, 2), max_size=2),
+        st.dictionaries(st.text(max_size=1), st.integers(0, 2), max_size=2),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(st.lists(VALUES, max_size=4))
+def test_points_are_the_product_in_its_order(values: list[list[Any]]) -> None:
+    data = {f"field {n}": {"sweep": each} for n, each in enumerate(values)} | {"other": 1}
+    if any(each.index(value) != n for each in values for n, value in enumerate(each)):
+        with pytest.raises(InputError, match="found a value twice"):
+            Sweep(data, file="x")
+        return
+    sweep = Sweep(data, file="x")
+    expected = list(itertools.product(*values))
+    assert [sweep.combination(point) for point in range(sweep.points)] == expected
+    for combination in expected[:3]:
+        given = {f"field {n}": value for n, value in enumerate(combination)}
+        assert sweep.template.given(combination) == given
+        assert sweep.template.filled(combination) == given | {"other": 1}
+
+
+NODE = {"host": "c7g.large", "engine": "valkey", "workload": {"keys": 1000}}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [range(1, 4), np.arange(1, 4), (1, 2, 3), [np.int64(1), np.int32(2), 3]],
+    ids=["range", "array", "tuple", "numbers of NumPy"],
+)
+def test_what_python_has_for_numbers_is_taken(values: Any) -> None:
+    cases = expand(NODE | {"io_threads": {"sweep": values}}, file="x", schema=Scenario)
+    assert [case.given for case in cases] == [{"io_threads": n} for n in (1, 2, 3)]
+    assert {type(case.given["io_threads"]) for case in cases} == {int}
+    assert [case.scenario.io_threads for case in cases] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "values", [range(0), np.zeros(0), np.zeros((2, 2)), 3, "abc", {}, None, []], ids=repr
+)
+def test_what_has_no_values_is_refused(values: Any) -> None:
+    with pytest.raises(InputError, match=r"^x: field workload.clients.sweep: found "):
+        Sweep({"workload": {"clients": {"sweep": values}}}, file="x")
+
+
+def test_a_long_range_is_no_list() -> None:
+    sweep = Sweep({"a": {"sweep": range(10**9)}, "b": {"sweep": [1.5, 2.5]}}, file="x")
+    assert sweep.points == 2 * 10**9
+    assert sweep.combination(2 * 10**9 - 1) == (10**9 - 1, 2.5)
+    assert sys.getsizeof(sweep.values[0]) < 100
+
+
+@pytest.mark.parametrize("fields", [2, 4000])
+def test_too_many_points_for_an_answer_in_memory(fields: int) -> None:
+    # Of 4,000 fields a number of points of more digits than Python writes.
+    data = {f"f{n}": {"sweep": range(101)} for n in range(fields)}
+    assert Sweep(data, file="x").points == 101**fields > MOST_POINTS
+    with pytest.raises(InputError, match="valid are 10000; `forecache sweep` takes more"):
+        expand(data, file="x", schema=Scenario)
