@@ -38,7 +38,7 @@ class InfeasibleError(ForecacheError):
 
 
 class IncompleteError(ForecacheError):
-    """Workers were lost, and what they did; `result` is a `RunsOverTime` of what is there."""
+    """Workers were lost, and what they did; `result` says what is there."""
 
     exit_code = 4
 

@@ -72,9 +72,13 @@ EXIT_CODES = [
     (InfeasibleError.exit_code, "nothing satisfies the request, such as an SLO no setting meets"),
     (
         IncompleteError.exit_code,
-        "a worker was killed: the finished part was printed, the message names what is missing",
+        "a worker was killed: the finished part was printed, or is in files, and the message says "
+        "what is missing",
     ),
-    (EngineError.exit_code, "an engine did not start, or stopped answering"),
+    (
+        EngineError.exit_code,
+        "an engine did not start, or it or a Dask scheduler did not answer, or stopped answering",
+    ),
     (
         OutsideError.exit_code,
         "what was measured is outside the predicted interval, or is not what was predicted",

@@ -23,9 +23,10 @@ Written by `make docs` from the schemas in `models/`; a test compares the two.
 
 A scenario is a YAML file ([one](../README.md#one-scenario), [examples](../examples)). Any number or
 word in it may be replaced by `{{sweep: [...]}}`; several sweeps are combined in every way, up to
-{MOST_POINTS:,} points. Fields that aren't listed are refused; a default of – means that the field
-is not set. The `kind` says what a file describes, by default one node. [models.md](models.md)
-explains the fields of a node, [fleet.md](fleet.md) those of the other kinds.
+{MOST_POINTS:,} points, or ten million with [`forecache sweep`](verbs.md#large-sweeps). From Python
+a sweep may also be a `range` or a NumPy array. Fields that aren't listed are refused; a default of
+– means that the field is not set. The `kind` says what a file describes, by default one node.
+[models.md](models.md) explains the fields of a node, [fleet.md](fleet.md) those of the other kinds.
 """
 
 Place = tuple[type[BaseModel], list[str]]

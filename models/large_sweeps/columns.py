@@ -17,7 +17,7 @@ Row = tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
-class Asked:
+class SweepOptions:
     """How each point is to be answered.
 
     Attributes
@@ -36,7 +36,7 @@ class Asked:
     nominal: bool = False
 
 
-class Column(NamedTuple):
+class RowColumn(NamedTuple):
     """A column, and what stands in it for an answer.
 
     A unit, if there is one, is part of the name.
@@ -47,7 +47,7 @@ class Column(NamedTuple):
     of: Callable[[Any], Cell]
 
 
-def number(name: str, of: str | Callable[[Any], Any] | None = None) -> Column:
+def number(name: str, of: str | Callable[[Any], Any] | None = None) -> RowColumn:
     """A column of numbers; without `of` those of the attribute of this name."""
     found = attrgetter(of or name) if of is None or isinstance(of, str) else of
 
@@ -55,18 +55,18 @@ def number(name: str, of: str | Callable[[Any], Any] | None = None) -> Column:
         value = found(answer)
         return None if value is None else float(value)
 
-    return Column(name, DOUBLE, as_float)
+    return RowColumn(name, DOUBLE, as_float)
 
 
-def text(name: str, of: str | Callable[[Any], str | None] | None = None) -> Column:
+def text(name: str, of: str | Callable[[Any], str | None] | None = None) -> RowColumn:
     """A column of words; without `of` those of the attribute of this name."""
     found = attrgetter(of or name) if of is None or isinstance(of, str) else of
-    return Column(name, TEXT, found)
+    return RowColumn(name, TEXT, found)
 
 
 def estimate(
     name: str, of: str | Callable[[Any], Any] | None = None, *, interval: bool = True
-) -> list[Column]:
+) -> list[RowColumn]:
     """Columns of a value and of the ends of its interval; empty cells where there is none."""
     found = attrgetter(of or name) if of is None or isinstance(of, str) else of
 
@@ -77,9 +77,9 @@ def estimate(
 
         return of_answer
 
-    columns = [Column(name, DOUBLE, end("value"))]
+    columns = [RowColumn(name, DOUBLE, end("value"))]
     if interval:
-        columns += [Column(f"{name}_{which}", DOUBLE, end(which)) for which in ("low", "high")]
+        columns += [RowColumn(f"{name}_{which}", DOUBLE, end(which)) for which in ("low", "high")]
     return columns
 
 
@@ -88,6 +88,6 @@ def sentences(answer: Any) -> str | None:
     return "; ".join(answer.warnings) or None
 
 
-def row(columns: Sequence[Column], answer: Any) -> Row:
+def row(columns: Sequence[RowColumn], answer: Any) -> Row:
     """The cells of an answer."""
     return tuple(column.of(answer) for column in columns)

@@ -13,13 +13,13 @@ from ..prediction.system import System
 from ..results.points import Point
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
-from .columns import INTEGER, Asked, Column, estimate, number, sentences, text
+from .columns import INTEGER, RowColumn, SweepOptions, estimate, number, sentences, text
 
 _ESTIMATES = ("throughput_rps", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "p999_ms")
 _UTILISATIONS = ("load_generator", "network", "interrupt", "core", "quota")
 
 
-def node_columns(asked: Asked) -> list[Column]:
+def node_columns(asked: SweepOptions) -> list[RowColumn]:
     """Fields of a `Point`; at the nominal numbers those that one run tells."""
     interval = not asked.nominal
     columns = [
@@ -33,7 +33,7 @@ def node_columns(asked: Asked) -> list[Column]:
         number("throttled_periods"),
         number("memory_gb_per_s", "memory_bandwidth.gb_per_s"),
         number("memory_bandwidth_utilisation", "memory_bandwidth.utilisation"),
-        Column("active_threads", INTEGER, lambda point: int(point.active_threads)),
+        RowColumn("active_threads", INTEGER, lambda point: int(point.active_threads)),
         text("bottleneck"),
         text("verdict"),
     ]
@@ -54,7 +54,7 @@ def _io_threads(point: Point) -> float | None:
     return float(np.mean(found)) if found else None
 
 
-def predicted(case: Case[Scenario], system: System, asked: Asked) -> Point:
+def predicted(case: Case[Scenario], system: System, asked: SweepOptions) -> Point:
     """What is predicted of one point, in this thread: other points are at work beside it.
 
     In full it is what `simulate` answers. At the nominal numbers it is one of the runs that make up

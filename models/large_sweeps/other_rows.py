@@ -16,10 +16,21 @@ from ..plan.results import PlanAnswer, RankedPlan
 from ..results.consistency import check_run
 from ..results.series import Fact
 from ..scenario.kinds import KINDS
-from .columns import DOUBLE, INTEGER, TRUTH, Asked, Cell, Column, estimate, number, sentences, text
+from .columns import (
+    DOUBLE,
+    INTEGER,
+    TRUTH,
+    Cell,
+    RowColumn,
+    SweepOptions,
+    estimate,
+    number,
+    sentences,
+    text,
+)
 
 
-def memory_columns() -> list[Column]:
+def memory_columns() -> list[RowColumn]:
     """Fields of a `MemoryPoint`."""
     return [
         number("node_keys", "keys"),
@@ -33,7 +44,7 @@ def memory_columns() -> list[Column]:
         number("keys_that_fit", lambda point: point.fits and point.fits.keys),
         number("limit_bytes", lambda point: point.fits and point.fits.limit_bytes),
         text("limit", lambda point: point.fits and point.fits.limit),
-        Column("fits", TRUTH, lambda point: None if point.room is None else point.room.fits),
+        RowColumn("fits", TRUTH, lambda point: None if point.room is None else point.room.fits),
         text("warnings", sentences),
     ]
 
@@ -44,7 +55,7 @@ def _bytes_per_key(point: MemoryPoint) -> float | None:
     return data / point.keys if point.keys else None
 
 
-def cost_columns() -> list[Column]:
+def cost_columns() -> list[RowColumn]:
     """Fields of a `CostPoint`."""
     return [
         number("requests_per_month"),
@@ -53,8 +64,8 @@ def cost_columns() -> list[Column]:
         number("serverless_usd_per_million_requests", "serverless.usd_per_million_requests"),
         number("nodes_usd_per_month", _of("nodes", "usd")),
         number("nodes_usd_per_million_requests", _of("nodes", "usd_per_million_requests")),
-        Column("nodes", INTEGER, _of("nodes", "count")),
-        Column("shards", INTEGER, _of("nodes", "shards")),
+        RowColumn("nodes", INTEGER, _of("nodes", "count")),
+        RowColumn("shards", INTEGER, _of("nodes", "shards")),
         number("nodes_serve_load", _of("nodes", "serves_load")),
         number("break_even_load", _of("break_even", "load")),
         number("break_even_requests_per_s", _of("break_even", "requests_per_s")),
@@ -72,12 +83,12 @@ def _of(part: str, name: str) -> Callable[[Any], Any]:
     return found
 
 
-def plan_columns() -> list[Column]:
+def plan_columns() -> list[RowColumn]:
     """The cheapest plan of a `PlanAnswer`, and what the next one and serverless cost."""
     settings = [text(name, _best(f"setting.{name}")) for name in _NAMES]
-    counts = [Column(name, INTEGER, _best(f"setting.{name}")) for name in _COUNTS]
+    counts = [RowColumn(name, INTEGER, _best(f"setting.{name}")) for name in _COUNTS]
     return [
-        Column("found", TRUTH, lambda answer: bool(answer.plans)),
+        RowColumn("found", TRUTH, lambda answer: bool(answer.plans)),
         *settings,
         *counts,
         *(number(name, _best(name)) for name in ("usd_per_month", "usd_per_node_month")),
@@ -126,7 +137,7 @@ def _why_not(answer: PlanAnswer) -> str | None:
     return None if first is None else f"{first.what}: {first.why}"
 
 
-def planned(data: dict[str, Any], asked: Asked) -> PlanAnswer:
+def planned(data: dict[str, Any], asked: SweepOptions) -> PlanAnswer:
     """The plans of one point, or why there is none."""
     try:
         return plan(data, seed=asked.seed, executor=InThisThread())
@@ -135,13 +146,13 @@ def planned(data: dict[str, Any], asked: Asked) -> PlanAnswer:
         return error.result
 
 
-def fact_columns() -> list[Column]:
+def fact_columns() -> list[RowColumn]:
     """Of what runs over time, which facts there are depends on the point: a row for each fact."""
     return [
         text("fact", "name"),
-        Column("value", DOUBLE, _number_of),
-        Column("low", DOUBLE, lambda fact: fact.low),
-        Column("high", DOUBLE, lambda fact: fact.high),
+        RowColumn("value", DOUBLE, _number_of),
+        RowColumn("low", DOUBLE, lambda fact: fact.low),
+        RowColumn("high", DOUBLE, lambda fact: fact.high),
         text("unit", lambda fact: fact.unit or None),
         text("text", lambda fact: fact.value if isinstance(fact.value, str) else None),
         text("note", lambda fact: fact.note or None),
@@ -153,7 +164,7 @@ def _number_of(fact: Fact) -> Cell:
     return float(value) if isinstance(value, int | float) else None
 
 
-def facts_of(kind: str, scenario: Any, asked: Asked) -> list[Fact]:
+def facts_of(kind: str, scenario: Any, asked: SweepOptions) -> list[Fact]:
     """What came of one point that runs over time; with several seeds means with intervals."""
     runs = []
     for seed in range(asked.seed, asked.seed + asked.seeds):

@@ -19,7 +19,7 @@ from ..footprint.answers import memory
 from ..over_time.kept_runs import source_digest
 from ..scenario.kinds import KINDS, NODE
 from ..scenario.sweeps import Case, Template
-from .columns import Asked, Column, Row, row
+from .columns import Row, RowColumn, SweepOptions, row
 from .node_rows import node_columns, predicted
 from .other_rows import (
     cost_columns,
@@ -47,7 +47,7 @@ class Work:
 
     kind: str
     template: Template
-    asked: Asked
+    asked: SweepOptions
     sources: str
     files: dict[str, str]
 
@@ -63,11 +63,11 @@ class Chunk(NamedTuple):
     """The values of the swept fields at each point."""
 
 
-def columns_of(kind: str, asked: Asked) -> list[Column]:
+def columns_of(kind: str, asked: SweepOptions) -> list[RowColumn]:
     """The columns of an answer to a scenario of a kind, those of its swept fields apart."""
     if kind == NODE:
         return node_columns(asked)
-    of_kind: Mapping[str, Callable[[], list[Column]]] = {
+    of_kind: Mapping[str, Callable[[], list[RowColumn]]] = {
         "memory": memory_columns,
         "cost": cost_columns,
         "plan": plan_columns,
@@ -106,24 +106,28 @@ class _Answering:
         """The rows of one point."""
         return [row(self.columns, answer) for answer in self._answers(values)]
 
-    def check(self, values: Sequence[Any]) -> Any:
-        """The scenario of one point, with its system where it is a node.
+    def check(self, values: Sequence[Any]) -> None:
+        """Read the scenario of one point.
 
         Raises
         ------
         InputError
             It is not valid.
         """
-        template, kind = self.work.template, self.work.kind
-        scenario: Any = parse(KINDS[kind].schema, template.filled(values), file=_SCENARIO)
-        case = Case(template.given(values), scenario)
-        return self._systems.of(case) if kind == NODE else scenario
+        scenario = self._scenario(values)
+        if self.work.kind == NODE:
+            self._systems.of(Case(self.work.template.given(values), scenario))
+
+    def _scenario(self, values: Sequence[Any]) -> Any:
+        filled = self.work.template.filled(values)
+        return parse(KINDS[self.work.kind].schema, filled, file=_SCENARIO)
 
     def _answers(self, values: Sequence[Any]) -> Sequence[Any]:
         """One answer for a point; of what runs over time its facts."""
         work = self.work
         if work.kind == NODE:
-            return [predicted(*self.check(values), work.asked)]
+            case = Case(work.template.given(values), self._scenario(values))
+            return [predicted(*self._systems.of(case), work.asked)]
         data = work.template.filled(values)
         if work.kind == "memory":
             return memory(data).points
@@ -131,7 +135,7 @@ class _Answering:
             return cost(data).points
         if work.kind == "plan":
             return [planned(data, work.asked)]
-        return facts_of(work.kind, self.check(values), work.asked)
+        return facts_of(work.kind, self._scenario(values), work.asked)
 
 
 _SCENARIO = "scenario"

@@ -8,10 +8,6 @@ which chunk or batch its point is in, or on the worker: the same points give the
 
 from __future__ import annotations
 
-import hashlib
-import json
-import pickle
-import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -19,9 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import scipy
 
 from forecache.hwprofiles.files import named, read_yaml
 from forecache.sim.effort import duration_words
@@ -31,15 +24,15 @@ from forecache.sim.plain import Result, plain
 from forecache.sim.processes import usable_cores, workers
 
 from ..advice.cases import ScenarioSource, name_of
-from ..over_time.kept_runs import files_named, source_digest
 from ..over_time.runs import check_seeds
 from ..prediction.predict import Progress
 from ..results.provenance import Provenance, provenance
 from ..scenario.kinds import KINDS, NODE, check_kind
 from ..scenario.sweeps import Sweep
-from .columns import INTEGER, Asked, Row
-from .folder import SweepFolder, batch_of, cell_of, load_pyarrow, type_of
-from .points import Chunk, Work, answer_chunk, check_chunk, columns_of, file_digest
+from .batches import BatchedSweep, PointBatch
+from .columns import SweepOptions
+from .folder import SweepFolder, batch_of
+from .points import Chunk, answer_chunk, check_chunk
 
 MOST_POINTS = 10_000_000
 MOST_BATCH = 100_000
@@ -51,9 +44,6 @@ _NOMINAL_BATCH = 1_000
 
 _CHECKED_TOGETHER = 5_000
 """Points whose scenarios are checked between two looks at what was found."""
-
-_CHUNKS = 16
-"""Into so many a batch is divided for each worker; the last ones are smaller."""
 
 _TRIES = 3
 """Times in a row that workers may be lost without a single answer in between."""
@@ -123,99 +113,6 @@ class _Lost(Exception):
     """Workers were lost, and what they were asked with them."""
 
 
-@dataclass
-class _Batch:
-    """A batch and those of its answers that are there, by the place of the chunk."""
-
-    number: int
-    chunks: list[Chunk]
-    answers: dict[int, list[list[Row]]]
-
-
-class _Run:
-    """One sweep: its points, their columns, and how batches are cut into chunks."""
-
-    def __init__(self, sweep: Sweep, kind: str, asked: Asked, *, batch: int, threads: int) -> None:
-        self.sweep, self.batch, self.threads = sweep, batch, threads
-        template = sweep.template
-        named_files = files_named([template.data, *map(_listed, sweep.values)])
-        self.files = {str(path): file_digest(path) for path in named_files}
-        self.work = Work(kind, template, asked, source_digest(), self.files)
-        self.pickled = pickle.dumps(self.work)
-        self.types = [type_of(values) for values in sweep.values]
-        self.columns = columns_of(kind, asked)
-        self.schema = [
-            ("point", INTEGER),
-            *zip(template.names, self.types, strict=True),
-            *((column.name, column.type) for column in self.columns),
-        ]
-        names = [name for name, _ in self.schema]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"field {twice}: found a sweep of what is a column of the answers.")
-
-    @property
-    def depends_on(self) -> dict[str, Any]:
-        """All that the results depend on."""
-        digest = hashlib.sha256(json.dumps(_json_of(self.work.template.data)).encode())
-        for name, values in zip(self.work.template.names, self.sweep.values, strict=True):
-            digest.update(f"\n{name}".encode())
-            for value in values:
-                digest.update(json.dumps(_json_of(value)).encode() + b",")
-        asked = self.work.asked
-        return {
-            "kind": self.work.kind,
-            "scenario": digest.hexdigest(),
-            "files": self.files,
-            "sources": self.work.sources,
-            "seed": asked.seed,
-            "seeds": asked.seeds,
-            "nominal": asked.nominal,
-            "batch": self.batch,
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "machine": platform.machine(),
-        }
-
-    @property
-    def batches(self) -> range:
-        """Their numbers."""
-        return range(-(-self.sweep.points // self.batch))
-
-    def points_of(self, batch: int) -> range:
-        """The numbers of the points of a batch."""
-        first = batch * self.batch
-        return range(first, min(first + self.batch, self.sweep.points))
-
-    def chunks(self, points: range) -> Iterator[Chunk]:
-        """Points shared out: in equal parts at first, in ever smaller ones at the end.
-
-        No worker then waits long for the others.
-        """
-        most = max(1, len(points) // (_CHUNKS * self.threads))
-        while points:
-            size = min(most, max(1, len(points) // (2 * self.threads)))
-            combinations = [self.sweep.combination(point) for point in points[:size]]
-            yield Chunk(self.pickled, points[0], combinations)
-            points = points[size:]
-
-    def table(self, batch: _Batch) -> Any:
-        """The rows of a batch, as an Arrow table in the order of its points."""
-        pyarrow = load_pyarrow()
-        rows: list[list[Any]] = []
-        for place, chunk in enumerate(batch.chunks):
-            answers = zip(chunk.combinations, batch.answers[place], strict=True)
-            for point, (values, found) in enumerate(answers, start=chunk.first):
-                own = [point, *map(cell_of, values, self.types)]
-                rows += [[*own, *cells] for cells in found]
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.schema)
-        arrays = [
-            pyarrow.array(cells, pyarrow.type_for_alias(type_))
-            for cells, (_, type_) in zip(columns, self.schema, strict=True)
-        ]
-        return pyarrow.table(arrays, names=[name for name, _ in self.schema])
-
-
 def sweep(
     source: ScenarioSource,
     out: str | Path,
@@ -274,7 +171,7 @@ def sweep(
         count = jobs or usable_cores()
         if executor is not None:
             count = threads or getattr(executor, "_max_workers", None) or count
-        run = _Run(points, kind, asked, batch=size, threads=count)
+        run = BatchedSweep(points, kind, asked, batch=size, threads=count)
     kept = SweepFolder(folder, run.depends_on, _told_of(run, data))
     with kept.opened() as there:
         missing = [number for number in run.batches if number not in there]
@@ -299,7 +196,7 @@ def sweep(
     return _result(run, folder, found, told)
 
 
-def _result(run: _Run, folder: Path, found: int, told: _Told) -> SweptPoints:
+def _result(run: BatchedSweep, folder: Path, found: int, told: _Told) -> SweptPoints:
     """What was written, `found` of it before."""
     return SweptPoints(
         folder=str(folder),
@@ -315,7 +212,7 @@ def _result(run: _Run, folder: Path, found: int, told: _Told) -> SweptPoints:
     )
 
 
-def _asked(kind: str, *, seed: int, seeds: int, nominal: bool) -> Asked:
+def _asked(kind: str, *, seed: int, seeds: int, nominal: bool) -> SweepOptions:
     """How points are answered; refuses what a kind does not have."""
     check_seeds(seed, seeds)
     over_time = KINDS[kind].run_at is not None
@@ -323,10 +220,10 @@ def _asked(kind: str, *, seed: int, seeds: int, nominal: bool) -> Asked:
         raise InputError(f"field seeds: found {seeds} for {kind}, which has none; valid is 1.")
     if nominal and kind != NODE:
         raise InputError(f"found nominal (--nominal) for {kind}; valid is a scenario of a node.")
-    return Asked(seed, seeds, nominal)
+    return SweepOptions(seed, seeds, nominal)
 
 
-def _batch_size(batch: int | None, kind: str, asked: Asked, folder: Path) -> int:
+def _batch_size(batch: int | None, kind: str, asked: SweepOptions, folder: Path) -> int:
     """Points of a batch: as asked, as in the files that are there, or what suits the kind."""
     if batch is not None and not 1 <= batch <= MOST_BATCH:
         raise InputError(f"field batch: found {batch}; valid is 1 to {MOST_BATCH:,}.")
@@ -334,17 +231,7 @@ def _batch_size(batch: int | None, kind: str, asked: Asked, folder: Path) -> int
     return batch or batch_of(folder) or usual
 
 
-def _listed(values: Any) -> list[Any]:
-    """Values that may name files; numbers don't."""
-    return [] if isinstance(values, range) else list(values)
-
-
-def _json_of(data: Any) -> Any:
-    """As JSON has it; a float that is none of JSON's by its name, as it must not equal another."""
-    return plain(data) if not isinstance(data, float) else repr(data)
-
-
-def _told_of(run: _Run, data: Mapping[str, Any]) -> dict[str, Any]:
+def _told_of(run: BatchedSweep, data: Mapping[str, Any]) -> dict[str, Any]:
     """What the manifest says about the sweep besides what its results depend on."""
     made = provenance(seed=run.work.asked.seed).to_dict()
     whole = run.work.template.filled([{"sweep": list(values)} for values in run.sweep.values])
@@ -373,12 +260,12 @@ class _Where:
 
 
 def _through(
-    batches: Iterable[_Batch],
+    batches: Iterable[PointBatch],
     function: Callable[[Chunk], Any],
     where: _Where,
     *,
     added: Callable[[int], None],
-    whole: Callable[[_Batch], None],
+    whole: Callable[[PointBatch], None],
 ) -> None:
     """Call a function for every chunk, batch by batch; what was lost with a worker again.
 
@@ -407,7 +294,7 @@ def _through(
 
 
 def _called(
-    function: Callable[[Chunk], Any], batch: _Batch, executor: Executor | None
+    function: Callable[[Chunk], Any], batch: PointBatch, executor: Executor | None
 ) -> Iterator[tuple[int, Any]]:
     """Places and results of chunks that have none yet."""
     places = [place for place in range(len(batch.chunks)) if place not in batch.answers]
@@ -421,7 +308,7 @@ def _called(
         yield places[number], found
 
 
-def _check(run: _Run, missing: list[int], where: _Where, progress: Progress | None) -> None:
+def _check(run: BatchedSweep, missing: list[int], where: _Where, progress: Progress | None) -> None:
     """Check the scenarios of all points that are missing, before hours go into the first ones."""
     if not missing:
         return
@@ -437,11 +324,11 @@ def _check(run: _Run, missing: list[int], where: _Where, progress: Progress | No
     first = run.points_of(missing[0])[:1]
     for chunk in run.chunks(first):
         check_chunk(chunk)  # most mistakes are in every point, and need no workers to be found
-    batches = (_Batch(0, list(run.chunks(each)), {}) for each in _together(run, missing))
+    batches = (PointBatch(0, list(run.chunks(each)), {}) for each in _together(run, missing))
     _through(batches, check_chunk, where, added=added, whole=lambda _batch: None)
 
 
-def _together(run: _Run, missing: Sequence[int]) -> Iterator[range]:
+def _together(run: BatchedSweep, missing: Sequence[int]) -> Iterator[range]:
     """The points of batches, those of neighbours together."""
     points = run.points_of(missing[0])
     for number in missing[1:]:
@@ -455,12 +342,14 @@ def _together(run: _Run, missing: Sequence[int]) -> Iterator[range]:
 
 
 def _answer(
-    run: _Run, missing: Sequence[int], where: _Where, told: _Told, kept: SweepFolder
+    run: BatchedSweep, missing: Sequence[int], where: _Where, told: _Told, kept: SweepFolder
 ) -> None:
     """Answer the missing batches and write each once it is whole."""
-    batches = (_Batch(number, list(run.chunks(run.points_of(number))), {}) for number in missing)
+    batches = (
+        PointBatch(number, list(run.chunks(run.points_of(number))), {}) for number in missing
+    )
 
-    def write(batch: _Batch) -> None:
+    def write(batch: PointBatch) -> None:
         kept.write(batch.number, run.table(batch))
         told.wrote(len(run.points_of(batch.number)))
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from forecache.sim.errors import ForecacheError, InputError
+from forecache.sim.executors import InThisThread, as_they_end
 from forecache.sim.processes import processes, workers
 
 
@@ -70,6 +71,26 @@ def kill_itself(number: int) -> int:
     if number == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+class KilledWorker(Exception):
+    """As a scheduler of Dask says it: the package need not be there."""
+
+
+def lose_odd(number: int) -> int:
+    if number % 2:
+        raise KilledWorker
+    return number
+
+
+def test_calls_whose_worker_a_cluster_lost_are_left_out() -> None:
+    assert list(as_they_end(lose_odd, range(5), executor=InThisThread())) == [
+        (0, 0),
+        (2, 2),
+        (4, 4),
+    ]
+    with pytest.raises(InputError, match="found 1"):
+        list(as_they_end(refuse_odd, range(5), executor=InThisThread()))
 
 
 def test_processes_of_its_own_end_with_the_block() -> None:
