@@ -1,5 +1,7 @@
 """Cost of capacity plans against the headroom that they leave."""
 
+import math
+
 from matplotlib.figure import Figure
 
 from forecache.models.plan.results import FrontPoint
@@ -21,10 +23,14 @@ from .canvas import (
 )
 
 
+_STRIP = 0.6
+"""Of the dearest plan's cost that the cheapest costs, where the axis leaves zero out."""
+
+
 def front(points: list[FrontPoint], *, width_px: float = WIDE_PX) -> Figure | None:
     """Draw headroom against cost a month: all plans, the front as a line, the best in front.
 
-    None where there are fewer than two points.
+    The axis begins at zero unless all plans would then stand in a strip at its end. None where there are fewer than two points.
     """
     if len(points) < 2:
         return None
@@ -36,8 +42,12 @@ def front(points: list[FrontPoint], *, width_px: float = WIDE_PX) -> Figure | No
     with house_style():
         figure, axes = new_figure(width_px, 320, left=46, right=16, top=44, bottom=42)
         axes.set_ylim(0, 1.02)
-        axes.set_xlim(0, 1.04 * top)
-        ticks = [tick for tick in round_ticks(top, about=4 if narrow else 7) if tick <= top]
+        cheapest = min(point.usd_per_month for point in shown)
+        left = cheapest - 0.25 * (top - cheapest) if cheapest > _STRIP * top else 0.0
+        right = top + 0.04 * (top - left)
+        axes.set_xlim(left, right)
+        steps = round_ticks(right, about=math.ceil((3 if narrow else 6) * right / (right - left)))
+        ticks = [tick for tick in steps if left <= tick <= top]
         fixed_ticks(axes, "x", ticks, usd)
         fixed_ticks(axes, "y", [0, 0.25, 0.5, 0.75, 1.0], lambda value: f"{value * 100:.0f}%")
         axes.set_xlabel("a month", labelpad=2)
@@ -59,7 +69,7 @@ def front(points: list[FrontPoint], *, width_px: float = WIDE_PX) -> Figure | No
         axes.annotate(
             f"{best.setting.shards} × {best.setting.instance}",
             (best.usd_per_month, best.headroom), xytext=(8, -14), textcoords="offset points",
-            color=ACCENT, weight="bold", ha="left" if best.usd_per_month < 0.6 * top else "right",
+            color=ACCENT, weight="bold", ha="left" if best.usd_per_month < left + 0.6 * (top - left) else "right",
         )  # fmt: skip
         note = "line: nothing simulated has more for the money"
         header(figure, "Headroom at the horizon’s peak", note, color=INK)
