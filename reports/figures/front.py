@@ -22,7 +22,6 @@ from .canvas import (
     round_ticks,
 )
 
-
 _STRIP = 0.6
 """Of the dearest plan's cost that the cheapest costs, where the axis leaves zero out."""
 
@@ -30,7 +29,8 @@ _STRIP = 0.6
 def front(points: list[FrontPoint], *, width_px: float = WIDE_PX) -> Figure | None:
     """Draw headroom against cost a month: all plans, the front as a line, the best in front.
 
-    The axis begins at zero unless all plans would then stand in a strip at its end. None where there are fewer than two points.
+    The axis begins at zero unless all plans would then stand in a strip at its end. None where
+    there are fewer than two points.
     """
     if len(points) < 2:
         return None
@@ -62,6 +62,7 @@ def front(points: list[FrontPoint], *, width_px: float = WIDE_PX) -> Figure | No
             drawstyle="steps-post", zorder=3,
         )  # fmt: skip
         best = on_front[0]
+        toward_left = best.usd_per_month > left + 0.6 * (top - left)
         axes.plot(
             [best.usd_per_month], [best.headroom], "o", color=ACCENT, markersize=10,
             markeredgecolor=PAPER, markeredgewidth=1.5, zorder=4,
@@ -69,7 +70,7 @@ def front(points: list[FrontPoint], *, width_px: float = WIDE_PX) -> Figure | No
         axes.annotate(
             f"{best.setting.shards} × {best.setting.instance}",
             (best.usd_per_month, best.headroom), xytext=(8, -14), textcoords="offset points",
-            color=ACCENT, weight="bold", ha="left" if best.usd_per_month < left + 0.6 * (top - left) else "right",
+            color=ACCENT, weight="bold", ha="right" if toward_left else "left",
         )  # fmt: skip
         note = "line: nothing simulated has more for the money"
         header(figure, "Headroom at the horizon’s peak", note, color=INK)
