@@ -28,6 +28,11 @@ STUDY_FLAGS ?=
 STUDY ?=
 ONLY ?=
 PYTEST_FLAGS ?=
+# Machines that `make wheel` builds for.
+TARGETS ?= x86_64 aarch64
+# Pythons that `make check-wheel` installs the wheel with, and extras beside none.
+PYTHONS ?= $(PYTHON)
+EXTRAS ?=
 # Processes that test and check types beside each other.
 JOBS ?= $(shell nproc)
 
@@ -36,7 +41,8 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) evidence -type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: accuracy evidence gate pages help study test lint format types pytest verification benchmark docs clean
+.PHONY: accuracy evidence gate pages help study test lint format types pytest verification benchmark docs wheel \
+	check-wheel clean
 
 help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
@@ -49,6 +55,8 @@ help:
 	@echo "make pages         write the pages of all studies again, from what they found last"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
 	@echo "make docs          write the pages of docs/ that come from code"
+	@echo "make wheel         build dist/*.whl for $(TARGETS), glibc 2.28 or newer"
+	@echo "make check-wheel   install it where nothing is, run the quickstart; PYTHONS=\"a b\" EXTRAS=all"
 	@echo "make clean         remove .venv, build/ and all caches"
 
 study: $(VENV)/.ready
@@ -90,6 +98,20 @@ benchmark: $(VENV)/.ready-benchmark
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m evidence --pages hosts cli scenario
+
+# Compiled with ziglang from PyPI, for either machine. build/lib is removed because setuptools would
+# pack files that have since been deleted.
+wheel: $(BIN)/python
+	rm -rf dist
+	@for target in $(TARGETS); do \
+		rm -rf build/lib* build/bdist.*; \
+		FORECACHE_TARGET=$$target $(PIP) wheel --quiet --no-deps --wheel-dir dist . || exit 1; \
+	done
+	@ls -l dist/*.whl
+
+check-wheel:
+	@ls dist/*.whl >/dev/null 2>&1 || $(MAKE) --no-print-directory wheel TARGETS=$$(uname -m)
+	"$(PYTHON)" verification/install.py dist $(PYTHONS:%=--python %) $(EXTRAS:%=--extra %)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,6 +21,7 @@ from forecache.sim.errors import ForecacheError
 
 from . import __version__
 from .commands import COMMANDS
+from .commands.completion import VARIABLE, completion
 
 EXIT_BUG = 1
 EXIT_BAD_INPUT = 2
@@ -65,6 +66,7 @@ def cli(ctx: click.Context) -> None:
 
 for _command in COMMANDS:
     cli.add_command(_command)
+cli.add_command(completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -135,7 +137,7 @@ def _pipe_closed() -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     """Parse and invoke without click's own handling of Ctrl-C and closed pipes."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if "_FORECACHE_COMPLETE" in os.environ:
+    if VARIABLE in os.environ:
         # A shell asks what could be typed next; click answers and leaves.
         cli.main(given, prog_name="forecache")
     with cli.make_context("forecache", given) as context:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from forecache.calibration.bundle.bundle import Bundle
     from forecache.calibration.check.answers import CheckAnswer
+    from forecache.calibration.doctor.abilities import Diagnosis
     from forecache.calibration.fit.report import CalibrationReport
     from forecache.calibration.observe.tool_profile import ToolReport
     from forecache.calibration.validate.articles import JudgedClaims
@@ -929,3 +930,20 @@ def catalog(
     if asked:
         return {"instances": instances(**asked)}  # type: ignore[arg-type]
     return listing() if name is None else entry(name)
+
+
+def doctor(*, progress: Progress | None = None) -> "Diagnosis":
+    """Say what this machine allows, what each thing helps, and how to get what is missing.
+
+    Takes some seconds: two of noise, with two cores kept busy, and one of simulation.
+
+    Returns
+    -------
+    Diagnosis
+        `version`, `took_s` and `abilities`: each with `id`, `title`, `status` (`yes`, `limited`,
+        `no`, `unknown`), `found`, `helps`, `get` (empty where nothing is missing), and `values`
+        with what was found.
+    """
+    from forecache.calibration.doctor.diagnose import diagnose
+
+    return diagnose(progress=progress)

@@ -52,6 +52,7 @@ PACKAGES = {
         "bundle",
         "fit",
         "observe",
+        "doctor",
         "check",
         "keyspace",
         "today",

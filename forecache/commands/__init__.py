@@ -5,6 +5,7 @@ import click
 from .check import check
 from .compare import compare
 from .cost import cost
+from .doctor import doctor
 from .engine import calibrate, observe, validate
 from .machine import catalog, profile
 from .memory import memory
@@ -29,4 +30,5 @@ COMMANDS: list[click.Command] = [
     cost,
     plan,
     catalog,
+    doctor,
 ]

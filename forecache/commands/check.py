@@ -8,6 +8,7 @@ from forecache import verbs
 from forecache.output import to_json
 from forecache.sim.errors import OutsideError
 
+from .completers import complete_tools
 from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
 
 _QUANTITIES = (
@@ -44,6 +45,7 @@ _QUANTITIES = (
 @click.option(
     "--tool",
     metavar="PATH",
+    shell_complete=complete_tools,
     help="With --run: the benchmark tool, by default the one that a recommendation names.",
 )
 @click.option(

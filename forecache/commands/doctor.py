@@ -1,0 +1,37 @@
+"""`doctor`: what this machine allows."""
+
+import click
+
+from forecache import verbs
+from forecache.output import to_json
+
+from .options import json_option, progress_of, quiet_option, verb
+
+
+@verb(
+    "doctor",
+    short="Say what this machine allows, and what would help.",
+    example="forecache doctor\nforecache doctor --json",
+)
+@json_option
+@quiet_option
+def doctor(as_json: bool, quiet: bool) -> None:
+    """Say what this machine allows, what each thing helps, and how to get what is missing.
+
+    Looks at Python and the compiled code with its speed, cores, cgroup limits, hypervisor, clock
+    and noise, at perf, hardware counters, VTune and valgrind, at engines and benchmark tools on
+    PATH and in the folder that ENGINES names, and at extras and the cache folder. It takes some
+    seconds. Two of them keep two cores busy to see what else takes them: they tell whether the
+    machine is idle now, not how often it is disturbed.
+
+    Nothing is sent or installed. The exit code is 0 whatever is missing.
+    """
+    with progress_of(quiet) as progress:
+        result = verbs.doctor(progress=progress)
+    if as_json:
+        click.echo(to_json(result))
+        return
+    from forecache.reports.terminal.doctor import print_diagnosis
+    from forecache.tables import console
+
+    print_diagnosis(result, console(pipe_columns=80))
