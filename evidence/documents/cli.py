@@ -51,6 +51,19 @@ your cache folder (`XDG_CACHE_HOME`, or `~/.cache`). If that is not writable, th
 writable, nothing is kept.
 """
 
+COMPLETION = """\
+## Shell completion
+
+`forecache completion SHELL` prints a script by which a shell completes verbs, options, hosts,
+instances, engines, datasets and files:
+
+| shell | put it into | line |
+|---|---|---|
+| bash, 4.4 or newer | `~/.bashrc` | `eval "$(forecache completion bash)"` |
+| zsh | `~/.zshrc`, after `compinit` | `eval "$(forecache completion zsh)"` |
+| fish | `~/.config/fish/config.fish` | `forecache completion fish \| source` |
+"""
+
 LIMITS = f"""\\
 ## Limits
 
@@ -95,6 +108,7 @@ def page() -> str:
     parts = [HEAD, "## Exit codes\n", *table(["code", "meaning"], EXIT_CODES)]
     parts.append("\nA failed run prints one line on standard error, `forecache: error: …`.\n")
     parts.append(KEPT)
+    parts.append(COMPLETION)
     parts.append(LIMITS)
     parts += [_verb(command) for command in COMMANDS]
     return "\n".join(parts).rstrip() + "\n"
