@@ -61,7 +61,7 @@ instances, engines, datasets and files:
 |---|---|---|
 | bash, 4.4 or newer | `~/.bashrc` | `eval "$(forecache completion bash)"` |
 | zsh | `~/.zshrc`, after `compinit` | `eval "$(forecache completion zsh)"` |
-| fish | `~/.config/fish/config.fish` | `forecache completion fish \| source` |
+| fish | `~/.config/fish/config.fish` | `forecache completion fish \\| source` |
 """
 
 LIMITS = f"""\\
