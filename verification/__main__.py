@@ -19,7 +19,7 @@ from . import consistency, posterior
 from .check import Check, Finding
 from .inputs import fuzz, readers
 from .nodes import closed_forms as node
-from .nodes import effects, open_loops, twins
+from .nodes import effects, open_loops, quick_estimates, twins
 from .queueing import closed_forms, coverage, warm_up
 
 CHECKS = [
@@ -28,6 +28,7 @@ CHECKS = [
     *open_loops.CHECKS,
     *coverage.CHECKS,
     *effects.CHECKS,
+    *quick_estimates.CHECKS,
     *warm_up.CHECKS,
     *posterior.CHECKS,
     *readers.CHECKS,

@@ -6,6 +6,7 @@ from .check import check
 from .compare import compare
 from .cost import cost
 from .engine import calibrate, observe, validate
+from .explore import explore
 from .machine import catalog, profile
 from .memory import memory
 from .plan import plan
@@ -24,6 +25,7 @@ COMMANDS: list[click.Command] = [
     recommend,
     explain,
     compare,
+    explore,
     check,
     memory,
     cost,
