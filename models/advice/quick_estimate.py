@@ -19,7 +19,7 @@ from ..prediction.system import System
 from ..scenario.schema import Scenario
 from ..step_times.inputs import NodeInputs
 
-ERROR = {"throughput_rps": 0.15, "p99_ms": 0.6}
+ERROR = {"throughput_rps": 0.1, "p99_ms": 0.2}
 """Relative error that nine of ten random scenarios stay below, rounded up
 (`python -m verification quick-estimates`)."""
 

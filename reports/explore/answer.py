@@ -16,7 +16,7 @@ from .job import (
     Described,
     Estimated,
     Message,
-    Progress,
+    SimulationsDone,
     SimulatedLoads,
     SimulatedThreads,
 )
@@ -73,7 +73,7 @@ class Answer:
 
     sides: list[SideAnswer] = field(default_factory=list)
     differences: list[PairedQuantity] = field(default_factory=list)
-    progress: Progress | None = None
+    progress: SimulationsDone | None = None
 
     def take(self, messages: Iterable[Message], results: Results) -> set[str]:
         """Add what messages say; return which parts of the page have changed with it.
@@ -109,7 +109,7 @@ class Answer:
             case Compared():
                 self.differences = results.kept(message.key, message.differences)
                 return {"differences"}
-            case Progress():
+            case SimulationsDone():
                 self.progress = message
                 return {"progress"}
         return set()

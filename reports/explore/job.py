@@ -119,7 +119,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Progress:
+class SimulationsDone:
     """How many of the simulations are there."""
 
     done: int
@@ -140,7 +140,14 @@ class Ended:
 
 
 Message = (
-    Described | Estimated | SimulatedThreads | SimulatedLoads | Compared | Progress | Failed | Ended
+    Described
+    | Estimated
+    | SimulatedThreads
+    | SimulatedLoads
+    | Compared
+    | SimulationsDone
+    | Failed
+    | Ended
 )
 
 
@@ -323,7 +330,7 @@ def _simulations(question: Question, sides: list[_Side], executor: Executor) -> 
             served_rps[message.side] = served
         yield message
     done = len(sides)
-    yield Progress(done, total)
+    yield SimulationsDone(done, total)
     for place in range(1, max(len(side.settings) for side in sides)):
         for side in (side for side in sides if place < len(side.settings)):
             case, system = side.settings[place]
@@ -334,14 +341,14 @@ def _simulations(question: Question, sides: list[_Side], executor: Executor) -> 
                 )
                 yield SimulatedThreads(side.number, key, case.scenario.io_threads, found.point)
             done += 1
-            yield Progress(done, total)
+            yield SimulationsDone(done, total)
     for side in sides:
         if (key := _load_key(question, side)) not in question.known:
             scenario = side.settings[0][0].scenario
             points = load_curve(side.system, scenario, served_rps[side.number], seed=question.seed)
             yield SimulatedLoads(side.number, key, points)
         done += 1
-        yield Progress(done, total)
+        yield SimulationsDone(done, total)
 
 
 def _looked_at(

@@ -38,13 +38,13 @@ from ..text.formats import Unit, percent
 SIDE_COLOURS = (MAIN, GENERATOR)
 SIDE_MARKERS = ("circle", "square")
 _HEIGHT_PX = 290.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 40.0, 44.0, 42.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 50.0, 44.0, 42.0
 _LINEAR_RATIO = 12.0
 """Values that span more are drawn on a logarithmic axis, as in the reports."""
 
 
 @dataclass(frozen=True)
-class Curve:
+class PlottedCurve:
     """One line: values by x, of which those that are simulated have an interval."""
 
     name: str
@@ -81,7 +81,7 @@ class Horizontal:
 
 
 def curves(
-    found: Sequence[Curve],
+    found: Sequence[PlottedCurve],
     *,
     title: str,
     unit: Unit,
@@ -135,7 +135,7 @@ def curves(
     return _svg(parts, width_px, _HEIGHT_PX, label)
 
 
-def _note(shown: Sequence[Curve]) -> str:
+def _note(shown: Sequence[PlottedCurve]) -> str:
     known = [each for curve in shown for _, _, each in curve.values]
     if not any(known):
         return "hollow, dashed: quick estimate"
@@ -143,7 +143,7 @@ def _note(shown: Sequence[Curve]) -> str:
 
 
 def _horizontal(
-    across: Horizontal, shown: Sequence[Curve], left: float, right: float
+    across: Horizontal, shown: Sequence[PlottedCurve], left: float, right: float
 ) -> tuple[Callable[[float], float], list[float]]:
     """Where a value stands, and the ticks in the axis's unit."""
     span = right - left
@@ -175,7 +175,7 @@ def _vertical(
 
 
 def _curve(
-    curve: Curve, x_at: Callable[[float], float], y_at: Callable[[float], float]
+    curve: PlottedCurve, x_at: Callable[[float], float], y_at: Callable[[float], float]
 ) -> list[str]:
     colour, values = curve.colour, curve.values
     places = [(x_at(x), y_at(value)) for x, value, _ in values]
@@ -195,7 +195,7 @@ def _curve(
 
 def _interval(
     xs: Sequence[float],
-    curve: Curve,
+    curve: PlottedCurve,
     x_at: Callable[[float], float],
     y_at: Callable[[float], float],
 ) -> list[str]:
@@ -211,7 +211,7 @@ def _interval(
     return [band, _path([(x, y_at(e.value)) for x, e in found], curve.colour, width=2)]
 
 
-def _names(shown: Sequence[Curve], y_at: Callable[[float], float], left: float) -> list[str]:
+def _names(shown: Sequence[PlottedCurve], y_at: Callable[[float], float], left: float) -> list[str]:
     """Names at the right ends of the curves, kept apart."""
     named = [curve for curve in shown if curve.name]
     ends = [y_at(curve.values[-1][1]) for curve in named]
@@ -227,7 +227,7 @@ def _upper(estimate: Estimate) -> float:
 
 
 @dataclass(frozen=True)
-class Bar:
+class BusyBar:
     """How busy a station of one scenario is."""
 
     side: int
@@ -236,7 +236,7 @@ class Bar:
 
 
 def busy(
-    stations: Sequence[tuple[str, Sequence[Bar]]], *, width_px: float, label: str
+    stations: Sequence[tuple[str, Sequence[BusyBar]]], *, width_px: float, label: str
 ) -> str | None:
     """Draw a bar for each station and scenario; None without stations."""
     if not stations:

@@ -18,7 +18,7 @@ _LOST = "The simulation ended by itself, most likely because memory ran out."
 
 
 @dataclass(frozen=True)
-class Job:
+class Answering:
     """A process that waits for a question, or answers one."""
 
     process: BaseProcess
@@ -74,7 +74,7 @@ class Jobs:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([_PRELOADED])
         self._ahead = ahead
-        self._spare: deque[Job] = deque()
+        self._spare: deque[Answering] = deque()
         self._lock = threading.Lock()
 
     def fill(self) -> None:
@@ -83,14 +83,14 @@ class Jobs:
             while len(self._spare) < self._ahead:
                 self._spare.append(self._new())
 
-    def _new(self) -> Job:
+    def _new(self) -> Answering:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=work, args=(theirs,))
         process.start()
         theirs.close()
-        return Job(process, ours)
+        return Answering(process, ours)
 
-    def take(self) -> Job:
+    def take(self) -> Answering:
         """A process that waits for its question."""
         with self._lock:
             while self._spare:

@@ -89,7 +89,7 @@ class Explorer:
         try:
             job.ask(question)
             # While this one is answered, the next process is made ready.
-            await asyncio.to_thread(self.jobs.fill)
+            filled = asyncio.create_task(asyncio.to_thread(self.jobs.fill))
             async with aclosing(job.messages()) as found:
                 async for messages in found:
                     changed = answer.take(messages, self.results)
@@ -99,6 +99,7 @@ class Explorer:
                         reason = {"reason": last.reason, "input_error": last.input_error}
                         yield "failed", reason
                         return
+            await filled
             yield "ended", {}
         finally:
             job.end()

@@ -18,6 +18,7 @@ from ..figures.canvas import MUTED
 from ..text.differences import change, judged
 from ..text.formats import (
     UNKNOWN,
+    Unit,
     byte_size,
     dollars,
     margin,
@@ -31,7 +32,7 @@ from ..text.formats import (
 from ..text.points import overload_phrase
 from .answer import Answer, SideAnswer
 from .job import NAMES
-from .plots import SIDE_COLOURS, SIDE_MARKERS, Bar, Curve, Horizontal, busy, curves
+from .plots import SIDE_COLOURS, SIDE_MARKERS, BusyBar, PlottedCurve, Horizontal, busy, curves
 
 _HOURS_PER_MONTH = 730.0
 
@@ -42,6 +43,7 @@ def figure_titles(answer: Answer) -> dict[str, str]:
         "throughput": "Throughput against io-threads",
         "latency": "Latency against io-threads",
         "load": "Latency against load",
+        "served": "Throughput against load",
         "busy": "Who is busy",
         **{f"stages-{side.about.side}": _stages_title(answer, side) for side in answer.sides},
     }
@@ -53,7 +55,7 @@ def figures_after(changed: set[str], answer: Answer) -> list[str]:
     if "threads" in changed:
         found += ["throughput", "latency"]
     if "loads" in changed:
-        found.append("load")
+        found += ["load", "served"]
     if "looked_at" in changed:
         found.append("busy")
         found += [f"stages-{side.about.side}" for side in answer.sides if side.point is not None]
@@ -76,9 +78,10 @@ def draw(name: str, answer: Answer, *, width_px: float, drawing: int) -> str | N
             return None
         return figures.inline_svg(figure, prefix=f"d{drawing}", label=label)
     drawn: dict[str, Callable[..., str | None]] = {
-        "throughput": _throughput,
+        "throughput": partial(_throughput, by_load=False),
         "latency": partial(_latency, by_load=False),
         "load": partial(_latency, by_load=True),
+        "served": partial(_throughput, by_load=True),
         "busy": _busy,
     }
     return drawn[name](answer, width_px=width_px, label=label)
@@ -86,8 +89,9 @@ def draw(name: str, answer: Answer, *, width_px: float, drawing: int) -> str | N
 
 def _in_words(name: str, answer: Answer) -> str:
     """What a screen reader says of a figure."""
-    if name == "throughput":
-        found = [_rate_curve(side, answer) for side in answer.sides]
+    if name in ("throughput", "served"):
+        by_load = name == "served"
+        found = [_rate_curve(side, answer, by_load=by_load) for side in answer.sides]
         return "; ".join(
             f"{c.name} " + ", ".join(f"{rate(y)} at {x:g}" for x, y, _ in c.values) for c in found
         ).strip()
@@ -109,14 +113,20 @@ def _side_name(answer: Answer, side: SideAnswer) -> str:
     return NAMES[side.about.side] if len(answer.sides) > 1 else ""
 
 
-def _rate_curve(side: SideAnswer, answer: Answer) -> Curve:
-    return Curve(
+def _rate_curve(side: SideAnswer, answer: Answer, *, by_load: bool) -> PlottedCurve:
+    estimated: dict[float, float] = {x: e.throughput_rps for x, e in side.estimates.items()}
+    simulated: dict[float, Estimate] = {x: p.throughput_rps for x, p in side.points.items()}
+    if by_load:
+        guessed = [] if side.loads else side.load_estimates
+        estimated = {x: each.throughput_rps for x, each in guessed}
+        simulated = {p.offered_rps: p.throughput_rps for p in side.loads}
+    return PlottedCurve(
         _side_name(answer, side),
         SIDE_COLOURS[side.about.side],
         SIDE_MARKERS[side.about.side],
-        {x: e.throughput_rps for x, e in side.estimates.items()},
-        {x: p.throughput_rps for x, p in side.points.items()},
-        looked_at=side.about.threads,
+        estimated,
+        simulated,
+        looked_at=None if by_load else side.about.threads,
     )
 
 
@@ -125,22 +135,30 @@ def _across_threads(answer: Answer) -> Horizontal:
     return Horizontal("io-threads", ticks=sorted(counts))
 
 
-def _throughput(answer: Answer, *, width_px: float, label: str) -> str | None:
-    found = [_rate_curve(side, answer) for side in answer.sides]
-    ends = [end for curve in found for end in curve.ends]
-    unit = rate_unit(max(ends, default=1.0))
-    title = f"Throughput, {unit.symbol.strip().removesuffix('/s')} requests/s".replace("  ", " ")
+def _across_loads(found: Sequence[PlottedCurve]) -> Horizontal:
+    unit = rate_unit(max((x for curve in found for x, _, _ in curve.values), default=1.0))
+    return Horizontal(f"offered load, {_requests(unit)}", unit.divisor)
+
+
+def _requests(unit: Unit) -> str:
+    """`k requests/s`."""
+    return f"{unit.symbol.strip().removesuffix('/s')} requests/s".strip()
+
+
+def _throughput(answer: Answer, *, by_load: bool, width_px: float, label: str) -> str | None:
+    found = [_rate_curve(side, answer, by_load=by_load) for side in answer.sides]
+    unit = rate_unit(max((end for curve in found for end in curve.ends), default=1.0))
     return curves(
         found,
-        title=title,
+        title=f"Throughput, {_requests(unit)}",
         unit=unit,
-        across=_across_threads(answer),
+        across=_across_loads(found) if by_load else _across_threads(answer),
         width_px=width_px,
         label=label,
     )
 
 
-def _latency_curves(answer: Answer, *, by_load: bool) -> list[Curve]:
+def _latency_curves(answer: Answer, *, by_load: bool) -> list[PlottedCurve]:
     """p99 of each side, and p50 where there is one side only."""
     found = []
     for side in answer.sides:
@@ -162,7 +180,7 @@ def _latency_curves(answer: Answer, *, by_load: bool) -> list[Curve]:
             estimated = {x: value for x, value in guessed if value is not None}
             looked_at = None if by_load else side.about.threads
             marker = SIDE_MARKERS[number]
-            found.append(Curve(label, colour, marker, estimated, known, looked_at))
+            found.append(PlottedCurve(label, colour, marker, estimated, known, looked_at))
     return found
 
 
@@ -170,16 +188,11 @@ def _latency(answer: Answer, *, by_load: bool, width_px: float, label: str) -> s
     found = _latency_curves(answer, by_load=by_load)
     ends = [end for curve in found for end in curve.ends]
     unit = time_unit(max(ends, default=1.0))
-    across = _across_threads(answer)
-    if by_load:
-        loads = rate_unit(max((x for curve in found for x, _, _ in curve.values), default=1.0))
-        prefix = loads.symbol.strip().removesuffix("/s")
-        across = Horizontal(f"offered load, {prefix} requests/s".replace("  ", " "), loads.divisor)
     return curves(
         found,
         title=f"Latency, {unit.symbol.strip()}",
         unit=unit,
-        across=across,
+        across=_across_loads(found) if by_load else _across_threads(answer),
         width_px=width_px,
         label=label,
         goal=answer.sides[0].about.objective_ms,
@@ -187,15 +200,15 @@ def _latency(answer: Answer, *, by_load: bool, width_px: float, label: str) -> s
 
 
 def _busy(answer: Answer, *, width_px: float, label: str) -> str | None:
-    stations: dict[str, list[Bar]] = {}
+    stations: dict[str, list[BusyBar]] = {}
     for side in answer.sides:
         number = side.about.side
         if side.point is not None:
             for name, share in _shares_of(side.point):
-                stations.setdefault(name, []).append(Bar(number, share, True))
+                stations.setdefault(name, []).append(BusyBar(number, share, True))
         elif side.estimate is not None:
             for name, share in _estimated_shares(side.estimate):
-                stations.setdefault(name, []).append(Bar(number, share, False))
+                stations.setdefault(name, []).append(BusyBar(number, share, False))
     return busy(list(stations.items()), width_px=width_px, label=label)
 
 

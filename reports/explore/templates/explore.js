@@ -24,7 +24,7 @@ function start() {
   byId("save-yaml").addEventListener("click", () =>
     save("scenario.yaml", "application/yaml", state.yaml[state.yaml.length - 1]));
   addEventListener("resize", () => {
-    if (Math.abs(plotWidth() - state.width) > RESIZED_PX) later();
+    if (Math.abs(plotWidth() - state.width) > RESIZED_PX) later(true);
   });
   addEventListener("hashchange", () => location.reload());
   ask();
@@ -38,9 +38,9 @@ function moved(input) {
   later();
 }
 
-function later() {
+function later(onlyResized = false) {
   clearTimeout(state.timer);
-  state.timer = setTimeout(ask, WAIT_MS);
+  state.timer = setTimeout(() => ask(onlyResized), WAIT_MS);
 }
 
 function plotWidth() {
@@ -49,7 +49,7 @@ function plotWidth() {
   return Math.min(700, plot ? plot.clientWidth : parseFloat(columns[0]) || 358);
 }
 
-function ask() {
+function ask(onlyResized = false) {
   if (state.source) state.source.close();
   state.asked = state.asked || performance.now();
   const asked = { at: state.asked, changes: state.changes.map((each) => ({ ...each })), first: true };
@@ -60,10 +60,12 @@ function ask() {
   query.set("changes", JSON.stringify(asked.changes.slice(0, state.yaml.length)));
   document.body.classList.toggle("comparing", state.yaml.length > 1);
   byId("compare").setAttribute("aria-pressed", String(state.yaml.length > 1));
-  for (const part of document.querySelectorAll("#figures figure, #summary")) {
-    part.setAttribute("aria-busy", "true");
+  if (!onlyResized) {
+    for (const part of document.querySelectorAll("#figures figure, #summary")) {
+      part.setAttribute("aria-busy", "true");
+    }
+    say("Estimating …");
   }
-  say("Estimating …");
   const source = new EventSource("events?" + query);
   state.source = source;
   const on = (name, take) => source.addEventListener(name, (event) => {
@@ -147,7 +149,7 @@ function showFigure({ name, title, svg }, asked) {
   }
 }
 
-const ORDER = ["throughput", "latency", "load", "busy", "stages-0", "stages-1"];
+const ORDER = ["throughput", "latency", "served", "load", "busy", "stages-0", "stages-1"];
 
 function newFigure(name) {
   const figure = document.createElement("figure");
