@@ -16,9 +16,9 @@ from .job import (
     Described,
     Estimated,
     Message,
-    SimulationsDone,
     SimulatedLoads,
     SimulatedThreads,
+    SimulationsDone,
 )
 
 MOST_RESULTS = 500

@@ -32,7 +32,7 @@ from ..text.formats import (
 from ..text.points import overload_phrase
 from .answer import Answer, SideAnswer
 from .job import NAMES
-from .plots import SIDE_COLOURS, SIDE_MARKERS, BusyBar, PlottedCurve, Horizontal, busy, curves
+from .plots import SIDE_COLOURS, SIDE_MARKERS, BusyBar, Horizontal, PlottedCurve, busy, curves
 
 _HOURS_PER_MONTH = 730.0
 

@@ -31,7 +31,7 @@ from forecache.reports.explore.controls import (
     values_of,
     with_changes,
 )
-from forecache.reports.explore.plots import PlottedCurve, Horizontal, curves
+from forecache.reports.explore.plots import Horizontal, PlottedCurve, curves
 from forecache.reports.explore.processes import Jobs
 from forecache.reports.explore.server import Explorer, application, question_of
 from forecache.reports.text.formats import rate_unit
