@@ -261,7 +261,7 @@ def serve(explorer: Explorer, *, port: int, ready: Callable[[str], None]) -> Non
 
     settings = uvicorn.Config(
         application(explorer),
-        log_level="error",
+        log_level="critical",
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=1,
