@@ -88,6 +88,7 @@ def curves(
     across: Horizontal,
     width_px: float,
     label: str,
+    from_zero: bool = False,
     goal: float | None = None,
 ) -> str | None:
     """Draw curves over one axis as `<svg>…</svg>`; None where there is nothing positive to draw.
@@ -98,6 +99,8 @@ def curves(
         Of the values.
     label
         What a screen reader says instead of the picture.
+    from_zero
+        Whether the vertical axis is linear however much the values span.
     goal
         A bound that is drawn if it is near the values, named `objective`.
     """
@@ -110,7 +113,7 @@ def curves(
         low, high = min(low, 0.9 * goal), max(high, 1.1 * goal)
     bottom_px = _HEIGHT_PX - _BOTTOM
     x_at, x_ticks = _horizontal(across, shown, _LEFT, width_px - _RIGHT)
-    is_log = high / low > _LINEAR_RATIO
+    is_log = not from_zero and high / low > _LINEAR_RATIO
     y_at, y_ticks = _vertical(low, high, unit.divisor, bottom_px, is_log=is_log)
     parts = [_text(2, 13, title + (", log scale" if is_log else ""), INK)]
     parts.append(_text(2, 29, _note(shown), MUTED))

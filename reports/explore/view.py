@@ -155,6 +155,7 @@ def _throughput(answer: Answer, *, by_load: bool, width_px: float, label: str) -
         across=_across_loads(found) if by_load else _across_threads(answer),
         width_px=width_px,
         label=label,
+        from_zero=True,
     )
 
 
