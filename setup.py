@@ -82,6 +82,7 @@ setup(
                 "gz",
                 "jinja",
                 "css",
+                "js",
                 "md",
                 "c",
                 "h",

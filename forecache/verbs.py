@@ -574,6 +574,48 @@ def _write_plan(result: Any, *, report: str | Path | None, ceiling: str | Path |
         write_text_atomic(Path(ceiling), text)
 
 
+def explore(
+    scenario: Scenario,
+    *,
+    port: int = 0,
+    seed: int = DEFAULT_SEED,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve a page with controls for a scenario and figures that follow them, until interrupted.
+
+    Parameters
+    ----------
+    scenario
+        Path of a scenario file, or a mapping of the same shape, of a node. Of a sweep over
+        io_threads the page begins with the quick estimates' knee.
+    port
+        On loopback; 0 takes any that is free.
+    seed
+        Seed of all random streams; the same seed gives the same result.
+    ready
+        Called with the page's address, which holds a random token, once it can be opened.
+
+    Returns
+    -------
+    None
+        After Ctrl-C. `--json` prints `address` as soon as the page can be opened.
+
+    Raises
+    ------
+    InputError
+        When the scenario can't be read, is of another kind or sweeps another field; the port is
+        taken; or a package of the extra `explore` is missing.
+    """
+    from forecache.hwprofiles.files import read_yaml
+    from forecache.reports.explore.job import start_of
+    from forecache.reports.explore.server import Explorer, serve
+
+    is_given = isinstance(scenario, Mapping)
+    data = dict(scenario) if isinstance(scenario, Mapping) else read_yaml(scenario)
+    begins = start_of(data, file="scenario" if is_given else str(scenario))
+    serve(Explorer(begins, seed=seed), port=port, ready=ready or (lambda _address: None))
+
+
 def compare(
     before: Scenario,
     after: Scenario,

@@ -59,7 +59,7 @@ PACKAGES = {
         "validate",
         "joint",
     ],
-    "reports": ["text", "study_answer", "figures", "terminal", "page", "study"],
+    "reports": ["text", "study_answer", "figures", "terminal", "page", "explore", "study"],
 }
 # Import name of a declared package where the two differ.
 IMPORT_NAMES = {"pyyaml": "yaml"}

@@ -19,7 +19,7 @@ from . import consistency, posterior
 from .check import Check, Finding
 from .inputs import fuzz, readers
 from .nodes import closed_forms as node
-from .nodes import effects, open_loops, sensitivity, twins
+from .nodes import effects, open_loops, quick_estimates, sensitivity, twins
 from .queueing import closed_forms, coverage, warm_up
 
 CHECKS = [
@@ -29,6 +29,7 @@ CHECKS = [
     *coverage.CHECKS,
     *effects.CHECKS,
     *sensitivity.CHECKS,
+    *quick_estimates.CHECKS,
     *warm_up.CHECKS,
     *posterior.CHECKS,
     *readers.CHECKS,

@@ -7,6 +7,7 @@ from .compare import compare
 from .cost import cost
 from .doctor import doctor
 from .engine import calibrate, observe, validate
+from .explore import explore
 from .machine import catalog, profile
 from .memory import memory
 from .plan import plan
@@ -25,6 +26,7 @@ COMMANDS: list[click.Command] = [
     recommend,
     explain,
     compare,
+    explore,
     check,
     memory,
     cost,
