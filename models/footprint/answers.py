@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import read_yaml
 from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate
@@ -20,6 +19,7 @@ from ..layouts.keys import Blocks
 from ..results.consistency import Checked
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Persistence, Scenario
+from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import Workload
 from .baseline import process_bytes
@@ -135,7 +135,7 @@ def memory(source: ScenarioSource) -> MemoryAnswer:
         The file or a field of it is not valid.
     """
     file = "scenario" if isinstance(source, Mapping) else str(source)
-    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    data = content_of(source)
     points = []
     for case in _cases(data, file=file):
         try:
