@@ -6,12 +6,15 @@ paths; a scenario may also be a mapping of the same shape as the file. What each
 Returns also stands in `docs/cli.md`, as the shape of what `--json` prints: that is what `to_dict`
 of the result returns. `catalog` returns a plain dictionary.
 
-`progress` is called with one sentence for every step of long work; None keeps it silent.
+`progress` is called with one sentence for every step of long work; None keeps it silent, but in a
+notebook, where it is a bar.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from .notebook import with_progress_bar
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -42,6 +45,7 @@ ARTICLES = ("articles", "seeds")
 """Names under which `validate` knows the claims of articles."""
 
 
+@with_progress_bar
 def simulate(
     scenario: Scenario,
     *,
@@ -134,6 +138,7 @@ def simulate(
     return result
 
 
+@with_progress_bar
 def sweep(
     scenario: Scenario,
     out: str | Path,
@@ -211,6 +216,7 @@ def sweep(
         return run(scenario, out, executor=cluster.executor, threads=cluster.threads, **how)
 
 
+@with_progress_bar
 def recommend(
     scenario: Scenario,
     *,
@@ -283,6 +289,7 @@ def _check_emit(scenario: Scenario, emit: Path) -> None:
         )
 
 
+@with_progress_bar
 def explain(
     scenario: Scenario,
     *,
@@ -318,6 +325,7 @@ def explain(
     return run(scenario, timeline=timeline, seed=seed, progress=progress)
 
 
+@with_progress_bar
 def check(
     scenario: Scenario,
     files: Sequence[str | Path] = (),
@@ -444,6 +452,7 @@ def cost(scenario: Scenario) -> "CostAnswer":
     return run(scenario)
 
 
+@with_progress_bar
 def plan(
     scenario: Scenario | None = None,
     *,
@@ -569,6 +578,7 @@ def _write_plan(result: Any, *, report: str | Path | None, ceiling: str | Path |
         write_text_atomic(Path(ceiling), text)
 
 
+@with_progress_bar
 def compare(
     before: Scenario,
     after: Scenario,
@@ -605,6 +615,7 @@ def compare(
     return run(before, after, seed=seed, progress=progress)
 
 
+@with_progress_bar
 def validate(
     dataset: str | Path,
     *,
@@ -653,6 +664,7 @@ def _articles(host: str | Path | None, engine: str | Path | None) -> "JudgedClai
     return judged_claims()
 
 
+@with_progress_bar
 def profile(
     *,
     tool: str | None = None,
@@ -697,6 +709,7 @@ def profile(
     return profile_tool(tool, host=found, engine=engine, progress=progress)
 
 
+@with_progress_bar
 def observe(
     out: str | Path,
     *,
@@ -797,6 +810,7 @@ def recipe(
     )
 
 
+@with_progress_bar
 def calibrate(
     bundle: str | Path,
     *,
@@ -841,6 +855,7 @@ def calibrate(
     )
 
 
+@with_progress_bar
 def study(
     scenario: Scenario,
     *,

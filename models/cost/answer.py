@@ -13,6 +13,7 @@ from forecache.sim.plain import Result
 
 from ..prices.table import PriceTable, load_prices
 from ..results.consistency import Checked
+from ..results.displayed import Displayed
 from ..scenario.kinds import check_kind
 from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
@@ -96,7 +97,7 @@ class UsedPrices(Result):
 
 
 @dataclass(frozen=True)
-class CostAnswer(Result):
+class CostAnswer(Displayed):
     """What `cost` answers."""
 
     kind: str

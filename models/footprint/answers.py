@@ -17,6 +17,7 @@ from ..engines.profile import load_engine
 from ..layouts.generations import taken_as
 from ..layouts.keys import Blocks
 from ..results.consistency import Checked
+from ..results.displayed import Displayed
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Persistence, Scenario
 from ..scenario.source import content_of
@@ -112,7 +113,7 @@ class MemoryProvenance(Result):
 
 
 @dataclass(frozen=True)
-class MemoryAnswer(Result):
+class MemoryAnswer(Displayed):
     """What `memory` answers."""
 
     kind: str

@@ -26,6 +26,7 @@ from forecache.sim.processes import usable_cores, workers
 from ..advice.cases import ScenarioSource, name_of
 from ..over_time.runs import check_seeds
 from ..prediction.predict import Progress
+from ..results.displayed import Displayed
 from ..results.provenance import Provenance, provenance
 from ..scenario.kinds import KINDS, NODE, check_kind
 from ..scenario.source import content_of
@@ -59,7 +60,7 @@ class SweptColumn(Result):
 
 
 @dataclass(frozen=True)
-class SweptPoints(Result):
+class SweptPoints(Displayed):
     """What was written where."""
 
     folder: str
