@@ -36,6 +36,12 @@ class Shower:
 
         return card_of(result).html()
 
+    def headline(self, result: Displayed) -> str:
+        """A line of text."""
+        from forecache.reports.notebook.cards import card_of
+
+        return card_of(result).headline
+
     def figure(self, result: Displayed, name: str | None) -> Any:
         """The report's figure."""
         from forecache.reports.notebook.drawn import figure_of

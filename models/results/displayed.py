@@ -21,6 +21,9 @@ class Display(Protocol):
     def html(self, result: Displayed) -> str:
         """A fragment of HTML."""
 
+    def headline(self, result: Displayed) -> str:
+        """A line of text."""
+
     def figure(self, result: Displayed, name: str | None) -> Any:
         """A figure."""
 
@@ -88,3 +91,7 @@ class Displayed(Result):
 
     def _repr_html_(self) -> str:
         return _display().html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
+        """What IPython writes as text, in place of every field."""
+        printer.text(f"<{type(self).__name__}: {_display().headline(self)}>")

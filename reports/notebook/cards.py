@@ -41,7 +41,7 @@ from ..text.points import (
     standing,
     target_warnings,
 )
-from ..text.runs import comparison, fact_text, title_of
+from ..text.runs import comparison, fact_text, kind_word, title_of
 from ..text.settings import setting_name, setting_text, value_text, varying_keys
 from ..text.wording import action, headline_facts, limit_phrase
 from .card import Card
@@ -57,6 +57,10 @@ def card_of(result: Displayed) -> Card:
     for kind, card in _CARDS.items():
         if isinstance(result, kind):
             return card(result)
+    from .measured import measured_card  # with all of calibration, which no prediction needs
+
+    if (measured := measured_card(result)) is not None:
+        return measured
     tables = tables_of(result)
     title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(result).__name__)
     if not tables:
@@ -229,7 +233,7 @@ def _cost(answer: CostAnswer) -> Card:
 
 def _over_time(result: RunsOverTime) -> Card:
     compared = comparison(result.points)
-    about = f"{result.kind.replace('_', ' ')}, {len(result.points)} points"
+    about = f"{kind_word(result)}, {len(result.points)} point{'s' * (len(result.points) > 1)}"
     about += f", {result.seeds} seeds" if result.seeds > 1 else ""
     if compared is not None:
         header, rows = compared.heads, compared.rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -36,7 +37,7 @@ class FigureStack(tuple[Figure, ...]):
 def figure_of(result: Displayed, name: str | None) -> Any:
     """A figure of a result; see `Displayed.plot`."""
     found = _figures_of(result)
-    chosen = next(iter(found), None) if name is None else name
+    chosen = next(iter(found), "") if name is None else name
     drawn = found[chosen]() if chosen in found else None
     if drawn is not None:
         return drawn
@@ -59,7 +60,7 @@ def _figures_of(result: Displayed) -> Figures:
 def _simulated(answer: Simulated) -> Figures:
     points = answer.points
     found: dict[str, Callable[[], Any]] = {
-        key: lambda key=key: figures.throughput_by(points, key) for key in _numeric_sweeps(points)
+        key: partial(figures.throughput_by, points, key) for key in _numeric_sweeps(points)
     }
     if len(points) == 1:
         found["stages"] = lambda: figures.stages(points[0])
@@ -98,9 +99,7 @@ def _over_time(result: RunsOverTime) -> Figures:
     if len(points) == 1:
         return {"point 0": lambda: _panels(result, 0)}
     names = [point_title(point) or f"point {number}" for number, point in enumerate(points)]
-    return {
-        name: lambda number=number: _panels(result, number) for number, name in enumerate(names)
-    }
+    return {name: partial(_panels, result, number) for number, name in enumerate(names)}
 
 
 def _panels(result: RunsOverTime, number: int) -> FigureStack:

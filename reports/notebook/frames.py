@@ -32,7 +32,7 @@ def frame_of(result: Displayed, table: str | None, library: str | None) -> Any:
     if isinstance(result, SweptPoints):
         return package.read_parquet(_parts(Path(result.folder), name))
     found = tables_of(result)
-    chosen = next(iter(found), None) if table is None else table
+    chosen = next(iter(found), "") if table is None else table
     if not found:
         raise InputError("this result has no table; valid is to_dict().")
     if chosen not in found:
@@ -47,7 +47,6 @@ def _parts(folder: Path, library: str) -> Any:
     return files if library == "polars" else str(folder)
 
 
-_PANDAS = {DOUBLE: "float64", TEXT: "object"}
 _COUNTED = {INTEGER: ("int64", "Int64"), TRUTH: ("bool", "boolean")}
 """Without and with empty cells."""
 
@@ -58,7 +57,9 @@ def _pandas(pandas: Any, table: TidyTable) -> Any:
         if type_ in _COUNTED:
             dtype = _COUNTED[type_][any(cell is None for cell in cells)]
         else:
-            dtype = _PANDAS[type_]
+            # Before pandas 3, "str" makes words of what is missing.
+            words = "str" if int(pandas.__version__.partition(".")[0]) >= 3 else "object"
+            dtype = "float64" if type_ == DOUBLE else words
         columns[name] = pandas.Series(cells, dtype=dtype)
     return pandas.DataFrame(columns)
 
