@@ -1,10 +1,11 @@
 """The verbs of the command line as Python functions.
 
 Each one is thin: it imports the room that does the work when it is called, so that importing
-`forecache` is quick, and passes plain arguments on. Scenarios, datasets and bundles are
-paths; a scenario may also be a mapping of the same shape as the file. What each verb says under
-Returns also stands in `docs/cli.md`, as the shape of what `--json` prints: that is what `to_dict`
-of the result returns. `catalog` returns a plain dictionary.
+`forecache` is quick, and passes plain arguments on. Scenarios, datasets and bundles are paths; a
+scenario may also be a mapping of the same shape as the file, in which lists may be ranges, arrays
+or series, and numbers NumPy's. What each verb says under Returns also stands in `docs/cli.md`, as
+the shape of what `--json` prints: that is what `to_dict` of the result returns. `catalog` returns a
+plain dictionary.
 
 `progress` is called with one sentence for every step of long work; None keeps it silent, but in a
 notebook, where it is a bar.
@@ -157,8 +158,7 @@ def sweep(
     Parameters
     ----------
     scenario
-        Path of a scenario file of any kind, or a mapping of the same shape, in which a sweep may
-        also be a `range` or a NumPy array of one axis.
+        Path of a scenario file of any kind, or a mapping of the same shape.
     out
         Folder for the files. If it holds some of the same sweep, what is missing is answered.
     nominal

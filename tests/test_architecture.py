@@ -58,10 +58,10 @@ PACKAGES = {
         "validate",
         "joint",
     ],
-    "reports": ["text", "study_answer", "figures", "terminal", "page", "study"],
+    "reports": ["text", "study_answer", "figures", "terminal", "page", "notebook", "study"],
 }
 # Import name of a declared package where the two differ.
-IMPORT_NAMES = {"pyyaml": "yaml"}
+IMPORT_NAMES = {"pyyaml": "yaml", "ipython": "IPython"}
 
 
 def modules_of(folder: str) -> list[Path]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from forecache.models.advice.compare import NodeComparison
+from forecache.models.advice.compare import NodeComparison, Side
 from forecache.models.advice.node_answers import (
     Explained,
     ExplainedPoint,
@@ -121,9 +122,14 @@ def _compared(result: NodeComparison) -> Tables:
     return {"differences": lambda: flat_table(result.differences), "points": points}
 
 
-def _planned(result: PlanAnswer) -> Tables:
-    from dataclasses import replace
+def _side(result: Side) -> Tables:
+    return {
+        "points": lambda: points_table([result.point]),
+        "stages": lambda: stages_table([result.point]),
+    }
 
+
+def _planned(result: PlanAnswer) -> Tables:
     # The columns of a large sweep are of the first plan and the next.
     each = [replace(result, plans=result.plans[rank:]) for rank in range(len(result.plans))]
     return {
@@ -262,6 +268,7 @@ _TABLES: dict[type[Any], Callable[[Any], Tables]] = {
     Simulated: _simulated,
     Explained: _explained,
     NodeComparison: _compared,
+    Side: _side,
     PlanAnswer: _planned,
     MemoryAnswer: _memory,
     CostAnswer: _cost,
