@@ -92,6 +92,7 @@ class Displayed(Result):
     def _repr_html_(self) -> str:
         return _display().html(self)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
-        """What IPython writes as text, in place of every field."""
-        printer.text(f"<{type(self).__name__}: {_display().headline(self)}>")
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:  # noqa: ARG002
+        """The same, and as text a line in place of every field."""
+        text = f"<{type(self).__name__}: {_display().headline(self)}>"
+        return {"text/plain": text, "text/html": self._repr_html_()}

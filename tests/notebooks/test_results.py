@@ -213,15 +213,10 @@ def test_long_results_show_their_beginning() -> None:
 
 
 def test_text_is_a_line() -> None:
-    class Printer:
-        found = ""
-
-        def text(self, text: str) -> None:
-            self.found = text
-
-    printer = Printer()
-    recommended()._repr_pretty_(printer, False)
-    assert printer.found == "<Recommended: Run io-threads 4>"
+    formatter = pytest.importorskip("IPython.core.formatters").DisplayFormatter()
+    shown, _ = formatter.format(recommended())
+    assert shown["text/plain"] == "<Recommended: Run io-threads 4>"
+    assert shown["text/html"] == recommended()._repr_html_()
 
 
 @pytest.mark.parametrize("name", ["recommended", "study", "target", "calibration", "over time"])
