@@ -36,9 +36,19 @@ _parent = Path(__file__).resolve().parent.parent
 if not (Path(__file__).resolve().parent / "sim").is_dir() and (_parent / "sim").is_dir():
     __path__.append(str(_parent))
 
+from .models.results.displayed import display_with  # noqa: E402
 from .sim.cache_folders import prepare  # noqa: E402
 
 prepare()  # before anything imports Matplotlib
+
+
+def _display() -> Any:
+    from .notebook import Shower
+
+    return Shower()
+
+
+display_with(_display)
 
 __version__ = "0.1.0"
 

@@ -1,17 +1,21 @@
 """The verbs of the command line as Python functions.
 
 Each one is thin: it imports the room that does the work when it is called, so that importing
-`forecache` is quick, and passes plain arguments on. Scenarios, datasets and bundles are
-paths; a scenario may also be a mapping of the same shape as the file. What each verb says under
-Returns also stands in `docs/cli.md`, as the shape of what `--json` prints: that is what `to_dict`
-of the result returns. `catalog` returns a plain dictionary.
+`forecache` is quick, and passes plain arguments on. Scenarios, datasets and bundles are paths; a
+scenario may also be a mapping of the same shape as the file, in which lists may be ranges, arrays
+or series, and numbers NumPy's. What each verb says under Returns also stands in `docs/cli.md`, as
+the shape of what `--json` prints: that is what `to_dict` of the result returns. `catalog` returns a
+plain dictionary.
 
-`progress` is called with one sentence for every step of long work; None keeps it silent.
+`progress` is called with one sentence for every step of long work; None keeps it silent, but in a
+notebook, where it is a bar.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from .notebook import with_progress_bar
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -43,6 +47,7 @@ ARTICLES = ("articles", "seeds")
 """Names under which `validate` knows the claims of articles."""
 
 
+@with_progress_bar
 def simulate(
     scenario: Scenario,
     *,
@@ -135,6 +140,7 @@ def simulate(
     return result
 
 
+@with_progress_bar
 def sweep(
     scenario: Scenario,
     out: str | Path,
@@ -153,8 +159,7 @@ def sweep(
     Parameters
     ----------
     scenario
-        Path of a scenario file of any kind, or a mapping of the same shape, in which a sweep may
-        also be a `range` or a NumPy array of one axis.
+        Path of a scenario file of any kind, or a mapping of the same shape.
     out
         Folder for the files. If it holds some of the same sweep, what is missing is answered.
     nominal
@@ -212,6 +217,7 @@ def sweep(
         return run(scenario, out, executor=cluster.executor, threads=cluster.threads, **how)
 
 
+@with_progress_bar
 def recommend(
     scenario: Scenario,
     *,
@@ -284,6 +290,7 @@ def _check_emit(scenario: Scenario, emit: Path) -> None:
         )
 
 
+@with_progress_bar
 def explain(
     scenario: Scenario,
     *,
@@ -323,6 +330,7 @@ def explain(
     return run(scenario, timeline=timeline, sensitivity=sensitivity, seed=seed, progress=progress)
 
 
+@with_progress_bar
 def check(
     scenario: Scenario,
     files: Sequence[str | Path] = (),
@@ -449,6 +457,7 @@ def cost(scenario: Scenario) -> "CostAnswer":
     return run(scenario)
 
 
+@with_progress_bar
 def plan(
     scenario: Scenario | None = None,
     *,
@@ -606,16 +615,16 @@ def explore(
         When the scenario can't be read, is of another kind or sweeps another field; the port is
         taken; or a package of the extra `explore` is missing.
     """
-    from forecache.hwprofiles.files import read_yaml
+    from forecache.models.scenario.source import content_of
     from forecache.reports.explore.job import start_of
     from forecache.reports.explore.server import Explorer, serve
 
-    is_given = isinstance(scenario, Mapping)
-    data = dict(scenario) if isinstance(scenario, Mapping) else read_yaml(scenario)
-    begins = start_of(data, file="scenario" if is_given else str(scenario))
+    file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
+    begins = start_of(content_of(scenario), file=file)
     serve(Explorer(begins, seed=seed), port=port, ready=ready or (lambda _address: None))
 
 
+@with_progress_bar
 def compare(
     before: Scenario,
     after: Scenario,
@@ -652,6 +661,7 @@ def compare(
     return run(before, after, seed=seed, progress=progress)
 
 
+@with_progress_bar
 def validate(
     dataset: str | Path,
     *,
@@ -700,6 +710,7 @@ def _articles(host: str | Path | None, engine: str | Path | None) -> "JudgedClai
     return judged_claims()
 
 
+@with_progress_bar
 def profile(
     *,
     tool: str | None = None,
@@ -744,6 +755,7 @@ def profile(
     return profile_tool(tool, host=found, engine=engine, progress=progress)
 
 
+@with_progress_bar
 def observe(
     out: str | Path,
     *,
@@ -844,6 +856,7 @@ def recipe(
     )
 
 
+@with_progress_bar
 def calibrate(
     bundle: str | Path,
     *,
@@ -888,6 +901,7 @@ def calibrate(
     )
 
 
+@with_progress_bar
 def study(
     scenario: Scenario,
     *,

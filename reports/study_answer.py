@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from forecache.calibration.fit.report import CalibrationReport
 from forecache.models.advice.node_answers import StudyTarget
+from forecache.models.results.displayed import Displayed
 from forecache.models.results.provenance import Provenance
 from forecache.sim.plain import Result, where_set
 
@@ -44,7 +45,7 @@ class StudyProvenance(Provenance):
 
 
 @dataclass(frozen=True)
-class Study(Result):
+class Study(Displayed):
     """A recommendation for this host and the scenario's, and what it rests on."""
 
     title: str

@@ -8,6 +8,10 @@ from dataclasses import field, fields
 from typing import Any
 
 _LEFT_OUT = "left out where unset"
+_ONLY_IN_PYTHON = "not part of to_dict"
+
+ONLY_IN_PYTHON = {_ONLY_IN_PYTHON: True}
+"""Metadata of a field that JSON does not have."""
 
 
 class Result:
@@ -20,7 +24,8 @@ class Result:
         return {
             each.name: plain(value)
             for each in fields(self)  # type: ignore[arg-type]
-            if not (_is_unset(value := getattr(self, each.name)) and _LEFT_OUT in each.metadata)
+            if _ONLY_IN_PYTHON not in each.metadata
+            and not (_is_unset(value := getattr(self, each.name)) and _LEFT_OUT in each.metadata)
         }
 
 

@@ -59,10 +59,19 @@ PACKAGES = {
         "validate",
         "joint",
     ],
-    "reports": ["text", "study_answer", "figures", "terminal", "page", "explore", "study"],
+    "reports": [
+        "text",
+        "study_answer",
+        "figures",
+        "terminal",
+        "page",
+        "notebook",
+        "explore",
+        "study",
+    ],
 }
 # Import name of a declared package where the two differ.
-IMPORT_NAMES = {"pyyaml": "yaml"}
+IMPORT_NAMES = {"pyyaml": "yaml", "ipython": "IPython"}
 
 
 def modules_of(folder: str) -> list[Path]:

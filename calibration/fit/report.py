@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from forecache.models.results.displayed import Displayed
 from forecache.sim.plain import Result, plain, where_set
 
 CPU = "server CPU time per request"
@@ -244,7 +245,7 @@ class WhatDataTell(Result):
 
 
 @dataclass(frozen=True)
-class CalibrationReport(Result):
+class CalibrationReport(Displayed):
     """What `calibrate` answers beside the engine profile."""
 
     engine: ObservedEngine

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles import list_instances
-from forecache.hwprofiles.files import named, parse, read_yaml
+from forecache.hwprofiles.files import named, parse
 from forecache.models.engines.profile import load_engine
 from forecache.models.plan.answer import plan
 from forecache.models.plan.ceiling import ceiling, todays_node
@@ -19,6 +19,7 @@ from forecache.models.prices.table import NODE_PRICES, load_prices
 from forecache.models.results.provenance import provenance
 from forecache.models.scenario.kinds import check_kind
 from forecache.models.scenario.schema import Slo
+from forecache.models.scenario.source import content_of
 from forecache.models.scenario.versions import minor_version
 from forecache.sim.errors import InfeasibleError, InputError
 
@@ -215,7 +216,7 @@ def _given(scenario: str | Path | Mapping[str, Any] | None, file: str) -> dict[s
     """
     if scenario is None:
         return {}
-    data = dict(scenario) if isinstance(scenario, Mapping) else read_yaml(scenario)
+    data = content_of(scenario)
     check_kind(data, file=file, valid=["plan"])
     for name in ("demand", "today", "objectives"):
         if not isinstance(data.get(name, {}), Mapping):
@@ -315,7 +316,7 @@ def _ceiling(
     progress: Progress | None,
 ) -> Ceiling | None:
     """How far today's nodes go; None where it isn't known what they run on."""
-    fields = {} if node is None else dict(node) if isinstance(node, Mapping) else read_yaml(node)
+    fields = {} if node is None else content_of(node)
     name = host or (whole.get("today") or {}).get("instance")
     if name is not None:
         fields.setdefault("host", str(name).removeprefix("cache."))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from forecache.models.results.displayed import Displayed
 from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
@@ -221,7 +222,7 @@ _ABOUT = ("dataset", "host", "engine", "fitted", "provenance", "warnings")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Validation(Result):
+class Validation(Displayed):
     """What `validate` answers."""
 
     dataset: ComparedDataset

@@ -20,6 +20,7 @@ from ..prediction.pauses import latency_with_pauses_ms
 from ..prediction.predict import SERVER_CPU, Prediction, Progress, predict_cases
 from ..prediction.system import System
 from ..results.consistency import check_point
+from ..results.latency import LatencyDistribution
 from ..results.points import LoadPoint, Point
 from ..results.provenance import provenance
 from ..scenario.schema import Scenario
@@ -80,9 +81,17 @@ def point_of(prediction: Prediction, limit: Limit) -> Point:
         uncertainty=prediction.parts("throughput_rps"),
         p99_with_pauses_ms=latency_with_pauses_ms(prediction, 0.99),
         p999_with_pauses_ms=latency_with_pauses_ms(prediction, 0.999),
+        latency=_latency_of(prediction),
     )
     check_point(point)
     return point
+
+
+def _latency_of(prediction: Prediction) -> LatencyDistribution | None:
+    """That of all nominal runs; None where requests pile up."""
+    if prediction.overloaded:
+        return None
+    return LatencyDistribution.of([metrics.result.latency for metrics in prediction.nominal])
 
 
 def _cpu_time(prediction: Prediction) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from forecache.hwprofiles import load_host
-from forecache.hwprofiles.files import read_yaml
 from forecache.hwprofiles.schema import HostProfile
 from forecache.sim.errors import InputError
 
@@ -18,6 +17,7 @@ from ..engines.profile import EngineProfile, load_engine
 from ..prediction.system import System
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Scenario
+from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
 from ..step_times.persistence import check_persistence
 from ..step_times.sharing import check_cores, sharing
@@ -83,7 +83,7 @@ def load_cases(source: ScenarioSource) -> list[tuple[Case[Scenario], System]]:
         The file, a field, the host, the engine or the tool is not known or not valid.
     """
     file = name_of(source)
-    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    data = content_of(source)
     check_kind(data, file=file, valid=[NODE])
     systems = Systems()
     found = []

@@ -13,13 +13,13 @@ from typing import Any
 
 from forecache.hwprofiles.files import named
 from forecache.sim.errors import InputError
-from forecache.sim.plain import Result
 from forecache.sim.processes import workers
 from forecache.sim.statistics import Estimate
 
 from ..footprint.node import node_room
 from ..prediction.predict import SERVER_CPU, Prediction, Progress
 from ..prediction.system import System
+from ..results.displayed import Displayed
 from ..results.points import Point
 from ..results.provenance import Provenance, provenance
 from ..scenario.sweeps import Case
@@ -47,7 +47,7 @@ class Side(NodeAnswer):
 
 
 @dataclass(frozen=True)
-class NodeComparison(Result):
+class NodeComparison(Displayed):
     """What `compare` answers."""
 
     first: Side

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
 
 from ..engines.profile import EngineProfile, Observed, Reuse
 from ..prediction.system import System
+from ..results.displayed import Displayed
+from ..results.latency import LatencyDistribution
 from ..results.points import LoadPoint, Point
 from ..results.provenance import Provenance
 from ..scenario.schema import Scenario
@@ -46,7 +49,7 @@ class EngineSummary(Result):
 
 
 @dataclass(frozen=True)
-class NodeAnswer(Result):
+class NodeAnswer(Displayed):
     """What is answered about a node in a steady state."""
 
     scenario: dict[str, Any]
@@ -63,6 +66,22 @@ class Simulated(NodeAnswer):
     """One for each point of the sweep."""
     provenance: Provenance
 
+    @property
+    def latency(self) -> LatencyDistribution | None:
+        """Every latency of the only point; None under overload.
+
+        Raises
+        ------
+        InputError
+            There are several points, each of which has one.
+        """
+        if len(self.points) > 1:
+            raise InputError(
+                f"found {len(self.points)} points; valid is the latency of one of them, "
+                "points[0].latency."
+            )
+        return self.points[0].latency
+
 
 @dataclass(frozen=True)
 class Recommended(NodeAnswer):
@@ -71,6 +90,12 @@ class Recommended(NodeAnswer):
     points: list[Point]
     recommendation: Recommendation
     provenance: Provenance
+
+    @property
+    def latency(self) -> LatencyDistribution | None:
+        """Every latency at the recommended setting, or at the closest; None under overload."""
+        chosen = self.recommendation.chosen
+        return next(point.latency for point in self.points if point.given == chosen)
 
 
 @dataclass(frozen=True)
@@ -133,6 +158,11 @@ class Explained(NodeAnswer):
     """Of the point to look at; None unless it was asked for."""
     numbers: list[NumberOrigin]
     provenance: Provenance
+
+    @property
+    def latency(self) -> LatencyDistribution | None:
+        """Every latency of the point to look at; None under overload."""
+        return self.points[self.shown.point].latency
 
 
 def summary_of(scenario: Scenario, system: System) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import read_yaml
 from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
 
 from ..prices.table import PriceTable, load_prices
 from ..results.consistency import Checked
+from ..results.displayed import Displayed
 from ..scenario.kinds import check_kind
+from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
 from .beside import BillLine, NotPriced
 from .bill import (
@@ -96,7 +97,7 @@ class UsedPrices(Result):
 
 
 @dataclass(frozen=True)
-class CostAnswer(Result):
+class CostAnswer(Displayed):
     """What `cost` answers."""
 
     kind: str
@@ -120,7 +121,7 @@ def cost(scenario: str | Path | Mapping[str, Any]) -> CostAnswer:
         The file, a field or a price is not valid.
     """
     file = "scenario" if isinstance(scenario, Mapping) else str(scenario)
-    data = dict(scenario) if isinstance(scenario, Mapping) else read_yaml(scenario)
+    data = content_of(scenario)
     check_kind(data, file=file, valid=["cost"])
     cases = expand(data, file=file, schema=CostScenario)
     try:

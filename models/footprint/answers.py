@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import read_yaml
 from forecache.sim.errors import InputError
 from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate
@@ -18,8 +17,10 @@ from ..engines.profile import load_engine
 from ..layouts.generations import taken_as
 from ..layouts.keys import Blocks
 from ..results.consistency import Checked
+from ..results.displayed import Displayed
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Persistence, Scenario
+from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
 from ..scenario.workload import Workload
 from .baseline import process_bytes
@@ -112,7 +113,7 @@ class MemoryProvenance(Result):
 
 
 @dataclass(frozen=True)
-class MemoryAnswer(Result):
+class MemoryAnswer(Displayed):
     """What `memory` answers."""
 
     kind: str
@@ -135,7 +136,7 @@ def memory(source: ScenarioSource) -> MemoryAnswer:
         The file or a field of it is not valid.
     """
     file = "scenario" if isinstance(source, Mapping) else str(source)
-    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    data = content_of(source)
     points = []
     for case in _cases(data, file=file):
         try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import named, read_yaml
+from forecache.hwprofiles.files import named
 from forecache.sim.effort import duration_words
 from forecache.sim.errors import IncompleteError, InputError
 from forecache.sim.executors import as_they_end
@@ -26,8 +26,10 @@ from forecache.sim.processes import usable_cores, workers
 from ..advice.cases import ScenarioSource, name_of
 from ..over_time.runs import check_seeds
 from ..prediction.predict import Progress
+from ..results.displayed import Displayed
 from ..results.provenance import Provenance, provenance
 from ..scenario.kinds import KINDS, NODE, check_kind
+from ..scenario.source import content_of
 from ..scenario.sweeps import Sweep
 from .batches import BatchedSweep, PointBatch
 from .columns import SweepOptions
@@ -58,7 +60,7 @@ class SweptColumn(Result):
 
 
 @dataclass(frozen=True)
-class SweptPoints(Result):
+class SweptPoints(Displayed):
     """What was written where."""
 
     folder: str
@@ -160,7 +162,7 @@ def sweep(
         Workers were killed again and again; all whole batches are written.
     """
     file = name_of(source)
-    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    data = content_of(source)
     kind = check_kind(data, file=file, valid=list(KINDS))
     folder = Path(out)
     with named(file):

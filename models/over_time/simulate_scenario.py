@@ -11,18 +11,18 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import read_yaml
 from forecache.sim.effort import check_work
 from forecache.sim.errors import IncompleteError, InputError
 from forecache.sim.processes import processes
 
 from ..advice import answers
-from ..advice.answers import ScenarioSource
+from ..advice.answers import ScenarioSource, name_of
 from ..advice.node_answers import Simulated
 from ..prediction.predict import Progress
 from ..results.provenance import provenance
 from ..results.series import RunsOverTime
 from ..scenario.kinds import KINDS, NODE, check_kind
+from ..scenario.source import content_of
 from ..scenario.sweeps import Case, expand
 from .kept_runs import KeptRuns
 from .run_effort import work_of
@@ -59,9 +59,7 @@ def runs_over_time(source: ScenarioSource) -> bool:
 
 def _read(source: ScenarioSource) -> tuple[str, dict[str, Any]]:
     """What to call a scenario in messages, and its fields."""
-    if isinstance(source, Mapping):
-        return "scenario", dict(source)
-    return str(source), read_yaml(source)
+    return name_of(source), content_of(source)
 
 
 def _check_work(

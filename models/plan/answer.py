@@ -7,16 +7,17 @@ from concurrent.futures import Executor
 from dataclasses import replace
 
 from forecache.hwprofiles.capture.compression import LEAST_PIECES
-from forecache.hwprofiles.files import named, parse, read_yaml
+from forecache.hwprofiles.files import named, parse
 from forecache.sim.errors import InfeasibleError
 from forecache.sim.processes import workers
 
-from ..advice.answers import ScenarioSource
+from ..advice.answers import ScenarioSource, name_of
 from ..cost.beside import before_traffic
 from ..prediction.predict import Progress
 from ..results.consistency import Checked
 from ..results.provenance import provenance
 from ..scenario.kinds import check_kind
+from ..scenario.source import content_of
 from .bill.data_tiering import data_tiering_of
 from .bill.lines import billed
 from .compression.effect import effect_of
@@ -41,9 +42,8 @@ def load_plan(source: ScenarioSource) -> tuple[PlanScenario, str]:
     InputError
         The file or a field is not valid.
     """
-    given = not isinstance(source, str) and hasattr(source, "keys")
-    file = "scenario" if given else str(source)
-    data = dict(source) if given else read_yaml(source)  # type: ignore[arg-type]
+    file = name_of(source)
+    data = content_of(source)
     check_kind(data, file=file, valid=["plan"])
     return parse(PlanScenario, data, file=file), file
 

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from forecache.hwprofiles import list_instances
-from forecache.hwprofiles.files import did_you_mean, named, read_yaml
+from forecache.hwprofiles.files import did_you_mean, named
 from forecache.sim.errors import InputError
 
 from ..advice.answers import ScenarioSource
 from ..prediction.predict import Progress
 from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Scenario
+from ..scenario.source import content_of
 from ..scenario.sweeps import expand
 from .answer import plan
 from .results import PlanAnswer
@@ -49,7 +50,7 @@ def recommended(
     """
     given = isinstance(source, Mapping)
     file = "scenario" if given else str(source)
-    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    data = content_of(source)
     if not lists_of(data):
         return None
     check_kind(data, file=file, valid=[NODE])
@@ -59,7 +60,7 @@ def recommended(
 
 def check_one_node(source: ScenarioSource, *, why: str) -> None:
     """Refuse lists of hosts, engines or versions, with an `InputError` that ends with `why`."""
-    data = dict(source) if isinstance(source, Mapping) else read_yaml(source)
+    data = content_of(source)
     if found := lists_of(data):
         file = "scenario" if isinstance(source, Mapping) else str(source)
         raise InputError(f"{file}: field {found[0]!r}: found a list; valid is one, since {why}.")

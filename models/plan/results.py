@@ -9,6 +9,7 @@ from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
 from ..cost.beside import BillLine, NotPriced
+from ..results.displayed import Displayed
 from ..results.provenance import Provenance
 from .bill.today import FromBill, KnownField
 
@@ -354,7 +355,7 @@ class CompressionEffect(Result):
 
 
 @dataclass(frozen=True)
-class PlanAnswer(Result):
+class PlanAnswer(Displayed):
     """What `plan` answers."""
 
     kind: str

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
+from .displayed import Displayed
 from .provenance import Provenance
 
 Floats = NDArray[np.float64]
@@ -277,7 +278,7 @@ class RunPoint(Result):
 
 
 @dataclass(frozen=True)
-class RunsOverTime(Result):
+class RunsOverTime(Displayed):
     """The answer to a scenario that runs over time."""
 
     kind: str

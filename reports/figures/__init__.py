@@ -7,7 +7,8 @@ To add a figure, write a function like these and draw it in `view.py` of this ro
 
 from .accuracy import accuracy
 from .canvas import HALF_PX, NARROW_PX, WIDE_PX
-from .capacity import scaling, utilisation
+from .capacity import scaling, throughput_by, utilisation
+from .distribution import latency_ccdf
 from .front import front
 from .host import memory_latency
 from .latency import latency_by_load, latency_knee_rps
@@ -26,6 +27,7 @@ __all__ = [
     "front",
     "inline_svg",
     "latency_by_load",
+    "latency_ccdf",
     "latency_knee_rps",
     "limit_names",
     "memory_latency",
@@ -35,6 +37,7 @@ __all__ = [
     "sensitivity",
     "stacked",
     "stages",
+    "throughput_by",
     "utilisation",
     "write_svg",
 ]

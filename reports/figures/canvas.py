@@ -4,7 +4,9 @@ A figure is drawn at the width it will be shown at, one unit to a CSS pixel, so 
 the size of the text around it: a wide version for a screen or paper, a narrow one for a phone.
 """
 
+import io
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -100,11 +102,35 @@ def resource_colour(name: object) -> str:
     return MUTED
 
 
+class StyledFigure(Figure):
+    """A figure that is saved in the house style, and that a notebook shows as SVG."""
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """As of matplotlib."""
+        with house_style():
+            super().savefig(fname, **options)
+
+    def _repr_svg_(self) -> str:
+        """On light ground, since a notebook shows SVG as a picture, whose text is dark."""
+        buffer = io.StringIO()
+        self.savefig(
+            buffer, format="svg", facecolor=PAPER, metadata={"Date": None, "Creator": None}
+        )
+        svg = buffer.getvalue()
+        # A unit of the figure is a pixel of the page, and fonts may be missing there.
+        svg = re.sub(r'(width|height)="([\d.]+)pt"', r'\1="\2"', svg, count=2)
+        svg = re.sub(r"(\d\.\d{2})\d+", r"\1", svg)
+        svg = svg.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+        return svg[svg.index("<svg") :]
+
+
 def new_figure(
     width_px: float, height_px: float, *, left: float, right: float, top: float, bottom: float
-) -> tuple[Figure, Axes]:
+) -> tuple[StyledFigure, Axes]:
     """Return a figure and its axes with margins given in pixels."""
-    figure = Figure(figsize=(width_px / _PX_PER_INCH, height_px / _PX_PER_INCH), dpi=_PX_PER_INCH)
+    figure = StyledFigure(
+        figsize=(width_px / _PX_PER_INCH, height_px / _PX_PER_INCH), dpi=_PX_PER_INCH
+    )
     return figure, add_axes(figure, left=left, right=right, top=top, bottom=bottom)
 
 

@@ -1,0 +1,55 @@
+"""A scenario as it is given: the path of a file, or a mapping of the same shape.
+
+From Python, numbers and lists may be those of NumPy, pandas, polars or Arrow; they become here what
+a YAML file would have held, so that nothing below has to know of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from forecache.hwprofiles.files import read_yaml
+
+_LONGEST_RANGE = 100_000
+"""Numbers of a `range` outside a sweep that are written out as a list."""
+
+
+def content_of(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a scenario, as plain data.
+
+    A `range` in a sweep stays one, since it may be longer than memory.
+
+    Parameters
+    ----------
+    source
+        Path of a file, or its content. Lists may be tuples, ranges, arrays or series, and numbers
+        scalars of NumPy.
+
+    Raises
+    ------
+    InputError
+        The file can't be read.
+    """
+    if not isinstance(source, Mapping):
+        return read_yaml(source)
+    return {key: _written_out(value) for key, value in source.items()}
+
+
+def _written_out(value: Any) -> Any:
+    """A value as YAML would hold it; of a type that is not known here, as it is."""
+    if isinstance(value, Mapping):
+        if set(value) == {"sweep"} and isinstance(value["sweep"], range):
+            return dict(value)
+        return {key: _written_out(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_written_out(item) for item in value]
+    if isinstance(value, range):
+        return list(value) if len(value) <= _LONGEST_RANGE else value
+    # NumPy, pandas and Arrow have the first, polars the second.
+    for name in ("tolist", "to_list"):
+        method = getattr(value, name, None)
+        if callable(method) and not isinstance(value, type):
+            return _written_out(method())
+    return str(value) if isinstance(value, Path) else value

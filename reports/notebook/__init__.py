@@ -1,0 +1,1 @@
+"""Results in notebooks: as data frames, as small HTML, as figures."""

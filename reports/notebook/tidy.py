@@ -1,0 +1,116 @@
+"""Tidy tables: a row for each thing, one value in each cell, units in the names of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from forecache.models.large_sweeps.columns import RowColumn, row
+from forecache.models.large_sweeps.folder import cell_of, type_of
+from forecache.sim.plain import Result, plain
+from forecache.sim.statistics import Estimate
+
+
+@dataclass(frozen=True)
+class TidyTable:
+    """Columns of equal length, in order.
+
+    Attributes
+    ----------
+    columns
+        Of each its name and its type, as `models/large_sweeps/columns.py` names types.
+    cells
+        The values of each column; None where there is none.
+    """
+
+    columns: list[tuple[str, str]]
+    cells: list[list[Any]]
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.cells[0]) if self.cells else 0
+
+
+def answered(
+    columns: Sequence[RowColumn],
+    answers: Sequence[Any],
+    *,
+    given: Sequence[Mapping[str, Any]],
+    more: Sequence[Mapping[str, Any]] = (),
+) -> TidyTable:
+    """The columns of a large sweep, with what was given at each answer before them.
+
+    Parameters
+    ----------
+    answers, given
+        As many of one as of the other: a row for each.
+    more
+        Further cells of each row, at its end.
+    """
+    taken = {"point", *(column.name for column in columns)}
+    before = [
+        {"point": number, **{f"given_{n}" if n in taken else n: v for n, v in each.items()}}
+        for number, each in enumerate(given)
+    ]
+    left = tidy(before)
+    found = list(zip(*(row(columns, answer) for answer in answers), strict=True))
+    middle = [(column.name, column.type) for column in columns]
+    cells = [list(each) for each in found] or [[] for _ in columns]
+    right = tidy(more) if more else TidyTable([], [])
+    return TidyTable([*left.columns, *middle, *right.columns], [*left.cells, *cells, *right.cells])
+
+
+def tidy(rows: Sequence[Mapping[str, Any]]) -> TidyTable:
+    """Rows as a table, with a column for each name in any of them."""
+    names = list(dict.fromkeys(name for each in rows for name in each))
+    found = {name: [_plain(each.get(name)) for each in rows] for name in names}
+    types = {name: type_of(values) for name, values in found.items()}
+    return TidyTable(
+        list(types.items()),
+        [[cell_of(value, types[name]) for value in values] for name, values in found.items()],
+    )
+
+
+def flat(item: Result, **before: Any) -> dict[str, Any]:
+    """The fields of a result as one row, behind other cells.
+
+    An estimate is three columns, `x`, `x_low` and `x_high`; parts and mappings are columns of their
+    own; what is `given` keeps its names; sentences are joined, other lists left out.
+    """
+    found = dict(before)
+    for each in fields(item):  # type: ignore[arg-type]
+        found.update(_flat(each.name, getattr(item, each.name)))
+    return found
+
+
+def flat_table(items: Iterable[Result], **before: Any) -> TidyTable:
+    """A table of results, a row for each."""
+    return tidy([flat(item, **before) for item in items])
+
+
+_GIVEN = ("given", "conditions")
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Estimate):
+        yield name, value.value
+        yield f"{name}_low", value.low
+        yield f"{name}_high", value.high
+    elif isinstance(value, Result):
+        for each in fields(value):  # type: ignore[arg-type]
+            yield from _flat(f"{name}_{each.name}", getattr(value, each.name))
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(str(key) if name in _GIVEN else f"{name}_{key}", inner)
+    elif isinstance(value, list | tuple):
+        if all(isinstance(inner, str) for inner in value):
+            yield name, "; ".join(value) or None
+    else:
+        yield name, value
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy as Python's; numbers that are not finite stay what they are."""
+    return value if isinstance(value, float) else plain(value)
