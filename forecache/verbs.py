@@ -287,6 +287,7 @@ def explain(
     scenario: Scenario,
     *,
     timeline: str | Path | None = None,
+    sensitivity: bool = False,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
 ) -> "Explained":
@@ -299,6 +300,9 @@ def explain(
     timeline
         File to write what every thread does in a millisecond to, as Chrome trace events, which
         ui.perfetto.dev and chrome://tracing open.
+    sensitivity
+        Also simulate which inputs move the point to look at, which takes a minute or two:
+        total-order Sobol indices of its uncertain numbers and of what a user can choose.
 
     Returns
     -------
@@ -306,7 +310,7 @@ def explain(
         What `simulate` returns; per point `journey`, its latency station by station; `shown`, the
         index of the point to look at and whether it is the recommended one, or only closest to an
         `slo` that none meets; `timeline`, what was
-        written; `numbers`, and `measure_next`: what each measurement would narrow.
+        written; `numbers`; `measure_next`: what each measurement would narrow; and `sensitivity`.
 
     Raises
     ------
@@ -315,7 +319,7 @@ def explain(
     """
     from forecache.models.advice.answers import explain as run
 
-    return run(scenario, timeline=timeline, seed=seed, progress=progress)
+    return run(scenario, timeline=timeline, sensitivity=sensitivity, seed=seed, progress=progress)
 
 
 def check(

@@ -19,7 +19,7 @@ from . import consistency, posterior
 from .check import Check, Finding
 from .inputs import fuzz, readers
 from .nodes import closed_forms as node
-from .nodes import effects, open_loops, twins
+from .nodes import effects, open_loops, sensitivity, twins
 from .queueing import closed_forms, coverage, warm_up
 
 CHECKS = [
@@ -28,6 +28,7 @@ CHECKS = [
     *open_loops.CHECKS,
     *coverage.CHECKS,
     *effects.CHECKS,
+    *sensitivity.CHECKS,
     *warm_up.CHECKS,
     *posterior.CHECKS,
     *readers.CHECKS,
@@ -121,7 +122,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--share",
         type=float,
         default=1.0,
-        help="of the random scenarios and damaged inputs, with `open-loops`: 0.1 checks a tenth",
+        help="of the random scenarios and damaged inputs, with `open-loops`, and of the points of "
+        "`sensitivity`: 0.1 checks a tenth",
     )
     given = parser.parse_args(arguments)
     if not 0.0 < given.share <= 1.0:
@@ -142,6 +144,7 @@ def main(arguments: list[str] | None = None) -> int:
         ),
     )
     by_name["fuzz"] = fuzz.check(**counted(fuzz.COUNT))
+    by_name["sensitivity"] = sensitivity.check(math.ceil(given.share * sensitivity.POINTS))
     by_name["open-loops"] = open_loops.check(math.ceil(given.share * open_loops.SCENARIOS))
     if given.list:
         for check in CHECKS:

@@ -182,7 +182,8 @@ def _print_recommendation(result: Any, *, as_json: bool) -> None:
     "explain",
     short="Show where the time of a request goes.",
     example="""forecache explain examples/quickstart.yaml
-    forecache explain examples/quickstart.yaml --timeline timeline.json""",
+    forecache explain examples/quickstart.yaml --timeline timeline.json
+    forecache explain examples/quickstart.yaml --sensitivity --figure sensitivity.svg""",
 )
 @scenario_argument
 @click.option(
@@ -192,10 +193,30 @@ def _print_recommendation(result: Any, *, as_json: bool) -> None:
     help="Also write what every thread does during one millisecond, as Chrome trace events. Open "
     "FILE in ui.perfetto.dev or chrome://tracing.",
 )
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Also simulate which inputs move the answer: the share of its variance behind each "
+    "uncertain number and, apart, each field you can choose. Takes a minute or two.",
+)
+@click.option(
+    "--figure",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --sensitivity: also draw that into an SVG file.",
+)
 @seed_option
 @json_option
 @quiet_option
-def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, quiet: bool) -> None:
+def explain(
+    scenario: Path,
+    timeline: Path | None,
+    sensitivity: bool,
+    figure: Path | None,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Show where the time of one request goes, step by step and thread by thread.
 
     First comes the CPU time of its steps. Then comes its latency, station by station, with waiting
@@ -205,11 +226,23 @@ def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, qui
     Of a sweep of io_threads, this describes the recommended setting, or the one that comes closest
     to an `slo` that none meets; of any other sweep, the first point. Every other point gets one
     line. --json adds every number behind the answer with its range and origin.
+
+    --sensitivity adds which inputs move the throughput (p99 under a given rate), and what to
+    measure next then follows from these simulations. Fields that SCENARIO sweeps are varied over
+    their values, others from a quarter to four times theirs.
     """
     if timeline is not None:
         check_file_target(timeline, option="--timeline")
+    if figure is not None:
+        if not sensitivity:
+            raise click.UsageError("--figure draws what --sensitivity finds; give both.")
+        check_file_target(figure, option="--figure")
     with progress_of(quiet) as progress:
-        answer = verbs.explain(scenario, timeline=timeline, seed=seed, progress=progress)
+        answer = verbs.explain(
+            scenario, timeline=timeline, sensitivity=sensitivity, seed=seed, progress=progress
+        )
+    if figure is not None:
+        _draw_sensitivity(answer, figure)
     if as_json:
         click.echo(to_json(answer))
         return
@@ -221,5 +254,22 @@ def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, qui
     out = console()
     print_subtitle(answer, answer.points, out)
     print_explanation(answer)
+    if answer.sensitivity is not None:
+        from forecache.reports.terminal.sensitivity import print_sensitivity
+
+        print_sensitivity(answer.sensitivity, out)
+        if answer.sensitivity.measure_next.quantity != answer.measure_next.quantity:
+            print_measurements(answer.sensitivity.measure_next, out)
     print_measurements(answer.measure_next, out)
     print_warnings(point_warnings(answer.points), out)
+
+
+def _draw_sensitivity(answer: Any, path: Path) -> None:
+    from forecache.reports.figures import sensitivity, write_svg
+
+    figure = sensitivity(answer.sensitivity)
+    if figure is None:
+        click.echo("nothing moves this answer: no figure", err=True)
+        return
+    write_svg(figure, path)
+    click.echo(f"wrote {path}", err=True)

@@ -25,8 +25,7 @@ from ..results.provenance import provenance
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
 from ..scenario.workload import CONSTANT_RATE
-from ..step_times.sharing import sharing
-from .cases import ScenarioSource, load_cases, name_of
+from .cases import ScenarioSource, load_cases, name_of, thread_candidates
 from .choice import Candidate, Choice, choose
 from .limits import Limit, limits_of, standing_of
 from .next_measurement import MeasureNext, next_measurement
@@ -41,6 +40,7 @@ from .node_answers import (
 )
 from .objective import probability
 from .recommend import recommendation_of
+from .sensitivity.results import Sensitivity
 from .thread_plan.plan import thread_plan
 
 
@@ -229,24 +229,6 @@ def _measure_next(choice: Choice, *, seed: int, executor: Executor) -> MeasureNe
     return next_measurement(choice.chosen.prediction, rivals, seed=seed, executor=executor)
 
 
-def thread_candidates(case: Case[Scenario], system: System) -> list[tuple[Case[Scenario], System]]:
-    """The thread counts worth comparing where nothing names them: all that fit the cores."""
-    cores = sharing(case.scenario, system.host.speed().cores).server_cores
-    top = max(1, min(system.engine.max_io_threads, cores, 16))
-    named = case.scenario.io_threads
-    counts = sorted({n for n in range(1, top + 1) if n <= 4 or n % 2 == 0} | {named})
-    return [
-        (
-            Case(
-                given={"io_threads": count},
-                scenario=case.scenario.model_copy(update={"io_threads": count}),
-            ),
-            system,
-        )
-        for count in counts
-    ]
-
-
 def load_curve(
     system: System, scenario: Scenario, capacity_rps: float, *, seed: int = 1
 ) -> list[LoadPoint]:
@@ -291,6 +273,7 @@ def explain(
     *,
     seed: int = 1,
     timeline: str | Path | None = None,
+    sensitivity: bool = False,
     progress: Progress | None = None,
 ) -> Explained:
     """Where the time of a request goes, where each number comes from, what to measure next.
@@ -304,6 +287,8 @@ def explain(
     timeline
         File for what every thread does in a millisecond, as trace events: of the setting to run,
         or of the first point where a scenario sweeps something else than io_threads.
+    sensitivity
+        Also tell which inputs move that point, which takes a few thousand simulations.
     """
     # They need the reference execution and SimPy, which nothing else does.
     from ..breakdown.latency import latency_breakdown_of
@@ -327,19 +312,25 @@ def explain(
         own = next(each for each in found if each.io_threads == case.scenario.io_threads)
         found = [replace(own, point=replace(own.point, given=case.given))]
         shown = Shown(0, recommended=False, closest=False)
+    looked_at = found[shown.point].prediction
+    moved_by = None
+    if sensitivity:
+        moved_by = _sensitivity(looked_at, asked, name=name_of(scenario), seed=seed, say=progress)
+        if moved_by.measure_next.quantity == measure_next.quantity:
+            measure_next = moved_by.measure_next
     if progress is not None:
         progress("tracing requests")
     points = [
         ExplainedPoint(**vars(each.point), journey=latency_breakdown_of(each.prediction, seed=seed))
         for each in found
     ]
-    looked_at = found[shown.point].prediction
     return Explained(
         **summary_of(case.scenario, system),
         points=points,
         shown=shown,
         timeline=None if timeline is None else write_timeline(timeline, looked_at, seed=seed),
         measure_next=measure_next,
+        sensitivity=moved_by,
         numbers=[
             *(_origin(f"engine.{name}", leaf) for name, leaf in system.engine.work.items()),
             *(_origin(f"load_generator.{n}", leaf) for n, leaf in system.generator.work.items()),
@@ -347,6 +338,21 @@ def explain(
         ],
         provenance=provenance(seed=seed),
     )
+
+
+def _sensitivity(
+    prediction: Prediction,
+    asked: list[tuple[Case[Scenario], System]],
+    *,
+    name: str,
+    seed: int,
+    say: Progress | None,
+) -> Sensitivity:
+    # SciPy's statistics take a while to import, and nothing else asks for them.
+    from .sensitivity.answer import sensitivity
+
+    with named(name), workers() as where:
+        return sensitivity(prediction, asked, seed=seed, executor=where, progress=say)
 
 
 def _origin(name: str, leaf: Quantity) -> NumberOrigin:

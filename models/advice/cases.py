@@ -20,7 +20,7 @@ from ..scenario.kinds import NODE, check_kind
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case, expand
 from ..step_times.persistence import check_persistence
-from ..step_times.sharing import check_cores
+from ..step_times.sharing import check_cores, sharing
 
 MEMCACHED_TOOL = "memtier-benchmark"
 """The load generator of Memcached: the others speak the protocol of Redis only."""
@@ -119,3 +119,21 @@ def with_a_tool(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
     load = load.model_copy(update={"tool": MEMCACHED_TOOL})
     scenario = case.scenario.model_copy(update={"load_generator": load})
     return replace(case, scenario=scenario)
+
+
+def thread_candidates(case: Case[Scenario], system: System) -> list[tuple[Case[Scenario], System]]:
+    """The thread counts worth comparing where nothing names them: all that fit the cores."""
+    cores = sharing(case.scenario, system.host.speed().cores).server_cores
+    top = max(1, min(system.engine.max_io_threads, cores, 16))
+    named = case.scenario.io_threads
+    counts = sorted({n for n in range(1, top + 1) if n <= 4 or n % 2 == 0} | {named})
+    return [
+        (
+            Case(
+                given={"io_threads": count},
+                scenario=case.scenario.model_copy(update={"io_threads": count}),
+            ),
+            system,
+        )
+        for count in counts
+    ]

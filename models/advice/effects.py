@@ -148,10 +148,7 @@ def _effects_on(
     nominal_us = service_times_us(prediction, base)
 
     def change(inputs: NodeInputs) -> np.ndarray:
-        times_us = service_times_us(prediction, inputs)
-        known = nominal_us > 0.0
-        ratios = np.divide(times_us, nominal_us, out=np.ones_like(times_us), where=known)
-        return np.log(np.maximum(ratios, 1e-9))
+        return log_changes(service_times_us(prediction, inputs), nominal_us)
 
     logs = prediction.log_draws(metric)
     bounded = np.isfinite(logs)
@@ -160,18 +157,27 @@ def _effects_on(
     draws = np.array([change(system.inputs(scenario, draw=n, seed=seed)) for n in range(len(logs))])
     moves = np.array([change(_moved_a_little(base, number)) / _STEP for number in numbers])
     if metric != "throughput_rps":
-        return np.asarray(moves @ _elasticities(draws[bounded], logs[bounded]))
+        return np.asarray(moves @ ridge_elasticities(draws[bounded], logs[bounded])[0])
     bound = throughput_bound(prediction, nominal_us)
     random = np.random.Generator(np.random.Philox(seed))
     normals = random.standard_normal((_SAMPLES, len(numbers)))
     samples = normals @ symmetric_root(correlations(system, numbers)) @ moves
     elasticities = bound.elasticities(samples)
-    elasticities += _elasticities(draws[bounded], (logs - bound.logs(draws))[bounded])
+    elasticities += ridge_elasticities(draws[bounded], (logs - bound.logs(draws))[bounded])[0]
     return np.asarray(moves @ elasticities)
 
 
-def _elasticities(service_times: np.ndarray, values: np.ndarray) -> np.ndarray:
+def log_changes(times_us: np.ndarray, nominal_us: np.ndarray) -> np.ndarray:
+    """(resources,) logarithms of service times over the nominal ones; 0 of what takes no time."""
+    known = nominal_us > 0.0
+    ratios = np.divide(times_us, nominal_us, out=np.ones_like(times_us), where=known)
+    return np.asarray(np.log(np.maximum(ratios, 1e-9)))
+
+
+def ridge_elasticities(service_times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, float]:
     """(resources,) elasticity of a prediction to each service time, by ridge regression.
+
+    Also the mean square by which draws that were left out are missed.
 
     Of the penalties the one that leaves the smallest error in draws left out one at a time: D. M.
     Allen, The Relationship between Variable Selection and Data Augmentation and a Method for
@@ -188,10 +194,10 @@ def _elasticities(service_times: np.ndarray, values: np.ndarray) -> np.ndarray:
     spread = centred.std(axis=0)
     varies = spread > 1e-9
     elasticities = np.zeros(len(spread))
-    if not varies.any():
-        return elasticities
-    left, singular, right = np.linalg.svd(centred[:, varies] / spread[varies], full_matrices=False)
     off = values - values.mean()
+    if not varies.any():
+        return elasticities, float(np.mean(off**2))
+    left, singular, right = np.linalg.svd(centred[:, varies] / spread[varies], full_matrices=False)
     along = left.T @ off
     least = math.inf
     for penalty in _PENALTIES:
@@ -203,7 +209,7 @@ def _elasticities(service_times: np.ndarray, values: np.ndarray) -> np.ndarray:
         if error < least:
             least = error
             elasticities[varies] = right.T @ (singular / damping * along) / spread[varies]
-    return elasticities
+    return elasticities, least
 
 
 def _moved_a_little(base: NodeInputs, number: Uncertain) -> NodeInputs:

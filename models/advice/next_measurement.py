@@ -238,6 +238,7 @@ def next_measurement(
     *,
     seed: int,
     executor: Executor | None = None,
+    moves: np.ndarray | None = None,
 ) -> MeasureNext:
     """Which measurements would tighten a prediction, and by how much each.
 
@@ -251,6 +252,8 @@ def next_measurement(
         Of the predictions' draws.
     executor
         Where to run; here if left out.
+    moves : (numbers,)
+        Of what decides, where it is known better than by `effects`.
     """
     metric = metric_of(chosen)
     rival = rival_of(chosen, others)
@@ -261,7 +264,8 @@ def next_measurement(
     else:
         spread, model, fixed = ratio_margin(chosen, rival), 0.0, 0.0
     numbers = uncertain_numbers(chosen.system)
-    moves = effects(chosen, rival, numbers, seed=seed, executor=executor)
+    if moves is None:
+        moves = effects(chosen, rival, numbers, seed=seed, executor=executor)
     correlation = correlations(chosen.system, numbers)
     total = variance_left(None, numbers, moves, correlation)
     gains = []

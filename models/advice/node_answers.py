@@ -14,6 +14,7 @@ from ..results.provenance import Provenance
 from ..scenario.schema import Scenario
 from .next_measurement import MeasureNext
 from .recommend import Recommendation
+from .sensitivity.results import Sensitivity
 
 if TYPE_CHECKING:
     from ..breakdown.latency import LatencyBreakdown
@@ -128,6 +129,8 @@ class Explained(NodeAnswer):
     shown: Shown
     timeline: TimelineFile | None
     measure_next: MeasureNext
+    sensitivity: Sensitivity | None
+    """Of the point to look at; None unless it was asked for."""
     numbers: list[NumberOrigin]
     provenance: Provenance
 

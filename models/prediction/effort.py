@@ -58,6 +58,17 @@ class AskedRuns(NamedTuple):
     batches: tuple[Batch, ...]
 
 
+def run_s(inputs: NodeInputs, pilot: Pilot, *, requests: int, brief: bool = False) -> float:
+    """Seconds of one core that a run takes, estimated: the same on every machine."""
+    end_ps = window(inputs, pilot, requests=requests, brief=brief).end_ps
+    return _run_s(pilot, end_ps / _PS_PER_S)
+
+
+def _run_s(pilot: Pilot, end_s: float) -> float:
+    by_request = pilot.rate_rps * _REQUEST_S + _SIMULATED_S
+    return _RUN_S + end_s * max(by_request, pilot.events_per_s * _EVENT_S)
+
+
 def check_runs(
     asked: Sequence[AskedRuns],
     *,
@@ -78,9 +89,7 @@ def check_runs(
             window_ps = window(point.inputs, point.pilot, requests=requests, brief=brief)
             end_s = window_ps.end_ps / _PS_PER_S
             longest_s = max(longest_s, end_s)
-            by_request = point.pilot.rate_rps * _REQUEST_S + _SIMULATED_S
-            each_s = end_s * max(by_request, point.pilot.events_per_s * _EVENT_S)
-            seconds += count * (_RUN_S + each_s)
+            seconds += count * _run_s(point.pilot, end_s)
             runs += count
     noun = "point" if points == 1 else "points"
     check_work(

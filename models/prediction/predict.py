@@ -28,6 +28,7 @@ from ..node.simulate import NodeResult
 from ..results.points import MemoryBandwidth, NextBottleneck, Uncertainty
 from ..scenario.schema import Scenario
 from ..scenario.sweeps import Case
+from ..step_times.inputs import NodeInputs
 from ..step_times.stalls import code_shares
 from ..step_times.workload_caches import scenario_memory_load
 from .backlog import Growth, grows, growth_of
@@ -454,12 +455,21 @@ def _nominal(
 
 
 def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilot) -> Metrics:
-    """One draw; its window is that of the nominal numbers, so that it needs no pilot of its own.
+    inputs = system.inputs(scenario, draw=draw, seed=seed)
+    return brief_run(inputs, pilot, seed=seed, replication=1000 + draw)
+
+
+def brief_run(inputs: NodeInputs, pilot: Pilot, *, seed: int, replication: int) -> Metrics:
+    """A run at other numbers; its window is that of the nominal ones, so that it needs no pilot.
 
     A brief window in which the engine starts or stops a thread says little: one that holds a whole
     turn of that takes its place.
+
+    Parameters
+    ----------
+    pilot
+        At the nominal numbers.
     """
-    inputs = system.inputs(scenario, draw=draw, seed=seed)
     times = times_of(inputs)
 
     def drawn(window_ps: Window) -> NodeResult:
@@ -467,7 +477,7 @@ def _drawn(scenario: Scenario, system: System, seed: int, draw: int, pilot: Pilo
             inputs,
             requests=DRAW_REQUESTS,
             seed=seed,
-            replication=1000 + draw,
+            replication=replication,
             times=times,
             window_ps=window_ps,
         )

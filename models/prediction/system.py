@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
+
+import numpy as np
 
 from forecache.hwprofiles.schema import HostProfile
 from forecache.hwprofiles.speed import HostSpeed
@@ -22,7 +25,10 @@ from ..step_times.persistence import check_persistence
 from ..step_times.sharing import Sharing, shared_physical_cores, shares_cores, sharing
 from ..step_times.tls import only_the_main_thread
 from .uncertainty import (
+    Asked,
     Draw,
+    Drawn,
+    Steps,
     draw_disk,
     draw_engine,
     draw_generator,
@@ -85,7 +91,17 @@ class System:
         speed = self.host.speed(self._found)
         return Numbers(speed, work, self.generator.generator_work(), ASSUMED_DISK)
 
-    def _drawn(self, draw: Draw) -> Numbers:
+    def numbers_at(self, steps: Mapping[str, float]) -> Numbers:
+        """The numbers, each off by as many standard errors as `steps` says of its name."""
+        return self._drawn(Steps(steps))
+
+    def uncertain_steps(self) -> tuple[list[str], np.ndarray]:
+        """Names of all that draws vary, and the (names, names) covariance of their steps."""
+        asked = Asked()
+        self._drawn(asked)
+        return asked.covariance()
+
+    def _drawn(self, draw: Drawn) -> Numbers:
         known = self._found if self.observed_here else draw_host(self.host, draw)
         work = draw_engine(self.engine, draw, observed_here=self.observed_here)
         if not self.observed_here:

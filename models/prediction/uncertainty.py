@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import ndtri
@@ -47,6 +47,16 @@ def moved(bounds: Range, z: float) -> float:
     return value * math.exp(z / _Z95 * max(0.0, spread))
 
 
+class Drawn(Protocol):
+    """By how many standard errors each uncertain number is off, by its name."""
+
+    def normal(self, name: str) -> float:
+        """The step of a number that depends on no other."""
+
+    def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
+        """(names,) steps of numbers that depend on each other."""
+
+
 class Draw(NamedTuple):
     """One draw of all uncertain numbers: the seed of the experiment, and the draw's number."""
 
@@ -58,8 +68,53 @@ class Draw(NamedTuple):
         stream = zlib.crc32(name.encode())
         return float(ndtri(uniform(self.seed, self.number, stream, _NUMBERS, 0)))
 
+    def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
+        """(names,) normal numbers with a covariance, made of the independent ones."""
+        return np.asarray(symmetric_root(covariance) @ [self.normal(name) for name in names])
 
-def draw_ranges(part: str, ranges: Mapping[str, Range], draw: Draw) -> dict[str, float]:
+
+class Steps(dict[str, float]):
+    """Steps that somebody chose, by name; numbers that are not named stay where they are."""
+
+    def normal(self, name: str) -> float:
+        """The step of a name."""
+        return self.get(name, 0.0)
+
+    def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:  # noqa: ARG002
+        """(names,) steps; that they go together is up to who chose them."""
+        return np.array([self.normal(name) for name in names])
+
+
+class Asked:
+    """Draws nothing, but keeps which numbers a draw asks for, and which of them go together."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._together: list[tuple[list[str], np.ndarray]] = []
+
+    def normal(self, name: str) -> float:
+        """No step, kept by its name."""
+        self._names[name] = None
+        return 0.0
+
+    def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
+        """No steps, kept with their covariance."""
+        self._names.update(dict.fromkeys(names))
+        self._together.append((names, covariance))
+        return np.zeros(len(names))
+
+    def covariance(self) -> tuple[list[str], np.ndarray]:
+        """All names, and the (names, names) covariance of their steps."""
+        names = sorted(self._names)
+        at = {name: index for index, name in enumerate(names)}
+        matrix = np.eye(len(names))
+        for some, covariance in self._together:
+            index = [at[name] for name in some]
+            matrix[np.ix_(index, index)] = covariance
+        return names, matrix
+
+
+def draw_ranges(part: str, ranges: Mapping[str, Range], draw: Drawn) -> dict[str, float]:
     """One draw of each number, independent of the others.
 
     Parameters
@@ -75,7 +130,7 @@ def host_ranges(host: HostProfile) -> dict[str, Range]:
     return {k: v for k, v in sorted(host.uncertain().items()) if k not in NOT_UNCERTAIN}
 
 
-def draw_host(host: HostProfile, draw: Draw) -> dict[str, float]:
+def draw_host(host: HostProfile, draw: Drawn) -> dict[str, float]:
     """One draw of a host's uncertain leaves, keyed by `HostSpeed` field."""
     return draw_ranges("host", host_ranges(host), draw)
 
@@ -91,7 +146,7 @@ def learned_work(host: HostProfile, engine: EngineProfile) -> dict[str, float]:
 
 
 def draw_learned(
-    host: HostProfile, engine: EngineProfile, draw: Draw
+    host: HostProfile, engine: EngineProfile, draw: Drawn
 ) -> tuple[dict[str, float], dict[str, float]]:
     """One draw of what a joint fit found of a host and of an engine on it, both together.
 
@@ -105,10 +160,9 @@ def draw_learned(
     fields = [name for name in _correlated(known) if name in bounds]
     work = [name for name in sorted(learned) if name in ranges]
     called = [*fields, *(f"{engine.policy}.{name}" for name in work)]
-    normals = [draw.normal(f"host.{name}") for name in fields]
-    normals += [draw.normal(f"work.{name}") for name in work]
+    names = [*(f"host.{name}" for name in fields), *(f"work.{name}" for name in work)]
     matrix = np.array([[known.correlated(a, b) for b in called] for a in called])
-    z = symmetric_root(matrix) @ normals if called else np.zeros(0)
+    z = draw.jointly(names, matrix) if called else np.zeros(0)
     steps = dict(zip(called, z.tolist(), strict=True))
     drawn = {name: moved(bounds[name], steps[name]) for name in fields}
     found = {}
@@ -129,7 +183,7 @@ def _correlated(known: LearnedTogether) -> list[str]:
     return sorted(set(rows) | {name for row in rows.values() for name in row})
 
 
-def draw_unobserved(host: HostProfile, draw: Draw) -> dict[str, float]:
+def draw_unobserved(host: HostProfile, draw: Drawn) -> dict[str, float]:
     """One draw of what no observation of an engine tells of its host, by `HostSpeed` field.
 
     That is TLS, interrupts, and threads that share cores.
@@ -140,7 +194,7 @@ def draw_unobserved(host: HostProfile, draw: Draw) -> dict[str, float]:
 
 
 def draw_engine(
-    engine: EngineProfile, draw: Draw, *, observed_here: bool = False
+    engine: EngineProfile, draw: Drawn, *, observed_here: bool = False
 ) -> dict[str, float]:
     """One draw of an engine's work, that of commands beyond GET and SET included.
 
@@ -155,7 +209,7 @@ def draw_engine(
     if fitted:
         names = sorted(fitted)
         matrix = np.array([[fitted[a].get(b, 0.0) for b in names] for a in names])
-        steps = symmetric_root(matrix) @ [draw.normal(f"work.{name}") for name in names]
+        steps = draw.jointly([f"work.{name}" for name in names], matrix)
         for name, step in zip(names, steps, strict=True):
             drawn[name] = engine.work[name].best * math.exp(float(step))
     return drawn
@@ -168,11 +222,11 @@ def symmetric_root(matrix: np.ndarray) -> np.ndarray:
     return root
 
 
-def draw_generator(generator: GeneratorProfile, draw: Draw) -> dict[str, float]:
+def draw_generator(generator: GeneratorProfile, draw: Drawn) -> dict[str, float]:
     """One draw of a load generator's work."""
     return draw_ranges("generator", generator.uncertain(), draw)
 
 
-def draw_disk(draw: Draw) -> DiskTimes:
+def draw_disk(draw: Drawn) -> DiskTimes:
     """One draw of what a disk and a fork cost."""
     return DiskTimes(**draw_ranges("disk", DISK_RANGES, draw))

@@ -12,9 +12,10 @@ from .front import front
 from .host import memory_latency
 from .latency import latency_by_load, latency_knee_rps
 from .over_time import PLOT_PX, over_time, right_margin_px
+from .sensitivity import sensitivity
 from .stacked import limit_names, stacked
 from .stages import stages
-from .svg import inline_svg
+from .svg import inline_svg, write_svg
 
 __all__ = [
     "HALF_PX",
@@ -31,7 +32,9 @@ __all__ = [
     "over_time",
     "right_margin_px",
     "scaling",
+    "sensitivity",
     "stacked",
     "stages",
     "utilisation",
+    "write_svg",
 ]

@@ -138,6 +138,12 @@ def text_width_px(text: str, size_px: float = TEXT_PX) -> float:
     return 0.58 * size_px * len(text)
 
 
+def shortened(name: str, room_px: float) -> str:
+    """Return a name that fits, its end left out if need be."""
+    longest = int(room_px / (0.58 * TEXT_PX))
+    return name if len(name) <= longest else name[: max(longest - 1, 1)] + "…"
+
+
 def horizontal_grid(axes: Axes) -> None:
     """Draw light rules at the vertical axis's ticks and hide its line."""
     axes.grid(axis="y", color=RULE, linewidth=0.8)

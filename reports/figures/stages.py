@@ -8,11 +8,11 @@ from .canvas import (
     HALF_PX,
     INK,
     MUTED,
-    TEXT_PX,
     header,
     house_style,
     new_figure,
     resource_colour,
+    shortened,
     text_width_px,
 )
 
@@ -63,7 +63,7 @@ def stages(point: Point, *, width_px: float = HALF_PX) -> Figure | None:
                 y += _ROW_PX
                 axes.barh(y - 7, time, height=12, color=colour, linewidth=0)
                 axes.annotate(
-                    _shortened(name, left - 10), (0, y - 3), xytext=(-6, 0),
+                    shortened(name, left - 10), (0, y - 3), xytext=(-6, 0),
                     textcoords="offset points", ha="right", color=INK,
                 )  # fmt: skip
                 axes.annotate(
@@ -81,8 +81,3 @@ def _thread_title(thread: str) -> str:
         "main": "Main thread",
         "worker": "Worker threads",
     }.get(thread.lower(), thread[:1].upper() + thread[1:])
-
-
-def _shortened(name: str, room_px: float) -> str:
-    longest = int(room_px / (0.58 * TEXT_PX))
-    return name if len(name) <= longest else name[: max(longest - 1, 1)] + "…"

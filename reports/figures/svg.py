@@ -7,8 +7,11 @@ apply to the whole page. `inline_svg` removes both, so that any number of figure
 import html
 import io
 import re
+from pathlib import Path
 
 from matplotlib.figure import Figure
+
+from forecache.hwprofiles.files import write_text_atomic
 
 from .canvas import CSS_NAMES, house_style
 
@@ -21,6 +24,11 @@ def _svg_text(figure: Figure) -> str:
     with house_style():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
+
+
+def write_svg(figure: Figure, path: Path) -> None:
+    """Write a figure as a file of its own, in the colours of a light page."""
+    write_text_atomic(path, _svg_text(figure))
 
 
 def inline_svg(figure: Figure, *, prefix: str, label: str) -> str:

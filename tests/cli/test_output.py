@@ -115,6 +115,7 @@ def explaining(answer: dict[str, Any], shown: Shown | None = None) -> Explained:
         shown=shown or Shown(0, recommended=False, closest=False),
         timeline=None,
         measure_next=measure_next,
+        sensitivity=None,
         numbers=[],
     )
 

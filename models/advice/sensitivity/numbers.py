@@ -1,0 +1,169 @@
+"""The uncertain numbers of a node as inputs: which of them do anything, and runs at others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forecache.sim.executors import Submitted
+
+from ...prediction.node_setup import node_setup
+from ...prediction.predict import LATENCIES, Metrics, Prediction, brief_run
+from ...prediction.run_length import Pilot
+from ...prediction.system import System
+from ...scenario.schema import Scenario
+from ...step_times.inputs import NodeInputs
+from ...step_times.stages import node_times
+
+_ENDS = (-1.96, 1.96)
+"""Standard errors at which a number is tried for whether it does anything."""
+
+_ROWS_PER_CALL = 8
+
+_PREFIXES = {"work": "engine", "generator": "load_generator"}
+
+
+@dataclass(frozen=True)
+class UncertainInputs:
+    """The uncertain numbers that change some duration or rule of a scenario.
+
+    Attributes
+    ----------
+    names
+        As draws call them.
+    covariance : (numbers, numbers)
+        Of their steps, in the units of `System.numbers_at`.
+    inert
+        How many others there are.
+    """
+
+    prediction: Prediction
+    pilot: Pilot
+    names: list[str]
+    covariance: np.ndarray
+    inert: int
+
+    @staticmethod
+    def of(prediction: Prediction) -> UncertainInputs:
+        """Those of a prediction that was simulated."""
+        pilot, system = prediction.pilot, prediction.system
+        assert pilot is not None
+        names, covariance = system.uncertain_steps()
+        nominal = _durations(prediction, {}, pilot)
+        live = [
+            index
+            for index, name in enumerate(names)
+            if any(
+                not _equal(_durations(prediction, {name: end * error}, pilot), nominal)
+                for error in [math.sqrt(covariance[index, index])]
+                for end in _ENDS
+            )
+        ]
+        return UncertainInputs(
+            prediction,
+            pilot,
+            [names[index] for index in live],
+            covariance[np.ix_(live, live)],
+            len(names) - len(live),
+        )
+
+    @property
+    def titles(self) -> list[str]:
+        """The names as answers call them."""
+        found = []
+        for name in self.names:
+            part, leaf = name.split(".", 1)
+            found.append(f"{_PREFIXES.get(part, part)}.{leaf}")
+        return found
+
+    @property
+    def errors(self) -> np.ndarray:
+        """(numbers,) standard errors, in the units of their steps."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def simulated(
+        self,
+        steps: np.ndarray,
+        replications: Sequence[int],
+        *,
+        metric: str,
+        seed: int,
+        executor: Executor,
+    ) -> np.ndarray:
+        """(rows,) logarithm of a metric by simulation; a latency under overload is infinite.
+
+        Parameters
+        ----------
+        steps : (rows, numbers)
+        replications : (rows,)
+            Which random numbers each run has.
+        """
+        scenario, system = self.prediction.case.scenario, self.prediction.system
+        rows = [
+            (dict(zip(self.names, row, strict=True)), number)
+            for row, number in zip(steps.tolist(), replications, strict=True)
+        ]
+        return in_batches(
+            _simulated, rows, scenario, system, self.pilot, metric, seed, executor=executor
+        )
+
+
+def in_batches(
+    function: Callable[..., list[float]],
+    rows: Sequence[Any],
+    *others: Any,
+    executor: Executor,
+) -> np.ndarray:
+    """(rows,) what a function of some rows and other arguments returns, some rows to a call."""
+    with Submitted(executor) as calls:
+        pending = [
+            calls.submit(function, rows[start : start + _ROWS_PER_CALL], *others)
+            for start in range(0, len(rows), _ROWS_PER_CALL)
+        ]
+        return np.array([value for future in pending for value in future.result()])
+
+
+def log_value(metrics: Metrics, metric: str) -> float:
+    """Logarithm of a metric of one run; a latency under overload is infinite."""
+    if metric in LATENCIES and metrics.overloaded:
+        return math.inf
+    return math.log(max(metrics.values[metric], 1e-12))
+
+
+def _simulated(
+    rows: Sequence[tuple[dict[str, float], int]],
+    scenario: Scenario,
+    system: System,
+    pilot: Pilot,
+    metric: str,
+    seed: int,
+) -> list[float]:
+    found = []
+    for steps, replication in rows:
+        inputs = system.inputs_of(scenario, system.numbers_at(steps))
+        metrics = brief_run(inputs, pilot, seed=seed, replication=replication)
+        found.append(log_value(metrics, metric))
+    return found
+
+
+def _durations(
+    prediction: Prediction, steps: dict[str, float], pilot: Pilot
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """All that a run is told of the numbers."""
+    system: System = prediction.system
+    inputs: NodeInputs = system.inputs_of(prediction.case.scenario, system.numbers_at(steps))
+    setup = node_setup(inputs, warmup_ps=1, end_ps=10**9, seed=1, replication=0)
+    return node_times(inputs, rate_rps=pilot.rate_rps), setup
+
+
+def _equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return all(
+        np.array_equal(a, b)
+        for x, y in zip(one, other, strict=True)
+        for a, b in zip(x, y, strict=True)
+    )
