@@ -1,11 +1,18 @@
 """Answers about a node, for tests that need none in particular."""
 
+from dataclasses import replace
 from typing import Any
 
 from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.node_answers import EngineSummary, HostSummary
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.advice.regret import Regret
+from forecache.models.advice.sensitivity.results import (
+    ElementaryEffects,
+    Indices,
+    InputIndex,
+    Sensitivity,
+)
 from forecache.models.results.points import (
     MemoryBandwidth,
     NextBottleneck,
@@ -112,3 +119,37 @@ def made_head() -> dict[str, Any]:
 
 
 PROVENANCE = Provenance("0.1.0", "3.11", "2.2", "x86_64", seed=1, date="2026-11-20")
+
+
+def made_sensitivity() -> Sensitivity:
+    """Uncertain numbers told by simulation, and one choice that overloads."""
+    uncertain = Indices(
+        basis="simulation",
+        spread=0.1,
+        indices=[
+            InputIndex("host.tcp_send_ns", 1, Estimate(0.6, 0.5, 0.7), None),
+            InputIndex("all others", 49, Estimate(0.08, 0.03, 0.17), None),
+        ],
+        chance=Estimate(0.0013, 0.001, 0.002),
+        ranks=False,
+        overloaded=0.0,
+        samples=64,
+        runs=1520,
+        inert=46,
+        screened=[ElementaryEffects("host.tcp_send_ns", 0.03, 0.02)],
+    )
+    choices = replace(
+        uncertain,
+        indices=[InputIndex("clients", 1, Estimate(0.9, 0.8, 1.0), [160, 650, 2600])],
+        ranks=True,
+        overloaded=0.2,
+        inert=0,
+    )
+    return Sensitivity(
+        quantity="throughput_rps",
+        at={"io_threads": 4},
+        uncertain=uncertain,
+        surrogate_unexplained=0.047,
+        choices=choices,
+        measure_next=MeasureNext("throughput at io-threads 4", 0.3, 0.1, []),
+    )

@@ -13,7 +13,7 @@ from forecache.models.results.points import Stage
 from forecache.reports import figures
 from forecache.reports.figures.canvas import log_ticks, round_ticks, spread_apart, thinned
 from forecache.reports.study_answer import HostNumbers
-from tests.made_points import made_point
+from tests.made_points import made_point, made_sensitivity
 from tests.reports.study_fixture import (
     calibration,
     estimate,
@@ -42,6 +42,19 @@ def test_scaling_marks_knee_recommendation_and_limits() -> None:
     assert "knee 6" in texts
     assert "I/O threads" in texts
     assert any("outside the calibrated range" in text for text in texts)
+
+
+@pytest.mark.parametrize("width_px", [figures.HALF_PX, figures.NARROW_PX])
+def test_sensitivity_names_every_input_with_its_interval(width_px: float) -> None:
+    found = made_sensitivity()
+    figure = figures.sensitivity(found, width_px=width_px)
+    assert figure is not None
+    texts = _texts(figure)
+    assert "What moves throughput at io-threads 4" in texts
+    assert {"host.tcp_send_ns", "49 others together", "60% (50–70)"} <= set(texts)
+    assert {"Uncertain numbers", "What you can choose", "clients 160–2600"} <= set(texts)
+    nothing = replace(found, uncertain=replace(found.uncertain, indices=[]), choices=None)
+    assert figures.sensitivity(nothing) is None
 
 
 def test_scaling_without_warnings_shades_nothing() -> None:
