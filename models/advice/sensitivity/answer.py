@@ -25,6 +25,7 @@ from .evaluation import (
     StandIn,
     evaluated,
     indices_of,
+    no_indices,
     screening,
 )
 from .numbers import UncertainInputs
@@ -44,8 +45,8 @@ MOST_INPUTS = 12
 """So many inputs need no screening, and at most as many are kept by it."""
 
 LEAST_SHARE = 0.01
-"""Of the sum of mean squared elementary effects, what an input needs to be kept. All that are not
-kept are one more input together, so that nothing is lost."""
+"""Of the sum of mean squared elementary effects, or of the surrogate's indices, what an input needs
+to be kept. All that are not kept are one more input together, so that nothing is lost."""
 
 _PILOTS = 3.0
 """Times as long as a run a choice takes: it has a pilot run of its own, and may be larger."""
@@ -121,6 +122,8 @@ def uncertain_indices(
     """Indices of the uncertain numbers; parameters as of `sensitivity`."""
     metric = metric_of(prediction)
     inputs = UncertainInputs.of(prediction)
+    if not inputs.names:
+        return ToldOfNumbers(no_indices(inert=inputs.inert), unexplained=0.0, moves=None)
     surrogate = surrogate_of(inputs, metric=metric, seed=seed)
 
     def evaluate(steps: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
@@ -168,8 +171,10 @@ def _simulated(
         # Points of its own, so that what is kept does not depend on the luck of the indices.
         design = Design.of(inputs.covariance, rows=SCREENING_ROWS, seed=seed + 1)
         screened, squares = screening(design, inputs.titles, evaluate)
-        largest = np.argsort(-squares)[:MOST_INPUTS]
-        kept = sorted(i for i in largest.tolist() if squares[i] >= LEAST_SHARE * squares.sum())
+        # What matters in few places may be in none of the screening's; the surrogate knows it.
+        shares = np.maximum(_shares(squares), _shares(_surrogate_totals(inputs, surrogate, seed)))
+        largest = np.argsort(-shares)[:MOST_INPUTS]
+        kept = sorted(i for i in largest.tolist() if shares[i] >= LEAST_SHARE)
         screened.sort(key=lambda each: -each.mean_absolute)
         screening_runs = SCREENING_ROWS * (count + 1)
     groups = [Group(inputs.titles[number], [number]) for number in kept]
@@ -194,6 +199,17 @@ def _simulated(
     return indices, found
 
 
+def _shares(values: np.ndarray) -> np.ndarray:
+    return values / max(np.finfo(float).tiny, values.sum())
+
+
+def _surrogate_totals(inputs: UncertainInputs, surrogate: Surrogate, seed: int) -> np.ndarray:
+    """(numbers,) index of every number by the surrogate."""
+    groups = [Group(title, [number]) for number, title in enumerate(inputs.titles)]
+    found = evaluated(_many(inputs, seed=seed), groups, surrogate.at, chance=False)
+    return found.values.totals()
+
+
 def _by_surrogate(inputs: UncertainInputs, surrogate: Surrogate, *, seed: int) -> Indices:
     """Indices of all uncertain numbers by the surrogate."""
     groups = [Group(title, [number]) for number, title in enumerate(inputs.titles)]
@@ -216,6 +232,8 @@ def _choice_indices(
 ) -> Indices | None:
     """Indices of what a user can choose, at the nominal numbers; None where that takes too long."""
     metric = metric_of(prediction)
+    if not choices.inputs:
+        return no_indices(inert=0)
 
     def evaluate(steps: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
         return choices.simulated(steps, numbers, metric=metric, seed=seed, executor=executor)

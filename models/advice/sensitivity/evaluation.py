@@ -154,6 +154,22 @@ def indices_of(
     )
 
 
+def no_indices(*, inert: int) -> Indices:
+    """Where there is nothing to vary."""
+    return Indices(
+        basis="simulation",
+        spread=0.0,
+        indices=[],
+        chance=None,
+        ranks=False,
+        overloaded=0.0,
+        samples=0,
+        runs=0,
+        inert=inert,
+        screened=[],
+    )
+
+
 def _with_chance(values: Values, chance: np.ndarray | None) -> Values:
     """Values with chance as one group more, the last."""
     if chance is None:
