@@ -312,7 +312,7 @@ def test_explain_shows_which_inputs_move_the_answer_and_draws_them(
 
 def test_a_figure_needs_the_sensitivity(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", "x.yaml", "--figure", "x.svg"]) == 2
-    assert "--figure draws what --sensitivity finds; give both." in capsys.readouterr().err
+    assert "--figure draws what --sensitivity finds; give both" in capsys.readouterr().err
 
 
 def test_explain_marks_nothing_where_nothing_is_recommended(

@@ -27,7 +27,7 @@ SEED = 11
 QUICKSTART = "examples/quickstart.yaml"
 IO_THREADS = 8
 
-POINTS = 1500
+POINTS = 2500
 """Places at which brute force draws a number several times; `--share` takes some of them."""
 
 _EACH = 4
