@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.effects import _elasticities
+from forecache.models.advice.effects import ridge_elasticities
 from forecache.models.advice.throughput_bound import (
     RESOURCES,
     ThroughputBound,
@@ -140,7 +140,7 @@ def test_it_tells_what_draws_do() -> None:
 def test_a_regression_finds_what_is_there() -> None:
     random = np.random.default_rng(3)
     times = random.normal(0.0, [0.1, 0.3, 0.5, 0.0], (20, 4))
-    exact = _elasticities(times, 2.0 + times @ [-0.5, -0.3, 0.1, 0.0])
+    exact, _ = ridge_elasticities(times, 2.0 + times @ [-0.5, -0.3, 0.1, 0.0])
     assert exact == pytest.approx([-0.5, -0.3, 0.1, 0.0], abs=0.01)
 
 
@@ -151,6 +151,6 @@ def test_a_regression_on_chance_finds_next_to_nothing() -> None:
     for _ in range(50):
         times, noise = random.normal(0.0, 1.0, (20, 6)), random.normal(0.0, 1.0, 20)
         centred = times - times.mean(axis=0)
-        found.append(np.sum(_elasticities(times, noise) ** 2))
+        found.append(np.sum(ridge_elasticities(times, noise)[0] ** 2))
         penalised.append(np.sum(np.linalg.lstsq(centred, noise, rcond=None)[0] ** 2))
     assert np.median(found) < 0.2 * np.median(penalised)
