@@ -25,7 +25,7 @@ from ..step_times.persistence import check_persistence
 from ..step_times.sharing import Sharing, shared_physical_cores, shares_cores, sharing
 from ..step_times.tls import only_the_main_thread
 from .uncertainty import (
-    Asked,
+    AskedNumbers,
     Draw,
     Drawn,
     Steps,
@@ -97,7 +97,7 @@ class System:
 
     def uncertain_steps(self) -> tuple[list[str], np.ndarray]:
         """Names of all that draws vary, and the (names, names) covariance of their steps."""
-        asked = Asked()
+        asked = AskedNumbers()
         self._drawn(asked)
         return asked.covariance()
 

@@ -85,7 +85,7 @@ class Steps(dict[str, float]):
         return np.array([self.normal(name) for name in names])
 
 
-class Asked:
+class AskedNumbers:
     """Draws nothing, but keeps which numbers a draw asks for, and which of them go together."""
 
     def __init__(self) -> None:

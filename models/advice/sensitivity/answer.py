@@ -21,7 +21,7 @@ from .evaluation import (
     REST,
     Evaluate,
     Evaluated,
-    Group,
+    InputGroup,
     StandIn,
     evaluated,
     indices_of,
@@ -30,7 +30,7 @@ from .evaluation import (
 )
 from .numbers import UncertainInputs
 from .results import ElementaryEffects, Indices, Sensitivity
-from .surrogate import Surrogate, surrogate_of
+from .surrogate import BoundSurrogate, surrogate_of
 
 MOST_S = 90.0
 """Seconds of one core that the runs of one set of inputs may take, as estimated."""
@@ -162,7 +162,7 @@ def _rows(groups: int, *, each_s: float, about: str, progress: Progress | None) 
 
 
 def _simulated(
-    inputs: UncertainInputs, evaluate: Evaluate, surrogate: Surrogate, *, rows: int, seed: int
+    inputs: UncertainInputs, evaluate: Evaluate, surrogate: BoundSurrogate, *, rows: int, seed: int
 ) -> tuple[Indices, Evaluated]:
     """Indices of uncertain numbers by simulation, those that do little together."""
     count = len(inputs.names)
@@ -177,9 +177,9 @@ def _simulated(
         kept = sorted(i for i in largest.tolist() if shares[i] >= LEAST_SHARE)
         screened.sort(key=lambda each: -each.mean_absolute)
         screening_runs = SCREENING_ROWS * (count + 1)
-    groups = [Group(inputs.titles[number], [number]) for number in kept]
+    groups = [InputGroup(inputs.titles[number], [number]) for number in kept]
     if len(kept) < count:
-        groups.append(Group(REST, [number for number in range(count) if number not in kept]))
+        groups.append(InputGroup(REST, [number for number in range(count) if number not in kept]))
     design = Design.of(inputs.covariance, rows=rows, seed=seed)
     found = evaluated(design, groups, evaluate, chance=True)
     stand_in = StandIn(
@@ -203,16 +203,16 @@ def _shares(values: np.ndarray) -> np.ndarray:
     return values / max(np.finfo(float).tiny, values.sum())
 
 
-def _surrogate_totals(inputs: UncertainInputs, surrogate: Surrogate, seed: int) -> np.ndarray:
+def _surrogate_totals(inputs: UncertainInputs, surrogate: BoundSurrogate, seed: int) -> np.ndarray:
     """(numbers,) index of every number by the surrogate."""
-    groups = [Group(title, [number]) for number, title in enumerate(inputs.titles)]
+    groups = [InputGroup(title, [number]) for number, title in enumerate(inputs.titles)]
     found = evaluated(_many(inputs, seed=seed), groups, surrogate.at, chance=False)
     return found.values.totals()
 
 
-def _by_surrogate(inputs: UncertainInputs, surrogate: Surrogate, *, seed: int) -> Indices:
+def _by_surrogate(inputs: UncertainInputs, surrogate: BoundSurrogate, *, seed: int) -> Indices:
     """Indices of all uncertain numbers by the surrogate."""
-    groups = [Group(title, [number]) for number, title in enumerate(inputs.titles)]
+    groups = [InputGroup(title, [number]) for number, title in enumerate(inputs.titles)]
     found = evaluated(_many(inputs, seed=seed), groups, surrogate.at, chance=False)
     return indices_of(found, groups, basis="surrogate", seed=seed, inert=inputs.inert)
 
@@ -242,13 +242,13 @@ def _choice_indices(
     rows = _rows(len(choices.inputs), each_s=each_s, about="choices", progress=progress)
     if not rows:
         return None
-    groups = [Group(each.name, [n], each.values) for n, each in enumerate(choices.inputs)]
+    groups = [InputGroup(each.name, [n], each.values) for n, each in enumerate(choices.inputs)]
     design = Design.of(np.eye(len(groups)), rows=rows, seed=seed)
     found = evaluated(design, groups, evaluate, chance=True)
     return indices_of(found, groups, basis="simulation", seed=seed)
 
 
-def _unexplained(surrogate: Surrogate, found: Evaluated) -> float:
+def _unexplained(surrogate: BoundSurrogate, found: Evaluated) -> float:
     """Share of the variance of simulations that a surrogate made from others misses."""
     values = found.independent
     finite = np.isfinite(values)

@@ -24,7 +24,7 @@ _NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
-class Group:
+class InputGroup:
     """Numbers whose index is told together.
 
     Attributes
@@ -69,7 +69,7 @@ class Evaluated:
 
 
 def evaluated(
-    design: Design, groups: Sequence[Group], evaluate: Evaluate, *, chance: bool
+    design: Design, groups: Sequence[InputGroup], evaluate: Evaluate, *, chance: bool
 ) -> Evaluated:
     """Evaluate a design. All points of a row have the same random numbers.
 
@@ -104,7 +104,7 @@ class StandIn:
 
 def indices_of(
     found: Evaluated,
-    groups: Sequence[Group],
+    groups: Sequence[InputGroup],
     *,
     basis: Literal["simulation", "surrogate"],
     seed: int,

@@ -22,7 +22,7 @@ _FEWEST_DRAWS = 4
 
 
 @dataclass(frozen=True)
-class Surrogate:
+class BoundSurrogate:
     """The logarithm of a quantity, up to a constant, from steps of the uncertain numbers.
 
     Attributes
@@ -53,7 +53,7 @@ class Surrogate:
         return np.asarray(bound + changes @ self.elasticities)
 
 
-def surrogate_of(inputs: UncertainInputs, *, metric: str, seed: int) -> Surrogate:
+def surrogate_of(inputs: UncertainInputs, *, metric: str, seed: int) -> BoundSurrogate:
     """The surrogate of a prediction, from its draws.
 
     Parameters
@@ -76,7 +76,7 @@ def surrogate_of(inputs: UncertainInputs, *, metric: str, seed: int) -> Surrogat
     kept = np.isfinite(logs)
     bound = throughput_bound(prediction, nominal_us) if metric == "throughput_rps" else None
     if np.count_nonzero(kept) < _FEWEST_DRAWS:
-        return Surrogate(moves, np.zeros(len(nominal_us)), bound, 1.0)
+        return BoundSurrogate(moves, np.zeros(len(nominal_us)), bound, 1.0)
     changes = np.array(
         [
             log_changes(
@@ -87,4 +87,6 @@ def surrogate_of(inputs: UncertainInputs, *, metric: str, seed: int) -> Surrogat
     )
     left = logs[kept] - (0.0 if bound is None else bound.logs(changes))
     elasticities, missed = ridge_elasticities(changes, left)
-    return Surrogate(moves, elasticities, bound, min(1.0, missed / max(1e-18, np.var(logs[kept]))))
+    return BoundSurrogate(
+        moves, elasticities, bound, min(1.0, missed / max(1e-18, np.var(logs[kept])))
+    )
