@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sized
 from dataclasses import field, fields
 from typing import Any
 
-_LEFT_OUT = "left out where unset"
+LEFT_OUT = "left out where unset"
 
 
 class Result:
@@ -20,7 +20,7 @@ class Result:
         return {
             each.name: plain(value)
             for each in fields(self)  # type: ignore[arg-type]
-            if not (_is_unset(value := getattr(self, each.name)) and _LEFT_OUT in each.metadata)
+            if not (_is_unset(value := getattr(self, each.name)) and LEFT_OUT in each.metadata)
         }
 
 
@@ -30,7 +30,7 @@ def _is_unset(value: Any) -> bool:
 
 def where_set(default: Any = None) -> Any:
     """A field that `to_dict` leaves out where it is None, False or empty."""
-    return field(default=default, metadata={_LEFT_OUT: True})
+    return field(default=default, metadata={LEFT_OUT: True})
 
 
 def plain(value: Any) -> Any:
