@@ -48,7 +48,7 @@ help:
 	@echo "make gate          predict committed measurements again, fail where errors have grown"
 	@echo "make pages         write the pages of all studies again, from what they found last"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
-	@echo "make docs          write the pages of docs/ that come from code"
+	@echo "make docs          write the pages of docs/ that come from code, build the site build/site"
 	@echo "make clean         remove .venv, build/ and all caches"
 
 study: $(VENV)/.ready
@@ -88,8 +88,9 @@ verification: $(VENV)/.ready-dev
 benchmark: $(VENV)/.ready-benchmark
 	$(BIN)/python benchmarks/kernel.py --json $(BENCHMARK_FLAGS)
 
-docs: $(VENV)/.ready
-	$(BIN)/python -m evidence --pages hosts cli scenario
+docs: $(VENV)/.ready-docs
+	$(BIN)/python -m evidence --pages hosts cli scenario results
+	$(BIN)/python -m evidence.documents.site
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -121,6 +122,11 @@ $(VENV)/.ready: $(METADATA) | $(BIN)/python
 $(VENV)/.ready-dev: $(METADATA) | $(BIN)/python
 	$(INSTALL) --editable '.[engine,dev]'
 	@touch $(VENV)/.ready $@
+
+# MkDocs; once installed, the site is built without network.
+$(VENV)/.ready-docs: $(VENV)/.ready
+	$(INSTALL) --editable '.[docs]'
+	@touch $@
 
 # A simulator to compare with, which brings a compiler and several hundred megabytes.
 $(VENV)/.ready-benchmark: $(VENV)/.ready-dev
