@@ -27,6 +27,7 @@ ELSEWHERE = {
     "observe --host *": "make study in .ci/run, tests/calibration/test_observe.py",
     "observe --out *": "tests/calibration/profilers",
     "calibrate *": "make study in .ci/run, tests/calibration/test_calibrate.py",
+    "check * --info-before *": "tests/calibration/check, tests/cli/test_check.py",
     "check * --run *": "tests/cli/test_check.py, against a live engine",
     "plan examples/*": "tests/models/test_plan.py, with short runs",
     "plan wishes.yaml *": "tests/cli/test_plan.py",
@@ -37,7 +38,6 @@ ELSEWHERE = {
 }
 """Commands that are only parsed here, and what runs the like of them."""
 
-_SAMPLES = ROOT / "tests" / "calibration"
 _NODE = ROOT / "examples" / "info" / "node-1.txt"
 FILES = {
     "scenario.yaml": ROOT / "examples" / "check.yaml",
@@ -114,7 +114,7 @@ def test_there_are_howtos_and_most_have_commands() -> None:
     having = {page for page, _ in ALL}
     assert len(pages()) >= 7
     assert {"docs/first-steps.md", "docs/check.md", "docs/plan.md"} <= having
-    assert len(RUN) >= 15
+    assert len(RUN) >= 14
 
 
 def test_what_runs_elsewhere_is_still_told() -> None:
