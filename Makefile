@@ -54,7 +54,7 @@ help:
 	@echo "make gate          predict committed measurements again, fail where errors have grown"
 	@echo "make pages         write the pages of all studies again, from what they found last"
 	@echo "make format        ruff's formatter and its safe fixes, on everything"
-	@echo "make docs          write the pages of docs/ that come from code"
+	@echo "make docs          write the pages of docs/ that come from code, build the site build/site"
 	@echo "make wheel         build dist/*.whl for $(TARGETS), glibc 2.28 or newer"
 	@echo "make check-wheel   install it where nothing is, run the quickstart; PYTHONS=\"a b\" EXTRAS=all"
 	@echo "make clean         remove .venv, build/ and all caches"
@@ -96,8 +96,9 @@ verification: $(VENV)/.ready-dev
 benchmark: $(VENV)/.ready-benchmark
 	$(BIN)/python benchmarks/kernel.py --json $(BENCHMARK_FLAGS)
 
-docs: $(VENV)/.ready
-	$(BIN)/python -m evidence --pages hosts cli scenario
+docs: $(VENV)/.ready-docs
+	$(BIN)/python -m evidence --pages hosts cli scenario results
+	$(BIN)/python -m evidence.documents.site
 
 # Compiled with ziglang from PyPI, for either machine. build/lib is removed because setuptools would
 # pack files that have since been deleted.
@@ -143,6 +144,11 @@ $(VENV)/.ready: $(METADATA) | $(BIN)/python
 $(VENV)/.ready-dev: $(METADATA) | $(BIN)/python
 	$(INSTALL) --editable '.[engine,dev]'
 	@touch $(VENV)/.ready $@
+
+# MkDocs; once installed, the site is built without network.
+$(VENV)/.ready-docs: $(VENV)/.ready
+	$(INSTALL) --editable '.[docs]'
+	@touch $@
 
 # A simulator to compare with, which brings a compiler and several hundred megabytes.
 $(VENV)/.ready-benchmark: $(VENV)/.ready-dev

@@ -395,6 +395,12 @@ _ALL: tuple[Study, ...] = (
         page="docs/scenario.md",
         pages=_document("docs/scenario.md", "scenarios"),
     ),
+    Study(
+        "results",
+        "what verbs answer, as JSON Schema",
+        page="docs/results.md, docs/schema/*.json, docs/api-answers.md",
+        pages=Late("documents.results:files"),
+    ),
 )
 
 STUDIES = {study.name: study for study in _ALL}

@@ -367,44 +367,10 @@ def print_tool(report: "ToolReport") -> None:
         out.print("valgrind is not on PATH: instructions are those that were counted elsewhere.")
 
 
-def bundle_summary(bundle: "Bundle") -> dict[str, Any]:
-    """Return what was run and the median of every point over its repetitions, as plain data."""
-    return {
-        "bundle": str(bundle.path),
-        "manifest": bundle.manifest.model_dump(mode="json"),
-        "points": [
-            {
-                "given": point.given.model_dump(mode="json"),
-                **{name: _median(point.repetitions, name) for name in _POINT_FIELDS},
-                "repetitions": len(point.repetitions),
-                "flags": sorted({flag for row in point.repetitions for flag in row.flags}),
-            }
-            for point in bundle.points
-        ],
-    }
-
-
-def _median(repetitions: Iterable[Any], name: str) -> float | None:
-    """Return the median of what is known; a benchmark tool doesn't report everything."""
-    known = [value for row in repetitions if (value := getattr(row, name)) is not None]
-    return statistics.median(known) if known else None
-
-
-_POINT_FIELDS = (
-    "throughput_rps",
-    "mean_ms",
-    "p50_ms",
-    "p90_ms",
-    "p99_ms",
-    "p999_ms",
-    "server_cpu_ns_per_request",
-    "main_thread_utilisation",
-    "generator_utilisation",
-)
-
-
 def print_bundle(bundle: "Bundle") -> None:
     """Print what was observed, one row a point, medians over the repetitions."""
+    from forecache.calibration.bundle.summary import bundle_summary
+
     out = console()
     engine, machine = bundle.manifest.engine, bundle.manifest.machine
     out.print(f"[bold]{escape(engine.name)} {escape(engine.version)}[/bold] ({engine.path})")
@@ -413,16 +379,16 @@ def print_bundle(bundle: "Bundle") -> None:
         "point", "role", ">requests/s", ">CPU ns", ">p99 ms", ">main", ">load", "flags"
     )
     made.columns[0].no_wrap = False
-    for row, point in zip(bundle_summary(bundle)["points"], bundle.points, strict=True):
+    for row, point in zip(bundle_summary(bundle).points, bundle.points, strict=True):
         made.add_row(
             escape(point.given.label()),
             "held out" if point.given.role == "holdout" else point.given.role,
-            number(round(row["throughput_rps"])),
-            number(round(row["server_cpu_ns_per_request"])),
-            number(row["p99_ms"]),
-            percentage(row["main_thread_utilisation"]),
-            percentage(row["generator_utilisation"]),
-            escape(", ".join(row["flags"])),
+            number(row.throughput_rps and round(row.throughput_rps)),
+            number(row.server_cpu_ns_per_request and round(row.server_cpu_ns_per_request)),
+            number(row.p99_ms),
+            percentage(row.main_thread_utilisation),
+            percentage(row.generator_utilisation),
+            escape(", ".join(row.flags)),
         )
     out.print(made)
     out.print(

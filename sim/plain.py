@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sized
 from dataclasses import field, fields
 from typing import Any
 
-_LEFT_OUT = "left out where unset"
-_ONLY_IN_PYTHON = "not part of to_dict"
+LEFT_OUT = "left out where unset"
+IN_PYTHON_ALONE = "not part of to_dict"
 
-ONLY_IN_PYTHON = {_ONLY_IN_PYTHON: True}
+ONLY_IN_PYTHON = {IN_PYTHON_ALONE: True}
 """Metadata of a field that JSON does not have."""
 
 
@@ -24,8 +24,8 @@ class Result:
         return {
             each.name: plain(value)
             for each in fields(self)  # type: ignore[arg-type]
-            if _ONLY_IN_PYTHON not in each.metadata
-            and not (_is_unset(value := getattr(self, each.name)) and _LEFT_OUT in each.metadata)
+            if IN_PYTHON_ALONE not in each.metadata
+            and not (_is_unset(value := getattr(self, each.name)) and LEFT_OUT in each.metadata)
         }
 
 
@@ -35,7 +35,7 @@ def _is_unset(value: Any) -> bool:
 
 def where_set(default: Any = None) -> Any:
     """A field that `to_dict` leaves out where it is None, False or empty."""
-    return field(default=default, metadata={_LEFT_OUT: True})
+    return field(default=default, metadata={LEFT_OUT: True})
 
 
 def plain(value: Any) -> Any:

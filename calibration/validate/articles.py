@@ -72,7 +72,7 @@ class JudgedClaims(Result):
     """All claims; `summary` counts verdicts by role."""
 
     kind: str
-    articles: Mapping[str, Mapping[str, str]]
+    articles: Mapping[str, Mapping[str, str | None]]
     """Where the claims come from: `title`, and maybe `url` and `note`."""
     rows: Sequence[JudgedClaim]
     summary: Mapping[str, Mapping[str, int]]

@@ -117,7 +117,8 @@ def observe(
             progress=progress,
         )
     click.echo(f"wrote {out}", err=True)
-    from forecache.tables import bundle_summary, print_bundle
+    from forecache.calibration.bundle.summary import bundle_summary
+    from forecache.tables import print_bundle
 
     if as_json:
         click.echo(to_json(bundle_summary(bundle)))
