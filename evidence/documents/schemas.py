@@ -42,7 +42,7 @@ from forecache.models.footprint.limits import Room
 from forecache.models.plan.results import PlanSetting
 from forecache.models.results.points import LoadPoint
 from forecache.models.results.series import Bar, Run, RunPoint, Table
-from forecache.sim.plain import LEFT_OUT, Result
+from forecache.sim.plain import IN_PYTHON_ALONE, LEFT_OUT, Result
 
 Schema = dict[str, Any]
 
@@ -167,8 +167,9 @@ class _Definitions:
         if is_typeddict(kind):
             names, required = list(hints), sorted(kind.__required_keys__, key=list(hints).index)
         elif is_dataclass(kind):
-            names = [each.name for each in fields(kind)]
-            required = [each.name for each in fields(kind) if LEFT_OUT not in each.metadata]
+            printed = [each for each in fields(kind) if IN_PYTHON_ALONE not in each.metadata]
+            names = [each.name for each in printed]
+            required = [each.name for each in printed if LEFT_OUT not in each.metadata]
         else:
             raise ValueError(f"a dataclass or a TypedDict for {kind}")
         words = meanings(kind)
