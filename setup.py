@@ -82,6 +82,7 @@ setup(
                 "gz",
                 "jinja",
                 "css",
+                "typ",
                 "md",
                 "c",
                 "h",

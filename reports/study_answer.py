@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from forecache.calibration.fit.report import CalibrationReport
 from forecache.models.advice.node_answers import StudyTarget
@@ -55,5 +57,9 @@ class Study(Result):
     calibration: CalibrationReport
     host_profile: HostNumbers
     provenance: StudyProvenance
+    scenario: Mapping[str, Any] | None = where_set()
+    """As it was given."""
+    hashes: Mapping[str, str] | None = where_set()
+    """SHA-256 of what the answer rests on, by name."""
     report: str | None = where_set()
     """Path of the HTML file."""
