@@ -32,6 +32,25 @@ def check_file_target(path: Path, *, option: str = "--out") -> Path:
     return path
 
 
+def check_report_target(path: Path, *, option: str = "--report") -> Path:
+    """Refuse a report that could not be written, before any work is done.
+
+    Raises
+    ------
+    InputError
+        When its name ends neither in .html nor in .pdf, what makes PDF is not installed, or as
+        `check_file_target`.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (".html", ".pdf"):
+        raise InputError(f"{option} {path}: found the ending {suffix!r}; valid is .html or .pdf.")
+    if suffix == ".pdf":
+        from forecache.reports.export.pdf import check_typst
+
+        check_typst(f"{option} {path}")
+    return check_file_target(path, option=option)
+
+
 def check_folder_target(path: Path, *, option: str = "--out", must_be_new: bool = False) -> Path:
     """Refuse a folder that could not be written, before any work is done.
 

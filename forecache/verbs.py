@@ -42,6 +42,35 @@ ARTICLES = ("articles", "seeds")
 """Names under which `validate` knows the claims of articles."""
 
 
+class _Report:
+    """A report that is asked for, or not: refused before any work, written after it."""
+
+    def __init__(
+        self,
+        file: str | Path | None,
+        verb: str,
+        *sources: Scenario,
+        options: Mapping[str, object],
+    ) -> None:
+        from forecache.output import check_report_target
+
+        self._file = None if file is None else check_report_target(Path(file))
+        self._verb, self._sources, self._options = verb, sources, options
+
+    def write(self, answer: Any) -> None:
+        """Write it, with what was asked where the answer itself doesn't hold that."""
+        if self._file is None:
+            return
+        from forecache.reports.export.write import write_report
+        from forecache.reports.page.html import holds_question
+        from forecache.reports.text.repeat import asked
+
+        question = None
+        if not holds_question(answer):
+            question = asked(self._verb, *self._sources, options=self._options)
+        write_report(self._file, answer, question)
+
+
 def simulate(
     scenario: Scenario,
     *,
@@ -60,7 +89,8 @@ def simulate(
     scenario
         Path of a scenario file, or a mapping of the same shape.
     report
-        HTML file for facts, tables and plots of a scenario that runs over time.
+        File for the answer with its scenario and how to repeat it: HTML or PDF, as it ends in .html
+        or .pdf.
     seed
         Seed of all random streams; the same seed gives the same result.
     seeds
@@ -95,12 +125,10 @@ def simulate(
     Raises
     ------
     InputError
-        When the scenario, or a profile it names, can't be read; or `report` is asked of one that
-        doesn't run over time.
+        When the scenario, or a profile it names, can't be read; or `report` can't be written.
     IncompleteError
         Workers were killed; its `result` has the finished points, and `missing`.
     """
-    from forecache.models.over_time.simulate_scenario import runs_over_time, simulate_over_time
     from forecache.models.over_time.simulate_scenario import simulate as run
 
     how: dict[str, Any] = {
@@ -111,26 +139,16 @@ def simulate(
         "resume": resume,
         "progress": progress,
     }
-    if report is None:
-        return run(scenario, **how)
-    if not runs_over_time(scenario):
-        from forecache.sim.errors import InputError
-
-        raise InputError(
-            f"--report {report}: this scenario does not run over time (it has no `kind`); "
-            "forecache study writes a page about one"
-        )
-    from forecache.hwprofiles.files import write_text_atomic
-    from forecache.reports.page.html import render_series_html
     from forecache.sim.errors import IncompleteError
 
+    written = _Report(report, "simulate", scenario, options={"--seed": seed})
     try:
-        result = simulate_over_time(scenario, **how)
+        result = run(scenario, **how)
     except IncompleteError as error:
         if error.result.points:
-            write_text_atomic(Path(report), render_series_html(error.result))
+            written.write(error.result)
         raise
-    write_text_atomic(Path(report), render_series_html(result))
+    written.write(result)
     return result
 
 
@@ -215,6 +233,7 @@ def recommend(
     scenario: Scenario,
     *,
     emit: str | Path | None = None,
+    report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
 ) -> "Recommended | PlanAnswer":
@@ -225,8 +244,8 @@ def recommend(
 
     Parameters
     ----------
-    scenario, seed, progress
-        As in `simulate`.
+    scenario, report, seed, progress
+        As in `simulate`. A report is written even where no setting meets the `slo`.
     emit
         Folder to write the files of the thread plan into, which must not exist or be empty. Nothing
         is written where nothing is recommended.
@@ -250,13 +269,22 @@ def recommend(
     """
     from forecache.models.advice.answers import recommend as run
     from forecache.models.plan.one_node import recommended
+    from forecache.sim.errors import InfeasibleError
 
     if emit is not None:
         _check_emit(scenario, Path(emit))
-    compared = recommended(scenario, seed=seed, progress=progress)
-    if compared is not None:
-        return compared
-    result = run(scenario, seed=seed, progress=progress)
+    written = _Report(report, "recommend", scenario, options={"--seed": seed})
+    try:
+        compared = recommended(scenario, seed=seed, progress=progress)
+        if compared is not None:
+            written.write(compared)
+            return compared
+        result = run(scenario, seed=seed, progress=progress)
+    except InfeasibleError as error:
+        if error.result is not None:
+            written.write(error.result)
+        raise
+    written.write(result)
     plan = result.recommendation.thread_plan
     if emit is not None and plan is not None:
         from forecache.output import write_folder
@@ -287,6 +315,7 @@ def explain(
     scenario: Scenario,
     *,
     timeline: str | Path | None = None,
+    report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
 ) -> "Explained":
@@ -294,7 +323,7 @@ def explain(
 
     Parameters
     ----------
-    scenario, seed, progress
+    scenario, report, seed, progress
         As in `simulate`.
     timeline
         File to write what every thread does in a millisecond to, as Chrome trace events, which
@@ -315,7 +344,10 @@ def explain(
     """
     from forecache.models.advice.answers import explain as run
 
-    return run(scenario, timeline=timeline, seed=seed, progress=progress)
+    written = _Report(report, "explain", scenario, options={"--seed": seed})
+    result = run(scenario, timeline=timeline, seed=seed, progress=progress)
+    written.write(result)
+    return result
 
 
 def check(
@@ -485,7 +517,7 @@ def plan(
     search
         Whether to look for plans; False only with one of these.
     report
-        HTML file for the plans, with cost against headroom.
+        As in `simulate`, with cost against headroom as a figure.
     seed
         Seed of all random streams; the same seed gives the same result.
     full
@@ -518,6 +550,7 @@ def plan(
     from forecache.sim.errors import InfeasibleError
 
     how: dict[str, Any] = {"seed": seed, "full": full, "progress": progress}
+    written = _Report(report, "plan", options={})
     try:
         if from_info or from_bill:
             from forecache.calibration.today.answer import today
@@ -532,9 +565,12 @@ def plan(
             alone = _without_info(scenario, search=search, **others)
             result = run(alone, **how)
     except InfeasibleError as error:
-        _write_plan(error.result, report=report, ceiling=ceiling)
+        written.write(error.result)
+        _write_ceiling(error.result, ceiling)
         raise
-    _write_plan(result, report=report, ceiling=ceiling)
+    if search:
+        written.write(result)
+    _write_ceiling(result, ceiling)
     return result
 
 
@@ -552,14 +588,9 @@ def _without_info(scenario: Scenario | None, *, search: bool, **others: Any) -> 
     return scenario
 
 
-def _write_plan(result: Any, *, report: str | Path | None, ceiling: str | Path | None) -> None:
+def _write_ceiling(result: Any, ceiling: str | Path | None) -> None:
     from forecache.hwprofiles.files import write_text_atomic
-    from forecache.models.plan.results import PlanAnswer
 
-    if report is not None and isinstance(result, PlanAnswer):
-        from forecache.reports.page.html import render_plan_html
-
-        write_text_atomic(Path(report), render_plan_html(result))
     if ceiling is not None and result.ceiling is not None:
         from forecache.output import to_json
         from forecache.reports.text.prometheus import ceiling_text
@@ -573,6 +604,7 @@ def compare(
     before: Scenario,
     after: Scenario,
     *,
+    report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
 ) -> "NodeComparison":
@@ -583,6 +615,8 @@ def compare(
     before, after
         Paths of scenario files, or mappings of the same shape. One that sweeps io_threads stands
         for the setting that `recommend` chooses.
+    report
+        As in `simulate`.
     seed
         Seed of all random streams, the same for both.
     progress
@@ -602,7 +636,10 @@ def compare(
     """
     from forecache.models.advice.compare import compare as run
 
-    return run(before, after, seed=seed, progress=progress)
+    written = _Report(report, "compare", before, after, options={"--seed": seed})
+    result = run(before, after, seed=seed, progress=progress)
+    written.write(result)
+    return result
 
 
 def validate(

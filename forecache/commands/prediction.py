@@ -10,7 +10,16 @@ from forecache.output import check_file_target, check_folder_target, to_json
 from forecache.sim.errors import IncompleteError, InfeasibleError
 from forecache.sim.processes import usable_cores
 
-from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
+from .options import (
+    json_option,
+    progress_of,
+    quiet_option,
+    report_option,
+    say_written,
+    scenario_argument,
+    seed_option,
+    verb,
+)
 
 
 @verb(
@@ -20,12 +29,7 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
     forecache simulate examples/overcommit-policies.yaml --seeds 8""",
 )
 @scenario_argument
-@click.option(
-    "--report",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="For a scenario that runs over time: also write an HTML page with plots against time.",
-)
+@report_option
 @seed_option
 @click.option(
     "--seeds",
@@ -72,8 +76,6 @@ def simulate(
     for every quantity with minimum, mean, maximum and a sparkline. With several points, the
     differences between them come first.
     """
-    if report is not None:
-        check_file_target(report, option="--report")
     incomplete: IncompleteError | None = None
     with progress_of(quiet) as progress:
         try:
@@ -95,8 +97,7 @@ def simulate(
 
 
 def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None:
-    if report is not None:
-        click.echo(f"wrote {report}", err=True)
+    say_written(report)
     if as_json:
         click.echo(to_json(result))
         return
@@ -119,6 +120,7 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
     "recommend",
     short="Recommend the number of I/O threads.",
     example="""forecache recommend examples/quickstart.yaml
+    forecache recommend examples/quickstart.yaml --report answer.html
     forecache recommend examples/recommend-hosts.yaml
     forecache recommend examples/thread-plan.yaml --emit install""",
 )
@@ -130,10 +132,18 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
     help="Also write the thread plan into this new folder: configuration, start command, systemd "
     "drop-ins and scripts. Nothing is written where no setting is recommended.",
 )
+@report_option
 @seed_option
 @json_option
 @quiet_option
-def recommend(scenario: Path, emit: Path | None, seed: int, as_json: bool, quiet: bool) -> None:
+def recommend(
+    scenario: Path,
+    emit: Path | None,
+    report: Path | None,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Recommend the number of I/O threads for a scenario.
 
     The answer has the setting, the knee, the drawback of every other setting, the bottleneck and
@@ -150,14 +160,16 @@ def recommend(scenario: Path, emit: Path | None, seed: int, as_json: bool, quiet
         check_folder_target(emit, option="--emit", must_be_new=True)
     try:
         with progress_of(quiet) as progress:
-            result = verbs.recommend(scenario, emit=emit, seed=seed, progress=progress)
+            result = verbs.recommend(
+                scenario, emit=emit, report=report, seed=seed, progress=progress
+            )
     except InfeasibleError as error:
         # What was found is printed all the same; the error says that it is no recommendation.
         if error.result is not None:
+            say_written(report)
             _print_recommendation(error.result, as_json=as_json)
         raise
-    if emit is not None:
-        click.echo(f"wrote {emit}", err=True)
+    say_written(emit, report)
     _print_recommendation(result, as_json=as_json)
 
 
@@ -192,10 +204,18 @@ def _print_recommendation(result: Any, *, as_json: bool) -> None:
     help="Also write what every thread does during one millisecond, as Chrome trace events. Open "
     "FILE in ui.perfetto.dev or chrome://tracing.",
 )
+@report_option
 @seed_option
 @json_option
 @quiet_option
-def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, quiet: bool) -> None:
+def explain(
+    scenario: Path,
+    timeline: Path | None,
+    report: Path | None,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Show where the time of one request goes, step by step and thread by thread.
 
     First comes the CPU time of its steps. Then comes its latency, station by station, with waiting
@@ -209,7 +229,10 @@ def explain(scenario: Path, timeline: Path | None, seed: int, as_json: bool, qui
     if timeline is not None:
         check_file_target(timeline, option="--timeline")
     with progress_of(quiet) as progress:
-        answer = verbs.explain(scenario, timeline=timeline, seed=seed, progress=progress)
+        answer = verbs.explain(
+            scenario, timeline=timeline, report=report, seed=seed, progress=progress
+        )
+    say_written(report)
     if as_json:
         click.echo(to_json(answer))
         return

@@ -8,12 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
 from forecache.sim.errors import InputError
 
 from .tree import page_tree, standalone_svg
-from .typst_text import typst_source
+from .typst_text import quoted, typst_source
 
 EXTRA = "paper"
 
@@ -51,13 +49,14 @@ def pdf_of(page: str, *, date: str, attached: Sequence[tuple[str, str]] = ()) ->
     inside = {f"{number}.svg": standalone_svg(svg) for number, svg in enumerate(figures)}
     for number, (name, text) in enumerate(attached):
         inside[f"attached-{number}"] = text
-        kind = "application/yaml"
-        source += f'#pdf.attach("{name}", read("attached-{number}", encoding: none), mime-type: "{kind}")\n'
+        content = f'read("attached-{number}", encoding: none)'
+        source += f'#pdf.attach({quoted(name)}, {content}, mime-type: "application/yaml")\n'
     return compiled(source, inside)
 
 
 def compiled(source: str, files: dict[str, str], **how: Any) -> bytes:
     """What Typst makes of a document with files beside it."""
+    import matplotlib
     import typst
 
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"

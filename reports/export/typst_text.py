@@ -1,8 +1,8 @@
 """A page as the source of a paper that Typst lays out.
 
 The tree of the page is the document: each element becomes its counterpart in Typst, and every text
-a string literal, so that none is taken for markup. What only a screen needs is left out: navigation,
-and of the two widths of a figure the one that does not fit.
+a string literal, so that none is taken for markup. What only a screen needs is left out, such as
+navigation, and of the two widths of a figure the one that does not fit.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,9 @@ from importlib.resources import files
 
 from .tree import Element
 
-TEXT_WIDTH_PT = 481.9
-"""Of A4 with margins of 20 mm."""
-
-_HALF = 0.485
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _SCREEN_ONLY = {"nav", "style", "summary"}
-_MUTED = {"byline", "subtitle", "muted", "legend", "eyebrow", "empty"}
+_MUTED = {"byline", "subtitle", "muted", "legend", "empty"}
 
 
 def typst_source(tree: Element, *, title: str, date: tuple[int, int, int]) -> str:
@@ -31,17 +28,15 @@ def typst_source(tree: Element, *, title: str, date: tuple[int, int, int]) -> st
     style = files("forecache.reports.export").joinpath("style.typ").read_text(encoding="utf-8")
     year, month, day = date
     head = (
-        f"#set document(title: {_quoted(title)}, "
+        f"#set document(title: {quoted(title)}, "
         f"date: datetime(year: {year}, month: {month}, day: {day}))\n"
     )
     return f"{head}{style}\n{_blocks(tree)}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A string literal of Typst."""
-    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
-        text = text.replace(plain, escaped)
-    return f'"{text}"'
+    return f'"{text.translate(_ESCAPED)}"'
 
 
 def _blocks(parent: Element) -> str:
@@ -67,7 +62,7 @@ def _blocks(parent: Element) -> str:
 
 
 def _text(text: str) -> str:
-    return f"#{_quoted(text)}" if text else ""
+    return f"#{quoted(text)}" if text else ""
 
 
 def _inline(element: Element) -> str:
@@ -78,7 +73,7 @@ def _inline(element: Element) -> str:
         return ""
     inside = "".join(_text(c) if isinstance(c, str) else _inline(c) for c in element.children)
     if element.tag == "code":
-        return f"#raw({_quoted(element.text())})"
+        return f"#raw({quoted(element.text())})"
     if element.tag in ("strong", "b"):
         return f"#strong[{inside}]"
     if element.tag in ("i", "em") or "muted" in element.classes:
@@ -126,6 +121,8 @@ def _paragraph(element: Element) -> str:
     if "workload" in classes:
         return f"#muted[{_children(element)}]\n\n"
     text = _children(element)
+    if "eyebrow" in classes:
+        return f"#eyebrow[{text}]\n"
     return f"#par[#muted[{text}]]\n" if _MUTED & set(classes) else f"#par[{text}]\n"
 
 
@@ -142,7 +139,7 @@ def _pairs(element: Element) -> str:
 
 
 def _listing(element: Element) -> str:
-    return f"#listing({_quoted(element.text().strip(chr(10)))})\n"
+    return f"#listing({quoted(element.text().strip(chr(10)))})\n"
 
 
 def _notes(element: Element) -> str:
@@ -159,12 +156,9 @@ def _figure(element: Element, *, half: bool = False) -> str:
             title = _children(line)
     wanted = "narrow" if half else "wide"
     [image] = [
-        img
-        for child in element.elements()
-        if wanted in child.classes
-        for img in child.find("img")
+        img for child in element.elements() if wanted in child.classes for img in child.find("img")
     ]
-    return f"#drawn([{title}], [{caption}], {_quoted(image.attributes['src'] + '.svg')})\n"
+    return f"#drawn([{title}], [{caption}], {quoted(image.attributes['src'] + '.svg')})\n"
 
 
 def _table(element: Element) -> str:

@@ -7,6 +7,7 @@ pass through as markup.
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -24,7 +25,7 @@ from ..text.repeat import Asked, asked
 from .node_view import compared_view, explained_view, simulated_view
 from .plan_view import plan_view
 from .series_view import series_view
-from .study_view import recommended_view, study_view
+from .study_view import recommended_view, study_question, study_view
 
 _WORD_END = re.compile(r"([._])(?=\w)")
 _CODE = re.compile(r"`([^`]+)`")
@@ -62,65 +63,56 @@ Answer = Study | RunsOverTime | PlanAnswer | Recommended | Simulated | Explained
 """What is worth keeping as a page or a paper."""
 
 
-def render_html(study: Study, *, paper: bool = False) -> str:
-    """Return the report of a study as a complete HTML page.
+def holds_question(answer: Answer) -> bool:
+    """Whether an answer holds its scenario as it was given: all do but those about nodes."""
+    return isinstance(answer, Study | RunsOverTime | PlanAnswer)
+
+
+def question_of(answer: Answer) -> Asked:
+    """What was asked, of an answer that holds it."""
+    if isinstance(answer, Study):
+        return study_question(answer)
+    if isinstance(answer, RunsOverTime):
+        several = answer.seeds if answer.seeds > 1 else None
+        options = {"--seed": answer.provenance.seed, "--seeds": several}
+        return asked("simulate", answer.scenario, options=options)
+    assert isinstance(answer, PlanAnswer)
+    return asked("plan", answer.scenario, options={"--seed": answer.provenance.seed})
+
+
+def render_html(answer: Answer, question: Asked | None = None, *, paper: bool = False) -> str:
+    """Return an answer as a complete HTML page.
 
     Style and figures are inside it. It needs no script and loads nothing.
 
     Parameters
     ----------
-    paper
-        Order its sections as a paper does: how it was found before what was found.
-    """
-    return _page("report.html.jinja", study_view(study), paper=paper)
-
-
-def render_series_html(result: RunsOverTime) -> str:
-    """Return a result over time as a complete HTML page, as `render_html` does a study."""
-    options = {"--seed": result.provenance.seed, "--seeds": _several(len(result.seeds))}
-    question = asked("simulate", result.scenario, options=options)
-    return _page("series.html.jinja", series_view(result, question), narrow=True)
-
-
-def render_plan_html(answer: PlanAnswer) -> str:
-    """Return a capacity plan as a complete HTML page, likewise."""
-    question = asked("plan", answer.scenario, options={"--seed": answer.provenance.seed})
-    return _page("plan.html.jinja", plan_view(answer, question), narrow=True)
-
-
-def render_answer_html(answer: Answer, question: Asked | None = None) -> str:
-    """Return an answer as a complete HTML page.
-
-    Parameters
-    ----------
     question
-        What a verb was asked about nodes, whose answers don't hold their scenario as it was given;
-        the others do.
+        What was asked; what `question_of` says if left out.
+    paper
+        Order sections as a paper does: how it was found before what was found.
     """
-    if isinstance(answer, Study):
-        return render_html(answer)
-    if isinstance(answer, RunsOverTime):
-        return render_series_html(answer)
-    if isinstance(answer, PlanAnswer):
-        return render_plan_html(answer)
-    assert question is not None
-    if isinstance(answer, Recommended):
-        return _page("report.html.jinja", recommended_view(answer, question))
-    if isinstance(answer, Simulated):
-        view = simulated_view(answer, question)
-    elif isinstance(answer, Explained):
-        view = explained_view(answer, question)
-    else:
-        view = compared_view(answer, question)
-    return _page("node.html.jinja", view, narrow=True)
+    question = question or question_of(answer)
+    for kinds, template, view in _PAGES:
+        if isinstance(answer, kinds):
+            return _page(template, view(answer, question), paper=paper)
+    raise TypeError(f"no page shows a {type(answer).__name__}")
 
 
-def _several(number: int) -> int | None:
-    return number if number > 1 else None
+_PAGES: list[tuple[type, str, Callable[[Any, Asked], dict[str, Any]]]] = [
+    (Study, "report.html.jinja", study_view),
+    (Recommended, "report.html.jinja", recommended_view),
+    (RunsOverTime, "series.html.jinja", series_view),
+    (PlanAnswer, "plan.html.jinja", plan_view),
+    (Simulated, "node.html.jinja", simulated_view),
+    (Explained, "node.html.jinja", explained_view),
+    (NodeComparison, "node.html.jinja", compared_view),
+]
 
 
-def _page(template: str, view: dict[str, Any], *, narrow: bool = False, paper: bool = False) -> str:
+def _page(template: str, view: dict[str, Any], *, paper: bool) -> str:
     # Our own style sheet, not user text; escaping would break its quotes.
     css = Markup(_template_text("report.css"))
+    narrow = template != "report.html.jinja"
     made = _environment().get_template(template)
     return made.render(**view, css=css, narrow=narrow, paper=paper)

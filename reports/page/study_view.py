@@ -47,7 +47,7 @@ from .drawing import Drawer, FigureView
 from .sensitivity_view import sensitivity_view
 
 
-def study_view(study: Study) -> dict[str, Any]:
+def study_view(study: Study, question: Asked) -> dict[str, Any]:
     """Return the template's context for a whole study."""
     drawer = Drawer()
     named = [(target.name, target) for target in study.targets]
@@ -66,7 +66,7 @@ def study_view(study: Study) -> dict[str, Any]:
         "threats": threats(study),
         "repeat": repeat_view(
             study.provenance,
-            _asked(study),
+            question,
             measured=_MEASURED,
         ),
     }
@@ -80,7 +80,7 @@ _MEASURED = (
 )
 
 
-def _asked(study: Study) -> Asked:
+def study_question(study: Study) -> Asked:
     """What was asked, of a scenario that lies where the command is typed."""
     name = Path(study.scenario_name).name
     command = study.provenance.command.replace(study.scenario_name, name)

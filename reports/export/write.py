@@ -1,0 +1,31 @@
+"""An answer as a page or a PDF, by the ending of the file."""
+
+from pathlib import Path
+
+from forecache.hwprofiles.files import write_bytes_atomic, write_text_atomic
+
+from ..page.html import Answer, question_of, render_html
+from ..text.repeat import Asked
+from .pdf import pdf_of
+
+
+def write_report(path: Path, answer: Answer, question: Asked | None = None) -> None:
+    """Write an answer to a file that ends in .html or .pdf.
+
+    Parameters
+    ----------
+    question
+        What was asked; `question_of` says it of answers that hold their scenario.
+
+    Raises
+    ------
+    InputError
+        The file can't be written.
+    """
+    question = question or question_of(answer)
+    if path.suffix.lower() != ".pdf":
+        write_text_atomic(path, render_html(answer, question))
+        return
+    page = render_html(answer, question, paper=True)
+    data = pdf_of(page, date=answer.provenance.date, attached=question.scenarios)
+    write_bytes_atomic(path, data)
