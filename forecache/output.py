@@ -32,18 +32,21 @@ def check_file_target(path: Path, *, option: str = "--out") -> Path:
     return path
 
 
-def check_report_target(path: Path, *, option: str = "--report") -> Path:
+def check_report_target(
+    path: Path, *, option: str = "--report", endings: tuple[str, ...] = (".html", ".pdf")
+) -> Path:
     """Refuse a report that could not be written, before any work is done.
 
     Raises
     ------
     InputError
-        When its name ends neither in .html nor in .pdf, what makes PDF is not installed, or as
+        When its name has another ending, what makes PDF is not installed, or as
         `check_file_target`.
     """
     suffix = path.suffix.lower()
-    if suffix not in (".html", ".pdf"):
-        raise InputError(f"{option} {path}: found the ending {suffix!r}; valid is .html or .pdf.")
+    if suffix not in endings:
+        valid = " or ".join(endings)
+        raise InputError(f"{option} {path}: found the ending {suffix!r}; valid is {valid}.")
     if suffix == ".pdf":
         from forecache.reports.export.pdf import check_typst
 

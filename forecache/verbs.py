@@ -923,6 +923,60 @@ def study(
     return run(scenario, out=Path(out), engine=engine, design=design, seed=seed, progress=progress)
 
 
+def report(
+    study: str | Path,
+    *,
+    pdf: str | Path | None = None,
+    html: str | Path | None = None,
+    figures: str | Path | None = None,
+    data: str | Path | None = None,
+) -> "Study":
+    """Write what a study found as a paper, as a page, as figures and as data.
+
+    Parameters
+    ----------
+    study
+        Folder that `study` wrote, or study.json in it.
+    pdf, html
+        Files for the report; they say the same.
+    figures
+        Folder for each figure as PDF, SVG and PNG, as wide as a column.
+    data
+        Folder for the numbers as CSV, and as Parquet where pyarrow is installed.
+
+    Returns
+    -------
+    Study
+        As `study` returned it.
+
+    Raises
+    ------
+    InputError
+        When it is no study, a file can't be written, or typst is not installed, which PDF needs.
+    """
+    from forecache.output import check_report_target
+    from forecache.reports.export.pdf import check_typst
+    from forecache.reports.export.write import write_data, write_figures, write_report
+    from forecache.reports.study_answer import load_study
+
+    targets = [(pdf, ".pdf", "pdf"), (html, ".html", "html")]
+    wanted = [
+        check_report_target(Path(path), option=option, endings=(ending,))
+        for path, ending, option in targets
+        if path is not None
+    ]
+    if figures is not None:
+        check_typst(f"figures {figures}")
+    found = load_study(Path(study))
+    for path in wanted:
+        write_report(path, found)
+    if figures is not None:
+        write_figures(found, Path(figures))
+    if data is not None:
+        write_data(found, Path(data))
+    return found
+
+
 def catalog(
     name: str | None = None,
     *,

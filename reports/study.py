@@ -44,14 +44,13 @@ from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import InputError
 
 from .page.html import render_html
-from .study_answer import HostNumber, HostNumbers, Study, StudyProvenance
+from .study_answer import STUDY, HostNumber, HostNumbers, Study, StudyProvenance
 from .text.accuracy import disagreements
 from .text.repeat import command_line, hashes_of, plain_mapping
 
 Progress = Callable[[str], None]
 
 REPORT = "report.html"
-STUDY = "study.json"
 THIS_HOST = "this host"
 
 _STEPS = ("profiling this host", "observing a real engine", "calibrating", "predicting")

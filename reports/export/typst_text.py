@@ -91,6 +91,14 @@ def _section(element: Element) -> str:
     return _blocks(element)
 
 
+def _details(element: Element) -> str:
+    """All of it, under what a page shows of it; that there is `more` needs no word."""
+    [summary] = [child for child in element.elements() if child.tag == "summary"]
+    text = summary.text().strip()
+    title = "" if text.endswith("more") else f"#heading(level: 3, numbering: none)[{_text(text)}]\n"
+    return title + _blocks(element)
+
+
 def _div(element: Element) -> str:
     if "narrow" in element.classes:
         return ""
@@ -213,7 +221,7 @@ def _places(row: list[Element]) -> list[int]:
 _BLOCKS: dict[str, Callable[[Element], str]] = {
     "section": _section,
     "header": _section,
-    "details": _section,
+    "details": _details,
     "nav": lambda _: "",
     "style": lambda _: "",
     "div": _div,

@@ -1,4 +1,4 @@
-"""An answer as a page or a PDF, by the ending of the file."""
+"""An answer as a page or a PDF, by the ending of the file; a study also as figures and data."""
 
 from pathlib import Path
 
@@ -6,7 +6,11 @@ from forecache.hwprofiles.files import write_bytes_atomic, write_text_atomic
 
 from ..page.html import Answer, question_of, render_html
 from ..text.repeat import Asked
+from .data_files import write_data
+from .figure_files import write_figures
 from .pdf import pdf_of
+
+__all__ = ["write_data", "write_figures", "write_report"]
 
 
 def write_report(path: Path, answer: Answer, question: Asked | None = None) -> None:

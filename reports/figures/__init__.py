@@ -6,7 +6,7 @@ To add a figure, write a function like these and draw it in `view.py` of this ro
 """
 
 from .accuracy import accuracy
-from .canvas import HALF_PX, NARROW_PX, WIDE_PX
+from .canvas import HALF_PX, NARROW_PX, WIDE_PX, house_style
 from .capacity import scaling, utilisation
 from .front import front
 from .host import memory_latency
@@ -14,7 +14,7 @@ from .latency import latency_by_load, latency_knee_rps
 from .over_time import PLOT_PX, over_time, right_margin_px
 from .stacked import limit_names, stacked
 from .stages import stages
-from .svg import inline_svg
+from .svg import inline_svg, svg_text
 
 __all__ = [
     "HALF_PX",
@@ -23,6 +23,7 @@ __all__ = [
     "WIDE_PX",
     "accuracy",
     "front",
+    "house_style",
     "inline_svg",
     "latency_by_load",
     "latency_knee_rps",
@@ -33,5 +34,6 @@ __all__ = [
     "scaling",
     "stacked",
     "stages",
+    "svg_text",
     "utilisation",
 ]

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from forecache.models.advice.node_answers import Recommended
+from forecache.models.advice.node_answers import NodeAnswer, Recommended, Simulated
 from forecache.models.results.points import Point
 from forecache.sim.statistics import Estimate
 
@@ -53,8 +53,8 @@ def _thread_axis(axes: Axes, xs: list[float], span_px: float) -> None:
     axes.set_xlabel(setting_name(SETTING), labelpad=2)
 
 
-def scaling(target: Recommended, *, width_px: float = WIDE_PX) -> Figure:
-    """Draw predicted throughput by setting, with its 95% band, knee and recommendation.
+def scaling(target: Recommended | Simulated, *, width_px: float = WIDE_PX) -> Figure:
+    """Draw predicted throughput by setting, with its 95% band, knee and recommendation, if any.
 
     A strip under the axis shows what limits at each setting. Settings outside the calibrated
     range are shaded, and a line marks the number of cores when the sweep goes past it.
@@ -78,8 +78,9 @@ def scaling(target: Recommended, *, width_px: float = WIDE_PX) -> Figure:
         shaded = shade_ranges(axes, xs, [is_outside(p) for _, p in found])
         _band_and_line(axes, xs, estimates, unit.divisor)
         _mark_cores(axes, target, xs, top)
-        _mark_knee(axes, target, xs, estimates, unit.divisor)
-        _mark_chosen(axes, target, xs, estimates, unit.divisor)
+        if isinstance(target, Recommended):
+            _mark_knee(axes, target, xs, estimates, unit.divisor)
+            _mark_chosen(axes, target, xs, estimates, unit.divisor)
         _limit_strip(axes, xs, [p.bottleneck for _, p in found], width_px)
         grey = ["grey: not calibrated" if narrow else "grey: outside the calibrated range"]
         band = "band: 95%" if narrow else "band: 95% interval"
@@ -110,7 +111,7 @@ def _beside(axes: Axes, x: float) -> tuple[str, float]:
     return ("left", 6.0) if place < 0.5 else ("right", -6.0)
 
 
-def _mark_cores(axes: Axes, target: Recommended, xs: list[float], top: float) -> None:
+def _mark_cores(axes: Axes, target: NodeAnswer, xs: list[float], top: float) -> None:
     cores = target.host.cores
     if not xs[0] <= cores < xs[-1]:
         return

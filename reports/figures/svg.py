@@ -8,6 +8,7 @@ import html
 import io
 import re
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from .canvas import CSS_NAMES, house_style
@@ -16,9 +17,10 @@ _REFERENCE = re.compile(r'(?:xlink:)?href="#([^"]+)"|url\(#([^)]+)\)')
 _ID = re.compile(r'\s+id="([^"]*)"')
 
 
-def _svg_text(figure: Figure) -> str:
+def svg_text(figure: Figure, *, outlines: bool = False) -> str:
+    """Return a figure as an SVG file, which text is text in, or with `outlines` outlines."""
     buffer = io.StringIO()
-    with house_style():
+    with house_style(), rc_context({"svg.fonttype": "path"} if outlines else {}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
 
@@ -41,7 +43,7 @@ def inline_svg(figure: Figure, *, prefix: str, label: str) -> str:
         Scales to the width of its container, holds text as text in the page's sans-serif font,
         refers to nothing outside itself, and takes its colours from the page's CSS variables.
     """
-    text = _svg_text(figure)
+    text = svg_text(figure)
     text = text[text.index("<svg") :]
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)

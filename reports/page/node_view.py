@@ -18,11 +18,14 @@ from ..text.formats import (
     milliseconds,
     percent,
     probability,
+    rate,
     rate_with_bounds,
     time_with_bounds,
 )
-from ..text.method import interval_parts
+from ..text.method import INTERVAL_PARTS, interval_parts
 from ..text.points import (
+    SETTING,
+    by_threads,
     mean_percent,
     point_warnings,
     subtitle_phrase,
@@ -30,6 +33,7 @@ from ..text.points import (
     threads_alike,
 )
 from ..text.repeat import Asked, repeat_view
+from ..text.settings import setting_name
 from ..text.wording import limit_name, limit_phrase
 from .drawing import Drawer, FigureView
 from .sensitivity_view import gains_view
@@ -43,6 +47,7 @@ def simulated_view(answer: Simulated, question: Asked) -> dict[str, Any]:
     points = answer.points
     drawer = Drawer()
     columns = _point_columns(points)
+    curve = _curve(answer, drawer)
     drawn = [
         _stages_figure(point, name, drawer)
         for point, name in zip(points, _names(points), strict=True)
@@ -54,10 +59,12 @@ def simulated_view(answer: Simulated, question: Asked) -> dict[str, Any]:
         "warnings": point_warnings(points),
         "parts": [
             _part("What is predicted", table=_table(columns, _rows(columns))),
+            *([_part("", figure=curve)] if curve else []),
             *(_part("", figure=view) for view in drawn if view is not None),
             _part(
                 "What the intervals of throughput consist of",
                 table=_uncertainty_table(points),
+                sentences=[f"{name}: {what}" for name, what in INTERVAL_PARTS.values()],
             ),
         ],
         "repeat": repeat_view(answer.provenance, question),
@@ -184,9 +191,9 @@ def _point_columns(points: Sequence[Point]) -> list[tuple[str, bool, list[str]]]
     sure = [probability(point.objective_probability) for point in points]
     columns = [
         *((name, True, cells) for name, cells in swept_columns(points)),
-        ("throughput (95%)", False, [rate_with_bounds(p.throughput_rps) for p in points]),
-        ("p50 (95%)", False, [time_with_bounds(p.p50_ms) for p in points]),
-        ("p99 (95%)", False, [time_with_bounds(p.p99_ms) for p in points]),
+        ("throughput (95%)", True, [rate_with_bounds(p.throughput_rps) for p in points]),
+        ("p50 (95%)", True, [time_with_bounds(p.p50_ms) for p in points]),
+        ("p99 (95%)", True, [time_with_bounds(p.p99_ms) for p in points]),
         ("p99.9", True, [milliseconds(p.p999_ms.value) if p.p999_ms else UNKNOWN for p in points]),
         ("main", True, [percent(p.main_thread_utilisation) for p in points]),
         ("work" if alike else "I/O", True, [mean_percent(p.io_thread_utilisation) for p in points]),
@@ -205,12 +212,28 @@ def _uncertainty_table(points: Sequence[Point]) -> dict[str, Any]:
     return _table(
         [
             *((name, True) for name, _ in swept),
-            *((f"{name}: {what}", True) for name, _, what in parts[0]),
+            *((name, True) for name, _, _ in parts[0]),
         ],
         [
             [*(cells[i] for _, cells in swept), *(text for _, text, _ in parts[i])]
             for i in range(len(points))
         ],
+    )
+
+
+def _curve(answer: Simulated, drawer: Drawer) -> FigureView | None:
+    """Throughput by the number of I/O threads, where that is all the sweep varies."""
+    points = answer.points
+    if len(points) < 2 or any(set(point.given) != {SETTING} for point in points):
+        return None
+    name = setting_name(SETTING)
+    listed = ", ".join(f"{rate(p.throughput_rps.value)} at {x:g}" for x, p in by_threads(answer))
+    return drawer.draw(
+        lambda width: figures.scaling(answer, width_px=width),
+        title=f"Throughput by {name}",
+        caption="",
+        label=f"Predicted throughput by {name}: {listed}.",
+        width_px=figures.WIDE_PX,
     )
 
 

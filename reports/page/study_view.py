@@ -127,10 +127,7 @@ def target_view(
             "next": next_limit_phrase(recommendation) or UNKNOWN,
         },
         "key_facts": key_facts(recommendation, point),
-        # What the sweep varies is no condition; the goal stands among the key facts.
-        "scenario": _scenario(
-            {k: value for k, value in target.scenario.items() if k not in (SETTING, "slo")}
-        ),
+        "scenario": _scenario(_conditions(target.scenario)),
         "warnings": target_warnings(target),
         "figures": _target_figures(target, point, drawer),
         "candidates": _candidates(target),
@@ -278,6 +275,16 @@ def _points(target: Recommended) -> list[list[str]]:
 def _moment(created: str) -> str:
     """Return an ISO 8601 moment without its seconds."""
     return datetime.fromisoformat(created).strftime("%Y-%m-%d %H:%M %Z").strip()
+
+
+def _conditions(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What clients ask for; all else stands in the scenario, below.
+
+    What the sweep varies is no condition; the goal stands among the key facts.
+    """
+    if "workload" in scenario:
+        return {"workload": scenario["workload"]}
+    return {key: value for key, value in scenario.items() if key not in (SETTING, "slo")}
 
 
 _CALLED = {"rate_rps": "offered load", "key_bytes": "key size", "value_bytes": "value size"}

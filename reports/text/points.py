@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from forecache.models.advice.node_answers import NodeAnswer, Recommended, StudyTarget
+from forecache.models.advice.node_answers import NodeAnswer, Recommended, Simulated, StudyTarget
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.results.points import Point
 
@@ -23,7 +23,7 @@ _OUTSIDE_WORDS = ("outside", "extrapolat", "beyond")
 """A warning with one of them shades its point as out of range."""
 
 
-def by_threads(target: Recommended) -> list[tuple[float, Point]]:
+def by_threads(target: Recommended | Simulated) -> list[tuple[float, Point]]:
     """Return (io_threads, point) in ascending order."""
     found = [(float(point.given[SETTING]), point) for point in target.points]
     return sorted(found, key=lambda pair: pair[0])
