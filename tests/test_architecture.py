@@ -58,7 +58,7 @@ PACKAGES = {
         "validate",
         "joint",
     ],
-    "reports": ["text", "study_answer", "figures", "terminal", "page", "export", "study"],
+    "reports": ["study_answer", "text", "figures", "terminal", "page", "export", "study"],
 }
 # Import name of a declared package where the two differ.
 IMPORT_NAMES = {"pyyaml": "yaml"}

@@ -5,7 +5,7 @@ from pathlib import Path
 from forecache.hwprofiles.files import write_bytes_atomic, write_text_atomic
 
 from ..page.html import Answer, question_of, render_html
-from ..text.repeat import Asked
+from ..text.repeat import Question
 from .data_files import write_data
 from .figure_files import write_figures
 from .pdf import pdf_of
@@ -13,7 +13,7 @@ from .pdf import pdf_of
 __all__ = ["write_data", "write_figures", "write_report"]
 
 
-def write_report(path: Path, answer: Answer, question: Asked | None = None) -> None:
+def write_report(path: Path, answer: Answer, question: Question | None = None) -> None:
     """Write an answer to a file that ends in .html or .pdf.
 
     Parameters

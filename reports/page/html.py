@@ -21,7 +21,7 @@ from forecache.models.plan.results import PlanAnswer
 from forecache.models.results.series import RunsOverTime
 
 from ..study_answer import Study
-from ..text.repeat import Asked, asked
+from ..text.repeat import Question, asked
 from .node_view import compared_view, explained_view, simulated_view
 from .plan_view import plan_view
 from .series_view import series_view
@@ -68,7 +68,7 @@ def holds_question(answer: Answer) -> bool:
     return isinstance(answer, Study | RunsOverTime | PlanAnswer)
 
 
-def question_of(answer: Answer) -> Asked:
+def question_of(answer: Answer) -> Question:
     """What was asked, of an answer that holds it."""
     if isinstance(answer, Study):
         return study_question(answer)
@@ -80,7 +80,7 @@ def question_of(answer: Answer) -> Asked:
     return asked("plan", answer.scenario, options={"--seed": answer.provenance.seed})
 
 
-def render_html(answer: Answer, question: Asked | None = None, *, paper: bool = False) -> str:
+def render_html(answer: Answer, question: Question | None = None, *, paper: bool = False) -> str:
     """Return an answer as a complete HTML page.
 
     Style and figures are inside it. It needs no script and loads nothing.
@@ -99,7 +99,7 @@ def render_html(answer: Answer, question: Asked | None = None, *, paper: bool = 
     raise TypeError(f"no page shows a {type(answer).__name__}")
 
 
-_PAGES: list[tuple[type, str, Callable[[Any, Asked], dict[str, Any]]]] = [
+_PAGES: list[tuple[type, str, Callable[[Any, Question], dict[str, Any]]]] = [
     (Study, "report.html.jinja", study_view),
     (Recommended, "report.html.jinja", recommended_view),
     (RunsOverTime, "series.html.jinja", series_view),

@@ -32,7 +32,7 @@ from ..text.points import (
     swept_columns,
     threads_alike,
 )
-from ..text.repeat import Asked, repeat_view
+from ..text.repeat import Question, repeat_view
 from ..text.settings import setting_name
 from ..text.wording import limit_name, limit_phrase
 from .drawing import Drawer, FigureView
@@ -42,7 +42,7 @@ _MOST_STAGES = 4
 """Points of a sweep whose stages are drawn; more would bury the table."""
 
 
-def simulated_view(answer: Simulated, question: Asked) -> dict[str, Any]:
+def simulated_view(answer: Simulated, question: Question) -> dict[str, Any]:
     """Return the template's context for what `simulate` answers about a node."""
     points = answer.points
     drawer = Drawer()
@@ -71,7 +71,7 @@ def simulated_view(answer: Simulated, question: Asked) -> dict[str, Any]:
     }
 
 
-def explained_view(answer: Explained, question: Asked) -> dict[str, Any]:
+def explained_view(answer: Explained, question: Question) -> dict[str, Any]:
     """Return the template's context for what `explain` answers."""
     settings = explained.settings_of(answer)
     point, setting = answer.points[answer.shown.point], settings[answer.shown.point]
@@ -119,7 +119,7 @@ def explained_view(answer: Explained, question: Asked) -> dict[str, Any]:
     }
 
 
-def compared_view(answer: NodeComparison, question: Asked) -> dict[str, Any]:
+def compared_view(answer: NodeComparison, question: Question) -> dict[str, Any]:
     """Return the template's context for what `compare` answers."""
     sides = (("before", answer.first), ("after", answer.second))
     warnings = [text for _, side in sides for text in side.point.warnings]

@@ -32,7 +32,7 @@ from ..text.plans import (
     terms_phrase,
     usd,
 )
-from ..text.repeat import Asked, repeat_view
+from ..text.repeat import Question, repeat_view
 from ..text.today import (
     ceiling_facts,
     ceiling_phrase,
@@ -48,7 +48,7 @@ from .drawing import Drawer
 _NUMBERS = ("shards", "repl", "io", "$/month", "CPU free", "mem free", "p99", "meets")
 
 
-def plan_view(answer: PlanAnswer, question: Asked) -> dict[str, Any]:
+def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
     """Return the template's context for a capacity plan."""
     columns, rows = ranked_rows(answer)
     best = answer.plans[0] if answer.plans else None

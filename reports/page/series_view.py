@@ -9,7 +9,7 @@ from .. import figures
 from ..text.formats import count
 from ..text.over_seeds import outcomes, seeds_sentence
 from ..text.quantities import quantity
-from ..text.repeat import Asked, repeat_view
+from ..text.repeat import Question, repeat_view
 from ..text.runs import (
     Moment,
     Panel,
@@ -43,7 +43,7 @@ from .drawing import Drawer, FigureView
 _COMPARABLE_RATIO = 4.0
 
 
-def series_view(result: RunsOverTime, question: Asked) -> dict[str, Any]:
+def series_view(result: RunsOverTime, question: Question) -> dict[str, Any]:
     """Return the template's context for a result over time."""
     drawer = Drawer()
     points = result.points

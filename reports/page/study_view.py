@@ -27,7 +27,7 @@ from ..text.formats import (
 )
 from ..text.method import method_paragraphs, question_text, threats
 from ..text.points import SETTING, by_threads, chosen_point, mean_percent, standing, target_warnings
-from ..text.repeat import Asked, repeat_view
+from ..text.repeat import Question, repeat_view
 from ..text.settings import setting_name, setting_text
 from ..text.thread_plan import GAINS_HEADER, cpu_rows, gain_rows, title_phrase
 from ..text.wording import (
@@ -47,7 +47,7 @@ from .drawing import Drawer, FigureView
 from .sensitivity_view import sensitivity_view
 
 
-def study_view(study: Study, question: Asked) -> dict[str, Any]:
+def study_view(study: Study, question: Question) -> dict[str, Any]:
     """Return the template's context for a whole study."""
     drawer = Drawer()
     named = [(target.name, target) for target in study.targets]
@@ -80,15 +80,15 @@ _MEASURED = (
 )
 
 
-def study_question(study: Study) -> Asked:
+def study_question(study: Study) -> Question:
     """What was asked, of a scenario that lies where the command is typed."""
     name = Path(study.scenario_name).name
     command = study.provenance.command.replace(study.scenario_name, name)
     scenarios = [(name, dump_yaml(dict(study.scenario)))] if study.scenario else []
-    return Asked(command, scenarios, study.hashes or {})
+    return Question(command, scenarios, study.hashes or {})
 
 
-def recommended_view(answer: Recommended, question: Asked) -> dict[str, Any]:
+def recommended_view(answer: Recommended, question: Question) -> dict[str, Any]:
     """Return the template's context for what `recommend` answers."""
     drawer, name = Drawer(), answer.host.id
     return {

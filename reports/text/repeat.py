@@ -24,7 +24,7 @@ SOURCES = "models and catalogue of forecache"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """What was asked, so that it can be asked again.
 
     Attributes
@@ -44,7 +44,7 @@ class Asked:
 
 def asked(
     verb: str, *sources: str | Path | Mapping[str, Any], options: Mapping[str, object]
-) -> Asked:
+) -> Question:
     """What a verb was asked about scenarios.
 
     Parameters
@@ -62,7 +62,7 @@ def asked(
             name = _fresh(Path(source).name, [known for known, _ in scenarios])
         scenarios.append((name, dump_yaml(plain_mapping(source))))
         hashes |= hashes_of(source, {}, name=name)
-    return Asked(command_line(verb, [name for name, _ in scenarios], options), scenarios, hashes)
+    return Question(command_line(verb, [name for name, _ in scenarios], options), scenarios, hashes)
 
 
 def hashes_of(
@@ -116,7 +116,9 @@ def command_line(verb: str, names: Sequence[str], options: Mapping[str, object])
     return shlex.join(words)
 
 
-def repeat_view(provenance: Provenance, question: Asked, *, measured: str = "") -> dict[str, Any]:
+def repeat_view(
+    provenance: Provenance, question: Question, *, measured: str = ""
+) -> dict[str, Any]:
     """What page and paper say of how to repeat an answer.
 
     Parameters
