@@ -172,10 +172,11 @@ def _given(given: Mapping[str, Any]) -> Row:
 
 
 def _estimate(name: str, estimate: Estimate | None) -> Row:
-    ends = (None, None, None)
-    if estimate is not None:
-        ends = (estimate.value, estimate.low, estimate.high)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+    return {
+        name: estimate and estimate.value,
+        f"{name}_low": estimate and estimate.low,
+        f"{name}_high": estimate and estimate.high,
+    }
 
 
 def _columns(rows: Sequence[Row]) -> list[str]:

@@ -23,7 +23,7 @@ COLUMN_INCHES = 3.5
 
 PNG_DPI = 600
 
-Drawing = Callable[[int], Figure | None]
+Drawing = Callable[..., Figure | None]
 
 
 def write_figures(study: Study, folder: Path) -> list[Path]:
@@ -39,7 +39,7 @@ def write_figures(study: Study, folder: Path) -> list[Path]:
     """
     written = []
     for name, draw in _drawings(study):
-        figure = draw(figures.NARROW_PX)
+        figure = draw(width_px=figures.NARROW_PX)
         if figure is None:
             continue
         # Outlines for a file of its own; as text for Typst, which embeds the font.
@@ -60,19 +60,14 @@ def _drawings(study: Study) -> Iterator[tuple[str, Drawing]]:
     for target in study.targets:
         name = file_name(target.name)
         point = chosen_point(target)
-        yield f"{name}-throughput", lambda px, t=target: figures.scaling(t, width_px=px)
-        yield f"{name}-latency", lambda px, t=target: figures.latency_by_load(t, width_px=px)
-        yield f"{name}-utilisation", lambda px, t=target: figures.utilisation(t, width_px=px)
-        yield f"{name}-stages", lambda px, p=point: figures.stages(p, width_px=px)
+        yield f"{name}-throughput", partial(figures.scaling, target)
+        yield f"{name}-latency", partial(figures.latency_by_load, target)
+        yield f"{name}-utilisation", partial(figures.utilisation, target)
+        yield f"{name}-stages", partial(figures.stages, point)
     for quantity, group in quantities(study.calibration.points).items():
-        draw = partial(_accuracy, group, quantity)
+        draw = partial(figures.accuracy, group, quantity=quantity)
         yield f"calibration-{file_name(quantity)}", draw
-    host = study.host_profile
-    yield "host-memory-latency", lambda px: figures.memory_latency(host, width_px=px)
-
-
-def _accuracy(group: list, quantity: str, px: int) -> Figure | None:  # type: ignore[type-arg]
-    return figures.accuracy(group, quantity=quantity, width_px=px)
+    yield "host-memory-latency", partial(figures.memory_latency, study.host_profile)
 
 
 def file_name(name: str) -> str:

@@ -41,7 +41,8 @@ def quoted(text: str) -> str:
 
 def _blocks(parent: Element) -> str:
     """Everything below an element, block by block; texts between blocks are paragraphs."""
-    found, line = [], []
+    found: list[str] = []
+    line: list[str] = []
 
     def end_line() -> None:
         text = "".join(line).strip()

@@ -48,7 +48,7 @@ def stage_rows(point: ExplainedPoint) -> list[tuple[str, ...]]:
     """CPU time of each step of a request under `STAGE_COLUMNS`, the sum and spinning last."""
     spent, spinning_us = point.server_cpu_us_per_request, point.spinning_cpu_us_per_request or 0.0
     total_us = 0.0 if spent is None else spent.value
-    found = [
+    found: list[tuple[str, ...]] = [
         (row.stage, row.thread, f"{row.us_per_request:.3f}", _share(row.us_per_request, total_us))
         for row in point.stages
         if row.us_per_request >= _LEAST_US
@@ -68,7 +68,8 @@ def stations_title(setting: str, breakdown: LatencyBreakdown) -> str:
 
 def station_rows(breakdown: LatencyBreakdown) -> list[tuple[str, ...]]:
     """A request's latency in the order in which it passes the stations, the sums last."""
-    found, waited_us, served_us = [], 0.0, 0.0
+    found: list[tuple[str, ...]] = []
+    waited_us = served_us = 0.0
     for row in breakdown.stations:
         waited, served = (f"{row.us:.2f}", "") if row.waits else ("", f"{row.us:.2f}")
         waited_us += row.us if row.waits else 0.0
