@@ -83,6 +83,7 @@ setup(
                 "jinja",
                 "css",
                 "js",
+                "typ",
                 "md",
                 "c",
                 "h",

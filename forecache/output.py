@@ -32,6 +32,28 @@ def check_file_target(path: Path, *, option: str = "--out") -> Path:
     return path
 
 
+def check_report_target(
+    path: Path, *, option: str = "--report", endings: tuple[str, ...] = (".html", ".pdf")
+) -> Path:
+    """Refuse a report that could not be written, before any work is done.
+
+    Raises
+    ------
+    InputError
+        When its name has another ending, what makes PDF is not installed, or as
+        `check_file_target`.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in endings:
+        valid = " or ".join(endings)
+        raise InputError(f"{option} {path}: found the ending {suffix!r}; valid is {valid}.")
+    if suffix == ".pdf":
+        from forecache.reports.export.pdf import check_typst
+
+        check_typst(f"{option} {path}")
+    return check_file_target(path, option=option)
+
+
 def check_folder_target(path: Path, *, option: str = "--out", must_be_new: bool = False) -> Path:
     """Refuse a folder that could not be written, before any work is done.
 

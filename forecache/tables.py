@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from forecache.calibration.observe.tool_profile import ToolReport
     from forecache.hwprofiles.schema import HostProfile
     from forecache.models.advice.node_answers import Explained, ExplainedPoint
-    from forecache.models.breakdown.latency import LatencyBreakdown
     from forecache.models.breakdown.timeline import TimelineFile
 
 # What a file or a pipe gets; a listing with sources is wider, so that a row stays one line.
@@ -405,23 +404,19 @@ def print_explanation(answer: "Explained") -> None:
 
     Of a sweep every point gets a line, and one the tables: the recommended one if there is.
     """
-    from forecache.reports.text.settings import setting_text
+    from forecache.reports.text.explained import in_short, settings_of, which_phrase
 
     out = console()
     points, shown = answer.points, answer.shown
-    alone = {"io_threads": answer.scenario.get("io_threads", 1)}
-    settings = [setting_text(point.given or alone) for point in points]
+    settings = settings_of(answer)
     if len(points) > 1:
         for index, point in enumerate(points):
             marked = index == shown.point and shown.recommended
-            line = f"{'▶' if marked else ' '} {settings[index]}: {_in_short(point)}"
+            line = f"{'▶' if marked else ' '} {settings[index]}: {in_short(point)}"
             out.print(escape(line), style="bold" if marked else None)
-        which = "Of these, the first"
-        if shown.recommended:
-            which = "Of these, the recommended one, ▶"
-        elif shown.closest:
-            which = f"None meets the objective; {settings[shown.point]} comes closest and follows"
-        hint = f"{which}, in detail; for another, name only that one in the scenario.\n"
+        hint = (
+            f"{which_phrase(shown, settings)}; for another, name only that one in the scenario.\n"
+        )
         out.print(hint, style="dim")
     _print_point(points[shown.point], settings[shown.point], out)
     if answer.timeline:
@@ -429,75 +424,20 @@ def print_explanation(answer: "Explained") -> None:
     out.print("`--json` also lists every number behind this, with its range and origin.")
 
 
-def _in_short(point: "ExplainedPoint") -> str:
-    """What a request takes at a point, in a line."""
-    from forecache.reports.text.wording import limit_name
-
-    spent = point.server_cpu_us_per_request
-    parts = ["no request" if spent is None else f"{spent.value:.2f} µs of CPU time"]
-    if point.journey:
-        parts.append(f"latency {point.journey.mean_us:.0f} µs")
-    return ", ".join([*parts, f"limited by {limit_name(point)}"])
-
-
 def _print_point(point: "ExplainedPoint", setting: str, out: Console) -> None:
-    spent = point.server_cpu_us_per_request
-    total_us = 0.0 if spent is None else spent.value
-    made = table(f"{setting}: CPU time", "stage", "thread", ">µs per request", ">share")
-    for row in point.stages:
-        us = row.us_per_request
-        if us >= 0.0005:
-            share = us / total_us if total_us else 0.0
-            made.add_row(escape(row.stage), escape(row.thread), f"{us:.3f}", percentage(share))
-    made.add_row("all", "", f"{total_us:.3f}", "")
-    spinning_us = point.spinning_cpu_us_per_request or 0.0
-    if spinning_us >= 0.0005:
-        made.add_row("spinning, on top", "", f"{spinning_us:.3f}", "")
+    from forecache.reports.text import explained as text
+
+    made = table(text.stages_title(setting), *text.STAGE_COLUMNS)
+    for cells in text.stage_rows(point):
+        made.add_row(*map(escape, cells))
     out.print(made)
     if point.journey:
-        out.print(_latency_table(setting, point.journey))
-    _print_limits(point, out)
-
-
-def _print_limits(point: "ExplainedPoint", out: Console) -> None:
-    """What limits a point, and how far what threads share is used, the most used first."""
-    from forecache.reports.text.wording import limit_name
-
-    out.print(escape(f"Limited by: {limit_name(point)}"))
-    used = sorted(point.network_limits.items(), key=lambda item: -item[1])
-    shares = [f"{name} {percentage(share)}" for name, share in used if share > 0.0]
-    if shares:
-        out.print(escape(f"Network: {', '.join(shares)}"))
-    if point.interrupt_utilisation:
-        out.print(f"Interrupt cores: {percentage(point.interrupt_utilisation)}")
-    if point.quota_utilisation:
-        out.print(
-            f"CPU quota: {percentage(point.quota_utilisation)}, with threads stopped in "
-            f"{percentage(point.throttled_periods)} of its periods"
-        )
-    memory = point.memory_bandwidth
-    out.print(
-        f"Memory: {percentage(memory.utilisation)} of its bandwidth ({memory.gb_per_s:.2g} GB/s), "
-        f"which makes it {memory.latency_factor - 1:.1%} slower than idle"
-    )
-
-
-def _latency_table(given: str, breakdown: "LatencyBreakdown") -> Table:
-    """A request's latency in the order in which it passes the stations."""
-    mean_us = breakdown.mean_us
-    made = table(
-        f"{given}: latency by station, from {number(breakdown.requests)} traced requests",
-        *("station", "thread", ">µs waiting", ">µs served", ">share"),
-    )
-    waited_us = served_us = 0.0
-    for row in breakdown.stations:
-        waited, served = (f"{row.us:.2f}", "") if row.waits else ("", f"{row.us:.2f}")
-        waited_us += row.us if row.waits else 0.0
-        served_us += 0.0 if row.waits else row.us
-        share = percentage(row.us / mean_us if mean_us else 0.0)
-        made.add_row(escape(row.station), escape(row.thread), waited, served, share)
-    made.add_row(f"all: {mean_us:.2f}", "", f"{waited_us:.2f}", f"{served_us:.2f}", "")
-    return made
+        made = table(text.stations_title(setting, point.journey), *text.STATION_COLUMNS)
+        for cells in text.station_rows(point.journey):
+            made.add_row(*map(escape, cells))
+        out.print(made)
+    for sentence in text.limit_sentences(point):
+        out.print(escape(sentence))
 
 
 def _timeline_line(timeline: "TimelineFile") -> str:

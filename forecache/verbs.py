@@ -47,6 +47,35 @@ ARTICLES = ("articles", "seeds")
 """Names under which `validate` knows the claims of articles."""
 
 
+class _Report:
+    """A report that is asked for, or not: refused before any work, written after it."""
+
+    def __init__(
+        self,
+        file: str | Path | None,
+        verb: str,
+        *sources: Scenario,
+        options: Mapping[str, object],
+    ) -> None:
+        from forecache.output import check_report_target
+
+        self._file = None if file is None else check_report_target(Path(file))
+        self._verb, self._sources, self._options = verb, sources, options
+
+    def write(self, answer: Any) -> None:
+        """Write it, with what was asked where the answer itself doesn't hold that."""
+        if self._file is None:
+            return
+        from forecache.reports.export.write import write_report
+        from forecache.reports.page.html import holds_question
+        from forecache.reports.text.repeat import asked
+
+        question = None
+        if not holds_question(answer):
+            question = asked(self._verb, *self._sources, options=self._options)
+        write_report(self._file, answer, question)
+
+
 @with_progress_bar
 def simulate(
     scenario: Scenario,
@@ -66,7 +95,8 @@ def simulate(
     scenario
         Path of a scenario file, or a mapping of the same shape.
     report
-        HTML file for facts, tables and plots of a scenario that runs over time.
+        File for the answer with its scenario and how to repeat it: HTML or PDF, as it ends in .html
+        or .pdf.
     seed
         Seed of all random streams; the same seed gives the same result.
     seeds
@@ -101,12 +131,10 @@ def simulate(
     Raises
     ------
     InputError
-        When the scenario, or a profile it names, can't be read; or `report` is asked of one that
-        doesn't run over time.
+        When the scenario, or a profile it names, can't be read; or `report` can't be written.
     IncompleteError
         Workers were killed; its `result` has the finished points, and `missing`.
     """
-    from forecache.models.over_time.simulate_scenario import runs_over_time, simulate_over_time
     from forecache.models.over_time.simulate_scenario import simulate as run
 
     how: dict[str, Any] = {
@@ -117,26 +145,16 @@ def simulate(
         "resume": resume,
         "progress": progress,
     }
-    if report is None:
-        return run(scenario, **how)
-    if not runs_over_time(scenario):
-        from forecache.sim.errors import InputError
-
-        raise InputError(
-            f"--report {report}: this scenario does not run over time (it has no `kind`); "
-            "forecache study writes a page about one"
-        )
-    from forecache.hwprofiles.files import write_text_atomic
-    from forecache.reports.page.html import render_series_html
     from forecache.sim.errors import IncompleteError
 
+    written = _Report(report, "simulate", scenario, options={"--seed": seed})
     try:
-        result = simulate_over_time(scenario, **how)
+        result = run(scenario, **how)
     except IncompleteError as error:
         if error.result.points:
-            write_text_atomic(Path(report), render_series_html(error.result))
+            written.write(error.result)
         raise
-    write_text_atomic(Path(report), render_series_html(result))
+    written.write(result)
     return result
 
 
@@ -222,6 +240,7 @@ def recommend(
     scenario: Scenario,
     *,
     emit: str | Path | None = None,
+    report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
 ) -> "Recommended | PlanAnswer":
@@ -232,8 +251,8 @@ def recommend(
 
     Parameters
     ----------
-    scenario, seed, progress
-        As in `simulate`.
+    scenario, report, seed, progress
+        As in `simulate`. A report is written even where no setting meets the `slo`.
     emit
         Folder to write the files of the thread plan into, which must not exist or be empty. Nothing
         is written where nothing is recommended.
@@ -257,13 +276,22 @@ def recommend(
     """
     from forecache.models.advice.answers import recommend as run
     from forecache.models.plan.one_node import recommended
+    from forecache.sim.errors import InfeasibleError
 
     if emit is not None:
         _check_emit(scenario, Path(emit))
-    compared = recommended(scenario, seed=seed, progress=progress)
-    if compared is not None:
-        return compared
-    result = run(scenario, seed=seed, progress=progress)
+    written = _Report(report, "recommend", scenario, options={"--seed": seed})
+    try:
+        compared = recommended(scenario, seed=seed, progress=progress)
+        if compared is not None:
+            written.write(compared)
+            return compared
+        result = run(scenario, seed=seed, progress=progress)
+    except InfeasibleError as error:
+        if error.result is not None:
+            written.write(error.result)
+        raise
+    written.write(result)
     plan = result.recommendation.thread_plan
     if emit is not None and plan is not None:
         from forecache.output import write_folder
@@ -296,6 +324,7 @@ def explain(
     *,
     timeline: str | Path | None = None,
     sensitivity: bool = False,
+    report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
 ) -> "Explained":
@@ -303,7 +332,7 @@ def explain(
 
     Parameters
     ----------
-    scenario, seed, progress
+    scenario, report, seed, progress
         As in `simulate`.
     timeline
         File to write what every thread does in a millisecond to, as Chrome trace events, which
@@ -327,7 +356,12 @@ def explain(
     """
     from forecache.models.advice.answers import explain as run
 
-    return run(scenario, timeline=timeline, sensitivity=sensitivity, seed=seed, progress=progress)
+    written = _Report(report, "explain", scenario, options={"--sensitivity": sensitivity, "--seed": seed})
+    result = run(
+        scenario, timeline=timeline, sensitivity=sensitivity, seed=seed, progress=progress
+    )
+    written.write(result)
+    return result
 
 
 @with_progress_bar
@@ -499,7 +533,7 @@ def plan(
     search
         Whether to look for plans; False only with one of these.
     report
-        HTML file for the plans, with cost against headroom.
+        As in `simulate`, with cost against headroom as a figure.
     seed
         Seed of all random streams; the same seed gives the same result.
     full
@@ -532,6 +566,7 @@ def plan(
     from forecache.sim.errors import InfeasibleError
 
     how: dict[str, Any] = {"seed": seed, "full": full, "progress": progress}
+    written = _Report(report, "plan", options={})
     try:
         if from_info or from_bill:
             from forecache.calibration.today.answer import today
@@ -546,9 +581,12 @@ def plan(
             alone = _without_info(scenario, search=search, **others)
             result = run(alone, **how)
     except InfeasibleError as error:
-        _write_plan(error.result, report=report, ceiling=ceiling)
+        written.write(error.result)
+        _write_ceiling(error.result, ceiling)
         raise
-    _write_plan(result, report=report, ceiling=ceiling)
+    if search:
+        written.write(result)
+    _write_ceiling(result, ceiling)
     return result
 
 
@@ -566,14 +604,9 @@ def _without_info(scenario: Scenario | None, *, search: bool, **others: Any) -> 
     return scenario
 
 
-def _write_plan(result: Any, *, report: str | Path | None, ceiling: str | Path | None) -> None:
+def _write_ceiling(result: Any, ceiling: str | Path | None) -> None:
     from forecache.hwprofiles.files import write_text_atomic
-    from forecache.models.plan.results import PlanAnswer
 
-    if report is not None and isinstance(result, PlanAnswer):
-        from forecache.reports.page.html import render_plan_html
-
-        write_text_atomic(Path(report), render_plan_html(result))
     if ceiling is not None and result.ceiling is not None:
         from forecache.output import to_json
         from forecache.reports.text.prometheus import ceiling_text
@@ -629,6 +662,7 @@ def compare(
     before: Scenario,
     after: Scenario,
     *,
+    report: str | Path | None = None,
     seed: int = DEFAULT_SEED,
     progress: Progress | None = None,
 ) -> "NodeComparison":
@@ -639,6 +673,8 @@ def compare(
     before, after
         Paths of scenario files, or mappings of the same shape. One that sweeps io_threads stands
         for the setting that `recommend` chooses.
+    report
+        As in `simulate`.
     seed
         Seed of all random streams, the same for both.
     progress
@@ -658,7 +694,10 @@ def compare(
     """
     from forecache.models.advice.compare import compare as run
 
-    return run(before, after, seed=seed, progress=progress)
+    written = _Report(report, "compare", before, after, options={"--seed": seed})
+    result = run(before, after, seed=seed, progress=progress)
+    written.write(result)
+    return result
 
 
 @with_progress_bar
@@ -945,6 +984,60 @@ def study(
     from forecache.reports.study import study as run
 
     return run(scenario, out=Path(out), engine=engine, design=design, seed=seed, progress=progress)
+
+
+def report(
+    study: str | Path,
+    *,
+    pdf: str | Path | None = None,
+    html: str | Path | None = None,
+    figures: str | Path | None = None,
+    data: str | Path | None = None,
+) -> "Study":
+    """Write what a study found as a paper, as a page, as figures and as data.
+
+    Parameters
+    ----------
+    study
+        Folder that `study` wrote, or study.json in it.
+    pdf, html
+        Files for the report; they say the same.
+    figures
+        Folder for each figure as PDF, SVG and PNG, as wide as a column.
+    data
+        Folder for the numbers as CSV, and as Parquet where pyarrow is installed.
+
+    Returns
+    -------
+    Study
+        As `study` returned it.
+
+    Raises
+    ------
+    InputError
+        When it is no study, a file can't be written, or typst is not installed, which PDF needs.
+    """
+    from forecache.output import check_report_target
+    from forecache.reports.export.pdf import check_typst
+    from forecache.reports.export.write import write_data, write_figures, write_report
+    from forecache.reports.study_answer import load_study
+
+    targets = [(pdf, ".pdf", "pdf"), (html, ".html", "html")]
+    wanted = [
+        check_report_target(Path(path), option=option, endings=(ending,))
+        for path, ending, option in targets
+        if path is not None
+    ]
+    if figures is not None:
+        check_typst(f"figures {figures}")
+    found = load_study(Path(study))
+    for path in wanted:
+        write_report(path, found)
+    if figures is not None:
+        write_figures(found, Path(figures))
+    if data is not None:
+        write_data(found, Path(data))
+    return found
 
 
 def catalog(

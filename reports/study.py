@@ -44,13 +44,13 @@ from forecache.models.scenario.sweeps import Case
 from forecache.sim.errors import InputError
 
 from .page.html import render_html
-from .study_answer import HostNumber, HostNumbers, Study, StudyProvenance
+from .study_answer import STUDY, HostNumber, HostNumbers, Study, StudyProvenance
 from .text.accuracy import disagreements
+from .text.repeat import command_line, hashes_of, plain_mapping
 
 Progress = Callable[[str], None]
 
 REPORT = "report.html"
-STUDY = "study.json"
 THIS_HOST = "this host"
 
 _STEPS = ("profiling this host", "observing a real engine", "calibrating", "predicting")
@@ -115,6 +115,7 @@ def study(
             work / "engine.yaml", dump_yaml(profile.model_dump(mode="json", exclude_none=True))
         )
         say(_step(4))
+        inputs = [work / "host.yaml", work / "engine.yaml", *sorted((work / "bundle").iterdir())]
         targets = [
             _target(THIS_HOST, _here(systems, host, profile), seed=seed, progress=say),
             _target(
@@ -128,6 +129,7 @@ def study(
             ),
         ]
         made = provenance(seed=seed)
+        options = {"--engine": engine, "--design": design, "--seed": seed, "--out": out}
         result = Study(
             title=f"How many I/O threads for {profile.engine} {profile.version}?",
             created=made.date,
@@ -142,8 +144,10 @@ def study(
                 engine=profile.id,
                 elapsed_s=round(time.monotonic() - started, 1),
                 bundle="bundle/",
-                command=f"forecache study {_name(scenario)} --out {out}",
+                command=command_line("study", [_name(scenario)], options),
             ),
+            scenario=plain_mapping(scenario),
+            hashes=hashes_of(scenario, {path.name: path for path in inputs}),
         )
         write_text_atomic(work / STUDY, json.dumps(result.to_dict(), indent=1))
         write_text_atomic(work / REPORT, render_html(result))

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from forecache.calibration.fit.report import CalibrationReport
+from forecache.hwprofiles.files import read_text
 from forecache.models.advice.node_answers import StudyTarget
 from forecache.models.results.displayed import Displayed
 from forecache.models.results.provenance import Provenance
+from forecache.sim.errors import InputError
 from forecache.sim.plain import Result, where_set
 
 
@@ -56,5 +65,54 @@ class Study(Displayed):
     calibration: CalibrationReport
     host_profile: HostNumbers
     provenance: StudyProvenance
+    scenario: Mapping[str, Any] | None = where_set()
+    """As it was given."""
+    hashes: Mapping[str, str] | None = where_set()
+    """SHA-256 of what the answer rests on, by name."""
     report: str | None = where_set()
     """Path of the HTML file."""
+
+
+STUDY = "study.json"
+"""Its file in the folder that `study` writes."""
+
+
+def load_study(path: Path) -> Study:
+    """Read a study that `forecache study` wrote.
+
+    Parameters
+    ----------
+    path
+        Its folder, or `study.json` itself.
+
+    Raises
+    ------
+    InputError
+        The file is missing or damaged, or another version of forecache wrote it.
+    """
+    file = path / STUDY if path.is_dir() else path
+    text = read_text(file)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{file}: is not JSON; valid is {STUDY} of `forecache study`.") from None
+    try:
+        return TypeAdapter(Study).validate_python(_with_infinities(data))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in problem["loc"]) or "the top level"
+        raise InputError(
+            f"{file}: field {field!r}: {problem['msg'].lower()}; valid is {STUDY} as `forecache "
+            "study` of this version writes it."
+        ) from None
+
+
+def _with_infinities(data: Any) -> Any:
+    """JSON has no infinite number: an estimate without an upper end has null there."""
+    if isinstance(data, list):
+        return [_with_infinities(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    if data.keys() == {"value", "low", "high"}:
+        return {name: math.inf if data[name] is None else data[name] for name in data}
+    return {name: _with_infinities(value) for name, value in data.items()}

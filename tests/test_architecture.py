@@ -60,11 +60,12 @@ PACKAGES = {
         "joint",
     ],
     "reports": [
-        "text",
         "study_answer",
+        "text",
         "figures",
         "terminal",
         "page",
+        "export",
         "notebook",
         "explore",
         "study",

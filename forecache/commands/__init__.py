@@ -12,11 +12,13 @@ from .machine import catalog, profile
 from .memory import memory
 from .plan import plan
 from .prediction import explain, recommend, simulate
+from .report import report
 from .study import study
 from .sweep import sweep
 
 COMMANDS: list[click.Command] = [
     study,
+    report,
     profile,
     observe,
     calibrate,

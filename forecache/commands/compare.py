@@ -7,7 +7,15 @@ import click
 from forecache import verbs
 from forecache.output import to_json
 
-from .options import json_option, progress_of, quiet_option, seed_option, verb
+from .options import (
+    json_option,
+    progress_of,
+    quiet_option,
+    report_option,
+    say_written,
+    seed_option,
+    verb,
+)
 
 _FILE = click.Path(path_type=Path)
 
@@ -19,10 +27,13 @@ _FILE = click.Path(path_type=Path)
 )
 @click.argument("before", type=_FILE)
 @click.argument("after", type=_FILE)
+@report_option
 @seed_option
 @json_option
 @quiet_option
-def compare(before: Path, after: Path, seed: int, as_json: bool, quiet: bool) -> None:
+def compare(
+    before: Path, after: Path, report: Path | None, seed: int, as_json: bool, quiet: bool
+) -> None:
     """Predict two scenarios of nodes, and what AFTER gains or loses against BEFORE.
 
     They may differ in anything: engine, version, host, settings, load. Both are simulated with the
@@ -31,7 +42,8 @@ def compare(before: Path, after: Path, seed: int, as_json: bool, quiet: bool) ->
     io_threads stands for the setting that `recommend` chooses.
     """
     with progress_of(quiet) as progress:
-        result = verbs.compare(before, after, seed=seed, progress=progress)
+        result = verbs.compare(before, after, report=report, seed=seed, progress=progress)
+    say_written(report)
     if as_json:
         click.echo(to_json(result))
         return

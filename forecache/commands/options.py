@@ -26,6 +26,13 @@ seed_option = click.option(
     metavar="N",
     help="Seed of all random streams; the same seed gives the same result.",
 )
+report_option = click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also write the answer, its scenario and how to repeat it: an HTML page if FILE ends in "
+    ".html, a PDF if it ends in .pdf.",
+)
 host_option = click.option(
     "--host",
     metavar="HOST",
@@ -81,6 +88,13 @@ def examples(command: click.Command) -> list[str]:
     """Return the example lines of a command's help, each as it would be pasted."""
     text = command.epilog or ""
     return [line.strip() for line in text.splitlines() if line.strip().startswith("forecache ")]
+
+
+def say_written(*paths: Path | None) -> None:
+    """Say on standard error which files were written."""
+    for path in paths:
+        if path is not None:
+            click.echo(f"wrote {path}", err=True)
 
 
 @contextmanager

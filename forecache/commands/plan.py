@@ -10,7 +10,15 @@ from forecache.output import check_file_target, to_json
 from forecache.sim.errors import InfeasibleError
 
 from .completers import complete_hosts
-from .options import json_option, progress_of, quiet_option, seed_option, verb
+from .options import (
+    json_option,
+    progress_of,
+    quiet_option,
+    report_option,
+    say_written,
+    seed_option,
+    verb,
+)
 
 _SCENARIO = (".yaml", ".yml")
 _TABLES = (".csv", ".csv.gz")
@@ -73,12 +81,7 @@ _TABLES = (".csv", ".csv.gz")
     is_flag=True,
     help="With --from-info or --from-bill: only read the files and look for the ceiling.",
 )
-@click.option(
-    "--report",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Also write an HTML page with the plans, and cost against headroom as a figure.",
-)
+@report_option
 @click.option(
     "--full",
     is_flag=True,
@@ -129,10 +132,9 @@ def plan(
         raise click.UsageError("--cache is for --from-bill.")
     if no_search and (report is not None or full):
         raise click.UsageError("--report and --full are not for --no-search.")
-    for path, option in ((report, "--report"), (ceiling, "--ceiling")):
-        if path is not None:
-            check_file_target(path, option=option)
-    written = [path for path in (report, ceiling) if path is not None]
+    if ceiling is not None:
+        check_file_target(ceiling, option="--ceiling")
+    written = (report, ceiling)
     try:
         with progress_of(quiet) as progress:
             result = verbs.plan(
@@ -187,9 +189,8 @@ def _is_table(file: Path) -> bool:
     return file.name.endswith(_TABLES)
 
 
-def _print(result: Any, written: list[Path], *, as_json: bool) -> None:
-    for path in written:
-        click.echo(f"wrote {path}", err=True)
+def _print(result: Any, written: tuple[Path | None, ...], *, as_json: bool) -> None:
+    say_written(*written)
     if as_json:
         click.echo(to_json(result))
         return

@@ -10,7 +10,16 @@ from forecache.output import check_file_target, check_folder_target, to_json
 from forecache.sim.errors import IncompleteError, InfeasibleError
 from forecache.sim.processes import usable_cores
 
-from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
+from .options import (
+    json_option,
+    progress_of,
+    quiet_option,
+    report_option,
+    say_written,
+    scenario_argument,
+    seed_option,
+    verb,
+)
 
 
 @verb(
@@ -20,12 +29,7 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
     forecache simulate examples/overcommit-policies.yaml --seeds 8""",
 )
 @scenario_argument
-@click.option(
-    "--report",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="For a scenario that runs over time: also write an HTML page with plots against time.",
-)
+@report_option
 @seed_option
 @click.option(
     "--seeds",
@@ -72,8 +76,6 @@ def simulate(
     for every quantity with minimum, mean, maximum and a sparkline. With several points, the
     differences between them come first.
     """
-    if report is not None:
-        check_file_target(report, option="--report")
     incomplete: IncompleteError | None = None
     with progress_of(quiet) as progress:
         try:
@@ -95,8 +97,7 @@ def simulate(
 
 
 def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None:
-    if report is not None:
-        click.echo(f"wrote {report}", err=True)
+    say_written(report)
     if as_json:
         click.echo(to_json(result))
         return
@@ -119,6 +120,7 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
     "recommend",
     short="Recommend the number of I/O threads.",
     example="""forecache recommend examples/quickstart.yaml
+    forecache recommend examples/quickstart.yaml --report answer.html
     forecache recommend examples/recommend-hosts.yaml
     forecache recommend examples/thread-plan.yaml --emit install""",
 )
@@ -130,10 +132,18 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
     help="Also write the thread plan into this new folder: configuration, start command, systemd "
     "drop-ins and scripts. Nothing is written where no setting is recommended.",
 )
+@report_option
 @seed_option
 @json_option
 @quiet_option
-def recommend(scenario: Path, emit: Path | None, seed: int, as_json: bool, quiet: bool) -> None:
+def recommend(
+    scenario: Path,
+    emit: Path | None,
+    report: Path | None,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Recommend the number of I/O threads for a scenario.
 
     The answer has the setting, the knee, the drawback of every other setting, the bottleneck and
@@ -150,14 +160,16 @@ def recommend(scenario: Path, emit: Path | None, seed: int, as_json: bool, quiet
         check_folder_target(emit, option="--emit", must_be_new=True)
     try:
         with progress_of(quiet) as progress:
-            result = verbs.recommend(scenario, emit=emit, seed=seed, progress=progress)
+            result = verbs.recommend(
+                scenario, emit=emit, report=report, seed=seed, progress=progress
+            )
     except InfeasibleError as error:
         # What was found is printed all the same; the error says that it is no recommendation.
         if error.result is not None:
+            say_written(report)
             _print_recommendation(error.result, as_json=as_json)
         raise
-    if emit is not None:
-        click.echo(f"wrote {emit}", err=True)
+    say_written(emit, report)
     _print_recommendation(result, as_json=as_json)
 
 
@@ -205,6 +217,7 @@ def _print_recommendation(result: Any, *, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="With --sensitivity: also draw that into an SVG file.",
 )
+@report_option
 @seed_option
 @json_option
 @quiet_option
@@ -213,6 +226,7 @@ def explain(
     timeline: Path | None,
     sensitivity: bool,
     figure: Path | None,
+    report: Path | None,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -239,8 +253,14 @@ def explain(
         check_file_target(figure, option="--figure")
     with progress_of(quiet) as progress:
         answer = verbs.explain(
-            scenario, timeline=timeline, sensitivity=sensitivity, seed=seed, progress=progress
+            scenario,
+            timeline=timeline,
+            sensitivity=sensitivity,
+            report=report,
+            seed=seed,
+            progress=progress,
         )
+    say_written(report)
     if figure is not None:
         _draw_sensitivity(answer, figure)
     if as_json:

@@ -6,7 +6,7 @@ To add a figure, write a function like these and draw it in `view.py` of this ro
 """
 
 from .accuracy import accuracy
-from .canvas import HALF_PX, NARROW_PX, WIDE_PX
+from .canvas import HALF_PX, NARROW_PX, WIDE_PX, house_style
 from .capacity import scaling, throughput_by, utilisation
 from .distribution import latency_ccdf
 from .front import front
@@ -16,7 +16,7 @@ from .over_time import PLOT_PX, over_time, right_margin_px
 from .sensitivity import sensitivity
 from .stacked import limit_names, stacked
 from .stages import stages
-from .svg import inline_svg, write_svg
+from .svg import inline_svg, svg_text, write_svg
 
 __all__ = [
     "HALF_PX",
@@ -25,6 +25,7 @@ __all__ = [
     "WIDE_PX",
     "accuracy",
     "front",
+    "house_style",
     "inline_svg",
     "latency_by_load",
     "latency_ccdf",
@@ -37,6 +38,7 @@ __all__ = [
     "sensitivity",
     "stacked",
     "stages",
+    "svg_text",
     "throughput_by",
     "utilisation",
     "write_svg",

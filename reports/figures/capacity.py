@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from forecache.models.advice.node_answers import Recommended
+from forecache.models.advice.node_answers import NodeAnswer, Recommended, Simulated
 from forecache.models.results.points import Point
 from forecache.sim.statistics import Estimate
 
@@ -54,8 +54,8 @@ def _setting_axis(axes: Axes, xs: list[float], span_px: float, *, key: str = SET
     axes.set_xlabel(setting_name(key), labelpad=2)
 
 
-def scaling(target: Recommended, *, width_px: float = WIDE_PX) -> Figure:
-    """Draw predicted throughput by setting, with its 95% band, knee and recommendation.
+def scaling(target: Recommended | Simulated, *, width_px: float = WIDE_PX) -> Figure:
+    """Draw predicted throughput by setting, with its 95% band, knee and recommendation, if any.
 
     A strip under the axis shows what limits at each setting. Settings outside the calibrated
     range are shaded, and a line marks the number of cores when the sweep goes past it.
@@ -64,8 +64,9 @@ def scaling(target: Recommended, *, width_px: float = WIDE_PX) -> Figure:
     axes, xs, estimates, divisor = curve.axes, curve.xs, curve.estimates, curve.divisor
     with house_style():
         _mark_cores(axes, target, xs, axes.get_ylim()[1])
-        _mark_knee(axes, target, xs, estimates, divisor)
-        _mark_chosen(axes, target, xs, estimates, divisor)
+        if isinstance(target, Recommended):
+            _mark_knee(axes, target, xs, estimates, divisor)
+            _mark_chosen(axes, target, xs, estimates, divisor)
     return curve.figure
 
 
@@ -136,7 +137,7 @@ def _beside(axes: Axes, x: float) -> tuple[str, float]:
     return ("left", 6.0) if place < 0.5 else ("right", -6.0)
 
 
-def _mark_cores(axes: Axes, target: Recommended, xs: list[float], top: float) -> None:
+def _mark_cores(axes: Axes, target: NodeAnswer, xs: list[float], top: float) -> None:
     cores = target.host.cores
     if not xs[0] <= cores < xs[-1]:
         return

@@ -9,6 +9,7 @@ import io
 import re
 from pathlib import Path
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from forecache.hwprofiles.files import write_text_atomic
@@ -19,9 +20,10 @@ _REFERENCE = re.compile(r'(?:xlink:)?href="#([^"]+)"|url\(#([^)]+)\)')
 _ID = re.compile(r'\s+id="([^"]*)"')
 
 
-def _svg_text(figure: Figure) -> str:
+def svg_text(figure: Figure, *, outlines: bool = False) -> str:
+    """Return a figure as an SVG file, which text is text in, or with `outlines` outlines."""
     buffer = io.StringIO()
-    with house_style():
+    with house_style(), rc_context({"svg.fonttype": "path"} if outlines else {}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
 
@@ -49,7 +51,7 @@ def inline_svg(figure: Figure, *, prefix: str, label: str) -> str:
         Scales to the width of its container, holds text as text in the page's sans-serif font,
         refers to nothing outside itself, and takes its colours from the page's CSS variables.
     """
-    text = _svg_text(figure)
+    text = svg_text(figure)
     text = text[text.index("<svg") :]
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)

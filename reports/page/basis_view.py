@@ -4,7 +4,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from forecache.calibration.fit.report import CalibrationReport, FitPoint, FittedNumber
+from forecache.calibration.fit.report import CalibrationReport, FitPoint
 
 from .. import figures
 from ..study_answer import HostNumbers
@@ -63,5 +63,5 @@ def host_view(host: HostNumbers, drawer: Drawer) -> dict[str, Any]:
             caption="Each load depends on the one before it; steps are where a cache ends.",
             label="Latency of a dependent load by working set.",
         ),
-        "parameters": parameter_rows(FittedNumber(**vars(row), note="") for row in host.rows),
+        "parameters": parameter_rows(host.rows),
     }

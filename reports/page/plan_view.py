@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from forecache.hwprofiles.files import dump_yaml
 from forecache.models.plan.bill.today import FromBill
 from forecache.models.plan.results import PlanAnswer
 
@@ -33,6 +32,7 @@ from ..text.plans import (
     terms_phrase,
     usd,
 )
+from ..text.repeat import Question, repeat_view
 from ..text.today import (
     ceiling_facts,
     ceiling_phrase,
@@ -44,12 +44,11 @@ from ..text.today import (
     unknown_heading,
 )
 from .drawing import Drawer
-from .study_view import provenance_rows
 
 _NUMBERS = ("shards", "repl", "io", "$/month", "CPU free", "mem free", "p99", "meets")
 
 
-def plan_view(answer: PlanAnswer) -> dict[str, Any]:
+def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
     """Return the template's context for a capacity plan."""
     columns, rows = ranked_rows(answer)
     best = answer.plans[0] if answer.plans else None
@@ -99,8 +98,7 @@ def plan_view(answer: PlanAnswer) -> dict[str, Any]:
         "ceiling": ceiling_phrase(answer.ceiling) if answer.ceiling else "",
         "ceiling_facts": ceiling_facts(answer.ceiling) if answer.ceiling else [],
         "billed": billed_view(answer.from_bill) if answer.from_bill else None,
-        "scenario": dump_yaml(dict(answer.scenario)),
-        "provenance": provenance_rows(answer.provenance.to_dict()),
+        "repeat": repeat_view(answer.provenance, question),
     }
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from forecache.hwprofiles.files import dump_yaml
 from forecache.models.results.series import Fact, Run, RunsOverTime, Stack, Table, Ticks
 
 from .. import figures
 from ..text.formats import count
 from ..text.over_seeds import outcomes, seeds_sentence
 from ..text.quantities import quantity
+from ..text.repeat import Question, repeat_view
 from ..text.runs import (
     Moment,
     Panel,
@@ -38,13 +38,12 @@ from ..text.stacks import (
     totals_of,
 )
 from .drawing import Drawer, FigureView
-from .study_view import provenance_rows
 
 # Greatest values further apart would leave the smaller lines of a common axis on its ground.
 _COMPARABLE_RATIO = 4.0
 
 
-def series_view(result: RunsOverTime) -> dict[str, Any]:
+def series_view(result: RunsOverTime, question: Question) -> dict[str, Any]:
     """Return the template's context for a result over time."""
     drawer = Drawer()
     points = result.points
@@ -69,8 +68,7 @@ def series_view(result: RunsOverTime) -> dict[str, Any]:
             }
             for index, point in enumerate(points)
         ],
-        "scenario": dump_yaml(dict(result.scenario)),
-        "provenance": provenance_rows(result.provenance.to_dict()),
+        "repeat": repeat_view(result.provenance, question),
     }
 
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from forecache.models.advice.node_answers import StudyTarget
+from forecache.hwprofiles.files import dump_yaml
+from forecache.models.advice.node_answers import Recommended, StudyTarget
 from forecache.models.advice.recommend import Recommendation
+from forecache.models.advice.thread_plan.plan import ThreadPlan
 from forecache.models.results.points import Point
 
 from .. import figures
@@ -22,8 +25,11 @@ from ..text.formats import (
     rate_with_bounds,
     time_with_bounds,
 )
+from ..text.method import method_paragraphs, question_text, threats
 from ..text.points import SETTING, by_threads, chosen_point, mean_percent, standing, target_warnings
+from ..text.repeat import Question, repeat_view
 from ..text.settings import setting_name, setting_text
+from ..text.thread_plan import GAINS_HEADER, cpu_rows, gain_rows, title_phrase
 from ..text.wording import (
     action,
     depth_phrase,
@@ -38,30 +44,76 @@ from ..text.wording import (
 )
 from .basis_view import calibration_view, host_view
 from .drawing import Drawer, FigureView
+from .sensitivity_view import sensitivity_view
 
 
-def study_view(study: Study) -> dict[str, Any]:
+def study_view(study: Study, question: Question) -> dict[str, Any]:
     """Return the template's context for a whole study."""
     drawer = Drawer()
+    named = [(target.name, target) for target in study.targets]
     return {
         "title": study.title,
-        "created": _moment(study.created),
-        "scenario_name": study.scenario_name,
-        "targets": [target_view(target, i, drawer) for i, target in enumerate(study.targets)],
+        "byline": [f"Scenario {study.scenario_name}", _moment(study.created)],
+        "question": question_text(study),
+        "targets": [
+            target_view(t, drawer, name=name, index=i) for i, (name, t) in enumerate(named)
+        ],
         "warnings": study.warnings,
+        "sensitivity": sensitivity_view(named),
         "calibration": calibration_view(study.calibration, drawer),
         "host": host_view(study.host_profile, drawer),
-        "provenance": provenance_rows(study.provenance.to_dict()),
-        "unknown": UNKNOWN,
+        "method": method_paragraphs(study),
+        "threats": threats(study),
+        "repeat": repeat_view(
+            study.provenance,
+            question,
+            measured=_MEASURED,
+        ),
     }
 
 
-def target_view(target: StudyTarget, index: int, drawer: Drawer) -> dict[str, Any]:
+_MEASURED = (
+    "What is measured differs from day to day within the ranges given here, and on another machine "
+    "beyond them. `host.yaml`, `engine.yaml` and the bundle of this study lie beside `study.json`; "
+    "a scenario that names the first two as `host` and `engine` predicts from the same "
+    "measurements: `forecache recommend SCENARIO`."
+)
+
+
+def study_question(study: Study) -> Question:
+    """What was asked, of a scenario that lies where the command is typed."""
+    name = Path(study.scenario_name).name
+    command = study.provenance.command.replace(study.scenario_name, name)
+    scenarios = [(name, dump_yaml(dict(study.scenario)))] if study.scenario else []
+    return Question(command, scenarios, study.hashes or {})
+
+
+def recommended_view(answer: Recommended, question: Question) -> dict[str, Any]:
+    """Return the template's context for what `recommend` answers."""
+    drawer, name = Drawer(), answer.host.id
+    return {
+        "title": f"How many I/O threads for {answer.engine.id} {answer.engine.version}?",
+        "byline": [f"Scenario {question.scenarios[0][0]}", _moment(answer.provenance.date)],
+        "question": "",
+        "targets": [target_view(answer, drawer, name=name)],
+        "warnings": [],
+        "sensitivity": sensitivity_view([(name, answer)]),
+        "calibration": None,
+        "host": None,
+        "method": [],
+        "threats": [],
+        "repeat": repeat_view(answer.provenance, question),
+    }
+
+
+def target_view(
+    target: Recommended, drawer: Drawer, *, name: str, index: int = 0
+) -> dict[str, Any]:
     """Return the template's context for one target."""
     recommendation, point = target.recommendation, chosen_point(target)
     return {
         "anchor": f"target-{index + 1}",
-        "name": target.name,
+        "name": name,
         "subtitle": _subtitle(target),
         "action": action(recommendation),
         "facts": headline_facts(recommendation, point),
@@ -75,19 +127,31 @@ def target_view(target: StudyTarget, index: int, drawer: Drawer) -> dict[str, An
             "next": next_limit_phrase(recommendation) or UNKNOWN,
         },
         "key_facts": key_facts(recommendation, point),
-        # What the sweep varies is no condition; the goal stands among the key facts.
-        "scenario": _scenario(
-            {k: value for k, value in target.scenario.items() if k not in (SETTING, "slo")}
-        ),
+        "scenario": _scenario(_conditions(target.scenario)),
         "warnings": target_warnings(target),
         "figures": _target_figures(target, point, drawer),
         "candidates": _candidates(target),
         "points": _points(target),
+        "thread_plan": _thread_plan(recommendation.thread_plan),
         "measure_next": tightening_phrases(recommendation.measure_next),
         "conf": recommendation.conf.strip("\n"),
         "conf_file": recommendation.conf_file,
         "benchmark_command": recommendation.benchmark_command.strip(),
         "no_benchmark_command": recommendation.no_benchmark_command,
+    }
+
+
+def _thread_plan(plan: ThreadPlan | None) -> dict[str, Any] | None:
+    """Who gets which CPUs, and what each piece gains."""
+    if plan is None:
+        return None
+    return {
+        "title": title_phrase(plan),
+        "cpus": cpu_rows(plan),
+        "notes": plan.notes,
+        "columns": GAINS_HEADER,
+        "gains": gain_rows(plan),
+        "start": plan.start,
     }
 
 
@@ -97,7 +161,7 @@ def _summary_setting(recommendation: Recommendation) -> str:
     return chosen if met else f"none meets the objective (closest: {chosen})"
 
 
-def _subtitle(target: StudyTarget) -> str:
+def _subtitle(target: Recommended) -> str:
     host, engine = target.host, target.engine
     parts = [
         host.title,
@@ -110,7 +174,7 @@ def _subtitle(target: StudyTarget) -> str:
 
 
 def _target_figures(
-    target: StudyTarget, point: Point, drawer: Drawer
+    target: Recommended, point: Point, drawer: Drawer
 ) -> dict[str, FigureView | None]:
     recommendation = target.recommendation
     setting, name = setting_text(recommendation.chosen), setting_name(SETTING)
@@ -123,12 +187,7 @@ def _target_figures(
             label=f"Predicted throughput by {name}: {curve}.",
             width_px=figures.WIDE_PX,
         ),
-        "latency": drawer.draw(
-            lambda width: figures.latency_by_load(target, width_px=width),
-            title="Latency against load",
-            caption=_latency_caption(target, setting),
-            label=f"Predicted p50 and p99 latency against offered load with {setting}.",
-        ),
+        "latency": _latency_figure(target, setting, drawer),
         "utilisation": drawer.draw(
             lambda width: figures.utilisation(target, width_px=width),
             title="Who is busy",
@@ -142,6 +201,18 @@ def _target_figures(
             label=f"Processor time of each stage of a request with {setting}.",
         ),
     }
+
+
+def _latency_figure(target: Recommended, setting: str, drawer: Drawer) -> FigureView | None:
+    """Latency against load, which only a study simulates."""
+    if not isinstance(target, StudyTarget):
+        return None
+    return drawer.draw(
+        lambda width: figures.latency_by_load(target, width_px=width),
+        title="Latency against load",
+        caption=_latency_caption(target, setting),
+        label=f"Predicted p50 and p99 latency against offered load with {setting}.",
+    )
 
 
 def _latency_caption(target: StudyTarget, setting: str) -> str:
@@ -159,7 +230,7 @@ def _limit_caption(recommendation: Recommendation, setting: str) -> str:
     return f"{text}; next limit: {coming}." if coming else f"{text}."
 
 
-def _candidates(target: StudyTarget) -> list[dict[str, Any]]:
+def _candidates(target: Recommended) -> list[dict[str, Any]]:
     """A row for each setting, by io_threads; nothing is lost by the chosen one."""
     regret = {row.io_threads: row for row in target.recommendation.regret}
     most = max([*(abs(row.throughput_loss) for row in regret.values()), 0.01])
@@ -181,7 +252,7 @@ def _candidates(target: StudyTarget) -> list[dict[str, Any]]:
     return found
 
 
-def _points(target: StudyTarget) -> list[list[str]]:
+def _points(target: Recommended) -> list[list[str]]:
     return [
         [
             f"{x:g}",
@@ -204,6 +275,16 @@ def _points(target: StudyTarget) -> list[list[str]]:
 def _moment(created: str) -> str:
     """Return an ISO 8601 moment without its seconds."""
     return datetime.fromisoformat(created).strftime("%Y-%m-%d %H:%M %Z").strip()
+
+
+def _conditions(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What clients ask for; all else stands in the scenario, below.
+
+    What the sweep varies is no condition; the goal stands among the key facts.
+    """
+    if "workload" in scenario:
+        return {"workload": scenario["workload"]}
+    return {key: value for key, value in scenario.items() if key not in (SETTING, "slo")}
 
 
 _CALLED = {"rate_rps": "offered load", "key_bytes": "key size", "value_bytes": "value size"}
@@ -229,18 +310,4 @@ def _scenario(scenario: Mapping[str, Any], prefix: str = "") -> list[tuple[str, 
             found.append((prefix + label, count(value)))
         else:
             found.append((prefix + label, plain(value).replace("_", " ")))
-    return found
-
-
-def provenance_rows(source: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested names and values as labelled texts, one row each."""
-    found: list[tuple[str, str]] = []
-    for key, value in source.items():
-        label = f"{prefix}{key}".replace("_", " ")
-        if isinstance(value, Mapping):
-            found.extend(provenance_rows(value, f"{label} "))
-        elif str(key).endswith("_s") and is_number(value):
-            found.append((label.removesuffix(" s"), f"{plain(value)} s"))
-        else:
-            found.append((label, plain(value)))
     return found

@@ -26,6 +26,7 @@ from ..text.points import (
     mean_percent,
     short_limit,
     standing,
+    subtitle_phrase,
     target_warnings,
     threads_alike,
 )
@@ -35,6 +36,7 @@ from ..text.wording import (
     headline_facts,
     key_facts,
     knee_phrase,
+    known_phrase,
     loss_phrase,
     tightening_phrases,
 )
@@ -85,16 +87,7 @@ def print_answer(target: Recommended, console: Console) -> None:
 
 def print_subtitle(answer: NodeAnswer, points: Sequence[Point], console: Console) -> None:
     """Print which host and engine an answer is about; how many where its points sweep them."""
-    hosts = _different(points, "host")
-    engines = _different(points, "engine", "engine_version")
-    host = f"{hosts} hosts" if hosts > 1 else answer.host.title
-    engine = f"{engines} engines" if engines > 1 else f"{answer.engine.id} {answer.engine.version}"
-    console.print(Text(f"{host}, {engine}", style="dim"))
-
-
-def _different(points: Sequence[Point], *keys: str) -> int:
-    """Count the different values of swept fields."""
-    return len({tuple(str(point.given.get(key)) for key in keys) for point in points})
+    console.print(Text(subtitle_phrase(answer, points), style="dim"))
 
 
 def print_recommendation(target: Recommended, console: Console) -> None:
@@ -210,13 +203,9 @@ def _print_checks(recommendation: Recommendation, console: Console) -> None:
 
 def print_measurements(measure_next: MeasureNext, console: Console) -> None:
     """Print what `forecache explain` would measure next, and what each measurement would bring."""
-    about = f"{measure_next.quantity} is known to {margin(measure_next.margin)}"
-    if measure_next.model_margin:
-        own = margin(measure_next.model_margin)
-        about += f"; the model’s own error of {own} would remain"
     console.print()
     console.print(Text("To tighten this estimate", style="bold"))
-    console.print(Text(about))
+    console.print(Text(known_phrase(measure_next)))
     for gain in measure_next.measurements:
         console.print()
         console.print(Text(f"{gain.what}: {margin(gain.margin)}"))

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from forecache.models.advice.compare import NodeComparison
 
-from ..text.differences import HEADER, rows, side_phrase
+from ..text.differences import HEADER, LEGEND, rows, side_phrase
 from .columns import Column, print_most_columns
 from .console import print_warnings
 
@@ -23,8 +23,6 @@ def print_comparison(answer: NodeComparison, console: Console) -> None:
         for index, (name, own) in enumerate(zip(HEADER, cells, strict=True))
     ]
     print_most_columns(columns, console, dispensable=_DISPENSABLE)
-    console.print(
-        Text("change: with the 95% interval of the two in pairs; undecided if it holds 0", "dim")
-    )
+    console.print(Text(LEGEND, "dim"))
     warnings = [*answer.first.point.warnings, *answer.second.point.warnings]
     print_warnings(list(dict.fromkeys(warnings)), console)

@@ -8,9 +8,14 @@ from rich.text import Text
 from forecache.models.results.points import Point
 from forecache.sim.statistics import Estimate
 
-from ..text.formats import UNKNOWN, is_wide, milliseconds, percent, plain, rate_with_margin
-from ..text.points import mean_percent, point_warnings, short_limit, threads_alike
-from ..text.settings import setting_name, varying_keys
+from ..text.formats import UNKNOWN, is_wide, milliseconds, percent, rate_with_margin
+from ..text.points import (
+    mean_percent,
+    point_warnings,
+    short_limit,
+    swept_columns,
+    threads_alike,
+)
 from .columns import Column, print_most_columns
 from .console import print_warnings
 
@@ -38,9 +43,7 @@ def print_points(points: Sequence[Point], console: Console) -> None:
 
 
 def _columns(points: Sequence[Point]) -> list[Column]:
-    """All columns: what is swept by the last part of its name where that tells it."""
-    keys = varying_keys([point.given for point in points])
-    ends = [key.rpartition(".")[2] for key in keys]
+    """All columns: what is swept, then what is predicted."""
 
     def of(
         name: str, cells: Iterable[str], *, wraps: bool = False, to_the_right: bool = True
@@ -53,14 +56,7 @@ def _columns(points: Sequence[Point]) -> list[Column]:
     alike = threads_alike(points)
     main = of("main", (percent(point.main_thread_utilisation) for point in points))
     return [
-        *(
-            of(
-                setting_name(end if ends.count(end) == 1 else key).replace(".", " "),
-                (plain(point.given.get(key)) for point in points),
-                wraps=True,
-            )
-            for key, end in zip(keys, ends, strict=True)
-        ),
+        *(of(name, cells, wraps=True) for name, cells in swept_columns(points)),
         of(
             "requests/s ±95%",
             (rate_with_margin(point.throughput_rps) for point in points),

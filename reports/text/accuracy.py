@@ -5,7 +5,9 @@ from statistics import median
 from typing import Any
 
 from forecache.calibration.fit.report import CalibrationReport, Directions, FitPoint, FittedNumber
+from forecache.models.advice.node_answers import NumberOrigin
 
+from ..study_answer import HostNumber
 from .formats import UNKNOWN, byte_size, nanoseconds, percent, plain, rate
 
 WORST_POINTS = 8
@@ -121,7 +123,9 @@ def disagreements(calibration: CalibrationReport) -> list[str]:
     return calibration.known.words if calibration.known else []
 
 
-def parameter_rows(parameters: Iterable[FittedNumber]) -> list[dict[str, str]]:
+def parameter_rows(
+    parameters: Iterable[FittedNumber | HostNumber | NumberOrigin],
+) -> list[dict[str, str]]:
     """Return the cells of a parameter table: name, value, unit, range, kind, note."""
     table = []
     for row in parameters:
@@ -136,7 +140,7 @@ def parameter_rows(parameters: Iterable[FittedNumber]) -> list[dict[str, str]]:
                 "unit": "" if unitless else _UNITS.get(row.unit, row.unit),
                 "range": f"{show(row.low)} – {show(row.high)}" if known else "",
                 "kind": row.kind,
-                "note": row.note,
+                "note": getattr(row, "note", ""),
             }
         )
     return table

@@ -27,6 +27,7 @@ NAMES = {
     "usd_per_month": "a month",
     "usd_per_million_requests": "a million requests",
 }
+LEGEND = "change: with the 95% interval of the two in pairs; undecided if it holds 0"
 HEADER = ("", "before", "after", "change", "")
 _LESS_IS_BETTER = frozenset(NAMES) - {"throughput_rps"}
 

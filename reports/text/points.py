@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from forecache.models.advice.node_answers import Recommended, StudyTarget
+from forecache.models.advice.node_answers import NodeAnswer, Recommended, Simulated, StudyTarget
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.results.points import Point
 
-from .formats import UNKNOWN, percent, rate
-from .settings import setting_name, setting_text, value_text
+from .formats import UNKNOWN, percent, plain, rate
+from .settings import setting_name, setting_text, value_text, varying_keys
 
 SETTING = "io_threads"
 """The field that a recommendation is about."""
@@ -23,7 +23,7 @@ _OUTSIDE_WORDS = ("outside", "extrapolat", "beyond")
 """A warning with one of them shades its point as out of range."""
 
 
-def by_threads(target: Recommended) -> list[tuple[float, Point]]:
+def by_threads(target: Recommended | Simulated) -> list[tuple[float, Point]]:
     """Return (io_threads, point) in ascending order."""
     found = [(float(point.given[SETTING]), point) for point in target.points]
     return sorted(found, key=lambda pair: pair[0])
@@ -98,6 +98,33 @@ def point_warnings(points: Sequence[Point], *, known: Sequence[str] = ()) -> lis
         at = _places(points, places)
         found.append(f"{at}: {warning}" if at else warning)
     return found
+
+
+def subtitle_phrase(answer: NodeAnswer, points: Sequence[Point]) -> str:
+    """Which host and engine an answer is about; how many where its points sweep them."""
+    hosts = _different(points, "host")
+    engines = _different(points, "engine", "engine_version")
+    host = f"{hosts} hosts" if hosts > 1 else answer.host.title
+    engine = f"{engines} engines" if engines > 1 else f"{answer.engine.id} {answer.engine.version}"
+    return f"{host}, {engine}"
+
+
+def _different(points: Sequence[Point], *keys: str) -> int:
+    """Count the different values of swept fields."""
+    return len({tuple(str(point.given.get(key)) for key in keys) for point in points})
+
+
+def swept_columns(points: Sequence[Point]) -> list[tuple[str, list[str]]]:
+    """Heading and cells of what the sweep varies, by the last part of its name where that tells."""
+    keys = varying_keys([point.given for point in points])
+    ends = [key.rpartition(".")[2] for key in keys]
+    return [
+        (
+            setting_name(end if ends.count(end) == 1 else key).replace(".", " "),
+            [plain(point.given.get(key)) for point in points],
+        )
+        for key, end in zip(keys, ends, strict=True)
+    ]
 
 
 def _places(points: Sequence[Point], places: Sequence[int]) -> str:

@@ -205,6 +205,15 @@ def tightening_phrases(measure_next: MeasureNext) -> list[str]:
     return phrases
 
 
+def known_phrase(measure_next: MeasureNext) -> str:
+    """Say how well a quantity is known, and what of that no measurement narrows."""
+    about = f"{measure_next.quantity} is known to {margin(measure_next.margin)}"
+    if measure_next.model_margin:
+        own = margin(measure_next.model_margin)
+        about += f"; the model’s own error of {own} would remain"
+    return about
+
+
 def key_facts(recommendation: Recommendation, point: Point) -> list[tuple[str, str]]:
     """Return the label–value pairs shown beside the headline, leaving out what is unknown."""
     spread, headroom = point.uncertainty, recommendation.headroom_rps

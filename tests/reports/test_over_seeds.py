@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from forecache.reports.page.html import render_series_html
+from forecache.reports.page.html import render_html
 from forecache.reports.terminal.series import print_series
 from forecache.reports.text.estimates import estimate_text
 from tests.reports.series_fixture import as_result, sweep
@@ -112,10 +112,10 @@ def test_one_point_has_intervals_and_nothing_to_compare_with() -> None:
 
 def test_the_page_says_the_same() -> None:
     result = over_seeds()
-    html = render_series_html(as_result(result))
+    html = render_html(as_result(result))
     page = Page(html)
     assert "Means over seeds 3 to 10" in page.text
     assert "+1.00 (+0.50 to +1.50)" in page.text
     assert "moved, s per machine-day" in page.text
     del result["seeds"]
-    assert "Means over seeds" not in render_series_html(as_result(result))
+    assert "Means over seeds" not in render_html(as_result(result))

@@ -28,7 +28,7 @@ from forecache.models.plan.results import (
 )
 from forecache.models.results.provenance import provenance
 from forecache.reports import figures
-from forecache.reports.page.html import render_plan_html
+from forecache.reports.page.html import render_html
 from forecache.reports.terminal.plan import print_plan
 from forecache.reports.text.compression import compression_facts
 from forecache.reports.text.plans import (
@@ -140,12 +140,12 @@ def test_without_a_plan_it_says_why() -> None:
     text = printed(answer(plans=[], front=[], today=None, serverless=[]))
     assert "Nothing that may be chosen meets the objectives" in text
     assert "Why nothing does" in text
-    html = render_plan_html(answer(plans=[], front=[], today=None, serverless=[]))
+    html = render_html(answer(plans=[], front=[], today=None, serverless=[]))
     assert "Why nothing does" in html
 
 
 def test_the_page_is_whole_and_escapes_names() -> None:
-    html = render_plan_html(answer())
+    html = render_html(answer())
     assert html.count("<svg") == 2  # a wide and a narrow one
     assert "<script" not in html
     assert "A &lt;cache&gt; for lunch &amp; dinner" in html
@@ -156,7 +156,7 @@ def test_the_page_is_whole_and_escapes_names() -> None:
 def test_one_point_is_no_figure() -> None:
     one = answer().front[:1]
     assert figures.front(one) is None
-    assert "What more money buys" not in render_plan_html(answer(front=one))
+    assert "What more money buys" not in render_html(answer(front=one))
 
 
 def test_words() -> None:
@@ -209,7 +209,7 @@ def test_what_compression_changes_is_told_on_both() -> None:
     assert facts["Memory of a node"] == (
         "20 GiB (19 GiB–21 GiB), 40 GiB without, for which 24 shards are needed"
     )
-    for text in (printed(found, width=200), render_plan_html(found)):
+    for text in (printed(found, width=200), render_html(found)):
         assert "Clients compress values above 1 KiB: zstd, level 3" in text
         assert "at the peak 9.9 CPUs (9.6–10.9) of all clients" in text
         assert "On this machine (EPYC) with zstd 1.5.7" in text

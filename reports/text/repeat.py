@@ -1,0 +1,168 @@
+"""How to repeat an answer: what was asked, versions, seed, hashes, the command; how to cite it."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forecache.hwprofiles.files import dump_yaml, read_yaml
+from forecache.models.over_time.kept_runs import files_named, source_digest
+from forecache.models.results.provenance import Provenance
+from forecache.sim.plain import plain as as_plain
+
+from .formats import is_number, plain
+
+TITLE = "forecache: predicting how in-memory key-value engines scale on given hardware"
+AUTHORS = "The forecache contributors"
+"""As CITATION.cff has them, which is not installed."""
+
+SOURCES = "models and catalogue of forecache"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked, so that it can be asked again.
+
+    Attributes
+    ----------
+    command
+        As it would be typed where the files of `scenarios` lie.
+    scenarios
+        Name and YAML text of each.
+    hashes
+        SHA-256 of what the answer depends on, by name.
+    """
+
+    command: str
+    scenarios: Sequence[tuple[str, str]]
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+
+def asked(
+    verb: str, *sources: str | Path | Mapping[str, Any], options: Mapping[str, object]
+) -> Question:
+    """What a verb was asked about scenarios.
+
+    Parameters
+    ----------
+    sources
+        Files, or mappings of the same shape.
+    options
+        By their name on the command line; those that are None, False or () are left out.
+    """
+    scenarios: list[tuple[str, str]] = []
+    hashes: dict[str, str] = {}
+    for number, source in enumerate(sources, start=1):
+        name = f"scenario{number if len(sources) > 1 else ''}.yaml"
+        if not isinstance(source, Mapping):
+            name = _fresh(Path(source).name, [known for known, _ in scenarios])
+        scenarios.append((name, dump_yaml(plain_mapping(source))))
+        hashes |= hashes_of(source, {}, name=name)
+    return Question(command_line(verb, [name for name, _ in scenarios], options), scenarios, hashes)
+
+
+def hashes_of(
+    source: str | Path | Mapping[str, Any],
+    files: Mapping[str, Path],
+    *,
+    name: str | None = None,
+) -> dict[str, str]:
+    """SHA-256 of a scenario, of the files that it names, of others, and of the models.
+
+    Parameters
+    ----------
+    files
+        The others, by name.
+    name
+        What to call the scenario; its file's own name if left out.
+    """
+    data = plain_mapping(source)
+    if isinstance(source, Mapping):
+        found = {name or "scenario.yaml": _sha256(dump_yaml(data).encode())}
+    else:
+        found = {name or Path(source).name: _sha256(Path(source).read_bytes())}
+    found |= {file.name: _sha256(file.read_bytes()) for file in files_named(data)}
+    found |= {known: _sha256(file.read_bytes()) for known, file in files.items()}
+    return {**found, SOURCES: source_digest()}
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def plain_mapping(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a scenario, as its file has them."""
+    found: dict[str, Any] = as_plain(source if isinstance(source, Mapping) else read_yaml(source))
+    return found
+
+
+def _fresh(name: str, known: Sequence[str]) -> str:
+    """A name that no earlier file has: two of them may be called alike in two folders."""
+    return name if name not in known else f"after-{name}"
+
+
+def command_line(verb: str, names: Sequence[str], options: Mapping[str, object]) -> str:
+    """`forecache recommend quickstart.yaml --seed 1`."""
+    words = ["forecache", verb, *names]
+    for name, value in options.items():
+        if value is True:
+            words.append(name)
+        elif value not in (None, False, ()):
+            words += [name, str(value)]
+    return shlex.join(words)
+
+
+def repeat_view(
+    provenance: Provenance, question: Question, *, measured: str = ""
+) -> dict[str, Any]:
+    """What page and paper say of how to repeat an answer.
+
+    Parameters
+    ----------
+    measured
+        What else is needed where measurements are part of the answer, in sentences.
+    """
+    version = provenance.forecache_version
+    files = " and ".join(name for name, _ in question.scenarios)
+    save = f"save {'each scenario' if len(question.scenarios) > 1 else 'the scenario'} below as "
+    text = f"Install forecache {version}, {save}{files} and run:" if files else ""
+    return {
+        "text": text,
+        "command": question.command,
+        "measured": measured,
+        "scenarios": list(question.scenarios),
+        "rows": provenance_rows(provenance.to_dict()),
+        "hashes": [(f"SHA-256 of {name}", digest) for name, digest in question.hashes.items()],
+        "bibtex": bibtex(version=version, year=provenance.date[:4]),
+    }
+
+
+def bibtex(*, version: str, year: str) -> str:
+    """The entry of this version for a bibliography."""
+    rows = {
+        "author": f"{{{AUTHORS}}}",
+        "title": f"{{{TITLE}}}",
+        "version": version,
+        "year": year,
+        "note": "Computer software, Apache-2.0",
+    }
+    fields = "".join(f"  {name:8}= {{{value}}},\n" for name, value in rows.items())
+    return f"@software{{forecache,\n{fields}}}"
+
+
+def provenance_rows(source: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested names and values as labelled texts, one row each."""
+    found: list[tuple[str, str]] = []
+    for key, value in source.items():
+        label = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, Mapping):
+            found.extend(provenance_rows(value, f"{label} "))
+        elif str(key).endswith("_s") and is_number(value):
+            found.append((label.removesuffix(" s"), f"{plain(value)} s"))
+        else:
+            found.append((label, plain(value)))
+    return found

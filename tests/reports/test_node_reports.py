@@ -1,0 +1,196 @@
+"""`--report` of the verbs about a node: what page and paper say, and when they are written."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pypdf import PdfReader
+
+from forecache import cli
+from forecache.models.advice import answers
+from forecache.models.advice import compare as compare_module
+from forecache.models.advice.compare import NodeComparison, Side
+from forecache.models.advice.node_answers import (
+    Explained,
+    ExplainedPoint,
+    NumberOrigin,
+    Recommended,
+    Shown,
+    Simulated,
+)
+from forecache.models.advice.paired import PairedQuantity
+from forecache.models.breakdown.latency import LatencyBreakdown, Station
+from forecache.models.over_time import simulate_scenario
+from forecache.models.plan import one_node
+from forecache.reports.export import pdf as pdf_module
+from forecache.reports.export.write import write_report
+from forecache.reports.page.html import render_html
+from forecache.reports.text.repeat import AUTHORS, TITLE, Question, asked
+from forecache.sim.errors import InfeasibleError
+from forecache.sim.statistics import Estimate
+from tests.made_points import PROVENANCE, made_point
+from tests.reports.study_fixture import graviton_target, made_slo, recommendation
+from tests.reports.test_report_html import Page
+
+FIELDS: dict[str, Any] = {
+    name: getattr(graviton_target(), name) for name in ("scenario", "host", "engine", "provenance")
+}
+
+
+def simulated() -> Simulated:
+    return Simulated(**FIELDS, points=[made_point(1), made_point(4)])
+
+
+def recommended(**changes: Any) -> Recommended:
+    fields = {"points": graviton_target().points, "recommendation": recommendation()}
+    return Recommended(**FIELDS, **(fields | changes))
+
+
+def explained() -> Explained:
+    stations = [Station("wait to be read", "main", True, 80.5), Station("read", "main", False, 9.5)]
+    journey = LatencyBreakdown(1959, 90.0, stations, 88.0)
+    numbers = [NumberOrigin("host.clock_ghz", 2.6, "GHz", 2.5, 2.7, "published", "a page", None)]
+    return Explained(
+        **FIELDS,
+        points=[ExplainedPoint(**vars(made_point(4)), journey=journey)],
+        shown=Shown(0, recommended=True, closest=False),
+        timeline=None,
+        measure_next=recommendation().measure_next,
+        numbers=numbers,
+    )
+
+
+def compared() -> NodeComparison:
+    about = {name: FIELDS[name] for name in ("scenario", "host", "engine")}
+    one, two = (Side(**about, name=n, point=made_point(4)) for n in ("a.yaml", "b.yaml"))
+    ratio = Estimate(1.38, 1.31, 1.45)
+    first, second = Estimate(1e5, 9e4, 1.1e5), Estimate(1.38e5, 1.2e5, 1.5e5)
+    rows = [PairedQuantity("throughput_rps", first, second, ratio, "higher")]
+    return NodeComparison(one, two, rows, PROVENANCE)
+
+
+MADE: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "simulate": (simulated, ["100 k/s (90–110)", "0.50 ms (0.45–0.55)", "±6.1%"]),
+    "recommend": (recommended, ["Run io-threads 6", "82% less (80–84%)", "±21%"]),
+    "explain": (explained, ["80.50", "all: 90.00", "2.5 – 2.7", "a page", "±21%"]),
+    "compare": (compared, ["+38% (+31% to +45%)", "better"]),
+}
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    file = tmp_path / "quick start.yaml"
+    file.write_text("host: graviton3-c7g.4xlarge\nio_threads: {sweep: [1, 4]}\n", encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("verb", MADE)
+def test_page_and_paper_tell_the_answer_and_how_to_repeat_it(
+    verb: str, scenario: Path, tmp_path: Path
+) -> None:
+    make, told = MADE[verb]
+    sources = [scenario, {"host": "graviton2"}] if verb == "compare" else [scenario]
+    question = asked(verb, *sources, options={"--seed": 7, "--engine": None})
+    html = render_html(make(), question)
+    page = Page(html)
+    assert page.nested
+    assert page.open == []
+    write_report(tmp_path / "x.pdf", make(), question)
+    reader = PdfReader(tmp_path / "x.pdf")
+    paper = " ".join(sheet.extract_text() for sheet in reader.pages)
+    paper = re.sub(r"\s+", " ", paper.replace("\u200b", ""))
+    second = " scenario2.yaml" if verb == "compare" else ""
+    told = [*told, f"forecache {verb} 'quick start.yaml'{second} --seed 7", "sweep: [1, 4]"]
+    for text in [*told, *question.hashes.values(), "@software{forecache"]:
+        assert text in page.text
+        assert text in paper
+    assert list(reader.attachments) == [name for name, _ in question.scenarios]
+    assert "nan" not in re.findall(r"\w+", page.text)
+
+
+def _answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verbs answer at once."""
+    monkeypatch.setattr(simulate_scenario, "simulate", lambda *_, **__: simulated())
+    monkeypatch.setattr(answers, "recommend", lambda *_, **__: recommended())
+    monkeypatch.setattr(one_node, "recommended", lambda *_, **__: None)
+    monkeypatch.setattr(answers, "explain", lambda *_, **__: explained())
+    monkeypatch.setattr(compare_module, "compare", lambda *_, **__: compared())
+
+
+def _arguments(verb: str, scenario: Path) -> list[str]:
+    other = scenario.with_name("other.yaml")
+    other.write_text("host: graviton2\n", encoding="utf-8")
+    return [verb, str(scenario), *([str(other)] if verb == "compare" else [])]
+
+
+@pytest.mark.parametrize("verb", MADE)
+def test_every_verb_writes_its_report_and_prints_its_answer(
+    verb: str, scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _answering(monkeypatch)
+    page = scenario.with_name("page.html")
+    assert cli.main([*_arguments(verb, scenario), "--report", str(page)]) == 0
+    printed = capsys.readouterr()
+    assert f"wrote {page}" in printed.err
+    assert printed.out
+    text = Page(page.read_text(encoding="utf-8")).text
+    assert all(each in text for each in MADE[verb][1])
+    assert "--seed 1" in text
+
+
+@pytest.mark.parametrize("verb", [*MADE, "plan"])
+def test_a_report_is_refused_before_any_work(
+    verb: str, scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pdf_module, "find_spec", lambda _: None)
+    given = _arguments(verb, scenario)
+    for file, said in (
+        ("x.txt", "found the ending '.txt'; valid is .html or .pdf"),
+        ("nowhere/x.html", "does not exist"),
+        ("x.pdf", "pip install 'forecache[paper]'"),
+    ):
+        assert cli.main([*given, "--report", str(scenario.parent / file)]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+        assert not (scenario.parent / file).exists()
+
+
+def test_what_meets_no_objective_has_a_report_too(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    met = recommendation()
+    slo = made_slo(0.5, met=False)
+    advice = replace(met, slo=slo, closest=met.setting, setting=None)
+    missed = recommended(recommendation=advice)
+
+    def never(*_: Any, **__: Any) -> Any:
+        raise InfeasibleError("no setting meets it", result=missed)
+
+    _answering(monkeypatch)
+    monkeypatch.setattr(answers, "recommend", never)
+    page = scenario.with_name("page.html")
+    assert cli.main(["recommend", str(scenario), "-q", "--report", str(page)]) == 3
+    assert f"wrote {page}" in capsys.readouterr().err
+    assert "No setting meets the objective" in page.read_text(encoding="utf-8")
+
+
+def test_two_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "x.yaml" for folder in ("one", "two")]
+    for number, file in enumerate(files):
+        file.parent.mkdir()
+        file.write_text(f"host: h{number}\n", encoding="utf-8")
+    question = asked("compare", *files, options={})
+    assert question.command == "forecache compare x.yaml after-x.yaml"
+    assert [text for _, text in question.scenarios] == ["{host: h0}\n", "{host: h1}\n"]
+    assert {"x.yaml", "after-x.yaml"} < set(question.hashes)
+
+
+def test_the_citation_is_that_of_the_project(checkout: Path) -> None:
+    cited = (checkout / "CITATION.cff").read_text(encoding="utf-8")
+    assert f'title: "{TITLE}"' in cited
+    assert f"name: {AUTHORS}" in cited
+    assert Question("x", []).hashes == {}
