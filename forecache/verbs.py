@@ -356,10 +356,10 @@ def explain(
     """
     from forecache.models.advice.answers import explain as run
 
-    written = _Report(report, "explain", scenario, options={"--sensitivity": sensitivity, "--seed": seed})
-    result = run(
-        scenario, timeline=timeline, sensitivity=sensitivity, seed=seed, progress=progress
+    written = _Report(
+        report, "explain", scenario, options={"--sensitivity": sensitivity, "--seed": seed}
     )
+    result = run(scenario, timeline=timeline, sensitivity=sensitivity, seed=seed, progress=progress)
     written.write(result)
     return result
 

@@ -30,7 +30,7 @@ def svg_text(figure: Figure, *, outlines: bool = False) -> str:
 
 def write_svg(figure: Figure, path: Path) -> None:
     """Write a figure as a file of its own, in the colours of a light page."""
-    write_text_atomic(path, _svg_text(figure))
+    write_text_atomic(path, svg_text(figure))
 
 
 def inline_svg(figure: Figure, *, prefix: str, label: str) -> str:

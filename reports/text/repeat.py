@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import dump_yaml, read_yaml
+from forecache.hwprofiles.files import dump_yaml
 from forecache.models.over_time.kept_runs import files_named, source_digest
 from forecache.models.results.provenance import Provenance
+from forecache.models.scenario.source import content_of
 from forecache.sim.plain import plain as as_plain
 
 from .formats import is_number, plain
@@ -96,7 +97,7 @@ def _sha256(content: bytes) -> str:
 
 def plain_mapping(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a scenario, as its file has them."""
-    found: dict[str, Any] = as_plain(source if isinstance(source, Mapping) else read_yaml(source))
+    found: dict[str, Any] = as_plain(content_of(source))
     return found
 
 
