@@ -115,7 +115,7 @@ def study(
             work / "engine.yaml", dump_yaml(profile.model_dump(mode="json", exclude_none=True))
         )
         say(_step(4))
-        inputs = [work / "host.yaml", work / "engine.yaml", *sorted((work / "bundle").iterdir())]
+        inputs = {name: work / name for name in ("host.yaml", "engine.yaml", "bundle")}
         targets = [
             _target(THIS_HOST, _here(systems, host, profile), seed=seed, progress=say),
             _target(
@@ -147,7 +147,7 @@ def study(
                 command=command_line("study", [_name(scenario)], options),
             ),
             scenario=plain_mapping(scenario),
-            hashes=hashes_of(scenario, {path.name: path for path in inputs}),
+            hashes=hashes_of(scenario, inputs),
         )
         write_text_atomic(work / STUDY, json.dumps(result.to_dict(), indent=1))
         write_text_atomic(work / REPORT, render_html(result))

@@ -77,7 +77,7 @@ def hashes_of(
     Parameters
     ----------
     files
-        The others, by name.
+        The others, files or folders, by name.
     name
         What to call the scenario; its file's own name if left out.
     """
@@ -87,8 +87,17 @@ def hashes_of(
     else:
         found = {name or Path(source).name: _sha256(Path(source).read_bytes())}
     found |= {file.name: _sha256(file.read_bytes()) for file in files_named(data)}
-    found |= {known: _sha256(file.read_bytes()) for known, file in files.items()}
+    found |= {known: path_sha256(path) for known, path in files.items()}
     return {**found, SOURCES: source_digest()}
+
+
+def path_sha256(path: Path) -> str:
+    """SHA-256 of a file; of a folder that of the names and hashes of all files below it."""
+    if path.is_file():
+        return _sha256(path.read_bytes())
+    files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+    listed = "".join(f"{path_sha256(path / name)}  {name}\n" for name in files)
+    return _sha256(listed.encode())
 
 
 def _sha256(content: bytes) -> str:

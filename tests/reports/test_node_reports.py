@@ -28,7 +28,7 @@ from forecache.models.plan import one_node
 from forecache.reports.export import pdf as pdf_module
 from forecache.reports.export.write import write_report
 from forecache.reports.page.html import render_html
-from forecache.reports.text.repeat import AUTHORS, TITLE, Question, asked
+from forecache.reports.text.repeat import AUTHORS, TITLE, Question, asked, path_sha256
 from forecache.sim.errors import InfeasibleError
 from forecache.sim.statistics import Estimate
 from tests.made_points import PROVENANCE, made_point
@@ -187,6 +187,18 @@ def test_two_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert question.command == "forecache compare x.yaml after-x.yaml"
     assert [text for _, text in question.scenarios] == ["{host: h0}\n", "{host: h1}\n"]
     assert {"x.yaml", "after-x.yaml"} < set(question.hashes)
+
+
+def test_the_hash_of_a_folder_depends_on_every_file_below_it(tmp_path: Path) -> None:
+    (tmp_path / "info").mkdir()
+    for name in ("manifest.yaml", "info/before.txt"):
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    first = path_sha256(tmp_path)
+    assert path_sha256(tmp_path) == first
+    (tmp_path / "info" / "before.txt").write_text("other", encoding="utf-8")
+    second = path_sha256(tmp_path)
+    (tmp_path / "info" / "before.txt").rename(tmp_path / "info" / "after.txt")
+    assert len({first, second, path_sha256(tmp_path)}) == 3
 
 
 def test_the_citation_is_that_of_the_project(checkout: Path) -> None:
