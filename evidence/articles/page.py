@@ -88,11 +88,12 @@ def _changes(rows: list[JudgedClaim]) -> list[str]:
     ]
 
 
-def _linked(article: Mapping[str, str]) -> str:
-    return f"[{article['title']}]({article['url']})" if article.get("url") else article["title"]
+def _linked(article: Mapping[str, str | None]) -> str:
+    title, url = article["title"], article.get("url")
+    return f"[{title}]({url})" if url else str(title)
 
 
-def _note(article: Mapping[str, str]) -> str:
+def _note(article: Mapping[str, str | None]) -> str:
     return f" ({article['note']})" if article.get("note") else ""
 
 

@@ -165,7 +165,9 @@ class _Definitions:
         """Fields of a dataclass or of a TypedDict, and which of them are always there."""
         hints = get_type_hints(kind, localns=_guarded(sys.modules[kind.__module__]))
         if is_typeddict(kind):
-            names, required = list(hints), sorted(kind.__required_keys__, key=list(hints).index)
+            names = list(hints)
+            always: frozenset[str] = getattr(kind, "__required_keys__")  # noqa: B009
+            required = sorted(always, key=names.index)
         elif is_dataclass(kind):
             printed = [each for each in fields(kind) if IN_PYTHON_ALONE not in each.metadata]
             names = [each.name for each in printed]

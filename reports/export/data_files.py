@@ -173,9 +173,9 @@ def _given(given: Mapping[str, Any]) -> Row:
 
 def _estimate(name: str, estimate: Estimate | None) -> Row:
     return {
-        name: estimate and estimate.value,
-        f"{name}_low": estimate and estimate.low,
-        f"{name}_high": estimate and estimate.high,
+        name: None if estimate is None else estimate.value,
+        f"{name}_low": None if estimate is None else estimate.low,
+        f"{name}_high": None if estimate is None else estimate.high,
     }
 
 
