@@ -27,8 +27,12 @@ window's count has a grain of up to 2%."""
 LEAST_SLOPE = 0.005
 """Numbers by which no point changes more per standard error are left as they are known."""
 
-_STEPS = 2
-"""With derivatives of their own, before the last one."""
+_STEPS = 6
+"""At most; each has derivatives of its own."""
+_SHARES = (1.0, 0.5, 0.25)
+"""Of a step that are tried: what is linear is so nearby only."""
+_LEAST_GAIN = 1.0
+"""Of twice the logarithm of the posterior density, for which a step is taken."""
 _LONGEST = 1.5
 """Standard errors that a number is moved by in one step at most."""
 _DISCREPANCIES = (0.02, 0.3)
@@ -137,28 +141,53 @@ def fit_jointly(points: Sequence[JointPoint], *, progress: Progress = lambda _: 
     names = sorted({name for point in points for name in point.ranges})
     observed = np.log([point.case.observed["throughput_rps"] for point in points])
     mean = np.zeros(len(names))
-    discrepancy = 0.08
+    off = observed - log_throughputs(points, _where(names, mean))
     for step in range(_STEPS):
-        where = dict(zip(names, mean.tolist(), strict=True))
-        predicted = log_throughputs(points, where)
-        off = observed - predicted
         progress(f"step {step + 1}: {len(names)} numbers, errors {np.std(off):.3f}")
-        slopes = sensitivities(points, names, where, step=STEP)
+        slopes = sensitivities(points, names, _where(names, mean), step=STEP)
         if step == 0:
             kept = np.abs(slopes).max(axis=0) >= LEAST_SLOPE
             names = [name for name, keep in zip(names, kept, strict=True) if keep]
             mean, slopes = mean[kept], slopes[:, kept]
+            off = observed - log_throughputs(points, _where(names, mean))
         differences = off + slopes @ mean
         discrepancy = likely_discrepancy(names, points, slopes, differences)
-        wanted, _ = posterior(names, points, slopes, differences, discrepancy)
-        mean = mean + np.clip(wanted - mean, -_LONGEST, _LONGEST)
-    where = dict(zip(names, mean.tolist(), strict=True))
-    off = observed - log_throughputs(points, where)
-    slopes = sensitivities(points, names, where, step=STEP)
-    differences = off + slopes @ mean
-    discrepancy = likely_discrepancy(names, points, slopes, differences)
-    wanted, covariance = posterior(names, points, slopes, differences, discrepancy)
-    mean = mean + np.clip(wanted - mean, -_LONGEST, _LONGEST)
-    predicted = log_throughputs(points, dict(zip(names, mean.tolist(), strict=True)))
-    progress(f"errors {np.std(observed - predicted):.3f}, of the model {discrepancy:.3f}")
+        wanted, covariance = posterior(names, points, slopes, differences, discrepancy)
+        move = np.clip(wanted - mean, -_LONGEST, _LONGEST)
+        tried = [mean + share * move for share in _SHARES] if step < _STEPS - 1 else []
+        errors = [observed - log_throughputs(points, _where(names, each)) for each in tried]
+        now = _improbable(names, points, mean, off, discrepancy)
+        gains = [
+            now - _improbable(names, points, each, error, discrepancy)
+            for each, error in zip(tried, errors, strict=True)
+        ]
+        best = int(np.argmax(gains)) if gains else 0
+        if not gains or gains[best] < _LEAST_GAIN:
+            break
+        mean, off = tried[best], errors[best]
+    progress(f"errors {np.std(off):.3f}, of the model {discrepancy:.3f}")
+    predicted = observed - off
     return JointFit(names, list(points), mean, covariance, slopes, predicted, observed, discrepancy)
+
+
+def _where(names: Sequence[str], mean: np.ndarray) -> Where:
+    return dict(zip(names, mean.tolist(), strict=True))
+
+
+def _improbable(
+    names: Sequence[str],
+    points: Sequence[JointPoint],
+    mean: np.ndarray,
+    off: np.ndarray,
+    discrepancy: float,
+) -> float:
+    """Minus twice the logarithm of the density of numbers and measurements, but for a constant.
+
+    Parameters
+    ----------
+    off
+        (points,) measured less predicted logarithms at these numbers.
+    """
+    known = mean @ np.linalg.solve(prior_covariance(names), mean)
+    found = off @ np.linalg.solve(error_covariance(points, discrepancy), off)
+    return float(known + found)
