@@ -41,12 +41,13 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) evidence -type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: accuracy evidence gate pages help study test lint format types pytest verification benchmark docs wheel \
+.PHONY: accuracy browser evidence gate pages help study test lint format types pytest verification benchmark docs wheel \
 	check-wheel clean
 
 help:
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
 	@echo "make test          ruff, mypy on the installed package and evidence/, pytest"
+	@echo "make browser       the page of explore in chromium, pictures in build/explore/"
 	@echo "make verification  closed forms, interval coverage, random scenarios, damaged inputs"
 	@echo "make benchmark     simulated requests a second, against SimPy and cimba"
 	@echo "make evidence      list the studies of accuracy; STUDY=x runs one, ONLY=y a part of it"
@@ -75,7 +76,10 @@ format: $(VENV)/.ready-dev
 types: build/.types-checked
 
 pytest: $(VENV)/.ready-dev
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal -m "not browser" $(PYTEST_FLAGS)
+
+browser: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest -m browser tests/reports/test_explore_browser.py
 
 # Measure, keep what was found, write its page: evidence/studies.py has them all.
 evidence: $(VENV)/.ready

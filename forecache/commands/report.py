@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from forecache import verbs
-from forecache.output import check_folder_target, check_report_target
+from forecache.output import check_folder_target, check_report_target, to_json
 
-from .options import say_written, verb
+from .options import json_option, say_written, verb
 
 
 @verb(
@@ -43,8 +43,14 @@ from .options import say_written, verb
     help="Write the numbers as CSV, and as Parquet where pyarrow is installed. Columns say their "
     "unit.",
 )
+@json_option
 def report(
-    study: Path, pdf: Path | None, html: Path | None, figures: Path | None, data: Path | None
+    study: Path,
+    pdf: Path | None,
+    html: Path | None,
+    figures: Path | None,
+    data: Path | None,
+    as_json: bool,
 ) -> None:
     """Write what `forecache study` found as a paper, as figures and as data.
 
@@ -52,9 +58,9 @@ def report(
     simulated. Page and paper say the same. PDF needs `pip install 'forecache[paper]'`, Parquet
     `pip install 'forecache[parquet]'`.
     """
-    if pdf is None and html is None and figures is None and data is None:
+    if not (as_json or pdf or html or figures or data):
         raise click.UsageError(
-            "found nothing to write; valid is --pdf, --html, --figures or --data."
+            "found nothing to write; valid is --pdf, --html, --figures, --data or --json."
         )
     for path, ending, option in ((pdf, ".pdf", "--pdf"), (html, ".html", "--html")):
         if path is not None:
@@ -62,5 +68,7 @@ def report(
     for folder, option in ((figures, "--figures"), (data, "--data")):
         if folder is not None:
             check_folder_target(folder, option=option)
-    verbs.report(study, pdf=pdf, html=html, figures=figures, data=data)
+    found = verbs.report(study, pdf=pdf, html=html, figures=figures, data=data)
     say_written(pdf, html, figures, data)
+    if as_json:
+        click.echo(to_json(found))

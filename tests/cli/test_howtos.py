@@ -35,6 +35,8 @@ ELSEWHERE = {
     "plan --from-bill export.csv.gz *": "tests/cli/test_plan.py",
     "plan --from-bill * wishes.yaml *": "tests/cli/test_plan.py",
     "plan --from-bill --from-info *": "tests/cli/test_plan.py",
+    "explore *": "tests/reports/test_explore_browser.py",
+    "report study *": "tests/reports/test_export.py, of a made study",
 }
 """Commands that are only parsed here, and what runs the like of them."""
 
