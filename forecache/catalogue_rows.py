@@ -30,7 +30,7 @@ class FamilyRow(TypedDict):
     """How many it has."""
 
 
-class InstanceRow(TypedDict):
+class ListedInstance(TypedDict):
     """An instance."""
 
     id: str
@@ -102,7 +102,7 @@ class Listing(TypedDict):
 
     hosts: list[HostRow]
     families: list[FamilyRow]
-    instances: list[InstanceRow]
+    instances: list[ListedInstance]
     managed_nodes: list[ManagedNodeRow]
     engines: list[EngineRow]
     load_generators: list[GeneratorRow]
@@ -112,7 +112,7 @@ class Listing(TypedDict):
 class InstanceRows(TypedDict):
     """Instances that are as asked for."""
 
-    instances: list[InstanceRow]
+    instances: list[ListedInstance]
 
 
 class NumberRow(TypedDict):
@@ -144,7 +144,7 @@ class SourceRow(TypedDict):
     """Of a dataset by its id, those that numbers rest on."""
 
 
-class Entry(TypedDict):
+class CatalogueEntry(TypedDict):
     """One entry of the catalogue."""
 
     type: Literal["host", "instance", "engine", "load generator", "dataset"]

@@ -51,7 +51,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PRINTED: Mapping[str, Any] = {
     "observe": BundleSummary,
     "calibrate": CalibrationReport,
-    "catalog": catalogue_rows.Listing | catalogue_rows.InstanceRows | catalogue_rows.Entry,
+    "catalog": catalogue_rows.Listing | catalogue_rows.InstanceRows | catalogue_rows.CatalogueEntry,
 }
 """What a verb prints where that is something else than its function returns."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import InstanceOf
+
 from forecache.sim.plain import ONLY_IN_PYTHON, Result, where_set
 from forecache.sim.statistics import Estimate
 
@@ -120,7 +122,7 @@ class Point(Result):
     """Over all requests, those that met a pause of the host of a millisecond or more among them;
     `p99_ms` is without. None where the host's profile knows of no pauses, or under overload."""
     p999_with_pauses_ms: float | None
-    latency: LatencyDistribution | None = field(
+    latency: InstanceOf[LatencyDistribution] | None = field(
         default=None, kw_only=True, repr=False, metadata=ONLY_IN_PYTHON
     )
     """Every latency of the runs at the nominal numbers, without the host's long pauses; None under

@@ -1,6 +1,6 @@
 """One state of the controls, answered in a process of its own: first quickly, then by simulation.
 
-`work` is what the process runs. It takes one `Question` and sends messages until it is `Ended` or
+`work` is what the process runs. It takes one `PageState` and sends messages until it is `Ended` or
 has `Failed`; whoever no longer wants to know ends the process.
 """
 
@@ -46,7 +46,7 @@ NAMES = ("A", "B")
 
 
 @dataclass(frozen=True)
-class Question:
+class PageState:
     """What the page asks: one scenario or two.
 
     Attributes
@@ -171,7 +171,7 @@ def work(connection: Connection) -> None:
         return
 
 
-def answered(question: Question) -> Iterator[Message]:
+def answered(question: PageState) -> Iterator[Message]:
     """Everything there is to say, ending with `Ended` or `Failed`."""
     try:
         yield from _answers(question)
@@ -201,7 +201,7 @@ def start_of(data: Mapping[str, Any], *, file: str) -> dict[str, Any]:
     return scenario
 
 
-def _answers(question: Question) -> Iterator[Message]:
+def _answers(question: PageState) -> Iterator[Message]:
     sides = []
     for number, data in enumerate(question.scenarios):
         side, described = _side(number, with_changes(data, question.changes[number]))
@@ -242,19 +242,19 @@ def _key(kind: str, seed: int, *sides: tuple[Case[Scenario], System]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _thread_key(question: Question, case: Case[Scenario], system: System) -> str:
+def _thread_key(question: PageState, case: Case[Scenario], system: System) -> str:
     return _key("threads", question.seed, (case, system))
 
 
-def _load_key(question: Question, side: _Side) -> str:
+def _load_key(question: PageState, side: _Side) -> str:
     return _key("loads", question.seed, side.settings[0])
 
 
-def _pair_key(question: Question, sides: list[_Side]) -> str:
+def _pair_key(question: PageState, sides: list[_Side]) -> str:
     return _key("pair", question.seed, *(side.settings[0] for side in sides))
 
 
-def _known(question: Question, sides: list[_Side]) -> Iterator[Message]:
+def _known(question: PageState, sides: list[_Side]) -> Iterator[Message]:
     """What the asking side has, so that it may show it."""
     for side in sides:
         for case, system in side.settings:
@@ -267,7 +267,7 @@ def _known(question: Question, sides: list[_Side]) -> Iterator[Message]:
         yield Compared(key, None)
 
 
-def _estimates(question: Question, sides: list[_Side]) -> Iterator[Message]:
+def _estimates(question: PageState, sides: list[_Side]) -> Iterator[Message]:
     """Quick estimates of what is not known: thread counts of all sides in turn, then loads."""
     began = time.perf_counter()
     waiting: list[list[QuickEstimate]] = [[] for _ in sides]
@@ -321,7 +321,7 @@ def _with(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
     return scenario.model_copy(update={"workload": workload})
 
 
-def _simulations(question: Question, sides: list[_Side], executor: Executor) -> Iterator[Message]:
+def _simulations(question: PageState, sides: list[_Side], executor: Executor) -> Iterator[Message]:
     """What is not known, simulated: the settings that are looked at, other threads, loads."""
     total = sum(len(side.settings) + 1 for side in sides)
     served_rps: dict[int, float] = {}
@@ -352,7 +352,7 @@ def _simulations(question: Question, sides: list[_Side], executor: Executor) -> 
 
 
 def _looked_at(
-    question: Question, sides: list[_Side], executor: Executor
+    question: PageState, sides: list[_Side], executor: Executor
 ) -> Iterator[tuple[Message, float]]:
     """The setting of each side, with what it serves, and the difference of two."""
     pair = _pair_key(question, sides) if len(sides) > 1 else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from .job import Ended, Failed, Message, Question, work
+from .job import Ended, Failed, Message, PageState, work
 
 _PRELOADED = "forecache.reports.explore.warm"
 _LOST = "The simulation ended by itself, most likely because memory ran out."
@@ -24,7 +24,7 @@ class Answering:
     process: BaseProcess
     connection: Connection
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: PageState) -> None:
         """Give it its only question."""
         self.connection.send(question)
 

@@ -30,7 +30,7 @@ from ..text.formats import percent
 from . import view
 from .answer import Answer, Results
 from .controls import CONTROLS, engine_names, host_names
-from .job import NAMES, Failed, Question
+from .job import NAMES, Failed, PageState
 from .processes import Jobs
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Explorer:
         )
 
     async def events(
-        self, question: Question, width_px: float
+        self, question: PageState, width_px: float
     ) -> AsyncGenerator[tuple[str, Any], None]:
         """Names and contents of events until everything is simulated, or something has failed."""
         job = self.jobs.take()
@@ -126,7 +126,7 @@ class Explorer:
             return view.draw(name, answer, width_px=width_px, drawing=next(self.drawings))
 
 
-def question_of(parameters: Mapping[str, str], *, known: frozenset[str], seed: int) -> Question:
+def question_of(parameters: Mapping[str, str], *, known: frozenset[str], seed: int) -> PageState:
     """The question that the page asks by its address: `a`, `b` and `changes`.
 
     Raises
@@ -145,7 +145,7 @@ def question_of(parameters: Mapping[str, str], *, known: frozenset[str], seed: i
     changes += [{}] * (len(scenarios) - len(changes))
     if not scenarios:
         raise InputError("found no scenario; valid is one in the address, or two.")
-    return Question(scenarios, tuple(changes[: len(scenarios)]), known, seed)
+    return PageState(scenarios, tuple(changes[: len(scenarios)]), known, seed)
 
 
 def _mapping(text: str, name: str) -> dict[str, Any]:

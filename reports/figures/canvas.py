@@ -106,16 +106,18 @@ class StyledFigure(Figure):
     """A figure that is saved in the house style, and that a notebook shows as SVG."""
 
     def savefig(self, fname: Any, **options: Any) -> None:
-        """As of matplotlib."""
-        with house_style():
+        """As of matplotlib; whether letters of SVG are text or outlines is up to the caller."""
+        style = {key: value for key, value in _RC.items() if key != "svg.fonttype"}
+        with matplotlib.rc_context(style):  # type: ignore[arg-type,unused-ignore]
             super().savefig(fname, **options)
 
     def _repr_svg_(self) -> str:
         """On light ground, since a notebook shows SVG as a picture, whose text is dark."""
         buffer = io.StringIO()
-        self.savefig(
-            buffer, format="svg", facecolor=PAPER, metadata={"Date": None, "Creator": None}
-        )
+        with house_style():
+            self.savefig(
+                buffer, format="svg", facecolor=PAPER, metadata={"Date": None, "Creator": None}
+            )
         svg = buffer.getvalue()
         # A unit of the figure is a pixel of the page, and fonts may be missing there.
         svg = re.sub(r'(width|height)="([\d.]+)pt"', r'\1="\2"', svg, count=2)

@@ -53,7 +53,8 @@ def basis_phrase(indices: Indices) -> str:
 def spread_phrase(name: str, indices: Indices) -> str:
     """Return by how much all inputs of a set move the quantity, as one standard deviation."""
     spread = "its rank" if indices.ranks else f"it by {margin(indices.spread)}"
-    return f"{name} move {spread}, one standard deviation ({basis_phrase(indices)})"
+    move = "move" if name.endswith("numbers") else "moves"
+    return f"{name} {move} {spread}, one standard deviation ({basis_phrase(indices)})"
 
 
 def sensitivity_notes(found: Sensitivity) -> list[str]:
@@ -62,7 +63,8 @@ def sensitivity_notes(found: Sensitivity) -> list[str]:
     missed = _small(found.surrogate_unexplained)
     notes = [
         "Share: of the variance, what is left if all other inputs of the list are known "
-        "(total-order Sobol index, 95% interval).",
+        "(total-order Sobol index, 95% interval). Shares overlap where inputs act together, and "
+        "can add to more than 100%.",
         f"Bounds and a regression miss {missed} of the first variance.",
     ]
     if uncertain.inert:

@@ -47,9 +47,9 @@ SMALL: dict[str, Any] = {
 SMALLER = {**SMALL, "host": "c7g.medium"}
 
 
-def question(*scenarios: dict[str, Any], **further: Any) -> job.Question:
+def question(*scenarios: dict[str, Any], **further: Any) -> job.PageState:
     asked = {"changes": ({},) * len(scenarios), "known": frozenset(), "seed": 1} | further
-    return job.Question(scenarios, **asked)
+    return job.PageState(scenarios, **asked)
 
 
 @pytest.fixture(scope="module")

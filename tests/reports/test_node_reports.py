@@ -59,6 +59,7 @@ def explained() -> Explained:
         shown=Shown(0, recommended=True, closest=False),
         timeline=None,
         measure_next=recommendation().measure_next,
+        sensitivity=None,
         numbers=numbers,
     )
 
