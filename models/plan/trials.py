@@ -163,4 +163,4 @@ def missed(likely: float, prediction: Prediction) -> str:
     found = ", ".join(
         f"{name[:-3]} {prediction.mean(name):.3g} ms of {bound:g}" for name, bound in asked.items()
     )
-    return f"{found}: met with {in_words(likely)}, {slo.probability:.4g} asked"
+    return f"{found}: met with {in_words(likely)}, {slo.probability * 100:.4g}% asked"

@@ -29,7 +29,13 @@ from ..text.method import method_paragraphs, question_text, threats
 from ..text.points import SETTING, by_threads, chosen_point, mean_percent, standing, target_warnings
 from ..text.repeat import Question, repeat_view
 from ..text.settings import setting_name, setting_text
-from ..text.thread_plan import GAINS_HEADER, cpu_rows, gain_rows, title_phrase
+from ..text.thread_plan import (
+    GAINS_HEADER,
+    configuration_text,
+    cpu_rows,
+    gain_rows,
+    title_phrase,
+)
 from ..text.wording import (
     action,
     depth_phrase,
@@ -134,7 +140,7 @@ def target_view(
         "points": _points(target),
         "thread_plan": _thread_plan(recommendation.thread_plan),
         "measure_next": tightening_phrases(recommendation.measure_next),
-        "conf": recommendation.conf.strip("\n"),
+        "conf": configuration_text(recommendation),
         "conf_file": recommendation.conf_file,
         "benchmark_command": recommendation.benchmark_command.strip(),
         "no_benchmark_command": recommendation.no_benchmark_command,

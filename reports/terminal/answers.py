@@ -31,6 +31,7 @@ from ..text.points import (
     threads_alike,
 )
 from ..text.settings import setting_name
+from ..text.thread_plan import configuration_text
 from ..text.wording import (
     action,
     headline_facts,
@@ -179,10 +180,8 @@ def _print_candidates(recommendation: Recommendation, console: Console) -> None:
 
 
 def _print_checks(recommendation: Recommendation, console: Console) -> None:
-    plan = recommendation.thread_plan
-    lists = [] if plan is None else plan.conf
     checks = (
-        (recommendation.conf_file, "\n".join([recommendation.conf.rstrip("\n"), *lists])),
+        (recommendation.conf_file, configuration_text(recommendation)),
         (_CHECK, recommendation.benchmark_command),
     )
     for label, text in checks:

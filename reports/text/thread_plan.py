@@ -1,5 +1,6 @@
 """A thread plan in words: who gets which CPUs, and what each piece gains."""
 
+from forecache.models.advice.recommend import Recommendation
 from forecache.models.advice.thread_plan.gains import PieceGain
 from forecache.models.advice.thread_plan.placement import cpu_list
 from forecache.models.advice.thread_plan.plan import ThreadPlan
@@ -24,6 +25,13 @@ def title_phrase(plan: ThreadPlan) -> str:
     """`Thread plan: 16 CPUs, each a core`."""
     each = "each a core" if plan.threads_per_core == 1 else f"{plan.threads_per_core} a core"
     return f"Thread plan: {plan.cpus} CPUs, {each}"
+
+
+def configuration_text(recommendation: Recommendation) -> str:
+    """Lines of the engine's configuration file, those of the thread plan among them."""
+    plan = recommendation.thread_plan
+    lists = [] if plan is None else plan.conf
+    return "\n".join([recommendation.conf.strip("\n"), *lists]).strip("\n")
 
 
 def cpu_rows(plan: ThreadPlan) -> list[tuple[str, str]]:

@@ -1,15 +1,22 @@
 """A thread plan on a terminal of 80 columns."""
 
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
+from forecache.models.advice.node_answers import Recommended
 from forecache.models.advice.paired import PairedQuantity
 from forecache.models.advice.thread_plan.gains import GainVerdict, PieceGain
 from forecache.models.advice.thread_plan.plan import ThreadPlan
+from forecache.reports.page.html import render_html
+from forecache.reports.terminal.answers import print_recommendation
 from forecache.reports.terminal.thread_plan import print_thread_plan
-from forecache.reports.text.thread_plan import gain_phrase
+from forecache.reports.text.repeat import Question
+from forecache.reports.text.thread_plan import configuration_text, gain_phrase
 from forecache.sim.statistics import Estimate
+from tests.made_points import made_recommendation
+from tests.reports.study_fixture import graviton_target
 
 RATIO = Estimate(1.24, 0.97, 1.58)
 
@@ -29,32 +36,46 @@ def test_a_gain_in_words() -> None:
     assert gain_phrase(nothing) == "not modelled"
 
 
+PLAN = ThreadPlan(
+    cpus=16,
+    threads_per_core=2,
+    sibling_cpus="halves",
+    server=[0, 1, 2, 3],
+    interrupts=[],
+    background=[4, 12],
+    neighbours=[5, 6, 7, 13, 14, 15],
+    idle=[8, 9, 10, 11],
+    whole_cores=True,
+    conf=["server-cpulist 0-3"],
+    start="taskset -c 0-4,12 valkey-server valkey.conf",
+    files={},
+    notes=["A note that is as long as notes are: it goes on and on beyond eighty columns, here."],
+    gains=[
+        gain("undecided", "p99_ms", Estimate(1.24, 0.01, 15.8)),
+        PieceGain("background threads", "", "not modelled", "", [], "it is not simulated"),
+    ],
+)
+
+
 def test_it_fits_and_says_all() -> None:
-    plan = ThreadPlan(
-        cpus=16,
-        threads_per_core=2,
-        sibling_cpus="halves",
-        server=[0, 1, 2, 3],
-        interrupts=[],
-        background=[4, 12],
-        neighbours=[5, 6, 7, 13, 14, 15],
-        idle=[8, 9, 10, 11],
-        whole_cores=True,
-        conf=["server-cpulist 0-3"],
-        start="taskset -c 0-4,12 valkey-server valkey.conf",
-        files={},
-        notes=[
-            "A note that is as long as notes are: it goes on and on beyond eighty columns, here."
-        ],
-        gains=[
-            gain("undecided", "p99_ms", Estimate(1.24, 0.01, 15.8)),
-            PieceGain("background threads", "", "not modelled", "", [], "it is not simulated"),
-        ],
-    )
     console = Console(file=io.StringIO(), width=80)
-    print_thread_plan(plan, console)
+    print_thread_plan(PLAN, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert max(map(len, text.splitlines())) <= 80
     for said in ("16 CPUs, 2 a core", "5-7,13-15", "left to the kernel", "8-11", "not modelled"):
         assert said in text
     assert "p99 undecided (−99% to +1480%)" in text
+
+
+def test_the_configuration_is_the_same_in_terminal_and_page() -> None:
+    target = graviton_target()
+    recommendation = replace(made_recommendation(conf="io-threads 4\n"), thread_plan=PLAN)
+    fields = {name: getattr(target, name) for name in ("scenario", "host", "engine", "provenance")}
+    answer = Recommended(**fields, points=target.points, recommendation=recommendation)
+    lines = configuration_text(recommendation).splitlines()
+    assert lines == ["io-threads 4", "server-cpulist 0-3"]
+    page = render_html(answer, Question("forecache recommend x.yaml", [("x.yaml", "")], {}))
+    assert "\n".join(lines) in page
+    console = Console(file=io.StringIO(), width=80)
+    print_recommendation(answer, console)
+    assert "  io-threads 4\n  server-cpulist 0-3\n" in console.file.getvalue()  # type: ignore[attr-defined]
