@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forecache.hwprofiles.files import dump_yaml
+from forecache.hwprofiles.files import dump_yaml, read_text
 from forecache.models.over_time.kept_runs import files_named, source_digest
 from forecache.models.results.provenance import Provenance
 from forecache.models.scenario.source import content_of
@@ -58,10 +58,14 @@ def asked(
     scenarios: list[tuple[str, str]] = []
     hashes: dict[str, str] = {}
     for number, source in enumerate(sources, start=1):
-        name = f"scenario{number if len(sources) > 1 else ''}.yaml"
-        if not isinstance(source, Mapping):
+        if isinstance(source, Mapping):
+            name = f"scenario{number if len(sources) > 1 else ''}.yaml"
+            text = dump_yaml(plain_mapping(source))
+        else:
+            # As it is, remarks too: the hash below is of these bytes.
             name = _fresh(Path(source).name, [known for known, _ in scenarios])
-        scenarios.append((name, dump_yaml(plain_mapping(source))))
+            text = read_text(source)
+        scenarios.append((name, text))
         hashes |= hashes_of(source, {}, name=name)
     return Question(command_line(verb, [name for name, _ in scenarios], options), scenarios, hashes)
 

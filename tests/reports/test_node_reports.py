@@ -1,5 +1,6 @@
 """`--report` of the verbs about a node: what page and paper say, and when they are written."""
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -186,7 +187,9 @@ def test_two_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
         file.write_text(f"host: h{number}\n", encoding="utf-8")
     question = asked("compare", *files, options={})
     assert question.command == "forecache compare x.yaml after-x.yaml"
-    assert [text for _, text in question.scenarios] == ["{host: h0}\n", "{host: h1}\n"]
+    assert [text for _, text in question.scenarios] == ["host: h0\n", "host: h1\n"]
+    for name, text in question.scenarios:
+        assert question.hashes[name] == hashlib.sha256(text.encode()).hexdigest()
     assert {"x.yaml", "after-x.yaml"} < set(question.hashes)
 
 
