@@ -8,6 +8,7 @@ from typing import Any
 
 from forecache.models.advice.compare import NodeComparison
 from forecache.models.advice.node_answers import Explained, Simulated
+from forecache.models.advice.sensitivity.results import Sensitivity
 from forecache.models.results.points import Point
 
 from .. import figures
@@ -33,6 +34,14 @@ from ..text.points import (
     threads_alike,
 )
 from ..text.repeat import Question, repeat_view
+from ..text.sensitivity import (
+    input_name,
+    sensitivity_groups,
+    sensitivity_notes,
+    sensitivity_title,
+    share_with_bounds,
+    spread_phrase,
+)
 from ..text.settings import setting_name
 from ..text.wording import limit_name, limit_phrase
 from .drawing import Drawer, FigureView
@@ -83,10 +92,11 @@ def explained_view(answer: Explained, question: Question) -> dict[str, Any]:
         ]
         which = f"{explained.which_phrase(answer.shown, settings)}: {setting}."
         parts.append(_part("Where a request’s time goes", facts=listed, sentences=[which]))
+    drawer = Drawer()
     parts.append(
         _part(
             explained.stages_title(setting),
-            figure=_stages_figure(point, setting, Drawer()),
+            figure=_stages_figure(point, setting, drawer),
             table=_table(_headed(explained.STAGE_COLUMNS), explained.stage_rows(point)),
         )
     )
@@ -99,6 +109,8 @@ def explained_view(answer: Explained, question: Question) -> dict[str, Any]:
                 ),
             )
         )
+    if answer.sensitivity is not None:
+        parts.append(_moved(answer.sensitivity, drawer))
     gains = gains_view(answer.measure_next)
     columns = [("measurement", False), ("the interval becomes", True), ("command", False)]
     parts += [
@@ -245,6 +257,27 @@ def _stages_figure(point: Point, name: str, drawer: Drawer) -> FigureView | None
         caption=f"Each stage of a request, by the thread that runs it; {limit_phrase(point)}.",
         label=f"Processor time of each stage of a request{of}.",
     )
+
+
+def _moved(found: Sensitivity, drawer: Drawer) -> dict[str, Any]:
+    """Which inputs move the answer, as figure and numbers."""
+    groups = sensitivity_groups(found)
+    columns = [("input", False), ("share of the variance", True)]
+    rows = [
+        (input_name(index), share_with_bounds(index))
+        for _, indices in groups
+        for index in indices.indices
+    ]
+    title = sensitivity_title(found)
+    figure = drawer.draw(
+        lambda width: figures.sensitivity(found, width_px=width),
+        title="Total-order Sobol indices",
+        caption="With 95% intervals; uncertain numbers and what can be chosen, apart.",
+        label=f"{title}: the share of the variance behind each input.",
+    )
+    spreads = [f"{spread_phrase(name, indices)}." for name, indices in groups]
+    sentences = [*spreads, *sensitivity_notes(found)]
+    return _part(title, figure=figure, table=_table(columns, rows), sentences=sentences)
 
 
 def _numbers(answer: Explained) -> list[dict[str, str]]:

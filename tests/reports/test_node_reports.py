@@ -32,7 +32,7 @@ from forecache.reports.page.html import render_html
 from forecache.reports.text.repeat import AUTHORS, TITLE, Question, asked, path_sha256
 from forecache.sim.errors import InfeasibleError
 from forecache.sim.statistics import Estimate
-from tests.made_points import PROVENANCE, made_point
+from tests.made_points import PROVENANCE, made_point, made_sensitivity
 from tests.reports.study_fixture import graviton_target, made_slo, recommendation
 from tests.reports.test_report_html import Page
 
@@ -60,7 +60,7 @@ def explained() -> Explained:
         shown=Shown(0, recommended=True, closest=False),
         timeline=None,
         measure_next=recommendation().measure_next,
-        sensitivity=None,
+        sensitivity=made_sensitivity(),
         numbers=numbers,
     )
 
@@ -77,7 +77,10 @@ def compared() -> NodeComparison:
 MADE: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "simulate": (simulated, ["100 k/s (90–110)", "0.50 ms (0.45–0.55)", "±6.1%"]),
     "recommend": (recommended, ["Run io-threads 6", "82% less (80–84%)", "±21%"]),
-    "explain": (explained, ["80.50", "all: 90.00", "2.5 – 2.7", "a page", "±21%"]),
+    "explain": (
+        explained,
+        ["80.50", "all: 90.00", "2.5 – 2.7", "a page", "±21%", "60% (50–70)", "clients 160–2600"],
+    ),
     "compare": (compared, ["+38% (+31% to +45%)", "better"]),
 }
 
