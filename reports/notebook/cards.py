@@ -19,6 +19,7 @@ from forecache.models.results.series import RunsOverTime
 
 from ..text.differences import HEADER, side_phrase
 from ..text.differences import rows as difference_rows
+from ..text.engines import engine_name
 from ..text.formats import (
     UNKNOWN,
     byte_size,
@@ -80,7 +81,7 @@ def _start_of(table: TidyTable, *, title: str) -> Card:
 
 
 def _about(answer: NodeAnswer) -> str:
-    return f"{answer.host.title}, {answer.engine.id} {answer.engine.version}"
+    return f"{answer.host.title}, {engine_name(answer.engine)}"
 
 
 def _point_rows(points: Sequence[Point]) -> tuple[list[str], list[list[str]]]:

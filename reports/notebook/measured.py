@@ -14,6 +14,7 @@ from forecache.models.results.displayed import Displayed
 from .. import figures
 from ..study_answer import Study
 from ..text.accuracy import accuracy_rows, calibration_warnings, quantities
+from ..text.engines import engine_name
 from ..text.formats import plain
 from .card import Card
 from .tables import Tables, points_table
@@ -59,7 +60,7 @@ def _checked(answer: CheckAnswer) -> Card:
     outside = ", ".join(each.quantity for each in answer.outside)
     return Card(
         "The prediction holds" if answer.holds else f"Outside the interval: {outside or 'nothing'}",
-        about=f"{answer.host.title}, {answer.engine.id} {answer.engine.version}",
+        about=f"{answer.host.title}, {engine_name(answer.engine)}",
         lines=[cause.what for cause in answer.causes[:3]],
         header=["quantity", "predicted", "low", "high", "measured", "ratio"],
         rows=[

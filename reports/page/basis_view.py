@@ -16,6 +16,7 @@ from ..text.accuracy import (
     quantity_name,
     worst_points,
 )
+from ..text.engines import engine_name
 from ..text.wording import depth_phrase
 from .drawing import Drawer
 
@@ -42,7 +43,7 @@ def calibration_view(calibration: CalibrationReport, drawer: Drawer) -> dict[str
         if view is not None:
             drawn.append(view)
     return {
-        "engine": f"{engine.id} {engine.version}",
+        "engine": engine_name(engine),
         "depth": depth_phrase(engine.depth),
         "rows": accuracy_rows(calibration),
         "figures": drawn,

@@ -13,6 +13,7 @@ from forecache.models.results.points import Point
 
 from .. import figures
 from ..study_answer import Study
+from ..text.engines import engine_name
 from ..text.formats import (
     UNKNOWN,
     count,
@@ -98,7 +99,7 @@ def recommended_view(answer: Recommended, question: Question) -> dict[str, Any]:
     """Return the template's context for what `recommend` answers."""
     drawer, name = Drawer(), answer.host.id
     return {
-        "title": f"How many I/O threads for {answer.engine.id} {answer.engine.version}?",
+        "title": f"How many I/O threads for {engine_name(answer.engine)}?",
         "byline": [f"Scenario {question.scenarios[0][0]}", _moment(answer.provenance.date)],
         "question": "",
         "targets": [target_view(answer, drawer, name=name)],
@@ -173,7 +174,7 @@ def _subtitle(target: Recommended) -> str:
         host.title,
         "" if "core" in host.title else f"{host.cores} core{'' if host.cores == 1 else 's'}",
         "profile measured here" if host.kind == "measured" else "profile from the catalogue",
-        f"{engine.id} {engine.version}",
+        engine_name(engine),
         depth_phrase(engine.depth),
     ]
     return " · ".join(part for part in parts if part)

@@ -24,6 +24,7 @@ from ..text.accuracy import (
     role_name,
     worst_points,
 )
+from ..text.engines import engine_name
 from ..text.formats import (
     UNKNOWN,
     milliseconds,
@@ -71,7 +72,7 @@ def print_accuracy(calibration: CalibrationReport, console: Console) -> None:
     """Print the errors of fitted and held-out points."""
     engine = calibration.engine
     phrase = depth_phrase(engine.depth)
-    console.print(Text(f"Engine {engine.id} {engine.version}{f', {phrase}' if phrase else ''}"))
+    console.print(Text(f"Engine {engine_name(engine)}{f', {phrase}' if phrase else ''}"))
     table = plain_table()
     table.add_column("quantity", overflow="fold")
     table.add_column("points")

@@ -10,6 +10,7 @@ from rich.text import Text
 from forecache.calibration.check.answers import CheckAnswer, ComparedQuantity, GapCause
 from forecache.sim.statistics import Estimate
 
+from ..text.engines import engine_name
 from ..text.formats import Unit, percent, plain, rate_unit, time_unit, with_bounds
 from ..text.settings import setting_name
 from .columns import Column, print_most_columns
@@ -28,7 +29,7 @@ _NAMES = {
 
 def print_check(answer: CheckAnswer, console: Console) -> None:
     """Print the verdict, quantity by quantity, the causes, and what follows."""
-    engine = f"{answer.engine.id} {answer.engine.version}"
+    engine = engine_name(answer.engine)
     console.print(Text(f"{answer.host.title}, {engine}{_point(answer.given)}", style="dim"))
     console.print(Text(f"measured: {', '.join(answer.sources)}", style="dim"))
     style = "bold green" if answer.holds else "bold yellow"

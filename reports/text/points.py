@@ -6,6 +6,7 @@ from forecache.models.advice.node_answers import NodeAnswer, Recommended, Simula
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.results.points import Point
 
+from .engines import engine_name
 from .formats import UNKNOWN, percent, plain, rate
 from .settings import setting_name, setting_text, value_text, varying_keys
 
@@ -105,7 +106,7 @@ def subtitle_phrase(answer: NodeAnswer, points: Sequence[Point]) -> str:
     hosts = _different(points, "host")
     engines = _different(points, "engine", "engine_version")
     host = f"{hosts} hosts" if hosts > 1 else answer.host.title
-    engine = f"{engines} engines" if engines > 1 else f"{answer.engine.id} {answer.engine.version}"
+    engine = f"{engines} engines" if engines > 1 else engine_name(answer.engine)
     return f"{host}, {engine}"
 
 

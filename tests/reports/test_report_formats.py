@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.regret import Regret
 from forecache.reports.text import formats, points, wording
+from forecache.reports.text.engines import engine_name
 from forecache.reports.text.formats import UNKNOWN
 from forecache.sim.statistics import Estimate
 from tests.made_points import made_point
@@ -151,3 +153,17 @@ def test_a_measurement_that_changes_nothing_is_not_advised() -> None:
     [phrase] = wording.tightening_phrases(replace(answer, margin=0.3))
     assert phrase == "observe valkey once more (throughput at io-threads 2: ±30% would become ±16%)"
     assert wording.tightening_phrases(replace(answer, measurements=[])) == []
+
+
+@pytest.mark.parametrize(
+    ("engine_id", "version", "name"),
+    [
+        ("valkey-9.1", "9.1", "valkey 9.1"),
+        ("valkey-9.1", "9.1.2", "valkey 9.1.2"),
+        ("valkey-9.1", "9.10", "valkey-9.1 9.10"),
+        ("redis-8.0", "8.2", "redis-8.0 8.2"),
+        ("mine", "9.1", "mine 9.1"),
+    ],
+)
+def test_an_engine_has_its_version_once(engine_id: str, version: str, name: str) -> None:
+    assert engine_name(SimpleNamespace(id=engine_id, version=version)) == name
