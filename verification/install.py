@@ -28,7 +28,7 @@ from typing import NamedTuple
 QUICKSTART = Path(__file__).resolve().parents[1] / "examples" / "quickstart.yaml"
 RECOMMENDED = {"io_threads": 8}
 """What README.md prints of it."""
-_NOT_FOR_USERS = ("dev", "benchmark")
+_NOT_FOR_USERS = ("dev", "benchmark", "docs")
 _MOST_S = 1800
 _MIB = 2**20
 

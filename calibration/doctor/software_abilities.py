@@ -37,12 +37,16 @@ _SCENARIO = {
 """One point of examples/quickstart.yaml."""
 
 _REQUESTS = 100_000
-_NOT_FOR_USERS = ("dev", "benchmark")
+_NOT_FOR_USERS = ("dev", "benchmark", "docs")
 _USES = {
     "engine": "study and observe without a server of your own",
     "parquet": "sweep --out",
     "dask": "sweep --scheduler",
     "compression": "zstd and lz4 in plan",
+    "explore": "explore",
+    "paper": "reports as PDF",
+    "frames": "to_frame of results",
+    "notebook": "results in notebooks",
 }
 _GET_COMPILER = "apt-get install gcc (or pip install ziglang), then pip install forecache again"
 

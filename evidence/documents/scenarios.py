@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType, UnionType
@@ -15,6 +14,7 @@ from forecache.models.scenario.kinds import KINDS, NODE
 from forecache.models.scenario.sweeps import MOST_POINTS
 
 from ..markdown import table
+from .schemas import texts_below_fields
 
 _HEAD = f"""\
 # Fields of a scenario
@@ -93,15 +93,8 @@ def meanings_of(schema: type[BaseModel]) -> dict[str, str]:
     """What each field of a schema means: the string below it in the source, inherited ones too."""
     found: dict[str, str] = {}
     for owner in reversed(schema.__mro__):
-        if not issubclass(owner, BaseModel) or owner is BaseModel:
-            continue
-        (body,) = ast.parse(inspect.getsource(owner)).body
-        assert isinstance(body, ast.ClassDef)
-        for field, below in zip(body.body, body.body[1:], strict=False):
-            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
-                continue
-            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-                found[field.target.id] = " ".join(str(below.value.value).split())
+        if issubclass(owner, BaseModel) and owner is not BaseModel:
+            found |= texts_below_fields(owner)
     return found
 
 

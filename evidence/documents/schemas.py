@@ -323,11 +323,11 @@ def meanings(kind: type) -> dict[str, str]:
     for owner in reversed(kind.__mro__):
         if owner.__module__.startswith("forecache."):
             found |= _attributes(owner)
-            found |= _below(owner)
+            found |= texts_below_fields(owner)
     return found
 
 
-def _below(owner: type) -> dict[str, str]:
+def texts_below_fields(owner: type) -> dict[str, str]:
     """Fields with a string below them."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
     assert isinstance(body, ast.ClassDef)
