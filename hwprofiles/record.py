@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 
@@ -49,3 +50,11 @@ class Record(BaseModel):
         schema = handler(source)
         _make_strict(schema)
         return schema
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some other values, which works its cached properties out by itself."""
+        copied = super().model_copy(update=update, deep=deep)
+        kept = vars(copied)
+        for name in kept.keys() - type(copied).model_fields.keys():
+            del kept[name]
+        return copied

@@ -6,6 +6,7 @@ Work is a property of an engine and lives elsewhere; a profile knows only the ho
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -63,6 +64,15 @@ _DIRECT = {
     "memory_gib": "memory_gib",
     "busy_sibling_speed": "topology.busy_sibling_speed",
 }
+
+_CURVES = frozenset(
+    {
+        *("loaded_latency", "walk_curve", "interruptions", "wake_spread"),
+        *("recv_curve", "send_curve"),
+    }
+)
+_NUMBERS = frozenset(field.name for field in fields(HostSpeed)) - _CURVES - {"host_id"}
+"""Fields of `HostSpeed` that are numbers."""
 
 
 class HostProfile(Group):
@@ -163,9 +173,11 @@ class HostProfile(Group):
 
     def quantities(self) -> Iterator[tuple[str, Quantity]]:
         """Every leaf with its path."""
-        for path, leaf in self.origins():
-            if isinstance(leaf, Quantity):
-                yield path, leaf
+        yield from self._leaves.items()
+
+    @cached_property
+    def _leaves(self) -> dict[str, Quantity]:
+        return {path: leaf for path, leaf in self.origins() if isinstance(leaf, Quantity)}
 
     def values(self) -> dict[str, float]:
         """Best value of every leaf by path."""
@@ -188,6 +200,28 @@ class HostProfile(Group):
         InputError
             `values` names a field that is not a number of `HostSpeed`.
         """
+        if not values:
+            return self._nominal_speed
+        numbers = dict(self._numbers)
+        for name, value in values.items():
+            if name not in _NUMBERS:
+                raise InputError(
+                    f"host {self.id}: no speed is called {name!r}; {did_you_mean(name, _NUMBERS)}"
+                )
+            numbers[name] = value
+        return self._as_speed(numbers)
+
+    @cached_property
+    def _nominal_speed(self) -> HostSpeed:
+        return self._as_speed(dict(self._numbers))
+
+    def _as_speed(self, numbers: dict[str, float]) -> HostSpeed:
+        counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
+        return HostSpeed(host_id=self.id, **self._curves, **counts, **numbers)  # type: ignore[arg-type]
+
+    @cached_property
+    def _numbers(self) -> dict[str, float]:
+        """Best values by `HostSpeed` field."""
         leaves = self.values()
         threads_per_core = round(leaves["topology.threads_per_core"])
         numbers: dict[str, float] = {
@@ -202,21 +236,11 @@ class HostProfile(Group):
         numbers["cores"] = leaves["topology.cores"] * threads_per_core
         numbers["threads_per_core"] = threads_per_core
         numbers["tlb_reach_bytes"] = leaves["tlb.l2_entries"] * leaves["tlb.page_bytes"]
-        known = {field.name for field in fields(HostSpeed)} - {
-            "host_id",
-            "loaded_latency",
-            "walk_curve",
-            "interruptions",
-            "wake_spread",
-            "recv_curve",
-            "send_curve",
-        }
-        for name, value in (values or {}).items():
-            if name not in known:
-                raise InputError(
-                    f"host {self.id}: no speed is called {name!r}; {did_you_mean(name, known)}"
-                )
-            numbers[name] = value
+        return numbers
+
+    @cached_property
+    def _curves(self) -> dict[str, tuple[tuple[float, float], ...]]:
+        """By `HostSpeed` field."""
         curves = {
             name: () if curve is None else tuple(sorted(curve.points))
             for name, curve in (
@@ -228,10 +252,9 @@ class HostProfile(Group):
         curves["wake_spread"] = self.wake_spread
         curves["recv_curve"] = _per_byte(self.recv_curve, call_bytes=READ_BYTES)
         curves["send_curve"] = _per_byte(self.send_curve, call_bytes=SEGMENT_BYTES)
-        counts = {name: round(numbers.pop(name)) for name in ("cores", "threads_per_core")}
-        return HostSpeed(host_id=self.id, **curves, **counts, **numbers)  # type: ignore[arg-type]
+        return curves
 
-    @property
+    @cached_property
     def reorder_window(self) -> Quantity:
         """Instructions that its cores hold begun and not finished, by the kind of core."""
         return reorder_window(self.microarchitecture, self.id)
@@ -255,7 +278,7 @@ class HostProfile(Group):
         factors = times_ns / np.interp(0.5, shares, times_ns)
         return tuple(zip(shares.tolist(), factors.tolist(), strict=True))
 
-    @property
+    @cached_property
     def scheduling(self) -> dict[str, Quantity]:
         """What threads that share cores go by, by `HostSpeed` field."""
         cores = round(self.topology.cores.best * self.topology.threads_per_core.best)
@@ -280,7 +303,7 @@ class HostProfile(Group):
     @property
     def field_paths(self) -> dict[str, str]:
         """Paths of the leaves that fields of `HostSpeed` stand for, one each."""
-        leaves = dict(self.quantities())
+        leaves = self._leaves
         return {name: path for name, path in _DIRECT.items() if path in leaves}
 
     def uncertain(self) -> dict[str, tuple[float, float, float]]:
@@ -289,7 +312,11 @@ class HostProfile(Group):
         An unknown value is given as the geometric middle of its range. A node under load has the
         baseline of its network whatever the credit, which is no part of this.
         """
-        leaves = dict(self.quantities())
+        return dict(self._ranges)
+
+    @cached_property
+    def _ranges(self) -> dict[str, tuple[float, float, float]]:
+        leaves = self._leaves
         ranges = {}
         for name, path in _DIRECT.items():
             quantity = leaves.get(path) if name != "network_credit_gbit" else None

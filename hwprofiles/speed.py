@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -173,6 +174,7 @@ NOT_OF_THE_CORES = frozenset(
 _CURVES_OF_NS = ("loaded_latency", "walk_curve", "recv_curve", "send_curve")
 
 
+@lru_cache(maxsize=4096)
 def _by_size(curve: tuple[tuple[float, float], ...], size_bytes: float) -> float:
     sizes, values = zip(*curve, strict=True)
     return float(np.interp(math.log(max(1.0, size_bytes)), np.log(sizes), values))

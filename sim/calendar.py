@@ -15,6 +15,8 @@ Packing the agent into the key bounds simulated time by `horizon_ps`: 20 hours f
 beyond it an event never happens.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 INFINITY_PS = 2**62
@@ -44,6 +46,11 @@ def new_calendar(n_agents: int) -> np.ndarray:
     """
     if n_agents < 1:
         raise ValueError("a calendar has at least one agent")
+    return _empty_calendar(n_agents).copy()
+
+
+@lru_cache(maxsize=8)
+def _empty_calendar(n_agents: int) -> np.ndarray:
     leaves = 4
     while leaves < n_agents:
         leaves *= 4

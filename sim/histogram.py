@@ -15,7 +15,7 @@ maximum. C code fills it with the functions of `native/histogram.h`; `LatencyHis
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,17 +114,24 @@ class LatencyHistogram:
         Within `MAX_RELATIVE_ERROR` of the recorded value that has this rank, and never above the
         largest.
         """
-        if not 0.0 <= q <= 1.0:
-            raise ValueError(f"a quantile lies between 0 and 1, not {q}")
+        return self.quantiles([q])[0]
+
+    def quantiles(self, shares: Sequence[float]) -> list[float]:
+        """Several of them, each as `quantile` gives it."""
+        for q in shares:
+            if not 0.0 <= q <= 1.0:
+                raise ValueError(f"a quantile lies between 0 and 1, not {q}")
         cumulative = np.cumsum(self.counts[:N_BUCKETS])
-        count = int(cumulative[-1])
+        count, longest = int(cumulative[-1]), float(self.max_ps)
         if count == 0:
-            return float("nan")
-        rank = max(1, math.ceil(q * count))
-        bucket = int(np.searchsorted(cumulative, rank, side="left"))
-        inside = int(self.counts[bucket])
-        share = (rank - int(cumulative[bucket]) + inside - 0.5) / inside
-        return min(_interpolate_ps(bucket, share), float(self.max_ps))
+            return [float("nan")] * len(shares)
+        ranks = [max(1, math.ceil(q * count)) for q in shares]
+        found = []
+        for rank, bucket in zip(ranks, cumulative.searchsorted(ranks).tolist(), strict=True):
+            inside = int(self.counts[bucket])
+            share = (rank - int(cumulative[bucket]) + inside - 0.5) / inside
+            found.append(min(_interpolate_ps(bucket, share), longest))
+        return found
 
     def merge(self, other: LatencyHistogram) -> LatencyHistogram:
         """A new histogram with the values of both."""

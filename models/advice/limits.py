@@ -87,7 +87,7 @@ def limits_of(
     following
         Whether to simulate what would limit next.
     """
-    keys = [_key(prediction) for prediction in predictions]
+    keys = [_key(prediction) for prediction in predictions] if len(predictions) > 1 else [""]
     first = dict(reversed(list(zip(keys, predictions, strict=True))))
 
     def run(cases: Sequence[tuple[Scenario, System]]) -> list[Prediction]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from forecache.sim.errors import InputError
 
 from ..layouts.collections import PACKED_ENTRIES, PACKED_ITEM_BYTES
 from ..scenario.schema import Scenario
-from ..scenario.workload import Workload
+from ..scenario.workload import Asked, Workload, WorkloadHashes, WorkloadSortedSets
 
 DataType = Literal["string", "sorted_set", "hash"]
 DATA_TYPES: tuple[DataType, ...] = ("string", "sorted_set", "hash")
@@ -144,6 +145,8 @@ class CommandKind:
         several = {"mget": self.items, "zrange": self.items, "hgetall": 2 * self.items}
         return several.get(self.command, 1)
 
+    # Of each kind it is asked for at many places.
+    @lru_cache(maxsize=1024, typed=True)  # noqa: B019
     def request_bytes(self, key_bytes: float) -> float:
         """Bytes of the request as the protocol writes it (RESP arrays of bulk strings)."""
         key = _mean_bulk_bytes(key_bytes)
@@ -196,18 +199,32 @@ def _header_bytes(elements: int) -> int:
 def command_kinds(scenario: Scenario) -> list[CommandKind]:
     """The commands of a workload with their shares, which add up to one."""
     workload = scenario.workload
+    commands, sizes = tuple(workload.commands.items()), tuple(workload.sizes)
+    return list(_command_kinds(commands, sizes, workload.sorted_sets, workload.hashes))
+
+
+# Most points of a sweep have the same, and each asks for it at many places.
+@lru_cache(maxsize=256)
+def _command_kinds(
+    commands: tuple[tuple[str, Asked], ...],
+    sizes: tuple[tuple[int, float], ...],
+    sets: WorkloadSortedSets | None,
+    hashes: WorkloadHashes | None,
+) -> tuple[CommandKind, ...]:
     kinds = []
-    for command, asked in workload.commands.items():
-        for size, weight in workload.sizes if _TYPES[command] == "string" else [(0, 1.0)]:
+    for command, asked in commands:
+        for size, weight in sizes if _TYPES[command] == "string" else ((0, 1.0),):
             kind = CommandKind(command, size, asked.share * weight, asked.items)
-            kinds.append(_of_its_type(kind, workload))
-    return kinds
+            kinds.append(_of_its_type(kind, sets, hashes))
+    return tuple(kinds)
 
 
-def _of_its_type(kind: CommandKind, workload: Workload) -> CommandKind:
+def _of_its_type(
+    kind: CommandKind, sets: WorkloadSortedSets | None, hashes: WorkloadHashes | None
+) -> CommandKind:
     """The kind with the sizes of what its keys hold."""
     common = {"command": kind.command, "share": kind.share}
-    if kind.data_type == "sorted_set" and (sets := workload.sorted_sets) is not None:
+    if kind.data_type == "sorted_set" and sets is not None:
         return CommandKind(
             **common,  # type: ignore[arg-type]
             value_bytes=0,
@@ -215,7 +232,7 @@ def _of_its_type(kind: CommandKind, workload: Workload) -> CommandKind:
             size=sets.members,
             item_bytes=sets.member_bytes,
         )
-    if kind.data_type == "hash" and (hashes := workload.hashes) is not None:
+    if kind.data_type == "hash" and hashes is not None:
         return CommandKind(
             **common,  # type: ignore[arg-type]
             value_bytes=hashes.value_bytes,

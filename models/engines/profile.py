@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -326,13 +326,18 @@ class EngineProfile(_Record):
 
     def engine_work(self, values: Mapping[str, float] | None = None) -> EngineWork:
         """The work as plain numbers, some of them replaced by `values`."""
-        given = values or {}
-        work = EngineWork(
+        if not values:
+            return self._known_work
+        commands = {n: values.get(n, best) for n, best in self._known_work.commands.items()}
+        changes: dict[str, Any] = {k: v for k, v in values.items() if k not in commands}
+        return replace(self._known_work, commands=commands, **changes)
+
+    @cached_property
+    def _known_work(self) -> EngineWork:
+        return EngineWork(
             **{name: self.work[name].best for name in WORK_NAMES},
-            commands={name: given.get(name, leaf.best) for name, leaf in self.commands.items()},
+            commands={name: leaf.best for name, leaf in self.commands.items()},
         )
-        changes: dict[str, Any] = {k: v for k, v in given.items() if k not in self.commands}
-        return replace(work, **changes)
 
     def uncertain_commands(self) -> dict[str, tuple[float, float, float]]:
         """(low, value, high) of each number of the work of commands beyond GET and SET."""

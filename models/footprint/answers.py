@@ -13,7 +13,7 @@ from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate
 
 from ..engines.commands import WRITES, command_kinds
-from ..engines.profile import load_engine
+from ..engines.profile import EngineProfile, load_engine
 from ..layouts.generations import taken_as
 from ..layouts.keys import Blocks
 from ..results.consistency import Checked
@@ -195,15 +195,20 @@ def _cases(data: dict[str, Any], *, file: str) -> list[Case[MemoryScenario]]:
     ]
 
 
-def of_node(scenario: Scenario) -> MemoryScenario:
+def of_node(scenario: Scenario, engine: EngineProfile | None = None) -> MemoryScenario:
     """The memory of a node's scenario: its keys and values, connections and replicas.
+
+    Parameters
+    ----------
+    engine
+        The one that it names; looked up if left out.
 
     Raises
     ------
     InputError
         The engine isn't known.
     """
-    engine = load_engine(scenario.engine, scenario.engine_version)
+    engine = engine or load_engine(scenario.engine, scenario.engine_version)
     workload = scenario.workload
     return MemoryScenario(
         name=scenario.name,

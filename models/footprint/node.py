@@ -71,7 +71,7 @@ def node_memory(
         )
         return NodeMemory(items, hash_table_bytes(workload.keys), unknown, unknown)
     try:
-        described = of_node(scenario)
+        described = of_node(scenario, engine)
         rules = generation(described.engine, described.engine_version)
     except InputError:
         return NodeMemory(data_bytes(scenario, engine, work), 0.0, unknown, unknown)

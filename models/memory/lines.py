@@ -72,7 +72,12 @@ Bins = tuple[tuple[float, float], ...]
 
 def popularity_bins(workload: Workload) -> Bins:
     """(keys, share of requests) of groups of keys that are about equally popular."""
-    return rank_classes(workload.keys, workload.popularity, most=_POPULARITY_BINS)
+    return bins_of(workload.keys, workload.popularity)
+
+
+def bins_of(keys: int, popularity: Popularity) -> Bins:
+    """The same by the number of keys and their popularity."""
+    return rank_classes(keys, popularity, most=_POPULARITY_BINS)
 
 
 @lru_cache(maxsize=1024)

@@ -341,7 +341,7 @@ def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
         for touch in range(drawn[index]):
             place = where[row]
             wait_ns = np.where(place < in_l3, waits.near_ns[index], waits.far_ns[index])
-            wait_ns[place < in_l2] = 0.0
+            wait_ns *= place >= in_l2
             if touch + 1 > structure.touches:
                 wait_ns *= happens[row] < structure.touches - touch
             total += wait_ns
@@ -351,4 +351,4 @@ def _stall_quantiles(waits: Waits, stream_scale: float) -> np.ndarray:
     total.sort()
     ranks = (np.arange(QUANTILES) + 0.5) / QUANTILES * (_SAMPLES - 1)
     below = ranks.astype(np.int64)
-    return np.asarray(total[below] + (ranks - below) * np.diff(total)[below])
+    return np.asarray(total[below] + (ranks - below) * (total[below + 1] - total[below]))

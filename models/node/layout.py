@@ -6,7 +6,9 @@ of a record are those of the C structure, by the same names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,6 +52,53 @@ BY_CODE = {
 }
 
 
+def _words_of(record: str) -> dict[str, int]:
+    """In which word of a record each field begins."""
+    fields: Mapping[str, Any] = RECORDS[record].fields or {}
+    return {name: field[1] // _WORD.itemsize for name, field in fields.items()}
+
+
+_IN_HEAD, _IN_THREAD = _words_of("node"), _words_of("thread")
+_HEAD_WORDS, _THREAD_WORDS = (
+    RECORDS[name].itemsize // _WORD.itemsize for name in ("node", "thread")
+)
+# A ring and a line of clients differ in what they point to only.
+_MASK, _ENTRIES = _words_of("ring")["mask"], _words_of("ring")["entries"]
+
+_DURATIONS = [name for name, kind in NodeTimes.__annotations__.items() if kind is int]
+_durations_of = attrgetter(*_DURATIONS)
+_FOUND_FROM_THEM = (
+    *("outstanding_mask", "series_entries", "log_entries", "lookahead_ps", "active_threads"),
+    *("frees", "write_waits", "several_keys", "pieces", "traced", "rare_below"),
+)
+_FILLED = np.array([_IN_HEAD[n] for n in (*_DURATIONS, *NodeSetup._fields, *_FOUND_FROM_THEM)])
+"""Words of the head that `_fill_head` fills."""
+
+
+class Blocks(Mapping[Any, np.ndarray]):
+    """Arrays in one piece of memory, each made when it is first asked for."""
+
+    def __init__(self, memory: np.ndarray, plan: _Plan) -> None:
+        self.memory, self.starts = memory, plan.starts
+        self._plan = plan
+        self._made: dict[Any, np.ndarray] = {}
+
+    def __getitem__(self, name: Any) -> np.ndarray:
+        found = self._made.get(name)
+        if found is None:
+            dtype, count = self._plan.shapes[name]
+            start = self._plan.starts[name]
+            found = self.memory[start : start + dtype.itemsize * count].view(dtype)
+            self._made[name] = found
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._plan.shapes)
+
+    def __len__(self) -> int:
+        return len(self._plan.shapes)
+
+
 class Node(NamedTuple):
     """The arrays of one run.
 
@@ -65,7 +114,7 @@ class Node(NamedTuple):
 
     head: Any
     threads: np.ndarray
-    blocks: dict[Any, np.ndarray]
+    blocks: Blocks
     histogram: np.ndarray
     calendar: np.ndarray
     setup: NodeSetup
@@ -73,6 +122,11 @@ class Node(NamedTuple):
     def counter(self, name: str) -> int:
         """A field of the head, such as a counter of the measured window."""
         return int(self.head[name])
+
+    def counters(self, names: tuple[str, ...]) -> dict[str, int]:
+        """Several fields of the head by their names."""
+        words = self.blocks["node"][: RECORDS["node"].itemsize].view(np.int64)
+        return dict(zip(names, words[[_IN_HEAD[name] for name in names]].tolist(), strict=True))
 
     def latency(self) -> LatencyHistogram:
         """Latencies of the measured window."""
@@ -125,11 +179,17 @@ class Node(NamedTuple):
         logged = self.blocks["log"][: self.counter("logged")]
         return logged.view(np.int64).reshape(-1, 3)
 
-    def on_wire(self, agent: int, ring: str) -> np.ndarray:
-        """(n,) entries of a thread's wire, oldest first: client number and commands."""
-        row = self.threads[agent][ring]
-        slots = np.arange(row["popped"], row["pushed"]) & row["mask"]
-        return self.blocks[agent, ring][slots]
+    def on_wires(self, agents: range, ring: str) -> np.ndarray:
+        """(n,) entries of the wires of these threads, oldest first: client number and commands."""
+        entries = self.blocks.memory.view(RECORDS["entry"])
+        rows = self.threads[ring][agents.start : agents.stop]
+        ends = [rows[name].tolist() for name in ("popped", "pushed", "mask")]
+        places = [
+            self.blocks.starts[agent, ring] // entries.itemsize + (np.arange(popped, pushed) & mask)
+            for agent, popped, pushed, mask in zip(agents, *ends, strict=True)
+            if pushed > popped
+        ]
+        return entries[np.concatenate(places)] if places else entries[:0]
 
 
 def n_sources(setup: NodeSetup) -> int:
@@ -184,27 +244,121 @@ def _rings(setup: NodeSetup, outstanding: int) -> Iterator[_Ring]:
     yield from of_each(generators, "idle_clients", each_generator, stamped=False)
 
 
-def _allocated(
-    shapes: dict[Any, tuple[np.dtype[Any], int]],
-) -> tuple[dict[Any, np.ndarray], dict[Any, int]]:
-    """Zeroed arrays of these types and lengths in one piece, each from a cache line on.
+class _Plan(NamedTuple):
+    """Where everything of a node lies, which many runs have in common.
 
-    Returns
-    -------
-    dict of ndarray, dict of int
-        The arrays and their addresses, by name.
+    Attributes
+    ----------
+    shapes
+        Types and lengths of the blocks, in their order.
+    starts
+        Where each begins, in bytes: at a cache line.
+    image : (words,)
+        The first of them (head and threads, tasks, cores) before the first event, but for numbers
+        that differ from run to run. Addresses count from the beginning of the memory.
+    addresses : (addresses,)
+        Words of the image that hold one.
     """
-    starts, size = [], 0
-    for dtype, count in shapes.values():
-        starts.append(size)
+
+    shapes: dict[Any, tuple[np.dtype[Any], int]]
+    starts: dict[Any, int]
+    size_bytes: int
+    image: np.ndarray
+    addresses: np.ndarray
+
+
+class _Lengths(NamedTuple):
+    """Of the tables, the series and the log."""
+
+    codes: int
+    prefetch: int
+    pieces: int
+    traced: int
+    sibling_scale: int
+    series: int
+    log: int
+
+
+_OF_A_RUN = dict.fromkeys(
+    (
+        *("warmup_ps", "end_ps", "series_ps", "seed", "replication", "spin_ps", "slice_ps"),
+        *("tick_ps", "generator_start_ps", "interruption_gap_ps", "mean_interarrival_ps"),
+    ),
+    0,
+)
+"""Fields of a setup that differ between runs, and between draws, whose memory is alike."""
+
+
+@lru_cache(maxsize=16)
+def _plan(setup: NodeSetup, lengths: _Lengths) -> _Plan:
+    """The plan of a setup, in which `_OF_A_RUN` doesn't count."""
+    outstanding = rounded_capacity(setup.outstanding_limit)
+    threads = setup.io_threads + setup.generators
+    rings = list(_rings(setup, outstanding))
+    head = RECORDS["node"].itemsize
+    shapes: dict[Any, tuple[np.dtype[Any], int]] = {
+        "node": (np.dtype(np.uint8), head + threads * RECORDS["thread"].itemsize),
+        "task_rows": (RECORDS["task"], threads + setup.other_threads),
+        "core_rows": (RECORDS["core"], n_cores(setup)),
+        "client_rows": (RECORDS["client"], setup.clients),
+        "slots": (RECORDS["slot"], setup.clients * outstanding),
+        "prefetch": (_WORD, lengths.prefetch),
+        "pending_writes": (_WORD, setup.clients),
+        "batch": (_WORD, setup.clients),
+        "flows_in_free_ps": (_WORD, setup.clients),
+        "flows_out_free_ps": (_WORD, setup.clients),
+        "interrupts_free_ps": (_WORD, setup.interrupt_cores),
+        "locks": (_WORD, setup.item_locks),
+        "lock_by_draw": (_WORD, CONSTANTS["DRAWS"]),
+        "list_by_draw": (_WORD, CONSTANTS["DRAWS"]),
+        # Memory, statistics, numbers, and two kinds of lists.
+        "process_locks": (_WORD, 3 + 2 * setup.lists),
+        "section_ps": (_WORD, CONSTANTS["SECTIONS"]),
+        "section_moved_ps": (_WORD, CONSTANTS["SECTIONS"]),
+        "source_rows": (RECORDS["source"], n_sources(setup)),
+        "piece_table": (_WORD, 2 * lengths.pieces),
+        "trace_table": (_WORD, 2 * lengths.traced),
+        # One more for what completes after the end.
+        "series": (RECORDS["interval"], lengths.series + 1),
+        "log": (RECORDS["completion"], lengths.log),
+        "sibling_scale": (_WORD, lengths.sibling_scale),
+        "stalls": (_WORD, lengths.codes * CONSTANTS["QUANTILES"]),
+    }
+    each_owner = -(-setup.clients // setup.owners)
+    shapes |= {(thread, "watched_sockets"): (_WORD, each_owner) for thread in owners(setup)}
+    shapes |= {
+        (ring.agent, ring.name): (RECORDS["entry"] if ring.stamped else _WORD, ring.capacity)
+        for ring in rings
+    }
+    starts, size = {}, 0
+    for name, (dtype, count) in shapes.items():
+        starts[name] = size
         size += -(-dtype.itemsize * count // _LINE_BYTES) * _LINE_BYTES
-    raw = np.zeros(size + _LINE_BYTES, np.uint8)
-    raw = raw[-pointer(raw) % _LINE_BYTES :]
-    arrays, addresses, first = {}, {}, pointer(raw)
-    for start, (name, (dtype, count)) in zip(starts, shapes.items(), strict=True):
-        arrays[name] = raw[start : start + dtype.itemsize * count].view(dtype)
-        addresses[name] = first + start
-    return arrays, addresses
+    image = np.zeros(starts["client_rows"] // _WORD.itemsize, np.int64)
+    addresses = _point(image, rings, starts)
+    _fill_cores(Blocks(image.view(np.uint8), _Plan(shapes, starts, size, image, addresses)), setup)
+    return _Plan(shapes, starts, size, image, addresses)
+
+
+def _point(image: np.ndarray, rings: list[_Ring], starts: dict[Any, int]) -> np.ndarray:
+    """Write where blocks and rings begin, and how much rings hold; returns the words of the first.
+
+    What a block is for says its name: that of a field of the head, or a thread and a field of it.
+    """
+    at = {word: starts[name] for name, word in _IN_HEAD.items() if name in starts}
+    at[_IN_HEAD["entry"]] = starts["series"]
+    for name, start in starts.items():
+        if isinstance(name, tuple) and name[1] == "watched_sockets":
+            at[_HEAD_WORDS + name[0] * _THREAD_WORDS + _IN_THREAD[name[1]]] = start
+    for ring in rings:
+        word = _IN_HEAD.get(ring.name, 0)
+        if ring.agent >= 0:
+            word = _HEAD_WORDS + ring.agent * _THREAD_WORDS + _IN_THREAD[ring.name]
+        at[word + _ENTRIES] = starts[ring.agent, ring.name]
+        image[word + _MASK] = ring.capacity - 1
+    addresses = np.array(list(at))
+    image[addresses] = list(at.values())
+    return addresses
 
 
 def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) -> Node:
@@ -223,116 +377,57 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     codes, most = len(times.parse_by_code_ps), CONSTANTS["MOST_CODES"]
     if codes > most:
         raise ValueError(f"{codes} command codes; at most {most} are possible")
-    outstanding = rounded_capacity(setup.outstanding_limit)
     entries = max(1, -(-setup.end_ps // setup.series_ps))
-    threads = setup.io_threads + setup.generators
-    rings = list(_rings(setup, outstanding))
-    head = RECORDS["node"].itemsize
-    blocks, addresses = _allocated(
-        {
-            "node": (np.dtype(np.uint8), head + threads * RECORDS["thread"].itemsize),
-            "client_rows": (RECORDS["client"], setup.clients),
-            "slots": (RECORDS["slot"], setup.clients * outstanding),
-            "prefetch": (_WORD, len(times.prefetch_by_keys_ps)),
-            "pending_writes": (_WORD, setup.clients),
-            "batch": (_WORD, setup.clients),
-            "flows_in_free_ps": (_WORD, setup.clients),
-            "flows_out_free_ps": (_WORD, setup.clients),
-            "interrupts_free_ps": (_WORD, setup.interrupt_cores),
-            "locks": (_WORD, setup.item_locks),
-            "lock_by_draw": (_WORD, CONSTANTS["DRAWS"]),
-            "list_by_draw": (_WORD, CONSTANTS["DRAWS"]),
-            # Memory, statistics, numbers, and two kinds of lists.
-            "process_locks": (_WORD, 3 + 2 * setup.lists),
-            "section_ps": (_WORD, CONSTANTS["SECTIONS"]),
-            "section_moved_ps": (_WORD, CONSTANTS["SECTIONS"]),
-            "source_rows": (RECORDS["source"], n_sources(setup)),
-            "piece_table": (_WORD, 2 * len(times.piece_ps)),
-            "trace_table": (_WORD, 2 * len(times.trace_due_ps)),
-            # One more for what completes after the end.
-            "series": (RECORDS["interval"], entries + 1),
-            "log": (RECORDS["completion"], log_completions),
-            "task_rows": (RECORDS["task"], threads + setup.other_threads),
-            "core_rows": (RECORDS["core"], n_cores(setup)),
-            "sibling_scale": (_WORD, len(times.sibling_scale)),
-            "stalls": (_WORD, codes * CONSTANTS["QUANTILES"]),
-            **{
-                (thread, "watched_sockets"): (_WORD, -(-setup.clients // setup.owners))
-                for thread in owners(setup)
-            },
-            **{
-                (ring.agent, ring.name): (
-                    RECORDS["entry"] if ring.stamped else _WORD,
-                    ring.capacity,
-                )
-                for ring in rings
-            },
-        }
+    lengths = _Lengths(
+        *(codes, len(times.prefetch_by_keys_ps), len(times.piece_ps), len(times.trace_due_ps)),
+        *(len(times.sibling_scale), entries, log_completions),
     )
-    memory = blocks["node"]
+    plan = _plan(setup._replace(**_OF_A_RUN), lengths)
+    raw = np.zeros(plan.size_bytes + _LINE_BYTES, np.uint8)
+    memory = raw[-pointer(raw) % _LINE_BYTES :][: plan.size_bytes]
+    begins = pointer(memory)
+    words = memory[: plan.image.nbytes].view(np.int64)
+    words[:] = plan.image
+    words[plan.addresses] += begins
+    blocks = Blocks(memory, plan)
+    threads, head = blocks["node"], RECORDS["node"].itemsize
     node = Node(
-        memory[:head].view(RECORDS["node"])[0],
-        memory[head:].view(RECORDS["thread"]),
+        threads[:head].view(RECORDS["node"])[0],
+        threads[head:].view(RECORDS["thread"]),
         blocks,
         LatencyHistogram().counts,
         new_calendar(n_agents(setup)),
         setup,
     )
-    for name in RECORDS["node"].names or ():
-        if name in addresses:
-            node.head[name] = addresses[name]
-    _fill_head(node, times, outstanding=outstanding, entries=entries, log_entries=log_completions)
+    blocks["task_rows"]["deadline_ps"] = setup.slice_ps
+    words[_FILLED] = [*_durations_of(times), *setup, *_found_from(times, setup, lengths)]
     _fill_tables(node, times)
-    _fill_rings(node, rings, addresses)
-    for thread in owners(setup):
-        node.threads["watched_sockets"][thread] = addresses[thread, "watched_sockets"]
     clients, numbers = node.clients(), np.arange(setup.clients)
     clients["generator"] = setup.io_threads + setup.generator_of(numbers)
     clients["owner"] = owner_of(setup, numbers)
-    slot_bytes = RECORDS["slot"].itemsize
-    clients["slots"] = addresses["slots"] + numbers * outstanding * slot_bytes
-    _fill_cores(node)
+    slot_bytes = rounded_capacity(setup.outstanding_limit) * RECORDS["slot"].itemsize
+    clients["slots"] = begins + plan.starts["slots"] + numbers * slot_bytes
     return node
 
 
-def _fill_rings(node: Node, rings: list[_Ring], addresses: dict[Any, int]) -> None:
-    """Write where each ring's entries are and how many it holds."""
-    alike: dict[str, list[_Ring]] = {}
-    for ring in rings:
-        alike.setdefault(ring.name, []).append(ring)
-    heads = node.blocks["node"][: RECORDS["node"].itemsize].view(RECORDS["node"])
-    for name, of_name in alike.items():
-        # The head's number, -1, is also an index: that of the last of one.
-        agents = [ring.agent for ring in of_name]
-        found = (heads if -1 in agents else node.threads)[name]
-        found["mask"][agents] = [ring.capacity - 1 for ring in of_name]
-        kept = "entries" if of_name[0].stamped else "clients"
-        found[kept][agents] = [addresses[agent, name] for agent in agents]
-
-
-def _fill_head(
-    node: Node, times: NodeTimes, *, outstanding: int, entries: int, log_entries: int
-) -> None:
-    head, setup = node.head, node.setup
-    for record in (times, setup):
-        for name, value in zip(record._fields, record, strict=True):
-            if not isinstance(value, np.ndarray):
-                head[name] = value
-    head["outstanding_mask"] = outstanding - 1
-    head["series_entries"] = entries
-    head["log_entries"] = log_entries
+def _found_from(times: NodeTimes, setup: NodeSetup, lengths: _Lengths) -> list[Any]:
+    """The numbers of `_FOUND_FROM_THEM`."""
     # Nobody but the replies tells a generator thread on another host what to do, and each is at
     # least so long on the wire.
     lonely = not setup.same_host and n_sources(setup) == 0 and n_cores(setup) == 0
-    head["lookahead_ps"] = times.one_way_ps if lonely else 0
-    head["active_threads"] = setup.initial_active
-    head["frees"] = times.free_arguments_ps > 0 or np.any(times.free_by_code_ps > 0)
-    head["write_waits"] = np.any(times.write_by_code_ps > 0)
-    head["several_keys"] = np.any(times.keys_by_code > 1)
-    head["pieces"] = len(times.piece_ps)
-    head["traced"] = len(times.trace_due_ps)
-    head["rare_below"] = times.rare_below_by_code.max()
-    head["entry"] = head["series"]
+    return [
+        rounded_capacity(setup.outstanding_limit) - 1,
+        lengths.series,
+        lengths.log,
+        times.one_way_ps if lonely else 0,
+        setup.initial_active,
+        times.free_arguments_ps > 0 or bool((times.free_by_code_ps > 0).any()),
+        bool((times.write_by_code_ps > 0).any()),
+        bool((times.keys_by_code > 1).any()),
+        lengths.pieces,
+        lengths.traced,
+        times.rare_below_by_code.max(),
+    ]
 
 
 def _fill_tables(node: Node, times: NodeTimes) -> None:
@@ -356,19 +451,19 @@ def _fill_tables(node: Node, times: NodeTimes) -> None:
     blocks["trace_table"][:] = np.concatenate([times.trace_due_ps, times.trace_code])
 
 
-def _fill_cores(node: Node) -> None:
+def _fill_cores(blocks: Blocks, setup: NodeSetup) -> None:
     """Write which cores each thread may run on; nobody has one yet."""
-    head, setup, tasks = node.head, node.setup, node.blocks["task_rows"]
+    node, tasks = blocks["node"], blocks["task_rows"]
+    head = node[: RECORDS["node"].itemsize].view(RECORDS["node"])[0]
     own, shared = core_ranges(setup), shared_range(setup)
     ranges = np.array([*own, *[shared] * setup.other_threads])
     tasks["first_core"], tasks["last_core"] = ranges.T
     spans = np.maximum(ranges[:, 1] - ranges[:, 0], 1)
     tasks["home"] = ranges[:, 0] + np.arange(len(ranges)) % spans
-    tasks["deadline_ps"] = setup.slice_ps
-    rows = node.blocks["core_rows"]
+    rows = blocks["core_rows"]
     rows["occupant"] = -1
     head["crowded"] = len(rows) > 0
-    node.threads["waits"] = CONSTANTS["SLEEPS"]
+    node[RECORDS["node"].itemsize :].view(RECORDS["thread"])["waits"] = CONSTANTS["SLEEPS"]
     # Other programs have been there before.
     first, last = shared
     for other in range(setup.other_threads if last > first else 0):

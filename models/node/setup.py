@@ -4,6 +4,7 @@ Both executions read the same two records. Durations are whole picoseconds, so t
 the same times to the last digit.
 """
 
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -332,7 +333,9 @@ def shared_range(setup: NodeSetup) -> tuple[int, int]:
     return (0, cores) if rest > 0 and crowded else OWN_CORE
 
 
-def core_ranges(setup: NodeSetup) -> list[tuple[int, int]]:
+# One run asks several times.
+@lru_cache(maxsize=8)
+def core_ranges(setup: NodeSetup) -> tuple[tuple[int, int], ...]:
     """First core and last + 1 of those that each thread may run on.
 
     Server threads come first, then those of the load generator. `OWN_CORE` stands for a core of its
@@ -353,7 +356,7 @@ def core_ranges(setup: NodeSetup) -> list[tuple[int, int]]:
         if ranges[thread] == OWN_CORE:
             ranges[thread] = (following, following + 1)
             following += 1
-    return ranges
+    return tuple(ranges)
 
 
 def n_cores(setup: NodeSetup) -> int:

@@ -108,9 +108,10 @@ def _siblings(scenario: Scenario, system: System) -> str | None:
 
 def _beyond_baseline(scenario: Scenario, system: System) -> str | None:
     """That a load needs more than the baseline of the network, which bursts give for a while."""
-    rate_rps, network = scenario.workload.mean_rate_rps, bandwidth_of(system.host.speed())
+    rate_rps = scenario.workload.mean_rate_rps
     if rate_rps is None or scenario.same_host:
         return None
+    network = bandwidth_of(system.host.speed())
     kinds, key_bytes = command_kinds(scenario), scenario.workload.key_bytes
     replies = sum(kind.share * kind.reply_bytes for kind in kinds)
     requests = sum(kind.share * kind.request_bytes(key_bytes) for kind in kinds)

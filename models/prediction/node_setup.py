@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..node.policies import under_policy
 from ..node.setup import NO_LIMIT, NodeSetup
 from ..step_times.forking import do_reads
-from ..step_times.inputs import NodeInputs
+from ..step_times.inputs import NodeInputs, kept
 from ..step_times.interruptions import interruption_gap_ps
 from ..step_times.locks import item_locks, list_shares
 from ..step_times.persistence import fsyncs_always
@@ -55,6 +55,18 @@ def node_setup(
     inputs: NodeInputs, *, warmup_ps: int, end_ps: int, seed: int, replication: int
 ) -> NodeSetup:
     """Counts and rules of a run."""
+    return _any_run(inputs)._replace(
+        warmup_ps=warmup_ps,
+        end_ps=end_ps,
+        series_ps=max(1, end_ps // 256),
+        seed=seed,
+        replication=replication,
+    )
+
+
+@kept
+def _any_run(inputs: NodeInputs) -> NodeSetup:
+    """Those of a run that has no length and no seed yet."""
     scenario, engine = inputs.scenario, inputs.engine
     workload = scenario.workload
     generators = scenario.generator_threads
@@ -89,11 +101,11 @@ def node_setup(
         outstanding_limit=1 if open_loop else workload.pipeline,
         backlog_limit=-(-backlog // workload.clients),
         generator_spins=int(rules.spins_when_due and has_to_wait),
-        warmup_ps=warmup_ps,
-        end_ps=end_ps,
-        series_ps=max(1, end_ps // 256),
-        seed=seed,
-        replication=replication,
+        warmup_ps=0,
+        end_ps=0,
+        series_ps=0,
+        seed=0,
+        replication=0,
         read_limit_bytes=read_limit_bytes(scenario, engine),
         commands_per_event=engine.commands_per_event or NO_LIMIT,
         write_limit_bytes=engine.write_limit_bytes,

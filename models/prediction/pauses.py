@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -68,18 +69,32 @@ class Pauses:
         Of those that outlast the longest length that was measured, no more is known.
         """
         waits_us = np.maximum(waits_us, self.lengths_us[0])
-        rates = np.interp(np.log(waits_us), np.log(self.lengths_us), self.rates_per_s)
+        rates = np.interp(np.log(waits_us), self._log_lengths, self.rates_per_s)
         return np.where(waits_us >= self.lengths_us[-1], 0.0, rates)
 
     def longer_s_per_s(self, waits_us: np.ndarray) -> np.ndarray:
         """Of a second, the time of pauses beyond their first `waits_us`: the integral of rates."""
+        return np.interp(waits_us, *self._integral, right=0.0)
+
+    @cached_property
+    def share(self) -> float:
+        """Of all time, that of pauses."""
+        return float(self.longer_s_per_s(np.zeros(1))[0])
+
+    @cached_property
+    def _log_lengths(self) -> np.ndarray:
+        return np.asarray(np.log(self.lengths_us))
+
+    @cached_property
+    def _integral(self) -> tuple[np.ndarray, np.ndarray]:
+        """Waits, and the time of pauses beyond."""
         grid_us = np.concatenate(
             [[0.0], np.geomspace(self.lengths_us[0], self.lengths_us[-1], 400)]
         )
         rates = self.rate_per_s(grid_us)
         steps = np.diff(grid_us) * (rates[1:] + rates[:-1]) / 2.0 / _US_PER_S
         left = np.concatenate([np.cumsum(steps[::-1])[::-1], [0.0]])
-        return np.interp(waits_us, grid_us, left, right=0.0)
+        return grid_us, left
 
 
 def pauses_of(speed: HostSpeed, *, busy: float = 1.0, sleeps_per_s: float = 0.0) -> Pauses | None:
@@ -115,6 +130,13 @@ def _of_busy_core(speed: HostSpeed) -> Pauses | None:
     )
 
 
+@lru_cache(maxsize=1)
+def _middles_us() -> np.ndarray:
+    """(buckets,) middle of each bucket of a histogram."""
+    bounds_ps = np.array([bucket_bounds_ps(bucket) for bucket in range(N_BUCKETS)])
+    return np.asarray(bounds_ps.mean(axis=1) / _PS_PER_US)
+
+
 def latency_with_pauses_ms(prediction: Prediction, q: float) -> float | None:
     """A quantile of the latency over all requests, those that met a pause among them, in ms.
 
@@ -131,8 +153,7 @@ def latency_with_pauses_ms(prediction: Prediction, q: float) -> float | None:
     counted = latency.counts[:N_BUCKETS]
     buckets = np.flatnonzero(counted)
     shares = counted[buckets] / counted.sum()
-    bounds_ps = np.array([bucket_bounds_ps(int(bucket)) for bucket in buckets])
-    middles_us = bounds_ps.mean(axis=1) / _PS_PER_US
+    middles_us = _middles_us()[buckets]
 
     def longer(latency_us: float) -> float:
         """Share of requests that take longer: by themselves, or with a pause."""
@@ -196,8 +217,7 @@ def _share_waiting(
         return np.asarray(sum(s.pauses.rate_per_s(waits_us) for s in stations) * in_flight_s)
     return np.asarray(
         sum(
-            s.pauses.longer_s_per_s(waits_us)
-            / (1.0 - min(SATURATED, s.used + float(s.pauses.longer_s_per_s(np.zeros(1))[0])))
+            s.pauses.longer_s_per_s(waits_us) / (1.0 - min(SATURATED, s.used + s.pauses.share))
             for s in stations
         )
     )

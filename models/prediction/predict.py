@@ -83,10 +83,11 @@ class Metrics:
     def of(result: NodeResult) -> Metrics:
         """Read throughput (requests/s), latencies (ms) and CPU time (us a request) off a run."""
         latency = result.latency
+        quantiles = latency.quantiles([*_LATENCIES.values()])
         values = {
             "throughput_rps": result.throughput_rps,
             "mean_ms": latency.mean / _PS_PER_MS,
-            **{name: latency.quantile(q) / _PS_PER_MS for name, q in _LATENCIES.items()},
+            **{n: ps / _PS_PER_MS for n, ps in zip(_LATENCIES, quantiles, strict=True)},
             SERVER_CPU: result.server_cpu_us_per_request,
         }
         return Metrics(values, result)
@@ -117,7 +118,7 @@ class Prediction:
         """Mean of a metric over the nominal replications; of latencies under overload, infinite."""
         if name in LATENCIES and self.overloaded:
             return math.inf
-        return float(np.mean([metrics.values[name] for metrics in self.nominal]))
+        return _mean([metrics.values[name] for metrics in self.nominal])
 
     def log_draws(self, name: str) -> np.ndarray:
         """(draws,) logarithms of a metric at the drawn numbers.
@@ -231,31 +232,31 @@ class Prediction:
         rates = completes.value, completes.high, completes.low
         return Estimate(*(max(0.0, self.offered_rps - rate) for rate in rates))
 
-    @property
+    @cached_property
     def utilisation(self) -> dict[str, float]:
         """How busy each station is, in the order of `STATIONS`; I/O and worker threads by the
         busiest."""
         results = [metrics.result for metrics in self.nominal]
         values = {
-            "main thread": np.mean([r.main_thread_utilisation for r in results]),
-            "I/O threads": np.mean([max(r.io_thread_utilisation, default=0.0) for r in results]),
-            "load generator": np.mean([r.load_generator_utilisation for r in results]),
-            "network": np.mean([r.network_utilisation for r in results]),
-            "interrupts": np.mean([r.interrupt_utilisation for r in results]),
-            "cores": np.mean([r.core_utilisation for r in results]),
-            "CPU quota": np.mean([r.quota_utilisation for r in results]),
+            "main thread": _mean([r.main_thread_utilisation for r in results]),
+            "I/O threads": _mean([max(r.io_thread_utilisation, default=0.0) for r in results]),
+            "load generator": _mean([r.load_generator_utilisation for r in results]),
+            "network": _mean([r.network_utilisation for r in results]),
+            "interrupts": _mean([r.interrupt_utilisation for r in results]),
+            "cores": _mean([r.core_utilisation for r in results]),
+            "CPU quota": _mean([r.quota_utilisation for r in results]),
         }
         if self.threads_alike:
             workers = max(values.pop("main thread"), values.pop("I/O threads"))
             values = {WORKERS: workers, **values}
-        return {name: float(value) for name, value in values.items()}
+        return values
 
     @property
     def threads_alike(self) -> bool:
         """Whether no thread is the main thread, as in Memcached."""
         return self.system.engine.threading.threads_alike
 
-    @property
+    @cached_property
     def io_thread_utilisation(self) -> list[float]:
         """How busy each I/O thread is, or each of threads that are all alike."""
         results = [metrics.result for metrics in self.nominal]
@@ -274,8 +275,8 @@ class Prediction:
         counted = [r.counters["active_thread_ps"] / (r.window_s * _PS_PER_S) for r in results]
         if not any(counted):
             # A policy that doesn't start and stop threads under load.
-            return round(float(np.mean([r.final_active_threads for r in results])))
-        return 1 + round(float(np.mean(counted)))
+            return round(_mean([r.final_active_threads for r in results]))
+        return 1 + round(_mean(counted))
 
     @cached_property
     def memory_bandwidth(self) -> MemoryBandwidth:
@@ -293,7 +294,7 @@ class Prediction:
     def network_limits(self) -> dict[str, float]:
         """How far each limit of the network is used; see `NodeResult`."""
         limits = [metrics.result.network_limits for metrics in self.nominal]
-        return {name: float(np.mean([each[name] for each in limits])) for name in limits[0]}
+        return {name: _mean([each[name] for each in limits]) for name in limits[0]}
 
     @property
     def throttled_periods(self) -> float:
@@ -303,7 +304,7 @@ class Prediction:
         periods = seconds * 1000.0 / self.case.scenario.cpu_quota_period_ms
         return min(1.0, sum(counted) / periods)
 
-    @property
+    @cached_property
     def bottleneck(self) -> str:
         """The station that limits this run, or `none` if none is saturated.
 
@@ -328,7 +329,7 @@ class Prediction:
     def next_bottleneck(self) -> NextBottleneck | None:
         """Of a saturated run: the station that would limit next, and from which throughput on."""
         throughput = self.mean("throughput_rps")
-        needed = self.utilisation
+        needed = dict(self.utilisation)
         # One thread polls for all and does so more often the less there is to do: the mean over the
         # threads says more about their limit than the busiest.
         threads = self.io_thread_utilisation
@@ -359,6 +360,11 @@ def memory_wait_ps(result: NodeResult, times: NodeTimes) -> float:
     return float(np.dot(shares, waits))
 
 
+def _mean(values: Sequence[float]) -> float:
+    """As `np.mean`, which takes its time for a single run."""
+    return float(values[0]) if len(values) == 1 else float(np.mean(values))
+
+
 def _spread(logs: Sequence[float] | np.ndarray) -> float:
     return float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0
 
@@ -369,7 +375,7 @@ def _t(runs: Sequence[Any] | np.ndarray, level: float) -> float:
 
 
 def _completions(runs: Sequence[Metrics]) -> float:
-    return max(1.0, float(np.mean([metrics.result.completions for metrics in runs])))
+    return max(1.0, _mean([metrics.result.completions for metrics in runs]))
 
 
 def predict_cases(

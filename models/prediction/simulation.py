@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import threading
 
 import numpy as np
 
 from ..node.setup import NodeTimes
 from ..node.simulate import NodeResult, simulate_node
-from ..step_times.inputs import NodeInputs
+from ..step_times.inputs import NodeInputs, kept
 from ..step_times.stages import node_times
 from ..step_times.stalls import code_shares, stalls_of
 from .backlog import grows, growth_of, is_decided
@@ -54,26 +53,14 @@ _ALONE_AT_MOST = 0.8
 """Up to this share of its time a main thread serves a load alone without a backlog to speak of."""
 
 
+@kept
 def times_of(inputs: NodeInputs) -> NodeTimes:
     """Durations of the node's steps.
 
     Where something happens every so often (a slow command, a snapshot) it is one request in so
     many. How many, the scenario's rate says, or in a closed loop a pilot run without it. Nothing
-    else about durations is simulated. What was asked for last is kept: of one point it is asked
-    for several times.
+    else about durations is simulated.
     """
-    latest: tuple[NodeInputs, NodeTimes] | None = getattr(_HERE, "latest", None)
-    if latest is not None and latest[0] is inputs:
-        return latest[1]
-    found = _times_of(inputs)
-    _HERE.latest = inputs, found
-    return found
-
-
-_HERE = threading.local()
-
-
-def _times_of(inputs: NodeInputs) -> NodeTimes:
     rate_rps = inputs.scenario.workload.mean_rate_rps
     if rate_rps is None and stalls_of(inputs):
         rate_rps = pilot_run(inputs, node_times(inputs), seed=1).rate_rps

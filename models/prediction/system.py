@@ -28,19 +28,23 @@ from .uncertainty import (
     AskedNumbers,
     Draw,
     Drawn,
+    LearnedNumbers,
     Steps,
     draw_disk,
     draw_engine,
     draw_generator,
     draw_host,
-    draw_learned,
     draw_unobserved,
+    learned_together,
     learned_work,
 )
 
 UNCHECKED_DISCREPANCY = 0.08
 """Relative standard error assumed for an engine profile that was not checked against measurements
 it was not fitted to, and for the way of one that was to another host."""
+
+_MOST_KEPT = 4
+"""Inputs that a system keeps, each with what follows from it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ class System:
     _latest: list[tuple[Scenario, NodeInputs]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
-    """Nominal inputs that were asked for last: of one point they are asked for several times."""
+    """Nominal inputs that were asked for last: of one point they are asked for several times, and
+    in between those of the same setting under another load."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # It goes to another process with every call: pickled once here and read once there, where
@@ -105,7 +110,7 @@ class System:
         known = self._found if self.observed_here else draw_host(self.host, draw)
         work = draw_engine(self.engine, draw, observed_here=self.observed_here)
         if not self.observed_here:
-            learned, learned_of_engine = draw_learned(self.host, self.engine, draw)
+            learned, learned_of_engine = self._learned.drawn(draw)
             known, work = {**known, **learned}, {**work, **learned_of_engine}
         return Numbers(
             self.host.speed({**known, **draw_unobserved(self.host, draw)}),
@@ -113,6 +118,10 @@ class System:
             self.generator.generator_work(draw_generator(self.generator, draw)),
             draw_disk(draw),
         )
+
+    @cached_property
+    def _learned(self) -> LearnedNumbers:
+        return learned_together(self.host, self.engine)
 
     @property
     def _found(self) -> dict[str, float]:
@@ -128,7 +137,7 @@ class System:
             if known is scenario:
                 return inputs
         found = self.inputs_of(scenario, self.numbers())
-        self._latest[:] = [(scenario, found)]
+        self._latest[:] = [(scenario, found), *self._latest[: _MOST_KEPT - 1]]
         return found
 
     def inputs_of(self, scenario: Scenario, numbers: Numbers) -> NodeInputs:
@@ -178,12 +187,12 @@ class System:
         scenario = scenario.model_copy(update={"io_threads": threads})
         return shares_cores(scenario, self.sharing(scenario))
 
-    @property
+    @cached_property
     def observed_here(self) -> bool:
         """Whether the engine's work was fitted on this host."""
         return self.engine.observed is not None and self.engine.observed.host == self.host.id
 
-    @property
+    @cached_property
     def discrepancy(self) -> float:
         """Relative standard error of the model itself."""
         learned = self.host.posterior
@@ -194,7 +203,7 @@ class System:
             return UNCHECKED_DISCREPANCY
         return known if self.observed_here else math.hypot(known, UNCHECKED_DISCREPANCY)
 
-    @property
+    @cached_property
     def variation(self) -> float:
         """Relative standard deviation of one window that somebody measures: of windows, of starts
         of the server and of days."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -65,12 +67,17 @@ class Draw(NamedTuple):
 
     def normal(self, name: str) -> float:
         """The standard normal number of a name, independent of those of all other names."""
-        stream = zlib.crc32(name.encode())
-        return float(ndtri(uniform(self.seed, self.number, stream, _NUMBERS, 0)))
+        return _normal(self.seed, self.number, zlib.crc32(name.encode()))
 
     def jointly(self, names: list[str], covariance: np.ndarray) -> np.ndarray:
         """(names,) normal numbers with a covariance, made of the independent ones."""
         return np.asarray(symmetric_root(covariance) @ [self.normal(name) for name in names])
+
+
+# All systems of a plan or a sweep draw the same.
+@lru_cache(maxsize=1 << 14)
+def _normal(seed: int, number: int, stream: int) -> float:
+    return float(ndtri(uniform(seed, number, stream, _NUMBERS, 0)))
 
 
 class Steps(dict[str, float]):
@@ -152,24 +159,55 @@ def draw_learned(
 
     They take the place of what `draw_host` and `draw_engine` draw one by one.
     """
-    learned = learned_of(host, engine)
-    known = host.posterior
+    return learned_together(host, engine).drawn(draw)
+
+
+@dataclass(frozen=True)
+class LearnedNumbers:
+    """What a joint fit found of a host and of an engine on it, for any number of draws.
+
+    Attributes
+    ----------
+    bounds
+        Of the host's numbers, by `HostSpeed` field.
+    work
+        Of the engine's: their ranges, and where in them each most probably lies.
+    correlation
+        Of the standard errors of all, those of the host first.
+    """
+
+    bounds: dict[str, Range]
+    work: dict[str, tuple[Range, LearnedWork]]
+    correlation: np.ndarray
+
+    def drawn(self, draw: Drawn) -> tuple[dict[str, float], dict[str, float]]:
+        """One draw, of the host's numbers and of the engine's."""
+        if not (self.bounds or self.work):
+            return {}, {}
+        names = [*(f"host.{name}" for name in self.bounds), *(f"work.{name}" for name in self.work)]
+        steps = draw.jointly(names, self.correlation).tolist()
+        of_host, of_work = steps[: len(self.bounds)], steps[len(self.bounds) :]
+        return (
+            {n: moved(b, z) for (n, b), z in zip(self.bounds.items(), of_host, strict=True)},
+            {
+                name: moved(bounds, learned.mean + learned.error * z)
+                for (name, (bounds, learned)), z in zip(self.work.items(), of_work, strict=True)
+            },
+        )
+
+
+def learned_together(host: HostProfile, engine: EngineProfile) -> LearnedNumbers:
+    """What a joint fit found of a host and of an engine on it; nothing without one."""
+    learned, known = learned_of(host, engine), host.posterior
     if known is None:
-        return {}, {}
-    bounds, ranges = host_ranges(host), engine.uncertain()
-    fields = [name for name in _correlated(known) if name in bounds]
-    work = [name for name in sorted(learned) if name in ranges]
-    called = [*fields, *(f"{engine.policy}.{name}" for name in work)]
-    names = [*(f"host.{name}" for name in fields), *(f"work.{name}" for name in work)]
+        return LearnedNumbers({}, {}, np.zeros((0, 0)))
+    ranges = engine.uncertain()
+    every = host_ranges(host)
+    bounds = {name: every[name] for name in _correlated(known) if name in every}
+    work = {name: (ranges[name], learned[name]) for name in sorted(learned) if name in ranges}
+    called = [*bounds, *(f"{engine.policy}.{name}" for name in work)]
     matrix = np.array([[known.correlated(a, b) for b in called] for a in called])
-    z = draw.jointly(names, matrix) if called else np.zeros(0)
-    steps = dict(zip(called, z.tolist(), strict=True))
-    drawn = {name: moved(bounds[name], steps[name]) for name in fields}
-    found = {}
-    for name in work:
-        at = learned[name].mean + learned[name].error * steps[f"{engine.policy}.{name}"]
-        found[name] = moved(ranges[name], at)
-    return drawn, found
+    return LearnedNumbers(bounds, work, matrix)
 
 
 def learned_of(host: HostProfile, engine: EngineProfile) -> dict[str, LearnedWork]:
@@ -217,7 +255,13 @@ def draw_engine(
 
 def symmetric_root(matrix: np.ndarray) -> np.ndarray:
     """The root of a covariance of which there is one only."""
-    values, vectors = np.linalg.eigh(matrix)
+    return _symmetric_root(np.asarray(matrix, float).tobytes(), len(matrix))
+
+
+# All draws of a system have the same.
+@lru_cache(maxsize=32)
+def _symmetric_root(matrix: bytes, rows: int) -> np.ndarray:
+    values, vectors = np.linalg.eigh(np.frombuffer(matrix).reshape(rows, rows))
     root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
     return root
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -72,7 +73,7 @@ class Template:
     data: dict[str, Any]
     paths: tuple[Path, ...]
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """What the swept fields are called: by their paths, `workload.` left out."""
         return [_joined(path).removeprefix("workload.") for path in self.paths]

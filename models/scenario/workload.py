@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
@@ -371,7 +372,7 @@ class Workload(_Record):
         """Requests a second that arrive on average; None in a closed loop."""
         return self.rate_rps if self.rate_rps is not None else self.varying.mean_rate_rps
 
-    @property
+    @cached_property
     def commands(self) -> dict[str, Asked]:
         """The commands with their shares, which add up to one."""
         if self.command is not None:
@@ -394,7 +395,7 @@ class Workload(_Record):
         """Whether there are no other commands, as most load generators know no others."""
         return self.commands.keys() <= {"get", "set"}
 
-    @property
+    @cached_property
     def sizes(self) -> list[tuple[int, float]]:
         """Value sizes in bytes with weights that add up to one; a uniform range as 16 sizes."""
         return sizes_of(self.value_bytes)

@@ -30,7 +30,7 @@ from .values import (
     freeing_arguments_ns,
     value_path,
 )
-from .workload_caches import WorkloadCaches, command_waits, loaded_memory
+from .workload_caches import idle_waits, scenario_memory_load
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class CommandTimes:
     neighbour_ns: float
 
 
-def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: float) -> CommandTimes:
+def command_times(inputs: NodeInputs, *, shared_ns: float) -> CommandTimes:
     """Times of every kind of command of a scenario.
 
     Parameters
@@ -80,10 +80,8 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
     # Threads that own their clients look up to twice as many keys up together (`take_batch`).
     most_keys = inputs.policy.most_batches * batch if batch > 1 else batch
     paths = [value_path(k.on_values, k.value_bytes, inputs.scenario, inputs.engine) for k in kinds]
-    found = [command_waits(kind, inputs, caches) for kind in kinds]
-    load = loaded_memory(inputs, caches, found)
-    slower_ns = (load.latency_factor - 1.0) * speed.dram_ns
-    found = [waits.with_slower_dram(slower_ns) for waits in found]
+    slower_ns = (scenario_memory_load(inputs).latency_factor - 1.0) * speed.dram_ns
+    found = [waits.with_slower_dram(slower_ns) for waits in idle_waits(inputs)]
     memory = [
         memory_times(
             path.main_waits(waits),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 from forecache.hwprofiles.speed import HostSpeed
 
@@ -17,6 +19,8 @@ from ..node.policy import Policy
 from ..scenario.schema import Scenario
 from .disk import ASSUMED_DISK, DiskTimes
 from .sharing import OWN_CORES_EACH, Sharing
+
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,10 @@ class NodeInputs:
     generator_rules: GeneratorRules = PLAIN_RULES
     sharing: Sharing = OWN_CORES_EACH
     disk: DiskTimes = ASSUMED_DISK
+    _kept: dict[Callable[..., Any], Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Answers of functions of these inputs; see `kept`."""
 
     @cached_property
     def kinds(self) -> list[CommandKind]:
@@ -57,7 +65,7 @@ class NodeInputs:
         """Whether the main thread is the only one."""
         return self.scenario.io_threads == 1
 
-    @property
+    @cached_property
     def policy(self) -> Policy:
         """The policy of so many threads."""
         return running(self.engine.policy, io_threads=self.scenario.io_threads)
@@ -89,13 +97,13 @@ class NodeInputs:
             return speed.unix_recv_ns, speed.unix_send_ns
         return speed.tcp_recv_ns, speed.tcp_send_ns
 
-    @property
+    @cached_property
     def request_bytes(self) -> float:
         """Of the mean request."""
         key_bytes = self.scenario.workload.key_bytes
         return sum(kind.share * kind.request_bytes(key_bytes) for kind in self.kinds)
 
-    @property
+    @cached_property
     def reply_bytes(self) -> float:
         """Of the mean reply."""
         return sum(kind.share * kind.reply_bytes for kind in self.kinds)
@@ -114,6 +122,20 @@ class NodeInputs:
         """Kernel copies of the mean request and of its reply, at the server."""
         received_ns = self.request_bytes * self.recv_ns_per_byte()
         return received_ns + self.reply_bytes * self.send_ns_per_byte()
+
+
+def kept(function: Callable[[NodeInputs], AnswerT]) -> Callable[[NodeInputs], AnswerT]:
+    """A function of inputs alone, whose answer they keep: it is wanted at several places."""
+
+    @wraps(function)
+    def answer(inputs: NodeInputs) -> AnswerT:
+        known = inputs._kept
+        if function not in known:
+            known[function] = function(inputs)
+        found: AnswerT = known[function]
+        return found
+
+    return answer
 
 
 def user_rate(speed: HostSpeed) -> float:

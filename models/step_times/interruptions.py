@@ -15,6 +15,8 @@ most wake-ups take as long as an interrupt between cores, one in a hundred sever
 in a thousand a millisecond and more. The last are pauses too and stay out of what is simulated.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 from forecache.hwprofiles.speed import HostSpeed
@@ -45,7 +47,7 @@ def interruption_gap_ps(speed: HostSpeed) -> int:
     InputError
         They take more than half of the time.
     """
-    rate = _rate_per_s(speed)
+    rate = _rate_per_s(speed.interruptions)
     if rate == 0.0:
         return 0
     gap_ps = _PS_PER_S / rate
@@ -64,10 +66,18 @@ def interruption_table_ps(speed: HostSpeed) -> np.ndarray:
 
     Between measured durations, rates fall in proportion to the logarithm of duration.
     """
-    rate = _rate_per_s(speed)
+    return _interruption_table_ps(speed.interruptions)
+
+
+Pairs = tuple[tuple[float, float], ...]
+
+
+@lru_cache(maxsize=64)
+def _interruption_table_ps(interruptions: Pairs) -> np.ndarray:
+    rate = _rate_per_s(interruptions)
     if rate == 0.0:
         return np.zeros(QUANTILES, np.int64)
-    durations_us, rates = np.array(speed.interruptions).T
+    durations_us, rates = np.array(interruptions).T
     steps = QUANTILES * _PARTS
     longer = rates[0] - rate * (np.arange(steps) + 0.5) / steps
     # Interpolation wants rising rates.
@@ -81,29 +91,38 @@ def wake_latencies_ns(speed: HostSpeed) -> np.ndarray:
 
     Between measured shares the logarithm of the time rises in proportion.
     """
+    return _wake_latencies_ns(speed.wake_spread, speed.wake_latency_ns)
+
+
+@lru_cache(maxsize=64)
+def _wake_latencies_ns(wake_spread: Pairs, wake_latency_ns: float) -> np.ndarray:
     steps = QUANTILES * _PARTS
-    late = late_wake_ups(speed, LONGEST_INTERRUPTION_US)
+    wake_ups = _log_wake_ups(wake_spread, wake_latency_ns)
+    late = _later(*wake_ups, LONGEST_INTERRUPTION_US)
     shares = (np.arange(steps) + 0.5) / steps * (1.0 - late)
-    times_us = np.exp(np.interp(shares, *_log_wake_ups(speed)))
+    times_us = np.exp(np.interp(shares, *wake_ups))
     return np.asarray(times_us.reshape(QUANTILES, _PARTS).mean(axis=1) * _NS_PER_US)
 
 
 def late_wake_ups(speed: HostSpeed, time_us: float | np.ndarray) -> np.ndarray:
     """Share of wake-ups that take longer than this; none takes longer than the longest measured."""
-    shares, log_us = _log_wake_ups(speed)
+    return _later(*_log_wake_ups(speed.wake_spread, speed.wake_latency_ns), time_us)
+
+
+def _later(shares: np.ndarray, log_us: np.ndarray, time_us: float | np.ndarray) -> np.ndarray:
     return np.asarray(1.0 - np.interp(np.log(time_us), log_us, shares, left=0.0, right=1.0))
 
 
-def _log_wake_ups(speed: HostSpeed) -> tuple[np.ndarray, np.ndarray]:
+def _log_wake_ups(wake_spread: Pairs, wake_latency_ns: float) -> tuple[np.ndarray, np.ndarray]:
     """Shares, and the logarithm of the microseconds that they take at most."""
-    shares, factors = np.array(speed.wake_spread).T
-    return shares, np.log(speed.wake_latency_ns * factors / _NS_PER_US)
+    shares, factors = np.array(wake_spread).T
+    return shares, np.log(wake_latency_ns * factors / _NS_PER_US)
 
 
-def _rate_per_s(speed: HostSpeed) -> float:
+def _rate_per_s(interruptions: Pairs) -> float:
     """Interruptions a second of one core, up to the longest that are simulated."""
-    if not speed.interruptions:
+    if not interruptions:
         return 0.0
-    durations_us, rates = np.array(speed.interruptions).T
+    durations_us, rates = np.array(interruptions).T
     longer = np.interp(np.log(LONGEST_INTERRUPTION_US), np.log(durations_us), rates)
     return max(0.0, float(rates[0] - longer))

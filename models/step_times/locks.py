@@ -6,6 +6,7 @@ Rules: thread.c (`memcached_thread_init`), items.c, slabs.c and doc/threads.txt 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,10 +17,10 @@ from forecache.hwprofiles.speed import HostSpeed
 from ..engines.commands import WRITES, command_kinds
 from ..engines.profile import EngineWork
 from ..layouts.slabs import chunk_bytes
-from ..memory.lines import popularity_bins
+from ..memory.lines import bins_of
 from ..node.setup import DRAWS
 from ..scenario.schema import Scenario
-from ..scenario.workload import Workload, Zipf
+from ..scenario.workload import Popularity, Workload, Zipf
 from .inputs import NodeInputs
 
 _MOST_THREADS = ((2, 10), (3, 11), (4, 12), (10, 13), (20, 14))
@@ -86,21 +87,25 @@ def lock_table(workload: Workload, locks: int) -> np.ndarray:
     Keys are popular that get one request in 1,024 or more. Their locks differ: two of so few keys
     hardly ever share one of these many. All others are spread evenly over the locks.
     """
+    return _lock_table(workload.keys, workload.popularity, locks)
+
+
+@lru_cache(maxsize=64)
+def _lock_table(keys: int, popularity: Popularity, locks: int) -> np.ndarray:
     table = np.full(DRAWS, -1, np.int64)
-    shares = popular_shares(workload)
+    shares = _popular_shares(keys, popularity)
     ends = np.rint(np.cumsum(shares) * DRAWS).astype(np.int64)
     for key, (begin, end) in enumerate(pairwise([0, *ends])):
         table[begin:end] = key % locks
     return table
 
 
-def popular_shares(workload: Workload) -> np.ndarray:
+def _popular_shares(all_keys: int, popularity: Popularity) -> np.ndarray:
     """Shares of the requests for the keys that get one in 1,024 or more, largest first."""
-    bins = popularity_bins(workload)
-    keys, share = bins[0]
-    if isinstance(workload.popularity, Zipf):
-        ranks = np.arange(1, min(workload.keys, DRAWS) + 1, dtype=float)
-        weights = ranks**-workload.popularity.zipf
+    keys, share = bins_of(all_keys, popularity)[0]
+    if isinstance(popularity, Zipf):
+        ranks = np.arange(1, min(all_keys, DRAWS) + 1, dtype=float)
+        weights = ranks**-popularity.zipf
         shares = weights * share / weights[: round(keys)].sum()
     else:
         shares = np.full(min(round(keys), DRAWS), share / keys)
@@ -118,7 +123,12 @@ def list_shares(workload: Workload) -> np.ndarray:
 
 def list_table(workload: Workload) -> np.ndarray:
     """(1024,) number of the size class by draw."""
-    ends = np.rint(np.cumsum(list_shares(workload)) * DRAWS).astype(np.int64)
+    return _list_table(tuple(list_shares(workload).tolist()))
+
+
+@lru_cache(maxsize=64)
+def _list_table(shares: tuple[float, ...]) -> np.ndarray:
+    ends = np.rint(np.cumsum(shares) * DRAWS).astype(np.int64)
     classes = np.searchsorted(ends, np.arange(DRAWS), side="right")
     return np.minimum(classes, len(ends) - 1).astype(np.int64)
 

@@ -6,6 +6,7 @@ time = instructions / (IPC * clock) + system calls * time per call + lines * the
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,16 @@ _SHORTEST_TURN_PS = 20_000
 
 def code_table(kinds: list[CommandKind]) -> np.ndarray:
     """(1024,) command code by draw, each kind getting its share of the slots to the nearest one."""
-    ends = np.rint(np.cumsum([kind.share for kind in kinds]) * DRAWS).astype(np.int64)
+    return _code_table(tuple(kind.share for kind in kinds))
+
+
+@lru_cache(maxsize=64)
+def _code_table(shares: tuple[float, ...]) -> np.ndarray:
+    ends = np.rint(np.cumsum(shares) * DRAWS).astype(np.int64)
     return np.searchsorted(ends, np.arange(DRAWS), side="right").astype(np.int64)
 
 
+@lru_cache(maxsize=8)
 def jitter_table(variation: float = KERNEL_VARIATION) -> np.ndarray:
     """(256,) quantiles of a log-normal factor of mean one, in units of 1 / `JITTER_ONE`."""
     sigma = math.sqrt(math.log1p(variation**2))
@@ -91,7 +98,7 @@ def node_times(inputs: NodeInputs, *, rate_rps: float | None = None) -> NodeTime
     caches = workload_caches(inputs)
     tls = tls_times(scenario, inputs.engine, inputs.speed, kernel_scale=inputs.work.kernel_scale)
     shared_ns = inputs.work.shared_lines * shared_line_ns(inputs)
-    commands = command_times(inputs, caches=caches, shared_ns=shared_ns)
+    commands = command_times(inputs, shared_ns=shared_ns)
     log = log_times(inputs)
     sockets = _sockets(inputs, tls, caches)
     written_bytes = commands.reply_bytes * workload.pipeline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..engines.commands import CommandKind
@@ -11,7 +10,7 @@ from ..memory.caches import CacheTimes, buffer_dram_lines, buffer_wait_ns, cache
 from ..memory.contents import command_structures, keys_asked, keyspace, populations
 from ..memory.lines import LINE_BYTES
 from ..memory.waits import Waits, waits_of
-from .inputs import NodeInputs
+from .inputs import NodeInputs, kept
 from .request_interval import main_request_interval_ns
 
 CONNECTION_LINES = 48
@@ -48,6 +47,7 @@ class WorkloadCaches:
     copied_dram_lines: float = 0.0
 
 
+@kept
 def workload_caches(inputs: NodeInputs) -> WorkloadCaches:
     """How long the host's caches hold a line while everything competes for them.
 
@@ -110,22 +110,21 @@ def command_waits(kind: CommandKind, inputs: NodeInputs, caches: WorkloadCaches)
     )
 
 
-def scenario_memory_load(inputs: NodeInputs) -> MemoryLoad:
-    """What a scenario's requests take from memory, and how much slower it is therefore."""
+@kept
+def idle_waits(inputs: NodeInputs) -> list[Waits]:
+    """Where the lines are that each kind of command touches, while memory is idle."""
     caches = workload_caches(inputs)
-    return loaded_memory(inputs, caches, [command_waits(k, inputs, caches) for k in inputs.kinds])
+    return [command_waits(kind, inputs, caches) for kind in inputs.kinds]
 
 
-def loaded_memory(inputs: NodeInputs, caches: WorkloadCaches, found: Sequence[Waits]) -> MemoryLoad:
-    """The same from where lines are, for a main thread that waits for nothing else.
+@kept
+def scenario_memory_load(inputs: NodeInputs) -> MemoryLoad:
+    """What a scenario's requests take from memory, and how much slower it is therefore.
 
-    That is the fastest: where something else limits, memory is faster than this says.
-
-    Parameters
-    ----------
-    found
-        Waits for each kind of command while memory is idle.
+    It is that of a main thread that waits for nothing else, which is the fastest: where something
+    else limits, memory is faster than this says.
     """
+    caches, found = workload_caches(inputs), idle_waits(inputs)
     scenario, work, speed, kinds = inputs.scenario, inputs.work, inputs.speed, inputs.kinds
     workload, batch = scenario.workload, inputs.prefetch_batch
 

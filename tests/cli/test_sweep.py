@@ -19,16 +19,17 @@ from .conftest import Run
 
 pytest.importorskip("pyarrow")
 
-NODE = """\
+CLIENTS, BATCH = range(2, 62), 8
+POINTS, FILES = 2 * len(CLIENTS), 15
+NODE = f"""\
 host: graviton3-c7g.4xlarge
 engine: valkey
 engine_version: "8.0"
 workload:
-  clients: {sweep: [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]}
+  clients: {{sweep: {[*CLIENTS]}}}
   keys: 10000
-  value_bytes: {sweep: [32, 64]}
+  value_bytes: {{sweep: [32, 64]}}
 """
-POINTS, BATCH = 40, 8
 
 
 def command(path: Path, out: Path, *more: str) -> list[str]:
@@ -70,8 +71,10 @@ def whole(scenario: Path, checkout: Path) -> dict[str, bytes]:
         command(scenario, out, "--json"), cwd=checkout, capture_output=True, text=True, check=True
     )
     answer = json.loads(done.stdout)
-    assert (answer["points"], answer["answered"], answer["files"]) == (POINTS, POINTS, 5)
-    assert re.search(r"\] answered \d+ of 40 points, [\d.]+ a second, about .* left\n", done.stderr)
+    assert (answer["points"], answer["answered"], answer["files"]) == (POINTS, POINTS, FILES)
+    assert re.search(
+        r"\] answered \d+ of 120 points, [\d.]+ a second, about .* left\n", done.stderr
+    )
     return parts(out)
 
 
@@ -89,12 +92,12 @@ def test_killed_three_times_it_ends_with_the_same_files(
         process.send_signal(number)
         assert process.wait(timeout=30) in (-signal.SIGKILL, 143)
         process.communicate()
-        assert len(parts(out)) < 5
+        assert len(parts(out)) < FILES
     process = start(*command(scenario, out))
     printed, told = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert re.search(r"found \d+ of 40 points in ", told)
-    assert printed.startswith(f"{out}: 40 points in 5 files, ")
+    assert re.search(r"found \d+ of 120 points in ", told)
+    assert printed.startswith(f"{out}: 120 points in 15 files, ")
     assert parts(out) == whole
 
 

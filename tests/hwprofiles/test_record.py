@@ -1,5 +1,6 @@
 """Fields take what they say and nothing that could be made to fit."""
 
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -22,6 +23,10 @@ class Outer(Record):
     sizes: tuple[tuple[int, float], ...] = ()
     inner: Inner = Inner()
     by_name: dict[str, int | float] = Field(default={})
+
+    @cached_property
+    def twice(self) -> int:
+        return 2 * self.many
 
 
 @pytest.mark.parametrize(
@@ -53,3 +58,12 @@ def test_what_fits_is_taken() -> None:
     data = {"threads": 3, "objective_ms": 1, "spins": True, "sizes": [[1, 2]], "by_name": {"a": 2}}
     outer = parse(Outer, data, file="f")
     assert (outer.threads, outer.objective_ms, outer.sizes) == (3, 1.0, ((1, 2.0),))
+
+
+def test_a_copy_works_out_by_itself_what_it_keeps() -> None:
+    outer = Outer(many=3)
+    assert outer.twice == 6
+    copied = outer.model_copy(update={"many": 4})
+    assert copied.twice == 8
+    assert outer.model_copy() == outer
+    assert "twice" not in outer.model_dump()

@@ -144,6 +144,8 @@ def test_quantiles_of_a_smooth_distribution_are_better_than_the_bound() -> None:
     for q in (0.5, 0.9, 0.99):
         exact = float(np.quantile(values_ps, q, method="inverted_cdf"))
         assert histogram.quantile(q) == pytest.approx(exact, rel=MAX_RELATIVE_ERROR / 10)
+    several = [0.99, 0.0, 0.5, 1.0]
+    assert histogram.quantiles(several) == [histogram.quantile(q) for q in several]
 
 
 def test_wrong_arrays_and_quantiles_are_refused() -> None:
