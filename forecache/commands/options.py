@@ -26,6 +26,31 @@ seed_option = click.option(
     metavar="N",
     help="Seed of all random streams; the same seed gives the same result.",
 )
+
+
+def seeds_option(use: str) -> Callable[[Function], Function]:
+    """With how many seeds what runs over time is run; `use` says what they are good for."""
+    return click.option(
+        "--seeds",
+        type=click.IntRange(min=1),
+        metavar="N",
+        default=1,
+        show_default=True,
+        help=f"For a scenario that runs over time: {use}",
+    )
+
+
+def jobs_option(what: str) -> Callable[[Function], Function]:
+    """How many processes work at a time; `what` says on what."""
+    return click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help=f"{what} at a time, each in a process of its own; by default one per core. The "
+        "answers are the same with any number.",
+    )
+
+
 report_option = click.option(
     "--report",
     metavar="FILE",

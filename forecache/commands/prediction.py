@@ -11,6 +11,7 @@ from forecache.sim.errors import IncompleteError, InfeasibleError
 from forecache.sim.processes import usable_cores
 
 from .options import (
+    jobs_option,
     json_option,
     progress_of,
     quiet_option,
@@ -18,6 +19,7 @@ from .options import (
     say_written,
     scenario_argument,
     seed_option,
+    seeds_option,
     verb,
 )
 
@@ -31,22 +33,11 @@ from .options import (
 @scenario_argument
 @report_option
 @seed_option
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="For a scenario that runs over time: run it with this many seeds, beginning with --seed. "
-    "Facts then have 95% intervals, and points of a sweep paired differences from the first.",
+@seeds_option(
+    "run it with this many seeds, beginning with --seed. Facts then have 95% intervals, and points "
+    "of a sweep paired differences from the first."
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Simulations at a time, each in a process of its own; by default one per core. The result "
-    "is the same with any number.",
-)
+@jobs_option("Simulations")
 @click.option(
     "--resume",
     metavar="DIR",

@@ -7,7 +7,16 @@ import click
 from forecache import verbs
 from forecache.output import check_folder_target, to_json
 
-from .options import json_option, progress_of, quiet_option, scenario_argument, seed_option, verb
+from .options import (
+    jobs_option,
+    json_option,
+    progress_of,
+    quiet_option,
+    scenario_argument,
+    seed_option,
+    seeds_option,
+    verb,
+)
 
 
 @verb(
@@ -39,22 +48,8 @@ from .options import json_option, progress_of, quiet_option, scenario_argument, 
     "a node, 1,000 with --nominal, 5,000 of memory and cost, 20 plans, 50 runs over time.",
 )
 @seed_option
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="For a scenario that runs over time: replications of every point. Facts then have 95% "
-    "intervals.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Points at a time, each in a process of its own; by default one per core. The answers are "
-    "the same with any number.",
-)
+@seeds_option("replications of every point. Facts then have 95% intervals.")
+@jobs_option("Points")
 @click.option(
     "--scheduler",
     metavar="ADDRESS",

@@ -75,7 +75,7 @@ _FILLED = np.array([_IN_HEAD[n] for n in (*_DURATIONS, *NodeSetup._fields, *_FOU
 """Words of the head that `_fill_head` fills."""
 
 
-class Blocks(Mapping[Any, np.ndarray]):
+class NodeBlocks(Mapping[Any, np.ndarray]):
     """Arrays in one piece of memory, each made when it is first asked for."""
 
     def __init__(self, memory: np.ndarray, plan: _Plan) -> None:
@@ -114,7 +114,7 @@ class Node(NamedTuple):
 
     head: Any
     threads: np.ndarray
-    blocks: Blocks
+    blocks: NodeBlocks
     histogram: np.ndarray
     calendar: np.ndarray
     setup: NodeSetup
@@ -336,7 +336,9 @@ def _plan(setup: NodeSetup, lengths: _Lengths) -> _Plan:
         size += -(-dtype.itemsize * count // _LINE_BYTES) * _LINE_BYTES
     image = np.zeros(starts["client_rows"] // _WORD.itemsize, np.int64)
     addresses = _point(image, rings, starts)
-    _fill_cores(Blocks(image.view(np.uint8), _Plan(shapes, starts, size, image, addresses)), setup)
+    _fill_cores(
+        NodeBlocks(image.view(np.uint8), _Plan(shapes, starts, size, image, addresses)), setup
+    )
     return _Plan(shapes, starts, size, image, addresses)
 
 
@@ -389,7 +391,7 @@ def new_node(times: NodeTimes, setup: NodeSetup, *, log_completions: int = 0) ->
     words = memory[: plan.image.nbytes].view(np.int64)
     words[:] = plan.image
     words[plan.addresses] += begins
-    blocks = Blocks(memory, plan)
+    blocks = NodeBlocks(memory, plan)
     threads, head = blocks["node"], RECORDS["node"].itemsize
     node = Node(
         threads[:head].view(RECORDS["node"])[0],
@@ -451,7 +453,7 @@ def _fill_tables(node: Node, times: NodeTimes) -> None:
     blocks["trace_table"][:] = np.concatenate([times.trace_due_ps, times.trace_code])
 
 
-def _fill_cores(blocks: Blocks, setup: NodeSetup) -> None:
+def _fill_cores(blocks: NodeBlocks, setup: NodeSetup) -> None:
     """Write which cores each thread may run on; nobody has one yet."""
     node, tasks = blocks["node"], blocks["task_rows"]
     head = node[: RECORDS["node"].itemsize].view(RECORDS["node"])[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -233,10 +234,10 @@ def _check_range(times: NodeTimes, setup: NodeSetup) -> None:
         return
     for record in (times, setup):
         for name, value in zip(record._fields, record, strict=True):
-            low = high = value
+            ends: Any = (value, value)
             if isinstance(value, np.ndarray):
-                low, high = value.min(initial=0), value.max(initial=0)
-            if not -_LARGEST < float(low) <= float(high) < _LARGEST:
+                ends = value.min(initial=0), value.max(initial=0)
+            if not -_LARGEST < float(ends[0]) <= float(ends[1]) < _LARGEST:
                 found = np.atleast_1d(np.asarray(value, dtype=float))
                 raise OutOfRangeError(
                     f"{name} of the node would be {found[np.argmax(np.abs(found))]:.3g}: a "
@@ -251,7 +252,7 @@ _IN_RANGE: deque[NodeTimes] = deque(maxlen=4)
 def _fit(record: NodeTimes | NodeSetup) -> bool:
     """Whether all numbers do, those of tables included."""
     tables = [np.ravel(value) for value in record if isinstance(value, np.ndarray)]
-    numbers = [value for value in record if not isinstance(value, np.ndarray)]
+    numbers: list[Any] = [value for value in record if not isinstance(value, np.ndarray)]
     if tables:
         together = np.concatenate(tables)
         numbers += [float(together.min()), float(together.max())]

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,6 +90,7 @@ def test_killed_three_times_it_ends_with_the_same_files(
         process = start(*command(scenario, out, "-q"))
         while len(parts(out)) < files:
             assert process.poll() is None
+            time.sleep(0.002)  # the workers need the cores
         process.send_signal(number)
         assert process.wait(timeout=30) in (-signal.SIGKILL, 143)
         process.communicate()

@@ -14,14 +14,13 @@ from scipy.stats import norm
 from forecache.sim.errors import InputError
 
 from ...engines.commands import check_bytes_on_the_way
-from ...prediction.predict import brief_run
 from ...prediction.simulation import pilot_run, times_of
 from ...prediction.system import System
 from ...scenario.schema import Scenario
 from ...scenario.sweeps import Case
 from ...scenario.workload import Workload
 from ..cases import thread_candidates
-from .numbers import in_batches, log_value
+from .numbers import in_batches, log_of_run
 
 _FACTOR = 4
 """A field that is not swept is tried from this much less to this much more."""
@@ -118,8 +117,7 @@ def _simulated(rows: Sequence[tuple[Scenario, System, int]], metric: str, seed: 
     for scenario, system, replication in rows:
         inputs = system.inputs(scenario)
         pilot = pilot_run(inputs, times_of(inputs), seed=seed)
-        metrics = brief_run(inputs, pilot, seed=seed, replication=replication)
-        found.append(log_value(metrics, metric))
+        found.append(log_of_run(inputs, pilot, metric, seed=seed, replication=replication))
     return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from forecache.sim.executors import Submitted
 
 from ...prediction.node_setup import node_setup
-from ...prediction.predict import LATENCIES, Metrics, Prediction, brief_run
+from ...prediction.predict import LATENCIES, Prediction, brief_run
 from ...prediction.run_length import Pilot
 from ...prediction.system import System
 from ...scenario.schema import Scenario
@@ -128,8 +128,11 @@ def in_batches(
         return np.array([value for future in pending for value in future.result()])
 
 
-def log_value(metrics: Metrics, metric: str) -> float:
-    """Logarithm of a metric of one run; a latency under overload is infinite."""
+def log_of_run(
+    inputs: NodeInputs, pilot: Pilot, metric: str, *, seed: int, replication: int
+) -> float:
+    """Logarithm of a metric of one brief run; a latency under overload is infinite."""
+    metrics = brief_run(inputs, pilot, seed=seed, replication=replication)
     if metric in LATENCIES and metrics.overloaded:
         return math.inf
     return math.log(max(metrics.values[metric], 1e-12))
@@ -143,12 +146,16 @@ def _simulated(
     metric: str,
     seed: int,
 ) -> list[float]:
-    found = []
-    for steps, replication in rows:
-        inputs = system.inputs_of(scenario, system.numbers_at(steps))
-        metrics = brief_run(inputs, pilot, seed=seed, replication=replication)
-        found.append(log_value(metrics, metric))
-    return found
+    return [
+        log_of_run(
+            system.inputs_of(scenario, system.numbers_at(steps)),
+            pilot,
+            metric,
+            seed=seed,
+            replication=replication,
+        )
+        for steps, replication in rows
+    ]
 
 
 def _durations(
