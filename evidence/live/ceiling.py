@@ -1,0 +1,329 @@
+"""The ceiling of a node, predicted from its own INFO, and the load with which it is really missed.
+
+A server runs under a light open loop of GETs. What it says of itself (INFO, twice) is all that
+`plan --from-info` is given besides the calibrated profiles of host and engine. The prediction is
+written down before the load is raised. Then the open loop is raised step by step, once by
+forecache's own load generator and once by valkey-benchmark with `--rps`, which nobody here wrote.
+
+The server has one core and the load generator the other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forecache import plan
+from forecache.calibration.bundle.bundle import Bundle
+from forecache.calibration.drive.connection import Address
+from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.drive.loadgen import LoadGenerator
+from forecache.calibration.drive.loadspec import LoadSpec
+from forecache.calibration.drive.preload import preload
+from forecache.calibration.fit.calibrate import calibrate
+from forecache.calibration.fit.prior import known_of
+from forecache.calibration.observe.observe import observe
+from forecache.calibration.observe.readers.benchmark import parse_benchmark
+from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.files import dump_yaml, write_text_atomic
+from forecache.sim.errors import EngineError
+
+from ..counts.shipped import json_text
+from ..harness import Asked, Files, Progress
+from ..markdown import table
+from . import rounds
+from .engines import Engine
+from .load import run_load
+
+FOLDER = Path("evidence/ceiling")
+"""A folder per host and in it one per engine: its calibration, what it said of itself (`node.txt`),
+and the prediction, written before the load was raised."""
+ARTEFACT = Path("docs/accuracy/ceiling.json")
+ENGINES = ("redis-7.0.15", "valkey-8.1.1")
+RAISED_BY = ("forecache", "valkey-benchmark")
+BENCHMARK = "valkey-9.1.2"
+"""The engine that valkey-benchmark with `--rps` comes with."""
+
+KEYS, VALUE_BYTES, CLIENTS = 100_000, 256, 50
+BASE_RPS, APART_S = 30_000.0, 10.0
+OBJECTIVE_MS = 2.0
+"""Of p99. A single queue passes from a tenth of it to ten times as much within a few percent of
+load, so the load at which it is missed hardly depends on it; pauses of the host alone are below."""
+
+FIRST_SHARE, STEP, MOST_STEPS = 0.6, 1.04, 24
+"""Loads: from this share of the ceiling on, in such steps."""
+WINDOWS, WINDOW_S, WARM_UP_S = 5, 1.5, 0.3
+MISSES = 3
+"""Steps in a row with which the objective is missed, after which the load is raised no more."""
+KEPT_UP = 0.97
+"""Of the load asked for, what must be served."""
+_PRIVATE = re.compile(r"^(executable|config_file):.*$", re.MULTILINE)
+
+
+class Step(NamedTuple):
+    """A load and what came of it: medians of the windows."""
+
+    asked_rps: float
+    served_rps: float
+    p99_ms: float
+    generator_utilisation: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the load was served within the objective."""
+        return self.p99_ms <= OBJECTIVE_MS and self.served_rps >= KEPT_UP * self.asked_rps
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A node whose load was raised by one load generator."""
+
+    host: str
+    engine: str
+    raised_by: str
+    objective_ms: float
+    ceiling_rps: float
+    low_rps: float
+    high_rps: float
+    steps: tuple[Step, ...]
+
+
+def measure(asked: Asked) -> Files:
+    """Profile, calibrate, predict from INFO, and raise the load; `ENGINES` is a folder of engines.
+
+    What other hosts said stays.
+    """
+    with rounds.engines_at_hand() as (scratch, engines):
+        chosen = [rounds.engine_of(engines, id_) for id_ in asked.only or ENGINES]
+        benchmark = rounds.engine_of(engines, BENCHMARK).folder / "valkey-benchmark"
+        host = capture_host(progress=asked.progress)
+        rows = [row for row in _kept() if row["host"] != host.id]
+        for engine in chosen:
+            kept = FOLDER / host.id / engine.id
+            out = scratch / engine.id
+            observe(engine=engine.server, host=host, out=out, progress=asked.progress)
+            rounds.keep(out, kept / "calibration")
+            rows += [
+                asdict(raised)
+                for raised in _raise_load(engine, kept, benchmark, progress=asked.progress)
+            ]
+    return {ARTEFACT: json_text({"rows": rows})}
+
+
+def _kept() -> list[dict[str, Any]]:
+    if not ARTEFACT.exists():
+        return []
+    rows: list[dict[str, Any]] = json.loads(ARTEFACT.read_text(encoding="utf-8"))["rows"]
+    return rows
+
+
+def _raise_load(
+    engine: Engine, kept: Path, benchmark: Path, *, progress: Progress
+) -> Iterator[Raised]:
+    server, generator = ([cpu] for cpu in sorted(os.sched_getaffinity(0))[:2])
+    with EngineProcess(engine.server, cores=server) as process:
+        address = process.address("tcp")
+        with process.control() as control:
+            preload(_spec(BASE_RPS), address, control=control, cores=generator)
+            told = _told(control, address, generator)
+        write_text_atomic(kept / "node.txt", told)
+        predicted = _predicted(kept, progress=progress)
+        write_text_atomic(kept / "predicted.json", json.dumps(predicted, indent=2) + "\n")
+        ways: dict[str, Callable[[float], Step]] = {
+            "forecache": lambda rate_rps: _own_step(rate_rps, address, generator),
+            "valkey-benchmark": lambda rate_rps: _tool_step(
+                rate_rps, address, generator[0], benchmark
+            ),
+        }
+        for name in RAISED_BY:
+            steps = _steps(ways[name], predicted["value"])
+            progress(f"{engine.id}, raised by {name}: {steps[-1].asked_rps:,.0f}/s at last")
+            yield Raised(
+                host=kept.parent.name,
+                engine=engine.id,
+                raised_by=name,
+                objective_ms=OBJECTIVE_MS,
+                ceiling_rps=predicted["value"],
+                low_rps=predicted["low"],
+                high_rps=predicted["high"],
+                steps=tuple(steps),
+            )
+
+
+def _spec(rate_rps: float) -> LoadSpec:
+    return LoadSpec(
+        keys=KEYS, value_sizes=((VALUE_BYTES, 1.0),), clients=CLIENTS, rate_rps=rate_rps
+    )
+
+
+def _told(control: Any, address: Address, cores: Sequence[int]) -> str:
+    """INFO twice, under the light load, without paths of this machine."""
+    texts = []
+    with LoadGenerator(_spec(BASE_RPS), address, cores=cores, longest_s=APART_S + 30.0) as load:
+        time.sleep(1.0)
+        for wait_s in (APART_S, 0.0):
+            texts.append(_PRIVATE.sub(r"\1:", control.info("everything")))
+            time.sleep(wait_s)
+    load.check()
+    return "".join(f"> INFO EVERYTHING\n{text.replace(chr(13), '')}\n" for text in texts)
+
+
+def _predicted(kept: Path, *, progress: Progress) -> dict[str, float]:
+    """The ceiling that `plan --from-info` reads from what the node said, and its interval."""
+    calibration = Bundle.load(kept / "calibration")
+    profile, _ = calibrate(calibration, known=known_of(calibration), progress=progress)
+    with _written(kept, calibration, profile) as (host, engine):
+        answer = plan(
+            {"objectives": {"slo": {"p99_ms": OBJECTIVE_MS}}},
+            from_info=[kept / "node.txt"],
+            host=str(host),
+            node={
+                "engine": str(engine),
+                "load_generator": {"tool": "forecache", "threads": 1, "same_host": True},
+            },
+            search=False,
+        )
+    assert answer.ceiling is not None  # the host is known
+    found = answer.ceiling.ceiling_rps
+    return {"value": found.value, "low": found.low, "high": found.high}
+
+
+@contextmanager
+def _written(kept: Path, calibration: Bundle, profile: Any) -> Iterator[tuple[Path, Path]]:
+    """Files of host and engine, for as long as they are read."""
+    host, engine = kept / "host.yaml", kept / "engine.yaml"
+    write_text_atomic(host, rounds.host_of(kept, calibration).to_yaml())
+    write_text_atomic(engine, dump_yaml(profile.model_dump(mode="json", exclude_defaults=True)))
+    try:
+        yield host, engine
+    finally:
+        host.unlink()
+        engine.unlink()
+
+
+def _steps(step: Callable[[float], Step], ceiling_rps: float) -> list[Step]:
+    """Raise the load until the objective is missed for good."""
+    steps: list[Step] = []
+    for index in range(MOST_STEPS):
+        steps.append(step(FIRST_SHARE * ceiling_rps * STEP**index))
+        if len(steps) >= MISSES and not any(each.met for each in steps[-MISSES:]):
+            break
+    return steps
+
+
+def _own_step(rate_rps: float, address: Address, cores: Sequence[int]) -> Step:
+    seen = [
+        run_load(_spec(rate_rps), address, duration_s=WINDOW_S, warm_up_s=WARM_UP_S, cores=cores)
+        for _ in range(WINDOWS)
+    ]
+    return Step(
+        rate_rps,
+        float(np.median([each.throughput_rps for each in seen])),
+        float(np.median([each.quantile_ms(0.99) for each in seen])),
+        float(np.median([each.generator_utilisation for each in seen])),
+    )
+
+
+def _tool_step(rate_rps: float, address: Address, core: int, benchmark: Path) -> Step:
+    """The same by valkey-benchmark, which holds requests back to keep to a rate."""
+    words = {
+        "-h": address.host,
+        "-p": address.port,
+        "-c": CLIENTS,
+        "-r": KEYS,
+        "-n": round(rate_rps * WINDOW_S),
+        "--rps": round(rate_rps),
+    }
+    options = [str(word) for pair in words.items() for word in pair]
+    found = []
+    for _ in range(WINDOWS):
+        before = os.times()
+        done = subprocess.run(
+            ["taskset", "-c", str(core), benchmark, *options, "--csv", "GET", "key:__rand_int__"],
+            capture_output=True,
+            text=True,
+            timeout=20.0 * WINDOW_S,
+            check=False,
+        )
+        after = os.times()
+        if done.returncode != 0:
+            raise EngineError(f"{benchmark.name}: {done.stderr.strip()[:200]}.")
+        [result] = parse_benchmark(done.stdout, file=benchmark.name)
+        used_s = sum(after[2:4]) - sum(before[2:4])
+        found.append((result, used_s / (after.elapsed - before.elapsed)))
+    return Step(
+        rate_rps,
+        float(np.median([result.throughput_rps for result, _ in found])),
+        float(np.median([result.p99_ms or np.nan for result, _ in found])),
+        float(np.median([utilisation for _, utilisation in found])),
+    )
+
+
+def highest_met(steps: Sequence[Step]) -> float | None:
+    """The highest load up to which the objective was met at every step, or None."""
+    met = None
+    for step in steps:
+        if not step.met:
+            break
+        met = step.asked_rps
+    return met
+
+
+def lowest_missed(steps: Sequence[Step]) -> float | None:
+    """The lowest load from which on the objective was missed at every step, or None."""
+    missed = None
+    for step in reversed(steps):
+        if step.met:
+            break
+        missed = step.asked_rps
+    return missed
+
+
+def section() -> list[str]:
+    """Its part of docs/generations.md."""
+    body = []
+    for row in _kept():
+        steps = [Step(*each) for each in row["steps"]]
+        met, missed = highest_met(steps), lowest_missed(steps)
+        wide = (row["high_rps"] / row["low_rps"]) ** 0.5 - 1.0
+        body.append(
+            [
+                *(f"`{row['host']}`", row["engine"], row["raised_by"]),
+                f"{row['ceiling_rps']:,.0f}",
+                f"{row['low_rps']:,.0f}–{row['high_rps']:,.0f}",
+                f"±{wide:.0%}",
+                "–" if met is None else f"{met:,.0f}",
+                "–" if missed is None else f"{missed:,.0f}",
+                "–" if met is None else f"{row['ceiling_rps'] / met - 1.0:+.0%}",
+                f"{max(step.generator_utilisation for step in steps):.0%}",
+            ]
+        )
+    header = [
+        *("host", "engine", "raised by", ">ceiling, requests/s", ">95% interval", ">half of it"),
+        *(">met up to", ">missed from", ">error", ">generator busy at most"),
+    ]
+    return [
+        "## The ceiling of a node",
+        "",
+        f"A server answers {BASE_RPS:,.0f} GETs a second of {KEYS:,} keys with {VALUE_BYTES} B from"
+        f" {CLIENTS} connections. From its INFO alone, and profiles of host and engine calibrated"
+        " minutes before, `forecache plan --from-info` tells the highest load with a p99 of"
+        f" {OBJECTIVE_MS:g} ms. That is written down (`evidence/ceiling/`) before the load"
+        f" is raised by {STEP - 1.0:.0%} a step: by forecache's own open loop, and by"
+        f" valkey-benchmark with `--rps`. A load is met if the median p99 of {WINDOWS} windows of"
+        f" {WINDOW_S:g} s, pauses of the host among them, is within the objective and"
+        f" {KEPT_UP:.0%} of the load are served. *Half of it* is that of the interval on the"
+        " log scale. The error is that of the ceiling against the highest load met.",
+        "",
+        *table(header, body),
+    ]
