@@ -319,7 +319,7 @@ _ALL: tuple[Study, ...] = (
     Study(
         "ceiling",
         "the load with which a node misses its objective, predicted from its INFO beforehand",
-        duration="6 minutes an engine",
+        duration="3 minutes an engine, after tails",
         needs=(TWO_CPUS,),
         artefact="evidence/ceiling/, docs/accuracy/ceiling.json",
         page="docs/generations.md",

@@ -14,10 +14,11 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,25 +33,25 @@ from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.prior import known_of
-from forecache.calibration.observe.observe import observe
 from forecache.calibration.observe.readers.benchmark import parse_benchmark
-from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.capture import inspect_machine
+from forecache.hwprofiles.capture.host import captured_id
 from forecache.hwprofiles.files import dump_yaml, write_text_atomic
-from forecache.sim.errors import EngineError
+from forecache.sim.errors import EngineError, InputError
 
 from ..counts.shipped import json_text
 from ..harness import Asked, Files, Progress
 from ..markdown import table
-from . import rounds
+from . import rounds, tails
 from .engines import Engine
 from .load import run_load
 
 FOLDER = Path("evidence/ceiling")
-"""A folder per host and in it one per engine: its calibration, what it said of itself (`node.txt`),
-and the prediction, written before the load was raised."""
+"""A folder per host and in it one per engine, with what it said of itself and the prediction,
+which was written before the load was raised."""
+TOLD, PREDICTED = "node.txt", "predicted.json"
 ARTEFACT = Path("docs/accuracy/ceiling.json")
 ENGINES = ("redis-7.0.15", "valkey-8.1.1")
-RAISED_BY = ("forecache", "valkey-benchmark")
 BENCHMARK = "valkey-9.1.2"
 """The engine that valkey-benchmark with `--rps` comes with."""
 
@@ -68,6 +69,14 @@ MISSES = 3
 KEPT_UP = 0.97
 """Of the load asked for, what must be served."""
 _PRIVATE = re.compile(r"^(executable|config_file):.*$", re.MULTILINE)
+
+
+class Node(NamedTuple):
+    """An engine, what it was calibrated with on this host, and the folder of its results."""
+
+    engine: Engine
+    calibration: Bundle
+    folder: Path
 
 
 class Step(NamedTuple):
@@ -99,24 +108,25 @@ class Raised:
 
 
 def measure(asked: Asked) -> Files:
-    """Profile, calibrate, predict from INFO, and raise the load; `ENGINES` is a folder of engines.
+    """Predict from INFO and raise the load; `ENGINES` is a folder of engines.
 
-    What other hosts said stays.
+    Host and engines are as the study `tails` profiled and calibrated them here, in the same hour at
+    best. What other hosts said stays.
     """
-    with rounds.engines_at_hand() as (scratch, engines):
+    host = captured_id(inspect_machine())
+    with rounds.engines_at_hand() as (_, engines):
         chosen = [rounds.engine_of(engines, id_) for id_ in asked.only or ENGINES]
         benchmark = rounds.engine_of(engines, BENCHMARK).folder / "valkey-benchmark"
-        host = capture_host(progress=asked.progress)
-        rows = [row for row in _kept() if row["host"] != host.id]
+        rows = [row for row in _kept() if row["host"] != host]
         for engine in chosen:
-            kept = FOLDER / host.id / engine.id
-            out = scratch / engine.id
-            observe(engine=engine.server, host=host, out=out, progress=asked.progress)
-            rounds.keep(out, kept / "calibration")
-            rows += [
-                asdict(raised)
-                for raised in _raise_load(engine, kept, benchmark, progress=asked.progress)
-            ]
+            calibration = tails.FOLDER / host / engine.id / tails.CALIBRATION
+            if not calibration.is_dir():
+                raise InputError(
+                    f"ceiling: found no {calibration}; valid is a host on which the study tails"
+                    " was measured."
+                )
+            node = Node(engine, Bundle.load(calibration), FOLDER / host / engine.id)
+            rows += [asdict(each) for each in _raised(node, benchmark, progress=asked.progress)]
     return {ARTEFACT: json_text({"rows": rows})}
 
 
@@ -127,36 +137,34 @@ def _kept() -> list[dict[str, Any]]:
     return rows
 
 
-def _raise_load(
-    engine: Engine, kept: Path, benchmark: Path, *, progress: Progress
-) -> Iterator[Raised]:
+def _raised(node: Node, benchmark: Path, *, progress: Progress) -> Iterator[Raised]:
+    """Predict the ceiling of a node under a light load, then raise the load in both ways."""
     server, generator = ([cpu] for cpu in sorted(os.sched_getaffinity(0))[:2])
-    with EngineProcess(engine.server, cores=server) as process:
+    with EngineProcess(node.engine.server, cores=server) as process:
         address = process.address("tcp")
         with process.control() as control:
             preload(_spec(BASE_RPS), address, control=control, cores=generator)
             told = _told(control, address, generator)
-        write_text_atomic(kept / "node.txt", told)
-        predicted = _predicted(kept, progress=progress)
-        write_text_atomic(kept / "predicted.json", json.dumps(predicted, indent=2) + "\n")
+        write_text_atomic(node.folder / TOLD, told)
+        predicted = _predicted(node, progress=progress)
+        write_text_atomic(node.folder / PREDICTED, json.dumps(predicted, indent=2) + "\n")
         ways: dict[str, Callable[[float], Step]] = {
-            "forecache": lambda rate_rps: _own_step(rate_rps, address, generator),
-            "valkey-benchmark": lambda rate_rps: _tool_step(
-                rate_rps, address, generator[0], benchmark
+            "forecache": partial(_own_step, address=address, cores=generator),
+            "valkey-benchmark": partial(
+                _tool_step, address=address, core=generator[0], benchmark=benchmark
             ),
         }
-        for name in RAISED_BY:
-            steps = _steps(ways[name], predicted["value"])
-            progress(f"{engine.id}, raised by {name}: {steps[-1].asked_rps:,.0f}/s at last")
+        for name, way in ways.items():
+            progress(f"{node.engine.id}: raising the load with {name}")
             yield Raised(
-                host=kept.parent.name,
-                engine=engine.id,
+                host=node.folder.parent.name,
+                engine=node.engine.id,
                 raised_by=name,
                 objective_ms=OBJECTIVE_MS,
                 ceiling_rps=predicted["value"],
                 low_rps=predicted["low"],
                 high_rps=predicted["high"],
-                steps=tuple(steps),
+                steps=tuple(_steps(way, predicted["value"])),
             )
 
 
@@ -178,17 +186,22 @@ def _told(control: Any, address: Address, cores: Sequence[int]) -> str:
     return "".join(f"> INFO EVERYTHING\n{text.replace(chr(13), '')}\n" for text in texts)
 
 
-def _predicted(kept: Path, *, progress: Progress) -> dict[str, float]:
+def _predicted(node: Node, *, progress: Progress) -> dict[str, float]:
     """The ceiling that `plan --from-info` reads from what the node said, and its interval."""
-    calibration = Bundle.load(kept / "calibration")
-    profile, _ = calibrate(calibration, known=known_of(calibration), progress=progress)
-    with _written(kept, calibration, profile) as (host, engine):
+    known = known_of(node.calibration)
+    profile, _ = calibrate(node.calibration, known=known, progress=progress)
+    host = rounds.host_of(node.folder, node.calibration)
+    with tempfile.TemporaryDirectory(prefix="forecache-ceiling-") as scratch:
+        host_file, engine_file = Path(scratch) / "host.yaml", Path(scratch) / "engine.yaml"
+        host_file.write_text(host.to_yaml(), encoding="utf-8")
+        plain = profile.model_dump(mode="json", exclude_defaults=True)
+        engine_file.write_text(dump_yaml(plain), encoding="utf-8")
         answer = plan(
             {"objectives": {"slo": {"p99_ms": OBJECTIVE_MS}}},
-            from_info=[kept / "node.txt"],
-            host=str(host),
+            from_info=[node.folder / TOLD],
+            host=str(host_file),
             node={
-                "engine": str(engine),
+                "engine": str(engine_file),
                 "load_generator": {"tool": "forecache", "threads": 1, "same_host": True},
             },
             search=False,
@@ -196,19 +209,6 @@ def _predicted(kept: Path, *, progress: Progress) -> dict[str, float]:
     assert answer.ceiling is not None  # the host is known
     found = answer.ceiling.ceiling_rps
     return {"value": found.value, "low": found.low, "high": found.high}
-
-
-@contextmanager
-def _written(kept: Path, calibration: Bundle, profile: Any) -> Iterator[tuple[Path, Path]]:
-    """Files of host and engine, for as long as they are read."""
-    host, engine = kept / "host.yaml", kept / "engine.yaml"
-    write_text_atomic(host, rounds.host_of(kept, calibration).to_yaml())
-    write_text_atomic(engine, dump_yaml(profile.model_dump(mode="json", exclude_defaults=True)))
-    try:
-        yield host, engine
-    finally:
-        host.unlink()
-        engine.unlink()
 
 
 def _steps(step: Callable[[float], Step], ceiling_rps: float) -> list[Step]:
@@ -221,7 +221,7 @@ def _steps(step: Callable[[float], Step], ceiling_rps: float) -> list[Step]:
     return steps
 
 
-def _own_step(rate_rps: float, address: Address, cores: Sequence[int]) -> Step:
+def _own_step(rate_rps: float, *, address: Address, cores: Sequence[int]) -> Step:
     seen = [
         run_load(_spec(rate_rps), address, duration_s=WINDOW_S, warm_up_s=WARM_UP_S, cores=cores)
         for _ in range(WINDOWS)
@@ -234,7 +234,7 @@ def _own_step(rate_rps: float, address: Address, cores: Sequence[int]) -> Step:
     )
 
 
-def _tool_step(rate_rps: float, address: Address, core: int, benchmark: Path) -> Step:
+def _tool_step(rate_rps: float, *, address: Address, core: int, benchmark: Path) -> Step:
     """The same by valkey-benchmark, which holds requests back to keep to a rate."""
     words = {
         "-h": address.host,
