@@ -10,6 +10,7 @@ from ..footprint.limits import gib
 from .bounds import memory_used
 from .offers import Refused
 from .race import SETTLED, Entry
+from .ranking import headroom, tied
 from .results import Excuse, RankedPlan
 from .schema import PlanScenario
 from .shard import room_of
@@ -138,20 +139,15 @@ def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
     if more > 0.005:
         why = f"takes {least}{takes}, ${more:,.0f} a month more ({entry.why})"
     elif certain:
-        mine, theirs = (_spare(each) for each in (best, entry))
-        why = f"takes {takes}, costs the same, and leaves "
-        if round(mine, 2) == round(theirs, 2):
-            why += "about as much of a node's capacity free"
-        else:
-            why += f"{theirs:.0%} of a node's capacity free where the best leaves {mine:.0%}"
+        mine, theirs = (
+            f"{chance(each.holding.probability or 0.0)}, {headroom(each):.0%} free"
+            for each in (best, entry)
+        )
+        known = ", which may be chance or an error of the model" if tied(best, entry) else ""
+        why = f"takes {takes} and costs the same: {theirs}, the best {mine}{known}"
     else:
         why = f"takes {least}{takes}, and costs at least the same ({entry.why})"
     return Excuse(kind, what, why, entry.usd_per_month, entry.shards, certain)
-
-
-def _spare(entry: Entry) -> float:
-    trial = entry.holding
-    return 1.0 - trial.rate_rps / trial.capacity_rps
 
 
 def _one_thread(best: Entry, trial: Trial) -> Excuse:

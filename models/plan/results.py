@@ -131,6 +131,9 @@ class RankedPlan(Result):
     """What belongs to the bill and has no known price."""
     terms: list[TermPrice] = field(default_factory=list)
     """What a node costs in each way in which it may be paid."""
+    tied: bool = False
+    """Whether it costs as much as the plan before it, and what is uncertain of both leaves open
+    which is better: the simpler one comes first."""
 
 
 @dataclass(frozen=True)

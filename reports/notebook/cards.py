@@ -32,7 +32,7 @@ from ..text.formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from ..text.plans import cost_phrase, demand_phrase, headline, plan_facts, ranked_rows
+from ..text.plans import cost_phrase, demand_phrase, headline, plan_facts, ranked_rows, tie_phrase
 from ..text.points import (
     SETTING,
     chosen_point,
@@ -175,6 +175,7 @@ def _planned(answer: PlanAnswer) -> Card:
         lines=[
             *([cost_phrase(answer)] if answer.plans else []),
             *(f"{name}: {text}" for name, text in facts),
+            *([tie_phrase(answer)] if tie_phrase(answer) else []),
         ],
         header=header,
         rows=rows,

@@ -30,6 +30,7 @@ from ..text.plans import (
     search_phrase,
     serverless_phrase,
     terms_phrase,
+    tie_phrase,
     usd,
 )
 from ..text.repeat import Question, repeat_view
@@ -62,6 +63,7 @@ def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
         "facts": plan_facts(answer) if best else [],
         "columns": [(name, name in _NUMBERS) for name in columns],
         "rows": rows,
+        "ties": tie_phrase(answer),
         "compression_heading": compression_heading(packed) if packed else "",
         "compression": compression_facts(packed) if packed else [],
         "milestones": [milestone_phrase(each) for each in best.milestones] if best else [],

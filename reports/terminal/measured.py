@@ -10,8 +10,8 @@ from rich.table import Table
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.summary import bundle_summary
 from forecache.calibration.observe.tool_profile import ToolReport
-from forecache.hwprofiles.schema import HostProfile
 from forecache.hwprofiles.quantity import Quantity
+from forecache.hwprofiles.schema import HostProfile
 
 from ..text.formats import number, percent
 from .console import narrow_table, span

@@ -30,6 +30,7 @@ from ..text.plans import (
     search_phrase,
     serverless_phrase,
     terms_phrase,
+    tie_phrase,
 )
 from ..text.today import (
     ceiling_facts,
@@ -172,6 +173,8 @@ def _print_ranked(answer: PlanAnswer, console: Console) -> None:
         for index, name in enumerate(names)
     ]
     print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
+    if ties := tie_phrase(answer):
+        console.print(Text(ties, style="dim"))
 
 
 def _print_bill(plan: RankedPlan, console: Console) -> None:

@@ -147,7 +147,10 @@ def ranked_rows(answer: PlanAnswer) -> tuple[list[str], list[list[str]]]:
         *("instance", "engine", "shards", "repl", "io", "$/month", "CPU free", "mem free"),
         *("p99", "meets", "first limit"),
     ]
-    rows = [[str(index), *_row(plan)] for index, plan in enumerate(answer.plans, start=1)]
+    rows = [
+        [f"{index} =" if plan.tied else str(index), *_row(plan)]
+        for index, plan in enumerate(answer.plans, start=1)
+    ]
     if answer.today is not None:
         rows.append(["now", *_row(answer.today)])
     place = 1 + columns.index("repl")
@@ -155,6 +158,16 @@ def ranked_rows(answer: PlanAnswer) -> tuple[list[str], list[list[str]]]:
         columns.remove("repl")
         rows = [row[:place] + row[place + 1 :] for row in rows]
     return ["", *columns], rows
+
+
+def tie_phrase(answer: PlanAnswer) -> str:
+    """What the mark of plans that nothing tells apart means; empty without any."""
+    if not any(plan.tied for plan in answer.plans):
+        return ""
+    return (
+        "=: costs as much as the plan above, and which of the two is better is within what is "
+        "uncertain; the simpler one stands first"
+    )
 
 
 def _row(plan: RankedPlan) -> list[str]:
