@@ -333,7 +333,7 @@ class CompressionEffect(Result):
     algorithm: str
     level: int
     above_bytes: int
-    library: str | None
+    compressor: str | None
     """What compressed the sample; None where the ratio is given, as the next."""
     cpu_model: str | None
     """Of this machine, which the CPU times are of."""

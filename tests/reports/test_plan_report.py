@@ -193,7 +193,7 @@ EFFECT = CompressionEffect(
     algorithm="zstd",
     level=3,
     above_bytes=1024,
-    library="zstd 1.5.7",
+    compressor="zstd 1.5.7",
     cpu_model="EPYC",
     sizes=[
         CompressedSize(
