@@ -203,7 +203,7 @@ def number(value: float | None) -> str:
     if not is_number(value):
         return UNKNOWN
     if abs(value) >= 1e4 and float(value).is_integer():
-        return f"{int(value):,}".replace(",", " ")
+        return f"{int(value):,}"
     return f"{value:.4g}"
 
 
