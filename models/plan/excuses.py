@@ -10,7 +10,7 @@ from ..footprint.limits import gib
 from .bounds import memory_used
 from .offers import Refused
 from .race import SETTLED, Entry
-from .ranking import headroom, tied
+from .ranking import tied
 from .results import Excuse, RankedPlan
 from .schema import PlanScenario
 from .shard import room_of
@@ -140,7 +140,7 @@ def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
         why = f"takes {least}{takes}, ${more:,.0f} a month more ({entry.why})"
     elif certain:
         mine, theirs = (
-            f"{chance(each.holding.probability or 0.0)}, {headroom(each):.0%} free"
+            f"{chance(each.holding.probability or 0.0)}, {1.0 - each.holding.load:.0%} free"
             for each in (best, entry)
         )
         known = ", which may be chance or an error of the model" if tied(best, entry) else ""
@@ -155,7 +155,7 @@ def _one_thread(best: Entry, trial: Trial) -> Excuse:
     if trial.why_not is not None:
         why = trial.why_not
     else:
-        spare = [1.0 - each.rate_rps / each.capacity_rps for each in (trial, mine)]
+        spare = [1.0 - each.load for each in (trial, mine)]
         why = (
             f"holds as well ({chance(trial.probability or 0.0)}), and leaves {spare[0]:.0%} of a "
             f"node's capacity free where {mine.threads} threads leave {spare[1]:.0%}"

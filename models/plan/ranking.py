@@ -43,26 +43,21 @@ def tied(first: Entry, second: Entry) -> bool:
     )
 
 
-def headroom(entry: Entry) -> float:
-    """Share of what a shard serves that the peak leaves."""
-    return 1.0 - _load(entry)
-
-
 def _best(equal: Sequence[Entry]) -> Entry:
     """Of settled offers of the same cost."""
     likeliest = max(map(_probability, equal))
     likely = [e for e in equal if _probability(e) >= likeliest - SAME_PROBABILITY]
-    roomiest = min(likely, key=lambda each: (_load(each), _simplicity(each)))
+    roomiest = min(likely, key=lambda each: (each.holding.load, _simplicity(each)))
     return min((e for e in likely if not _has_more_headroom(roomiest, e)), key=_simplicity)
 
 
 def _has_more_headroom(first: Entry, second: Entry) -> bool:
     """Whether the first leaves more of what a node serves, beyond what is uncertain of both."""
-    predictions = first.holding.prediction, second.holding.prediction
-    assert predictions[0] is not None  # settled, with all draws
-    assert predictions[1] is not None
-    less = math.log(_load(second) / _load(first))
-    return less > capacity_ratio_half(*predictions)
+    one, other = first.holding, second.holding
+    assert one.prediction is not None  # settled, with all draws
+    assert other.prediction is not None
+    less = math.log(other.load / one.load)
+    return less > capacity_ratio_half(one.prediction, other.prediction)
 
 
 def _cents(entry: Entry) -> int:
@@ -71,11 +66,6 @@ def _cents(entry: Entry) -> int:
 
 def _probability(entry: Entry) -> float:
     return entry.holding.probability or 0.0
-
-
-def _load(entry: Entry) -> float:
-    """Share of what a shard serves that the peak takes."""
-    return entry.holding.rate_rps / entry.holding.capacity_rps
 
 
 def _simplicity(entry: Entry) -> tuple[int, int, int, str, str]:
