@@ -139,15 +139,19 @@ def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
     if more > 0.005:
         why = f"takes {least}{takes}, ${more:,.0f} a month more ({entry.why})"
     elif certain:
-        mine, theirs = (
-            f"{chance(each.holding.probability or 0.0)}, {1.0 - each.holding.load:.0%} free"
-            for each in (best, entry)
-        )
-        known = ", which may be chance or an error of the model" if tied(best, entry) else ""
-        why = f"takes {takes} and costs the same: {theirs}, the best {mine}{known}"
+        why = f"takes {takes}, costs the same, and {_told(entry)}, the best {_told(best)}"
+        if tied(best, entry):
+            why += "; such a difference may be chance or an error of the model"
     else:
         why = f"takes {least}{takes}, and costs at least the same ({entry.why})"
     return Excuse(kind, what, why, entry.usd_per_month, entry.shards, certain)
+
+
+def _told(entry: Entry) -> str:
+    """What decides between plans of equal cost."""
+    trial = entry.holding
+    met = chance(trial.probability or 0.0)
+    return f"meets the objective with {met} and leaves {1.0 - trial.load:.0%} of a node free"
 
 
 def _one_thread(best: Entry, trial: Trial) -> Excuse:
