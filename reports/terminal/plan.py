@@ -26,6 +26,7 @@ from ..text.plans import (
     milestone_phrase,
     plan_facts,
     plan_title,
+    ranked_legend,
     ranked_rows,
     search_phrase,
     serverless_phrase,
@@ -172,7 +173,8 @@ def _print_ranked(answer: PlanAnswer, console: Console) -> None:
         )
         for index, name in enumerate(names)
     ]
-    print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
+    shown = print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
+    console.print(Text(ranked_legend([column.name for column in shown]), style="dim"))
     if ties := tie_phrase(answer):
         console.print(Text(ties, style="dim"))
 

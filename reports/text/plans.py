@@ -1,5 +1,7 @@
 """The words and rows of a capacity plan, shared by terminal and page."""
 
+from collections.abc import Sequence
+
 from forecache.models.plan.results import (
     AfterLoss,
     DataTieringOffer,
@@ -158,6 +160,22 @@ def ranked_rows(answer: PlanAnswer) -> tuple[list[str], list[list[str]]]:
         columns.remove("repl")
         rows = [row[:place] + row[place + 1 :] for row in rows]
     return ["", *columns], rows
+
+
+_MEANINGS = {
+    "repl": "replicas of each shard",
+    "io": "io-threads",
+    "CPU free": "what the peak leaves of what a node serves",
+    "mem free": "of its memory",
+    "meets": "how probable it is that the objective is met",
+    "first limit": "what growth reaches first",
+}
+
+
+def ranked_legend(columns: Sequence[str]) -> str:
+    """What short names of columns stand for, and that they are of the horizon's peak."""
+    told = [f"{name}: {text}" for name, text in _MEANINGS.items() if name in columns]
+    return "; ".join(told)
 
 
 def tie_phrase(answer: PlanAnswer) -> str:
