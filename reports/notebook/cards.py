@@ -167,7 +167,7 @@ def _compared(answer: NodeComparison) -> Card:
 
 
 def _planned(answer: PlanAnswer) -> Card:
-    header, rows = ranked_rows(answer)
+    columns, rows = ranked_rows(answer)
     facts = plan_facts(answer)[:3] if answer.plans else []
     return Card(
         headline(answer),
@@ -177,7 +177,7 @@ def _planned(answer: PlanAnswer) -> Card:
             *(f"{name}: {text}" for name, text in facts),
             *([tie_phrase(answer)] if tie_phrase(answer) else []),
         ],
-        header=header,
+        header=[column.name for column in columns],
         rows=rows,
         marked=0 if answer.plans else None,
         warnings=answer.warnings,

@@ -47,8 +47,6 @@ from ..text.today import (
 )
 from .drawing import Drawer
 
-_NUMBERS = ("shards", "repl", "io", "$/month", "CPU free", "mem free", "p99", "meets")
-
 
 def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
     """Return the template's context for a capacity plan."""
@@ -62,7 +60,7 @@ def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
         "headline": headline(answer),
         "cost": cost_phrase(answer) if best else "",
         "facts": plan_facts(answer) if best else [],
-        "columns": [(name, name in _NUMBERS) for name in columns],
+        "columns": [(column.name, column.numeric) for column in columns],
         "rows": rows,
         "ties": tie_phrase(answer),
         "legend": ranked_legend(columns),

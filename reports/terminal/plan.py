@@ -49,8 +49,6 @@ from .columns import Column, print_most_columns
 from .console import plain_table, print_warnings
 
 _DISPENSABLE = ("first limit", "mem free", "CPU free", "repl")
-_WRAPS = ("engine", "first limit")
-_WORDS = ("instance", "engine", "first limit", "")
 
 _MOST_FRONT = 8
 _MOST_OF_NONE = 12
@@ -163,18 +161,15 @@ def _print_pairs(pairs: list[tuple[str, str]], console: Console) -> None:
 
 
 def _print_ranked(answer: PlanAnswer, console: Console) -> None:
-    names, rows = ranked_rows(answer)
+    described, rows = ranked_rows(answer)
     columns = [
-        Column(
-            name,
-            [row[index] for row in rows],
-            wraps=name in _WRAPS,
-            to_the_right=name not in _WORDS,
-        )
-        for index, name in enumerate(names)
+        Column(each.name, list(cells), wraps=each.wraps, to_the_right=each.numeric)
+        for each, cells in zip(described, zip(*rows, strict=True), strict=True)
     ]
     shown = print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
-    console.print(Text(ranked_legend([column.name for column in shown]), style="dim"))
+    names = {column.name for column in shown}
+    legend = ranked_legend(each for each in described if each.name in names)
+    console.print(Text(legend, style="dim"))
     if ties := tie_phrase(answer):
         console.print(Text(ties, style="dim"))
 
