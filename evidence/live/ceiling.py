@@ -197,7 +197,7 @@ def _predicted(node: Node, *, progress: Progress) -> dict[str, float]:
         plain = profile.model_dump(mode="json", exclude_defaults=True)
         engine_file.write_text(dump_yaml(plain), encoding="utf-8")
         answer = plan(
-            {"objectives": {"slo": {"p99_ms": OBJECTIVE_MS}}},
+            {"kind": "plan", "objectives": {"slo": {"p99_ms": OBJECTIVE_MS}}},
             from_info=[node.folder / TOLD],
             host=str(host_file),
             node={
