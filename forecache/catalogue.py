@@ -82,7 +82,6 @@ def instances(
     """
     from forecache.hwprofiles import list_hosts, list_instances
     from forecache.hwprofiles.files import did_you_mean
-    from forecache.models.prices.nodes import list_nodes
     from forecache.hwprofiles.instances import families
 
     by_lower = {known.lower(): known for known in families()}
@@ -239,6 +238,7 @@ def _check_host_name(name: str, *, others: Iterable[str]) -> None:
     """Refuse what is no host, no instance and no host-instance, with the closest names of all."""
     from forecache.hwprofiles import list_hosts, list_instances
     from forecache.hwprofiles.files import did_you_mean
+    from forecache.models.prices.nodes import list_nodes
 
     if name in {node.name for node in list_nodes()}:
         raise InputError(
