@@ -10,6 +10,7 @@ engine become a dataset, and `docs/models.md` says how they are predicted. Nothi
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 from collections.abc import Callable
@@ -227,7 +228,9 @@ def lines() -> list[str]:
     for path in sorted(FOLDER.glob("crowded-*.yaml")):
         said, _ = load_dataset(str(path))
         measured = {
-            (point.given["cores"], point.given["io_threads"]): point.observed["throughput_rps"]
+            (point.given["cores"], point.given["io_threads"]): (
+                point.observed["throughput_rps"] or math.nan
+            )
             for point in said.points
         }
         engine = f"{said.scenario['engine'].title()} {said.scenario['engine_version']}"

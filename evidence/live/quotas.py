@@ -22,6 +22,7 @@ from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
 from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns
 from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.files import read_text
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import InputError
@@ -199,8 +200,14 @@ def artefact(asked: Asked) -> Files:
 
 
 def predict(asked: Asked) -> Files:
-    """What was measured last, predicted anew."""
-    return _predicted_rows(json.loads(ARTEFACT.read_text(encoding="utf-8")), asked)
+    """What was measured last, predicted anew.
+
+    Raises
+    ------
+    InputError
+        Nothing was.
+    """
+    return _predicted_rows(json.loads(read_text(ARTEFACT)), asked)
 
 
 def _predicted_rows(rows: Sequence[Mapping[str, Any]], asked: Asked) -> Files:
@@ -224,7 +231,9 @@ def pages() -> Files:
 
 def lines() -> list[str]:
     """Throughput and p99 under each quota, measured and predicted."""
-    rows = json.loads(ARTEFACT.read_text(encoding="utf-8"))
+    if not ARTEFACT.is_file():
+        return ["Of what the study measures nothing is committed yet."]
+    rows = json.loads(read_text(ARTEFACT))
     without = {row["engine"]: row for row in rows if not row["quota_cores"]}
     found = []
     for row in rows:

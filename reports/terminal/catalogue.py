@@ -91,7 +91,10 @@ def print_listing(result: Mapping[str, Sequence[Mapping[str, Any]]], console: Co
             for row in result["datasets"]
         ],
     )
-    console.print("`forecache catalog NAME` shows one of them with the origin of every number.")
+    console.print(
+        "`forecache catalog NAME` shows one of them with the origin of every number; managed nodes "
+        "are all above."
+    )
 
 
 _VCPU = {1: "a core", 2: "half a core"}
