@@ -71,13 +71,15 @@ def as_they_end(
         raise
 
 
-def _worker_lost(error: BaseException) -> bool:
+def _worker_lost(error: object) -> bool:
     """Whether a call has no result because its worker is gone.
 
     `dask.distributed` says `KilledWorker` once several workers have gone with a call; it is told by
-    its name because the package need not be there.
+    its name because the package need not be there. Where a worker goes while its result is fetched,
+    it takes that result for an error (`cfexecutor.py`), which is none.
     """
-    return isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
+    known = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
+    return known or not isinstance(error, BaseException)
 
 
 class InThisThread(Executor):

@@ -199,3 +199,21 @@ def test_workers_are_processes_only_where_there_is_one_thread() -> None:
 def test_errors_of_a_user_pass_between_processes() -> None:
     with ProcessPoolExecutor(1) as pool, pytest.raises(InputError, match=r"^found 3$"):
         list(pool.map(refuse_odd, [2, 3, 4, 5]))
+
+
+class _TakesResultsForErrors(Executor):
+    """As Dask does where a worker is lost while its result is fetched."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        found = fn(*args, **kwargs)
+        if found == 4:
+            future.set_exception([found])  # type: ignore[arg-type]
+        else:
+            future.set_result(found)
+        return future
+
+
+def test_a_result_that_is_taken_for_an_error_is_left_out() -> None:
+    found = as_they_end(lambda n: n * n, [1, 2, 3], executor=_TakesResultsForErrors())
+    assert sorted(found) == [(0, 1), (2, 9)]
