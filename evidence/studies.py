@@ -317,6 +317,16 @@ _ALL: tuple[Study, ...] = (
         pages=Late("live.generations_page:pages"),
     ),
     Study(
+        "ceiling",
+        "the load with which a node misses its objective, predicted from its INFO beforehand",
+        duration="3 minutes an engine, after tails",
+        needs=(TWO_CPUS,),
+        artefact="evidence/ceiling/, docs/accuracy/ceiling.json",
+        page="docs/generations.md",
+        measure=Late("live.ceiling:measure"),
+        pages=Late("live.generations_page:pages"),
+    ),
+    Study(
         "crowded",
         "throughput of engines whose threads share two cores",
         duration="2 minutes",
