@@ -42,7 +42,10 @@ class LearnedTogether(Record):
     Attributes
     ----------
     discrepancy
-        Relative standard error of the model on hosts that were fitted so, from loads left out.
+        Relative standard error of the model on hosts that were fitted so, from loads left out:
+        loads of GET and SET alone.
+    commands_discrepancy
+        The same of loads with other commands.
     work
         By threading policy and name, `asynchronous.execute_lines`.
     correlation
@@ -51,6 +54,7 @@ class LearnedTogether(Record):
     """
 
     discrepancy: float = Field(ge=0)
+    commands_discrepancy: float = Field(ge=0)
     work: dict[str, LearnedWork]
     correlation: dict[str, dict[str, float]]
 
