@@ -29,12 +29,8 @@ LEAST_SLOPE = 0.005
 _DRAWS = 2
 """Starts that are drawn from what was known before the fit."""
 _SEED = 1
-_FIRST = 1
-"""Sets of derivatives that are simulated for every start."""
-_GO_ON = 2
-"""Starts that go on to their ends: those that are the most probable then."""
-_MORE = 4
-"""Sets of derivatives for each of these besides, at most."""
+_MOST = 6
+"""Sets of derivatives that are simulated for a start, at most."""
 _DISCREPANCIES = (0.02, 0.3)
 
 
@@ -49,7 +45,7 @@ class End:
     steps
         That were taken.
     to_its_end
-        Whether it went on until no step gained; a start that was far behind did not.
+        Whether it went on until no step gained.
     began, objective
         The objective where it began and where it ended (`descent.Place`).
     median_error
@@ -177,12 +173,9 @@ def fit_jointly(
     observed = np.log([point.case.observed["throughput_rps"] for point in points])
     walks = _starts(points, observed, last or {})
     for walk in walks:
-        walk.go(_FIRST)
+        walk.go(_MOST)
         progress(_told(walk))
-    for walk in sorted(walks, key=_objective)[:_GO_ON]:
-        walk.go(_MORE)
-        progress(_told(walk))
-    best, *_ = walks = sorted(walks, key=_objective)
+    best, *_ = walks = sorted(walks, key=lambda walk: walk.place.objective)
     slopes, mean = best.slopes(), best.place.mean
     differences = best.place.off + slopes @ mean
     names = best.slope.names
@@ -211,10 +204,6 @@ def _starts(points: Sequence[JointPoint], observed: np.ndarray, last: Where) -> 
         Walk(start, slope, place, place, slopes[start][:, kept] if start in slopes else None)
         for start, place in zip(means, slope.places(list(means.values())), strict=True)
     ]
-
-
-def _objective(walk: Walk) -> float:
-    return walk.place.objective
 
 
 def _end(walk: Walk) -> End:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.calibration.joint.fit import fit_jointly
+from forecache.calibration.joint.fit import JointFit, fit_jointly
 from forecache.calibration.joint.left_out import GROUPS, Scored, honest_discrepancies, score
 from forecache.calibration.joint.points import joint_points
 from forecache.calibration.joint.shipped import learned_files
@@ -48,7 +48,10 @@ def measure(asked: Asked) -> Files:
         progress=asked.progress,
     )
     asked.progress(f"predicting {len(points)} points, with and without what is left out")
-    scored = score(fit, points)
+    return _files(fit, score(fit, points))
+
+
+def _files(fit: JointFit, scored: Sequence[Scored]) -> Files:
     plain, others = discrepancies = honest_discrepancies(scored, fit.discrepancy)
     files: dict[Path, str | bytes] = {
         Path(f"hwprofiles/hosts/{host}/learned.yaml"): text
@@ -221,9 +224,8 @@ def _ends(result: Mapping[str, Any]) -> list[str]:
     header = ["start", ">steps", "until none gained", ">objective there", ">at its end"]
     return [
         "The fit goes downhill from several starts and keeps the end with the least objective"
-        " ([models.md](models.md#hosts-of-the-catalogue)), which knows calibration points only. The"
-        " two lowest after a while went on. Ends whose objectives differ by one or two are"
-        " equally good: windows have a grain.",
+        " ([models.md](models.md#hosts-of-the-catalogue)); it knows calibration points only. Ends"
+        " whose objectives differ by one or two are equally good: windows have a grain.",
         "",
         *table([*header, ">median error at fitted points"], rows),
     ]
