@@ -1,8 +1,8 @@
 """What a joint fit to datasets says of a host of the catalogue, in a file beside its profile.
 
 `profile.yaml` says what is known of a host by itself. `learned.yaml`, which `make evidence
-STUDY=learned-hosts` writes, has the numbers of it that measured loads moved, and what they say of the work
-of engines there. The catalogue's host is both together (`with_learned`).
+STUDY=learned-hosts` writes, has the numbers of it that measured loads moved, and what they say of
+the work of engines there. The catalogue's host is both together (`with_learned`).
 """
 
 from __future__ import annotations

@@ -158,8 +158,7 @@ def learned_section(out: Path) -> list[str]:
         f" {result['commands_discrepancy']:.0%} by those of MGET; *inside* is the share in 95%"
         " intervals that have both.",
         "",
-        *_ends(result),
-        "",
+        *_ends(result.get("ends", [])),
         *_table(points),
         "",
         *_by_dataset(points),
@@ -208,8 +207,10 @@ def _in_common(points: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _ends(result: Mapping[str, Any]) -> list[str]:
-    """Where each start led."""
+def _ends(ends: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where each start led; nothing of a fit that had one start."""
+    if not ends:
+        return []
     rows = [
         [
             end["start"],
@@ -219,7 +220,7 @@ def _ends(result: Mapping[str, Any]) -> list[str]:
             f"{end['objective']:.1f}",
             f"{end['median_error']:.1%}",
         ]
-        for end in result["ends"]
+        for end in ends
     ]
     header = ["start", ">steps", "until none gained", ">objective there", ">at its end"]
     return [
@@ -228,6 +229,7 @@ def _ends(result: Mapping[str, Any]) -> list[str]:
         " whose objectives differ by one or two are equally good: windows have a grain.",
         "",
         *table([*header, ">median error at fitted points"], rows),
+        "",
     ]
 
 
