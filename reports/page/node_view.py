@@ -23,7 +23,6 @@ from ..text.formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from ..text.method import INTERVAL_PARTS, interval_parts
 from ..text.points import (
     SETTING,
     by_threads,
@@ -43,7 +42,7 @@ from ..text.sensitivity import (
     spread_phrase,
 )
 from ..text.settings import setting_name
-from ..text.wording import limit_name, limit_phrase
+from ..text.wording import INTERVAL_PARTS, interval_parts, limit_name, limit_phrase
 from .drawing import Drawer, FigureView
 from .sensitivity_view import gains_view
 

@@ -7,9 +7,9 @@ from forecache.models.advice.next_measurement import MeasureNext
 from forecache.models.advice.node_answers import Recommended
 
 from ..text.formats import margin
-from ..text.method import interval_parts, sensitivity_title
+from ..text.method import sensitivity_title
 from ..text.points import chosen_point
-from ..text.wording import known_phrase
+from ..text.wording import interval_parts, known_phrase
 
 _ABOUT = (
     "Throughput’s 95% interval consists of four parts. Their squares add up to the square of the "
