@@ -30,7 +30,7 @@ _DAMPINGS = (0.0, 0.5, 2.0, 8.0, 32.0)
 
 
 @dataclass(frozen=True)
-class Place:
+class Reached:
     """Numbers, and what the simulation says there.
 
     Attributes
@@ -64,21 +64,21 @@ class Slope:
         self._known = np.linalg.inv(prior_covariance(self.names))
         self._weights = np.linalg.inv(error_covariance(self._points, DISCREPANCY))
 
-    def places(self, means: Sequence[np.ndarray]) -> list[Place]:
+    def places(self, means: Sequence[np.ndarray]) -> list[Reached]:
         """What the simulation says at each of these numbers."""
         wheres = [dict(zip(self.names, mean.tolist(), strict=True)) for mean in means]
         found = self._observed - log_throughputs_at(self._points, wheres)
         return [
-            Place(mean, off, float(mean @ self._known @ mean + off @ self._weights @ off))
+            Reached(mean, off, float(mean @ self._known @ mean + off @ self._weights @ off))
             for mean, off in zip(means, found, strict=True)
         ]
 
-    def derivatives(self, place: Place) -> np.ndarray:
+    def derivatives(self, place: Reached) -> np.ndarray:
         """(points, names) change of the logarithm of throughput by number."""
         where = dict(zip(self.names, place.mean.tolist(), strict=True))
         return sensitivities(self._points, self.names, where, step=STEP)
 
-    def below(self, place: Place, derivatives: np.ndarray) -> Place | None:
+    def below(self, place: Reached, derivatives: np.ndarray) -> Reached | None:
         """The best place that a damped step leads to; nothing if none gains enough."""
         gradient = derivatives.T @ self._weights @ place.off - self._known @ place.mean
         curvature = self._known + derivatives.T @ self._weights @ derivatives
@@ -114,8 +114,8 @@ class Walk:
 
     start: str
     slope: Slope
-    first: Place
-    place: Place
+    first: Reached
+    place: Reached
     derivatives: np.ndarray | None = None
     simulated: bool = True
     steps: int = 0

@@ -47,7 +47,7 @@ class End:
     to_its_end
         Whether it went on until no step gained.
     began, objective
-        The objective where it began and where it ended (`descent.Place`).
+        The objective where it began and where it ended (`descent.Reached`).
     median_error
         Of throughput at the points, at the end.
     """
