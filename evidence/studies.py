@@ -100,7 +100,7 @@ _ALL: tuple[Study, ...] = (
     Study(
         "learned-hosts",
         "numbers of catalogue hosts, fitted together to all calibration points of datasets",
-        duration="10 minutes",
+        duration="15 minutes",
         artefact="hwprofiles/hosts/*/learned.yaml, docs/accuracy/learned-hosts.json",
         page="docs/scores.md",
         measure=Late("accuracy.learned:measure"),

@@ -1,8 +1,8 @@
 """What a joint fit to datasets says of a host of the catalogue, in a file beside its profile.
 
 `profile.yaml` says what is known of a host by itself. `learned.yaml`, which `make evidence
-STUDY=hosts` writes, has the numbers of it that measured loads moved, and what they say of the work
-of engines there. The catalogue's host is both together (`with_learned`).
+STUDY=learned-hosts` writes, has the numbers of it that measured loads moved, and what they say of
+the work of engines there. The catalogue's host is both together (`with_learned`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ class LearnedTogether(Record):
     Attributes
     ----------
     discrepancy
-        Relative standard error of the model on hosts that were fitted so, from loads left out.
+        Relative standard error of the model on hosts that were fitted so, from loads left out:
+        loads of GET and SET alone.
+    commands_discrepancy
+        The same of loads with other commands.
     work
         By threading policy and name, `asynchronous.execute_lines`.
     correlation
@@ -51,6 +54,7 @@ class LearnedTogether(Record):
     """
 
     discrepancy: float = Field(ge=0)
+    commands_discrepancy: float = Field(ge=0)
     work: dict[str, LearnedWork]
     correlation: dict[str, dict[str, float]]
 

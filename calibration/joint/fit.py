@@ -1,9 +1,9 @@
 """A joint fit: what calibration points of all hosts and engines say of all uncertain numbers.
 
-Gauss-Newton steps towards the most probable numbers, the simulation in the loop with the same
-random streams throughout; around them the posterior is taken as normal (Laplace's approximation).
-The error of the model is found by how probable it makes the measurements. What would be known
-without some of the points follows from the same derivatives.
+Several starts go downhill to the most probable numbers nearby (`descent.py`), the simulation in the
+loop; the most probable end is the fit. Around it the posterior is taken as normal (Laplace's
+approximation). The error of the model is found by how probable it makes the measurements. What
+would be known without some of the points follows from the same derivatives.
 """
 
 from __future__ import annotations
@@ -15,23 +15,49 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from .points import JointPoint, Where, log_throughputs, sensitivities
+from forecache.models.prediction.uncertainty import Draw
+
+from .descent import STEP, Slope, Walk
+from .points import JointPoint, Where, sensitivities
 from .prior import error_covariance, prior_covariance
 
 Progress = Callable[[str], None]
 
-STEP = 1.0
-"""Standard errors by which a number is moved for its derivative: clients move in waves, so that a
-window's count has a grain of up to 2%."""
-
 LEAST_SLOPE = 0.005
 """Numbers by which no point changes more per standard error are left as they are known."""
 
-_STEPS = 2
-"""With derivatives of their own, before the last one."""
-_LONGEST = 1.5
-"""Standard errors that a number is moved by in one step at most."""
+_DRAWS = 2
+"""Starts that are drawn from what was known before the fit."""
+_SEED = 1
+_MOST = 6
+"""Sets of derivatives that are simulated for a start, at most."""
 _DISCREPANCIES = (0.02, 0.3)
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a start led.
+
+    Attributes
+    ----------
+    start
+        What the start is called.
+    steps
+        That were taken.
+    to_its_end
+        Whether it went on until no step gained.
+    began, objective
+        The objective where it began and where it ended (`descent.Reached`).
+    median_error
+        Of throughput at the points, at the end.
+    """
+
+    start: str
+    steps: int
+    to_its_end: bool
+    began: float
+    objective: float
+    median_error: float
 
 
 @dataclass(frozen=True)
@@ -52,6 +78,8 @@ class JointFit:
         (points,) logarithms of throughput, at the mean.
     discrepancy
         Relative standard error of the model that makes the measurements most probable.
+    ends
+        Of all starts, the most probable one first: that is the fit.
     """
 
     names: list[str]
@@ -62,6 +90,7 @@ class JointFit:
     predicted: np.ndarray
     observed: np.ndarray
     discrepancy: float
+    ends: list[End]
 
     @property
     def where(self) -> Where:
@@ -123,8 +152,15 @@ def likely_discrepancy(
     return math.exp(float(minimize_scalar(improbable, bounds=bounds, method="bounded").x))
 
 
-def fit_jointly(points: Sequence[JointPoint], *, progress: Progress = lambda _: None) -> JointFit:
+def fit_jointly(
+    points: Sequence[JointPoint], *, last: Where | None = None, progress: Progress = lambda _: None
+) -> JointFit:
     """Fit all numbers that the points depend on.
+
+    Parameters
+    ----------
+    last
+        Where an earlier fit ended: one more start.
 
     Raises
     ------
@@ -134,31 +170,52 @@ def fit_jointly(points: Sequence[JointPoint], *, progress: Progress = lambda _: 
     held_out = [f"{p.dataset}[{p.case.index}]" for p in points if p.case.role != "calibration"]
     if held_out:
         raise ValueError(f"points with role calibration only, not {', '.join(held_out)}")
-    names = sorted({name for point in points for name in point.ranges})
     observed = np.log([point.case.observed["throughput_rps"] for point in points])
-    mean = np.zeros(len(names))
-    discrepancy = 0.08
-    for step in range(_STEPS):
-        where = dict(zip(names, mean.tolist(), strict=True))
-        predicted = log_throughputs(points, where)
-        off = observed - predicted
-        progress(f"step {step + 1}: {len(names)} numbers, errors {np.std(off):.3f}")
-        slopes = sensitivities(points, names, where, step=STEP)
-        if step == 0:
-            kept = np.abs(slopes).max(axis=0) >= LEAST_SLOPE
-            names = [name for name, keep in zip(names, kept, strict=True) if keep]
-            mean, slopes = mean[kept], slopes[:, kept]
-        differences = off + slopes @ mean
-        discrepancy = likely_discrepancy(names, points, slopes, differences)
-        wanted, _ = posterior(names, points, slopes, differences, discrepancy)
-        mean = mean + np.clip(wanted - mean, -_LONGEST, _LONGEST)
-    where = dict(zip(names, mean.tolist(), strict=True))
-    off = observed - log_throughputs(points, where)
-    slopes = sensitivities(points, names, where, step=STEP)
-    differences = off + slopes @ mean
+    walks = _starts(points, observed, last or {})
+    for walk in walks:
+        walk.go(_MOST)
+        progress(_told(walk))
+    best, *_ = walks = sorted(walks, key=lambda walk: walk.place.objective)
+    slopes, mean = best.slopes(), best.place.mean
+    differences = best.place.off + slopes @ mean
+    names = best.slope.names
     discrepancy = likely_discrepancy(names, points, slopes, differences)
-    wanted, covariance = posterior(names, points, slopes, differences, discrepancy)
-    mean = mean + np.clip(wanted - mean, -_LONGEST, _LONGEST)
-    predicted = log_throughputs(points, dict(zip(names, mean.tolist(), strict=True)))
-    progress(f"errors {np.std(observed - predicted):.3f}, of the model {discrepancy:.3f}")
-    return JointFit(names, list(points), mean, covariance, slopes, predicted, observed, discrepancy)
+    _, covariance = posterior(names, points, slopes, differences, discrepancy)
+    predicted, ends = observed - best.place.off, [_end(walk) for walk in walks]
+    return JointFit(
+        names, list(points), mean, covariance, slopes, predicted, observed, discrepancy, ends
+    )
+
+
+def _starts(points: Sequence[JointPoint], observed: np.ndarray, last: Where) -> list[Walk]:
+    """A walk from each start, over the numbers that matter at the first of them."""
+    every = sorted({name for point in points for name in point.ranges})
+    known: dict[str, Where] = {"what was known before": {}}
+    if last:
+        known["the last fit"] = last
+    slopes = {k: sensitivities(points, every, where, step=STEP) for k, where in known.items()}
+    kept = np.max([np.abs(each).max(axis=0) for each in slopes.values()], axis=0) >= LEAST_SLOPE
+    names = [name for name, keep in zip(every, kept, strict=True) if keep]
+    means = {k: np.array([where.get(name, 0.0) for name in names]) for k, where in known.items()}
+    prior = prior_covariance(names)
+    means |= {f"draw {n + 1}": Draw(_SEED, n).jointly(names, prior) for n in range(_DRAWS)}
+    slope = Slope(names, points, observed)
+    return [
+        Walk(start, slope, place, place, slopes[start][:, kept] if start in slopes else None)
+        for start, place in zip(means, slope.places(list(means.values())), strict=True)
+    ]
+
+
+def _end(walk: Walk) -> End:
+    error = float(np.median(np.abs(np.expm1(-walk.place.off))))
+    return End(
+        walk.start, walk.steps, walk.ended, walk.first.objective, walk.place.objective, error
+    )
+
+
+def _told(walk: Walk) -> str:
+    end = _end(walk)
+    return (
+        f"from {end.start}: {end.steps} steps, objective {end.began:.1f} to {end.objective:.1f},"
+        f" median error {end.median_error:.1%}"
+    )

@@ -12,7 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from .fit import STEP, JointFit
+from .descent import STEP
+from .fit import JointFit
 from .points import JointPoint, log_throughputs, sensitivities
 
 GROUPS: dict[str, Callable[[JointPoint], str]] = {
@@ -120,15 +121,23 @@ def _slopes(fit: JointFit, points: Sequence[JointPoint]) -> np.ndarray:
     return all_rows
 
 
-def honest_discrepancy(scored: Sequence[Scored], likely: float) -> float:
-    """The model's relative standard error: at least what left-out calibration points ask for.
+def honest_discrepancies(scored: Sequence[Scored], likely: float) -> tuple[float, float]:
+    """The model's relative standard error: of loads of GET and SET alone, and of all others.
 
-    With it their errors, in standard errors of all that is uncertain, have a mean square of one.
+    Each is at least `likely`, and what left-out calibration points ask for: with it their errors,
+    in standard errors of all that is uncertain, have a mean square of one. Waits of keys of one
+    MGET overlap, which is another part of the model, so its errors say nothing of single keys.
     """
     own = [each for each in scored if each.point.case.role == "calibration"]
-    errors = np.array([each.predicted["dataset"].log_rate - each.log_observed for each in own])
-    known = np.array([each.uncertainty("dataset") for each in own])
+    plain = [each for each in own if each.point.only_get_and_set]
+    others = [each for each in own if not each.point.only_get_and_set]
+    return max(likely, _asked_for(plain)), max(likely, _asked_for(others))
+
+
+def _asked_for(scored: Sequence[Scored]) -> float:
+    errors = np.array([each.predicted["dataset"].log_rate - each.log_observed for each in scored])
+    known = np.array([each.uncertainty("dataset") for each in scored])
     candidates = np.linspace(0.0, 0.5, 501)
-    squares = [float(np.mean(errors**2 / (known**2 + d**2))) for d in candidates]
-    asked = next((d for d, square in zip(candidates, squares, strict=True) if square <= 1.0), 0.5)
-    return max(likely, float(asked))
+    squares = [float(np.sum(errors**2 / (known**2 + d**2))) for d in candidates]
+    fits = (d for d, square in zip(candidates, squares, strict=True) if square <= len(scored))
+    return float(next(fits, candidates[-1]))

@@ -69,6 +69,11 @@ class JointPoint:
         """Its commands, in one word for each mix."""
         return "+".join(sorted(self.case.scenario.workload.commands))
 
+    @property
+    def only_get_and_set(self) -> bool:
+        """Whether there are no other commands."""
+        return self.case.scenario.workload.only_get_and_set
+
     @cached_property
     def ranges(self) -> dict[str, Range]:
         """(low, value, high) by name."""
@@ -78,7 +83,7 @@ class JointPoint:
             found[f"{owner}.{name}"] = bounds
         for name, bounds in system.engine.uncertain().items():
             found[f"{system.engine.policy}.{name}"] = bounds
-        if not self.case.scenario.workload.only_get_and_set:
+        if not self.only_get_and_set:
             for name, bounds in system.engine.uncertain_commands().items():
                 found[f"commands.{name}"] = bounds
         for name, bounds in system.generator.uncertain().items():
@@ -171,7 +176,14 @@ def joint_points(*, role: str | None = None) -> list[JointPoint]:
 
 def log_throughputs(points: Sequence[JointPoint], where: Where) -> np.ndarray:
     """(points,) of `JointPoint.log_throughput`."""
-    return np.array(_each(_log_throughput, [(point, where) for point in points]))
+    [found] = log_throughputs_at(points, [where])
+    return np.asarray(found)
+
+
+def log_throughputs_at(points: Sequence[JointPoint], wheres: Sequence[Where]) -> np.ndarray:
+    """(wheres, points) of `JointPoint.log_throughput`."""
+    found = _each(_log_throughput, [(point, list(wheres)) for point in points])
+    return np.array(found).reshape(len(points), len(wheres)).T
 
 
 def sensitivities(
@@ -182,9 +194,9 @@ def sensitivities(
     return np.array([[row.get(name, 0.0) for name in names] for row in rows])
 
 
-def _log_throughput(task: tuple[JointPoint, Where]) -> float:
-    point, where = task
-    return point.log_throughput(where)
+def _log_throughput(task: tuple[JointPoint, Sequence[Where]]) -> list[float]:
+    point, wheres = task
+    return [point.log_throughput(where) for where in wheres]
 
 
 def _slopes(task: tuple[JointPoint, Sequence[str], Where, float]) -> dict[str, float]:

@@ -274,7 +274,8 @@ def _predict(
         # Draws differ by their numbers and by chance: what inputs and simulation leave open.
         uncertainty[name] = math.hypot(case.noise.standard_error, float(np.std(logs, ddof=1)))
         t = student_t(0.95, len(drawn) - 1)
-        half = math.hypot(t * float(np.std(logs, ddof=1)), 1.96 * system.discrepancy)
+        of_model = system.discrepancy(case.scenario)
+        half = math.hypot(t * float(np.std(logs, ddof=1)), 1.96 * of_model)
         predicted[name] = Estimate(value, value * math.exp(-half), value * math.exp(half))
     return ComparedPoint(
         index=case.index,

@@ -9,26 +9,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from forecache.calibration.joint.fit import fit_jointly
-from forecache.calibration.joint.left_out import GROUPS, Scored, honest_discrepancy, score
+from forecache.calibration.joint.fit import JointFit, fit_jointly
+from forecache.calibration.joint.left_out import GROUPS, Scored, honest_discrepancies, score
 from forecache.calibration.joint.points import joint_points
 from forecache.calibration.joint.shipped import learned_files
 from forecache.calibration.validate.series import label
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import load_cases
-from forecache.models.advice.choice import KNEE
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.system import System
 
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
+from .curves import curves_of, curves_section
 from .observed import ACCURACY
 
 ARTEFACT = ACCURACY / "learned-hosts.json"
@@ -36,30 +37,49 @@ QUICKSTART = Path("examples/quickstart.yaml")
 QUICKSTART_HOSTS = ("graviton3-c7g.4xlarge", "graviton4-c8g.4xlarge")
 QUICKSTART_THREADS = 8
 KINDS = ("fit", *GROUPS)
-_LEAST_SETTINGS = 3
 
 
 def measure(asked: Asked) -> Files:
     """Fit, leave out, and write the hosts' files."""
     points = joint_points()
     fit = fit_jointly(
-        [point for point in points if point.case.role == "calibration"], progress=asked.progress
+        [point for point in points if point.case.role == "calibration"],
+        last=_last_fit(ARTEFACT),
+        progress=asked.progress,
     )
     asked.progress(f"predicting {len(points)} points, with and without what is left out")
-    scored = score(fit, points)
-    discrepancy = honest_discrepancy(scored, fit.discrepancy)
+    return _files(fit, score(fit, points))
+
+
+def _files(fit: JointFit, scored: Sequence[Scored]) -> Files:
+    plain, others = discrepancies = honest_discrepancies(scored, fit.discrepancy)
     files: dict[Path, str | bytes] = {
         Path(f"hwprofiles/hosts/{host}/learned.yaml"): text
-        for host, text in learned_files(fit, discrepancy=discrepancy).items()
+        for host, text in learned_files(fit, discrepancies=discrepancies).items()
     }
     result = {
         "numbers": len(fit.names),
         "calibration_points": len(fit.points),
         "likely_discrepancy": _short(fit.discrepancy),
-        "discrepancy": _short(discrepancy),
-        "points": [_plain(each, discrepancy) for each in scored],
+        "discrepancy": _short(plain),
+        "commands_discrepancy": _short(others),
+        "ends": [
+            {k: _short(v) if isinstance(v, float) else v for k, v in asdict(end).items()}
+            for end in fit.ends
+        ],
+        "at": {name: round(z, 3) for name, z in fit.where.items()},
+        "points": [
+            _plain(each, plain if each.point.only_get_and_set else others) for each in scored
+        ],
     }
     return {**files, ARTEFACT: json_text(result)}
+
+
+def _last_fit(path: Path) -> dict[str, float]:
+    """Where the fit of an artefact ended, in standard errors by name; nothing if there is none."""
+    if not path.exists():
+        return {}
+    return dict(json.loads(path.read_text(encoding="utf-8")).get("at", {}))
 
 
 def _plain(scored: Scored, discrepancy: float) -> dict[str, Any]:
@@ -134,13 +154,18 @@ def learned_section(out: Path) -> list[str]:
         " calibration point of the dataset (with all others of its machine and engine), of the"
         " host or of the engine. *u* is the combined standard uncertainty of data, inputs and"
         f" simulation, without the model's own error, which is {result['discrepancy']:.1%} by"
-        " left-out calibration points; *inside* is the share in 95% intervals that have both.",
+        " left-out calibration points of GET and SET and"
+        f" {result['commands_discrepancy']:.0%} by those of MGET; *inside* is the share in 95%"
+        " intervals that have both.",
         "",
+        *_ends(result.get("ends", [])),
         *_table(points),
         "",
         *_by_dataset(points),
         "",
         *_regret(points),
+        "",
+        *curves_section(points),
         "",
         *_quickstart_lines(out),
         "",
@@ -179,6 +204,32 @@ def _in_common(points: Sequence[Mapping[str, Any]]) -> list[str]:
         " of their difference over the mean square of either. `compare` goes by it.",
         "",
         *table(["they differ in", ">pairs", ">in common"], rows),
+    ]
+
+
+def _ends(ends: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where each start led; nothing of a fit that had one start."""
+    if not ends:
+        return []
+    rows = [
+        [
+            end["start"],
+            str(end["steps"]),
+            "yes" if end["to_its_end"] else "no",
+            f"{end['began']:.0f}",
+            f"{end['objective']:.1f}",
+            f"{end['median_error']:.1%}",
+        ]
+        for end in ends
+    ]
+    header = ["start", ">steps", "until none gained", ">objective there", ">at its end"]
+    return [
+        "The fit goes downhill from several starts and keeps the end with the least objective"
+        " ([models.md](models.md#hosts-of-the-catalogue)); it knows calibration points only. Ends"
+        " whose objectives differ by one or two are equally good: windows have a grain.",
+        "",
+        *table([*header, ">median error at fitted points"], rows),
+        "",
     ]
 
 
@@ -224,7 +275,7 @@ def _regret(points: Sequence[Mapping[str, Any]]) -> list[str]:
     """What following the predictions costs, by what was left out."""
     rows = []
     for kind in KINDS:
-        costs = [cost for cost, _ in regrets(points, kind)]
+        costs = [curve.regret(kind) for curve in curves_of(points)]
         if costs:
             rows.append(
                 [
@@ -240,28 +291,6 @@ def _regret(points: Sequence[Mapping[str, Any]]) -> list[str]:
         "",
         *table(["left out", ">curves", ">median", ">worst"], rows),
     ]
-
-
-def regrets(points: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[float, str]]:
-    """Share of the measured best that the recommended setting gives up, and which curve it is.
-
-    The recommended setting is the fewest threads within 5% of the most predicted throughput.
-    """
-    curves: dict[str, list[Mapping[str, Any]]] = {}
-    for point in points:
-        given = {k: v for k, v in point["given"].items() if k != "io_threads"}
-        if "io_threads" in point["given"]:
-            curves.setdefault(f"{point['dataset']} {label(given)}", []).append(point)
-    found = []
-    for name, members in curves.items():
-        if len(members) < _LEAST_SETTINGS:
-            continue
-        members.sort(key=lambda point: int(point["given"]["io_threads"]))
-        predicted = [point["predicted"][kind]["rps"] for point in members]
-        observed = [point["observed_rps"] for point in members]
-        chosen = next(n for n, rate in enumerate(predicted) if rate >= KNEE * max(predicted))
-        found.append((1.0 - observed[chosen] / max(observed), name))
-    return found
 
 
 def _quickstart_lines(out: Path) -> list[str]:

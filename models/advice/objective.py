@@ -53,8 +53,9 @@ def probability(prediction: Prediction, *, capacity_rps: float) -> float | None:
     if not asked:
         return None
     runs = prediction.drawn or prediction.nominal
-    error = max(math.hypot(prediction.system.discrepancy, prediction.system.variation), 1e-9)
-    open_loop = prediction.case.scenario.workload.arrival == "open_loop"
+    scenario, system = prediction.case.scenario, prediction.system
+    error = max(math.hypot(system.discrepancy(scenario), system.variation), 1e-9)
+    open_loop = scenario.workload.arrival == "open_loop"
     spare = math.log(capacity_rps / prediction.mean("throughput_rps")) if open_loop else math.inf
     cpu_us = np.mean([m.result.server_useful_cpu_us_per_request for m in prediction.nominal])
     shares = []

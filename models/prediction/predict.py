@@ -155,7 +155,7 @@ class Prediction:
 
     def _discrepancy(self, name: str, level: float) -> float:
         # Memory waits are predicted less well than the rest, where an observation says so.
-        own = self.system.discrepancy
+        own = self.system.discrepancy(self.case.scenario)
         if self.system.memory_discrepancy > 0:
             own = math.hypot(own, self.system.memory_discrepancy * self.memory_share)
         return self._half(name, level, own)

@@ -192,12 +192,12 @@ class System:
         """Whether the engine's work was fitted on this host."""
         return self.engine.observed is not None and self.engine.observed.host == self.host.id
 
-    @cached_property
-    def discrepancy(self) -> float:
-        """Relative standard error of the model itself."""
+    def discrepancy(self, scenario: Scenario) -> float:
+        """Relative standard error of the model itself, of a load."""
         learned = self.host.posterior
         if learned and learned.of_policy(self.engine.policy) and not self.observed_here:
-            return learned.discrepancy
+            plain = scenario.workload.only_get_and_set
+            return learned.discrepancy if plain else learned.commands_discrepancy
         known = self.engine.discrepancy
         if known is None:
             return UNCHECKED_DISCREPANCY

@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from forecache.calibration.joint.descent import Slope, Walk
 from forecache.calibration.joint.fit import fit_jointly, likely_discrepancy, posterior
+from forecache.calibration.joint.left_out import Predicted, Scored, honest_discrepancies
 from forecache.calibration.joint.points import JointPoint, joint_points
 from forecache.calibration.joint.prior import error_covariance, prior_covariance
 
@@ -115,3 +117,37 @@ def test_engines_that_come_from_redis_share_what_is_uncertain_of_their_code() ->
     matrix = prior_covariance([*names, "shared_queues.get_instructions"])
     assert matrix[0, 1] == pytest.approx(0.5)
     assert np.allclose(np.delete(np.delete(matrix, 0, 0), 0, 1), np.eye(4)), "nothing else"
+
+
+def test_from_either_side_a_walk_goes_down_to_the_same_end(points: list[JointPoint]) -> None:
+    names, observed = (
+        ["graviton4.user_ipc"],
+        np.log([p.case.observed["throughput_rps"] for p in points]),
+    )
+    slope = Slope(names, points, observed)
+    walks = [
+        Walk(f"{place.mean[0]:+g}", slope, place, place)
+        for place in slope.places([np.array([z]) for z in (-2.0, 2.5)])
+    ]
+    for walk in walks:
+        walk.go(8)
+        assert walk.ended
+        assert walk.place.objective <= walk.first.objective - 1.0
+    low, high = (walk.place for walk in walks)
+    assert low.objective == pytest.approx(high.objective, abs=1.0)
+    assert low.mean == pytest.approx(high.mean, abs=0.8)
+
+
+def test_errors_of_mget_say_nothing_of_single_keys() -> None:
+    every = joint_points(role="calibration")
+    plain = next(p for p in every if p.only_get_and_set)
+    mget = next(p for p in every if not p.only_get_and_set)
+
+    def off(point: JointPoint, error: float) -> Scored:
+        return Scored(point, 0.0, {"dataset": Predicted(error, 0.0)})
+
+    scored = [off(plain, 0.08), off(plain, -0.08), off(mget, 0.4)]
+    found = honest_discrepancies(scored, 0.02)
+    known = scored[0].uncertainty("dataset"), scored[2].uncertainty("dataset")
+    assert np.hypot(found, known) == pytest.approx([0.08, 0.4], abs=0.002)
+    assert honest_discrepancies(scored, 0.3) == (0.3, pytest.approx(found[1]))

@@ -235,7 +235,7 @@ def capacity_error(scenario: Mapping[str, Any], *, seed: int = 1) -> CapacityErr
     if key not in _ERRORS:
         [found] = predict_cases([(case, system)], seed=seed)
         middle = found.interval("throughput_rps")
-        error = max(math.hypot(system.discrepancy, system.variation), 1e-9)
+        error = max(math.hypot(system.discrepancy(case.scenario), system.variation), 1e-9)
         draws = np.exp(found.log_draws("throughput_rps")) / middle.value
         _ERRORS[key] = CapacityError(
             middle.low / middle.value, middle.high / middle.value, tuple(draws.tolist()), error
