@@ -87,7 +87,7 @@ def number(value: float | None) -> str:
     if value is None:
         return "–"
     if abs(value) >= 1e4 and float(value).is_integer():
-        return f"{int(value):,}".replace(",", " ")
+        return f"{int(value):,}"
     return f"{value:.4g}"
 
 

@@ -13,6 +13,7 @@ from forecache.models.results.points import Point
 
 from .. import figures
 from ..study_answer import Study
+from ..study_inputs import scenario_name
 from ..text.engines import engine_name
 from ..text.formats import (
     UNKNOWN,
@@ -28,7 +29,7 @@ from ..text.formats import (
 )
 from ..text.method import method_paragraphs, question_text, threats
 from ..text.points import SETTING, by_threads, chosen_point, mean_percent, standing, target_warnings
-from ..text.repeat import Question, repeat_view
+from ..text.repeat import Question, command_line, repeat_view
 from ..text.settings import setting_name, setting_text
 from ..text.thread_plan import (
     GAINS_HEADER,
@@ -66,7 +67,7 @@ def study_view(study: Study, question: Question) -> dict[str, Any]:
             target_view(t, drawer, name=name, index=i) for i, (name, t) in enumerate(named)
         ],
         "warnings": study.warnings,
-        "sensitivity": sensitivity_view(named),
+        "sensitivity": sensitivity_view(named, drawer),
         "calibration": calibration_view(study.calibration, drawer),
         "host": host_view(study.host_profile, drawer),
         "method": method_paragraphs(study),
@@ -75,15 +76,14 @@ def study_view(study: Study, question: Question) -> dict[str, Any]:
             study.provenance,
             question,
             measured=_MEASURED,
+            extra="engine",
         ),
     }
 
 
 _MEASURED = (
     "What is measured differs from day to day within the ranges given here, and on another machine "
-    "beyond them. `host.yaml`, `engine.yaml` and the bundle of this study lie beside `study.json`; "
-    "a scenario that names the first two as `host` and `engine` predicts from the same "
-    "measurements: `forecache recommend SCENARIO`."
+    "beyond them, so do the predictions."
 )
 
 
@@ -91,8 +91,16 @@ def study_question(study: Study) -> Question:
     """What was asked, of a scenario that lies where the command is typed."""
     name = Path(study.scenario_name).name
     command = study.provenance.command.replace(study.scenario_name, name)
-    scenarios = [(name, dump_yaml(dict(study.scenario)))] if study.scenario else []
-    return Question(command, scenarios, study.hashes or {})
+    inputs = dict(study.inputs or {})
+    own = inputs.pop(name, None) or (dump_yaml(dict(study.scenario)) if study.scenario else "")
+    scenarios = [(name, own)] if own else []
+    seed = study.provenance.seed
+    again = [
+        command_line("recommend", [scenario], {"--seed": seed})
+        for target in study.targets
+        if (scenario := scenario_name(target)) in inputs
+    ]
+    return Question(command, scenarios, study.hashes or {}, again, list(inputs.items()))
 
 
 def recommended_view(answer: Recommended, question: Question) -> dict[str, Any]:
@@ -104,7 +112,7 @@ def recommended_view(answer: Recommended, question: Question) -> dict[str, Any]:
         "question": "",
         "targets": [target_view(answer, drawer, name=name)],
         "warnings": [],
-        "sensitivity": sensitivity_view([(name, answer)]),
+        "sensitivity": sensitivity_view([(name, answer)], drawer),
         "calibration": None,
         "host": None,
         "method": [],
@@ -144,6 +152,7 @@ def target_view(
         "conf": configuration_text(recommendation),
         "conf_file": recommendation.conf_file,
         "benchmark_command": recommendation.benchmark_command.strip(),
+        "benchmark_note": recommendation.benchmark_note,
         "no_benchmark_command": recommendation.no_benchmark_command,
     }
 

@@ -22,6 +22,7 @@ from forecache.reports.page.drawing import Drawer
 from forecache.reports.page.html import render_html
 from forecache.reports.study_answer import Study, load_study
 from forecache.sim.errors import InputError
+from forecache.sim.installing import install_command
 from tests.reports.study_fixture import graviton_target, study
 
 _NUMBER = re.compile(r"[\d.]*\d")
@@ -221,5 +222,5 @@ def test_what_can_not_be_written_is_refused_first(
     assert "this is a file" in refused("--figures", tmp_path / "file")
     monkeypatch.setattr(pdf_module, "find_spec", lambda _: None)
     for option, target in (("--pdf", "x.pdf"), ("--figures", "figures")):
-        assert "pip install 'forecache[paper]'" in refused(option, tmp_path / target)
+        assert f"`{install_command('paper')}`" in refused(option, tmp_path / target)
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
