@@ -133,8 +133,8 @@ def _paragraph(element: Element) -> str:
     if "facts" in classes:
         return f"#facts({', '.join(f'[{_children(c)}]' for c in element.elements())},)\n"
     if "workload" in classes:
-        listed = ", ".join(f"[{_children(each)}]" for each in element.elements())
-        return f"#spaced({listed},)\n"
+        listed = ", ".join(f"[{_inline(each)}]" for each in element.elements())
+        return f"#listed({listed},)\n"
     text = _children(element)
     if "eyebrow" in classes:
         return f"#eyebrow[{text}]\n"
