@@ -1,4 +1,4 @@
-# Two commands for a newcomer: `make study` and `make test`. Both need only make and Python 3.11+.
+# A newcomer's: `make study` and `make install`; a developer's: `make test`. They need only make and Python 3.11+.
 #
 #   PYTHON=/path/to/python3.12   another Python to build .venv with
 #   SCENARIO=examples/x.yaml     another scenario for `make study`
@@ -41,10 +41,11 @@ METADATA := pyproject.toml setup.py
 ROOMS := forecache sim hwprofiles models calibration reports
 SOURCES := $(shell find $(ROOMS) evidence -type f -not -path '*/__pycache__/*' 2>/dev/null)
 
-.PHONY: accuracy browser evidence gate pages help study test lint format types pytest verification benchmark docs wheel \
+.PHONY: accuracy browser evidence gate install pages help study test lint format types pytest verification benchmark docs wheel \
 	check-wheel clean
 
 help:
+	@echo "make install       the command .venv/bin/forecache"
 	@echo "make study         profile this machine, observe a real Valkey, write $(STUDY_OUT)/report.html"
 	@echo "make test          ruff, mypy on the installed package and evidence/, pytest"
 	@echo "make browser       the page of explore in chromium, pictures in build/explore/"
@@ -59,6 +60,9 @@ help:
 	@echo "make wheel         build dist/*.whl for $(TARGETS), glibc 2.28 or newer"
 	@echo "make check-wheel   install it where nothing is, run the quickstart; PYTHONS=\"a b\" EXTRAS=all"
 	@echo "make clean         remove .venv, build/ and all caches"
+
+install: $(VENV)/.ready
+	@echo "The command is $(abspath $(BIN))/forecache"
 
 study: $(VENV)/.ready
 	$(BIN)/forecache study $(SCENARIO) --out $(STUDY_OUT) $(STUDY_FLAGS)

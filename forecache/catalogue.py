@@ -183,7 +183,7 @@ def _dataset_entry(dataset: "Dataset") -> dict[str, Any]:
     from forecache.calibration.validate.dataset import UNITS, why_not_predicted
     from forecache.calibration.validate.series import label, varying
 
-    names = varying([{"given": point.given} for point in dataset.points])
+    names = varying([point.given for point in dataset.points])
     rows = []
     for point in dataset.points:
         given = label(point.given, names or None)
@@ -238,7 +238,13 @@ def _check_host_name(name: str, *, others: Iterable[str]) -> None:
     """Refuse what is no host, no instance and no host-instance, with the closest names of all."""
     from forecache.hwprofiles import list_hosts, list_instances
     from forecache.hwprofiles.files import did_you_mean
+    from forecache.models.prices.nodes import list_nodes
 
+    if name in {node.name for node in list_nodes()}:
+        raise InputError(
+            f"the managed node {name!r} has no entry of its own; `forecache catalog` lists what is "
+            "known of it."
+        )
     hosts = [host.id for host in list_hosts()]
     instances = {row.name: row.host_id for row in list_instances()}
     host, _, instance = name.rpartition("-")

@@ -37,7 +37,6 @@ CHECKS = [
     *twins.CHECKS,
     *consistency.CHECKS,
 ]
-RESULTS = Path(__file__).with_name("results.json")
 
 
 def _json_number(number: float) -> float | None:
@@ -106,6 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="checks to run; all if left out")
     parser.add_argument("--list", action="store_true", help="list the checks and stop")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all findings to it")
     random = parser.add_argument_group("the checks `consistency` and `fuzz`")
     random.add_argument("--seed", type=int, help="of their scenarios and damages")
     random.add_argument(
@@ -155,9 +155,9 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         parser.error(f"no check named {', '.join(unknown)}; there are {', '.join(by_name)}")
     results = run([by_name[name] for name in given.names or by_name])
-    if not given.names and given.share == 1.0:
-        write_text_atomic(RESULTS, json.dumps(results, indent=1) + "\n")
-        print(f"written: {RESULTS.relative_to(RESULTS.parent.parent)}", file=sys.stderr)
+    if given.json is not None:
+        write_text_atomic(given.json, json.dumps(results, indent=1) + "\n")
+        print(f"written: {given.json}", file=sys.stderr)
     return 0 if results["passed"] else 1
 
 

@@ -63,6 +63,10 @@ class PointCounts:
     one by one."""
     generator_wakes: float
     server_sleeps: float
+    resumed: float = 0.0
+    """Reads that need no recv: they go on with what an earlier turn has left."""
+    rearms: float = 0.0
+    """Sockets of which epoll was asked for another event: before and after such reads."""
 
 
 def events_per_batch(given: Conditions, engine: EngineProfile) -> int:
@@ -89,6 +93,7 @@ def counts_of(point: ObservedPoint, *, events: int = 1) -> PointCounts:
         turns = max(FALLBACK_TURNS_PER_READ * reads, sleeps)
     wakes = point.ordinary("generator_voluntary_switches_per_request")
     received = point.ordinary("generator_reads_per_request")
+    resumed = events - 1
     return PointCounts(
         turns=turns,
         reads=reads,
@@ -96,6 +101,8 @@ def counts_of(point: ObservedPoint, *, events: int = 1) -> PointCounts:
         segments=writes if np.isnan(received) else max(writes, received),
         generator_wakes=0.0 if np.isnan(wakes) else wakes,
         server_sleeps=sleeps,
+        resumed=resumed / point.given.pipeline,
+        rearms=2 * (resumed > 0) / point.given.pipeline,
     )
 
 
@@ -181,7 +188,8 @@ def _one_point(
     scenario, work, kinds = inputs.scenario, inputs.work, inputs.kinds
     recv_ns, send_ns = inputs.socket_ns(speed)
     kernel = counts.turns * speed.epoll_wait_ns + counts.segments * send_ns
-    kernel += counts.reads * (recv_ns + speed.epoll_event_ns)
+    kernel += (counts.reads - counts.resumed) * recv_ns + counts.reads * speed.epoll_event_ns
+    kernel += counts.rearms * 2 * speed.epoll_ctl_ns
     wake = counts.generator_wakes * speed.wake_send_ns + counts.server_sleeps * speed.block_ns
     batch = _batch(scenario, engine)
     done = instruction_counts(kinds, scenario, engine, counts)

@@ -272,7 +272,7 @@ def measure_repetition(
         watch.begin()
         before = load.snapshot()
         if given.arrival == "open_loop":
-            slices = _sliced(load, timing.loaded_window_s)
+            slices = sliced(load, timing.loaded_window_s)
         else:
             time.sleep(timing.window_s)
             slices = {}
@@ -283,8 +283,13 @@ def measure_repetition(
     return watch.repetition(given, load.result(before, after), slices)
 
 
-def _sliced(load: LoadGenerator, window_s: float) -> dict[str, float | None]:
-    """Wait for a window, slice by slice; the latencies of those in which the host kept still."""
+def sliced(load: LoadGenerator, window_s: float) -> dict[str, float | None]:
+    """Wait for a window, slice by slice; the latencies of those in which the host kept still.
+
+    Returns
+    -------
+    `stalled_share` and `quiet_p50_ms` to `quiet_p99_ms`, as in `Repetition`.
+    """
     before, quiet = load.latencies(), LatencyHistogram()
     total = stalled = 0
     end_s = time.monotonic() + window_s

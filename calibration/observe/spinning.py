@@ -54,7 +54,7 @@ _LEARN_S = 1.5
 """Of a waiting thread."""
 
 _SETTLE_S = 0.1
-_ATTEMPTS = 20
+_ATTEMPTS = 80
 """An engine may have put its I/O threads to sleep when the others begin to starve."""
 
 _WAITING_SHARE = 0.4

@@ -93,8 +93,11 @@ def _named(schema: Schema, definitions: Mapping[str, Schema]) -> set[str]:
 
 def printed(verb: str) -> Any:
     """The types of what a verb prints: one, or a union of several."""
+    if verb in _PRINTED:
+        return _PRINTED[verb]
     function = getattr(verbs, verb)
-    return _PRINTED.get(verb) or get_type_hints(function, localns=_guarded(verbs))["return"]
+    guarded = _guarded(sys.modules[function.__module__])
+    return get_type_hints(function, localns=guarded)["return"]
 
 
 def types_of(verb: str) -> list[type]:

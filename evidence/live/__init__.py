@@ -1,1 +1,17 @@
-"""Real engines measured on this machine, and predicted."""
+"""Real engines measured on this machine, and predicted.
+
+| study                  | modules                                                                 |
+|------------------------|-------------------------------------------------------------------------|
+| engines at random      | `generations.py`, `memaslap.py`, `threads.py`, `mget.py`, `tails.py`;   |
+| points                 | `rounds.py` is what they share, `generations_page.py` their page        |
+| a node's ceiling       | `ceiling.py`                                                            |
+| threads that share     | `crowded.py`, `quotas.py`                                               |
+| cores                  |                                                                         |
+| memory                 | `footprint_check.py`, with `footprint_load.py`                          |
+| large commands         | `large_commands_check.py`, `large_commands_page.py`                     |
+| slots that move, full  | `migration_check.py` and `sync_check.py` on what `migration_live.py`    |
+| syncs                  | and `sync_live.py` measure; `trials.py` is what they share              |
+| caches of several nodes| `memcached_check.py`                                                    |
+
+`engines.py` unpacks engines to measure, `load.py` puts load on one.
+"""

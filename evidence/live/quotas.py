@@ -22,15 +22,19 @@ from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
 from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns
 from forecache.hwprofiles.capture import capture_host
+from forecache.hwprofiles.files import read_text
 from forecache.models.advice.answers import load_cases
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import InputError
 
 from ..harness import Asked, Files
+from ..markdown import table, with_section
 from .crowded import own_load
 from .load import run_load
 
-ARTEFACT = Path("docs/accuracy/quotas.json")
+FOLDER = Path("docs/accuracy/quotas")
+ARTEFACT, HOST = FOLDER / "quotas.json", FOLDER / "host.yaml"
+PAGE = Path("docs/models.md")
 IO_THREADS = {"redis-server": 1, "valkey-server": 2}
 """Of each engine that is measured."""
 CLIENTS, KEYS, VALUE_BYTES = 400, 100_000, 64
@@ -165,15 +169,6 @@ def predicted(engine: str, version: str, host: str, *, io_threads: int, quota_co
     )
 
 
-def _line(name: str, seen: Seen, without: Seen) -> str:
-    share = seen.throughput_rps / without.throughput_rps
-    return (
-        f"  {name:9} {seen.throughput_rps:9,.0f}/s ({share:4.0%} of that without a quota), "
-        f"p50 {seen.p50_ms:6.2f} ms, p99 {seen.p99_ms:6.2f} ms, "
-        f"stopped in {seen.throttled_periods:.0%} of the periods"
-    )
-
-
 def typical(rounds: Sequence[Seen]) -> Seen:
     """The median of the rounds in which other programs left the machine alone, if there are any."""
     least = min(seen.others_cores for seen in rounds)
@@ -183,34 +178,82 @@ def typical(rounds: Sequence[Seen]) -> Seen:
 
 def artefact(asked: Asked) -> Files:
     """Every engine under every quota, measured and predicted; says both."""
-    host = Path("build") / "quotas-host.yaml"
-    host.parent.mkdir(exist_ok=True)
-    host.write_text(capture_host(progress=asked.progress).to_yaml())
+    FOLDER.mkdir(exist_ok=True)
+    HOST.write_text(capture_host(progress=asked.progress).to_yaml())
     rows = []
     for name in asked.engines(IO_THREADS):
         io_threads = IO_THREADS.get(name, 1)
         binary = find_engine(name)
         engine, full = engine_version(binary)
-        version = ".".join(full.split(".")[:2])
         found = _measured(binary, io_threads, asked.progress)
-        model = {
-            quota: predicted(engine, version, str(host), io_threads=io_threads, quota_cores=quota)
-            for quota in found
-        }
-        asked.progress(f"{engine} {full}, io-threads {io_threads}")
-        for line in _report(found, model):
-            asked.progress(line)
         rows += [
             {
-                "engine": f"{engine} {full}",
+                "engine": engine,
+                "version": full,
                 "io_threads": io_threads,
                 "quota_cores": quota,
-                "measured": asdict(found[quota]),
-                "predicted": asdict(model[quota]),
+                "measured": asdict(seen),
             }
-            for quota in found
+            for quota, seen in found.items()
         ]
-    return {ARTEFACT: json.dumps(rows, indent=1) + "\n"}
+    return _predicted_rows(rows, asked)
+
+
+def predict(asked: Asked) -> Files:
+    """What was measured last, predicted anew.
+
+    Raises
+    ------
+    InputError
+        Nothing was.
+    """
+    return _predicted_rows(json.loads(read_text(ARTEFACT)), asked)
+
+
+def _predicted_rows(rows: Sequence[Mapping[str, Any]], asked: Asked) -> Files:
+    found = []
+    for row in rows:
+        version = ".".join(row["version"].split(".")[:2])
+        of = {name: row[name] for name in ("io_threads", "quota_cores")}
+        says = predicted(row["engine"], version, str(HOST), **of)
+        asked.progress(
+            f"{row['engine']} {row['version']}, quota {row['quota_cores'] or 'none'}: "
+            f"{row['measured']['throughput_rps']:,.0f}/s, predicted {says.throughput_rps:,.0f}"
+        )
+        found.append({**row, "predicted": asdict(says)})
+    return {ARTEFACT: json.dumps(found, indent=1) + "\n"}
+
+
+def pages() -> Files:
+    """The table of `docs/models.md`."""
+    return {PAGE: with_section(PAGE, "quotas", lines())}
+
+
+def lines() -> list[str]:
+    """Throughput and p99 under each quota, measured and predicted."""
+    if not ARTEFACT.is_file():
+        return ["Of what the study measures nothing is committed yet."]
+    rows = json.loads(read_text(ARTEFACT))
+    without = {row["engine"]: row for row in rows if not row["quota_cores"]}
+    found = []
+    for row in rows:
+        measured, says = row["measured"], row["predicted"]
+        rate, told = measured["throughput_rps"], says["throughput_rps"]
+        alone = without[row["engine"]]
+        engine = f"{row['engine'].title()} {row['version']}, `io-threads {row['io_threads']}`"
+        found.append(
+            (
+                engine,
+                f"{row['quota_cores']:g}" if row["quota_cores"] else "none",
+                f"{rate:,.0f} ({rate / alone['measured']['throughput_rps']:.0%})",
+                f"{told:,.0f} ({told / alone['predicted']['throughput_rps']:.0%})",
+                f"{told / rate - 1:+.0%}",
+                f"{measured['p99_ms']:.3g} ms",
+                f"{says['p99_ms']:.3g} ms",
+            )
+        )
+    header = ("", ">quota, cores", ">measured", ">predicted", ">error", ">p99", ">predicted")
+    return table(header, found)
 
 
 def _measured(binary: Path, io_threads: int, say: Callable[[str], None]) -> dict[float, Seen]:
@@ -225,10 +268,3 @@ def _measured(binary: Path, io_threads: int, say: Callable[[str], None]) -> dict
                 f"others took {seen.others_cores:.2f} cores"
             )
     return {quota: typical(seen) for quota, seen in rounds.items()}
-
-
-def _report(found: Mapping[float, Seen], model: Mapping[float, Seen]) -> Iterator[str]:
-    for quota, seen in found.items():
-        yield f"quota {quota or 'none'}"
-        yield _line("measured", seen, found[0.0])
-        yield _line("predicted", model[quota], model[0.0])

@@ -223,8 +223,9 @@ def section() -> list[str]:
         "",
         "Saturated closed loops and open loops at 20 to 80% of what the same clients reach in a"
         " closed one, at random points, driven by forecache's own load generator on the other core."
-        " The host's interruptions and wake-ups were measured before every window (Valkey 8.1.1:"
-        " minutes before). Windows in which other programs ran are left out. “All” is over all"
+        " The host's interruptions and wake-ups were measured before every window (Valkey 8.1.1"
+        " on the Zen 3 host: minutes before). Windows in which other programs ran are left out."
+        " “All” is over all"
         " requests of all windows; “without stalls” leaves out slices of 20 ms in which a request"
         " took a millisecond, and its prediction leaves out pauses of a millisecond and more. The"
         " last columns are the median shares of the predicted p99: what is left on a host that"

@@ -28,6 +28,7 @@ from forecache.calibration.fit.thread_fit import (
     tells_waiting,
     usable_threads,
 )
+from forecache.calibration.fit.thread_times import reports_activity
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
@@ -189,7 +190,11 @@ def compared(
             profile=profile,
             point=point.given.label(),
             io_threads=point.given.io_threads,
-            main_us=_windows_us(point, "main_thread_computing_ns_per_request"),
+            main_us=(
+                _windows_us(point, "main_thread_computing_ns_per_request")
+                if sleep or reports_activity(point) or tells_waiting(point)
+                else ()
+            ),
             io_us=(
                 _windows_us(point, "io_threads_computing_ns_per_request")
                 if sleep or tells_waiting(point)

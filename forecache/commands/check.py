@@ -139,8 +139,8 @@ def check(
     if as_json:
         click.echo(to_json(answer))
     else:
+        from forecache.console import console
         from forecache.reports.terminal.check import print_check
-        from forecache.tables import console
 
         print_check(answer, console())
     if not answer.holds:

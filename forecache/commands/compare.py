@@ -47,7 +47,7 @@ def compare(
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.console import console
     from forecache.reports.terminal.compare import print_comparison
-    from forecache.tables import console
 
     print_comparison(result, console())

@@ -28,7 +28,7 @@ def cost(scenario: Path, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.console import console
     from forecache.reports.terminal.cost import print_cost
-    from forecache.tables import console
 
     print_cost(result, console())

@@ -38,7 +38,7 @@ def doctor(whole: bool, as_json: bool, quiet: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.console import console
     from forecache.reports.terminal.doctor import print_diagnosis
-    from forecache.tables import console
 
     print_diagnosis(result, console(pipe_columns=80), whole=whole)

@@ -118,12 +118,13 @@ def observe(
         )
     click.echo(f"wrote {out}", err=True)
     from forecache.calibration.bundle.summary import bundle_summary
-    from forecache.tables import print_bundle
+    from forecache.console import console
+    from forecache.reports.terminal.measured import print_bundle
 
     if as_json:
         click.echo(to_json(bundle_summary(bundle)))
     else:
-        print_bundle(bundle)
+        print_bundle(bundle, console())
 
 
 @verb(
@@ -165,8 +166,8 @@ def calibrate(bundle: Path, out: Path, host: str | None, as_json: bool, quiet: b
     if as_json:
         click.echo(to_json(report))
         return
+    from forecache.console import console
     from forecache.reports.terminal.accuracy import print_calibration
-    from forecache.tables import console
 
     print_calibration(report, console())
 
@@ -199,7 +200,7 @@ def validate(
         click.echo(to_json(result))
         return
     from forecache.calibration.validate.articles import JudgedClaims
-    from forecache.tables import console
+    from forecache.console import console
 
     if isinstance(result, JudgedClaims):
         from forecache.reports.terminal.articles import print_articles

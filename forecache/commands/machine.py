@@ -94,12 +94,13 @@ def profile(
     elif out is None:
         click.echo(text, nl=False)
     else:
-        from forecache.tables import print_host, print_tool
+        from forecache.console import console
+        from forecache.reports.terminal.measured import print_host, print_tool
 
         if isinstance(found, HostProfile):
-            print_host(found)
+            print_host(found, console())
         else:
-            print_tool(found)
+            print_tool(found, console())
 
 
 @verb(
@@ -147,11 +148,13 @@ def catalog(
     if as_json:
         click.echo(to_json(result))
         return
-    from forecache.tables import print_entry, print_instances, print_listing
+    from forecache.console import LISTING_COLUMNS, console
+    from forecache.reports.terminal.catalogue import print_entry, print_instances, print_listing
 
+    out = console(pipe_columns=LISTING_COLUMNS)
     if name is not None:
-        print_entry(result)
+        print_entry(result, out)
     elif "hosts" in result:
-        print_listing(result)
+        print_listing(result, out)
     else:
-        print_instances(result["instances"])
+        print_instances(result["instances"], out)

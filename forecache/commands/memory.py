@@ -35,7 +35,7 @@ def memory(scenario: Path, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.console import console
     from forecache.reports.terminal.memory import print_memory
-    from forecache.tables import console
 
     print_memory(result, console())

@@ -194,9 +194,9 @@ def _print(result: Any, written: tuple[Path | None, ...], *, as_json: bool) -> N
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.console import console
     from forecache.models.plan.results import PlanAnswer
     from forecache.reports.terminal.plan import print_plan, print_told
-    from forecache.tables import console
 
     if isinstance(result, PlanAnswer):
         print_plan(result, console())

@@ -101,8 +101,8 @@ def _print_simulated(result: Any, report: Path | None, *, as_json: bool) -> None
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.console import console
     from forecache.models.results.series import RunsOverTime
-    from forecache.tables import console
 
     out = console()
     if isinstance(result, RunsOverTime):
@@ -177,8 +177,8 @@ def _print_recommendation(result: Any, *, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.console import console
     from forecache.models.plan.results import PlanAnswer
-    from forecache.tables import console
 
     if isinstance(result, PlanAnswer):
         from forecache.reports.terminal.plan import print_plan
@@ -266,14 +266,15 @@ def explain(
     if as_json:
         click.echo(to_json(answer))
         return
+    from forecache.console import console
     from forecache.reports.terminal.answers import print_measurements, print_subtitle
     from forecache.reports.terminal.console import print_warnings
+    from forecache.reports.terminal.explained import print_explanation
     from forecache.reports.text.points import point_warnings
-    from forecache.tables import console, print_explanation
 
     out = console()
     print_subtitle(answer, answer.points, out)
-    print_explanation(answer)
+    print_explanation(answer, out)
     if answer.sensitivity is not None:
         from forecache.reports.terminal.sensitivity import print_sensitivity
 

@@ -76,8 +76,8 @@ def study(
     if as_json:
         click.echo(to_json(result))
         return
+    from forecache.console import console
     from forecache.reports.terminal.answers import print_study
-    from forecache.tables import console
 
     print_study(result, console())
     if result.report:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..speed import READ_BYTES
+from ..wake_ups import pause_us
 from . import cores, encryption, memory, sockets
 from .machine import CacheFacts, Machine
 from .summary import rounded
@@ -265,15 +266,14 @@ def _sleepers(pair: tuple[int, int], found: Collected, *, runs: int = _SLEEPERS_
     first = sockets.sleeper_samples("tcp", *pair, pin, messages=40, pause_us=300.0)
     if not first.latency:
         return
-    # Long enough to fall asleep, short enough that idle states and caches are those of a busy host.
-    pause_us = min(1000.0, max(60.0, 3e-3 * statistics.median(first.latency)))
+    between_us = pause_us(statistics.median(first.latency) / 1e3)
     for _ in range(runs):
         run = sockets.sleeper_samples(
-            "tcp", *pair, pin, messages=_MESSAGES_TO_SLEEPERS, pause_us=pause_us
+            "tcp", *pair, pin, messages=_MESSAGES_TO_SLEEPERS, pause_us=between_us
         )
         if len(run.latency) < _FEWEST_SLEEPS:
             continue
-        found.add("sleeper_pause_us", [pause_us])
+        found.add("sleeper_pause_us", [between_us])
         found.add("sleeper_send_ns", [statistics.median(run.send)])
         found.add("wake_latency_ns", [statistics.median(run.latency)])
         found.add("wake_latency_each_ns", run.latency)

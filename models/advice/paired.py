@@ -14,7 +14,7 @@ import numpy as np
 from forecache.sim.plain import Result
 from forecache.sim.statistics import Estimate, student_t
 
-from ..prediction.predict import LATENCIES, Prediction
+from ..prediction.predict import LATENCIES, SERVER_CPU, Prediction
 
 Verdict = Literal["higher", "lower", "the same", "undecided"]
 
@@ -66,6 +66,17 @@ def paired_ratio(first: Prediction, second: Prediction, name: str) -> Estimate:
     half = math.sqrt(sum(part**2 for part in parts))
     value = second.mean(name) / max(first.mean(name), 1e-12)
     return Estimate(value, value * math.exp(-half), value * math.exp(half))
+
+
+def capacity_ratio_half(first: Prediction, second: Prediction) -> float:
+    """Half the 95% interval, on the log scale, of the ratio of what two nodes serve in saturation.
+
+    That is taken to be in inverse proportion to the CPU time of a request, as in `objective.py`.
+    """
+    drawn = zip(first.drawn, second.drawn, strict=False)
+    times = [[run.result.server_useful_cpu_us_per_request for run in pair] for pair in drawn]
+    logs = np.array([math.log(second_us / first_us) for first_us, second_us in times])
+    return math.hypot(_half(logs), _model_half(first, second, SERVER_CPU))
 
 
 def _log_ratios(first: Prediction, second: Prediction, name: str, *, drawn: bool) -> np.ndarray:

@@ -125,20 +125,16 @@ class _Steps:
     def __init__(self, result: NodeResult, inputs: NodeInputs, times: NodeTimes) -> None:
         self.result, self.inputs, self.times = result, inputs, times
         self.shares = code_shares(self.times)
-        scenario, engine = inputs.scenario, inputs.engine
-        self.threaded = scenario.io_threads > 1
-        self.forked = self.threaded and engine.threading.hand_over == "turns"
+        self.threaded = inputs.scenario.io_threads > 1
+        self.forked = self.threaded and inputs.engine.threading.hand_over == "turns"
         self.reads = self.per_request("reads")
         self.writes = self.per_request("writes")
         self.inline_reads = self.per_request("inline_reads")
         self.offloaded_reads = max(0.0, self.reads - self.inline_reads)
         self.offloaded_writes = max(0.0, self.writes - self.per_request("inline_writes"))
-        self.reader = "I/O" if self.offloaded_reads > 0.5 * self.reads else "main"
-        self.writer = "I/O" if self.offloaded_writes > 0.5 * self.writes else "main"
-        # Where a reader takes the first command only, the main thread parses the others.
-        first = engine.threading.parses_first or not self.threaded
-        whole = engine.whole_pipeline or (first and scenario.workload.pipeline == 1)
-        self.parser = self.reader if whole else "main"
+        # What the main thread does by itself, as a share.
+        self.read_inline = self.inline_reads / max(self.reads, 1e-9)
+        self.written_inline = self.per_request("inline_writes") / max(self.writes, 1e-9)
         copied = self.times.request_bytes_by_code, self.times.reply_bytes_by_code
         self.read_kib, self.written_kib = (self.mean(table) / 1024 for table in copied)
 
@@ -149,11 +145,20 @@ class _Steps:
         """Of a table by command code."""
         return float(np.dot(self.shares, table))
 
-    def by(self, thread: str, inline: float, stage: str, time_ps: float) -> list[Row]:
-        """A step's row; two where the main thread has a share of it as fork-join has it."""
-        if not self.forked:
-            return [(stage, thread, time_ps)]
+    @staticmethod
+    def by(inline: float, stage: str, time_ps: float) -> list[Row]:
+        """A step's rows where the main thread has a share of it."""
         return [(stage, "main", inline * time_ps), (stage, "I/O", (1.0 - inline) * time_ps)]
+
+    def parsed_inline(self) -> float:
+        """Share of the commands that the main thread parses.
+
+        A reader that is not the main thread parses those that it looks ahead to, or the first.
+        """
+        engine = self.inputs.engine
+        ahead = engine.lookahead if engine.whole_pipeline else int(engine.threading.parses_first)
+        parsed = 1.0 if ahead is None else min(1.0, ahead * self.reads)
+        return 1.0 - (1.0 - self.read_inline) * parsed
 
     def rows(self) -> list[Row]:
         """All steps."""
@@ -169,7 +174,7 @@ class _Steps:
             ("execute", "main", self.mean(times.execute_by_code_ps)),
             ("wait for memory", "main", memory_wait_ps(self.result, times)),
             *self._writing(),
-            ("wake the receiver", self.writer, waking),
+            *self.by(self.written_inline, "wake the receiver", waking),
             ("sleep and wake up", "main", dozes * times.doze_ps + blocks * times.block_ps),
             ("accept", "main", handshakes * times.accept_ps + by_main * times.handshake_ps),
             ("handshake", "I/O", (handshakes - by_main) * times.handshake_ps),
@@ -178,7 +183,7 @@ class _Steps:
             reads_too = do_reads(self.inputs.scenario, self.inputs.engine)
             rows += _forked_rows(self.result, times, do_reads=reads_too)
         elif self.threaded:
-            return [*rows, *self._handing_over(), ("poll", self.reader, polling)]
+            return [*rows, *self._handing_over(), *self.by(self.read_inline, "poll", polling)]
         return [*rows, (EVENT_LOOP, "main", looping)]
 
     def _naps_and_polls(self) -> tuple[float, float, float]:
@@ -197,22 +202,11 @@ class _Steps:
         times = self.times
         reading_ps = self.reads * (times.read_event_ps + times.recv_ps)
         reading_ps += self.read_kib * times.recv_ps_per_kib
-        inline = self.inline_reads / max(self.reads, 1e-9)
-        # Of a pipeline, fork-join threads parse the first command.
-        parsed_inline = 1.0 - (1.0 - inline) * min(1.0, self.reads)
-        parse_ps = self.mean(times.parse_by_code_ps)
-        ahead = self.inputs.engine.lookahead
-        if self.parser != "main" and ahead is not None:
-            # What its I/O thread doesn't look ahead to, the main thread parses.
-            share = min(1.0, ahead * self.reads)
-            parsing = [("parse", self.parser, share * parse_ps)]
-            if share < 1.0:
-                parsing.append(("parse", "main", (1.0 - share) * parse_ps))
-        else:
-            parsing = self.by(self.parser, parsed_inline, "parse", parse_ps)
+        reading_ps -= self.per_request("resumed_reads") * times.recv_ps
+        reading_ps += self.per_request("rearms") * times.rearm_ps
         return [
-            *self.by(self.reader, inline, "read", reading_ps),
-            *parsing,
+            *self.by(self.read_inline, "read", reading_ps),
+            *self.by(self.parsed_inline(), "parse", self.mean(times.parse_by_code_ps)),
         ]
 
     def _writing(self) -> list[Row]:
@@ -220,8 +214,7 @@ class _Steps:
         calls, segments = self._calls_and_segments()
         writing_ps = writes * (calls * times.write_event_ps + segments * times.send_ps)
         writing_ps += self.written_kib * times.send_ps_per_kib
-        inline = self.per_request("inline_writes") / max(writes, 1e-9)
-        return self.by(self.writer, inline, "write", writing_ps)
+        return self.by(self.written_inline, "write", writing_ps)
 
     def _calls_and_segments(self) -> tuple[int, int]:
         """Of the write of a client's replies."""
@@ -262,7 +255,7 @@ class _Steps:
         return [
             ("free arguments", "I/O", (1.0 - by_main) * times.free_arguments_ps),
             ("free arguments", "main", by_main * times.free_arguments_ps),
-            (sending, self.writer, self.mean(times.write_by_code_ps)),
+            *self.by(self.written_inline, sending, self.mean(times.write_by_code_ps)),
             ("free replaced values", "I/O", (freed - freed_by_main) * freeing_ps),
             ("free replaced values", "main", freed_by_main * freeing_ps),
             ("hand over", "main", handed),

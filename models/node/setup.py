@@ -125,6 +125,9 @@ class NodeTimes(NamedTuple):
     """Until a thread that takes a core over from another goes on."""
     flush_ps: int
     """Main thread, once a turn with writes: hand what was logged to the kernel."""
+    rearm_ps: int
+    """Ask epoll to report another event of a socket than before: that it can be written to, where a
+    thread turns to others before it has served what it read, or again that it holds data."""
     futex_ps: int
     """Under locks: ask the kernel to sleep until a lock is free, or to wake who sleeps."""
     # per command

@@ -27,7 +27,7 @@ COUNTERS = (
     *("inline_handshakes", "join_wait_ps", "notifications", "list_moves", "active_thread_ps"),
     *("packets_out", "packets_in", "inline_arguments", "uncounted_ps", "unsent_ps"),
     *("interrupt_ps", "switches", "flushes", "lock_waits", "throttles", "throttled_periods"),
-    "sibling_ps",
+    *("sibling_ps", "resumed_reads", "rearms"),
 )
 """Counters of the measured window: fields of the node's head, and `NodeResult.counters`."""
 

@@ -15,6 +15,7 @@ A scenario of `kind: plan` says what is demanded, what must hold and what may be
 | `race.py`      | the fewest shards of an offer that hold, and with how many threads          |
 | `search.py`    | best first: the offers whose bound is cheapest are raced, the cheapest are  |
 |                | simulated in full, and no offer whose bound is dearer than these            |
+| `ranking.py`   | which of the plans comes first, and which ones nothing tells apart          |
 | `prospects.py` | when growth reaches which limit, what a lost node or zone leaves            |
 | `excuses.py`   | why alternatives were turned down                                           |
 | `front.py`     | cost against headroom                                                       |

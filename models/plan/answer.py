@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from itertools import pairwise
 
 from forecache.hwprofiles.capture.compression import LEAST_PIECES
 from forecache.hwprofiles.files import named, parse
@@ -27,6 +28,7 @@ from .front import front_of
 from .offers import Offer, Refused, offers_of, todays_offer
 from .prospects import prospects, prospects_of_today
 from .race import BOUNDED, RACED, SETTLED, SIZED, Entry
+from .ranking import tied
 from .results import NotOffered, PlanAnswer, RankedPlan, SearchCounts
 from .schema import PlanScenario, as_mapping
 from .search import FoundPlans, search
@@ -139,7 +141,8 @@ def _answer(
     calls = [executor.submit(prospects, scenario, entry, seed) for entry in found.plans]
     ran = None if today is None else executor.submit(prospects_of_today, scenario, today, seed)
     alone = executor.submit(one_thread_of, scenario, found.plans[0], seed) if found.plans else None
-    plans = [call.result() for call in calls]
+    ties = [False, *(tied(*pair) for pair in pairwise(found.plans))]
+    plans = [replace(call.result(), tied=tie) for call, tie in zip(calls, ties, strict=False)]
     runs_now = None if ran is None else ran.result()
     best_usd = before_traffic(plans[0].bill) if plans else None
     if plans and alone is not None:

@@ -10,6 +10,7 @@ from ..footprint.limits import gib
 from .bounds import memory_used
 from .offers import Refused
 from .race import SETTLED, Entry
+from .ranking import tied
 from .results import Excuse, RankedPlan
 from .schema import PlanScenario
 from .shard import room_of
@@ -138,20 +139,19 @@ def _excuse(kind: str, what: str, best: Entry, entry: Entry) -> Excuse:
     if more > 0.005:
         why = f"takes {least}{takes}, ${more:,.0f} a month more ({entry.why})"
     elif certain:
-        mine, theirs = (_spare(each) for each in (best, entry))
-        why = f"takes {takes}, costs the same, and leaves "
-        if round(mine, 2) == round(theirs, 2):
-            why += "about as much of a node's capacity free"
-        else:
-            why += f"{theirs:.0%} of a node's capacity free where the best leaves {mine:.0%}"
+        why = f"takes {takes}, costs the same, and {_told(entry)}, the best {_told(best)}"
+        if tied(best, entry):
+            why += "; such a difference may be chance or an error of the model"
     else:
         why = f"takes {least}{takes}, and costs at least the same ({entry.why})"
     return Excuse(kind, what, why, entry.usd_per_month, entry.shards, certain)
 
 
-def _spare(entry: Entry) -> float:
+def _told(entry: Entry) -> str:
+    """What decides between plans of equal cost."""
     trial = entry.holding
-    return 1.0 - trial.rate_rps / trial.capacity_rps
+    met = chance(trial.probability or 0.0)
+    return f"meets the objective with {met} and leaves {1.0 - trial.load:.0%} of a node free"
 
 
 def _one_thread(best: Entry, trial: Trial) -> Excuse:
@@ -159,7 +159,7 @@ def _one_thread(best: Entry, trial: Trial) -> Excuse:
     if trial.why_not is not None:
         why = trial.why_not
     else:
-        spare = [1.0 - each.rate_rps / each.capacity_rps for each in (trial, mine)]
+        spare = [1.0 - each.load for each in (trial, mine)]
         why = (
             f"holds as well ({chance(trial.probability or 0.0)}), and leaves {spare[0]:.0%} of a "
             f"node's capacity free where {mine.threads} threads leave {spare[1]:.0%}"

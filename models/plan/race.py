@@ -197,7 +197,12 @@ def _searched(
             shards, first = _first(partial(holds, threads), lowest, shards - 1), threads
     if shards > most:
         return Entry(entry.offer, stage, shards, entry.threads, _last(kept), impossible=True)
-    settings = (first, *(t for t in entry.threads if t != first))
+    capacity = entry.capacity_rps
+    if stage == SETTLED:
+        # What was sized had other numbers of keys and clients, and another knee perhaps.
+        capacity = {t: trials.capacity_rps(t, serving=shards) for t in entry.offer.threads}
+        first = next(t for t in _in_order(capacity) if holds(t, shards))
+    settings = (first, *(t for t in _in_order(capacity) if t != first))
     failed = [t for t in kept if not t.holds]
     return Entry(
         entry.offer,
@@ -206,7 +211,7 @@ def _searched(
         settings,
         _last(failed, otherwise=entry.why),
         least=entry.least,
-        capacity_rps=entry.capacity_rps,
+        capacity_rps=capacity,
         trials=tuple(sorted(kept, key=lambda each: each.threads != first)),
     )
 

@@ -131,6 +131,9 @@ class RankedPlan(Result):
     """What belongs to the bill and has no known price."""
     terms: list[TermPrice] = field(default_factory=list)
     """What a node costs in each way in which it may be paid."""
+    tied: bool = False
+    """Whether it costs as much as the plan before it, and what is uncertain of both leaves open
+    which is better: the simpler one comes first."""
 
 
 @dataclass(frozen=True)
@@ -330,7 +333,7 @@ class CompressionEffect(Result):
     algorithm: str
     level: int
     above_bytes: int
-    library: str | None
+    compressor: str | None
     """What compressed the sample; None where the ratio is given, as the next."""
     cpu_model: str | None
     """Of this machine, which the CPU times are of."""

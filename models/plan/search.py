@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ..prediction.predict import Progress
 from .offers import Offer
 from .race import SETTLED, Entry, bounded, enumerated, raced, settled, sized
+from .ranking import ranked
 from .schema import PlanScenario
 
 AT_A_TIME = 4
@@ -33,7 +34,7 @@ class FoundPlans:
     Attributes
     ----------
     plans
-        Settled offers, the cheapest first; of equal cost the one with more capacity a shard.
+        Settled offers, the best first (`ranking.py`).
     others
         All other offers, with what is known of them.
     """
@@ -101,15 +102,9 @@ def _dearer(waiting: Sequence[Entry], plans: Sequence[Entry]) -> bool:
 
 
 def _ranked(plans: Sequence[Entry], everything: Sequence[Entry]) -> FoundPlans:
-    best = sorted(plans, key=lambda each: (each.usd_per_month, -_headroom(each)))[:RANKED]
+    best = ranked(plans)[:RANKED]
     others = [each for each in everything if all(each is not plan for plan in best)]
     return FoundPlans(best, sorted(others, key=_rank))
-
-
-def _headroom(entry: Entry) -> float:
-    """Share of what a shard serves that the peak leaves."""
-    trial = entry.holding
-    return 1.0 - trial.rate_rps / trial.capacity_rps
 
 
 def _rank(entry: Entry) -> tuple[bool, float, int]:

@@ -76,6 +76,11 @@ class Trial:
         """Whether it does."""
         return self.why_not is None
 
+    @property
+    def load(self) -> float:
+        """Share of what a node serves that the peak takes."""
+        return self.rate_rps / self.capacity_rps
+
 
 class Trials:
     """Trials of one offer; nothing is simulated twice."""

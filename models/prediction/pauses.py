@@ -21,7 +21,9 @@ A capture sees what busy cores lose. A core that is busy for a share of its time
 that share of it. One that idles leaves the hypervisor its time, and has to get it back: every sleep
 ends with a wake-up, and the share of wake-ups that take longer than v, as a capture sees them, is
 another source of pauses. Some of those are interruptions of either core in the time a wake-up
-usually takes, which are counted already and taken off.
+usually takes, which are counted already and taken off. The longer a core sleeps before it is
+called, the likelier somebody else has it (`hwprofiles/wake_ups.py`); sleeps that are shorter than
+those of the capture are taken to end late less often in proportion, longer ones as often.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecache.hwprofiles.speed import HostSpeed
+from forecache.hwprofiles.wake_ups import asleep_us
 from forecache.sim.histogram import N_BUCKETS, LatencyHistogram, bucket_bounds_ps
 
 from ..step_times.interruptions import LONGEST_INTERRUPTION_US, late_wake_ups
@@ -41,6 +44,7 @@ _US_PER_MS = 1000.0
 _US_PER_S = 1e6
 _PS_PER_US = 1e6
 _NS_PER_S = 1e9
+_NS_PER_US = 1e3
 _HALVINGS = 60
 _LENGTHS = 100
 _CORES_OF_A_WAKE_UP = 2
@@ -96,7 +100,21 @@ def pauses_of(speed: HostSpeed, *, busy: float = 1.0, sleeps_per_s: float = 0.0)
     rates = found.rate_per_s(lengths_us)
     meanwhile = _CORES_OF_A_WAKE_UP * rates * speed.wake_latency_ns / _NS_PER_S
     late = np.maximum(0.0, late_wake_ups(speed, lengths_us) - meanwhile)
+    late *= _share_of_captured_sleep(speed, busy=busy, sleeps_per_s=sleeps_per_s)
     return Pauses(lengths_us, busy * rates + sleeps_per_s * late)
+
+
+def _share_of_captured_sleep(speed: HostSpeed, *, busy: float, sleeps_per_s: float) -> float:
+    """How long a sleep lasts until the core is called, of what it lasted in the capture; 1 at most.
+
+    What is left of a second beside work and wake-ups is spread over all sleeps.
+    """
+    if sleeps_per_s <= 0.0:
+        return 1.0
+    wake_us = speed.wake_latency_ns / _NS_PER_US
+    captured_us = asleep_us(wake_us)
+    sleep_us = max(0.0, (1.0 - busy) * _US_PER_S / sleeps_per_s - wake_us)
+    return sleep_us / captured_us if sleep_us < captured_us else 1.0
 
 
 def _of_busy_core(speed: HostSpeed) -> Pauses | None:

@@ -114,10 +114,11 @@ def command_times(inputs: NodeInputs, *, caches: WorkloadCaches, shared_ns: floa
     ]
     return CommandTimes(
         parse_ns=[
-            _parse_ns(inputs, k, v, d) for k, v, d in zip(kinds, values, deferred, strict=True)
+            _parse_ns(inputs, k, v, p, d)
+            for k, v, p, d in zip(kinds, values, paths, deferred, strict=True)
         ],
         execute_ns=[
-            _execute_ns(inputs, k, v, d) + _transfer_ns(inputs, k, b, p)
+            _execute_ns(inputs, k, v, p, d) + _transfer_ns(inputs, k, b, p)
             for k, b, v, p, d in zip(kinds, buffered, values, paths, deferred, strict=True)
         ],
         write_ns=[
@@ -143,13 +144,22 @@ def _freed_apart(inputs: NodeInputs, deferred: float) -> float:
     return 1.0 if freeing_arguments_ns(inputs) > 0.0 else deferred
 
 
-def _parse_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes, deferred: float) -> float:
+def _stored_instructions(inputs: NodeInputs, kind: CommandKind) -> float:
+    """What the bytes of a command's new values take where they are copied."""
+    return kind.stored_values * kind.value_bytes * inputs.work.set_instructions_per_byte
+
+
+def _parse_ns(
+    inputs: NodeInputs, kind: CommandKind, value: ValueTimes, path: ValuePath, deferred: float
+) -> float:
     work = inputs.work
     apart = _freed_apart(inputs, deferred)
     parsing = work.parse_instructions * (1.0 - ARGUMENTS_SHARE * apart)
     # An I/O thread that parses a command also finds it in the command table.
     parsing += 0.0 if inputs.lone else work.command_lookup_instructions
     parsing += kind.sent_value_bytes * work.parse_instructions_per_byte
+    if path.made_by_parser:
+        parsing += _stored_instructions(inputs, kind)
     if kind.command not in ("get", "set"):
         parsing += (kind.arguments - ARGUMENTS_PARSED) * work.commands[ARGUMENT]
     return inputs.user_ns(parsing) + value.reader_ns
@@ -164,11 +174,14 @@ def _formatting_ns(inputs: NodeInputs, kind: CommandKind, path: ValuePath) -> fl
     return inputs.user_ns(_reply_instructions(kind) + copied)
 
 
-def _execute_ns(inputs: NodeInputs, kind: CommandKind, value: ValueTimes, deferred: float) -> float:
+def _execute_ns(
+    inputs: NodeInputs, kind: CommandKind, value: ValueTimes, path: ValuePath, deferred: float
+) -> float:
     work = inputs.work
     copied_bytes = copied_value_bytes(kind, inputs.scenario, inputs.engine)
     copied = copied_bytes * work.get_instructions_per_byte
-    copied += kind.stored_values * kind.value_bytes * work.set_instructions_per_byte
+    if not path.made_by_parser:
+        copied += _stored_instructions(inputs, kind)
     if kind.command == "get":
         base = work.get_instructions
     elif kind.command == "set":

@@ -143,6 +143,8 @@ def _event_loop(inputs: NodeInputs) -> Part:
         "block_ps": _ps(_unblocking_ns(work, speed)),
         "wake_send_ps": _ps(work.wake_scale * speed.wake_send_ns),
         "switch_ps": _ps(speed.context_switch_ns),
+        # A socket is taken out and put in again.
+        "rearm_ps": _ps(2 * work.kernel_scale * speed.epoll_ctl_ns),
         "futex_ps": _ps(futex_ns(work, speed)),
     }
 

@@ -115,6 +115,11 @@ class ValuePath:
     freed_apart: bool
     made_by_main: float
 
+    @property
+    def made_by_parser(self) -> bool:
+        """Who parses a SET copies its value into a block, which is then hung in as it is."""
+        return self.own_string and not self.lone
+
     def main_waits(self, waits: Waits) -> Waits:
         """What is left to the main thread of a command's waits."""
         return replace(waits, structures=[self._touched_by_main(s) for s in waits.structures])

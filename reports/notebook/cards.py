@@ -32,7 +32,7 @@ from ..text.formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from ..text.plans import cost_phrase, demand_phrase, headline, plan_facts, ranked_rows
+from ..text.plans import cost_phrase, demand_phrase, headline, plan_facts, ranked_rows, tie_phrase
 from ..text.points import (
     SETTING,
     chosen_point,
@@ -167,7 +167,7 @@ def _compared(answer: NodeComparison) -> Card:
 
 
 def _planned(answer: PlanAnswer) -> Card:
-    header, rows = ranked_rows(answer)
+    columns, rows = ranked_rows(answer)
     facts = plan_facts(answer)[:3] if answer.plans else []
     return Card(
         headline(answer),
@@ -175,8 +175,9 @@ def _planned(answer: PlanAnswer) -> Card:
         lines=[
             *([cost_phrase(answer)] if answer.plans else []),
             *(f"{name}: {text}" for name, text in facts),
+            *([tie_phrase(answer)] if tie_phrase(answer) else []),
         ],
-        header=header,
+        header=[column.name for column in columns],
         rows=rows,
         marked=0 if answer.plans else None,
         warnings=answer.warnings,

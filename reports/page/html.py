@@ -1,9 +1,9 @@
 """The reports, each as one self-contained HTML file: no script, no request, figures inline.
 
-`study_view.py` turns a study and a recommendation into plain strings and figures, `node_view.py`
-other answers about a node, `series_view.py` a result over time, `plan_view.py` a capacity plan; a
-template lays them out. Jinja2 escapes every string; only the figures, which this package draws,
-pass through as markup.
+`study_view.py` turns a study into plain strings and figures, `target_view.py` a recommendation,
+`node_view.py` other answers about a node, `series_view.py` a result over time, `plan_view.py` a
+capacity plan; a template lays them out. Jinja2 escapes every string; only the figures, which this
+package draws, pass through as markup.
 """
 
 import re
@@ -25,7 +25,8 @@ from ..text.repeat import Question, asked
 from .node_view import compared_view, explained_view, simulated_view
 from .plan_view import plan_view
 from .series_view import series_view
-from .study_view import recommended_view, study_question, study_view
+from .study_view import study_question, study_view
+from .target_view import recommended_view
 
 _WORD_END = re.compile(r"([._])(?=\w)")
 _CODE = re.compile(r"`([^`]+)`")

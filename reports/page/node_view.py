@@ -23,7 +23,6 @@ from ..text.formats import (
     rate_with_bounds,
     time_with_bounds,
 )
-from ..text.method import INTERVAL_PARTS, interval_parts
 from ..text.points import (
     SETTING,
     by_threads,
@@ -35,7 +34,7 @@ from ..text.points import (
 )
 from ..text.repeat import Question, repeat_view
 from ..text.settings import setting_name
-from ..text.wording import limit_name, limit_phrase
+from ..text.wording import INTERVAL_PARTS, interval_parts, limit_name, limit_phrase
 from .drawing import Drawer, FigureView
 from .sensitivity_view import gains_view, moved_view
 

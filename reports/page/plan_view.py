@@ -26,10 +26,12 @@ from ..text.plans import (
     milestone_phrase,
     plan_facts,
     plan_title,
+    ranked_legend,
     ranked_rows,
     search_phrase,
     serverless_phrase,
     terms_phrase,
+    tie_phrase,
     usd,
 )
 from ..text.repeat import Question, repeat_view
@@ -45,8 +47,6 @@ from ..text.today import (
 )
 from .drawing import Drawer
 
-_NUMBERS = ("shards", "repl", "io", "$/month", "CPU free", "mem free", "p99", "meets")
-
 
 def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
     """Return the template's context for a capacity plan."""
@@ -60,8 +60,10 @@ def plan_view(answer: PlanAnswer, question: Question) -> dict[str, Any]:
         "headline": headline(answer),
         "cost": cost_phrase(answer) if best else "",
         "facts": plan_facts(answer) if best else [],
-        "columns": [(name, name in _NUMBERS) for name in columns],
+        "columns": [(column.name, column.numeric) for column in columns],
         "rows": rows,
+        "ties": tie_phrase(answer),
+        "legend": ranked_legend(columns),
         "compression_heading": compression_heading(packed) if packed else "",
         "compression": compression_facts(packed) if packed else [],
         "milestones": [milestone_phrase(each) for each in best.milestones] if best else [],

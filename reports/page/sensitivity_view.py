@@ -9,7 +9,7 @@ from forecache.models.advice.sensitivity.results import Sensitivity
 
 from .. import figures
 from ..text.formats import margin
-from ..text.method import interval_parts, sensitivity_title
+from ..text.method import sensitivity_title
 from ..text.points import chosen_point
 from ..text.sensitivity import (
     input_name,
@@ -19,7 +19,7 @@ from ..text.sensitivity import (
     spread_phrase,
 )
 from ..text.sensitivity import sensitivity_title as moves_title
-from ..text.wording import known_phrase
+from ..text.wording import interval_parts, known_phrase
 from .drawing import Drawer
 
 _ABOUT = (

@@ -44,6 +44,11 @@ _WIDE = 120
 
 _LABELS = "P pipeline, v value bytes, k keys, c clients"
 
+_LEGEND = (
+    "u: standard error of what was measured, of the model’s inputs and of the simulation; |E|/u: "
+    "how many of it the error is; above 2 the model is likely wrong"
+)
+
 
 def print_calibration(calibration: CalibrationReport, console: Console) -> None:
     """Print how well a fit describes the observations and the parameters it found."""
@@ -141,8 +146,13 @@ def print_validation(validation: Validation, console: Console) -> None:
     if learned:
         words = f"nothing fitted here: the host has learned from {learned} of {len(points)} points"
         console.print(Text(f"{words}, and from other datasets", style="dim"))
+    bands = {point.band for point in points}
+    if len(bands) == 1 and any(bands):
+        console.print(Text(f"all points: {bands.pop()}", style="dim"))
     for metric in dict.fromkeys(metric for point in points for metric in point.predicted):
         _print_validated_metric(points, metric, console)
+    if any(point.uncertainty for point in points):
+        console.print(Text(_LEGEND, style="dim"))
     _print_summary(validation.summary, console)
     _print_counters(validation.counters, console)
     if validation.knee:
@@ -242,7 +252,7 @@ def _print_validated_metric(points: Sequence[ComparedPoint], metric: str, consol
         roles = [role_name(point.role) for point in points]
         others.insert(0, Column("role", roles, to_the_right=False))
     bands = [point.band for point in points]
-    if any(bands):
+    if len(set(bands)) > 1:
         others.append(Column("band", bands, wraps=True, to_the_right=False))
     if not widths([*settings, *others], console.width, gap=2):
         # Settings take several lines rather than that a name is cut.

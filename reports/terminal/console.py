@@ -1,9 +1,14 @@
 """What the terminal's tables share."""
 
+from typing import Literal
+
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from ..text.formats import number
 from ..text.settings import setting_name
 
 MOST_WARNINGS = 6
@@ -12,6 +17,31 @@ MOST_WARNINGS = 6
 def plain_table() -> Table:
     """Return a table without rules, two spaces between its columns."""
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+
+
+def ruled_table(title: str, *headings: str) -> Table:
+    """Return an empty table; a heading that starts with `>` makes a column of numbers."""
+    made = Table(
+        title=escape(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for heading in headings:
+        made.add_column(heading.lstrip(">"), justify="right" if heading.startswith(">") else "left")
+    return made
+
+
+def narrow_table(first: str, *headings: str) -> Table:
+    """Return an empty table for 80 columns: no rules, one space between columns, no word cut."""
+    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    made.add_column(first, no_wrap=True, overflow="fold")
+    for heading in headings:
+        justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
+        made.add_column(heading.lstrip(">"), justify=justify, overflow="fold")
+    return made
+
+
+def span(low: float | None, high: float | None) -> str:
+    """Return the range of a number, empty when there is none."""
+    return "" if low is None or high is None else f"{number(low)} – {number(high)}"
 
 
 def add_setting_column(table: Table, key: str) -> None:

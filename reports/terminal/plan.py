@@ -26,10 +26,12 @@ from ..text.plans import (
     milestone_phrase,
     plan_facts,
     plan_title,
+    ranked_legend,
     ranked_rows,
     search_phrase,
     serverless_phrase,
     terms_phrase,
+    tie_phrase,
 )
 from ..text.today import (
     ceiling_facts,
@@ -47,8 +49,6 @@ from .columns import Column, print_most_columns
 from .console import plain_table, print_warnings
 
 _DISPENSABLE = ("first limit", "mem free", "CPU free", "repl")
-_WRAPS = ("engine", "first limit")
-_WORDS = ("instance", "engine", "first limit", "")
 
 _MOST_FRONT = 8
 _MOST_OF_NONE = 12
@@ -161,17 +161,17 @@ def _print_pairs(pairs: list[tuple[str, str]], console: Console) -> None:
 
 
 def _print_ranked(answer: PlanAnswer, console: Console) -> None:
-    names, rows = ranked_rows(answer)
+    described, rows = ranked_rows(answer)
     columns = [
-        Column(
-            name,
-            [row[index] for row in rows],
-            wraps=name in _WRAPS,
-            to_the_right=name not in _WORDS,
-        )
-        for index, name in enumerate(names)
+        Column(each.name, list(cells), wraps=each.wraps, to_the_right=each.numeric)
+        for each, cells in zip(described, zip(*rows, strict=True), strict=True)
     ]
-    print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
+    shown = print_most_columns(columns, console, dispensable=_DISPENSABLE, marked=0)
+    names = {column.name for column in shown}
+    legend = ranked_legend(each for each in described if each.name in names)
+    console.print(Text(legend, style="dim"))
+    if ties := tie_phrase(answer):
+        console.print(Text(ties, style="dim"))
 
 
 def _print_bill(plan: RankedPlan, console: Console) -> None:

@@ -50,7 +50,7 @@ def _clients(effect: CompressionEffect) -> str:
     return (
         f"{each}; at the peak {cpus.value:.3g} CPUs ({cpus.low:.3g}–{cpus.high:.3g}) of all "
         "clients. "
-        f"On this machine ({effect.cpu_model or UNKNOWN}) with {effect.library}"
+        f"On this machine ({effect.cpu_model or UNKNOWN}) with {effect.compressor}"
     )
 
 

@@ -6,6 +6,7 @@ as missing in a table instead of stopping the report.
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from forecache.sim.statistics import Estimate
 from forecache.sim.words import UNKNOWN as UNKNOWN
@@ -144,6 +145,15 @@ def count(value: object) -> str:
     return plain(value)
 
 
+def number(value: float | None) -> str:
+    """Format a number with four significant digits, a large integer whole in groups."""
+    if not is_number(value):
+        return UNKNOWN
+    if abs(value) >= 1e4 and float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:.4g}"
+
+
 def plain(value: object) -> str:
     """Format anything for a table cell: numbers with four digits, None as unknown."""
     if value is None:
@@ -171,3 +181,8 @@ def dollars(value_usd: float | None) -> str:
     if digits is None:
         digits = 2 - math.floor(math.log10(size))
     return f"{'−' if value_usd < 0 else ''}${size:,.{digits}f}"
+
+
+def moment(created: str) -> str:
+    """Format an ISO 8601 moment without its seconds."""
+    return datetime.fromisoformat(created).strftime("%Y-%m-%d %H:%M %Z").strip()

@@ -3,20 +3,12 @@
 from collections import Counter
 
 from forecache.models.advice.node_answers import Recommended
-from forecache.models.results.points import Uncertainty
 
 from ..study_answer import Study
 from .accuracy import determined_text, quantities, quantity_name, role_name
-from .formats import margin, percent
+from .formats import percent
 from .points import by_threads, chosen_point, is_outside
 from .settings import setting_name, setting_text
-
-INTERVAL_PARTS = {
-    "monte_carlo": ("simulation", "chance in the simulated arrivals and popularities"),
-    "parameters": ("parameters", "uncertain numbers of host, engine and load generator"),
-    "discrepancy": ("model", "the model’s own error, estimated where it was calibrated"),
-    "windows": ("windows", "one measured window against an ordinary one of the same server"),
-}
 
 
 def question_text(study: Study) -> str:
@@ -111,14 +103,6 @@ def _of_target(target: Recommended, name: str) -> list[str]:
     if chosen_point(target).bottleneck == "load generator":
         found.append(f"{name}: the load generator limits, so the server’s own limit is not seen.")
     return found
-
-
-def interval_parts(spread: Uncertainty) -> list[tuple[str, str, str]]:
-    """Name, half width and meaning of each part of an interval of throughput."""
-    return [
-        (name, margin(getattr(spread, field)), what)
-        for field, (name, what) in INTERVAL_PARTS.items()
-    ]
 
 
 def sensitivity_title(target: Recommended, name: str) -> str:

@@ -1,5 +1,8 @@
 """The words and rows of a capacity plan, shared by terminal and page."""
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
 from forecache.models.plan.results import (
     AfterLoss,
     DataTieringOffer,
@@ -10,9 +13,11 @@ from forecache.models.plan.results import (
     RankedPlan,
     SearchCounts,
     ServerlessOffer,
+    ShardState,
 )
 
 from .formats import (
+    UNKNOWN,
     byte_size,
     count,
     milliseconds,
@@ -141,38 +146,85 @@ def _memory_phrase(plan: RankedPlan) -> str:
     return words
 
 
-def ranked_rows(answer: PlanAnswer) -> tuple[list[str], list[list[str]]]:
-    """Columns and cells of all plans, then of today's."""
-    columns = [
-        *("instance", "engine", "shards", "repl", "io", "$/month", "CPU free", "mem free"),
-        *("p99", "meets", "first limit"),
-    ]
-    rows = [[str(index), *_row(plan)] for index, plan in enumerate(answer.plans, start=1)]
+@dataclass(frozen=True)
+class PlanColumn:
+    """A column of the table of plans: its cell for a plan, and what its name stands for."""
+
+    name: str
+    cell: Callable[[RankedPlan], str]
+    meaning: str = ""
+    """Empty where the name says it."""
+    numeric: bool = True
+    wraps: bool = False
+
+
+PLAN_COLUMNS = (
+    PlanColumn("instance", lambda plan: plan.setting.instance, numeric=False),
+    PlanColumn("engine", lambda plan: _engine(plan.setting), numeric=False, wraps=True),
+    PlanColumn("shards", lambda plan: str(plan.setting.shards)),
+    PlanColumn("repl", lambda plan: str(plan.setting.replicas), "replicas of each shard"),
+    PlanColumn("io", lambda plan: str(plan.setting.io_threads), "io-threads"),
+    PlanColumn("$/month", lambda plan: f"{plan.usd_per_month:,.0f}"),
+    PlanColumn(
+        "CPU free",
+        lambda plan: percent(plan.horizon.cpu_headroom),
+        "what the peak leaves of what a node serves",
+    ),
+    PlanColumn("mem free", lambda plan: percent(plan.horizon.memory_headroom), "of its memory"),
+    PlanColumn("p99", lambda plan: _p99(plan.horizon)),
+    PlanColumn(
+        "meets",
+        lambda plan: probability(plan.horizon.probability) if plan.meets else "no",
+        "how probable it is that the objective is met",
+    ),
+    PlanColumn(
+        "first limit",
+        lambda plan: _short(plan.milestones[0]) if plan.milestones else UNKNOWN,
+        "what growth reaches first",
+        numeric=False,
+        wraps=True,
+    ),
+)
+
+
+def ranked_rows(answer: PlanAnswer) -> tuple[list[PlanColumn], list[list[str]]]:
+    """Columns and cells of all plans, then of today's; the first column tells the rank."""
+    ranks = [f"{n} =" if plan.tied else f"{n}" for n, plan in enumerate(answer.plans, start=1)]
+    told = dict(zip(ranks, answer.plans, strict=True))
     if answer.today is not None:
-        rows.append(["now", *_row(answer.today)])
-    place = 1 + columns.index("repl")
-    if len({row[place] for row in rows}) == 1:  # the headline says it
-        columns.remove("repl")
-        rows = [row[:place] + row[place + 1 :] for row in rows]
-    return ["", *columns], rows
+        told["now"] = answer.today
+    columns = [column for column in PLAN_COLUMNS if column.name != "repl" or _differ(told.values())]
+    rank = PlanColumn("", lambda _plan: "", numeric=False)
+    rows = [[name, *(column.cell(plan) for column in columns)] for name, plan in told.items()]
+    return [rank, *columns], rows
 
 
-def _row(plan: RankedPlan) -> list[str]:
-    setting, later = plan.setting, plan.horizon
-    first = plan.milestones[0] if plan.milestones else None
-    return [
-        setting.instance,
-        f"{setting.engine} {setting.engine_version}",
-        str(setting.shards),
-        str(setting.replicas),
-        str(setting.io_threads),
-        f"{plan.usd_per_month:,.0f}",
-        percent(later.cpu_headroom),
-        percent(later.memory_headroom),
-        milliseconds(later.p99_ms.value) if later.p99_ms else "grows",
-        probability(later.probability) if plan.meets else "no",
-        "–" if first is None else _short(first),
-    ]
+def _differ(plans: Iterable[RankedPlan]) -> bool:
+    """Whether plans differ in replicas; if not, the headline says how many there are."""
+    return len({plan.setting.replicas for plan in plans}) > 1
+
+
+def ranked_legend(columns: Iterable[PlanColumn]) -> str:
+    """What short names of columns stand for."""
+    return "; ".join(f"{each.name}: {each.meaning}" for each in columns if each.meaning)
+
+
+def tie_phrase(answer: PlanAnswer) -> str:
+    """What the mark of plans that nothing tells apart means; empty without any."""
+    if not any(plan.tied for plan in answer.plans):
+        return ""
+    return (
+        "=: costs as much as the plan above, and which of the two is better is within what is "
+        "uncertain; the simpler one stands first"
+    )
+
+
+def _engine(setting: PlanSetting) -> str:
+    return f"{setting.engine} {setting.engine_version}"
+
+
+def _p99(state: ShardState) -> str:
+    return milliseconds(state.p99_ms.value) if state.p99_ms else "grows"
 
 
 def _short(milestone: Milestone) -> str:

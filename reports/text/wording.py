@@ -3,7 +3,7 @@
 from forecache.models.advice.next_measurement import MeasureNext
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.advice.regret import Regret
-from forecache.models.results.points import Point
+from forecache.models.results.points import Point, Uncertainty
 from forecache.sim.statistics import Estimate
 
 from .formats import (
@@ -214,16 +214,28 @@ def known_phrase(measure_next: MeasureNext) -> str:
     return about
 
 
+INTERVAL_PARTS = {
+    "monte_carlo": ("simulation", "chance in the simulated arrivals and popularities"),
+    "parameters": ("parameters", "uncertain numbers of host, engine and load generator"),
+    "discrepancy": ("model", "the model’s own error, estimated where it was calibrated"),
+    "windows": ("measurement", "how far one measurement of a server is from its ordinary ones"),
+}
+"""By field of `Uncertainty`: what a part of an interval is called, and what it comes from."""
+
+
+def interval_parts(spread: Uncertainty) -> list[tuple[str, str, str]]:
+    """Name, half width and meaning of each part of an interval of throughput."""
+    return [
+        (name, margin(getattr(spread, field)), what)
+        for field, (name, what) in INTERVAL_PARTS.items()
+    ]
+
+
 def key_facts(recommendation: Recommendation, point: Point) -> list[tuple[str, str]]:
     """Return the label–value pairs shown beside the headline, leaving out what is unknown."""
     spread, headroom = point.uncertainty, recommendation.headroom_rps
     p50, p99, throughput = point.p50_ms, point.p99_ms, recommendation.throughput_rps
-    parts = [
-        f"{margin(spread.monte_carlo)} simulation",
-        f"{margin(spread.parameters)} parameters",
-        f"{margin(spread.discrepancy)} model",
-        f"{margin(spread.windows)} windows",
-    ]
+    parts = [f"{half} {name}" for name, half, _ in interval_parts(spread)]
     tighter = tightening_phrases(recommendation.measure_next)
     wide = any(map(is_wide, (p50, p99, throughput)))
     facts = [

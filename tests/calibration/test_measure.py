@@ -13,7 +13,7 @@ import pytest
 
 from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
 from forecache.calibration.drive.server_process import EngineThread
-from forecache.calibration.observe.measure import Watch, _info_rates, _sliced, plan_cores
+from forecache.calibration.observe.measure import Watch, _info_rates, plan_cores, sliced
 from forecache.sim.errors import EngineError
 from forecache.sim.histogram import LatencyHistogram
 
@@ -196,11 +196,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("clock")
 def test_slices_in_which_the_host_took_a_core_away_are_left_out() -> None:
     slices = [[0.1, 0.2], [0.1, 5.0], [0.3] * 8, [1.2], []]
-    found = _sliced(FakeLoad(slices), 0.09)  # type: ignore[arg-type]
+    found = sliced(FakeLoad(slices), 0.09)  # type: ignore[arg-type]
     assert found["stalled_share"] == pytest.approx(2 / 5)
     assert found["quiet_p50_ms"] == pytest.approx(0.3, rel=0.01)
     assert found["quiet_p99_ms"] == pytest.approx(0.3, rel=0.01)
-    quiet = _sliced(FakeLoad([[0.1], [0.2], [0.3], [0.4], [0.5]]), 0.09)  # type: ignore[arg-type]
+    quiet = sliced(FakeLoad([[0.1], [0.2], [0.3], [0.4], [0.5]]), 0.09)  # type: ignore[arg-type]
     assert quiet["stalled_share"] == 0.0
     assert quiet["quiet_p50_ms"] == pytest.approx(0.3, rel=0.01)
     assert quiet["quiet_p90_ms"] == pytest.approx(0.5, rel=0.01)
@@ -208,7 +208,7 @@ def test_slices_in_which_the_host_took_a_core_away_are_left_out() -> None:
 
 @pytest.mark.usefixtures("clock")
 def test_where_every_slice_stalled_nothing_is_known_of_the_others() -> None:
-    found = _sliced(FakeLoad([[2.0]] * 5), 0.09)  # type: ignore[arg-type]
+    found = sliced(FakeLoad([[2.0]] * 5), 0.09)  # type: ignore[arg-type]
     assert found["stalled_share"] == 1.0
     assert found["quiet_p50_ms"] is None
     assert found["quiet_p99_ms"] is None

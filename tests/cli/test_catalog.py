@@ -31,6 +31,13 @@ def test_an_entry_gives_every_number_an_origin(name: str) -> None:
         assert row["source"] is None or row["source"] in result["sources"]
 
 
+def test_a_dataset_says_which_point_each_number_is_of() -> None:
+    rows = verbs.catalog("valkey-8.1.1-c8g-unix-p1")["rows"]
+    assert rows[0]["name"] == "SET, io-threads 1: throughput"
+    assert len({row["name"] for row in rows}) == len(rows)
+    assert all(row["name"].partition(": ")[0] for row in rows)
+
+
 def test_every_listed_name_is_an_entry() -> None:
     listing = verbs.catalog()
     one_of_each = {row["family"]: row for row in listing["instances"]}
@@ -48,6 +55,7 @@ def test_every_listed_name_is_an_entry() -> None:
         ("graviton3-c7g.4xlarg", "'graviton3-c7g.4xlarge'"),
         ("graviton3-m6i.large", "m6i.large runs on icelake-8375c"),
         ("valkey-8.O", "'valkey-8.0'"),
+        ("cache.r7g.large", "`forecache catalog` lists what is known of it"),
         ("zzzzzz", "`forecache catalog` lists all entries"),
         ("missing.yaml", "no such file"),
     ],

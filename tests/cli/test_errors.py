@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from forecache import cli, verbs
+from forecache.console import console
 from forecache.sim.errors import (
     EngineError,
     ForecacheError,
@@ -21,7 +22,6 @@ from forecache.sim.errors import (
     InputError,
     OutsideError,
 )
-from forecache.tables import console
 
 
 def raising(error: BaseException) -> Any:

@@ -202,8 +202,8 @@ def test_a_sample_keeps_how_values_differ(sample: Path) -> None:
     assert mean == pytest.approx(2000 * found.sizes[0].ratio.value, rel=1e-3)
     low, high = spread_of(plan.demand, found)
     assert 0.9 < low < 1.0 < high < 1.1
-    assert found.library is not None
-    assert found.library.startswith("gzip")
+    assert found.compressor is not None
+    assert found.compressor.startswith("gzip")
 
 
 def test_sizes_between_measured_ones_have_numbers_between(sample: Path) -> None:

@@ -79,6 +79,7 @@ def some_times(draw: st.DrawFn) -> dict[str, Any]:
         "packet_ps": draw(st.sampled_from([0, 0, 1, 100_000])),
         "flow_ps_per_kib": draw(st.sampled_from([0, 0, 160_000, 2_000_000])),
         "softirq_ps": at_most(2_000_000),
+        "rearm_ps": at_most(2_000_000),
         "futex_ps": at_most(600_000),
         "section_ps": np.full(7, draw(st.sampled_from([0, 1, 20_000, 700_000]))),
         "section_moved_ps": np.full(7, draw(st.sampled_from([0, 1, 90_000]))),

@@ -99,3 +99,23 @@ def test_a_core_that_sleeps_has_late_wake_ups_for_pauses_too() -> None:
     assert awake == pytest.approx(5.0, rel=1e-3)
     late = 0.001 - 2 * 5.0 * 50e-6
     assert asleep == pytest.approx(0.4 * 5.0 + 3000.0 * late, rel=0.01)
+
+
+def test_a_core_that_is_called_at_once_is_hardly_ever_late() -> None:
+    # Wake-ups take 50 us, so the capture sent its messages every 150 us, after 100 us of sleep.
+    spread = ((0.0, 1.0), (0.9, 1.0), (0.900001, 100.0), (1.0, 100.0))
+    speed = replace(
+        load_host(HOST).speed(), interruptions=CURVE, wake_latency_ns=50_000.0, wake_spread=spread
+    )
+
+    def late(sleeps_per_s: float) -> float:
+        """Of a core that is busy for 40% of its time, the share of wake-ups that are late."""
+        found = pauses_of(speed, busy=0.4, sleeps_per_s=sleeps_per_s)
+        assert found is not None
+        [rate] = found.rate_per_s(np.array([2000.0]))
+        return float(rate - 0.4 * 5.0) / sleeps_per_s
+
+    as_captured = late(4000.0)  # 600 ms of a second: 150 us each, 50 of them for the wake-up
+    assert late(1000.0) == pytest.approx(as_captured)
+    assert late(6000.0) == pytest.approx(0.5 * as_captured, rel=1e-6)  # after 50 us of sleep
+    assert late(12_000.0) == pytest.approx(0.0, abs=1e-9)

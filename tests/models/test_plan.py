@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from forecache.models.plan.excuses import todays_excuse
 from forecache.models.plan.offers import Offer, offers_of
 from forecache.models.plan.prospects import _months
 from forecache.models.plan.race import Entry, bounded
+from forecache.models.plan.ranking import ranked, tied
 from forecache.models.plan.schema import MOST_SHARDS, PlanScenario
 from forecache.models.plan.search import search
 from forecache.models.plan.serverless import serverless_of
@@ -27,7 +29,7 @@ from forecache.models.plan.shard import (
     nodes_lost,
     room_of,
 )
-from forecache.models.plan.trials import Effort, Trials
+from forecache.models.plan.trials import Effort, Trial, Trials
 from forecache.sim.errors import InfeasibleError, InputError
 
 SMALL: dict[str, Any] = {
@@ -256,7 +258,7 @@ def test_search_and_enumeration_find_the_same(fields: dict[str, Any], here: Exec
         offer = entry.offer
         return offer.words, offer.replicas, entry.shards, entry.threads[0], entry.usd_per_month
 
-    assert told(found.plans[0]) == told(every.plans[0])
+    assert [told(entry) for entry in found.plans] == [told(entry) for entry in every.plans]
     costs = [entry.usd_per_month for entry in found.plans]
     assert costs == sorted(costs)
     # What was left with a bound costs at least that.
@@ -265,6 +267,49 @@ def test_search_and_enumeration_find_the_same(fields: dict[str, Any], here: Exec
         if not entry.impossible:
             known = exact[entry.offer.words, entry.offer.replicas]
             assert entry.usd_per_month <= known * (1 + 1e-9)
+
+
+def settled(
+    engine: str, probability: float, load: float, *, cpu_us: float = 2.0, shards: int = 2
+) -> Entry:
+    """A settled offer whose draws of CPU time per request are around `cpu_us`."""
+    [offer] = offers(scenario(choices__instances=["c7g.large"], choices__engines=[ENGINES[engine]]))
+    runs = [
+        SimpleNamespace(result=SimpleNamespace(server_useful_cpu_us_per_request=cpu_us * spread))
+        for spread in (0.98, 1.0, 1.02)
+    ]
+    prediction: Any = SimpleNamespace(
+        drawn=runs,
+        case=SimpleNamespace(scenario=SimpleNamespace(name=engine, workload=None)),
+        system=SimpleNamespace(host=offer.host, engine=offer.engine),
+        parts=lambda *_, **__: SimpleNamespace(discrepancy=0.1),
+    )
+    trial = Trial(shards, 1, load * 1e5, 1e5, probability, {}, prediction, None)
+    return Entry(offer, race.SETTLED, shards, (1,), "", trials=(trial,))
+
+
+ENGINES = {
+    "8.1": {"engine": "valkey", "versions": ["8.1"]},
+    "9.1": {"engine": "valkey", "versions": ["9.1"]},
+}
+
+
+def test_plans_of_equal_cost_are_ranked_by_what_is_known_of_them() -> None:
+    first, second = settled("8.1", 0.95, 0.50), settled("9.1", 0.93, 0.49)
+    # A little more headroom is no reason: the name decides, and both orders say so.
+    assert ranked([second, first]) == ranked([first, second]) == [first, second]
+    assert tied(first, second)
+    roomy = settled("9.1", 0.93, 0.30)  # 40% less load, where the errors leave 12%
+    assert ranked([first, roomy]) == [roomy, first]
+    assert not tied(first, roomy)
+    likely = settled("9.1", 0.999, 0.60)  # 5 points outweigh any headroom
+    unlikely = settled("8.1", 0.90, 0.30)
+    assert ranked([unlikely, likely]) == [likely, unlikely]
+    assert not tied(unlikely, likely)
+    # One shard more costs more, however good it is.
+    dear = settled("9.1", 1.0, 0.1, shards=3)
+    assert ranked([dear, first]) == [first, dear]
+    assert not tied(first, dear)
 
 
 @pytest.mark.usefixtures("brief")

@@ -122,6 +122,17 @@ def printed(found: PlanAnswer, *, width: int = 80) -> str:
     return stream.getvalue()
 
 
+def test_plans_that_nothing_tells_apart_are_marked() -> None:
+    alone = printed(answer())
+    assert "2 =" not in alone
+    both = [ranked(16, 10_007.0), ranked(16, 10_007.0, tied=True)]
+    text = printed(answer(plans=both))
+    assert "2 =" in text
+    assert "=: costs as much as the plan above" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "=: costs as much as the plan above" in render_html(answer(plans=both))
+
+
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_every_line_fits_and_no_word_is_cut(width: int) -> None:
     text = printed(answer(), width=width)
@@ -182,7 +193,7 @@ EFFECT = CompressionEffect(
     algorithm="zstd",
     level=3,
     above_bytes=1024,
-    library="zstd 1.5.7",
+    compressor="zstd 1.5.7",
     cpu_model="EPYC",
     sizes=[
         CompressedSize(

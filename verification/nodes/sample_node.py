@@ -74,6 +74,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         softirq_ps=900_000,
         switch_ps=1_500_000,
         flush_ps=2_000_000,
+        rearm_ps=700_000,
         futex_ps=200_000,
         parse_by_code_ps=np.array([60_000, 80_000], np.int64),
         execute_by_code_ps=np.array([150_000, 250_000], np.int64),

@@ -200,6 +200,7 @@ struct client {
     int32_t watched;  // 1: in the kernel's list of ready sockets
     int64_t served_by;  // the I/O thread that had its last job, and among how many
     int64_t partial_bytes;  // of the next command, already read
+    int64_t buffered_bytes;  // that its thread has read at most, and left for a later turn
     int64_t write_upto;  // replies covered by the write under way
     int64_t write_bytes;  // their bytes
     int32_t generator;  // agent number of its thread of the load generator
@@ -260,6 +261,7 @@ struct node {
     int64_t softirq_ps;
     int64_t switch_ps;
     int64_t flush_ps;
+    int64_t rearm_ps;
     int64_t futex_ps;
 
     // Counts and rules: `NodeSetup` there.
@@ -387,6 +389,8 @@ struct node {
     int64_t switches;  // threads that took a core over
     int64_t flushes;
     int64_t lock_waits;  // times that a lock was found taken
+    int64_t resumed_reads;  // reads that went on with what an earlier one had left
+    int64_t rearms;  // sockets of which epoll was asked for another event than before
     int64_t throttles;  // cores that a quota left no time
     int64_t throttled_periods;  // that end while a core is throttled
     int64_t sibling_ps;  // that busy siblings added to the server's steps

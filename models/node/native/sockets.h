@@ -202,6 +202,8 @@ INLINE struct client *next_event(struct node *n, struct thread *thread) {
 }
 
 // One recv: takes up to the limits of bytes and commands; returns its duration in ps.
+//
+// What is left in the thread's buffer needs no recv later; epoll is asked for another event.
 INLINE int64_t read_socket(struct node *n, struct client *client, int64_t now) {
     if (unlikely(n->generator_refills)) {
         // More may have come since the poll.
@@ -214,11 +216,13 @@ INLINE int64_t read_socket(struct node *n, struct client *client, int64_t now) {
         // It has been read since it was polled.
         return n->read_event_ps + n->recv_ps;
     }
+    int64_t all = arrived;
+    int64_t buffered = client->buffered_bytes;
     arrived = min64(arrived, read + n->commands_per_event);
     int64_t partial = client->partial_bytes;
     int64_t mark = mark_of(n, client, read);
     int64_t first_mark = mark;
-    int64_t budget = n->read_limit_bytes;
+    int64_t budget = (buffered > 0) ? buffered : n->read_limit_bytes;
     if (partial > 0) {
         int64_t size_bytes = command_of(n, mark)->request_bytes;
         if (size_bytes > BIG_ARGUMENT_BYTES) {
@@ -243,8 +247,17 @@ INLINE int64_t read_socket(struct node *n, struct client *client, int64_t now) {
     }
     client->read = read;
     client->partial_bytes = partial;
-    int64_t duration = n->recv_ps + copying(budget - left, n->recv_ps_per_kib);
-    return n->read_event_ps + jittered(n, duration, first_mark >> READ_DRAW);
+    int64_t duration = copying(budget - left, n->recv_ps_per_kib);
+    duration += (buffered > 0) ? 0 : n->recv_ps;
+    duration = jittered(n, duration, first_mark >> READ_DRAW);
+    int64_t kept = (read < all) ? left : 0;
+    client->buffered_bytes = kept;
+    n->resumed_reads += buffered > 0;
+    if (unlikely((buffered > 0) != (kept > 0))) {
+        n->rearms++;
+        duration += n->rearm_ps;
+    }
+    return n->read_event_ps + duration;
 }
 
 // How long a command waits for lines that were not fetched ahead.

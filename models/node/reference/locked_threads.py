@@ -14,9 +14,11 @@ lock asks the kernel to wake who has slept longest; until that thread runs, othe
 lock. One that has slept leaves the lock contended when it takes it, since it can't know whether
 others sleep. What a lock protects has to be fetched from the core that held it last.
 
-Assumed: a thread that turns to others after 20 commands of a client (`-R`) reads the rest later,
-which takes about as long as asking epoll for a socket that can be written and back. Left out: the
-listener's work is the first worker's; the thread that moves items between lists.
+A thread turns to others after 20 commands of a client (`-R`): it writes their replies, asks epoll
+whether the socket can be written to (update_event: out of epoll and in again), and parses the rest
+out of the buffer that it was read into.
+
+Left out: the listener's work is the first worker's; the thread that moves items between lists.
 """
 
 from __future__ import annotations

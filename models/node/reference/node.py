@@ -62,6 +62,8 @@ class Client:
     first_read_ps: int = 0
     """When the load generator began to read the replies to a batch."""
     partial_bytes: int = 0
+    buffered_bytes: int = 0
+    """What its thread has read at most, and left for a later turn."""
     watched: bool = False
     ready: bool = False
     read_job: bool = False
@@ -524,7 +526,11 @@ class ReferenceNode:
         return [int(times[command.code]) for command in commands if times[command.code] > 0]
 
     def read(self, client: Client) -> int:
-        """One recv: takes up to the limits of bytes and commands; returns its duration."""
+        """One recv: takes up to the limits of bytes and commands; returns its duration.
+
+        Commands beyond their limit stay in the thread's buffer for a later turn, which needs no
+        recv. Meanwhile epoll is asked whether the socket can be written to, which it can.
+        """
         sizes = self.times.request_bytes_by_code
         if self.setup.generator_refills:
             # More may have come since the poll.
@@ -534,7 +540,8 @@ class ReferenceNode:
             # It has been read since it was polled.
             return self.times.read_event_ps + self.times.recv_ps
         first = client.commands[client.read]
-        budget = self.setup.read_limit_bytes
+        resumes = client.buffered_bytes > 0
+        budget = client.buffered_bytes if resumes else self.setup.read_limit_bytes
         if client.partial_bytes > 0 and sizes[first.code] > BIG_ARGUMENT_BYTES:
             budget = max(budget, int(sizes[first.code]) - client.partial_bytes)
         left = budget
@@ -547,8 +554,16 @@ class ReferenceNode:
             if taken == missing:
                 client.partial_bytes = 0
                 client.read += 1
-        duration = self.times.recv_ps + self.copying(budget - left, self.times.recv_ps_per_kib)
-        return self.times.read_event_ps + self.jittered(duration, first.read_jitter)
+        client.buffered_bytes = left if client.read < client.arrived else 0
+        duration = self.copying(budget - left, self.times.recv_ps_per_kib)
+        duration += 0 if resumes else self.times.recv_ps
+        duration = self.jittered(duration, first.read_jitter)
+        if resumes:
+            self.count("resumed_reads")
+        if resumes != (client.buffered_bytes > 0):
+            self.count("rearms")
+            duration += self.times.rearm_ps
+        return self.times.read_event_ps + duration
 
     def parse(self, client: Client, first: int, last: int) -> int:
         """Parsing of commands first to last - 1."""

@@ -51,7 +51,7 @@ def effect_of(
         algorithm=said.algorithm,
         level=said.level_used,
         above_bytes=said.above_bytes,
-        library=ratios.library,
+        compressor=ratios.compressor,
         cpu_model=ratios.cpu_model,
         sizes=sizes_told(ratios),
         value_bytes=_mean_bytes(plan),
@@ -69,7 +69,7 @@ def effect_of(
 
 def _client_us(plan: PlanScenario, ratios: Ratios) -> dict[str, Estimate] | None:
     """CPU time of a client by command; None where nothing was measured."""
-    if ratios.library is None:
+    if ratios.compressor is None:
         return None
     found = {}
     for name, asked in plan.demand.operations.mix().commands.items():

@@ -46,7 +46,7 @@ class Ratios:
         What the scenario says.
     sizes
         What was measured, the smallest size first; empty where the ratio is given.
-    library, cpu_model
+    compressor, cpu_model
         What compressed and on what; None likewise.
     missing
         Sizes of which the sample has too few values.
@@ -54,7 +54,7 @@ class Ratios:
 
     compression: Compression
     sizes: Sequence[CompressedValues] = ()
-    library: str | None = None
+    compressor: str | None = None
     cpu_model: str | None = None
     missing: Sequence[int] = ()
 

@@ -1,0 +1,340 @@
+"""What is measured: hosts and engines, profiles of them, and predictions held against them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..notebook import with_progress_bar
+from .shared import DEFAULT_SEED, Progress, Scenario
+
+if TYPE_CHECKING:
+    from forecache.calibration.bundle.bundle import Bundle
+    from forecache.calibration.check.answers import CheckAnswer
+    from forecache.calibration.fit.report import CalibrationReport
+    from forecache.calibration.observe.tool_profile import ToolReport
+    from forecache.calibration.validate.articles import JudgedClaims
+    from forecache.calibration.validate.comparison import Validation
+    from forecache.hwprofiles.schema import HostProfile
+    from forecache.models.engines.profile import EngineProfile
+
+ARTICLES = ("articles", "seeds")
+"""Names under which `validate` knows the claims of articles."""
+
+
+@with_progress_bar
+def profile(
+    *,
+    tool: str | None = None,
+    host: str | Path | None = None,
+    engine: str | None = None,
+    earlier: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> "HostProfile | ToolReport":
+    """Measure this host, in under a minute, or what a benchmark tool takes on it.
+
+    Parameters
+    ----------
+    tool
+        valkey-benchmark, redis-benchmark or memtier_benchmark, a name on PATH or a path: measures
+        it instead, driving an engine on another core, in two to five minutes.
+    host
+        With `tool`: the profile of this host, a catalogue name or a file. It is measured first if
+        left out.
+    engine
+        With `tool`: the server that it drives; the embedded Valkey if left out.
+    earlier
+        Profiles of this host from other days, which tell by how much days differ.
+
+    Returns
+    -------
+    HostProfile or ToolReport
+        The fields of a file in `hwprofiles/hosts/`, every number with `value`, `unit`, `kind`,
+        `low` and `high`; from Python an object with the same names. Of a tool its `profile`, and
+        what was measured and fitted at each of its `points`.
+    """
+    from forecache.hwprofiles import load_host
+    from forecache.hwprofiles.capture import capture_host
+    from forecache.hwprofiles.capture.host import with_days
+
+    if tool is None:
+        before = [load_host(file) for file in earlier]
+        found = capture_host(progress=progress)
+        return with_days(found, before) if before else found
+    from forecache.calibration.observe.tool_profile import profile_tool
+
+    found = capture_host(progress=progress) if host is None else load_host(host)
+    return profile_tool(tool, host=found, engine=engine, progress=progress)
+
+
+@with_progress_bar
+def observe(
+    out: str | Path,
+    *,
+    engine: str | None = None,
+    design: str = "quick",
+    host: str | Path | None = None,
+    tool: str = "forecache",
+    profiler: str = "none",
+    caches: str | None = None,
+    budget_s: float = 60.0,
+    progress: Progress | None = None,
+) -> "Bundle":
+    """Start a real engine, drive it over a design of points, and write an observation bundle.
+
+    Parameters
+    ----------
+    out
+        Folder for the bundle; it appears once the bundle is complete.
+    engine
+        Path or name on PATH of a valkey-server, redis-server or memcached; None takes the embedded
+        Valkey.
+    design
+        `quick` (about a minute), `full` (about nine, with more points held out), or `auto`: those
+        points that tell most about this engine on this host in `budget_s`, which needs `host`.
+    host
+        Catalogue name or path of the profile of this host, stored with the bundle.
+    tool
+        `forecache` drives with its own load generator; `valkey-benchmark`, `redis-benchmark` or
+        `memtier_benchmark` are used where they are on PATH.
+    profiler
+        `none`, `clock`, `callgrind`, `perf`, `vtune`, or `auto` for the most detailed that works
+        here.
+    caches
+        Host whose caches `callgrind` simulates, such as `graviton3` or `graviton3:L3`, with L2 (or
+        L3) as the last level; None takes those of `host`, and without either simulates none.
+    budget_s
+        Time for the points of the design `auto`, in seconds.
+    progress
+        Called with one sentence for every step.
+
+    Returns
+    -------
+    Bundle
+        `bundle` (its path), `manifest` (engine, machine, method, depth, warnings) and `points`
+        (given, the median of each observed quantity, flags); from Python an object with every
+        repetition.
+
+    Raises
+    ------
+    EngineError
+        When the engine doesn't start, or stops answering.
+    """
+    from forecache.calibration.observe.observe import observe as run
+    from forecache.calibration.observe.profilers.callgrind import load_geometry
+    from forecache.hwprofiles import load_host
+
+    simulated = caches or (None if host is None else str(host))
+    return run(
+        engine=engine,
+        design=design,
+        out=Path(out),
+        host=None if host is None else load_host(str(host)),
+        tool=tool,
+        profiler=profiler,
+        caches=None if simulated is None else load_geometry(simulated),
+        budget_s=budget_s,
+        progress=progress,
+    )
+
+
+def recipe(
+    *,
+    engine: str | None = None,
+    design: str = "quick",
+    host: str | Path | None = None,
+    tool: str = "forecache",
+) -> str:
+    """A shell script that observes an engine where forecache can't be installed.
+
+    Parameters
+    ----------
+    engine
+        Name or path of the server on that machine; None takes redis-server.
+    design, tool
+        As in `observe`; `forecache` takes the benchmark tool that comes with the engine.
+    host
+        Catalogue name or path of the profile of that machine, for its hardware counters.
+    """
+    from forecache.calibration.observe.design import design_points
+    from forecache.calibration.observe.recipe import recipe as text
+    from forecache.hwprofiles import load_host
+
+    return text(
+        design_points(design),
+        tool=tool,
+        engine=engine,
+        host=None if host is None else load_host(str(host)),
+    )
+
+
+@with_progress_bar
+def calibrate(
+    bundle: str | Path,
+    *,
+    host: str | Path | None = None,
+    progress: Progress | None = None,
+) -> "tuple[EngineProfile, CalibrationReport]":
+    """Fit an engine's work to an observation bundle.
+
+    Parameters
+    ----------
+    bundle
+        Folder written by `observe`.
+    host
+        Catalogue name or path of the profile of the host it was observed on; None takes the one
+        in the bundle.
+    progress
+        Called with one sentence for every step.
+
+    Returns
+    -------
+    tuple
+        The report of how well it fits: `engine`, `host`, `points` (given, role, quantity, observed,
+        predicted, relative_error), `summary` per quantity, `discrepancy`, `parameters` (value, low,
+        high, kind, note), `identifiability`; from Python the engine profile before it.
+
+    Raises
+    ------
+    InputError
+        When the bundle is damaged or incomplete.
+    """
+    from forecache.calibration.fit.calibrate import calibrate as run
+    from forecache.calibration.fit.prior import known_of
+    from forecache.calibration.observe.import_recipe import load_bundle
+    from forecache.hwprofiles import load_host
+
+    loaded = load_bundle(bundle)
+    return run(
+        loaded,
+        host=None if host is None else load_host(str(host)),
+        known=known_of(loaded),
+        progress=progress,
+    )
+
+
+@with_progress_bar
+def validate(
+    dataset: str | Path,
+    *,
+    host: str | Path | None = None,
+    engine: str | Path | None = None,
+    progress: Progress | None = None,
+) -> "Validation | JudgedClaims":
+    """Predict every point of a dataset of measurements and compare.
+
+    Only points with `role: calibration` may be fitted; the others are predicted and compared.
+
+    Parameters
+    ----------
+    dataset
+        Name of a dataset of the catalogue, path of a file, or `articles` (`seeds` is the same) for
+        the claims of the articles the project began with, as `make evidence` judged them.
+    host, engine
+        Catalogue name or path of a profile that replaces the dataset's own; None keeps that.
+    progress
+        Called with one sentence for every step.
+
+    Returns
+    -------
+    Validation or JudgedClaims
+        `points` (given, role, observed, predicted, relative error) and `summary` per metric; of
+        `articles` `rows`, `summary` and `articles`.
+
+    Raises
+    ------
+    InputError
+        When the dataset or a profile can't be read.
+    """
+    if str(dataset) in ARTICLES:
+        return _articles(host, engine)
+    from forecache.calibration.validate.validate import validate as run
+
+    return run(dataset, host=host, engine=engine, progress=progress)
+
+
+def _articles(host: str | Path | None, engine: str | Path | None) -> "JudgedClaims":
+    from forecache.calibration.validate.articles import judged_claims
+    from forecache.sim.errors import InputError
+
+    if host is not None or engine is not None:
+        raise InputError("found --host or --engine with articles, whose claims name their own.")
+    return judged_claims()
+
+
+@with_progress_bar
+def check(
+    scenario: Scenario,
+    files: Sequence[str | Path] = (),
+    *,
+    info_before: str | Path | None = None,
+    info_after: str | Path | None = None,
+    run: str | None = None,
+    tool: str | None = None,
+    seconds: float = 5.0,
+    repetitions: int = 3,
+    write: bool = False,
+    at: Mapping[str, Any] | None = None,
+    only: Sequence[str] = (),
+    seed: int = DEFAULT_SEED,
+    progress: Progress | None = None,
+) -> "CheckAnswer":
+    """Compare a prediction with what was measured, and say what explains the difference.
+
+    Parameters
+    ----------
+    scenario, seed, progress
+        As in `simulate`.
+    files
+        JSON of memtier_benchmark, CSV of valkey-benchmark or redis-benchmark, or YAML or JSON with
+        `throughput_rps`, `p50_ms`, `p99_ms`, `server_cpu_us` and the like; several files, and
+        several numbers, are repetitions.
+    info_before, info_after
+        Files with the server's INFO before and after the measurement.
+    run
+        Measure now, against this address: `HOST:PORT`, or the path of a Unix socket.
+    tool, seconds, repetitions
+        With `run`: the benchmark tool, how long a repetition is to take, how many there are.
+    write
+        With `run`: fill the server with the scenario's keys first, and allow SETs.
+    at
+        The swept fields of the point that was measured, where the scenario has several.
+    only
+        Quantities to compare; all that were measured if left out.
+
+    Returns
+    -------
+    CheckAnswer
+        `scenario`, `host`, `engine`, `given`, `sources`; `holds`; `quantities` (each `predicted`
+        with its interval, `measured`, `lowest` and `highest` repetition, `ratio`, `inside`);
+        `differs`, the conditions that are not the scenario's; `causes`, the likeliest first
+        (`station`, `what`, `evidence`, `explains`, what is `predicted` with it, `next_step`);
+        `ruled_out`; `measure_next`; `updated`, each point of the scenario once the measurement is
+        known, and `updated_for`; `warnings` and `provenance`.
+
+    Raises
+    ------
+    InputError
+        When the scenario or a file can't be read, or an option doesn't fit.
+    EngineError
+        When nothing answers at `run`, or the benchmark fails.
+    """
+    from forecache.calibration.check.check import check as compare
+    from forecache.calibration.check.live import LiveRun
+    from forecache.sim.errors import InputError
+
+    if (info_before is None) != (info_after is None):
+        raise InputError("found one of --info-before and --info-after; valid is both or none.")
+    info = None
+    if info_before is not None and info_after is not None:
+        info = info_before, info_after
+    live = None if run is None else LiveRun(run, tool, seconds, repetitions, write)
+    return compare(
+        scenario,
+        files,
+        info=info,
+        live=live,
+        at=at,
+        only=only,
+        seed=seed,
+        progress=progress,
+    )

@@ -1,0 +1,74 @@
+"""Which plan comes first: the cheapest; of equal cost the better one, as far as that is known.
+
+Numbers that differ by less than what is uncertain of them don't tell two plans apart. Of those that
+nothing tells apart the simpler one comes first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..advice.paired import capacity_ratio_half
+from .race import Entry
+
+SAME_PROBABILITY = 0.05
+"""To which 20 draws know the probability that an objective is met."""
+
+
+def ranked(entries: Sequence[Entry]) -> list[Entry]:
+    """Settled offers in the order in which they are told.
+
+    The cheapest first. Of equal cost, as often as one is to be taken: of those whose probability to
+    meet the objectives is the highest, or not certainly less, those that leave the most of what a
+    node serves, or not certainly less; of these the simplest.
+    """
+    left, found = list(entries), list[Entry]()
+    while left:
+        least = min(map(_cents, left))
+        best = _best([each for each in left if _cents(each) == least])
+        found.append(best)
+        left = [each for each in left if each is not best]
+    return found
+
+
+def tied(first: Entry, second: Entry) -> bool:
+    """Whether two settled offers cost the same, and nothing that is known tells them apart."""
+    probabilities = _probability(first), _probability(second)
+    return (
+        _cents(first) == _cents(second)
+        and abs(probabilities[0] - probabilities[1]) <= SAME_PROBABILITY
+        and not _has_more_headroom(first, second)
+        and not _has_more_headroom(second, first)
+    )
+
+
+def _best(equal: Sequence[Entry]) -> Entry:
+    """Of settled offers of the same cost."""
+    likeliest = max(map(_probability, equal))
+    likely = [e for e in equal if _probability(e) >= likeliest - SAME_PROBABILITY]
+    roomiest = min(likely, key=lambda each: (each.holding.load, _simplicity(each)))
+    return min((e for e in likely if not _has_more_headroom(roomiest, e)), key=_simplicity)
+
+
+def _has_more_headroom(first: Entry, second: Entry) -> bool:
+    """Whether the first leaves more of what a node serves, beyond what is uncertain of both."""
+    one, other = first.holding, second.holding
+    assert one.prediction is not None  # settled, with all draws
+    assert other.prediction is not None
+    less = math.log(other.load / one.load)
+    return less > capacity_ratio_half(one.prediction, other.prediction)
+
+
+def _cents(entry: Entry) -> int:
+    return round(100 * entry.usd_per_month)
+
+
+def _probability(entry: Entry) -> float:
+    return entry.holding.probability or 0.0
+
+
+def _simplicity(entry: Entry) -> tuple[int, int, int, str, str]:
+    """Few shards, replicas and threads first, then by name."""
+    offer = entry.offer
+    return entry.shards, offer.replicas, entry.threads[0], offer.name, offer.engine_words
