@@ -17,6 +17,7 @@ from forecache.calibration.drive.engine_process import engine_version, find_engi
 from forecache.calibration.drive.readiness import check_ready
 from forecache.calibration.fit.calibrate import calibrate
 from forecache.calibration.fit.prior import known_of
+from forecache.calibration.fit.report import CalibrationReport
 from forecache.calibration.observe.design import (
     TIMINGS,
     brief_threaded_points,
@@ -25,12 +26,13 @@ from forecache.calibration.observe.design import (
 from forecache.calibration.observe.observe import observe
 from forecache.calibration.observe.spinning import refusal
 from forecache.hwprofiles.capture import capture_host
-from forecache.hwprofiles.files import dump_yaml, write_text_atomic
+from forecache.hwprofiles.files import dump_yaml, read_text, write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.advice.answers import (
     ScenarioSource,
     check_threads_only,
     compare_threads,
+    compare_threads_and_inputs,
     load_cases,
     load_curve,
     thread_candidates,
@@ -45,13 +47,13 @@ from forecache.sim.errors import InputError
 
 from .page.html import render_html
 from .study_answer import STUDY, HostNumber, HostNumbers, Study, StudyProvenance
+from .study_inputs import ENGINE, HOST, THIS_HOST, scenarios_again
 from .text.accuracy import disagreements
 from .text.repeat import command_line, hashes_of, plain_mapping
 
 Progress = Callable[[str], None]
 
 REPORT = "report.html"
-THIS_HOST = "this host"
 
 _STEPS = ("profiling this host", "observing a real engine", "calibrating", "predicting")
 
@@ -63,6 +65,7 @@ def study(
     engine: str | None = None,
     design: str = "quick",
     seed: int = 1,
+    sensitivity: bool = False,
     progress: Progress | None = None,
 ) -> Study:
     """Profile this host, observe an engine on it, calibrate, predict, recommend, write the report.
@@ -75,12 +78,15 @@ def study(
     scenario
         Path or content of a scenario; its host is the second target.
     out
-        Folder for report.html, study.json, host.yaml, engine.yaml and the observation bundle. It
-        appears when everything is there; an earlier study there is replaced.
+        Folder for report.html, study.json, host.yaml, engine.yaml, the observation bundle, and for
+        each target a scenario that predicts it again from these. It appears when everything is
+        there; an earlier study there is replaced.
     engine
         Binary to observe; the embedded engine if left out.
     design
         `quick` or `full`, of the observation.
+    sensitivity
+        Also tell which inputs move each recommended setting.
 
     Raises
     ------
@@ -97,39 +103,23 @@ def study(
     out.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
-        say(_step(1))
-        host = capture_host(progress=say)
-        write_text_atomic(work / "host.yaml", host.to_yaml())
-        say(_step(2))
-        bundle = observe(
-            engine=engine,
-            design=_points(design, engine),
-            out=work / "bundle",
-            host=host,
-            timing=TIMINGS[design],
-            progress=say,
-        )
-        say(_step(3))
-        profile, calibration = calibrate(bundle, host=host, known=known_of(bundle), progress=say)
-        write_text_atomic(
-            work / "engine.yaml", dump_yaml(profile.model_dump(mode="json", exclude_none=True))
-        )
+        host, bundle, profile, calibration = _measured(work, engine, design, say)
         say(_step(4))
-        inputs = {name: work / name for name in ("host.yaml", "engine.yaml", "bundle")}
+        inputs = {name: work / name for name in (HOST, ENGINE, "bundle")}
         targets = [
-            _target(THIS_HOST, _here(systems, host, profile), seed=seed, progress=say),
-            _target(
-                systems[0][0].scenario.host or "scenario",
-                [
-                    (_with_engine(case, profile), System(s.host, profile, s.generator))
-                    for case, s in systems
-                ],
-                seed=seed,
-                progress=say,
-            ),
+            _target(name, cases, seed=seed, sensitivity=sensitivity, progress=say)
+            for name, cases in (
+                (THIS_HOST, _here(systems, host, profile)),
+                (systems[0][0].scenario.host or "scenario", _there(systems, profile)),
+            )
         ]
+        again = scenarios_again(targets)
+        for name, text in again.items():
+            write_text_atomic(work / name, text)
+        measured = {name: read_text(work / name) for name in (HOST, ENGINE)}
         made = provenance(seed=seed)
-        options = {"--engine": engine, "--design": design, "--seed": seed, "--out": out}
+        options = {"--engine": engine, "--design": design, "--seed": seed}
+        options |= {"--sensitivity": sensitivity, "--out": out}
         result = Study(
             title=f"How many I/O threads for {profile.engine} {profile.version}?",
             created=made.date,
@@ -148,6 +138,7 @@ def study(
             ),
             scenario=plain_mapping(scenario),
             hashes=hashes_of(scenario, inputs),
+            inputs=_own_text(scenario) | measured | again,
         )
         write_text_atomic(work / STUDY, json.dumps(result.to_dict(), indent=1))
         write_text_atomic(work / REPORT, render_html(result))
@@ -159,6 +150,29 @@ def study(
         shutil.rmtree(work, ignore_errors=True)
         raise
     return replace(result, report=str(out / REPORT))
+
+
+def _measured(
+    work: Path, engine: str | None, design: str, say: Progress
+) -> tuple[HostProfile, Bundle, EngineProfile, CalibrationReport]:
+    """This host, and an engine observed and calibrated on it, whose files are in `work`."""
+    say(_step(1))
+    host = capture_host(progress=say)
+    write_text_atomic(work / HOST, host.to_yaml())
+    say(_step(2))
+    bundle = observe(
+        engine=engine,
+        design=_points(design, engine),
+        out=work / "bundle",
+        host=host,
+        timing=TIMINGS[design],
+        progress=say,
+    )
+    say(_step(3))
+    profile, calibration = calibrate(bundle, host=host, known=known_of(bundle), progress=say)
+    text = dump_yaml(profile.model_dump(mode="json", exclude_none=True))
+    write_text_atomic(work / ENGINE, text)
+    return host, bundle, profile, calibration
 
 
 def _points(design: str, engine: str | None) -> Sequence[Conditions]:
@@ -214,6 +228,13 @@ def _name(scenario: ScenarioSource) -> str:
     return "scenario" if isinstance(scenario, Mapping) else str(scenario)
 
 
+def _own_text(scenario: ScenarioSource) -> dict[str, str]:
+    """The scenario's file as it is, remarks too: its hash is of these bytes."""
+    if isinstance(scenario, Mapping):
+        return {}
+    return {Path(scenario).name: read_text(scenario)}
+
+
 def _here(
     systems: list[tuple[Case[Scenario], System]], host: HostProfile, engine: EngineProfile
 ) -> list[tuple[Case[Scenario], System]]:
@@ -230,6 +251,16 @@ def _here(
     return thread_candidates(Case(given={}, scenario=scenario), here)
 
 
+def _there(
+    systems: list[tuple[Case[Scenario], System]], engine: EngineProfile
+) -> list[tuple[Case[Scenario], System]]:
+    """The scenario on its own host, with the engine that was observed here."""
+    return [
+        (_with_engine(case, engine), System(system.host, engine, system.generator))
+        for case, system in systems
+    ]
+
+
 def _with_engine(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
     """The case with the engine that was observed, whatever the scenario names."""
     named = {"engine": engine.engine, "engine_version": engine.version}
@@ -237,12 +268,21 @@ def _with_engine(case: Case[Scenario], engine: EngineProfile) -> Case[Scenario]:
 
 
 def _target(
-    name: str, systems: list[tuple[Case[Scenario], System]], *, seed: int, progress: Progress
+    name: str,
+    systems: list[tuple[Case[Scenario], System]],
+    *,
+    seed: int,
+    sensitivity: bool = False,
+    progress: Progress,
 ) -> StudyTarget:
-    """Curve, recommendation and latency under load for one host."""
+    """Curve, recommendation, latency under load and what moves it, for one host."""
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
-    answer = compare_threads(systems, file=name, seed=seed, progress=progress)
+    answer, moved_by = (
+        compare_threads_and_inputs(systems, file=name, seed=seed, progress=progress)
+        if sensitivity
+        else (compare_threads(systems, file=name, seed=seed, progress=progress), None)
+    )
     advice = answer.recommendation
     threads = advice.chosen["io_threads"]
     case, system = next((c, s) for c, s in systems if c.scenario.io_threads == threads)
@@ -252,6 +292,7 @@ def _target(
         name=name,
         load_curve=load_curve(system, case.scenario, advice.throughput_rps.value, seed=seed),
         warnings=sorted({warning for point in answer.points for warning in point.warnings}),
+        sensitivity=moved_by,
     )
 
 

@@ -69,6 +69,9 @@ class Study(Displayed):
     """As it was given."""
     hashes: Mapping[str, str] | None = where_set()
     """SHA-256 of what the answer rests on, by name."""
+    inputs: Mapping[str, str] | None = where_set()
+    """Texts of files, by name: what was measured, and a scenario for each target that predicts from
+    it again."""
     report: str | None = where_set()
     """Path of the HTML file."""
 

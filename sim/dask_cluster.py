@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import EngineError, InputError
+from .installing import install_command
 
 CONNECT_S = 10.0
 """How long a scheduler has to answer, at first and when the connection is lost."""
@@ -55,7 +56,7 @@ def dask_cluster(address: str) -> Iterator[DaskCluster]:
         from distributed.comm import get_address_host_port
     except ImportError:
         raise InputError(
-            "a Dask scheduler needs the package distributed; pip install 'forecache[dask]' "
+            f"a Dask scheduler needs the package distributed; `{install_command('dask')}` "
             "installs it."
         ) from None
     with _quiet():

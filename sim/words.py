@@ -1,6 +1,10 @@
 """Numbers in words, where more than one room says them."""
 
 import math
+from dataclasses import dataclass
+from typing import TypeGuard
+
+UNKNOWN = "–"
 
 
 def chance(probability: float) -> str:
@@ -10,3 +14,59 @@ def chance(probability: float) -> str:
     """
     whole = math.floor(100.0 * probability + 1e-9)
     return ">99%" if whole >= 99 else "<1%" if whole < 1 else f"{whole}%"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A display unit: divide by `divisor`, print `decimals` places, append `symbol`."""
+
+    divisor: float
+    decimals: int
+    symbol: str
+
+    def number(self, value: float | None) -> str:
+        """Return the bare number in this unit."""
+        if not is_number(value):
+            return UNKNOWN
+        text = f"{value / self.divisor:.{self.decimals}f}"
+        return text.replace("-", "−") if float(text) else text.lstrip("-")
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Tell whether `value` is a finite real number (booleans are not numbers here)."""
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    ) or _is_numpy_number(value)
+
+
+def _is_numpy_number(value: object) -> bool:
+    item = getattr(value, "item", None)
+    if item is None or getattr(value, "ndim", 1) != 0:
+        return False
+    plain = item()
+    return isinstance(plain, int | float) and not isinstance(plain, bool) and math.isfinite(plain)
+
+
+def time_unit(value_ms: float | None) -> Unit:
+    """Choose the unit for a latency given in milliseconds: µs, ms or s."""
+    size = abs(value_ms) if is_number(value_ms) else 0.0
+    if size >= 1000:
+        return Unit(1e3, decimals(size / 1e3), " s")
+    if size >= 0.0995:
+        return Unit(1.0, 2 if size < 9.995 else 1 if size < 99.95 else 0, " ms")
+    return Unit(1e-3, 0 if size >= 0.00995 or size == 0 else 2, " µs")
+
+
+def milliseconds(value_ms: float | None) -> str:
+    """Format a latency given in milliseconds, `0.93 ms` or `84 µs`."""
+    return with_unit(value_ms, time_unit(value_ms))
+
+
+def decimals(scaled: float) -> int:
+    """How many decimals leave three digits."""
+    return 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
+
+
+def with_unit(value: float | None, unit: Unit) -> str:
+    """A number with its unit."""
+    return unit.number(value) + unit.symbol if is_number(value) else UNKNOWN

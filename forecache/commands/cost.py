@@ -7,7 +7,7 @@ import click
 from forecache import verbs
 from forecache.output import to_json
 
-from .options import json_option, scenario_argument, verb
+from .options import json_option, no_progress_option, scenario_argument, verb
 
 
 @verb(
@@ -17,6 +17,7 @@ from .options import json_option, scenario_argument, verb
 )
 @scenario_argument
 @json_option
+@no_progress_option
 def cost(scenario: Path, as_json: bool) -> None:
     """Compute what a cache costs a month, serverless and as nodes, and where both cost the same.
 

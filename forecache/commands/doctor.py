@@ -11,11 +11,17 @@ from .options import json_option, progress_of, quiet_option, verb
 @verb(
     "doctor",
     short="Say what this machine allows, and what would help.",
-    example="forecache doctor\nforecache doctor --json",
+    example="forecache doctor\nforecache doctor --all",
+)
+@click.option(
+    "--all",
+    "whole",
+    is_flag=True,
+    help="Say in full what was found, what each thing helps, and how to get what is missing.",
 )
 @json_option
 @quiet_option
-def doctor(as_json: bool, quiet: bool) -> None:
+def doctor(whole: bool, as_json: bool, quiet: bool) -> None:
     """Say what this machine allows, what each thing helps, and how to get what is missing.
 
     Looks at Python and the compiled code with its speed, cores, cgroup limits, hypervisor, clock
@@ -24,7 +30,8 @@ def doctor(as_json: bool, quiet: bool) -> None:
     seconds. Two of them keep two cores busy to see what else takes them: they tell whether the
     machine is idle now, not how often it is disturbed.
 
-    Nothing is sent or installed. The exit code is 0 whatever is missing.
+    Each thing has one line, so that all fit a screen; --all has everything. Nothing is sent or
+    installed. The exit code is 0 whatever is missing.
     """
     with progress_of(quiet) as progress:
         result = verbs.doctor(progress=progress)
@@ -34,4 +41,4 @@ def doctor(as_json: bool, quiet: bool) -> None:
     from forecache.console import console
     from forecache.reports.terminal.doctor import print_diagnosis
 
-    print_diagnosis(result, console(pipe_columns=80))
+    print_diagnosis(result, console(pipe_columns=80), whole=whole)

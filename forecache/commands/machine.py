@@ -9,7 +9,7 @@ from forecache.output import check_file_target, to_json
 from forecache.sim.errors import InputError
 
 from .completers import complete_entries, complete_hosts, complete_servers, complete_tools
-from .options import json_option, progress_of, quiet_option, verb
+from .options import json_option, no_progress_option, progress_of, quiet_option, verb
 
 
 @verb(
@@ -128,6 +128,7 @@ def profile(
     help="List the instances with at least so much memory.",
 )
 @json_option
+@no_progress_option
 def catalog(
     name: str | None,
     provider: str | None,

@@ -7,7 +7,7 @@ import click
 from forecache import verbs
 from forecache.output import to_json
 
-from .options import json_option, scenario_argument, verb
+from .options import json_option, no_progress_option, scenario_argument, verb
 
 
 @verb(
@@ -18,6 +18,7 @@ from .options import json_option, scenario_argument, verb
 )
 @scenario_argument
 @json_option
+@no_progress_option
 def memory(scenario: Path, as_json: bool) -> None:
     """Compute the memory footprint of a scenario's data, and how many keys fit.
 

@@ -18,6 +18,13 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print the whole result as JSON."
 )
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
+no_progress_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    help="As of other verbs; this one has no progress messages.",
+)
 seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0, max=2**32 - 1),

@@ -7,7 +7,7 @@ import click
 from forecache import verbs
 from forecache.output import check_folder_target, check_report_target, to_json
 
-from .options import json_option, say_written, verb
+from .options import json_option, no_progress_option, say_written, verb
 
 
 @verb(
@@ -44,6 +44,7 @@ from .options import json_option, say_written, verb
     "unit.",
 )
 @json_option
+@no_progress_option
 def report(
     study: Path,
     pdf: Path | None,

@@ -36,6 +36,12 @@ from .options import (
 @engine_binary_option
 @design_option
 @seed_option
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Also simulate which inputs move each recommendation, as `explain --sensitivity` does: "
+    "one to two minutes more for each of the two hosts.",
+)
 @json_option
 @quiet_option
 def study(
@@ -44,6 +50,7 @@ def study(
     engine: str | None,
     design: str,
     seed: int,
+    sensitivity: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -58,7 +65,13 @@ def study(
     check_folder_target(out)
     with progress_of(quiet) as progress:
         result = verbs.study(
-            scenario, out=out, engine=engine, design=design, seed=seed, progress=progress
+            scenario,
+            out=out,
+            engine=engine,
+            design=design,
+            seed=seed,
+            sensitivity=sensitivity,
+            progress=progress,
         )
     if as_json:
         click.echo(to_json(result))

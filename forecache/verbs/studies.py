@@ -18,6 +18,7 @@ def study(
     engine: str | None = None,
     design: str = "quick",
     seed: int = DEFAULT_SEED,
+    sensitivity: bool = False,
     progress: Progress | None = None,
 ) -> "Study":
     """Profile, observe, calibrate, predict, recommend and report.
@@ -32,6 +33,9 @@ def study(
         As in `observe`.
     seed
         Seed of all random streams.
+    sensitivity
+        Also simulate which inputs move each recommended setting, as `explain` does, which takes
+        one to two minutes for each of the two hosts.
     progress
         Called with one sentence for every step.
 
@@ -53,7 +57,15 @@ def study(
     check_ready(engine)  # before the imports of all rooms, which take seconds
     from forecache.reports.study import study as run
 
-    return run(scenario, out=Path(out), engine=engine, design=design, seed=seed, progress=progress)
+    return run(
+        scenario,
+        out=Path(out),
+        engine=engine,
+        design=design,
+        seed=seed,
+        sensitivity=sensitivity,
+        progress=progress,
+    )
 
 
 def report(

@@ -208,6 +208,39 @@ def compare_threads(
     InputError
         The cases differ in something else.
     """
+    return _compared(systems, file=file, seed=seed, progress=progress, plans_threads=plans_threads)[
+        0
+    ]
+
+
+def compare_threads_and_inputs(
+    systems: list[tuple[Case[Scenario], System]],
+    *,
+    file: str,
+    seed: int,
+    progress: Progress | None,
+) -> tuple[Recommended, Sensitivity]:
+    """What `compare_threads` answers, and which inputs move its recommended setting.
+
+    The next measurement is told by the same simulations, where they are of the same quantity.
+    """
+    answer, chosen = _compared(systems, file=file, seed=seed, progress=progress)
+    moved_by = _sensitivity(chosen, systems, name=file, seed=seed, say=progress)
+    advice = answer.recommendation
+    if moved_by.measure_next.quantity == advice.measure_next.quantity:
+        advice = replace(advice, measure_next=moved_by.measure_next)
+    return replace(answer, recommendation=advice), moved_by
+
+
+def _compared(
+    systems: list[tuple[Case[Scenario], System]],
+    *,
+    file: str,
+    seed: int,
+    progress: Progress | None,
+    plans_threads: bool = False,
+) -> tuple[Recommended, Prediction]:
+    """What `compare_threads` answers, and the prediction of the chosen setting."""
     check_threads_only(systems, file=file)
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
@@ -224,12 +257,13 @@ def compare_threads(
                 executor=where,
                 progress=progress,
             )
-    return Recommended(
+    answer = Recommended(
         **summary_of(systems[0][0].scenario, systems[0][1]),
         points=[each.point for each in found],
         recommendation=recommendation_of(choice, measure_next=measure_next, thread_plan=planned),
         provenance=provenance(seed=seed),
     )
+    return answer, choice.chosen.prediction
 
 
 def _measure_next(choice: Choice, *, seed: int, executor: Executor) -> MeasureNext:
@@ -269,7 +303,7 @@ def load_curve(
         cases.append(
             (Case(given=given, scenario=scenario.model_copy(update={"workload": loaded})), system)
         )
-    predictions = predict_cases(cases, seed=seed, draws=0, replications=3, requests=30_000)
+    predictions = predict_cases(cases, seed=seed, replications=3, requests=30_000)
     limits = limits_of(predictions, seed=seed, search=False)
     return [
         LoadPoint(**vars(point_of(prediction, limit)))

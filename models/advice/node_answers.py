@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from forecache.sim.errors import InputError
-from forecache.sim.plain import Result
+from forecache.sim.plain import Result, where_set
 
 from ..engines.profile import EngineProfile, Observed, Reuse
 from ..prediction.system import System
@@ -106,6 +106,8 @@ class StudyTarget(Recommended):
     load_curve: list[LoadPoint]
     """At the recommended setting."""
     warnings: list[str]
+    sensitivity: Sensitivity | None = where_set()
+    """What moves the recommended setting, where that was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
         """The name, and what `recommend` answers."""

@@ -16,14 +16,14 @@ from ..node.simulate import NodeResult, simulate_node
 from ..prediction.node_setup import node_setup
 from ..prediction.simulation import times_of
 from ..prediction.system import System
+from ..scenario.arrivals import Arrivals
 from ..scenario.schema import Scenario
 from ..step_times.inputs import NodeInputs
 
 ERROR = {"throughput_rps": 0.1, "p99_ms": 0.2}
 """Relative error that nine of ten random scenarios stay below: 5.8% and 15.2% of 140 scenarios,
-rounded up, and 0.8% and 1.0% in the median (`python -m verification quick-estimates`). Estimates
-are further off, up to tens of times, where what counts comes now and then: a CPU quota, snapshots,
-slow commands, bursts, other busy threads, an open loop near its capacity."""
+rounded up, and 0.8% and 1.0% in the median (`python -m verification quick-estimates`), those
+with `interruptions` among them. Open loops near their capacity are further off."""
 
 _FIRST_PS = 500 * 10**6
 """Simulated time of the warm-up of a first run; what follows is measured for twice as long."""
@@ -53,6 +53,22 @@ class QuickEstimate(Result):
     io_thread_utilisation: float
     """Mean over the I/O threads; 0 without any."""
     load_generator_utilisation: float
+
+
+def interruptions(scenario: Scenario) -> list[str]:
+    """What of a scenario comes now and then, in words: a brief run may miss it or be filled by it.
+
+    With any of it, an estimate is worth nothing: only a simulation tells.
+    """
+    workload = scenario.workload
+    named = {
+        "a CPU quota": scenario.cpu_quota_cores is not None,
+        "persistence": scenario.persistence != "none",
+        "slow commands": workload.slow_command is not None,
+        "a rate that changes": workload.varying != Arrivals(),
+        "other busy threads": scenario.other_busy_threads > 0,
+    }
+    return [name for name, present in named.items() if present]
 
 
 def quick_estimate(scenario: Scenario, system: System) -> QuickEstimate:

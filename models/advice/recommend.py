@@ -9,7 +9,7 @@ from forecache.sim.statistics import Estimate
 
 from ..footprint.node import node_room
 from ..results.points import NextBottleneck
-from .benchmark import benchmark_command, no_benchmark_command
+from .benchmark import benchmark_command, benchmark_note, no_benchmark_command
 from .choice import Candidate, Choice
 from .configuration import configuration, configuration_file
 from .next_measurement import MeasureNext
@@ -78,6 +78,8 @@ class Recommendation(Result):
     thread_plan: ThreadPlan | None = None
     """Which CPUs threads, interrupts and neighbours get; None where none was asked for, where no
     setting is recommended, and for an engine that only a service runs."""
+    benchmark_note: str = where_set("")
+    """In what `benchmark_command` differs from the scenario."""
 
     @property
     def chosen(self) -> dict[str, int]:
@@ -109,6 +111,7 @@ def recommendation_of(
         conf_file=configuration_file(system.engine),
         benchmark_command=benchmark_command(scenario, system.engine),
         no_benchmark_command=no_benchmark_command(scenario),
+        benchmark_note=benchmark_note(scenario, system.engine),
         slo=_slo(choice),
         limit_rps=point.limit_rps,
         headroom_rps=point.headroom_rps,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from forecache.sim.plain import Result
-from forecache.sim.words import chance
+from forecache.sim.words import chance, milliseconds
 
 from ..prediction.predict import CLIENTS, Prediction
 from .choice import Candidate, ratio_margin
@@ -48,7 +48,7 @@ def reached_by(prediction: Prediction) -> str:
     """The latencies that an SLO bounds, in words."""
     if prediction.overloaded:
         return "a backlog that grows"
-    return ", ".join(f"{n[:-3]} {prediction.mean(n):.3g} ms" for n in asked_of(prediction))
+    return ", ".join(f"{n[:-3]} {milliseconds(prediction.mean(n))}" for n in asked_of(prediction))
 
 
 def _why_not(chosen: Candidate, other: Candidate, loss: float) -> str:

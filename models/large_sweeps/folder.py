@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from forecache.hwprofiles.files import read_text, write_bytes_atomic, write_text_atomic
 from forecache.sim.errors import InputError
+from forecache.sim.installing import install_command
 
 from .columns import DOUBLE, INTEGER, TEXT, TRUTH
 
@@ -41,7 +42,7 @@ def load_pyarrow() -> Any:
         import pyarrow.parquet
     except ImportError:
         raise InputError(
-            "Parquet files need the package pyarrow; pip install 'forecache[parquet]' installs it."
+            f"Parquet files need the package pyarrow; `{install_command('parquet')}` installs it."
         ) from None
     return pyarrow
 

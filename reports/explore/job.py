@@ -22,7 +22,7 @@ from forecache.models.advice.cases import load_cases
 from forecache.models.advice.choice import KNEE, Candidate
 from forecache.models.advice.compare import differences
 from forecache.models.advice.paired import PairedQuantity
-from forecache.models.advice.quick_estimate import QuickEstimate, quick_estimate
+from forecache.models.advice.quick_estimate import QuickEstimate, interruptions, quick_estimate
 from forecache.models.advice.server_price import ServerPrice, server_price
 from forecache.models.footprint.limits import Room
 from forecache.models.footprint.node import node_room
@@ -76,6 +76,8 @@ class Described:
     title: str
     threads: int
     """The setting that is looked at."""
+    interruptions: list[str]
+    """Why it has no quick estimates; empty where it has."""
     objective_ms: float | None
     """Bound on p99."""
     room: Room
@@ -208,7 +210,7 @@ def _answers(question: PageState) -> Iterator[Message]:
         sides.append(side)
         yield described
     yield from _known(question, sides)
-    yield from _estimates(question, sides)
+    yield from _estimates(question, [s for s in sides if not interruptions(s.case.scenario)])
     with workers() as executor:
         yield from _simulations(question, sides, executor)
 
@@ -226,6 +228,7 @@ def _side(number: int, data: Mapping[str, Any]) -> tuple[_Side, Described]:
         values=values_of(case.scenario, engine=engine),
         title=f"{system.engine.id} on {system.host.title}",
         threads=asked,
+        interruptions=interruptions(case.scenario),
         objective_ms=case.scenario.slo.p99_ms if case.scenario.slo else None,
         room=node_room(case.scenario, system.engine, system.host),
         price=server_price(system),
@@ -268,12 +271,15 @@ def _known(question: PageState, sides: list[_Side]) -> Iterator[Message]:
 
 
 def _estimates(question: PageState, sides: list[_Side]) -> Iterator[Message]:
-    """Quick estimates of what is not known: thread counts of all sides in turn, then loads."""
+    """Quick estimates of what is not known: thread counts of all sides in turn, then loads.
+
+    A scenario with `interruptions` has none: it waits for simulations.
+    """
     began = time.perf_counter()
-    waiting: list[list[QuickEstimate]] = [[] for _ in sides]
+    waiting: list[list[QuickEstimate]] = [[] for _ in question.scenarios]
     first: dict[int, QuickEstimate] = {}
     looked = False
-    for place in range(max(len(side.settings) for side in sides)):
+    for place in range(max((len(side.settings) for side in sides), default=0)):
         for side in sides:
             if place >= len(side.settings):
                 continue

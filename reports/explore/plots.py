@@ -39,6 +39,7 @@ SIDE_COLOURS = (MAIN, GENERATOR)
 SIDE_MARKERS = ("circle", "square")
 _HEIGHT_PX = 290.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 50.0, 44.0, 42.0
+_BAND = "band: 95% interval"
 _LINEAR_RATIO = 12.0
 """Values that span more are drawn on a logarithmic axis, as in the reports."""
 
@@ -142,7 +143,9 @@ def _note(shown: Sequence[PlottedCurve]) -> str:
     known = [each for curve in shown for _, _, each in curve.values]
     if not any(known):
         return "hollow, dashed: quick estimate"
-    return "band: 95% interval" + ("" if all(known) else " · hollow: quick estimate")
+    unbounded = any(math.isinf(e.high) for curve in shown for e in curve.simulated.values())
+    band = "band: 95%, to the top where overload is possible" if unbounded else _BAND
+    return band + ("" if all(known) else " · hollow: quick estimate")
 
 
 def _horizontal(
@@ -205,7 +208,7 @@ def _interval(
     """A stretch of simulated points next to each other, with their intervals."""
     found = [(x_at(x), curve.simulated[x]) for x in xs]
     lows = [(x, y_at(e.low if e.low > 0 else e.value)) for x, e in found]
-    highs = [(x, y_at(_upper(e))) for x, e in found]
+    highs = [(x, _TOP if math.isinf(e.high) else y_at(e.high)) for x, e in found]
     if len(xs) == 1:
         [(x, low)], [(_, high)] = lows, highs
         return [_line(x, low, x, high, curve.colour, width=6, opacity=0.35)]

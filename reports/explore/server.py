@@ -25,6 +25,7 @@ from forecache.hwprofiles.files import dump_yaml
 from forecache.hwprofiles.yaml_text import load_yaml
 from forecache.models.advice.quick_estimate import ERROR
 from forecache.sim.errors import InputError
+from forecache.sim.installing import install_command
 
 from ..text.formats import percent
 from . import view
@@ -242,8 +243,8 @@ def serve(explorer: Explorer, *, port: int, ready: Callable[[str], None]) -> Non
         import uvicorn
     except ImportError:
         raise InputError(
-            "explore needs the packages starlette and uvicorn; pip install 'forecache[explore]' "
-            "installs them."
+            "explore needs the packages starlette and uvicorn; "
+            f"`{install_command('explore')}` installs them."
         ) from None
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:

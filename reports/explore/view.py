@@ -36,6 +36,9 @@ from .plots import SIDE_COLOURS, SIDE_MARKERS, BusyBar, Horizontal, PlottedCurve
 
 _HOURS_PER_MONTH = 730.0
 
+WAITING = "…"
+"""What only a simulation tells, before it has."""
+
 
 def figure_titles(answer: Answer) -> dict[str, str]:
     """Names of the figures of an answer, with what each shows."""
@@ -266,6 +269,8 @@ def _standing(side: SideAnswer) -> str:
     threads = f"io-threads {side.about.threads}"
     if side.point is not None:
         return f"{threads}: simulated, 95% intervals"
+    if side.about.interruptions:
+        return f"{threads}: simulating; {' and '.join(side.about.interruptions)} can’t be estimated"
     return f"{threads}: quick estimate"
 
 
@@ -283,7 +288,9 @@ def _time(side: SideAnswer, quantity: str) -> str:
 
 def _estimated(side: SideAnswer, quantity: str, written: Callable[[float | None], str]) -> str:
     """`1.4 M/s ±10%`: the stated error, not an interval."""
-    value = getattr(side.estimate, quantity, None)
+    if side.estimate is None:
+        return WAITING
+    value = getattr(side.estimate, quantity)
     if value is None:
         return UNKNOWN
     error = ERROR.get(quantity, ERROR["p99_ms"])
@@ -292,7 +299,7 @@ def _estimated(side: SideAnswer, quantity: str, written: Callable[[float | None]
 
 def _limit(side: SideAnswer) -> str:
     if side.point is None:
-        return "…"
+        return WAITING
     found = overload_phrase(side.point)
     limit = "nothing yet" if side.point.bottleneck == "none" else side.point.bottleneck
     return f"{limit}; {found}" if found else limit
@@ -300,7 +307,7 @@ def _limit(side: SideAnswer) -> str:
 
 def _next_limit(side: SideAnswer) -> str:
     if side.point is None:
-        return "…"
+        return WAITING
     coming = side.point.next_bottleneck
     return UNKNOWN if coming is None else f"{coming.name} at {rate(coming.at_rps)}"
 
@@ -321,8 +328,10 @@ def _monthly(side: SideAnswer) -> str:
 
 def _per_million(side: SideAnswer) -> str:
     price, served = side.about.price, side.point or side.estimate
-    if price is None or served is None:
+    if price is None:
         return UNKNOWN
+    if served is None:
+        return WAITING
     found = served.throughput_rps
     rps = found.value if isinstance(found, Estimate) else found
     return dollars(price.usd_per_hour / 3600.0 / rps * 1e6) if rps > 0 else UNKNOWN
@@ -374,8 +383,14 @@ def _cells(found: Point | QuickEstimate) -> list[str]:
 
 
 def scenario_state(answer: Answer) -> list[dict[str, Any]]:
-    """Of each side the scenario as YAML, what its controls show, and its title."""
+    """Of each side the scenario as YAML, what its controls show, its title, and whether it has
+    quick estimates."""
     return [
-        {"yaml": side.about.yaml, "values": side.about.values, "title": side.about.title}
+        {
+            "yaml": side.about.yaml,
+            "values": side.about.values,
+            "title": side.about.title,
+            "estimated": not side.about.interruptions,
+        }
         for side in answer.sides
     ]

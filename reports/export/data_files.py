@@ -17,6 +17,7 @@ from typing import Any
 
 from forecache.hwprofiles.files import write_bytes_atomic
 from forecache.models.advice.node_answers import StudyTarget
+from forecache.models.advice.sensitivity.results import Sensitivity
 from forecache.models.results.points import LoadPoint, Point
 from forecache.sim.statistics import Estimate
 
@@ -64,6 +65,7 @@ def tables_of(study: Study) -> dict[str, list[Row]]:
         "stages": [],
         "alternatives": [],
         "interval_parts": [],
+        "sensitivity": [],
     }
     for target in study.targets:
         for name, rows in _of_target(target):
@@ -143,6 +145,25 @@ def _of_target(target: StudyTarget) -> Iterator[tuple[str, list[Row]]]:
             for point in target.points
         ],
     )
+    yield "sensitivity", [{**of, **row} for row in _sensitivity_rows(target.sensitivity)]
+
+
+def _sensitivity_rows(found: Sensitivity | None) -> list[Row]:
+    """An input each, what can be chosen after what is uncertain."""
+    if found is None:
+        return []
+    return [
+        {
+            **_given(found.at),
+            "quantity": found.quantity,
+            "inputs": kind,
+            "name": index.name,
+            **_estimate("total_order_index", index.total),
+        }
+        for kind, indices in (("uncertain", found.uncertain), ("choice", found.choices))
+        if indices is not None
+        for index in indices.indices
+    ]
 
 
 def point_row(point: Point) -> Row:

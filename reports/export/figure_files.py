@@ -14,6 +14,7 @@ from forecache.hwprofiles.files import write_bytes_atomic
 
 from .. import figures
 from ..study_answer import Study
+from ..study_inputs import file_name
 from ..text.accuracy import quantities
 from ..text.points import chosen_point
 from .pdf import compiled
@@ -64,15 +65,12 @@ def _drawings(study: Study) -> Iterator[tuple[str, Drawing]]:
         yield f"{name}-latency", partial(figures.latency_by_load, target)
         yield f"{name}-utilisation", partial(figures.utilisation, target)
         yield f"{name}-stages", partial(figures.stages, point)
+        if target.sensitivity is not None:
+            yield f"{name}-sensitivity", partial(figures.sensitivity, target.sensitivity)
     for quantity, group in quantities(study.calibration.points).items():
         draw = partial(figures.accuracy, group, quantity=quantity)
         yield f"calibration-{file_name(quantity)}", draw
     yield "host-memory-latency", partial(figures.memory_latency, study.host_profile)
-
-
-def file_name(name: str) -> str:
-    """Letters, digits, dots and dashes of a name."""
-    return re.sub(r"[^a-zA-Z0-9.]+", "-", name).strip("-.") or "unnamed"
 
 
 def at_column_width(svg: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache.sim.errors import InputError
+from forecache.sim.installing import install_command
 
 from .tree import page_tree, standalone_svg
 from .typst_text import quoted, typst_source
@@ -26,7 +27,7 @@ def check_typst(option: str) -> None:
     """
     if find_spec("typst") is None:
         raise InputError(
-            f"{option}: found no typst, which makes PDF; `pip install 'forecache[{EXTRA}]'` has it."
+            f"{option}: found no typst, which makes PDF; `{install_command(EXTRA)}` installs it."
         )
 
 

@@ -12,6 +12,9 @@ from .tree import Element
 
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _SCREEN_ONLY = {"nav", "style", "summary"}
+_FEWEST_ROWS = 3
+"""Of a table on a page."""
+
 _MUTED = {"byline", "subtitle", "muted", "legend", "empty"}
 
 
@@ -89,7 +92,9 @@ def _children(element: Element) -> str:
 
 
 def _section(element: Element) -> str:
-    return _blocks(element)
+    # What repeats an answer stands on a page of its own, to be taken alone.
+    apart = "#pagebreak(weak: true)\n" if element.attributes.get("id") == "repeat" else ""
+    return apart + _blocks(element)
 
 
 def _details(element: Element) -> str:
@@ -128,7 +133,8 @@ def _paragraph(element: Element) -> str:
     if "facts" in classes:
         return f"#facts({', '.join(f'[{_children(c)}]' for c in element.elements())},)\n"
     if "workload" in classes:
-        return f"#muted[{_children(element)}]\n\n"
+        listed = ", ".join(f"[{_inline(each)}]" for each in element.elements())
+        return f"#listed({listed},)\n"
     text = _children(element)
     if "eyebrow" in classes:
         return f"#eyebrow[{text}]\n"
@@ -191,10 +197,36 @@ def _table(element: Element) -> str:
     columns = ", ".join("64pt" if place in bars else "auto" for place in range(width))
     aligned = ", ".join("right" if place in right else "left" for place in range(width))
     text = [f"#rows(({columns},), ({aligned},),"]
-    for number, row in enumerate(rows):
-        cells = ", ".join(_cell(cell, head=number < heads) for cell in row)
-        text.append(f"table.header({cells})," if number < heads else f"{cells},")
+    for row in rows[:heads]:
+        cells = ", ".join(_cell(cell, head=True) for cell in row)
+        text.append(f"table.header(keep(1), {cells}),")
+    for row, together in zip(rows[heads:], _together(rows[heads:]), strict=True):
+        kept = f"keep({together}), " if together else ""
+        text.append(f"{kept}{', '.join(_cell(cell, head=False) for cell in row)},")
     return "\n".join([*text, ")\n"])
+
+
+def _together(rows: list[list[Element]]) -> list[int]:
+    """(rows) how many rows no page may part, said of the first of them, and 0 of the others.
+
+    So no row stands alone at the foot or at the top of a page, nor a group's name without a row.
+    """
+    last = len(rows) - 1
+    with_next = [
+        number < last
+        and (number < _FEWEST_ROWS - 1 or number > last - _FEWEST_ROWS or len(row) == 1)
+        for number, row in enumerate(rows)
+    ]
+    found: list[int] = []
+    for number in range(len(rows)):
+        if number > 0 and with_next[number - 1]:
+            found.append(0)
+            continue
+        until = number
+        while with_next[until]:
+            until += 1
+        found.append(until - number + 1)
+    return found
 
 
 def _cell(cell: Element, *, head: bool) -> str:

@@ -31,5 +31,5 @@ def write_report(path: Path, answer: Answer, question: Question | None = None) -
         write_text_atomic(path, render_html(answer, question))
         return
     page = render_html(answer, question, paper=True)
-    data = pdf_of(page, date=answer.provenance.date, attached=question.scenarios)
+    data = pdf_of(page, date=answer.provenance.date, attached=question.files)
     write_bytes_atomic(path, data)

@@ -38,6 +38,7 @@ from .canvas import (
 KNEE_MULTIPLE = 2.0
 
 _OVERLOADED = "overloaded"
+_UNBOUNDED = "band: 95%, to the top where overload is possible"
 _ABOVE_PX = 5
 """What marks a place on the horizontal axis is written above the plot, clear of its lines."""
 
@@ -64,6 +65,9 @@ def latency_knee_rps(load_curve: Sequence[LoadPoint]) -> float | None:
 
 def latency_by_load(target: StudyTarget, *, width_px: float = HALF_PX) -> Figure | None:
     """Draw p50 and p99 against offered load, with intervals, knee and objective.
+
+    Where some of the uncertain numbers overload the server, latency has no bound, and the band goes
+    to the top.
 
     Loads above capacity are shaded: latency there has no steady value, and the vertical axis
     does not follow it.
@@ -113,7 +117,9 @@ def latency_by_load(target: StudyTarget, *, width_px: float = HALF_PX) -> Figure
         label_ends(axes, ends, height_px - 108)
         _mark_goal(axes, goal_ms, unit_ms)
         _mark_knee(axes, latency_knee_rps(target.load_curve), unit.divisor, overload_x)
-        note = "band: 95% interval" + (" · grey: outside the calibrated range" if outside else "")
+        unbounded = any(math.isinf(e.high) for _, points in lines.values() for _, e in points)
+        note = _UNBOUNDED if unbounded else "band: 95% interval"
+        note += " · grey: outside the calibrated range" if outside else ""
         header(figure, f"Latency, {unit_ms.symbol.strip()}{_scale_word(axes)}", note)
     return figure
 
@@ -158,7 +164,8 @@ def _series(
     xs = [x / x_unit for x, _ in points]
     ys = [e.value / y_unit for _, e in points]
     lows = [(e.low if e.low > 0 else e.value) / y_unit for _, e in points]
-    highs = [_upper(e) / y_unit for _, e in points]
+    top = axes.get_ylim()[1]
+    highs = [top if math.isinf(e.high) else e.high / y_unit for _, e in points]
     if len(xs) == 1:
         axes.vlines(xs, lows, highs, color=colour, alpha=0.35, linewidth=8)
     else:

@@ -11,6 +11,7 @@ from forecache.models.large_sweeps.columns import DOUBLE, INTEGER, TEXT, TRUTH
 from forecache.models.large_sweeps.sweep import SweptPoints
 from forecache.models.results.displayed import Displayed
 from forecache.sim.errors import InputError
+from forecache.sim.installing import install_command
 
 from .tables import tables_of
 from .tidy import TidyTable
@@ -27,7 +28,7 @@ def frame_of(result: Displayed, table: str | None, library: str | None) -> Any:
         package = import_module(name)
     except ImportError:
         raise InputError(
-            f"data frames need the package {name}; pip install 'forecache[frames]' installs pandas."
+            f"data frames need the package {name}; `{install_command('frames')}` installs pandas."
         ) from None
     if isinstance(result, SweptPoints):
         return package.read_parquet(_parts(Path(result.folder), name))

@@ -33,18 +33,10 @@ from ..text.points import (
     threads_alike,
 )
 from ..text.repeat import Question, repeat_view
-from ..text.sensitivity import (
-    input_name,
-    sensitivity_groups,
-    sensitivity_notes,
-    sensitivity_title,
-    share_with_bounds,
-    spread_phrase,
-)
 from ..text.settings import setting_name
 from ..text.wording import INTERVAL_PARTS, interval_parts, limit_name, limit_phrase
 from .drawing import Drawer, FigureView
-from .sensitivity_view import gains_view
+from .sensitivity_view import gains_view, moved_view
 
 _MOST_STAGES = 4
 """Points of a sweep whose stages are drawn; more would bury the table."""
@@ -117,7 +109,7 @@ def explained_view(answer: Explained, question: Question) -> dict[str, Any]:
         _part(
             "What to measure next",
             sentences=[gains["about"]],
-            table=_table(columns, gains["gains"]),
+            table=_table(columns, gains["gains"], stacked=True),
         ),
         _part("Every number behind it, and where it comes from", parameters=_numbers(answer)),
     ]
@@ -175,9 +167,17 @@ def _part(
     }
 
 
-def _table(columns: Sequence[Sequence[Any]], rows: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """A table: columns that begin with a name and whether they hold numbers, and cells."""
-    return {"columns": [column[:2] for column in columns], "rows": rows}
+def _table(
+    columns: Sequence[Sequence[Any]], rows: Sequence[Sequence[str]], *, stacked: bool = False
+) -> dict[str, Any]:
+    """A table: columns that begin with a name and whether they hold numbers, and cells.
+
+    Parameters
+    ----------
+    stacked
+        On a narrow screen, cells of a row stand below each other: for sentences and commands.
+    """
+    return {"columns": [column[:2] for column in columns], "rows": rows, "stacked": stacked}
 
 
 def _headed(names: Sequence[str]) -> list[tuple[str, bool]]:
@@ -260,23 +260,9 @@ def _stages_figure(point: Point, name: str, drawer: Drawer) -> FigureView | None
 
 def _moved(found: Sensitivity, drawer: Drawer) -> dict[str, Any]:
     """Which inputs move the answer, as figure and numbers."""
-    groups = sensitivity_groups(found)
-    columns = [("input", False), ("share of the variance", True)]
-    rows = [
-        (input_name(index), share_with_bounds(index))
-        for _, indices in groups
-        for index in indices.indices
-    ]
-    title = sensitivity_title(found)
-    figure = drawer.draw(
-        lambda width: figures.sensitivity(found, width_px=width),
-        title="Total-order Sobol indices",
-        caption="With 95% intervals; uncertain numbers and what can be chosen, apart.",
-        label=f"{title}: the share of the variance behind each input.",
-    )
-    spreads = [f"{spread_phrase(name, indices)}." for name, indices in groups]
-    sentences = [*spreads, *sensitivity_notes(found)]
-    return _part(title, figure=figure, table=_table(columns, rows), sentences=sentences)
+    moved = moved_view(found, drawer)
+    table = _table(moved["columns"], moved["rows"])
+    return _part(moved["title"], figure=moved["figure"], table=table, sentences=moved["sentences"])
 
 
 def _numbers(answer: Explained) -> list[dict[str, str]]:

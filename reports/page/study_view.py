@@ -6,9 +6,10 @@ from typing import Any
 from forecache.hwprofiles.files import dump_yaml
 
 from ..study_answer import Study
+from ..study_inputs import scenario_name
 from ..text.formats import moment
 from ..text.method import method_paragraphs, question_text, threats
-from ..text.repeat import Question, repeat_view
+from ..text.repeat import Question, command_line, repeat_view
 from .basis_view import calibration_view, host_view
 from .drawing import Drawer
 from .sensitivity_view import sensitivity_view
@@ -27,7 +28,7 @@ def study_view(study: Study, question: Question) -> dict[str, Any]:
             target_view(t, drawer, name=name, index=i) for i, (name, t) in enumerate(named)
         ],
         "warnings": study.warnings,
-        "sensitivity": sensitivity_view(named),
+        "sensitivity": sensitivity_view(named, drawer),
         "calibration": calibration_view(study.calibration, drawer),
         "host": host_view(study.host_profile, drawer),
         "method": method_paragraphs(study),
@@ -36,15 +37,14 @@ def study_view(study: Study, question: Question) -> dict[str, Any]:
             study.provenance,
             question,
             measured=_MEASURED,
+            extra="engine",
         ),
     }
 
 
 _MEASURED = (
     "What is measured differs from day to day within the ranges given here, and on another machine "
-    "beyond them. `host.yaml`, `engine.yaml` and the bundle of this study lie beside `study.json`; "
-    "a scenario that names the first two as `host` and `engine` predicts from the same "
-    "measurements: `forecache recommend SCENARIO`."
+    "beyond them, so do the predictions."
 )
 
 
@@ -52,5 +52,13 @@ def study_question(study: Study) -> Question:
     """What was asked, of a scenario that lies where the command is typed."""
     name = Path(study.scenario_name).name
     command = study.provenance.command.replace(study.scenario_name, name)
-    scenarios = [(name, dump_yaml(dict(study.scenario)))] if study.scenario else []
-    return Question(command, scenarios, study.hashes or {})
+    inputs = dict(study.inputs or {})
+    own = inputs.pop(name, None) or (dump_yaml(dict(study.scenario)) if study.scenario else "")
+    scenarios = [(name, own)] if own else []
+    seed = study.provenance.seed
+    again = [
+        command_line("recommend", [scenario], {"--seed": seed})
+        for target in study.targets
+        if (scenario := scenario_name(target)) in inputs
+    ]
+    return Question(command, scenarios, study.hashes or {}, again, list(inputs.items()))

@@ -58,7 +58,7 @@ def recommended_view(answer: Recommended, question: Question) -> dict[str, Any]:
         "question": "",
         "targets": [target_view(answer, drawer, name=name)],
         "warnings": [],
-        "sensitivity": sensitivity_view([(name, answer)]),
+        "sensitivity": sensitivity_view([(name, answer)], drawer),
         "calibration": None,
         "host": None,
         "method": [],
@@ -98,6 +98,7 @@ def target_view(
         "conf": configuration_text(recommendation),
         "conf_file": recommendation.conf_file,
         "benchmark_command": recommendation.benchmark_command.strip(),
+        "benchmark_note": recommendation.benchmark_note,
         "no_benchmark_command": recommendation.no_benchmark_command,
     }
 

@@ -190,6 +190,8 @@ def _print_checks(recommendation: Recommendation, console: Console) -> None:
             console.print(Text(label, style="bold"))
             for line in text.strip().splitlines():
                 console.print(Text("  " + line, style="cyan"), soft_wrap=True)
+    if recommendation.benchmark_note:
+        console.print(Padding(Text(recommendation.benchmark_note, style="dim"), (0, 0, 0, 2)))
     if recommendation.no_benchmark_command:
         console.print()
         console.print(Text(_CHECK, style="bold"))

@@ -1,10 +1,10 @@
-"""What a machine allows, in a terminal: a line a thing, then how to get what is missing."""
+"""What a machine allows, in a terminal: what is here, then how to get what is missing."""
 
-from rich.console import Console
+from rich.console import Console, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
-from forecache.calibration.doctor.abilities import Ability, Diagnosis
+from forecache.calibration.doctor.abilities import Diagnosis
 
 _MARKS = {
     "yes": ("✓", "green"),
@@ -15,12 +15,17 @@ _MARKS = {
 _LEGEND = "✓ all that forecache can use  ~ less than that  ✗ no  ? not known"
 
 
-def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
-    """Print what is here and what it helps, then how to get what is not."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_column(overflow="fold", style="dim")
+def print_diagnosis(diagnosis: Diagnosis, console: Console, *, whole: bool = True) -> None:
+    """Print what is here and what it helps, then how to get what is not.
+
+    Parameters
+    ----------
+    whole
+        Say all of it. Otherwise each thing has one line, cut where the console ends, so that
+        everything fits a screen.
+    """
+    overflow: OverflowMethod = "fold" if whole else "ellipsis"
+    table = _grid(3, overflow=overflow)
     table.add_row(Text("  this machine", style="dim"), Text("found", style="dim"), Text("helps"))
     for ability in diagnosis.abilities:
         mark, style = _MARKS[ability.status]
@@ -31,14 +36,18 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     if lacking:
         console.print()
         console.print(Text("What would help", style="bold"))
-        console.print(_ways(lacking))
-    console.print(Text(_LEGEND, style="dim"))
+        ways = _grid(2, overflow=overflow)
+        for ability in lacking:
+            ways.add_row(Text(f"  {ability.title}"), Text(ability.get))
+        console.print(ways)
+    console.print(Text(_LEGEND if whole else f"{_LEGEND}  --all: in full", style="dim"))
 
 
-def _ways(lacking: list[Ability]) -> Table:
+def _grid(columns: int, *, overflow: OverflowMethod) -> Table:
+    """Names whole, and what is said of them folded or cut."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for ability in lacking:
-        table.add_row(Text(f"  {ability.title}"), Text(ability.get))
+    cut = overflow == "ellipsis"
+    for number in range(1, columns):
+        table.add_column(overflow=overflow, no_wrap=cut, style="dim" if number == 2 else "")
     return table

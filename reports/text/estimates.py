@@ -5,8 +5,6 @@ import math
 from .formats import is_number
 from .quantities import is_count, is_price, quantity, quantity_unit
 
-_THIN = "\N{NARROW NO-BREAK SPACE}"
-
 _SCALED_FROM = 1e7
 """Things counted are written in full below."""
 
@@ -30,9 +28,9 @@ def estimate_text(
         text = quantity(value, unit)
         return f"+{text}" if signed and value > 0 else f"−{text[1:]}" if text[0] == "-" else text
     size = max(abs(value), abs(low), abs(high))
-    divisor, before, behind, between = 1.0, "", f" {unit}" if unit else "", _THIN
+    divisor, before, behind = 1.0, "", f" {unit}" if unit else ""
     if is_price(unit):
-        before, behind, between = "$", unit.removeprefix("USD"), ","
+        before, behind = "$", unit.removeprefix("USD")
     elif not is_count(unit) or size >= _SCALED_FROM:
         chosen = quantity_unit(unit, size)
         divisor, behind = chosen.divisor, chosen.symbol
@@ -43,7 +41,7 @@ def estimate_text(
         digits = f"{abs(number) / divisor:,.{decimals}f}"
         something = digits.strip("0.,")
         sign = "" if not something else "−" if number < 0 else "+" if signed else ""
-        return f"{sign}{before}{digits.replace(',', between)}"
+        return f"{sign}{before}{digits}"
 
     until = " to " if signed or low < 0 else "–"
     return f"{written(value)}{behind} ({written(low)}{until}{written(high)})"

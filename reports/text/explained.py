@@ -3,6 +3,7 @@
 from forecache.models.advice.node_answers import Explained, ExplainedPoint, Shown
 from forecache.models.breakdown.latency import LatencyBreakdown
 
+from .formats import count
 from .settings import setting_text
 from .wording import limit_name
 
@@ -62,8 +63,7 @@ def stage_rows(point: ExplainedPoint) -> list[tuple[str, ...]]:
 def stations_title(setting: str, breakdown: LatencyBreakdown) -> str:
     """Of the table of latency."""
     many = breakdown.requests
-    requests = f"{many:,}".replace(",", " ") if many >= 10_000 else f"{many}"
-    return f"{setting}: latency by station, from {requests} traced requests"
+    return f"{setting}: latency by station, from {count(many)} traced requests"
 
 
 def station_rows(breakdown: LatencyBreakdown) -> list[tuple[str, ...]]:

@@ -6,49 +6,19 @@ as missing in a table instead of stopping the report.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeGuard
 
 from forecache.sim.statistics import Estimate
-from forecache.sim.words import chance
-
-UNKNOWN = "–"
+from forecache.sim.words import UNKNOWN as UNKNOWN
+from forecache.sim.words import Unit as Unit
+from forecache.sim.words import chance, decimals, with_unit
+from forecache.sim.words import is_number as is_number
+from forecache.sim.words import milliseconds as milliseconds
+from forecache.sim.words import time_unit as time_unit
 
 WIDEST_MARGIN = 0.5
 """An interval of more than half its number to either side is told by its ends, not by ±: so wide a
 one is lopsided, and ±311% says that a rate may be negative."""
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A display unit: divide by `divisor`, print `decimals` places, append `symbol`."""
-
-    divisor: float
-    decimals: int
-    symbol: str
-
-    def number(self, value: float | None) -> str:
-        """Return the bare number in this unit."""
-        if not is_number(value):
-            return UNKNOWN
-        text = f"{value / self.divisor:.{self.decimals}f}"
-        return text.replace("-", "−") if float(text) else text.lstrip("-")
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether `value` is a finite real number (booleans are not numbers here)."""
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    ) or _is_numpy_number(value)
-
-
-def _is_numpy_number(value: object) -> bool:
-    item = getattr(value, "item", None)
-    if item is None or getattr(value, "ndim", 1) != 0:
-        return False
-    plain = item()
-    return isinstance(plain, int | float) and not isinstance(plain, bool) and math.isfinite(plain)
 
 
 def rate_unit(value_rps: float | None) -> Unit:
@@ -56,18 +26,8 @@ def rate_unit(value_rps: float | None) -> Unit:
     size = abs(value_rps) if is_number(value_rps) else 0.0
     for divisor, symbol in ((1e6, " M/s"), (1e3, " k/s")):
         if size >= 0.9995 * divisor:
-            return Unit(divisor, _decimals(size / divisor), symbol)
+            return Unit(divisor, decimals(size / divisor), symbol)
     return Unit(1.0, 0 if size >= 10 or size == 0 else 2, " /s")
-
-
-def time_unit(value_ms: float | None) -> Unit:
-    """Choose the unit for a latency given in milliseconds: µs, ms or s."""
-    size = abs(value_ms) if is_number(value_ms) else 0.0
-    if size >= 1000:
-        return Unit(1e3, _decimals(size / 1e3), " s")
-    if size >= 0.0995:
-        return Unit(1.0, 2 if size < 9.995 else 1 if size < 99.95 else 0, " ms")
-    return Unit(1e-3, 0 if size >= 0.00995 or size == 0 else 2, " µs")
 
 
 def nanosecond_unit(value_ns: float | None) -> Unit:
@@ -76,31 +36,18 @@ def nanosecond_unit(value_ns: float | None) -> Unit:
     if size < 999.5:
         return Unit(1.0, 0 if size >= 99.5 else 1 if size >= 9.95 else 2, " ns")
     if size < 999.5e3:
-        return Unit(1e3, _decimals(size / 1e3), " µs")
-    return Unit(1e6, _decimals(size / 1e6), " ms")
-
-
-def _decimals(scaled: float) -> int:
-    return 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
+        return Unit(1e3, decimals(size / 1e3), " µs")
+    return Unit(1e6, decimals(size / 1e6), " ms")
 
 
 def rate(value_rps: float | None) -> str:
     """Format a rate in requests a second, `1.18 M/s`."""
-    return _with_unit(value_rps, rate_unit(value_rps))
-
-
-def milliseconds(value_ms: float | None) -> str:
-    """Format a latency given in milliseconds, `0.93 ms` or `84 µs`."""
-    return _with_unit(value_ms, time_unit(value_ms))
+    return with_unit(value_rps, rate_unit(value_rps))
 
 
 def nanoseconds(value_ns: float | None) -> str:
     """Format a time given in nanoseconds, `412 ns` or `2.31 µs`."""
-    return _with_unit(value_ns, nanosecond_unit(value_ns))
-
-
-def _with_unit(value: float | None, unit: Unit) -> str:
-    return unit.number(value) + unit.symbol if is_number(value) else UNKNOWN
+    return with_unit(value_ns, nanosecond_unit(value_ns))
 
 
 def bounds(estimate: Estimate | None, unit: Unit) -> str:
@@ -192,9 +139,9 @@ def byte_size(size_bytes: float | None) -> str:
 
 
 def count(value: object) -> str:
-    """Format an integer with thin groups, `3 000 000`; other values as their text."""
+    """Format an integer with its digits in groups, `3,000,000`; other values as their text."""
     if is_number(value) and float(value).is_integer():
-        return f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        return f"{int(value):,}"
     return plain(value)
 
 

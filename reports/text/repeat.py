@@ -36,11 +36,22 @@ class Question:
         Name and YAML text of each.
     hashes
         SHA-256 of what the answer depends on, by name.
+    again
+        Commands that predict the same from measurements that are kept, where there are any.
+    kept
+        Name and text of each file that these commands need.
     """
 
     command: str
     scenarios: Sequence[tuple[str, str]]
     hashes: Mapping[str, str] = field(default_factory=dict)
+    again: Sequence[str] = ()
+    kept: Sequence[tuple[str, str]] = ()
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """Name and text of all files that are needed, each name once."""
+        return list(dict([*self.kept, *self.scenarios]).items())
 
 
 def asked(
@@ -130,22 +141,44 @@ def command_line(verb: str, names: Sequence[str], options: Mapping[str, object])
     return shlex.join(words)
 
 
+CHECKOUT = "CHECKOUT"
+"""Stands for the folder of forecache, or the file of its wheel."""
+
+_VENV = "forecache-venv"
+
+
+def install_lines(*, extra: str = "") -> str:
+    """Commands after which `forecache` is what made an answer."""
+    what = f"'{CHECKOUT}[{extra}]'" if extra else CHECKOUT
+    return (
+        f"python3 -m venv {_VENV}\n"
+        f"{_VENV}/bin/python -m pip install {what}\n"
+        f'export PATH="$PWD/{_VENV}/bin:$PATH"'
+    )
+
+
 def repeat_view(
-    provenance: Provenance, question: Question, *, measured: str = ""
+    provenance: Provenance, question: Question, *, measured: str = "", extra: str = ""
 ) -> dict[str, Any]:
     """What page and paper say of how to repeat an answer.
 
     Parameters
     ----------
     measured
-        What else is needed where measurements are part of the answer, in sentences.
+        What is to be known where measurements are part of the answer, in sentences.
+    extra
+        Of forecache, which the command needs.
     """
     version = provenance.forecache_version
-    files = " and ".join(name for name, _ in question.scenarios)
-    save = f"save {'each scenario' if len(question.scenarios) > 1 else 'the scenario'} below as "
-    text = f"Install forecache {version}, {save}{files} and run:" if files else ""
+    scenarios = " and ".join(name for name, _ in question.scenarios)
+    those = "each scenario" if len(question.scenarios) > 1 else "the scenario"
     return {
-        "text": text,
+        "install": f"In an empty folder, install forecache {version} from its checkout, or its "
+        f"wheel; {CHECKOUT} stands for the path of either.",
+        "install_lines": install_lines(extra=extra),
+        "kept": _listed([name for name, _ in question.kept]),
+        "again": "\n".join(question.again),
+        "save": f"Save {those} below as {scenarios} and run:" if scenarios else "",
         "command": question.command,
         "measured": measured,
         "scenarios": list(question.scenarios),
@@ -153,6 +186,11 @@ def repeat_view(
         "hashes": [(f"SHA-256 of {name}", digest) for name, digest in question.hashes.items()],
         "bibtex": bibtex(version=version, year=provenance.date[:4]),
     }
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def bibtex(*, version: str, year: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .formats import is_number, plain
+from .formats import count, is_number, plain
 
 # What a field is called in the engine's configuration or on the benchmark's command line.
 _NAMES = {"io_threads": "io-threads", "rate_rps": "offered load", "value_bytes": "value"}
@@ -26,7 +26,7 @@ def setting_text(setting: Mapping[str, Any] | None) -> str:
 def value_text(value: object) -> str:
     """Write the value of a setting."""
     if is_number(value):
-        return f"{value:g}" if float(value) < 1e6 else f"{float(value):,.0f}".replace(",", " ")
+        return count(value) if float(value).is_integer() else f"{value:,.6g}"
     return plain(value)
 
 

@@ -19,6 +19,7 @@ from forecache.calibration.doctor.program_abilities import version_in
 from forecache.calibration.doctor.software_abilities import extras, simulation_speed
 from forecache.hwprofiles.capture.noise import MachineNoise
 from forecache.reports.terminal.doctor import print_diagnosis
+from forecache.sim.installing import install_command
 from forecache.sim.plain import plain
 
 QUIET: dict[str, Any] = {
@@ -217,7 +218,7 @@ def test_an_extra_that_lacks_a_package_is_asked_for(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("importlib.metadata.requires", lambda _: requirements)
     ability = software_abilities.extras_ability()
     assert (ability.status, ability.found) == ("limited", "here")
-    assert ability.get == "pip install 'forecache[gone]'"
+    assert ability.get == install_command("gone")
     assert ability.values["packages"]["gone"]["teapot"] is None
 
 
@@ -274,9 +275,9 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each["id"] for each in again["abilities"]] == [each.id for each in found.abilities]
 
 
-def printed(found: Diagnosis, width: int) -> list[str]:
+def printed(found: Diagnosis, width: int, *, whole: bool = True) -> list[str]:
     console = Console(width=width, record=True, file=io.StringIO())
-    print_diagnosis(found, console)
+    print_diagnosis(found, console, whole=whole)
     return console.export_text().splitlines()
 
 
@@ -291,8 +292,12 @@ def test_one_screen_even_where_nothing_is_there(tmp_path: Path, programs: Progra
         "sys/devices/system/clocksource/clocksource0/current_clocksource": "hpet\n",
     }
     found = look(machine(tmp_path / "root", files))
+    short = printed(found, 80, whole=False)
+    assert len(short) <= 40
+    assert max(map(len, short)) <= 80
+    assert all(ability.title in "\n".join(short) for ability in found.abilities)
     lines = printed(found, 80)
-    assert len(lines) <= 60
+    assert len(lines) > len(short)
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
     for ability in found.abilities:

@@ -104,8 +104,7 @@ def test_an_answer_to_a_scenario(
 ) -> None:
     path = tmp_path / "scenario.yaml"
     path.write_text(text, encoding="utf-8")
-    quiet = [] if verb == "memory" else ["-q"]
-    ended = forecache(verb, path, *quiet, "--json")
+    ended = forecache(verb, path, "-q", "--json")
     assert ended.returncode == code, ended.stderr
     held(verb, ended.stdout)
 

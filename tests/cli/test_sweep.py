@@ -15,6 +15,7 @@ import pytest
 
 from forecache.hwprofiles.files import write_text_atomic
 from forecache.sim import dask_cluster
+from forecache.sim.installing import install_command
 
 from .conftest import Run
 
@@ -176,7 +177,7 @@ def test_a_package_that_is_not_there_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     done = forecache(*command(scenario, tmp_path / "out")[3:], *more)
     assert done.returncode == 2
-    assert f"pip install 'forecache[{extra}]'" in done.stderr
+    assert f"`{install_command(extra)}`" in done.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -15,7 +15,7 @@ from forecache.models.advice.answers import (
     simulate,
     thread_candidates,
 )
-from forecache.models.advice.benchmark import benchmark_command
+from forecache.models.advice.benchmark import benchmark_command, benchmark_note
 from forecache.models.advice.choice import Candidate, choose
 from forecache.models.advice.next_measurement import MeasureNext
 from forecache.models.advice.objective import probability
@@ -203,7 +203,7 @@ def test_the_slo_comes_before_throughput() -> None:
     assert met.setting == {"io_threads": 8}
     assert met.slo.met is True
     assert met.slo.probability > 0.95
-    assert why_not(met)[4].startswith("misses the slo: p99 2.1 ms")
+    assert why_not(met)[4].startswith("misses the slo: p99 2.10 ms")
     # The model's own error of 5%, and what windows differ by, leave it open which side of the goal
     # 2.5% below it are.
     assert "with a probability of only 6" in why_not(met)[6]
@@ -335,6 +335,49 @@ def test_the_benchmark_follows_mix_sizes_popularity_and_rate() -> None:
     assert "--ratio 1:9" in drive
     assert "--key-pattern=Z:Z --key-zipf-exp=0.9" in drive
     assert "--rate-limiting=1000" in drive
+
+
+@pytest.mark.parametrize(
+    ("workload", "keys", "said"),
+    [
+        (
+            {"clients": 650, "keys": 3_000_000, "key_bytes": 16},
+            "--key-prefix=key:00000 --key-minimum=1000000 --key-maximum=3999999",
+            ["656 connections", "16 threads", "650."],
+        ),
+        (
+            {"clients": 640, "keys": 9, "key_bytes": 5},
+            "--key-prefix=key: --key-minimum=1 --key-maximum=9",
+            [],
+        ),
+        (
+            {"clients": 16, "keys": 1000, "key_bytes": 2},
+            "--key-prefix=k --key-minimum=1000 --key-maximum=1999",
+            ["have 5 bytes", "scenario’s 2."],
+        ),
+        (
+            {"arrival": "open_loop", "rate_rps": 100, "clients": 160, "keys": 5000},
+            "--key-minimum=1000 --key-maximum=5999",
+            ["160 requests/s", "the scenario has 100."],
+        ),
+    ],
+)
+def test_where_a_benchmark_differs_from_the_scenario_it_says_so(
+    workload: dict[str, Any], keys: str, said: list[str]
+) -> None:
+    [case] = expand({**BASE, "workload": workload}, file="test", schema=Scenario)
+    lines = benchmark_command(case.scenario).splitlines()
+    assert len(lines) == 2
+    assert all(keys in line for line in lines)
+    note = benchmark_note(case.scenario)
+    assert bool(note) == bool(said)
+    assert all(words in note for words in said)
+
+
+def test_keys_of_another_size_than_the_benchmark_s_are_named() -> None:
+    workload = {"command": "set", "clients": 50, "keys": 1000, "key_bytes": 40}
+    [case] = expand({**BASE, "workload": workload}, file="test", schema=Scenario)
+    assert benchmark_note(case.scenario) == "Its keys have 16 bytes, the scenario’s 40."
 
 
 def test_a_scenario_without_a_sweep_gets_the_threads_its_cores_allow() -> None:

@@ -14,6 +14,7 @@ from forecache.models.advice.node_answers import Recommended, Simulated
 from forecache.models.results.displayed import Displayed
 from forecache.reports.notebook.tables import series_columns, tables_of, unit_suffix
 from forecache.sim.errors import InputError
+from forecache.sim.installing import install_command
 from forecache.sim.plain import Result
 from tests.made_points import PROVENANCE, about, made_head, made_point, made_recommendation
 from tests.reports import series_fixture, study_fixture
@@ -261,7 +262,7 @@ def test_a_package_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) ->
         raise ImportError(name)
 
     monkeypatch.setattr(frames, "import_module", nothing)
-    with pytest.raises(InputError, match=r"pip install 'forecache\[frames\]'"):
+    with pytest.raises(InputError, match=re.escape(install_command("frames"))):
         recommended().to_frame()
 
 

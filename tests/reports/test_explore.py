@@ -124,6 +124,30 @@ def test_an_estimate_is_never_shown_as_a_simulation() -> None:
     assert made_by == {"quick estimate"}
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"cpu_quota_cores": 1.5}, "a CPU quota"),
+        ({"other_busy_threads": 1}, "other busy threads"),
+    ],
+)
+def test_what_comes_now_and_then_has_no_quick_estimate(fields: dict[str, Any], words: str) -> None:
+    answer = Answer()
+    found: list[job.Message] = []
+    for message in job.answered(question({**SMALL, **fields})):
+        found.append(message)
+        if isinstance(message, job.SimulatedThreads):
+            break
+    assert not any(isinstance(message, job.Estimated) for message in found)
+    answer.take(found[:-1], Results())
+    rows = {row[0]: row[1] for row in view.rows(answer)}
+    assert f"simulating; {words}" in rows[""]
+    assert rows["Throughput"] == view.WAITING
+    assert view.draw("throughput", answer, width_px=400, drawing=1) is None
+    answer.take(found[-1:], Results())
+    assert "simulated" in view.rows(answer)[0][1]
+
+
 def test_a_data_file_has_every_number(pair: tuple[list[job.Message], Answer, Results]) -> None:
     answer = pair[1]
     rows = list(csv.DictReader(io.StringIO(view.data_file(answer))))

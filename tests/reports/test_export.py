@@ -18,10 +18,12 @@ from forecache.reports.export.data_files import tables_of
 from forecache.reports.export.figure_files import COLUMN_INCHES, PNG_DPI
 from forecache.reports.export.pdf import pdf_of
 from forecache.reports.export.tree import Element, page_tree
+from forecache.reports.export.typst_text import typst_source
 from forecache.reports.page.drawing import Drawer
 from forecache.reports.page.html import render_html
 from forecache.reports.study_answer import Study, load_study
 from forecache.sim.errors import InputError
+from forecache.sim.installing import install_command
 from tests.reports.study_fixture import graviton_target, study
 
 _NUMBER = re.compile(r"[\d.]*\d")
@@ -133,6 +135,29 @@ def test_texts_from_outside_are_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert '#panic("x") $x^2$ *b*' in words(reader)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 40])
+def test_no_page_has_a_lonely_row_of_a_table(count: int) -> None:
+    body = "".join(f"<tr><td>{n}</td><td>x</td></tr>" for n in range(count))
+    tree, _ = page_tree(f"<main><table><tbody>{body}</tbody></table></main>")
+    kept = [int(n) for n in re.findall(r"^keep\((\d+)\)", _table_of(tree), re.M)]
+    assert sum(kept) == count
+    assert min(kept[0], kept[-1]) >= min(3, count)
+    assert set(kept[1:-1]) <= {1}
+
+
+def test_a_group_s_name_stays_with_its_first_row() -> None:
+    row = "<tr><td>a</td><td>b</td></tr>"
+    group = '<tr><th colspan="2">group</th></tr>'
+    tree, _ = page_tree(f"<main><table><tbody>{row * 4}{group}{row * 4}</tbody></table></main>")
+    assert [int(n) for n in re.findall(r"^keep\((\d+)\)", _table_of(tree), re.M)] == [3, 1, 2, 3]
+
+
+def _table_of(tree: Element) -> str:
+    """A table of a page as Typst has it."""
+    source = typst_source(tree, title="", date=(2026, 1, 1))
+    return source[source.index("#rows((auto") :]
+
+
 def test_figures_are_as_wide_as_a_column(tmp_path: Path) -> None:
     one = tmp_path / "study.json"
     one.write_text(json.dumps(study(targets=[graviton_target()]).to_dict()), encoding="utf-8")
@@ -221,5 +246,5 @@ def test_what_can_not_be_written_is_refused_first(
     assert "this is a file" in refused("--figures", tmp_path / "file")
     monkeypatch.setattr(pdf_module, "find_spec", lambda _: None)
     for option, target in (("--pdf", "x.pdf"), ("--figures", "figures")):
-        assert "pip install 'forecache[paper]'" in refused(option, tmp_path / target)
+        assert f"`{install_command('paper')}`" in refused(option, tmp_path / target)
     assert [file.name for file in tmp_path.iterdir()] == ["file"]

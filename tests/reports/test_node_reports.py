@@ -31,6 +31,7 @@ from forecache.reports.export.write import write_report
 from forecache.reports.page.html import render_html
 from forecache.reports.text.repeat import AUTHORS, TITLE, Question, asked, path_sha256
 from forecache.sim.errors import InfeasibleError
+from forecache.sim.installing import install_command
 from forecache.sim.statistics import Estimate
 from tests.made_points import PROVENANCE, made_point, made_sensitivity
 from tests.reports.study_fixture import graviton_target, made_slo, recommendation
@@ -155,7 +156,7 @@ def test_a_report_is_refused_before_any_work(
     for file, said in (
         ("x.txt", "found the ending '.txt'; valid is .html or .pdf"),
         ("nowhere/x.html", "does not exist"),
-        ("x.pdf", "pip install 'forecache[paper]'"),
+        ("x.pdf", f"`{install_command('paper')}`"),
     ):
         assert cli.main([*given, "--report", str(scenario.parent / file)]) == 2
         error = capsys.readouterr().err

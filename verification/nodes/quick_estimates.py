@@ -5,7 +5,7 @@ import statistics
 import time
 
 from forecache.models.advice.cases import load_cases
-from forecache.models.advice.quick_estimate import ERROR, quick_estimate
+from forecache.models.advice.quick_estimate import ERROR, interruptions, quick_estimate
 from forecache.models.prediction.predict import predict_cases
 from forecache.sim.errors import InputError
 
@@ -32,6 +32,8 @@ def errors(count: int = COUNT) -> tuple[dict[str, list[float]], list[float]]:
         data = node(Draws(SEED, "node", number), POLICIES[number % len(POLICIES)])
         try:
             [(case, system)] = load_cases(data)
+            if interruptions(case.scenario):
+                continue  # no estimate is shown of these
             start = time.thread_time()
             quick = quick_estimate(case.scenario, system)
             taken_ms.append(1000.0 * (time.thread_time() - start))

@@ -269,7 +269,8 @@ def _left_out(
     name = "-t" if system.engine.threading.threads_alike else "io-threads"
     left = []
     if scenario.io_threads != default:
-        left.append(_LeftOut("threads", f"{name} {default}, the engine's default", fewer))
+        against = f"{name} {default}, the engine's default, on CPUs of the plan"
+        left.append(_LeftOut("threads", against, fewer))
     if placement.separates:
         left.append(_neighbours(scenario, planned))
         left.append(_interrupts(scenario, planned, placement))

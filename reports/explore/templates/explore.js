@@ -105,6 +105,7 @@ function fail(reason) {
 
 function showScenario(sides, asked) {
   byId("failure").hidden = true;
+  if (sides.some((side) => !side.estimated)) say("Simulating …");
   state.yaml = sides.map((side) => side.yaml);
   sides.forEach((side, number) => {
     for (const [name, value] of Object.entries(asked.changes[number])) {

@@ -1,0 +1,108 @@
+"""A reader repeats a study with nothing but its PDF: the last page, and what is attached to it."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pypdf import PdfReader
+
+from forecache import cli, verbs
+from forecache.hwprofiles.catalogue import load_host
+from forecache.models.engines.profile import load_engine
+from forecache.reports import study as study_module
+from forecache.reports.page.drawing import Drawer
+from forecache.reports.study_answer import Study
+from forecache.reports.text.repeat import install_lines, path_sha256
+from tests.models.conftest import short_runs as short_runs
+from tests.reports.study_fixture import calibration
+
+SCENARIO = """\
+# Remarks belong to the file: its hash is of them, too.
+host: c7g.large
+engine: valkey
+engine_version: "8.0"
+irq_cores: 1
+workload: {arrival: closed_loop, clients: 20, keys: 100_000}
+slo: {p99_ms: 20.0}
+"""
+
+
+@pytest.fixture
+def studied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_runs: None) -> Study:
+    """A study of which nothing is measured: its host and engine are those of the catalogue."""
+    del short_runs
+    file = tmp_path / "measured.yaml"
+    file.write_text(load_host("zen3-milan").to_yaml(), encoding="utf-8")
+    host, engine = load_host(file), load_engine("valkey-8.1")
+
+    def observe(*, out: Path, **_: Any) -> Any:
+        out.mkdir()
+        return SimpleNamespace(manifest=SimpleNamespace(warnings=[], left_out=[]))
+
+    replaced = {
+        "check_ready": lambda _: engine,
+        "capture_host": lambda **_: host,
+        "_points": lambda *_: [],
+        "observe": observe,
+        "known_of": lambda _: None,
+        "calibrate": lambda *_, **__: (engine, calibration()),
+    }
+    for name, made in replaced.items():
+        monkeypatch.setattr(study_module, name, made)
+    monkeypatch.setattr(Drawer, "draw", lambda *_, **__: None)
+    scenario = tmp_path / "asked.yaml"
+    scenario.write_text(SCENARIO, encoding="utf-8")
+    return study_module.study(scenario, out=tmp_path / "study", seed=3)
+
+
+def page_of(reader: PdfReader) -> str:
+    """The last page, without breaks within words."""
+    return reader.pages[-1].extract_text().replace("\u200b", "")
+
+
+def test_the_last_page_and_the_attachments_give_the_same_numbers(
+    studied: Study,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    verbs.report(tmp_path / "study", pdf=tmp_path / "study.pdf")
+    reader = PdfReader(tmp_path / "study.pdf")
+    page = page_of(reader)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    for name, [content] in reader.attachments.items():
+        Path(name).write_bytes(content)
+    assert set(reader.attachments) == {
+        *("asked.yaml", "host.yaml", "engine.yaml", "this-host.yaml", "c7g.large.yaml")
+    }
+    assert studied.hashes is not None
+    for name in ("asked.yaml", "host.yaml", "engine.yaml"):
+        assert path_sha256(Path(name)) == studied.hashes[name]
+        assert studied.hashes[name] in re.sub(r"\s", "", page)
+    for line in install_lines(extra="engine").splitlines():
+        assert line in page
+    commands = re.findall(r"^forecache recommend .*$", page, re.M)
+    assert len(commands) == len(studied.targets) == 2
+    for command, target in zip(commands, studied.targets, strict=True):
+        capsys.readouterr()
+        assert cli.main([*shlex.split(command)[1:], "--json", "-q"]) in (0, 3)
+        again = json.loads(capsys.readouterr().out)
+        told = json.loads(json.dumps(target.to_dict()))
+        assert again["points"] == told["points"]
+        for name in ("setting", "closest", "throughput_rps", "regret", "measure_next"):
+            assert again["recommendation"][name] == told["recommendation"][name]
+
+
+def test_the_last_page_says_how_to_measure_again(studied: Study, tmp_path: Path) -> None:
+    del studied
+    verbs.report(tmp_path / "study", pdf=tmp_path / "study.pdf")
+    page = page_of(PdfReader(tmp_path / "study.pdf"))
+    assert f"forecache study asked.yaml --design quick --seed 3 --out {tmp_path}/study" in page
+    assert "# Remarks belong to the file" in page
+    assert "@software{forecache" in page
