@@ -119,7 +119,7 @@ def study(
         measured = {name: read_text(work / name) for name in (HOST, ENGINE)}
         made = provenance(seed=seed)
         options = {"--engine": engine, "--design": design, "--seed": seed}
-        options |= {"--sensitivity": sensitivity, "--out": out}
+        options |= {"--sensitivity": sensitivity, "--out": str(out)}
         result = Study(
             title=f"How many I/O threads for {profile.engine} {profile.version}?",
             created=made.date,

@@ -97,8 +97,8 @@ def _to_take(plans: Sequence[Entry], waiting: Sequence[Entry]) -> list[Entry]:
 
 
 def _dearer(waiting: Sequence[Entry], plans: Sequence[Entry]) -> bool:
-    """Whether all that is left costs more than the best plan: of equal ones all are settled."""
-    return not waiting or waiting[0].usd_per_month > plans[0].usd_per_month
+    """Whether all that is left costs more than the plans that are told: equal ones are ranked."""
+    return not waiting or waiting[0].usd_per_month > plans[RANKED - 1].usd_per_month
 
 
 def _ranked(plans: Sequence[Entry], everything: Sequence[Entry]) -> FoundPlans:

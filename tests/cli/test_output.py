@@ -295,7 +295,7 @@ def test_explain_shows_which_inputs_move_the_answer_and_draws_them(
     words = [line.split() for line in lines]
     assert ["host.tcp_send_ns", "60%", "(50–70)", "━" * 14 + "─" * 6] in words
     assert ["49", "others", "together", "8.0%", "(3–17)", "━" + "─" * 4] in words
-    assert ["clients", "160–2600", "90%", "(80–100)"] in [each[:4] for each in words]
+    assert ["clients", "160–2,600", "90%", "(80–100)"] in [each[:4] for each in words]
     text = " ".join(" ".join(lines).split())
     moved = "Uncertain numbers move it by ±10%, one standard deviation (1,520 simulations; chance"
     assert moved in text

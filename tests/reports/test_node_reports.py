@@ -80,7 +80,7 @@ MADE: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "recommend": (recommended, ["Run io-threads 6", "82% less (80–84%)", "±21%"]),
     "explain": (
         explained,
-        ["80.50", "all: 90.00", "2.5 – 2.7", "a page", "±21%", "60% (50–70)", "clients 160–2600"],
+        ["80.50", "all: 90.00", "2.5 – 2.7", "a page", "±21%", "60% (50–70)", "clients 160–2,600"],
     ),
     "compare": (compared, ["+38% (+31% to +45%)", "better"]),
 }

@@ -64,7 +64,7 @@ def test_the_interval_is_written_around_the_value(value: float, half: float, uni
         return
     text = estimate_text(value, value - half, value + half, unit, signed=True)
     assert re.fullmatch(
-        r"[−+]?[\d\u202f.]+ ?[^\d]*\([−+]?[\d\u202f.]+ to [−+]?[\d\u202f.]+\)", text
+        r"[−+]?[\d,.]+ ?[^\d]*\([−+]?[\d,.]+ to [−+]?[\d,.]+\)", text
     )
 
 

@@ -102,7 +102,8 @@ def test_the_last_page_and_the_attachments_give_the_same_numbers(
 def test_the_last_page_says_how_to_measure_again(studied: Study, tmp_path: Path) -> None:
     del studied
     verbs.report(tmp_path / "study", pdf=tmp_path / "study.pdf")
-    page = page_of(PdfReader(tmp_path / "study.pdf"))
+    reader = PdfReader(tmp_path / "study.pdf")
+    page = page_of(reader)
     assert f"forecache study asked.yaml --design quick --seed 3 --out {tmp_path}/study" in page
     assert "# Remarks belong to the file" in page
-    assert "@software{forecache" in page
+    assert "@software{forecache" in "".join(each.extract_text() for each in reader.pages)

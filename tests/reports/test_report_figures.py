@@ -52,7 +52,7 @@ def test_sensitivity_names_every_input_with_its_interval(width_px: float) -> Non
     texts = _texts(figure)
     assert "What moves throughput at io-threads 4" in texts
     assert {"host.tcp_send_ns", "49 others together", "60% (50–70)"} <= set(texts)
-    assert {"Uncertain numbers", "What you can choose", "clients 160–2600"} <= set(texts)
+    assert {"Uncertain numbers", "What you can choose", "clients 160–2,600"} <= set(texts)
     nothing = replace(found, uncertain=replace(found.uncertain, indices=[]), choices=None)
     assert figures.sensitivity(nothing) is None
 
