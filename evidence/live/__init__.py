@@ -4,6 +4,7 @@
 |------------------------|-------------------------------------------------------------------------|
 | engines at random      | `generations.py`, `memaslap.py`, `threads.py`, `mget.py`, `tails.py`;   |
 | points                 | `rounds.py` is what they share, `generations_page.py` their page        |
+| a node's ceiling       | `ceiling.py`                                                            |
 | threads that share     | `crowded.py`, `quotas.py`                                               |
 | cores                  |                                                                         |
 | memory                 | `footprint_check.py`, with `footprint_load.py`                          |

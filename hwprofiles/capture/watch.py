@@ -19,8 +19,9 @@ from .machine import busy_cpu_seconds, inspect_machine
 LOOK_S = 0.7
 """Of busy CPUs; a run of wake-ups takes about as long again at most."""
 
-MOST_OTHER = 0.1
-"""CPUs that other programs may use during a look; ticks of 10 ms say how much they do."""
+MOST_OTHER = 0.04
+"""CPUs that other programs may use during a look; ticks of 10 ms say how much they do. A program
+that runs for its time slice of some milliseconds looks like a pause of the hypervisor."""
 
 
 class HostWatch:
