@@ -87,14 +87,14 @@ def test_terminal_tells_facts_tables_lines_and_what_happened() -> None:
     assert re.search(r"resize finished +300 s +after it began", text)
     assert "owns its slots" in text
     assert re.search(r"answered +19\.\d k/s +47\.\d k/s +51\.\d k/s +█", text)
-    assert re.search(r"connections +0 +6\s119 +10\s000", text)
+    assert re.search(r"connections +0 +6,119 +10,000", text)
     assert re.search(r"2 +200 s +shard 4 stops answering", text)
 
 
 def test_points_of_a_sweep_are_compared_by_what_varies() -> None:
     text = printed(sweep())
     head = text[: text.index("The same at all")]
-    assert re.search(r"150\s000 +2\s010", head)
+    assert re.search(r"150,000 +2,010", head)
     assert "resize finished" not in head
     assert text.count("resize finished") == 1
     assert comparison(as_result(result()).points) is None
