@@ -61,6 +61,7 @@ PACKAGES = {
     ],
     "reports": [
         "study_answer",
+        "study_inputs",
         "text",
         "figures",
         "terminal",

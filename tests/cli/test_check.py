@@ -36,7 +36,8 @@ def test_the_example_does_not_hold(forecache: Run) -> None:
     done = forecache("check", "examples/check.yaml", "examples/check/measured.yaml", COLUMNS="80")
     assert done.returncode == 6
     assert done.stderr.splitlines()[-1] == (
-        "forecache: error: examples/check.yaml: found p50_ms outside the predicted interval."
+        "forecache: error: examples/check.yaml: found throughput_rps, mean_ms, p50_ms outside the "
+        "predicted interval."
     )
     text = done.stdout
     assert "The prediction does not hold" in text
