@@ -366,8 +366,8 @@ def some_siblings(draw: st.DrawFn, policy: str) -> tuple[NodeSetup, np.ndarray]:
     threads = draw(st.sampled_from([setup.io_threads, setup.io_threads + setup.generators]))
     if draw(st.booleans()):
         setup = setup._replace(server_cores=0, generator_cores=0)
-    speed = draw(st.sampled_from([0.5, 0.63, 0.8, 1.0]))
-    scale = sibling_scale(draw(st.integers(1, threads)), speed)
+    speed = draw(st.sampled_from([0.5, 0.63, 0.8]))
+    scale = sibling_scale(draw(st.integers(1, max(1, threads - 1))), speed)
     return setup._replace(sibling_threads=threads), scale
 
 
