@@ -7,6 +7,7 @@ be survived, the objective has to be met by those that are left.
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -168,4 +169,7 @@ def missed(likely: float, prediction: Prediction) -> str:
     found = ", ".join(
         f"{name[:-3]} {prediction.mean(name):.3g} ms of {bound:g}" for name, bound in asked.items()
     )
-    return f"{found}: met with {in_words(likely)}, {slo.probability * 100:.4g}% asked"
+    told = in_words(likely)
+    if told == in_words(slo.probability):
+        told = f"{math.floor(1e4 * likely) / 100:.2f}%"  # short of it by less than a percent
+    return f"{found}: met with {told}, {slo.probability * 100:.4g}% asked"

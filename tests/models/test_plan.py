@@ -29,7 +29,8 @@ from forecache.models.plan.shard import (
     nodes_lost,
     room_of,
 )
-from forecache.models.plan.trials import Effort, Trial, Trials
+from forecache.models.plan.trials import Effort, Trial, Trials, missed
+from forecache.models.scenario.schema import Slo
 from forecache.sim.errors import InfeasibleError, InputError
 
 SMALL: dict[str, Any] = {
@@ -413,3 +414,13 @@ def test_the_busiest_slot_stays_whole_on_one_shard() -> None:
     demand = scenario(demand__hot_slot=0.2).demand
     assert busiest_share(demand, 10) == pytest.approx(0.2 + 0.8 / 10)
     assert busiest_share(demand, 1) == 1.0
+
+
+def test_what_is_missed_by_a_hair_is_not_told_as_met() -> None:
+    prediction: Any = SimpleNamespace(
+        overloaded=False,
+        mean=lambda _: 0.5,
+        case=SimpleNamespace(scenario=SimpleNamespace(slo=Slo(p99_ms=1.0, probability=0.9))),
+    )
+    assert missed(0.9 - 1e-12, prediction) == "p99 0.5 ms of 1: met with 89.99%, 90% asked"
+    assert missed(0.85, prediction) == "p99 0.5 ms of 1: met with 85%, 90% asked"

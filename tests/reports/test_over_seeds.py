@@ -63,9 +63,7 @@ def test_the_interval_is_written_around_the_value(value: float, half: float, uni
     if value - half == value + half:
         return
     text = estimate_text(value, value - half, value + half, unit, signed=True)
-    assert re.fullmatch(
-        r"[−+]?[\d,.]+ ?[^\d]*\([−+]?[\d,.]+ to [−+]?[\d,.]+\)", text
-    )
+    assert re.fullmatch(r"[−+]?[\d,.]+ ?[^\d]*\([−+]?[\d,.]+ to [−+]?[\d,.]+\)", text)
 
 
 def over_seeds() -> Json:
