@@ -44,7 +44,7 @@ def study_view(study: Study, question: Question) -> dict[str, Any]:
 
 _MEASURED = (
     "What is measured differs from day to day within the ranges given here, and on another machine "
-    "beyond them, so do the predictions."
+    "beyond them; predictions follow it."
 )
 
 

@@ -174,7 +174,8 @@ def repeat_view(
     those = "each scenario" if len(question.scenarios) > 1 else "the scenario"
     return {
         "install": f"In an empty folder, install forecache {version} from its checkout, or its "
-        f"wheel; {CHECKOUT} stands for the path of either.",
+        f"wheel; {CHECKOUT} stands for the path of either. That takes Python 3.11 or newer, and "
+        "from a checkout a C compiler.",
         "install_lines": install_lines(extra=extra),
         "kept": _listed([name for name, _ in question.kept]),
         "again": "\n".join(question.again),
