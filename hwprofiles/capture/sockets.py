@@ -236,7 +236,10 @@ def across_samples(
         for thread in threads:
             thread.join()
     if min(outcome) < 0:
-        raise EngineError(f"{size}-byte messages between two CPUs got stuck on a local tcp socket.")
+        raise EngineError(
+            f"{size}-byte messages between CPUs {sender_cpu} and {receiver_cpu} got stuck on a "
+            "local tcp socket: another program held one of them for long. Stop what else runs here."
+        )
     settled = took[:, :, 4:] / count  # the first rounds grow the sockets' buffers
     return AcrossCosts(send=settled[:, 0].ravel().tolist(), receive=settled[:, 1].ravel().tolist())
 
