@@ -82,9 +82,7 @@ def test_every_study_is_listed_with_an_artefact_or_a_page_that_exists(checkout: 
         assert (study.measure is None) == (study.artefact == "")
         assert (study.pages is None) == (study.page == "")
         places = [*study.artefact.split(", "), *study.page.split(", ")]
-        # No quotas were measured since their study keeps what it found.
-        if study.name not in ("quotas", "quotas-predicted"):
-            assert all(list(checkout.glob(place)) for place in places if place), study.name
+        assert all(list(checkout.glob(place)) for place in places if place), study.name
         assert all(" " not in need or need in (ROOT, TWO_CPUS) for need in study.needs)
 
 
