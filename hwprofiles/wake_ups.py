@@ -2,8 +2,9 @@
 
 Whoever reads the curve of wake-ups has to know. On a Zen 5 virtual machine the share that took more
 than a millisecond was 0.03% after 35 us of sleep, 0.05% after 95, 0.09% after 215, 0.11% after 455
-and 0.19% after 975 (messages to a thread in epoll_wait, 15,000 to 185,000 each): the longer a core
-idles, the likelier the hypervisor has given it to another machine.
+and 0.19% after 975 (15,000 to 185,000 messages each, by `sleeper_samples` of `capture/sockets.py`
+with a `pause_us` of 60 to 1000, in turn): the longer a core idles, the likelier the hypervisor has
+given it to another machine.
 """
 
 SHORTEST_PAUSE_US, LONGEST_PAUSE_US = 60.0, 1000.0

@@ -21,9 +21,9 @@ from ..scenario.schema import Scenario
 from ..step_times.inputs import NodeInputs
 
 ERROR = {"throughput_rps": 0.1, "p99_ms": 0.2}
-"""Relative error that nine of ten random scenarios stay below: 5.8% and 15.2% of 140 scenarios,
-rounded up, and 0.8% and 1.0% in the median (`python -m verification quick-estimates`), those
-with `interruptions` among them. Open loops near their capacity are further off."""
+"""Relative error that nine of ten random scenarios stay below: 3.5% of throughput and 5.8% of p99,
+rounded up, and 0.5% and 0.7% in the median (`python -m verification quick-estimates`), without
+those that have `interruptions`. Open loops near their capacity are further off."""
 
 _FIRST_PS = 500 * 10**6
 """Simulated time of the warm-up of a first run; what follows is measured for twice as long."""
