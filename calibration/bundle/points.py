@@ -161,6 +161,9 @@ class Repetition(_Record):
     main_thread_waiting_share, io_threads_waiting_shares
         Of the CPU time of the thread, or of each I/O thread, what it spends waiting for work and
         going round its event loop, as samples say; None where they don't.
+    io_threads_polling_shares
+        Of the CPU time of each I/O thread that spins, what it spends on polls for the main thread;
+        None where samples don't say. They are no part of what it computes.
     stalled_share
         Open loop: share of slices of 20 ms in which a request took a millisecond or more: at
         moderate load the hypervisor had taken a core away.
@@ -176,7 +179,10 @@ class Repetition(_Record):
         Why to be careful: `generator` (it was busier than the engine's busiest thread and nearly
         saturated), `oversubscribed` (more threads than cores), `misses`, `errors`, `disturbed`
         (other work took more than a tenth of the main thread's time or, with I/O threads, a third
-        of all our cores').
+        of all our cores'), `moved` (the cores weren't as far apart as when the host was profiled).
+    core_to_core_ns
+        Before and after the window, what a line took from the main thread's core to the other
+        ones: hypervisors move virtual CPUs between cores that share a cache and cores that don't.
     """
 
     started_s: float
@@ -207,6 +213,7 @@ class Repetition(_Record):
     io_threads_active_time_ns_per_request: list[float] | None = None
     main_thread_waiting_share: float | None = None
     io_threads_waiting_shares: list[float] | None = None
+    io_threads_polling_shares: list[float] | None = None
     prefetch_batches_per_request: float | None = None
     prefetch_entries_per_request: float | None = None
     generator_cpu_ns_per_request: float
@@ -227,7 +234,13 @@ class Repetition(_Record):
     host_steal_fraction: float | None = None
     host_other_fraction: float | None = None
     main_core_steal_ns_per_request: float | None = None
+    core_to_core_ns: tuple[float, float] | None = None
     flags: list[str] = Field(default_factory=list)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether neither other work nor a move of the cores disturbed it."""
+        return not {"disturbed", "moved"} & set(self.flags)
 
     @property
     def server_cpu_ns_per_request(self) -> float:
@@ -247,10 +260,14 @@ class Repetition(_Record):
 
     @property
     def io_threads_computing_ns_per_request(self) -> float:
-        """The same of all I/O threads together."""
+        """The same of all I/O threads together, without their polls where these are known."""
         cpu_ns = self.io_thread_cpu_ns_per_request
-        waiting = self.io_threads_waiting_shares or [0.0] * len(cpu_ns)
-        return sum(ns * (1.0 - share) for ns, share in zip(cpu_ns, waiting, strict=True))
+        none = [0.0] * len(cpu_ns)
+        left_out = (self.io_threads_waiting_shares or none, self.io_threads_polling_shares or none)
+        return sum(
+            ns * max(0.0, 1.0 - waiting - polling)
+            for ns, waiting, polling in zip(cpu_ns, *left_out, strict=True)
+        )
 
     @property
     def waiting_ns_per_request(self) -> float:
@@ -268,8 +285,8 @@ class ObservedPoint(_Record):
     info: str | None = None
 
     def quiet_repetitions(self) -> list[Repetition]:
-        """Those that other work didn't disturb, or all if it disturbed every one."""
-        quiet = [r for r in self.repetitions if "disturbed" not in r.flags]
+        """Those that nothing disturbed, or all if something disturbed every one."""
+        quiet = [r for r in self.repetitions if r.quiet]
         return quiet or list(self.repetitions)
 
     def ordinary(self, name: str) -> float:

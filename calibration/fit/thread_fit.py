@@ -30,6 +30,7 @@ from .thread_times import (
     Computing,
     case_scenario,
     computing_by_work,
+    leaves_polls_out,
     reports_activity,
     turns_of_jobs_us,
     uncounted_turns_us,
@@ -124,6 +125,7 @@ class ThreadModel:
                 prediction,
                 names=[*self.names, "kernel_scale"],
                 active=reports_activity(point),
+                polls=not leaves_polls_out(point),
             )
             # The main thread has a core of its own.
             by_work[0, -1] = 0.0
@@ -145,7 +147,7 @@ class ThreadModel:
 
 def usable_threads(point: ObservedPoint) -> bool:
     """Whether it says what each thread computes, and nothing went wrong."""
-    quiet = any("disturbed" not in r.flags for r in point.repetitions)
+    quiet = any(r.quiet for r in point.repetitions)
     return (
         quiet
         and point.given.io_threads > 1

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from forecache.models.breakdown.explain import steps_of
+from forecache.models.breakdown.explain import POLL, steps_of
 from forecache.models.engines.profile import EngineWork
 from forecache.models.node.setup import NodeTimes
 from forecache.models.prediction.predict import Prediction
@@ -40,7 +40,11 @@ class Computing:
 
 
 def computing_of(
-    prediction: Prediction, *, active: bool = False, times: NodeTimes | None = None
+    prediction: Prediction,
+    *,
+    active: bool = False,
+    polls: bool = True,
+    times: NodeTimes | None = None,
 ) -> Computing:
     """What threads compute in a prediction with I/O threads.
 
@@ -48,13 +52,15 @@ def computing_of(
     ----------
     active
         The main thread's turns that find something count, as in INFO's active time.
+    polls
+        What I/O threads poll for the main thread counts.
     times
         Durations that steps are priced with; those of the run if left out.
     """
     result = prediction.nominal[0].result
     steps = steps_of(prediction, times=times)
     main_us = sum(us for _, thread, us in steps if thread == "main")
-    io_us = sum(us for _, thread, us in steps if thread != "main")
+    io_us = sum(us for step, thread, us in steps if thread != "main" and (polls or step != POLL))
     policy = prediction.system.engine.threading
     if not (policy.threads_sleep or (active and policy.hand_over != "turns")):
         return Computing(main_us, io_us)
@@ -107,6 +113,11 @@ def reports_activity(point: ObservedPoint) -> bool:
     return any(r.main_thread_active_time_ns_per_request is not None for r in point.repetitions)
 
 
+def leaves_polls_out(point: ObservedPoint) -> bool:
+    """Whether what I/O threads of a point compute is without their polls for the main thread."""
+    return all(r.io_threads_polling_shares is not None for r in point.repetitions)
+
+
 def conditions_of(point: ObservedPoint, *, cores: int) -> dict[str, Any]:
     """What a scenario of a point has besides: threads that share cores, the main thread its own."""
     helpers = point.given.io_threads - 1
@@ -116,7 +127,7 @@ def conditions_of(point: ObservedPoint, *, cores: int) -> dict[str, Any]:
 
 
 def computing_by_work(
-    prediction: Prediction, *, names: Sequence[str] = THREAD_WORK, active: bool
+    prediction: Prediction, *, names: Sequence[str] = THREAD_WORK, active: bool, polls: bool
 ) -> tuple[Computing, np.ndarray]:
     """What threads compute, and by how much more if one kind of work were twice as much.
 
@@ -129,12 +140,12 @@ def computing_by_work(
     """
     inputs = prediction.system.inputs(prediction.case.scenario)
     nominal = times_of(inputs)
-    base = computing_of(prediction, active=active, times=nominal)
+    base = computing_of(prediction, active=active, polls=polls, times=nominal)
     more = []
     for name in names:
         work: EngineWork = replace(inputs.work, **{name: 2.0 * getattr(inputs.work, name)})
         doubled = computing_of(
-            prediction, active=active, times=times_of(replace(inputs, work=work))
+            prediction, active=active, polls=polls, times=times_of(replace(inputs, work=work))
         )
         more.append((doubled.main_us - base.main_us, doubled.io_us - base.io_us))
     return base, np.array(more).T

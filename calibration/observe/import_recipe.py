@@ -24,7 +24,7 @@ from .readers.lines import Place, shown
 from .readers.perf_script import read_perf_script
 from .readers.perf_stat import read_perf_stat
 from .recipe import FORMAT
-from .spinning import Waiting, by_role, places_of, shares_of
+from .spinning import Shares, Waiting, by_role, samples_of, shares_of
 from .tools import ToolResult, parse_benchmark_csv, parse_memtier_json
 
 RECIPE_FILE = "recipe.txt"
@@ -204,20 +204,21 @@ def _repetition(at: Path, given: Conditions, tool: str, plan: CorePlan) -> Repet
     )
 
 
-def _waiting(at: Path, threads: list[EngineThread]) -> dict[str, list[float]] | None:
+def _waiting(at: Path, threads: list[EngineThread]) -> Shares | None:
     """Share of waiting of each thread; None where the recipe could not tell."""
     if not (at / "places.txt").is_file():
         return None
     learnt = at.parents[2] / "waiting" / _line(at.parent / "waiting")
-    working = by_role(places_of(read_text(learnt / "working.txt")), threads)
+    working = by_role(samples_of(read_text(learnt / "working.txt")).places, threads)
     kinds = {}
     for role in working:
-        waiting = by_role(places_of(read_text(learnt / f"{role}.txt")), threads)[role]
+        text = read_text(learnt / f"{role}.txt")
+        waiting = by_role(samples_of(text).places, threads)[role]
         kind = Waiting.of(waiting, working[role])
         if kind is None:
             return None
         kinds[role] = kind
-    return shares_of(kinds, places_of(read_text(at / "places.txt")), threads)
+    return shares_of(kinds, samples_of(read_text(at / "places.txt")), threads)
 
 
 def _client(at: Path, tool: str) -> ToolResult:

@@ -17,7 +17,7 @@ from ..drive.proc import ThreadUsage, core_times_ns, thread_usage
 from ..drive.server_process import EngineThread, ServerProcess
 from .design import Timing
 from .readers.info import difference, info_fields, info_number, memory_used
-from .spinning import Places, Sampler, Spinning
+from .spinning import Sampler, Samples, Shares, Spinning
 from .tools import ToolResult, run_tool
 
 # A generator this busy may be what limits the throughput.
@@ -99,7 +99,7 @@ class Watch:
         self._plan = plan
         self._spinning = spinning
         self._sampler: Sampler | None = None
-        self._places: dict[int, Places] = {}
+        self._samples: Samples | None = None
         self._started_s = time.monotonic() - origin_s
 
     def begin(self) -> None:
@@ -122,7 +122,7 @@ class Watch:
         """The last INFO, and an end to sampling."""
         self._info_after = info_fields(self._control.info())
         if self._sampler is not None:
-            self._places = self._sampler.stop()
+            self._samples = self._sampler.stop()
 
     def commands(self) -> int:
         """Commands of clients between the two looks, by INFO, the first INFO left out."""
@@ -158,7 +158,11 @@ class Watch:
             host_steal_fraction=steal,
             host_other_fraction=other,
             main_core_steal_ns=self._core_after[1] - self._core_before[1],
-            waiting=None if self._spinning is None else self._spinning.shares(self._places),
+            waiting=(
+                None
+                if self._spinning is None or self._samples is None
+                else self._spinning.shares(self._samples)
+            ),
         )
 
 
@@ -173,7 +177,7 @@ def repetition_of(
     host_steal_fraction: float | None = None,
     host_other_fraction: float | None = None,
     main_core_steal_ns: int | None = None,
-    waiting: Mapping[str, list[float]] | None = None,
+    waiting: Shares | None = None,
 ) -> Repetition:
     """A repetition from what was counted in its window.
 
@@ -206,9 +210,14 @@ def repetition_of(
         main_voluntary_switches_per_request=main.voluntary_switches * each,
         main_involuntary_switches_per_request=main.involuntary_switches * each,
         io_threads_active=None if active is None else int(active),
-        main_thread_waiting_share=None if waiting is None else _known(waiting["main"][0]),
+        main_thread_waiting_share=None if waiting is None else _known(waiting.main[0]),
         io_threads_waiting_shares=(
-            None if waiting is None else [_known(share) for share in waiting["io"]]
+            None if waiting is None else [_known(share) for share in waiting.io]
+        ),
+        io_threads_polling_shares=(
+            None
+            if waiting is None or waiting.io_polling is None
+            else [_known(share) for share in waiting.io_polling]
         ),
         used_memory_bytes=memory_used(after),
         host_steal_fraction=host_steal_fraction,

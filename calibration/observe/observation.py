@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from forecache import __version__
+from forecache.hwprofiles import HostProfile
 from forecache.models.engines.profile import load_engine
 from forecache.sim.errors import EngineError, InputError
 
@@ -25,11 +26,12 @@ from ..drive.preload import memory_bytes, preload
 from ..drive.proc import available_memory_bytes
 from ..drive.server_kinds import server_kind
 from ..drive.server_process import ServerProcess
+from .core_distance import CoreDistance
 from .design import STARTS_POINT, Timing
 from .measure import CorePlan, measure_repetition, measure_with_tool, pin_threads, plan_cores
 from .profilers.phase import Phase
 from .readers.info import engine_of, info_fields
-from .spinning import Spinning, learn, refusal
+from .spinning import Spinning, Waiting, learn, refusal
 from .tools import MEMTIER_FIRST_KEY, unsupported
 
 Progress = Callable[[str], None]
@@ -68,6 +70,7 @@ class Observation:
         say: Progress,
         origin_s: float,
         between: Callable[[], None] | None = None,
+        host: HostProfile | None = None,
     ) -> None:
         self._binary = binary
         self._kind = server_kind(binary)
@@ -77,6 +80,7 @@ class Observation:
         self._between = between
         self._origin_s = origin_s
         self._allowed = os.sched_getaffinity(0)
+        self._distance = CoreDistance(host, patience_s=timing.patience_s)
         self.repetitions: dict[Conditions, list[Repetition]] = {}
         self.resolved: dict[Conditions, Conditions] = {}
         self.info: dict[Conditions, str] = {}
@@ -84,6 +88,7 @@ class Observation:
         self.left_out: list[str] = []
         self.remarks: list[str] = []
         self.starts: list[list[float]] = []
+        self._waiting_elsewhere: dict[str, Waiting] = {}
         self._server_info: Mapping[str, str] = {}
         self._asked: Sequence[Conditions] = ()
         self._done = 0
@@ -114,6 +119,7 @@ class Observation:
             self._say(f"starting the server again, {number + 1} of {self._timing.starts}")
             with ExitStack() as stack:
                 server = self._start([STARTS_POINT], stack)
+                self._distance.wait(server.plan)
                 with _on_cores(server.plan.generator):
                     windows = [
                         self._repetition(STARTS_POINT, server, number * _START_WINDOWS + window)
@@ -215,7 +221,7 @@ class Observation:
         with LoadGenerator(load, process.address(given.transport), cores=plan.generator) as running:
             time.sleep(self._timing.io_warm_up_s)
             try:
-                spinning = learn(process, cores)
+                spinning = learn(process, cores, self._waiting_elsewhere)
             except EngineError as error:
                 self._remark(f"spinning isn't told apart: {error}")
                 return None
@@ -229,14 +235,15 @@ class Observation:
             self._say(text)
 
     def _measure_rounds(self, servers: dict[Conditions, _Server]) -> None:
-        """The repetitions of all points, then more of those points that other work disturbed."""
+        """The repetitions of all points, then more of those points that something disturbed."""
         start_s = time.monotonic()
         for number in range(self._timing.repetitions):
             for given in _shuffled(list(servers), number):
                 self._done += 1
                 self._say(f"measuring {self._done} of {self._total}: {given.label()}")
                 self._measure(given, servers[given], number)
-        end_s = time.monotonic() + _AGAIN_SHARE * (time.monotonic() - start_s)
+        again_s = max(_AGAIN_SHARE * (time.monotonic() - start_s), self._distance.patience_s)
+        end_s = time.monotonic() + again_s
         number = self._timing.repetitions
         wanted = min(_QUIET, self._timing.repetitions)
         while disturbed := [
@@ -248,27 +255,26 @@ class Observation:
             for given in _shuffled(disturbed, number):
                 if time.monotonic() > end_s:
                     return
-                self._say(f"measuring again, other work disturbed it: {given.label()}")
+                self._say(f"measuring again, something disturbed it: {given.label()}")
                 self._measure(given, servers[given], number)
             number += 1
 
     def _quiet(self, given: Conditions) -> int:
-        """Repetitions of a point that other work didn't disturb."""
-        return sum("disturbed" not in r.flags for r in self.repetitions[given])
+        """Repetitions of a point that nothing disturbed."""
+        return sum(r.quiet for r in self.repetitions[given])
 
     def _measure(self, given: Conditions, server: _Server, number: int) -> None:
         """Measure one repetition of a point and keep it, with INFO after it."""
         if self._between is not None:
             self._between()
+        before_ns = self._distance.wait(server.plan)
         server.process.resume()
         with _on_cores(server.plan.generator):
-            self._drive(given, server, number)
+            repetition = self._repetition(given, server, number)
             self.info[given] = server.control.info()
         server.process.pause()
-
-    def _drive(self, given: Conditions, server: _Server, number: int) -> None:
-        repetition = self._repetition(given, server, number)
-        self.repetitions.setdefault(given, []).append(repetition)
+        found = self._distance.noted(repetition, before_ns, self._distance.of(server.plan))
+        self.repetitions.setdefault(given, []).append(found)
 
     def _repetition(self, given: Conditions, server: _Server, number: int) -> Repetition:
         if self._tool is not None:

@@ -54,7 +54,8 @@ def observe(
     out
         Folder to write; it appears only when the bundle is whole.
     host
-        Profile of this host, stored with the bundle.
+        Profile of this host, stored with the bundle. Repetitions wait for the cores to be as far
+        apart as when it was measured.
     progress
         Called with one sentence for every step.
     timing
@@ -97,7 +98,7 @@ def observe(
     if driver is not None and server_kind(binary).protocol is not RESP:
         raise InputError(f"tool: found {tool}; valid for {binary.name} is forecache.")
     chosen = choose(profiler, geometry=caches)
-    observation = Observation(binary, timing, driver, say, started_s, between)
+    observation = Observation(binary, timing, driver, say, started_s, between, host)
     with whole_folder(out) as folder:
         observation.run(points)
         if not observation.points():

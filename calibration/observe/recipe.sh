@@ -40,7 +40,7 @@ threads() {
 # Where threads are for a moment, by id: a file
 sample() {
   perf record -q -e cpu-clock -F 4001 -C "$cores" -o "$scratch/perf.data" -- sleep 0.8 >/dev/null 2>&1
-  perf script -i "$scratch/perf.data" -F tid,ip 2>/dev/null >"$1"
+  perf script -i "$scratch/perf.data" -F tid,ip,sym 2>/dev/null >"$1"
 }
 
 unhog() { if [ -n "$hog" ]; then kill "$hog" && wait "$hog" || true; fi 2>/dev/null; hog=; }
@@ -161,7 +161,7 @@ point() {
     tasks >"$at/after.tasks"
     ask INFO all >"$at/after.info"
     if [ -n "$sampled" ]; then
-      perf script -i "$scratch/perf.data" -F tid,ip 2>/dev/null >"$at/places.txt"
+      perf script -i "$scratch/perf.data" -F tid,ip,sym 2>/dev/null >"$at/places.txt"
     fi
   done
   # Without the right to sample the kernel, perf would silently leave it out.

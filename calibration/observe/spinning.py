@@ -3,13 +3,16 @@
 Threads of most engines spin while they have nothing to do, so their CPU time says little. perf's
 clock says at which addresses a thread is found. Where it is when it has nothing to do is seen
 apart, while all other threads of the server get hardly any CPU. Addresses that only a waiting
-thread visits then tell which share of another window it waited. No symbols are needed. A thread's
-turns of its event loop count as waiting, whether they find something or not.
+thread visits then tell which share of another window it waited. A thread's turns of its event loop
+count as waiting, whether they find something or not. So do polls that I/O threads make for the main
+thread, which is told by the kernel's symbols: as long as another I/O thread lacks a core, one that
+has nothing else to do polls again and again, and finds the other one's clients each time.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -19,7 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +49,10 @@ looks for events there, and one that works may read and write."""
 
 Places = Counter[int]
 """Samples of a thread by place."""
+
+POLLING = re.compile(r"(ep|sock|tcp)_(poll|item_poll|send_events|stream_memory_free)|\w*epoll_wait")
+"""What the kernel names functions that only a poll calls; entry and exit of the call, which other
+calls have as well, are left out."""
 
 _READY_S = 0.12
 """perf needs this long until it samples."""
@@ -120,12 +127,12 @@ class Sampler:
             raise EngineError(f"perf can't be started: {error}.") from None
         time.sleep(_READY_S)
 
-    def stop(self) -> dict[int, Places]:
-        """Samples of each thread since the start, by its id."""
+    def stop(self) -> Samples:
+        """What was seen since the start."""
         try:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(_TIMEOUT_S)
-            command = ["perf", "script", "-i", str(self._file), "-F", "tid,ip"]
+            command = ["perf", "script", "-i", str(self._file), "-F", "tid,ip,sym"]
             text = run_program(command, timeout_s=_TIMEOUT_S, cores=self._cores).stdout
         except subprocess.TimeoutExpired:
             self._process.kill()
@@ -133,18 +140,42 @@ class Sampler:
         finally:
             self._process.wait()
             self._folder.cleanup()
-        return places_of(text)
+        return samples_of(text)
 
 
-def places_of(script: str) -> dict[int, Places]:
-    """Samples by thread id of what `perf script -F tid,ip` prints."""
-    found: dict[int, Places] = {}
+@dataclass(frozen=True)
+class Samples:
+    """Samples of threads by their ids: at which places, and how many of them in a poll.
+
+    `polls` is None where the samples have no symbols.
+    """
+
+    places: dict[int, Places]
+    polls: Counter[int] | None
+
+    def polling_share(self, tid: int) -> float | None:
+        """Share of a thread's samples in a poll, 0 to 1; None without symbols."""
+        if self.polls is None:
+            return None
+        total = self.places.get(tid, Counter()).total()
+        return self.polls[tid] / total if total else 0.0
+
+
+def samples_of(script: str) -> Samples:
+    """Samples from what `perf script -F tid,ip,sym` prints, or `-F tid,ip`."""
+    places: dict[int, Places] = {}
+    polls: Counter[int] = Counter()
+    symbols = False
     for line in script.splitlines():
         words = line.split()
         if len(words) < 2 or not words[0].isdecimal():
             continue
-        found.setdefault(int(words[0]), Counter())[int(words[1], 16) // PLACE_BYTES] += 1
-    return found
+        tid, place = int(words[0]), int(words[1], 16) // PLACE_BYTES
+        places.setdefault(tid, Counter())[place] += 1
+        if len(words) > 2 and place >= KERNEL:
+            symbols = True
+            polls[tid] += POLLING.match(words[2]) is not None
+    return Samples(places, polls if symbols else None)
 
 
 @dataclass(frozen=True)
@@ -190,6 +221,20 @@ class Waiting:
         shares = [sum(known[p] for p in places) / total for places in (sure, seldom)]
         return cls(sure, shares[0], seldom, shares[1])
 
+    @property
+    def only_loop(self) -> bool:
+        """Whether it waits in a loop where nothing else is done, as opposed to an event loop."""
+        return self.sure_share == 1.0 and not self.seldom
+
+    def moved(self, by_bytes: int) -> Waiting:
+        """The same of a program at another address; the kernel stays where it is."""
+
+        def elsewhere(places: frozenset[int]) -> frozenset[int]:
+            step = by_bytes // PLACE_BYTES
+            return frozenset(place if place >= KERNEL else place + step for place in places)
+
+        return replace(self, sure=elsewhere(self.sure), seldom=elsewhere(self.seldom))
+
     def share(self, places: Places) -> float:
         """Share of a thread's samples in which it waits, 0 to 1; nan without any samples."""
         total = places.total()
@@ -201,29 +246,79 @@ class Waiting:
 
 
 class Spinning:
-    """What threads of a running server look like when they wait, by role."""
+    """What threads of a running server look like when they wait, by role.
 
-    def __init__(self, process: ServerProcess, waiting: Mapping[str, Waiting]) -> None:
+    Parameters
+    ----------
+    waiting
+        What was learnt of its own threads.
+    elsewhere
+        What was learnt of other servers of the same program, as `Waiting.moved` to address 0; may
+        be added to later, and stands in for what could not be learnt of this one.
+    """
+
+    def __init__(
+        self,
+        process: ServerProcess,
+        waiting: Mapping[str, Waiting],
+        elsewhere: Mapping[str, Waiting],
+    ) -> None:
         self._process = process
-        self.waiting = dict(waiting)
+        self._own = dict(waiting)
+        self._elsewhere = elsewhere
+        self._base = base_address(process.pid)
 
-    def shares(self, places: Mapping[int, Places]) -> dict[str, list[float]]:
-        """As `shares_of`, of the server's threads now."""
-        return shares_of(self.waiting, places, self._process.threads())
+    @property
+    def waiting(self) -> dict[str, Waiting]:
+        """What is known by now, by role."""
+        other = {role: kind.moved(self._base) for role, kind in self._elsewhere.items()}
+        return {**other, **self._own}
+
+    def shares(self, samples: Samples) -> Shares | None:
+        """As `shares_of`, of the server's threads now; None where a role is not known."""
+        waiting = self.waiting
+        if any(role not in waiting for role in _ROLES):
+            return None
+        return shares_of(waiting, samples, self._process.threads())
+
+
+def base_address(pid: int) -> int:
+    """Where a process has its program: the kernel puts it elsewhere at every start."""
+    try:
+        program = str(Path(f"/proc/{pid}/exe").readlink())
+        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    except OSError as error:
+        raise EngineError(f"process {pid}: its memory map can't be read: {error}.") from None
+    return min(int(line.split("-")[0], 16) for line in lines if line.endswith(program))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of each thread's samples, the share in which it waits, and of I/O threads that in a poll.
+
+    In the order of threads; nan of a thread without samples. `io_polling` is None where samples
+    have no symbols.
+    """
+
+    main: list[float]
+    io: list[float]
+    io_polling: list[float] | None
 
 
 def shares_of(
-    waiting: Mapping[str, Waiting],
-    places: Mapping[int, Places],
-    threads: Sequence[EngineThread],
-) -> dict[str, list[float]]:
-    """Share of its samples in which each main and I/O thread waits, in the order of threads."""
-    found: dict[str, list[float]] = {role: [] for role in _ROLES}
+    waiting: Mapping[str, Waiting], samples: Samples, threads: Sequence[EngineThread]
+) -> Shares:
+    """What threads of a server do in a window, by where they are when they only wait."""
+    waits: dict[str, list[float]] = {role: [] for role in _ROLES}
+    polling: list[float | None] = []
     for thread in threads:
-        if thread.role in found:
-            own = places.get(thread.tid, Counter())
-            found[thread.role].append(waiting[thread.role].share(own))
-    return found
+        if thread.role in waits:
+            own = samples.places.get(thread.tid, Counter())
+            waits[thread.role].append(waiting[thread.role].share(own))
+        if thread.role == "io":
+            polling.append(samples.polling_share(thread.tid))
+    known = [share for share in polling if share is not None]
+    return Shares(waits["main"], waits["io"], known if len(known) == len(polling) else None)
 
 
 def by_role(places: Mapping[int, Places], threads: Sequence[EngineThread]) -> dict[str, Places]:
@@ -235,18 +330,25 @@ def by_role(places: Mapping[int, Places], threads: Sequence[EngineThread]) -> di
     return found
 
 
-def learn(process: ServerProcess, cores: Mapping[str, frozenset[int]]) -> Spinning:
+def learn(
+    process: ServerProcess,
+    cores: Mapping[str, frozenset[int]],
+    elsewhere: dict[str, Waiting],
+) -> Spinning:
     """Let threads of each role wait, and see where they are meanwhile. The server is being driven.
 
     Parameters
     ----------
     cores
         Those of the threads of each role, `main` and `io`, and of the `generator`.
+    elsewhere
+        What is known of I/O threads of the same program, as in `Spinning`; what is learnt is added.
+        An engine may put its only I/O thread to sleep whenever the main thread gets no core.
 
     Raises
     ------
     EngineError
-        perf fails, or threads of a role don't spin.
+        perf fails, or main threads don't spin.
     """
     working, _ = _look(process, cores)
     found = {}
@@ -261,12 +363,16 @@ def learn(process: ServerProcess, cores: Mapping[str, frozenset[int]]) -> Spinni
             if used[role] >= _WAITING_SHARE:
                 break
         else:
+            if role == "io":
+                continue
             raise EngineError(f"{process.binary.name}: its {role} threads don't spin.")
         kind = Waiting.of(waiting[role], working[role])
         if kind is None:
             raise EngineError(f"{process.binary.name}: perf saw none of its {role} threads.")
         found[role] = kind
-    return Spinning(process, found)
+        if role == "io" and kind.only_loop:
+            elsewhere[role] = kind.moved(-base_address(process.pid))
+    return Spinning(process, found, elsewhere)
 
 
 def _look(
@@ -276,7 +382,7 @@ def _look(
     watched = cores["main"] | cores["io"]
     sampler = Sampler(watched, cores["generator"], frequency_hz=LEARNING_HZ)
     used = _used(process, _LEARN_S)
-    return by_role(sampler.stop(), process.threads()), used
+    return by_role(sampler.stop().places, process.threads()), used
 
 
 def _used(process: ServerProcess, for_s: float) -> dict[str, float]:

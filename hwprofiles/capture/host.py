@@ -468,8 +468,8 @@ def _core_to_core(machine: Machine, found: Collected) -> Quantity:
         return measured(
             samples,
             "ns",
-            "compare-and-exchange ping-pong of CPUs {} and {}, half a round trip, in three "
-            "rounds".format(*machine.pair),
+            "compare-and-exchange ping-pong of CPUs {} and {}, half a round trip, in rounds "
+            "in which they were equally far apart".format(*machine.pair),
         )
     return assumed(
         None,

@@ -26,6 +26,8 @@ Row = tuple[str, str, float]
 """A step, the thread that takes it, and time per request."""
 
 EVENT_LOOP = "event loop"
+POLL = "poll"
+"""Of main and I/O threads for the main thread."""
 BESIDE_SIBLING = "beside a hyperthread"
 """What the steps take longer whose thread shares its physical core with a busy one."""
 
@@ -183,7 +185,7 @@ class _Steps:
             reads_too = do_reads(self.inputs.scenario, self.inputs.engine)
             rows += _forked_rows(self.result, times, do_reads=reads_too)
         elif self.threaded:
-            return [*rows, *self._handing_over(), *self.by(self.read_inline, "poll", polling)]
+            return [*rows, *self._handing_over(), *self.by(self.read_inline, POLL, polling)]
         return [*rows, (EVENT_LOOP, "main", looping)]
 
     def _naps_and_polls(self) -> tuple[float, float, float]:

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from forecache.calibration.observe.spinning import KERNEL, Places, Waiting, places_of
+from forecache.calibration.observe.spinning import KERNEL, Places, Waiting, samples_of
 
 LOOP: Places = Counter({100: 700, 101: 250, 102: 50})
 """Samples of a thread that waits in a loop of a few lines."""
@@ -83,7 +83,7 @@ def test_without_samples_nothing_is_known() -> None:
 
 def test_samples_are_counted_by_thread_and_place() -> None:
     text = "  71  55d0c0000010\n  71  55d0c000001f\n 72 ffffffff81000000\nnoise\n"
-    found = places_of(text)
+    found = samples_of(text).places
     assert found[71] == {0x55D0C0000010 // 16: 2}
     assert found[72] == {0xFFFFFFFF81000000 // 16: 1}
     assert min(found[72]) >= KERNEL > max(found[71])

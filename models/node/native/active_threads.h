@@ -6,7 +6,8 @@
 #include "window.h"
 
 // Phases of an I/O thread.
-enum { IO_LOOKING, IO_WORKING };
+// `IO_SENT`: a reply has left, and whoever it woke may have taken the core over.
+enum { IO_LOOKING, IO_WORKING, IO_SENT };
 
 // Account for the time since the number of active threads last changed.
 INLINE void account_active(struct node *n, int64_t now) {

@@ -38,7 +38,6 @@ INLINE void end_job(struct node *n, struct calendar *calendar, int64_t job, int6
     if (kind == READ_JOB) {
         line_put(&n->done_reads, client_of(n, job));
     } else if (kind == WRITE_JOB) {
-        end_write(n, calendar, client_of(n, job), now);
         line_put(&n->done_writes, client_of(n, job));
     } else if (kind == POLL_JOB) {
         n->poll_state = COMPLETED;
@@ -58,7 +57,14 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
     struct thread *me = &n->threads[thread];
     struct ring *ring = &me->queue;
     int64_t popped = ring->popped;
-    if (me->phase == IO_WORKING) {
+    if (me->phase == IO_WORKING && kind_of(me->job) == WRITE_JOB) {
+        end_write(n, calendar, client_of(n, me->job), now);
+        if (shares_core(n, me)) {
+            me->phase = IO_SENT;
+            return now + SENT_PS;
+        }
+    }
+    if (me->phase != IO_LOOKING) {
         me->phase = IO_LOOKING;
         // A job leaves the ring when it is done.
         popped++;

@@ -282,6 +282,12 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
     struct thread *me = &n->threads[thread];
     if (me->phase == IO_WORKING) {
         end_serving(n, calendar, me->client, now);
+        if (!n->forked_reads && shares_core(n, me)) {
+            me->phase = IO_SENT;
+            return now + SENT_PS;
+        }
+    }
+    if (me->phase != IO_LOOKING) {
         me->index += n->io_threads;
         if (me->index >= n->forked_clients) {
             me->phase = IO_LOOKING;

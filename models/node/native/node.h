@@ -22,6 +22,7 @@ enum {
     BIG_ARGUMENT_BYTES = 32 * 1024,  // PROTO_MBULK_BIG_ARG (server.h)
     JITTER_SHIFT = 16,  // a factor of one, as a power of two
     SLICES_PER_BALANCE = 8,
+    SENT_PS = 1,
     DRAWN = -1,  // in place of a command code: it is drawn
     MARKS = 4,  // a client's commands that are drawn together
 };

@@ -38,16 +38,20 @@ INLINE int64_t batch_to_free(struct node *n, struct ring *queue, int64_t job, in
 // Advance an I/O thread whose present job ends now; returns when the next one ends.
 INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread, int64_t now) {
     struct thread *me = &n->threads[thread];
-    if (me->phase == IO_WORKING) {
+    if (me->phase == IO_WORKING && kind_of(me->job) == WRITE_JOB) {
+        end_write(n, calendar, client_of(n, me->job), now);
+        if (shares_core(n, me)) {
+            me->phase = IO_SENT;
+            return now + SENT_PS;
+        }
+    }
+    if (me->phase != IO_LOOKING) {
         int64_t job = me->job;
         me->phase = IO_LOOKING;
         if (kind_of(job) <= POLL_JOB) {
             if (kind_of(job) == POLL_JOB) {
                 n->poll_state = COMPLETED;
             } else {
-                if (kind_of(job) == WRITE_JOB) {
-                    end_write(n, calendar, client_of(n, job), now);
-                }
                 ring_push(&n->responses, now, job);
             }
             notice(n, calendar, now);

@@ -432,4 +432,10 @@ INLINE void end_write(struct node *n, struct calendar *calendar, struct client *
     }
 }
 
+// Whether a thread has to share its cores with others.
+INLINE int64_t shares_core(struct node *n, struct thread *thread) {
+    struct task *row = &n->task_rows[thread - n->threads];
+    return n->crowded && row->first_core < row->last_core;
+}
+
 #endif

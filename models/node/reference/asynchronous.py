@@ -146,6 +146,8 @@ class Asynchronous(Dispatching):
                 self.count_freed(values, inline=False)
                 continue
             yield agent.hold(node.work(number, self.job_duration(job)))
+            if job.kind == "write" and job.client:
+                yield from node.send_reply(job.client, agent)
             ring.popleft()  # a job leaves the ring when it is done
             if job.kind == "handshake":
                 continue
@@ -154,5 +156,4 @@ class Asynchronous(Dispatching):
             elif job.kind == "read":
                 self.done_reads.append(job.client)
             else:
-                node.deliver_reply(job.client)
                 self.done_writes.append(job.client)

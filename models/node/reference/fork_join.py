@@ -154,7 +154,7 @@ class ForkJoin(IoThreads):
                 serving = self.read_and_parse(client) if self.reading else node.write(client)
                 yield agent.hold(node.work(number, node.times.pop_ps + serving))
                 if not self.reading:
-                    node.deliver_reply(client)
+                    yield from node.send_reply(client, agent)
             self.shares_left -= 1
             self.joined_ps = node.now + node.times.handover_ps
             if self.shares_left == 0 and node.threads[0].waits_for_threads:

@@ -14,10 +14,19 @@ from simpy import Event
 
 from forecache.sim.calendar import INFINITY_PS
 from forecache.sim.histogram import LatencyHistogram
-from forecache.sim.simpy_kernel import Agent, new_environment
+from forecache.sim.simpy_kernel import Activity, Agent, new_environment
 from forecache.sim.streams import draw4, exponential_ps, to_unit
 
-from ..setup import BIG_ARGUMENT_BYTES, DRAWS, JITTER_ONE, QUANTILES, NodeSetup, NodeTimes, owner_of
+from ..setup import (
+    BIG_ARGUMENT_BYTES,
+    DRAWS,
+    JITTER_ONE,
+    QUANTILES,
+    SENT_PS,
+    NodeSetup,
+    NodeTimes,
+    owner_of,
+)
 from .arrivals import ANY_COMMAND
 from .cores import CoreAgent, Cores
 from .network import SimulatedNetwork
@@ -494,6 +503,12 @@ class ReferenceNode:
             latency_ps = 0 if self.setup.generator_spins else self.woken(thread)
             thread.agent.wake(stamp + latency_ps)
         return stamp
+
+    def send_reply(self, client: Client, agent: Agent) -> Activity:
+        """An I/O thread delivers replies; whoever they wake may take its core over at once."""
+        self.deliver_reply(client)
+        if isinstance(agent, CoreAgent):
+            yield agent.hold(SENT_PS)
 
     # --- what steps cost --------------------------------------------------------------------
 

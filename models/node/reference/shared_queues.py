@@ -214,5 +214,5 @@ class SharedQueues(Dispatching):
                 self.poll_state = "completed"
                 continue
             if job.kind == "write":
-                node.deliver_reply(job.client)
+                yield from node.send_reply(job.client, agent)
             self.responses.append(job)
