@@ -210,7 +210,9 @@ class Prediction:
         if name in LATENCIES and self.open_loop and math.isfinite(value):
             fastest = self._fastest(name, level)
             parameters = min(parts.parameters, max(0.0, math.log(value) - fastest))
-            low = value * math.exp(-math.hypot(*vars(replace(parts, parameters=parameters)).values()))
+            low = value * math.exp(
+                -math.hypot(*vars(replace(parts, parameters=parameters)).values())
+            )
         return Estimate(value, low, high)
 
     def _fastest(self, name: str, level: float) -> float:

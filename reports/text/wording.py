@@ -1,6 +1,6 @@
 """The sentences of a recommendation, shared by the page and the terminal."""
 
-from forecache.models.advice.next_measurement import MeasureNext
+from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.advice.regret import Regret
 from forecache.models.results.points import Point, Uncertainty
@@ -195,14 +195,21 @@ def tightening_phrases(measure_next: MeasureNext) -> list[str]:
         return []
     best = found[0]
     before, after = margin(measure_next.margin), margin(best.margin)
-    if before == after:
+    worth = narrowing(measure_next)
+    if not worth:
         # Not worth the time: the rest is the model's own error.
         return [f"no measurement would noticeably narrow {quantity} ({before})"]
     phrases = [f"{best.what} ({quantity}: {before} would become {after})"]
-    away = next((gain for gain in found if not gain.needs_host), best)
+    away = next((gain for gain in worth if not gain.needs_host), best)
     if away is not best:
         phrases.append(f"without that host, {away.what} ({margin(away.margin)})")
     return phrases
+
+
+def narrowing(measure_next: MeasureNext) -> list[Gain]:
+    """Measurements after which the interval would read narrower, by what they bring."""
+    before = margin(measure_next.margin)
+    return [gain for gain in measure_next.measurements if margin(gain.margin) != before]
 
 
 def known_phrase(measure_next: MeasureNext) -> str:
@@ -211,6 +218,8 @@ def known_phrase(measure_next: MeasureNext) -> str:
     if measure_next.model_margin:
         own = margin(measure_next.model_margin)
         about += f"; the model’s own error of {own} would remain"
+    if not narrowing(measure_next):
+        about += "; no measurement would noticeably narrow that"
     return about
 
 

@@ -158,7 +158,7 @@ def test_warnings_stand_before_the_figures_they_qualify(html: str) -> None:
 def test_accuracy_parameters_and_provenance_are_on_the_page(page: Page) -> None:
     assert "server CPU time per request, held out" in page.text
     assert "instructions per command" in page.text
-    assert "rests on its prior" in page.text
+    assert "these data tell 12% of what is known of it" in page.text
     assert "forecache study examples/quickstart.yaml" in page.text
     assert "201.4 s" in page.text
     assert "20260115" in page.text
