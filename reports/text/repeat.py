@@ -82,6 +82,7 @@ def asked(
             text = read_text(source)
         scenarios.append((name, text))
         hashes |= hashes_of(source, {}, name=name)
+    hashes[SOURCES] = hashes.pop(SOURCES)  # the last one, whatever was read after it
     return Question(command_line(verb, [name for name, _ in scenarios], options), scenarios, hashes)
 
 
