@@ -21,7 +21,7 @@ _ROLES = {
     "holdout": "held out",
     "validation": "held out",
 }
-_UNITS = {"us": "µs", "gbit_per_s": "Gbit/s", "gb_per_s": "GB/s"}
+_UNITS = {"us": "µs", "1/us": "1/µs", "gbit_per_s": "Gbit/s", "gb_per_s": "GB/s"}
 _QUANTITIES = {"throughput_rps": "throughput"}
 
 
