@@ -50,6 +50,7 @@ from .page.html import render_html
 from .study_answer import STUDY, HostNumber, HostNumbers, Study, StudyProvenance
 from .study_inputs import ENGINE, HOST, THIS_HOST, scenarios_again
 from .text.accuracy import disagreements
+from .text.formats import sentence
 from .text.repeat import command_line, hashes_of, plain_mapping
 
 Progress = Callable[[str], None]
@@ -125,7 +126,10 @@ def study(
             title=f"How many I/O threads for {profile.engine} {profile.version}?",
             created=made.date,
             scenario_name=_name(scenario),
-            warnings=[*_observation_warnings(bundle, profile), *disagreements(calibration)],
+            warnings=[
+                *_observation_warnings(bundle, profile),
+                *map(sentence, disagreements(calibration)),
+            ],
             targets=targets,
             calibration=calibration,
             host_profile=_host_numbers(host),

@@ -20,6 +20,8 @@ from .formats import (
 )
 from .settings import setting_text
 
+# A measurement that takes less than this share off an interval is not worth the time.
+_LEAST_NARROWING = 0.05
 # Below this loss of throughput two settings are the same for every practical purpose.
 _NEGLIGIBLE_LOSS = 0.005
 # Above it a difference is worth a word even where its interval holds zero.
@@ -207,9 +209,9 @@ def tightening_phrases(measure_next: MeasureNext) -> list[str]:
 
 
 def narrowing(measure_next: MeasureNext) -> list[Gain]:
-    """Measurements after which the interval would read narrower, by what they bring."""
-    before = margin(measure_next.margin)
-    return [gain for gain in measure_next.measurements if margin(gain.margin) != before]
+    """Measurements that would make the interval noticeably narrower, by what they bring."""
+    most = (1.0 - _LEAST_NARROWING) * measure_next.margin
+    return [gain for gain in measure_next.measurements if gain.margin <= most]
 
 
 def known_phrase(measure_next: MeasureNext) -> str:
