@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions
@@ -49,6 +50,7 @@ from .page.html import render_html
 from .study_answer import STUDY, HostNumber, HostNumbers, Study, StudyProvenance
 from .study_inputs import ENGINE, HOST, THIS_HOST, scenarios_again
 from .text.accuracy import disagreements
+from .text.formats import sentence
 from .text.repeat import command_line, hashes_of, plain_mapping
 
 Progress = Callable[[str], None]
@@ -119,12 +121,15 @@ def study(
         measured = {name: read_text(work / name) for name in (HOST, ENGINE)}
         made = provenance(seed=seed)
         options = {"--engine": engine, "--design": design, "--seed": seed}
-        options |= {"--sensitivity": sensitivity, "--out": str(out)}
+        options |= {"--sensitivity": sensitivity, "--out": out.name}
         result = Study(
             title=f"How many I/O threads for {profile.engine} {profile.version}?",
             created=made.date,
             scenario_name=_name(scenario),
-            warnings=[*_observation_warnings(bundle, profile), *disagreements(calibration)],
+            warnings=[
+                *_observation_warnings(bundle, profile),
+                *map(sentence, disagreements(calibration)),
+            ],
             targets=targets,
             calibration=calibration,
             host_profile=_host_numbers(host),
@@ -218,10 +223,10 @@ def _observation_warnings(bundle: Bundle, engine: EngineProfile) -> list[str]:
     """What was wrong with the observation that everything else rests on."""
     # What its version is taken as, predictions say.
     of_windows = [text for text in bundle.manifest.warnings if text != engine.taken_as_words]
-    found = [f"while the engine was observed, {text}" for text in of_windows]
+    found = [f"While the engine was observed, {text}" for text in of_windows]
     if any("disturbed" in text for text in found):
-        found.append("repeat the study while nothing else runs: other load distorts the results")
-    return [*found, *(f"not observed: {text}" for text in bundle.manifest.left_out)]
+        found.append("Repeat the study while nothing else runs: other load distorts the results")
+    return [*found, *(f"Not observed: {text}" for text in bundle.manifest.left_out)]
 
 
 def _name(scenario: ScenarioSource) -> str:
@@ -278,10 +283,11 @@ def _target(
     """Curve, recommendation, latency under load and what moves it, for one host."""
     if len(systems) == 1:
         systems = thread_candidates(*systems[0])
+    how: Any = {"file": name, "seed": seed, "progress": progress, "plans_threads": True}
     answer, moved_by = (
-        compare_threads_and_inputs(systems, file=name, seed=seed, progress=progress)
+        compare_threads_and_inputs(systems, **how)
         if sensitivity
-        else (compare_threads(systems, file=name, seed=seed, progress=progress), None)
+        else (compare_threads(systems, **how), None)
     )
     advice = answer.recommendation
     threads = advice.chosen["io_threads"]

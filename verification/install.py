@@ -4,11 +4,11 @@
     python verification/install.py dist --python python3.13 --extra all
 
 For every Python a fresh virtual environment gets the wheel that fits this machine, and answers the
-quickstart; for an extra another one gets it as well, and `forecache doctor` must find it there.
-Prints a table in Markdown: packages, MiB on disk without pip, seconds of `pip install` and of the
-answer, by the clock and of CPUs. Downloads count, unless --cache lets pip keep them. Needs a
-package index, and nothing but Python's own library. Exit code 0: all works; 1: something failed,
-with the last line of what it said; 2: bad input.
+quickstart; for an extra another one gets it as well, `forecache doctor` must find it there, and
+what it is for is done once (`extras.py`). Prints a table in Markdown: packages, MiB on disk without
+pip, seconds of `pip install` and of what was done, by the clock and of CPUs. Downloads count,
+unless --cache lets pip keep them. Needs a package index, and nothing but Python's own library. Exit
+code 0: all works; 1: something failed, with the last line of what it said; 2: bad input.
 """
 
 import argparse
@@ -24,6 +24,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from extras import USES
 
 QUICKSTART = Path(__file__).resolve().parents[1] / "examples" / "quickstart.yaml"
 RECOMMENDED = {"io_threads": 8}
@@ -53,7 +55,9 @@ class Installed(NamedTuple):
     size_mib: float
     packages: int
     install: "Spent"
-    answer: "Spent | None"
+    done: str
+    """What it was used for."""
+    use: "Spent"
 
 
 def wheel_in(folder: Path) -> Path:
@@ -83,7 +87,7 @@ def extras_of(wheel: Path) -> list[str]:
 
 
 def install(python: str, wheel: Path, extra: str, folder: Path, *, cache: bool) -> Installed:
-    """Install into a fresh environment, and answer the quickstart.
+    """Install into a fresh environment, and answer the quickstart or use the extra.
 
     Raises
     ------
@@ -106,17 +110,21 @@ def install(python: str, wheel: Path, extra: str, folder: Path, *, cache: bool) 
     size = size_bytes(packages_folder) - before
     listed = json.loads(_run([str(here), "-m", "pip", "list", "--format=json"]))
     program = str(folder / "bin" / "forecache")
-    answered = None
     if extra != "none":
         _check_extra(program, extra)
+        done, text = USES[extra]
+        script = folder.parent / "use.py"
+        script.write_text(text)
+        _, used = _timed([str(here), str(script), str(QUICKSTART.parent)], folder=folder.parent)
     else:
-        said, answered = _timed([program, "recommend", "--quiet", "--json", str(QUICKSTART)])
+        done = "the quickstart"
+        said, used = _timed([program, "recommend", "--quiet", "--json", str(QUICKSTART)])
         found = json.loads(said)["recommendation"]["setting"]
         if found != RECOMMENDED:
             raise Failure(f"the quickstart recommends {found}, not {RECOMMENDED}")
     version = _run([str(here), "-c", "import platform; print(platform.python_version())"]).strip()
     return Installed(
-        version, platform.machine(), extra, size / _MIB, len(listed) - 1, spent, answered
+        version, platform.machine(), extra, size / _MIB, len(listed) - 1, spent, done, used
     )
 
 
@@ -130,10 +138,10 @@ def _check_extra(program: str, extra: str) -> None:
         raise Failure(f"forecache doctor does not find {', '.join(absent)} of the extra {extra}")
 
 
-def _timed(command: Sequence[str]) -> tuple[str, Spent]:
+def _timed(command: Sequence[str], *, folder: Path | None = None) -> tuple[str, Spent]:
     """What a command prints, and takes with its children."""
     start_s, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    said = _run(command)
+    said = _run(command, folder=folder)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return said, Spent(time.monotonic() - start_s, cpu_s)
@@ -144,8 +152,10 @@ def size_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_MOST_S, check=False)
+def _run(command: Sequence[str], *, folder: Path | None = None) -> str:
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_MOST_S, check=False, cwd=folder
+    )
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines() or ["it printed nothing"]
         raise Failure(f"{Path(command[0]).name} {command[1]}: {said[-1]}")
@@ -154,18 +164,18 @@ def _run(command: Sequence[str]) -> str:
 
 def table(rows: Sequence[Installed]) -> Iterator[str]:
     """The installations as Markdown."""
-    yield "| Python | machine | extra | packages | MiB | install, s | quickstart, s |"
-    yield "|---|---|---|--:|--:|--:|--:|"
+    yield "| Python | machine | extra | packages | MiB | install, s | used for | s |"
+    yield "|---|---|---|--:|--:|--:|---|--:|"
     for row in rows:
         name = "none" if row.extra == "none" else f"`{row.extra}`"
         yield (
             f"| {row.python} | {row.machine} | {name} | {row.packages} | {row.size_mib:.0f} | "
-            f"{_seconds(row.install)} | {_seconds(row.answer)} |"
+            f"{_seconds(row.install)} | {row.done} | {_seconds(row.use)} |"
         )
 
 
-def _seconds(spent: Spent | None) -> str:
-    return "–" if spent is None else f"{spent.wall_s:.0f} ({spent.cpu_s:.0f} of CPU)"
+def _seconds(spent: Spent) -> str:
+    return f"{spent.wall_s:.0f} ({spent.cpu_s:.0f} of CPU)"
 
 
 def main() -> int:

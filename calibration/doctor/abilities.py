@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from forecache.models.results.displayed import Displayed
 from forecache.sim.plain import Result
 
 Status = Literal["yes", "limited", "no", "unknown"]
@@ -42,7 +43,7 @@ class Ability(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagnosis(Result):
+class Diagnosis(Displayed):
     """What this machine allows, and how long it took to find out."""
 
     version: str

@@ -147,7 +147,7 @@ def extras_ability() -> Ability:
         id="extras",
         title="extras",
         status="limited" if lacking else "yes",
-        found=", ".join(here) or "none",
+        found=("" if lacking else f"all {len(here)}: ") + (", ".join(here) or "none"),
         helps="study, sweep, plan",
         get=get if lacking else "",
         values={"packages": installed},

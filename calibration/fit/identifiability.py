@@ -294,8 +294,9 @@ class _Sayer:
 
 
 def _little(names: list[str]) -> str:
-    rests = "it rests on its prior" if len(names) == 1 else "they rest on their priors"
-    return f"these data say little of {_listed([_meaning(name) for name in names])}: {rests}"
+    rests = "its value is" if len(names) == 1 else "their values are"
+    meant = _listed([_meaning(name) for name in names])
+    return f"these data say little of {meant}: {rests} mostly what was known before"
 
 
 def _meaning(name: str) -> str:

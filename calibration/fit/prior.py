@@ -118,7 +118,7 @@ def rests_on_prior(added: float) -> str:
     """What to say of a number of which data added less than half of what is known."""
     if added >= 0.5:
         return ""
-    return f"; rests on its prior: the data add {max(0.0, added):.0%} of what is known"
+    return f"; these data tell {max(0.0, added):.0%} of what is known of it"
 
 
 def engine_with_priors(name: str, version: str) -> EngineProfile:

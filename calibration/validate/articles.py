@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from forecache.models.results.displayed import Displayed
 from forecache.sim.plain import Result, where_set
 
 
@@ -68,7 +69,7 @@ class JudgedClaim(Result):
 
 
 @dataclass(frozen=True)
-class JudgedClaims(Result):
+class JudgedClaims(Displayed):
     """All claims; `summary` counts verdicts by role."""
 
     kind: str

@@ -219,12 +219,15 @@ def compare_threads_and_inputs(
     file: str,
     seed: int,
     progress: Progress | None,
+    plans_threads: bool = False,
 ) -> tuple[Recommended, Sensitivity]:
     """What `compare_threads` answers, and which inputs move its recommended setting.
 
     The next measurement is told by the same simulations, where they are of the same quantity.
     """
-    answer, chosen = _compared(systems, file=file, seed=seed, progress=progress)
+    answer, chosen = _compared(
+        systems, file=file, seed=seed, progress=progress, plans_threads=plans_threads
+    )
     moved_by = _sensitivity(chosen, systems, name=file, seed=seed, say=progress)
     advice = answer.recommendation
     if moved_by.measure_next.quantity == advice.measure_next.quantity:

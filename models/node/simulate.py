@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -230,7 +229,8 @@ def _check_range(times: NodeTimes, setup: NodeSetup) -> None:
     known = any(times is other for other in _IN_RANGE)
     if _fit(setup) and (known or _fit(times)):
         if not known:
-            _IN_RANGE.append(times)
+            # Threads check at the same time: a list may change while it is looked through.
+            _IN_RANGE[:] = [times, *_IN_RANGE[: _MOST_IN_RANGE - 1]]
         return
     for record in (times, setup):
         for name, value in zip(record._fields, record, strict=True):
@@ -245,8 +245,9 @@ def _check_range(times: NodeTimes, setup: NodeSetup) -> None:
                 )
 
 
-_IN_RANGE: deque[NodeTimes] = deque(maxlen=4)
-"""Durations that were checked last: several runs have the same."""
+_MOST_IN_RANGE = 4
+_IN_RANGE: list[NodeTimes] = []
+"""Durations that were checked last, the latest first: several runs have the same."""
 
 
 def _fit(record: NodeTimes | NodeSetup) -> bool:

@@ -301,7 +301,7 @@ class Ceiling(Result):
 
 
 @dataclass(frozen=True)
-class TodayAnswer(Result):
+class TodayAnswer(Displayed):
     """What runs today, without a search for plans."""
 
     kind: str

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forecache.sim.errors import InputError
 from forecache.sim.plain import Result, where_set
 from forecache.sim.statistics import Estimate
 
@@ -263,6 +264,12 @@ def _floats(values: Sequence[float | None]) -> Floats:
     return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
+_NO_DISTRIBUTION = (
+    "a result over time has no distribution of all its latencies, because they change with time; "
+    "valid is their p50, p99 or mean at each time, columns of to_frame() that begin with `latency`."
+)
+
+
 @dataclass(frozen=True)
 class RunPoint(Result):
     """One point of a sweep over time."""
@@ -271,6 +278,17 @@ class RunPoint(Result):
     """The values of the sweep at it, by field."""
     run: Run
     """Of several seeds that of the first, with facts and warnings over all."""
+
+    @property
+    def latency(self) -> NoReturn:
+        """There is none: what runs over time keeps the latency of each interval only.
+
+        Raises
+        ------
+        InputError
+            Always; it says where latency is.
+        """
+        raise InputError(_NO_DISTRIBUTION)
 
     def to_dict(self) -> dict[str, Any]:
         """What is given at the point, and its run."""
@@ -290,3 +308,14 @@ class RunsOverTime(Displayed):
     provenance: Provenance
     missing: Sequence[str] = where_set(())
     """Runs whose workers were lost, in words."""
+
+    @property
+    def latency(self) -> NoReturn:
+        """There is none, as of a point.
+
+        Raises
+        ------
+        InputError
+            Always; it says where latency is.
+        """
+        raise InputError(_NO_DISTRIBUTION)

@@ -5,6 +5,7 @@ a string literal, so that none is taken for markup. What only a screen needs is 
 navigation, and of the two widths of a figure the one that does not fit.
 """
 
+import textwrap
 from collections.abc import Callable
 from importlib.resources import files
 
@@ -14,6 +15,12 @@ _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\
 _SCREEN_ONLY = {"nav", "style", "summary"}
 _FEWEST_ROWS = 3
 """Of a table on a page."""
+
+_INTRODUCED = {"pre", "table", "div", "figure", "dl", "ul", "aside"}
+"""What a paragraph before it introduces: no page parts the two."""
+
+_LISTING_WIDTH = 100
+"""Letters of a listing's line."""
 
 _MUTED = {"byline", "subtitle", "muted", "legend", "empty"}
 
@@ -53,16 +60,28 @@ def _blocks(parent: Element) -> str:
             found.append(f"#par[{text}]\n")
         line.clear()
 
-    for child in parent.children:
+    for number, child in enumerate(parent.children):
         if isinstance(child, str):
             line.append(_text(child))
         elif child.tag in _BLOCKS:
             end_line()
-            found.append(_BLOCKS[child.tag](child))
+            block = _BLOCKS[child.tag](child)
+            introduces = child.tag == "p" and _next(parent, number) in _INTRODUCED
+            found.append(f"#lead[{block}]\n" if introduces and block else block)
         elif child.tag not in _SCREEN_ONLY:
             line.append(_inline(child))
     end_line()
     return "".join(found)
+
+
+def _next(parent: Element, number: int) -> str:
+    """The tag of the element after a child; empty where text comes first, or nothing."""
+    for child in parent.children[number + 1 :]:
+        if isinstance(child, Element):
+            return child.tag
+        if child.strip():
+            return ""
+    return ""
 
 
 def _text(text: str) -> str:
@@ -154,7 +173,27 @@ def _pairs(element: Element) -> str:
 
 
 def _listing(element: Element) -> str:
-    return f"#listing({quoted(element.text().strip(chr(10)))})\n"
+    text = element.text().strip("\n")
+    if "shell" in element.classes:
+        text = "\n".join(_continued(line) for line in text.split("\n"))
+    return f"#listing({quoted(text)})\n"
+
+
+def _continued(line: str) -> str:
+    """A command in lines that fit, with a backslash where it goes on: it can be copied.
+
+    One with quotes stays as it is: they may hold blanks.
+    """
+    if len(line) <= _LISTING_WIDTH or set("'\"") & set(line):
+        return line
+    pieces = textwrap.wrap(
+        line,
+        _LISTING_WIDTH - 2,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return " \\\n".join(pieces)
 
 
 def _notes(element: Element) -> str:

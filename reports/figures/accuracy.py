@@ -151,6 +151,20 @@ def _scatter_panel(
         )  # fmt: skip
 
 
+def _error_ticks(reach: float) -> list[float]:
+    """Marks of an axis of relative errors that reaches so far, as far apart as their labels need.
+
+    The shaded band ends at two of them where there is room for that.
+    """
+    if reach < 0.6:
+        return [-0.2, -0.1, 0, 0.1, 0.2]
+    if reach < 1.2:
+        return [-0.2, 0, 0.2]
+    step = next((each for each in (0.5, 1.0, 2.0, 5.0) if reach / each <= 5), reach / 4)
+    upper = [step * n for n in range(int(reach / step) + 1)]
+    return [-1.0, *upper] if step <= 1.0 else upper
+
+
 def _error_panel(
     axes: Axes,
     found: list[tuple[tuple[float, float], str]],
@@ -163,11 +177,9 @@ def _error_panel(
     reach = max(0.25, 1.1 * max(abs(e) for e in errors))
     _log_axis(axes, "x", low, high)
     axes.set_xlabel(f"observed, {symbol}", labelpad=2)
-    axes.set_ylim(-reach, reach)
-    fixed_ticks(
-        axes, "y", [-0.2, -0.1, 0, 0.1, 0.2] if reach < 0.6 else [-0.2, 0, 0.2],
-        lambda value: percent(value, signed=True),
-    )  # fmt: skip
+    # No prediction is off by less than -100%.
+    axes.set_ylim(-min(reach, 1.05), reach)
+    fixed_ticks(axes, "y", _error_ticks(reach), lambda value: percent(value, signed=True))
     horizontal_grid(axes)
     axes.axhspan(-0.2, 0.2, color=SHADE, linewidth=0, zorder=0)
     axes.axhline(0, color=MUTED, linewidth=1, zorder=1)

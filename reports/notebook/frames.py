@@ -17,6 +17,10 @@ from .tables import tables_of
 from .tidy import TidyTable
 
 LIBRARIES = ("pandas", "polars")
+_HOW = {
+    "pandas": lambda: f"`{install_command('frames')}` installs it",
+    "polars": lambda: "`python -m pip install polars` installs it",
+}
 
 
 def frame_of(result: Displayed, table: str | None, library: str | None) -> Any:
@@ -27,9 +31,7 @@ def frame_of(result: Displayed, table: str | None, library: str | None) -> Any:
     try:
         package = import_module(name)
     except ImportError:
-        raise InputError(
-            f"data frames need the package {name}; `{install_command('frames')}` installs pandas."
-        ) from None
+        raise InputError(f"data frames need the package {name}; {_HOW[name]()}.") from None
     if isinstance(result, SweptPoints):
         return package.read_parquet(_parts(Path(result.folder), name))
     found = tables_of(result)

@@ -7,7 +7,9 @@ from functools import partial
 from typing import Any
 
 from forecache.calibration.check.answers import CheckAnswer
+from forecache.calibration.doctor.abilities import Diagnosis
 from forecache.calibration.fit.report import CalibrationReport
+from forecache.calibration.validate.articles import JudgedClaims
 from forecache.calibration.validate.comparison import Validation
 from forecache.models.results.displayed import Displayed
 
@@ -18,7 +20,7 @@ from ..text.engines import engine_name
 from ..text.formats import plain
 from .card import Card
 from .tables import Tables, points_table
-from .tidy import TidyTable, flat_table
+from .tidy import TidyTable, flat_table, tidy
 
 Figures = Mapping[str, Callable[[], Any]]
 
@@ -37,6 +39,10 @@ def measured_tables(result: Displayed) -> Tables:
             "points": lambda: flat_table(result.points),
             "parameters": lambda: flat_table(result.parameters),
         }
+    if isinstance(result, JudgedClaims):
+        return {"claims": lambda: flat_table(result.rows)}
+    if isinstance(result, Diagnosis):
+        return {"abilities": lambda: _abilities(result)}
     if isinstance(result, Study):
         return {"points": lambda: _targets(result)}
     return {}
@@ -74,6 +80,11 @@ def _checked(answer: CheckAnswer) -> Card:
         ],
         warnings=answer.warnings,
     )
+
+
+def _abilities(diagnosis: Diagnosis) -> TidyTable:
+    said = ("id", "title", "status", "found", "helps", "get")
+    return tidy([{name: getattr(each, name) for name in said} for each in diagnosis.abilities])
 
 
 def _targets(study: Study) -> TidyTable:

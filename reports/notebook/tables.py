@@ -15,6 +15,7 @@ from forecache.models.advice.node_answers import (
     Simulated,
     StudyTarget,
 )
+from forecache.models.advice.sensitivity.results import Sensitivity
 from forecache.models.cost.answer import CostAnswer
 from forecache.models.footprint.answers import MemoryAnswer
 from forecache.models.large_sweeps.columns import SweepOptions
@@ -25,7 +26,7 @@ from forecache.models.large_sweeps.other_rows import (
     memory_columns,
     plan_columns,
 )
-from forecache.models.plan.results import PlanAnswer
+from forecache.models.plan.results import PlanAnswer, TodayAnswer
 from forecache.models.results.displayed import Displayed
 from forecache.models.results.latency import LatencyDistribution
 from forecache.models.results.points import Point
@@ -93,12 +94,28 @@ def _study_target(result: StudyTarget) -> Tables:
 
 
 def _explained(result: Explained) -> Tables:
+    asked = result.sensitivity
     return {
         "points": lambda: points_table(result.points),
         "stages": lambda: stages_table(result.points),
         "journey": lambda: _journey(result.points),
         "numbers": lambda: flat_table(result.numbers),
+        **({} if asked is None else {"sensitivity": lambda: _sensitivity(asked)}),
     }
+
+
+def _sensitivity(found: Sensitivity) -> TidyTable:
+    """A row for each input: total-order indices, shares of the variance of `quantity`."""
+    sets = [("uncertain", found.uncertain)]
+    if found.choices is not None:
+        sets.append(("choice", found.choices))
+    return tidy(
+        [
+            flat(index, quantity=found.quantity, set=name, basis=each.basis)
+            for name, each in sets
+            for index in each.indices
+        ]
+    )
 
 
 def _journey(points: Sequence[ExplainedPoint]) -> TidyTable:
@@ -137,6 +154,35 @@ def _planned(result: PlanAnswer) -> Tables:
         "front": lambda: flat_table(result.front),
         "excuses": lambda: flat_table(result.excuses),
     }
+
+
+def _today(result: TodayAnswer) -> Tables:
+    left = {} if result.ceiling is None else {n.name: n.headroom for n in result.ceiling.nodes}
+
+    def nodes() -> TidyTable:
+        more = {} if result.ceiling is None else {"headroom": None}
+        return tidy(
+            [
+                flat(node) | more | ({"headroom": left[node.name]} if node.name in left else {})
+                for node in result.from_info.nodes
+            ]
+        )
+
+    def latencies() -> TidyTable:
+        return tidy(
+            [
+                {
+                    "command": each.command,
+                    "node": each.node,
+                    "calls": each.calls,
+                    # p99.9 is p999, as everywhere else.
+                    **{f"{n.replace('.', '')}_ms": v for n, v in each.quantiles_ms.items()},
+                }
+                for each in result.from_info.latencies
+            ]
+        )
+
+    return {"nodes": nodes, "latencies": latencies}
 
 
 def _memory(result: MemoryAnswer) -> Tables:
@@ -270,6 +316,7 @@ _TABLES: dict[type[Any], Callable[[Any], Tables]] = {
     NodeComparison: _compared,
     Side: _side,
     PlanAnswer: _planned,
+    TodayAnswer: _today,
     MemoryAnswer: _memory,
     CostAnswer: _cost,
     RunsOverTime: _over_time,

@@ -14,9 +14,11 @@ from ..text.accuracy import (
     parameter_rows,
     quantities,
     quantity_name,
+    without_common_note,
     worst_points,
 )
 from ..text.engines import engine_name
+from ..text.formats import sentence
 from ..text.wording import depth_phrase
 from .drawing import Drawer
 
@@ -42,6 +44,7 @@ def calibration_view(calibration: CalibrationReport, drawer: Drawer) -> dict[str
         )
         if view is not None:
             drawn.append(view)
+    parameters, about_parameters = without_common_note(parameter_rows(calibration.parameters))
     return {
         "engine": engine_name(engine),
         "depth": depth_phrase(engine.depth),
@@ -49,8 +52,9 @@ def calibration_view(calibration: CalibrationReport, drawer: Drawer) -> dict[str
         "figures": drawn,
         "worst": worst_points(calibration),
         "determined": determined_text(calibration.identifiability.directions),
-        "untold": calibration.identifiability.words,
-        "parameters": parameter_rows(calibration.parameters),
+        "untold": [sentence(each) for each in calibration.identifiability.words],
+        "parameters": parameters,
+        "about_parameters": about_parameters,
     }
 
 

@@ -109,7 +109,7 @@ def explained_view(answer: Explained, question: Question) -> dict[str, Any]:
         _part(
             "What to measure next",
             sentences=[gains["about"]],
-            table=_table(columns, gains["gains"], stacked=True),
+            table=_table(columns, gains["gains"], stacked=True) if gains["gains"] else None,
         ),
         _part("Every number behind it, and where it comes from", parameters=_numbers(answer)),
     ]

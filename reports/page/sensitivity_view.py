@@ -8,7 +8,7 @@ from forecache.models.advice.node_answers import Recommended, StudyTarget
 from forecache.models.advice.sensitivity.results import Sensitivity
 
 from .. import figures
-from ..text.formats import margin
+from ..text.formats import margin, sentence
 from ..text.method import sensitivity_title
 from ..text.points import chosen_point
 from ..text.sensitivity import (
@@ -19,7 +19,7 @@ from ..text.sensitivity import (
     spread_phrase,
 )
 from ..text.sensitivity import sensitivity_title as moves_title
-from ..text.wording import interval_parts, known_phrase
+from ..text.wording import interval_parts, known_phrase, narrowing
 from .drawing import Drawer
 
 _ABOUT = (
@@ -75,11 +75,10 @@ def moved_view(found: Sensitivity, drawer: Drawer) -> dict[str, Any]:
 
 def gains_view(measure_next: MeasureNext) -> dict[str, Any]:
     """What each measurement would bring, as rows."""
-    about = known_phrase(measure_next)
     return {
-        "about": f"{about[0].upper()}{about[1:]}.",
+        "about": sentence(known_phrase(measure_next)),
         "gains": [
             (gain.what, margin(gain.margin), " && ".join(gain.commands))
-            for gain in measure_next.measurements
+            for gain in narrowing(measure_next)
         ],
     }

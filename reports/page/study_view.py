@@ -9,7 +9,7 @@ from ..study_answer import Study
 from ..study_inputs import scenario_name
 from ..text.formats import moment
 from ..text.method import method_paragraphs, question_text, threats
-from ..text.repeat import Question, command_line, repeat_view
+from ..text.repeat import Question, command_line, repeat_view, texts_sha256
 from .basis_view import calibration_view, host_view
 from .drawing import Drawer
 from .sensitivity_view import sensitivity_view
@@ -53,6 +53,7 @@ def study_question(study: Study) -> Question:
     name = Path(study.scenario_name).name
     command = study.provenance.command.replace(study.scenario_name, name)
     inputs = dict(study.inputs or {})
+    hashes = {**texts_sha256(inputs), **(study.hashes or {})}
     own = inputs.pop(name, None) or (dump_yaml(dict(study.scenario)) if study.scenario else "")
     scenarios = [(name, own)] if own else []
     seed = study.provenance.seed
@@ -61,4 +62,4 @@ def study_question(study: Study) -> Question:
         for target in study.targets
         if (scenario := scenario_name(target)) in inputs
     ]
-    return Question(command, scenarios, study.hashes or {}, again, list(inputs.items()))
+    return Question(command, scenarios, hashes, again, list(inputs.items()))

@@ -21,6 +21,7 @@ from ..text.formats import (
     probability,
     rate,
     rate_with_bounds,
+    sentence,
     time_with_bounds,
 )
 from ..text.points import SETTING, by_threads, chosen_point, mean_percent, standing, target_warnings
@@ -31,6 +32,7 @@ from ..text.thread_plan import (
     configuration_text,
     cpu_rows,
     gain_rows,
+    no_plan_phrase,
     title_phrase,
 )
 from ..text.wording import (
@@ -94,7 +96,8 @@ def target_view(
         "candidates": _candidates(target),
         "points": _points(target),
         "thread_plan": _thread_plan(recommendation.thread_plan),
-        "measure_next": tightening_phrases(recommendation.measure_next),
+        "no_thread_plan": no_plan_phrase(recommendation),
+        "measure_next": [sentence(x) for x in tightening_phrases(recommendation.measure_next)],
         "conf": configuration_text(recommendation),
         "conf_file": recommendation.conf_file,
         "benchmark_command": recommendation.benchmark_command.strip(),

@@ -39,6 +39,7 @@ from ..text.wording import (
     knee_phrase,
     known_phrase,
     loss_phrase,
+    narrowing,
     tightening_phrases,
 )
 from .columns import Column, print_most_columns
@@ -207,7 +208,7 @@ def print_measurements(measure_next: MeasureNext, console: Console) -> None:
     console.print()
     console.print(Text("To tighten this estimate", style="bold"))
     console.print(Text(known_phrase(measure_next)))
-    for gain in measure_next.measurements:
+    for gain in narrowing(measure_next):
         console.print()
         console.print(Text(f"{gain.what}: {margin(gain.margin)}"))
         for command in gain.commands:

@@ -1,5 +1,6 @@
 """Accuracy and parameters of a calibration as rows of text, for the page and the terminal."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
@@ -11,6 +12,8 @@ from ..study_answer import HostNumber
 from .formats import UNKNOWN, byte_size, nanoseconds, percent, plain, rate
 
 WORST_POINTS = 8
+COMMON_NOTES = 3
+"""As many notes that begin alike are told once, above the table."""
 
 _ROLES = {
     "fit": "fitted",
@@ -18,7 +21,7 @@ _ROLES = {
     "holdout": "held out",
     "validation": "held out",
 }
-_UNITS = {"us": "µs", "gbit_per_s": "Gbit/s", "gb_per_s": "GB/s"}
+_UNITS = {"us": "µs", "1/us": "1/µs", "gbit_per_s": "Gbit/s", "gb_per_s": "GB/s"}
 _QUANTITIES = {"throughput_rps": "throughput"}
 
 
@@ -72,6 +75,8 @@ def given_text(given: Mapping[str, Any]) -> str:
             continue
         if key == "value_bytes":
             parts.append(f"{byte_size(value)} values")
+        elif key == "point":
+            parts.append(str(value))
         elif key in ("command", "transport", "arrival"):
             parts.append(str(value).replace("_", " "))
         else:
@@ -121,6 +126,24 @@ def calibration_warnings(calibration: CalibrationReport) -> list[str]:
 def disagreements(calibration: CalibrationReport) -> list[str]:
     """Return a sentence for each thing in which the data disagree with what was known."""
     return calibration.known.words if calibration.known else []
+
+
+def without_common_note(rows: list[dict[str, str]]) -> tuple[list[dict[str, str]], str]:
+    """Take what many numbers of a fit have in their notes out of these, and say it once.
+
+    Returns
+    -------
+    rows, sentence
+        The sentence is empty where fewer than `COMMON_NOTES` notes begin alike.
+    """
+    begins = Counter(
+        row["note"].split("; ")[0] for row in rows if row["kind"] in ("fitted", "prior")
+    )
+    common, times = max(begins.items(), key=lambda item: item[1], default=("", 0))
+    if not common or times < COMMON_NOTES:
+        return rows, ""
+    shorter = [{**row, "note": row["note"].removeprefix(common).removeprefix("; ")} for row in rows]
+    return shorter, f"Fitted and prior numbers whose note names no other data were {common}."
 
 
 def parameter_rows(

@@ -77,6 +77,11 @@ def margin(half_width: float | None) -> str:
     return f"a factor of {math.exp(half_width):.2g}"
 
 
+def sentence(text: str) -> str:
+    """A phrase as a sentence: `No measurement would narrow it.`"""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def probability(share: float | None) -> str:
     """Format a probability, `97%`."""
     return chance(share) if is_number(share) else UNKNOWN

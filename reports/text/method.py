@@ -59,17 +59,25 @@ def _threads(study: Study) -> str:
 
 
 def threats(study: Study) -> list[str]:
-    """What may make the answer wrong, the study's own observations first."""
+    """What may make the answer wrong, without what other sections list."""
     calibration = study.calibration
-    found = [*study.warnings, *calibration.warnings]
-    found += [
-        f"What the observation can’t tell: {each}." for each in calibration.identifiability.words
-    ]
-    for quantity, group in quantities(calibration.points).items():
-        worst = max(group, key=lambda point: abs(point.relative_error))
+    found = [each for each in calibration.warnings if each not in study.warnings]
+    if study.warnings:
+        found.insert(
+            0, "What was wrong with the observation stands at the top: “About this study”."
+        )
+    if calibration.identifiability.words:
         found.append(
-            f"Of {quantity_name(quantity)}, the worst point is off by "
-            f"{percent(abs(worst.relative_error))}; a prediction elsewhere may be as well."
+            f"{determined_text(calibration.identifiability.directions)} “What the data can’t tell” "
+            "lists them."
+        )
+    worst = [
+        f"{percent(max(abs(point.relative_error) for point in group))} ({quantity_name(quantity)})"
+        for quantity, group in quantities(calibration.points).items()
+    ]
+    if worst:
+        found.append(
+            f"The worst points are off by {', '.join(worst)}; a prediction elsewhere may be, too."
         )
     assumed = sum(row.kind == "assumed" for row in study.host_profile.rows)
     if assumed:

@@ -13,6 +13,7 @@ from forecache.hwprofiles.files import dump_yaml, read_text
 from forecache.models.over_time.kept_runs import files_named, source_digest
 from forecache.models.results.provenance import Provenance
 from forecache.models.scenario.source import content_of
+from forecache.sim.native.toolchain import wheel_platform
 from forecache.sim.plain import plain as as_plain
 
 from .formats import is_number, plain
@@ -22,6 +23,9 @@ AUTHORS = "The forecache contributors"
 """As CITATION.cff has them, which is not installed."""
 
 SOURCES = "models and catalogue of forecache"
+
+_TOLD_APART = {"command", "bundle"}
+"""Of what made an answer: the command stands above, the bundle's hash below."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ def asked(
             text = read_text(source)
         scenarios.append((name, text))
         hashes |= hashes_of(source, {}, name=name)
+    hashes[SOURCES] = hashes.pop(SOURCES)  # the last one, whatever was read after it
     return Question(command_line(verb, [name for name, _ in scenarios], options), scenarios, hashes)
 
 
@@ -115,6 +120,11 @@ def path_sha256(path: Path) -> str:
     return _sha256(listed.encode())
 
 
+def texts_sha256(files: Mapping[str, str]) -> dict[str, str]:
+    """SHA-256 of each text as a file, by name."""
+    return {name: _sha256(text.encode()) for name, text in files.items()}
+
+
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -141,15 +151,17 @@ def command_line(verb: str, names: Sequence[str], options: Mapping[str, object])
     return shlex.join(words)
 
 
-CHECKOUT = "CHECKOUT"
-"""Stands for the folder of forecache, or the file of its wheel."""
-
-_VENV = "forecache-venv"
+_VENV = "venv"
 
 
-def install_lines(*, extra: str = "") -> str:
-    """Commands after which `forecache` is what made an answer."""
-    what = f"'{CHECKOUT}[{extra}]'" if extra else CHECKOUT
+def wheel_name(version: str, machine: str) -> str:
+    """The file that `make wheel` writes for a machine: `forecache-0.1.0-py3-none-….whl`."""
+    return f"forecache-{version}-py3-none-{wheel_platform(machine)}.whl"
+
+
+def install_lines(wheel: str, *, extra: str = "") -> str:
+    """Commands after which `forecache` is what made an answer, where its wheel lies."""
+    what = f"'./{wheel}[{extra}]'" if extra else f"./{wheel}"
     return (
         f"python3 -m venv {_VENV}\n"
         f"{_VENV}/bin/python -m pip install {what}\n"
@@ -170,20 +182,22 @@ def repeat_view(
         Of forecache, which the command needs.
     """
     version = provenance.forecache_version
+    wheel = wheel_name(version, provenance.machine)
     scenarios = " and ".join(name for name, _ in question.scenarios)
     those = "each scenario" if len(question.scenarios) > 1 else "the scenario"
     return {
-        "install": f"In an empty folder, install forecache {version} from its checkout, or its "
-        f"wheel; {CHECKOUT} stands for the path of either. That takes Python 3.11 or newer, and "
-        "from a checkout a C compiler.",
-        "install_lines": install_lines(extra=extra),
+        "install": f"It takes Linux, Python 3.11 or newer, and forecache {version} as the wheel "
+        f"`{wheel}`, which `make wheel` writes to dist/ in a checkout of that version, for "
+        "another machine too. No package index has it: ask the authors of this report for either. "
+        "In an empty folder with the wheel:",
+        "install_lines": install_lines(wheel, extra=extra),
         "kept": _listed([name for name, _ in question.kept]),
         "again": "\n".join(question.again),
         "save": f"Save {those} below as {scenarios} and run:" if scenarios else "",
         "command": question.command,
         "measured": measured,
         "scenarios": list(question.scenarios),
-        "rows": provenance_rows(provenance.to_dict()),
+        "rows": [row for row in provenance_rows(provenance.to_dict()) if row[0] not in _TOLD_APART],
         "hashes": [(f"SHA-256 of {name}", digest) for name, digest in question.hashes.items()],
         "bibtex": bibtex(version=version, year=provenance.date[:4]),
     }

@@ -34,6 +34,13 @@ def configuration_text(recommendation: Recommendation) -> str:
     return "\n".join([recommendation.conf.strip("\n"), *lists]).strip("\n")
 
 
+def no_plan_phrase(recommendation: Recommendation) -> str:
+    """Say why there is no plan; empty where there is one, or where a service places the threads."""
+    if recommendation.setting is not None or recommendation.thread_plan is not None:
+        return ""
+    return "No lists of CPUs: a thread plan is made only where a setting is recommended."
+
+
 def cpu_rows(plan: ThreadPlan) -> list[tuple[str, str]]:
     """Who gets which CPUs; of lists that are the same, one row."""
     rows = [("server’s threads", plan.server)]

@@ -1,6 +1,6 @@
 """The sentences of a recommendation, shared by the page and the terminal."""
 
-from forecache.models.advice.next_measurement import MeasureNext
+from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.recommend import Recommendation
 from forecache.models.advice.regret import Regret
 from forecache.models.results.points import Point, Uncertainty
@@ -20,6 +20,8 @@ from .formats import (
 )
 from .settings import setting_text
 
+# A measurement that takes less than this share off an interval is not worth the time.
+_LEAST_NARROWING = 0.05
 # Below this loss of throughput two settings are the same for every practical purpose.
 _NEGLIGIBLE_LOSS = 0.005
 # Above it a difference is worth a word even where its interval holds zero.
@@ -195,14 +197,21 @@ def tightening_phrases(measure_next: MeasureNext) -> list[str]:
         return []
     best = found[0]
     before, after = margin(measure_next.margin), margin(best.margin)
-    if before == after:
+    worth = narrowing(measure_next)
+    if not worth:
         # Not worth the time: the rest is the model's own error.
         return [f"no measurement would noticeably narrow {quantity} ({before})"]
     phrases = [f"{best.what} ({quantity}: {before} would become {after})"]
-    away = next((gain for gain in found if not gain.needs_host), best)
+    away = next((gain for gain in worth if not gain.needs_host), best)
     if away is not best:
         phrases.append(f"without that host, {away.what} ({margin(away.margin)})")
     return phrases
+
+
+def narrowing(measure_next: MeasureNext) -> list[Gain]:
+    """Measurements that would make the interval noticeably narrower, by what they bring."""
+    most = (1.0 - _LEAST_NARROWING) * measure_next.margin
+    return [gain for gain in measure_next.measurements if gain.margin <= most]
 
 
 def known_phrase(measure_next: MeasureNext) -> str:
@@ -211,6 +220,8 @@ def known_phrase(measure_next: MeasureNext) -> str:
     if measure_next.model_margin:
         own = margin(measure_next.model_margin)
         about += f"; the model’s own error of {own} would remain"
+    if not narrowing(measure_next):
+        about += "; no measurement would noticeably narrow that"
     return about
 
 

@@ -293,9 +293,12 @@ def test_one_screen_even_where_nothing_is_there(tmp_path: Path, programs: Progra
     }
     found = look(machine(tmp_path / "root", files))
     short = printed(found, 80, whole=False)
-    assert len(short) <= 40
+    # A terminal of 24 lines has room for them and a prompt.
+    assert len(short) <= 23
     assert max(map(len, short)) <= 80
     assert all(ability.title in "\n".join(short) for ability in found.abilities)
+    assert all(a.helps in "\n".join(short) for a in found.abilities if not a.get)
+    assert "\n".join(short).count("→") == 1 + sum(bool(a.get) for a in found.abilities)
     lines = printed(found, 80)
     assert len(lines) > len(short)
     assert max(map(len, lines)) <= 80

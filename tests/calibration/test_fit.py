@@ -150,8 +150,8 @@ def test_a_fitted_profile_says_where_it_comes_from(fitted: Calibration) -> None:
     assert (profile.observed.host, profile.observed.version) == (HOST.id, "9.1.2")
     assert profile.work["kernel_scale"].kind == "fitted"
     assert profile.work["kernel_scale"].source in profile.sources
-    assert "rests on its prior" in profile.work["prefetch_instructions_per_key"].method
-    assert "rests on its prior" not in profile.work["kernel_scale"].method
+    assert "of what is known of it" in profile.work["prefetch_instructions_per_key"].method
+    assert "of what is known of it" not in profile.work["kernel_scale"].method
     # What CPU time of one thread can't show keeps its prior.
     assert profile.work["push_instructions"] == PRIOR.work["push_instructions"]
     assert profile.covariance is not None

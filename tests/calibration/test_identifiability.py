@@ -62,7 +62,7 @@ def test_a_singular_value_says_how_much_better_data_know_than_priors() -> None:
     assert found.singular_values == pytest.approx([0.4 / 0.05, 0.004 / 0.05])
     assert found.determined == 1
     assert [direction.names for direction in found.directions] == [["b"]]
-    assert found.words == ["these data say little of b: it rests on its prior"]
+    assert found.words == ["these data say little of b: its value is mostly what was known before"]
 
 
 def test_singular_values_and_prior_weights_agree() -> None:
@@ -154,12 +154,12 @@ def test_a_correlated_pair_is_named_though_every_direction_is_determined() -> No
     assert [set(direction.names) for direction in found.directions] == [{"a", "b"}]
 
 
-def test_factors_that_rest_on_their_priors_share_a_sentence() -> None:
+def test_factors_that_data_say_little_of_share_a_sentence() -> None:
     posterior = linear([[1.0, 0.0, 0.0]], ["a", "b", "c"])
     [sentence] = identifiability_of(posterior).words
     assert sentence in (
-        "these data say little of b and c: they rest on their priors",
-        "these data say little of c and b: they rest on their priors",
+        "these data say little of b and c: their values are mostly what was known before",
+        "these data say little of c and b: their values are mostly what was known before",
     )
 
 

@@ -1,5 +1,7 @@
 """The engines' rules, seen from outside: which thread does what, and when threads start."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -7,9 +9,29 @@ import pytest
 
 from forecache.models.node import layout as at
 from forecache.models.node.setup import QUANTILES, NodeSetup
-from forecache.models.node.simulate import simulate_node
+from forecache.models.node.simulate import _check_range, simulate_node
 from tests.models.steady_node import ONLY_SETS, STEADY, run
 from verification.nodes.sample_node import sample_setup, sample_times
+
+
+def test_threads_may_check_durations_at_the_same_time() -> None:
+    """Each thread has durations of its own, which are remembered beside those of the others."""
+    setup = sample_setup(clients=2, end_ps=10**7)
+    every_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            tasks = [threads.submit(_check_often, setup) for _ in range(8)]
+            for task in tasks:
+                task.result()
+    finally:
+        sys.setswitchinterval(every_s)
+
+
+def _check_often(setup: NodeSetup) -> None:
+    for _ in range(300):
+        _check_range(sample_times(), setup)
+
 
 # --- asynchronous: threads by events per turn -----------------------------------------------------
 

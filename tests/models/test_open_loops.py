@@ -134,6 +134,23 @@ def test_numbers_that_overload_leave_a_latency_without_a_bound() -> None:
     assert throughput.low <= throughput.value <= throughput.high <= 1.02 * 1_000_000
 
 
+def test_an_interval_near_capacity_begins_no_lower_than_at_less_load() -> None:
+    """Draws near overload have long queues: they make no latency at other draws shorter."""
+    lows, fastest = [], []
+    for rate_rps in (600_000, 900_000, 1_050_000):
+        prediction = predicted(rate_rps, draws=16)
+        estimate = prediction.estimate("p50_ms")
+        assert estimate is not None
+        lows.append(estimate.low)
+        fastest.append(math.exp(prediction.log_draws("p50_ms").min()))
+        parts = prediction.parts("p50_ms")
+        others = math.hypot(parts.monte_carlo, parts.discrepancy, parts.windows)
+        assert estimate.low > 0.99 * fastest[-1] * math.exp(-others)
+    symmetric = estimate.value * math.exp(-parts.parameters)
+    assert symmetric < 0.9 * fastest[0]
+    assert lows == sorted(lows)
+
+
 def test_a_lone_connection_may_have_a_long_queue() -> None:
     """An open loop keeps what is due: 64 requests per connection are no limit of the server."""
     single = {"arrival": "open_loop", "clients": 1}

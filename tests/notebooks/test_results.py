@@ -4,20 +4,26 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import forecache
+from forecache.calibration.doctor.abilities import Ability, Diagnosis
+from forecache.calibration.validate.articles import judged_claims
 from forecache.models.advice.node_answers import Recommended, Simulated
+from forecache.models.plan.results import Ceiling, NodeHeadroom, TodayAnswer
 from forecache.models.results.displayed import Displayed
 from forecache.reports.notebook.tables import series_columns, tables_of, unit_suffix
 from forecache.sim.errors import InputError
 from forecache.sim.installing import install_command
 from forecache.sim.plain import Result
+from forecache.sim.statistics import Estimate
 from tests.made_points import PROVENANCE, about, made_head, made_point, made_recommendation
 from tests.reports import series_fixture, study_fixture
+from tests.reports.test_node_reports import compared, explained
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -38,6 +44,7 @@ MEMORY = {
          "value_bytes": 100}
     ],
 }  # fmt: skip
+INFO = Path(__file__).resolve().parents[2] / "examples" / "info" / "node-1.txt"
 UNITS = re.compile(r"(_|^)(rps|ms|us|ns|bytes|usd|per|gb|keys|s|utilisation|probability)(_|$)")
 
 
@@ -56,6 +63,25 @@ def recommended() -> Recommended:
     )
 
 
+def today() -> TodayAnswer:
+    found = forecache.plan(from_info=[INFO], search=False)
+    assert isinstance(found, TodayAnswer)
+    [node] = found.from_info.nodes
+    ceiling = Ceiling(
+        host="r7g.large",
+        engine="valkey",
+        engine_version="8.1.1",
+        io_threads=1,
+        objective={"p99_ms": 1.0},
+        ceiling_rps=Estimate(2e5, 1.5e5, 2.5e5),
+        nominal_rps=2e5,
+        bottleneck="main thread",
+        nodes=[NodeHeadroom(node.name, node.peak_rps or 0.0, 0.37)],
+        warnings=[],
+    )
+    return replace(found, ceiling=ceiling)
+
+
 RESULTS = {
     "recommended": recommended(),
     "study": study_fixture.study(),
@@ -64,6 +90,17 @@ RESULTS = {
     "validation": study_fixture.validation(),
     "over time": series_fixture.as_result(series_fixture.sweep()),
     "memory": forecache.memory(MEMORY),
+    "explained": explained(),
+    "compared": compared(),
+    "today": today(),
+    "claims": judged_claims(),
+    "doctor": Diagnosis(
+        version="0.1.0",
+        abilities=(
+            Ability(id="perf", title="perf", status="no", found="no", helps="observe", get="apt"),
+        ),
+        took_s=1.0,
+    ),
 }
 
 
@@ -135,6 +172,15 @@ def test_latency_is_what_the_point_says(simulated: Simulated) -> None:
     assert frame["requests"].sum() == one.latency.count  # type: ignore[union-attr]
 
 
+def test_a_result_over_time_says_where_its_latency_is() -> None:
+    result: Any = RESULTS["over time"]
+    for each in (result, result.points[0]):
+        with pytest.raises(InputError, match="columns of to_frame"):
+            _ = each.latency
+    columns = result.to_frame().columns
+    assert any(name.startswith("latency") and name.endswith("_ms") for name in columns)
+
+
 def test_latency_is_that_of_the_recommended_setting(simulated: Simulated) -> None:
     latency = simulated.points[0].latency
     answer = recommended()
@@ -177,6 +223,53 @@ def test_a_swept_field_with_the_name_of_an_answer_keeps_both() -> None:
     answer = Simulated(**made_head(), points=[point], provenance=PROVENANCE)
     row = answer.to_frame().iloc[0]
     assert (row["given_verdict"], row["verdict"]) == (3, "STABLE")
+
+
+def test_indices_of_sensitivity_are_a_table() -> None:
+    frame = explained().to_frame("sensitivity")
+    assert frame["name"].tolist() == ["host.tcp_send_ns", "all others", "clients"]
+    assert frame["set"].tolist() == ["uncertain", "uncertain", "choice"]
+    assert frame.loc[0, ["total_low", "total", "total_high"]].tolist() == [0.5, 0.6, 0.7]
+    assert set(frame["quantity"]) == {"throughput_rps"}
+    with pytest.raises(InputError, match=r"valid is points, stages, journey, numbers\.$"):
+        replace(explained(), sensitivity=None).to_frame("sensitivity")
+
+
+def test_nodes_of_today_are_a_table_with_their_headroom() -> None:
+    answer: Any = RESULTS["today"]
+    [node] = answer.to_frame().to_dict("records")
+    [load] = answer.from_info.nodes
+    assert (node["name"], node["rate_rps"], node["peak_rps"]) == (
+        load.name, load.rate_rps, load.peak_rps,
+    )  # fmt: skip
+    assert node["headroom"] == answer.ceiling.nodes[0].headroom
+    found = answer.to_frame("latencies")
+    assert list(found.columns) == ["command", "node", "calls", "p50_ms", "p99_ms", "p999_ms"]
+    assert found["p99_ms"].tolist() == [
+        each.quantiles_ms["p99"] for each in answer.from_info.latencies
+    ]
+    assert "headroom" not in replace(answer, ceiling=None).to_frame().columns
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_numpy_ranges_and_series_are_swept(library: str) -> None:
+    """Arrays of either library, ranges and numbers of NumPy, wherever a file has a list."""
+    keys = {
+        "pandas": pandas.Series([10**6, 2 * 10**6]),
+        "polars": polars.Series([10**6, 2 * 10**6]),
+    }[library]
+    swept: dict[str, Any] = {
+        **MEMORY,
+        "data": [
+            {"type": "string", "keys": {"sweep": keys}, "key_bytes": np.int64(16),
+             "value_bytes": {"sweep": np.arange(100, 301, 100)}}
+        ],
+    }  # fmt: skip
+    frame = forecache.memory(swept).to_frame(library=library)
+    columns = frame["data.0.keys"], frame["data.0.value_bytes"]
+    assert list(zip(*(each.to_list() for each in columns), strict=True)) == [
+        (count, size) for count in (10**6, 2 * 10**6) for size in (100, 200, 300)
+    ]
 
 
 def test_no_interval_is_an_empty_cell() -> None:
@@ -255,15 +348,20 @@ def test_what_is_not_there_is_told() -> None:
         RESULTS["memory"].plot()  # type: ignore[attr-defined]
 
 
-def test_a_package_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("library", "command"), [(None, install_command("frames")), ("polars", "pip install polars")]
+)
+def test_a_package_that_is_not_there_is_told(
+    library: str | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from forecache.reports.notebook import frames
 
     def nothing(name: str) -> Any:
         raise ImportError(name)
 
     monkeypatch.setattr(frames, "import_module", nothing)
-    with pytest.raises(InputError, match=re.escape(install_command("frames"))):
-        recommended().to_frame()
+    with pytest.raises(InputError, match=re.escape(command)):
+        recommended().to_frame(library=library)
 
 
 def test_the_memory_of_each_point() -> None:

@@ -287,16 +287,16 @@ def calibration() -> CalibrationReport:
             FittedNumber("instructions per command", 880.0, "1", 790.0, 960.0, "fitted",
                          "identified by the data"),
             FittedNumber("cache lines touched per look-up", 3.2, "lines", 2.5, 4.0, "prior",
-                         "rests on its prior"),
+                         "these data tell 12% of what is known of it"),
         ],
         identifiability=WhatDataTell(
             Directions(10, 18, []),
             [
                 "these data can't separate parse_instructions from get_instructions: only their "
                 "sum is known; add instruction counts (observe --profiler callgrind)",
-                "these data say little of wake_scale: it rests on its prior; observe GET "
-                "of 16 B values, 1,000 keys, pipeline 1, 1 connection as well, which narrows it by "
-                "75%",
+                "these data say little of wake_scale: its value is mostly what was known before; "
+                "observe GET of 16 B values, 1,000 keys, pipeline 1, 1 connection as well, which "
+                "narrows it by 75%",
             ],
             [],
         ),

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shlex
 import struct
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from forecache.reports.export.typst_text import typst_source
 from forecache.reports.page.drawing import Drawer
 from forecache.reports.page.html import render_html
 from forecache.reports.study_answer import Study, load_study
+from forecache.reports.text.accuracy import without_common_note
 from forecache.sim.errors import InputError
 from forecache.sim.installing import install_command
 from tests.reports.study_fixture import graviton_target, study
@@ -85,7 +87,7 @@ def test_the_paper_has_its_parts_in_order(paper: PdfReader) -> None:
     parts = [
         *("How many I/O threads should valkey 9.1.2 run", "Method", "Parameters and where they"),
         *("How far to trust it", "Run io-threads 6", "Sensitivity", "Threats to validity"),
-        *("How to cite it", "@software{forecache", "How to repeat it"),
+        *("How to repeat it", "How to cite it", "@software{forecache"),
     ]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
@@ -150,6 +152,45 @@ def test_a_group_s_name_stays_with_its_first_row() -> None:
     group = '<tr><th colspan="2">group</th></tr>'
     tree, _ = page_tree(f"<main><table><tbody>{row * 4}{group}{row * 4}</tbody></table></main>")
     assert [int(n) for n in re.findall(r"^keep\((\d+)\)", _table_of(tree), re.M)] == [3, 1, 2, 3]
+
+
+def test_a_command_goes_on_in_a_line_of_its_own_and_can_be_copied() -> None:
+    command = "valkey-benchmark " + " ".join(f"--option-{n} {n}" for n in range(12))
+    source = _source_of(f'<pre class="shell">{command}</pre><pre>{command}</pre>')
+    shell, plain = (json.loads(each) for each in re.findall(r'#listing\((".*")\)', source))
+    assert plain == command
+    lines = shell.split("\n")
+    assert len(lines) > 1
+    assert all(len(line) <= 100 for line in lines)
+    assert shlex.split(shell.replace("\\\n", "")) == shlex.split(command)
+
+
+def test_what_introduces_a_block_stays_with_it() -> None:
+    source = _source_of("<p>before</p><pre>x</pre><p>alone</p><p>last</p>")
+    assert re.findall(r'#lead\[#par\[#"(\w+)"\]', source) == ["before"]
+    # Heading, facts and listing need more room than is left on the page: all of them move.
+    filled = "<p>line</p>" * 36
+    head = '<h2>Head</h2><p class="facts"><span>fact</span></p><p class="subtitle">sub</p>'
+    page = f"<main><h1>t</h1>{filled}{head}<pre>{'xxxx' * 20}</pre></main>".replace("xxxx", "x\n")
+    first, second = PdfReader(io.BytesIO(pdf_of(page, date="2026-01-15"))).pages
+    assert "Head" not in first.extract_text()
+    assert all(each in second.extract_text() for each in ("Head", "fact", "sub", "x"))
+
+
+def test_what_many_notes_share_is_said_once() -> None:
+    notes = ["fitted to A", "fitted to A; these data tell 3% of it", "fitted to A", "fitted to B"]
+    rows = [{"name": str(n), "kind": "fitted", "note": note} for n, note in enumerate(notes)]
+    shorter, about = without_common_note(rows)
+    assert [row["note"] for row in shorter] == ["", "these data tell 3% of it", "", "fitted to B"]
+    assert about == "Fitted and prior numbers whose note names no other data were fitted to A."
+    assert without_common_note(rows[:2]) == (rows[:2], "")
+
+
+def _source_of(body: str) -> str:
+    """Elements of a page as Typst has them."""
+    tree, _ = page_tree(f"<main>{body}</main>")
+    source = typst_source(tree, title="", date=(2026, 1, 1))
+    return source[source.index("\n}\n") :]
 
 
 def _table_of(tree: Element) -> str:

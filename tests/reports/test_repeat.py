@@ -1,4 +1,4 @@
-"""A reader repeats a study with nothing but its PDF: the last page, and what is attached to it."""
+"""A reader repeats a study with nothing but its PDF: its last pages, and what is attached to it."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from forecache.models.engines.profile import load_engine
 from forecache.reports import study as study_module
 from forecache.reports.page.drawing import Drawer
 from forecache.reports.study_answer import Study
-from forecache.reports.text.repeat import install_lines, path_sha256
+from forecache.reports.text.repeat import install_lines, path_sha256, wheel_name
 from tests.models.conftest import short_runs as short_runs
 from tests.reports.study_fixture import calibration
 
@@ -60,11 +60,15 @@ def studied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_runs: None) -
 
 
 def page_of(reader: PdfReader) -> str:
-    """The last page, without breaks within words."""
-    return reader.pages[-1].extract_text().replace("\u200b", "")
+    """What stands from the page that says how to repeat it, without breaks within words."""
+    pages = [each.extract_text().replace("\u200b", "") for each in reader.pages]
+    [first] = [
+        n for n, text in enumerate(pages) if re.search(r"^\d+ How to repeat it$", text, re.M)
+    ]
+    return "\n".join(pages[first:])
 
 
-def test_the_last_page_and_the_attachments_give_the_same_numbers(
+def test_the_last_pages_and_the_attachments_give_the_same_numbers(
     studied: Study,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -82,10 +86,13 @@ def test_the_last_page_and_the_attachments_give_the_same_numbers(
         *("asked.yaml", "host.yaml", "engine.yaml", "this-host.yaml", "c7g.large.yaml")
     }
     assert studied.hashes is not None
+    for name in reader.attachments:
+        assert f"SHA-256of{name}{path_sha256(Path(name))}" in re.sub(r"\s", "", page)
     for name in ("asked.yaml", "host.yaml", "engine.yaml"):
         assert path_sha256(Path(name)) == studied.hashes[name]
-        assert studied.hashes[name] in re.sub(r"\s", "", page)
-    for line in install_lines(extra="engine").splitlines():
+    wheel = wheel_name(studied.provenance.forecache_version, studied.provenance.machine)
+    assert wheel in page.replace("\n", "")
+    for line in install_lines(wheel, extra="engine").splitlines():
         assert line in page
     commands = re.findall(r"^forecache recommend .*$", page, re.M)
     assert len(commands) == len(studied.targets) == 2
@@ -95,16 +102,22 @@ def test_the_last_page_and_the_attachments_give_the_same_numbers(
         again = json.loads(capsys.readouterr().out)
         told = json.loads(json.dumps(target.to_dict()))
         assert again["points"] == told["points"]
-        for name in ("setting", "closest", "throughput_rps", "regret", "measure_next"):
+        for name in (
+            "setting",
+            "closest",
+            "throughput_rps",
+            "regret",
+            "measure_next",
+            "thread_plan",
+        ):
             assert again["recommendation"][name] == told["recommendation"][name]
 
 
-def test_the_last_page_says_how_to_measure_again(studied: Study, tmp_path: Path) -> None:
+def test_the_last_pages_says_how_to_measure_again(studied: Study, tmp_path: Path) -> None:
     del studied
     verbs.report(tmp_path / "study", pdf=tmp_path / "study.pdf")
     reader = PdfReader(tmp_path / "study.pdf")
     page = page_of(reader)
-    command = f"forecache study asked.yaml --design quick --seed 3 --out {tmp_path}/study"
-    assert command.replace(" ", "") in re.sub(r"\s", "", page)  # lines are cut where a page ends
+    assert "forecache study asked.yaml --design quick --seed 3 --out study\n" in page
     assert "# Remarks belong to the file" in page
     assert "@software{forecache" in "".join(each.extract_text() for each in reader.pages)

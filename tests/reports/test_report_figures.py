@@ -216,3 +216,20 @@ def test_labels_spread_apart_without_leaving_the_range() -> None:
     assert placed == sorted(placed)
     assert all(b - a >= 0.1 - 1e-9 for a, b in pairwise(placed))
     assert max(placed) <= 1.0
+
+
+@pytest.mark.parametrize("reach", [0.25, 0.7, 1.5, 2.4, 8.0, 40.0])
+def test_marks_of_relative_errors_have_room_for_their_labels(reach: float) -> None:
+    point = {"given": {}, "role": "fit", "quantity": "throughput_rps", "observed_rps": 1e5}
+    points = [
+        FitPoint(**point, predicted_rps=1e5 * (1 + error), relative_error=error)
+        for error in (reach / 1.1, 0.01)
+    ]
+    figure = figures.accuracy(points, quantity="throughput_rps")
+    assert figure is not None
+    axes = figure.axes[1]
+    bottom, top = axes.get_ylim()
+    height_px = axes.get_window_extent().height
+    marks_px = [(y - bottom) / (top - bottom) * height_px for y in sorted(axes.get_yticks())]
+    assert len(marks_px) >= 3
+    assert min(upper - lower for lower, upper in pairwise(marks_px)) > 14

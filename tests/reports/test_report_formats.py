@@ -8,6 +8,7 @@ import pytest
 
 from forecache.models.advice.next_measurement import Gain, MeasureNext
 from forecache.models.advice.regret import Regret
+from forecache.reports.page.sensitivity_view import gains_view
 from forecache.reports.text import formats, points, wording
 from forecache.reports.text.engines import engine_name
 from forecache.reports.text.formats import UNKNOWN
@@ -153,6 +154,13 @@ def test_a_measurement_that_changes_nothing_is_not_advised() -> None:
     [phrase] = wording.tightening_phrases(replace(answer, margin=0.3))
     assert phrase == "observe valkey once more (throughput at io-threads 2: ±30% would become ±16%)"
     assert wording.tightening_phrases(replace(answer, measurements=[])) == []
+    assert wording.narrowing(answer) == []
+    assert wording.known_phrase(answer).endswith("; no measurement would noticeably narrow that")
+    better = replace(gain, margin=0.152)
+    both = replace(answer, measurements=[better, gain])
+    assert wording.narrowing(both) == [better]
+    assert [what for what, *_ in gains_view(both)["gains"]] == [better.what]
+    assert "no measurement" not in wording.known_phrase(both)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +171,8 @@ def test_a_measurement_that_changes_nothing_is_not_advised() -> None:
         ("valkey-9.1", "9.10", "valkey-9.1 9.10"),
         ("redis-8.0", "8.2", "redis-8.0 8.2"),
         ("mine", "9.1", "mine 9.1"),
+        ("elasticache-redis-7.1", "7.1", "elasticache-redis 7.1"),
+        ("valkey-9.1-captured-x", "9.1.2", "valkey 9.1.2 as observed on captured-x"),
     ],
 )
 def test_an_engine_has_its_version_once(engine_id: str, version: str, name: str) -> None:

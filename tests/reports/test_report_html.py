@@ -134,8 +134,8 @@ def test_every_number_of_the_recommendation_is_on_the_page(page: Page) -> None:
     assert "120 k/s" in text
     assert "$0.000137 per million requests (on demand, us-east-1, 2026-07-20)" in text
     recommendation = graviton_target().recommendation
-    assert "profile graviton4 itself (throughput at io-threads 6: ±30% would become ±21%)" in text
-    assert "without that host, observe valkey 9.1 on any machine (±26%)" in text
+    assert "Profile graviton4 itself (throughput at io-threads 6: ±30% would become ±21%)" in text
+    assert "Without that host, observe valkey 9.1 on any machine (±26%)" in text
     assert recommendation.conf.strip() in text
     assert recommendation.benchmark_command in text
     for row in recommendation.regret:
@@ -145,7 +145,7 @@ def test_every_number_of_the_recommendation_is_on_the_page(page: Page) -> None:
 def test_the_page_says_what_the_data_can_not_tell(page: Page) -> None:
     assert "The data determine 10 of 18 independent combinations" in page.text
     for sentence in study().calibration.identifiability.words:
-        assert sentence in page.text
+        assert f"{sentence[0].upper()}{sentence[1:]}." in page.text
 
 
 def test_warnings_stand_before_the_figures_they_qualify(html: str) -> None:
@@ -158,7 +158,7 @@ def test_warnings_stand_before_the_figures_they_qualify(html: str) -> None:
 def test_accuracy_parameters_and_provenance_are_on_the_page(page: Page) -> None:
     assert "server CPU time per request, held out" in page.text
     assert "instructions per command" in page.text
-    assert "rests on its prior" in page.text
+    assert "these data tell 12% of what is known of it" in page.text
     assert "forecache study examples/quickstart.yaml" in page.text
     assert "201.4 s" in page.text
     assert "20260115" in page.text

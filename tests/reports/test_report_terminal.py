@@ -320,7 +320,7 @@ def test_a_study_says_that_its_observation_was_disturbed() -> None:
     )
     found = _observation_warnings(cast(Bundle, SimpleNamespace(manifest=manifest)), engine)
     assert "115 of 157 repetitions" in found[0]
-    assert "repeat the study" in found[1]
-    assert found[2] == "not observed: get P1: too large"
+    assert "Repeat the study" in found[1]
+    assert found[2] == "Not observed: get P1: too large"
     made = study(warnings=found)
-    assert "repeat the study" in _printed(lambda console: terminal.print_study(made, console))
+    assert "Repeat the study" in _printed(lambda console: terminal.print_study(made, console))

@@ -13,10 +13,10 @@ from forecache.reports.page.html import render_html
 from forecache.reports.terminal.answers import print_recommendation
 from forecache.reports.terminal.thread_plan import print_thread_plan
 from forecache.reports.text.repeat import Question
-from forecache.reports.text.thread_plan import configuration_text, gain_phrase
+from forecache.reports.text.thread_plan import configuration_text, gain_phrase, no_plan_phrase
 from forecache.sim.statistics import Estimate
 from tests.made_points import made_recommendation
-from tests.reports.study_fixture import graviton_target
+from tests.reports.study_fixture import graviton_target, study
 
 RATIO = Estimate(1.24, 0.97, 1.58)
 
@@ -55,6 +55,17 @@ PLAN = ThreadPlan(
         PieceGain("background threads", "", "not modelled", "", [], "it is not simulated"),
     ],
 )
+
+
+def test_where_nothing_is_recommended_it_says_why_there_is_no_plan() -> None:
+    recommended = made_recommendation(thread_plan=PLAN)
+    closest = replace(recommended, setting=None, closest=recommended.setting, thread_plan=None)
+    assert no_plan_phrase(recommended) == ""
+    assert "only where a setting is recommended" in no_plan_phrase(closest)
+    page = render_html(study(targets=[graviton_target(recommendation=closest)]))
+    assert no_plan_phrase(closest) in page
+    page = render_html(study(targets=[graviton_target(recommendation=recommended)]))
+    assert "server-cpulist 0-3" in page
 
 
 def test_it_fits_and_says_all() -> None:
