@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from forecache.calibration.fit.thread_fit import (
     usable_threads,
 )
 from forecache.calibration.fit.thread_times import reports_activity
+from forecache.calibration.fit.tool_fit import fitted_tool
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
@@ -60,6 +61,11 @@ IO_THREADS = (2, 3)
 KEYS, VALUE_BYTES = (100, 1_000_000), (8, 1024)
 PIPELINES, CLIENTS = (1, 32), (10, 200)
 """Ranges that points are drawn from."""
+TOOL_POINTS = tuple(
+    Conditions(command="get", keys=1_000, value_bytes=64, pipeline=pipeline, clients=50, role="fit")
+    for pipeline in (1, 4, 16)
+)
+"""With one thread: what the tool itself takes on this host."""
 DATA_SETS, POINTS_EACH = 2, 3
 """Of each number of threads, and of each data set."""
 TIMING = Timing(warm_up_s=0.0, window_s=1.0, repetitions=4, io_warm_up_s=0.5)
@@ -124,7 +130,7 @@ def measure(asked: Asked) -> Files:
             rounds.keep(scratch / OBSERVED / engine.id, folder / OBSERVED)
             observe(
                 engine=engine.server,
-                design=random_points(seed),
+                design=[*TOOL_POINTS, *random_points(seed)],
                 out=scratch / engine.id,
                 host=host,
                 timing=TIMING,
@@ -152,6 +158,8 @@ def predict(asked: Asked) -> Files:
             found = fit_threads(fitted)
             if found is not None:
                 system = System(fitted.host, found.profile, load_generator(TOOL))
+                if alone := [p for p in bundle.points if p.given.io_threads == 1]:
+                    system = replace(system, generator=fitted_tool(alone, system))
                 rows += compared(path, bundle, system, OBSERVED, placement=found.placement)
                 if system.engine.threading.threads_sleep:
                     rows += compared(

@@ -39,7 +39,7 @@ SHRINK_AFTER_PS = 1000 * _PS_PER_MS
 SAMPLES_PER_DECISION = 16
 
 _SPIN_CHECKS = 1_000_000
-_SPIN_CHECK_CYCLES = 4
+_SPIN_CHECK_CYCLES = 2
 """Looks for work of an idle I/O thread of Valkey 8.0 before it sleeps; a look takes a load and a
 branch."""
 
