@@ -68,7 +68,7 @@ TOOL_POINTS = tuple(
 """With one thread: what the tool itself takes on this host."""
 DATA_SETS, POINTS_EACH = 2, 3
 """Of each number of threads, and of each data set."""
-TIMING = Timing(warm_up_s=0.0, window_s=1.0, repetitions=4, io_warm_up_s=0.5)
+TIMING = Timing(warm_up_s=0.0, window_s=1.0, repetitions=3, io_warm_up_s=0.5)
 
 
 @dataclass(frozen=True)
