@@ -6,7 +6,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from forecache.calibration.observe.spinning import KERNEL, Places, Waiting, samples_of
+from forecache.calibration.drive.server_process import EngineThread
+from forecache.calibration.observe.spinning import (
+    KERNEL,
+    PLACE_BYTES,
+    Places,
+    Waiting,
+    samples_of,
+    shares_of,
+)
 
 LOOP: Places = Counter({100: 700, 101: 250, 102: 50})
 """Samples of a thread that waits in a loop of a few lines."""
@@ -87,3 +95,39 @@ def test_samples_are_counted_by_thread_and_place() -> None:
     assert found[71] == {0x55D0C0000010 // 16: 2}
     assert found[72] == {0xFFFFFFFF81000000 // 16: 1}
     assert min(found[72]) >= KERNEL > max(found[71])
+
+
+def test_a_program_that_is_loaded_elsewhere_waits_at_the_same_places_in_it() -> None:
+    away = 0x5000_0000
+    known = kind(LOOP, LOOP_WORK)
+    whole = mixed(LOOP, LOOP_WORK, 0.3)
+    shifted: Places = Counter(
+        {p if p >= KERNEL else p + away // PLACE_BYTES: n for p, n in whole.items()}
+    )
+    assert known.moved(away).share(shifted) == pytest.approx(known.share(whole))
+    assert known.moved(away).moved(-away) == known
+
+
+def test_polls_are_told_by_the_kernels_symbols() -> None:
+    kernel = "ffffffff81000000"
+    text = (
+        f"71 {kernel} tcp_poll\n71 {kernel} ep_item_poll.isra.0\n71 {kernel} tcp_sendmsg\n"
+        f"71 55d0c0000010 epoll_wait\n72 {kernel} __x64_sys_epoll_wait\n"
+    )
+    samples = samples_of(text)
+    # The C library's epoll_wait is entered for main threads as well; only the kernel's count.
+    assert samples.polling_share(71) == pytest.approx(0.5)
+    assert samples.polling_share(72) == 1.0
+    assert samples.polling_share(73) == 0.0
+    assert samples_of("71 ffffffff81000000\n").polling_share(71) is None
+
+
+def test_what_threads_do_is_told_in_their_order() -> None:
+    threads = [EngineThread(71, "main", "server"), EngineThread(72, "io", "io_thd_1")]
+    waiting = {"main": kind(TURNS, TURNS_WORK), "io": kind(LOOP, LOOP_WORK)}
+    lines = [f"72 {place * PLACE_BYTES:x} spin" for place in LOOP for _ in range(6)]
+    lines += ["72 ffffffff81000000 tcp_poll"] * 6
+    found = shares_of(waiting, samples_of("\n".join(lines)), threads)
+    assert math.isnan(found.main[0])
+    assert found.io == pytest.approx([18 / 24])
+    assert found.io_polling == pytest.approx([6 / 24])
