@@ -1,7 +1,5 @@
 """Windows wait for the cores to be as far apart as when the host was profiled."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from forecache.calibration.bundle.points import ObservedPoint, Repetition
@@ -9,7 +7,6 @@ from forecache.calibration.observe import core_distance
 from forecache.calibration.observe.core_distance import CoreDistance
 from forecache.calibration.observe.measure import plan_cores
 from forecache.hwprofiles import load_host
-
 from tests.calibration.test_bundle import repetition
 
 PLAN = plan_cores(io_threads=1, generator_threads=1, allowed={0, 1})
@@ -30,11 +27,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.fixture
-def near() -> Iterator[CoreDistance]:
+def near() -> CoreDistance:
     """Of a host whose cores were near each other when it was profiled."""
     host = load_host("c7g.4xlarge")
     measured = host.core_to_core_ns.model_copy(update={"kind": "measured", "value": NEAR_NS})
-    yield CoreDistance(host.model_copy(update={"core_to_core_ns": measured}), patience_s=5.0)
+    return CoreDistance(host.model_copy(update={"core_to_core_ns": measured}), patience_s=5.0)
 
 
 def test_it_waits_until_the_cores_are_back(near: CoreDistance, looks: list[float]) -> None:

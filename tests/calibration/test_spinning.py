@@ -123,7 +123,7 @@ def test_polls_are_told_by_the_kernels_symbols() -> None:
 
 
 def test_what_threads_do_is_told_in_their_order() -> None:
-    threads = [EngineThread(71, "main", "server"), EngineThread(72, "io", "io_thd_1")]
+    threads = [EngineThread(71, "server", "main"), EngineThread(72, "io_thd_1", "io")]
     waiting = {"main": kind(TURNS, TURNS_WORK), "io": kind(LOOP, LOOP_WORK)}
     lines = [f"72 {place * PLACE_BYTES:x} spin" for place in LOOP for _ in range(6)]
     lines += ["72 ffffffff81000000 tcp_poll"] * 6
