@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from forecache.hwprofiles.quantity import Quantity
 from forecache.models.engines.generator import GeneratorProfile
 from forecache.models.prediction.predict import predict_cases
 from forecache.models.prediction.system import System
@@ -28,6 +29,8 @@ POINT_ERROR = 0.05
 REQUESTS = 20_000
 _MORE = 1.25
 """By which a scale is raised to see what depends on it."""
+_UNKNOWN_ERROR = 0.3
+"""Standard error of the logarithm of a scale without a range."""
 _Z95 = 1.959963984540054
 
 
@@ -49,7 +52,7 @@ def fitted_tool(points: Sequence[ObservedPoint], system: System) -> GeneratorPro
     rest = base - sum(parts)
     matrix = np.maximum(np.column_stack(parts), 1e-6)
     observed = [point.median("generator_cpu_ns_per_request") / 1e3 for point in points]
-    errors = [math.log(tool.work[name].high / tool.work[name].low) / 2.0 / _Z95 for name in SCALES]
+    errors = [_error(tool.work[name]) for name in SCALES]
     posterior = fit(
         Problem(
             names=list(SCALES),
@@ -60,6 +63,13 @@ def fitted_tool(points: Sequence[ObservedPoint], system: System) -> GeneratorPro
         )
     )
     return _scaled(tool, {name: posterior.factor(name) for name in SCALES})
+
+
+def _error(scale: Quantity) -> float:
+    """Standard error of a scale's logarithm, by its range."""
+    if scale.low is None or scale.high is None:
+        return _UNKNOWN_ERROR
+    return math.log(scale.high / scale.low) / 2.0 / _Z95
 
 
 def _scaled(tool: GeneratorProfile, factors: dict[str, float]) -> GeneratorProfile:
