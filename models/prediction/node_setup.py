@@ -40,9 +40,10 @@ SAMPLES_PER_DECISION = 16
 
 _SPIN_CHECKS = 1_000_000
 _SPIN_CHECK_CYCLES = 2
-"""Looks for work of an idle I/O thread of Valkey 8.0 before it sleeps. A look is a dozen instructions
-on lines that nobody writes meanwhile: on a Zen 5 host at 4.1 GHz Valkey 8.1.1's thread slept 0.49 to
-0.51 ms after the main thread had (sched_switch), and a loop like its own took 0.50 ms."""
+"""Looks for work of an idle I/O thread of Valkey 8.0 before it sleeps. A look is a dozen
+instructions on lines that nobody writes meanwhile: on a Zen 5 host at 4.1 GHz a thread of Valkey
+8.1.1 slept 0.49 to 0.51 ms after its main thread did (sched_switch); a loop like its own took 0.50
+ms."""
 
 _QUOTA_SLICE_PS = 5 * _PS_PER_MS
 """What a core takes of a CPU quota at a time: the kernel's default of
