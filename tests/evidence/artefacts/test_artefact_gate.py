@@ -27,9 +27,7 @@ def test_the_reference_has_every_held_out_point() -> None:
     assert len(points) > 800
     # Of a blind round's datasets the reference has the points as they were asked for then.
     rounds = scored_datasets()
-    assert {
-        name for name in rounds if not any(place.source == name for place in reference)
-    } == set()
+    assert set(rounds) <= {place.source for place in reference}
     for point in points:
         if point.place.source in rounds:
             continue
