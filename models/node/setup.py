@@ -24,14 +24,14 @@ BIG_ARGUMENT_BYTES = 32 * 1024
 JITTER_ONE = 1 << 16
 """The value of a jitter factor of one."""
 
-SLICES_PER_BALANCE = 8
 SENT_PS = 1
 """What is left of a write once its reply has left, on a core that others share: the reply may wake
 a thread that takes the core over before the sender can say that it is done."""
+
+SLICES_PER_BALANCE = 8
 """Slices for which a core is shared before it passes a thread on to another core. Assumed: Linux
 takes several times as long, so that a run of a second would hold few of the ways in which threads
 can share cores; this way it holds many."""
-
 
 KEPT_BUDGET_PS = 10**9
 """Of a CPU quota, what a core keeps when it has no thread left that needs it (kernel/sched/fair.c,
