@@ -4,7 +4,8 @@ Two cores are enough for that: the main thread has one to itself, I/O threads an
 share the other. Threads of Redis 8 sleep when they have nothing to do, so their CPU time is what
 they compute. Those of other engines spin: samples tell where they wait (`observe/spinning.py`), and
 INFO of Valkey 9.1 says how long its main thread was active. Each engine is calibrated at other
-points, driven by forecache's own load generator.
+points, driven by forecache's own load generator; what valkey-benchmark itself takes is fitted to
+points with one thread.
 """
 
 from __future__ import annotations
@@ -251,12 +252,20 @@ def section() -> list[str]:
         " instead, so theirs is their CPU time. Elsewhere samples of where threads are tell waiting"
         " apart; of Valkey 9.1's main thread it is the time that INFO calls active, at most its CPU"
         " time. The main thread has a core of its own; I/O threads and the load generator share the"
-        f" other. Random points, driven by {TOOL}, seeds {', '.join(map(str, seeds()))}. On"
-        " the host of seed 5 samples were not taken yet, so Valkey's I/O threads are left out."
+        f" other. Random points, driven by {TOOL}, seeds {', '.join(map(str, seeds()))}."
         " *Observed*: calibrated on this host at other points, driven by forecache's own"
         " generator, costs between threads included."
         " *Shipped*: as it comes with forecache. *Turns counted*: the same as *observed*, told how"
         " often the main thread woke, which is no prediction but says what of a miss is batches.",
+        "",
+        f"A point of {latest()} has {TIMING.repetitions} windows of {TIMING.window_s:g} s, more"
+        " where some were disturbed; those that count saw the cores as far apart as when the host"
+        " was profiled ([observe.md](observe.md#where-the-cores-are)), and points without such a"
+        " window are left out. Polls of I/O threads for the"
+        f" main thread count as waiting, and for *observed* what {TOOL} itself takes is fitted to"
+        f" {len(TOOL_POINTS)} points with one thread. All other engines were measured before: 3"
+        " windows of 0.5 s or 4 of 1 s, it is not known how far apart the cores were, and polls"
+        " count as work.",
         "",
         *table(header, body),
     ]
@@ -265,6 +274,24 @@ def section() -> list[str]:
 def seeds() -> list[int]:
     """Of the points of all hosts."""
     return sorted({seed for host in FOLDER.iterdir() for seed in rounds.seeds_of(host)})
+
+
+def latest() -> str:
+    """Engines whose windows say how far apart the cores were, by host."""
+    parts = []
+    for host in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
+        known = [
+            path.name
+            for path in sorted(host.iterdir())
+            if all(
+                repetition.core_to_core_ns is not None
+                for point in Bundle.load(path / TOOL).points
+                for repetition in point.repetitions
+            )
+        ]
+        if known:
+            parts.append(f"{', '.join(known)} on `{host.name}`")
+    return "; ".join(parts)
 
 
 def errors_of(rows: Sequence[dict[str, Any]], part: str) -> list[str]:
