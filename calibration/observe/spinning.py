@@ -54,6 +54,10 @@ POLLING = re.compile(r"(ep|sock|tcp)_(poll|item_poll|send_events|stream_memory_f
 """What the kernel names functions that only a poll calls; entry and exit of the call, which other
 calls have as well, are left out."""
 
+UNNAMED = "[unknown]"
+"""What perf prints for an address without a known symbol; any of the kernel's where these are
+hidden."""
+
 _READY_S = 0.12
 """perf needs this long until it samples."""
 
@@ -154,7 +158,7 @@ class Samples:
     polls: Counter[int] | None
 
     def polling_share(self, tid: int) -> float | None:
-        """Share of a thread's samples in a poll, 0 to 1; None without symbols."""
+        """Share of a thread's samples in a poll, 0 to 1, 0 of none; None without symbols."""
         if self.polls is None:
             return None
         total = self.places.get(tid, Counter()).total()
@@ -172,7 +176,7 @@ def samples_of(script: str) -> Samples:
             continue
         tid, place = int(words[0]), int(words[1], 16) // PLACE_BYTES
         places.setdefault(tid, Counter())[place] += 1
-        if len(words) > 2 and place >= KERNEL:
+        if len(words) > 2 and place >= KERNEL and words[2] != UNNAMED:
             symbols = True
             polls[tid] += POLLING.match(words[2]) is not None
     return Samples(places, polls if symbols else None)
@@ -296,8 +300,8 @@ def base_address(pid: int) -> int:
 class Shares:
     """Of each thread's samples, the share in which it waits, and of I/O threads that in a poll.
 
-    In the order of threads; nan of a thread without samples. `io_polling` is None where samples
-    have no symbols.
+    In the order of threads. Of a thread without samples the share in which it waits is nan and that
+    in a poll 0. `io_polling` is None where samples have no symbols.
     """
 
     main: list[float]

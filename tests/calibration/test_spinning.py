@@ -120,6 +120,7 @@ def test_polls_are_told_by_the_kernels_symbols() -> None:
     assert samples.polling_share(72) == 1.0
     assert samples.polling_share(73) == 0.0
     assert samples_of("71 ffffffff81000000\n").polling_share(71) is None
+    assert samples_of("71 ffffffff81000000 [unknown]\n").polling_share(71) is None
 
 
 def test_what_threads_do_is_told_in_their_order() -> None:
