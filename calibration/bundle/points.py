@@ -181,8 +181,9 @@ class Repetition(_Record):
         (other work took more than a tenth of the main thread's time or, with I/O threads, a third
         of all our cores'), `moved` (the cores weren't as far apart as when the host was profiled).
     core_to_core_ns
-        Before and after the window, what a line took from the main thread's core to the other
-        ones: hypervisors move virtual CPUs between cores that share a cache and cores that don't.
+        Before and after the window, what a line took between the two CPUs that a profile of the
+        host looks at: hypervisors move virtual CPUs between cores that share a cache and cores that
+        don't.
     """
 
     started_s: float

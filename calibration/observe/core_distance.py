@@ -12,6 +12,7 @@ import time
 
 from forecache.hwprofiles import HostProfile
 from forecache.hwprofiles.capture.cores import alike, distance_ns
+from forecache.hwprofiles.capture.machine import pair_among
 
 from ..bundle.points import Repetition
 from .measure import CorePlan
@@ -39,14 +40,14 @@ class CoreDistance:
         """What is left of it."""
 
     def of(self, plan: CorePlan) -> float | None:
-        """ns that a line takes between the main thread's core and another one; None on one core."""
-        others = (plan.io | plan.generator) - {plan.main}
-        if not others:
+        """ns that a line takes between the two CPUs that a profile of the host looks at.
+
+        None on one core. Hyperthreads of one core are no such pair.
+        """
+        pair = pair_among(plan.all)
+        if pair is None:
             return None
-        before = os.sched_getaffinity(0)
-        found = distance_ns((plan.main, min(others)), lambda cpu: os.sched_setaffinity(0, {cpu}))
-        os.sched_setaffinity(0, before)
-        return found
+        return distance_ns(pair, lambda cpu: os.sched_setaffinity(0, {cpu}))
 
     def wait(self, plan: CorePlan) -> float | None:
         """Wait until the cores are where they should be, or patience ends; the distance then."""

@@ -3,7 +3,7 @@
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,6 +126,11 @@ def _core_of(root: Path, cpu: int) -> tuple[str, str]:
     socket = _read(folder / "physical_package_id") or "0"
     siblings = _read(folder / "thread_siblings_list") or str(cpu)
     return socket, siblings
+
+
+def pair_among(cpus: Iterable[int], *, root: Path = Path("/")) -> tuple[int, int] | None:
+    """The `pair` of a machine that may use only these CPUs."""
+    return _pair({cpu: _core_of(root, cpu) for cpu in sorted(cpus)})
 
 
 def _pair(cores: dict[int, tuple[str, str]]) -> tuple[int, int] | None:

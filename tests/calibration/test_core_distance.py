@@ -21,6 +21,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def distance_ns(*_: object) -> float:
         return found.pop(0) if len(found) > 1 else found[0]
 
+    monkeypatch.setattr(core_distance, "pair_among", lambda _: (0, 1))
     monkeypatch.setattr(core_distance, "distance_ns", distance_ns)
     monkeypatch.setattr(core_distance.time, "sleep", lambda _: None)
     return found
@@ -62,6 +63,21 @@ def test_without_a_profile_a_window_must_only_end_where_it_began() -> None:
     anywhere = CoreDistance(None, patience_s=5.0)
     assert anywhere.noted(repetition(5000.0), FAR_NS, FAR_NS).quiet
     assert not anywhere.noted(repetition(5000.0), FAR_NS, NEAR_NS).quiet
+
+
+def test_it_looks_where_the_profile_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+
+    def distance_ns(pair: object, _: object) -> float:
+        looked.append(pair)
+        return NEAR_NS
+
+    # CPUs 0 and 1 are hyperthreads of one core, and a profile knows its pair of two cores.
+    monkeypatch.setattr(core_distance, "pair_among", {frozenset(range(4)): (0, 2)}.get)
+    monkeypatch.setattr(core_distance, "distance_ns", distance_ns)
+    plan = plan_cores(io_threads=2, generator_threads=1, allowed=range(4))
+    assert CoreDistance(None, patience_s=5.0).of(plan) == NEAR_NS
+    assert looked == [(0, 2)]
 
 
 def test_one_core_has_no_distance(near: CoreDistance) -> None:

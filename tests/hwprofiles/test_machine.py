@@ -11,6 +11,7 @@ from forecache.hwprofiles.capture.machine import (
     Machine,
     busy_cpu_seconds,
     inspect_machine,
+    pair_among,
     parse_cpu_list,
 )
 from forecache.sim.errors import InputError
@@ -66,6 +67,7 @@ def test_the_pair_avoids_siblings_and_other_sockets(tmp_path: Path) -> None:
     assert (machine.threads_per_core, machine.sockets) == (2, 2)
     alone = look(tmp_path, files, [0, 2])
     assert alone.pair is None
+    assert pair_among({6, 2, 0, 4}, root=tmp_path) == (0, 6)
 
 
 def test_caches_leave_out_instructions_and_nonsense(tmp_path: Path) -> None:
