@@ -206,7 +206,7 @@ class Observation:
     def _learn_spinning(
         self, given: Conditions, process: ServerProcess, plan: CorePlan
     ) -> Spinning | None:
-        """What threads of a server look like when they wait; None where none spins."""
+        """What threads of a server look like when they wait; None where it isn't known."""
         if given.io_threads == 1:
             return None
         if load_engine(*engine_of(self._server_info)).threading.threads_sleep:

@@ -41,7 +41,7 @@ def observe(
 
     Points with the same data set share a server, loaded once and paused while others are measured.
     Every round measures each point once, in a shuffled order, so that a slow drift of the machine
-    favours none of them. Points that other work disturbed are measured again, within limits. Every
+    favours none of them. Points that something disturbed are measured again, within limits. Every
     data set gets a fresh server, so that no point sees the heap that another left behind.
 
     Parameters

@@ -24,7 +24,7 @@ ACROSS_BYTES = (64, 1024, 4096, 16_384, 65_000)
 """Sizes of messages between two CPUs."""
 _ROUNDS = 3
 _MOST_PAIR_ROUNDS = 7
-"""Of what two CPUs do to each other: as many more as it takes to see them as far apart in three."""
+"""Most rounds of what two CPUs do to each other; fewer if three saw them equally far apart."""
 _COPY_PAIRS_A_ROUND = 4
 _SLEEPERS_A_ROUND = 3
 _MESSAGES_TO_SLEEPERS = 400
@@ -259,8 +259,7 @@ def _settle(
 ) -> None:
     """Keep rounds in which the CPUs were equally far apart, after more rounds if there are few.
 
-    All rounds are kept where they never were for two rounds; the range of `core_to_core_ns` then
-    says so.
+    All rounds are kept where no two of them agree; the range of `core_to_core_ns` then says so.
     """
     while len(of_one_distance(rounds)) < _ROUNDS and len(rounds) < _MOST_PAIR_ROUNDS:
         say("transfers between cores once more: the hypervisor has moved them")

@@ -83,7 +83,7 @@ def core_to_core_samples(
 
 
 ALIKE_DISTANCE = 1.5
-"""Two distances between cores are one place of theirs if they differ by less than this factor. A
+"""Two distances between cores count as the same if they differ by less than this factor. A
 line takes 20 to 40 ns within a complex of cores and some 125 ns between two, on Zen 3 to Zen 5."""
 
 
@@ -92,14 +92,14 @@ def distance_ns(pair: tuple[int, int], pin: Callable[[int], None]) -> float:
 
     A hypervisor moves virtual CPUs between cores that share a cache and cores that don't, every
     few seconds on some machines. The lower quartile, as other threads can only add. inf where the
-    CPUs don't run at once.
+    two CPUs don't run at the same time.
     """
     samples = core_to_core_samples(*pair, pin, trials=12, round_trips=200)
     return float(np.quantile(samples, 0.25)) if samples else float("inf")
 
 
 def alike(first_ns: float, second_ns: float) -> bool:
-    """Whether two distances between cores are one."""
+    """Whether two distances between cores count as the same."""
     return max(first_ns, second_ns) < ALIKE_DISTANCE * min(first_ns, second_ns)
 
 
