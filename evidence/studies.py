@@ -252,7 +252,7 @@ _ALL: tuple[Study, ...] = (
     Study(
         "threads",
         "what each thread of engines with I/O threads computes, on this host",
-        duration="10 minutes",
+        duration="2 to 7 minutes an engine",
         needs=(TWO_CPUS,),
         artefact="evidence/threads/, docs/accuracy/threads.json",
         page="docs/generations.md",
