@@ -50,9 +50,9 @@ looks for events there, and one that works may read and write."""
 Places = Counter[int]
 """Samples of a thread by place."""
 
-POLLING = re.compile(r"(ep|sock|tcp)_(poll|item_poll|send_events|stream_memory_free)|\w*epoll_wait")
-"""What the kernel names functions that only a poll calls; entry and exit of the call, which other
-calls have as well, are left out."""
+POLLING = re.compile(r"((ep|sock|tcp)_poll|ep_item_poll|ep_send_events|\w*epoll_wait)(\.[\w.]+)?")
+"""What the kernel names functions that only a poll calls, with what a compiler appends. Others call
+entry and exit of the call and `ep_poll_callback`, which a send runs; they are left out."""
 
 UNNAMED = "[unknown]"
 """What perf prints for an address without a known symbol; any of the kernel's where these are
@@ -178,7 +178,7 @@ def samples_of(script: str) -> Samples:
         places.setdefault(tid, Counter())[place] += 1
         if len(words) > 2 and place >= KERNEL and words[2] != UNNAMED:
             symbols = True
-            polls[tid] += POLLING.match(words[2]) is not None
+            polls[tid] += POLLING.fullmatch(words[2]) is not None
     return Samples(places, polls if symbols else None)
 
 

@@ -112,11 +112,12 @@ def test_polls_are_told_by_the_kernels_symbols() -> None:
     kernel = "ffffffff81000000"
     text = (
         f"71 {kernel} tcp_poll\n71 {kernel} ep_item_poll.isra.0\n71 {kernel} tcp_sendmsg\n"
+        f"71 {kernel} ep_poll_callback\n"
         f"71 55d0c0000010 epoll_wait\n72 {kernel} __x64_sys_epoll_wait\n"
     )
     samples = samples_of(text)
     # The C library's epoll_wait is entered for main threads as well; only the kernel's count.
-    assert samples.polling_share(71) == pytest.approx(0.5)
+    assert samples.polling_share(71) == pytest.approx(0.4)
     assert samples.polling_share(72) == 1.0
     assert samples.polling_share(73) == 0.0
     assert samples_of("71 ffffffff81000000\n").polling_share(71) is None

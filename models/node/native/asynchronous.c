@@ -52,7 +52,8 @@ INLINE int64_t is_free(int64_t job) {
     return kind_of(job) == FREE_JOB || kind_of(job) == ARGUMENTS_JOB;
 }
 
-// Advance an I/O thread whose present job ends now; returns when the next one ends.
+// Advance an I/O thread whose present job ends now, or whose reply has left; returns until when the
+// next step lasts.
 INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread, int64_t now) {
     struct thread *me = &n->threads[thread];
     struct ring *ring = &me->queue;

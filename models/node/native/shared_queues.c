@@ -35,7 +35,8 @@ INLINE int64_t batch_to_free(struct node *n, struct ring *queue, int64_t job, in
     return duration;
 }
 
-// Advance an I/O thread whose present job ends now; returns when the next one ends.
+// Advance an I/O thread whose present job ends now, or whose reply has left; returns until when the
+// next step lasts.
 INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread, int64_t now) {
     struct thread *me = &n->threads[thread];
     if (me->phase == IO_WORKING && kind_of(me->job) == WRITE_JOB) {
