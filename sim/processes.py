@@ -20,6 +20,8 @@ from multiprocessing.process import BaseProcess
 from .errors import ForecacheError
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_SOON_S = 2.0
+"""A pool whose processes have ended has told all that waited for them by then."""
 _ENDINGS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -64,6 +66,7 @@ class OwnProcesses(ProcessPoolExecutor):
         """End the pool's processes in the middle of what they do."""
         manager = getattr(self, "_executor_manager_thread", None)
         results = getattr(self, "_result_queue", None)
+        calls = getattr(self, "_call_queue", None)
         # The pool cannot tell a cancelled call that its process is gone, so they are taken out.
         self.shutdown(wait=False, cancel_futures=True)
         for process in children:
@@ -74,6 +77,11 @@ class OwnProcesses(ProcessPoolExecutor):
         if results is not None:
             results._writer.close()
         if manager is not None:
+            manager.join(_SOON_S)
+            # A call that was being written when its readers ended is written for ever, likewise
+            # (https://github.com/python/cpython/issues/94777, mended in later Pythons).
+            if manager.is_alive() and calls is not None:
+                calls._reader.close()
             manager.join()
 
 

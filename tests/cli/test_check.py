@@ -41,7 +41,7 @@ def test_the_example_does_not_hold(forecache: Run) -> None:
     )
     text = done.stdout
     assert "The prediction does not hold" in text
-    assert "network: The network is at its limit: 3.96 Gbit/s" in " ".join(text.split())
+    assert "network: The network is at its limit: 2.97 Gbit/s" in " ".join(text.split())
     assert "Ruled out" in text
     assert "Updated prediction" in text
     for line in text.splitlines():

@@ -145,6 +145,32 @@ def test_processes_ended_while_they_start_do_not_run_their_parents_handlers() ->
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+ENDED_WHILE_CALLS_ARE_WRITTEN = """
+import time
+from forecache.sim.processes import processes
+
+def slowly(data):
+    time.sleep(0.05)
+
+for number in range(5):
+    try:
+        with processes(2) as pool:
+            for _ in range(60):
+                pool.submit(slowly, bytes(3_000_000))
+            time.sleep(0.07 + 0.03 * number)
+            raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        print("ended")
+"""
+
+
+def test_processes_end_while_a_large_call_is_written_to_them() -> None:
+    """Nobody reads the rest of it then: Python 3.11.2 waits for ever to be rid of it."""
+    command = [sys.executable, "-c", ENDED_WHILE_CALLS_ARE_WRITTEN]
+    done = subprocess.run(command, timeout=60, capture_output=True, text=True, check=False)
+    assert done.stdout == "ended\n" * 5
+
+
 def test_a_process_that_dies_is_told_in_words() -> None:
     with (
         pytest.raises(ForecacheError, match="one of 2 processes ended by itself"),

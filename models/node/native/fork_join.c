@@ -282,7 +282,7 @@ INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread
     struct thread *me = &n->threads[thread];
     if (me->phase == IO_WORKING) {
         end_serving(n, calendar, me->client, now);
-        if (!n->forked_reads && shares_core(n, me)) {
+        if (!n->forked_reads && beside_generator(n, me, me->client)) {
             me->phase = IO_SENT;
             return now + SENT_PS;
         }

@@ -40,8 +40,9 @@ INLINE int64_t batch_to_free(struct node *n, struct ring *queue, int64_t job, in
 INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread, int64_t now) {
     struct thread *me = &n->threads[thread];
     if (me->phase == IO_WORKING && kind_of(me->job) == WRITE_JOB) {
-        end_write(n, calendar, client_of(n, me->job), now);
-        if (shares_core(n, me)) {
+        struct client *client = client_of(n, me->job);
+        end_write(n, calendar, client, now);
+        if (beside_generator(n, me, client)) {
             me->phase = IO_SENT;
             return now + SENT_PS;
         }

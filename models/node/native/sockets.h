@@ -432,10 +432,11 @@ INLINE void end_write(struct node *n, struct calendar *calendar, struct client *
     }
 }
 
-// Whether a thread has to share its cores with others.
-INLINE int64_t shares_core(struct node *n, struct thread *thread) {
+// Whether the load generator of a client may take over a core of this thread.
+INLINE int64_t beside_generator(struct node *n, struct thread *thread, struct client *client) {
     struct task *row = &n->task_rows[thread - n->threads];
-    return n->crowded && row->first_core < row->last_core;
+    struct task *other = &n->task_rows[client->generator];
+    return n->crowded && row->first_core < other->last_core && other->first_core < row->last_core;
 }
 
 #endif

@@ -507,8 +507,11 @@ class ReferenceNode:
     def send_reply(self, client: Client, agent: Agent) -> Activity:
         """An I/O thread delivers replies; whoever they wake may take its core over at once."""
         self.deliver_reply(client)
-        if isinstance(agent, CoreAgent):
-            yield agent.hold(SENT_PS)
+        number = self.setup.io_threads + self.setup.generator_of(client.number)
+        receiver = self.threads[number].agent
+        if isinstance(agent, CoreAgent) and isinstance(receiver, CoreAgent):
+            if agent.first < receiver.last and receiver.first < agent.last:
+                yield agent.hold(SENT_PS)
 
     # --- what steps cost --------------------------------------------------------------------
 
