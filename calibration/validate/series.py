@@ -49,9 +49,33 @@ def label(given: Mapping[str, Any], names: Sequence[str] | None = None) -> str:
             continue
         elif name == "prefetch_batch" and value == 0:
             parts.append("no prefetch")
+        elif name == "mix":
+            parts.append(_mix(value))
+        elif name == "popularity" and isinstance(value, Mapping):
+            parts.append(_popularity(value))
         else:
             parts.append(f"{_NAMES.get(name, name.replace('_', ' '))} {value}")
     return ", ".join(parts)
+
+
+def _mix(mix: Mapping[str, Any]) -> str:
+    """Commands of a mix: `MGET of 20 keys`, `80% GET, 20% SET`."""
+    parts = []
+    for command, what in mix.items():
+        fields = what if isinstance(what, Mapping) else {"share": what}
+        share, keys = fields.get("share", 1.0), fields.get("keys")
+        of_keys = "" if keys is None else f" of {_count(keys)} keys"
+        part = "" if share == 1.0 else f"{100 * share:g}% "
+        parts.append(f"{part}{command.upper()}{of_keys}")
+    return ", ".join(parts)
+
+
+def _popularity(popularity: Mapping[str, Any]) -> str:
+    """Which keys are asked for: `hot set 0.05%`, of the keys, or `zipf exponent 0.99`."""
+    [(kind, fields)] = popularity.items()
+    if kind == "hot_set":
+        return f"hot set {100 * fields['keys']:g}%"
+    return " ".join([kind, *(f"{name} {value:g}" for name, value in fields.items())])
 
 
 def _count(value: int) -> str:

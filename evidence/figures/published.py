@@ -159,7 +159,7 @@ def _rows(points: Sequence[ComparedPoint], width_px: float) -> Figure:
     names = varying([point.given for point in points]) or None
     labels = [label(point.given, names) for point in points]
     quantities = [name for name in _QUANTITIES if any(name in point.observed for point in points)]
-    left_px = min(0.45 * width_px, 16 + max(text_width_px(text) for text in labels))
+    left_px = min(0.54 * width_px, 16 + max(text_width_px(text) for text in labels))
     gap_px = 40.0
     panel_px = (width_px - left_px - 14 - (len(quantities) - 1) * gap_px) / len(quantities)
     height_px = _TOP_PX + len(points) * _ROW_PX + _ROWS_BOTTOM_PX

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -170,3 +171,19 @@ def test_own_instructions_are_those_of_the_engines_work() -> None:
     found = server_work(system, inputs, prediction.nominal)
     assert found.user_instructions == pytest.approx(own, rel=0.02)
     assert found.cycles == pytest.approx(found.cpu_us * 1000 * inputs.speed.clock_ghz)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"mix": {"mget": {"share": 1.0, "keys": 20}}, "pipeline": 10},
+            "MGET of 20 keys, pipeline 10",
+        ),
+        ({"mix": {"get": 0.8, "set": 0.2}}, "80% GET, 20% SET"),
+        ({"popularity": {"hot_set": {"keys": 0.0005, "requests": 0.99}}}, "hot set 0.05%"),
+        ({"popularity": {"zipf": {"exponent": 0.99}}}, "zipf exponent 0.99"),
+    ],
+)
+def test_mixes_and_popularities_are_in_words(given: dict[str, Any], words: str) -> None:
+    assert label(given) == words
