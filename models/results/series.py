@@ -270,14 +270,8 @@ _NO_DISTRIBUTION = (
 )
 
 
-@dataclass(frozen=True)
-class RunPoint(Result):
-    """One point of a sweep over time."""
-
-    given: Mapping[str, Any]
-    """The values of the sweep at it, by field."""
-    run: Run
-    """Of several seeds that of the first, with facts and warnings over all."""
+class _NoDistribution:
+    """What runs over time keeps the latency of each interval only."""
 
     @property
     def latency(self) -> NoReturn:
@@ -290,13 +284,23 @@ class RunPoint(Result):
         """
         raise InputError(_NO_DISTRIBUTION)
 
+
+@dataclass(frozen=True)
+class RunPoint(_NoDistribution, Result):
+    """One point of a sweep over time."""
+
+    given: Mapping[str, Any]
+    """The values of the sweep at it, by field."""
+    run: Run
+    """Of several seeds that of the first, with facts and warnings over all."""
+
     def to_dict(self) -> dict[str, Any]:
         """What is given at the point, and its run."""
         return {"given": dict(self.given), **self.run.to_dict()}
 
 
 @dataclass(frozen=True)
-class RunsOverTime(Displayed):
+class RunsOverTime(_NoDistribution, Displayed):
     """The answer to a scenario that runs over time."""
 
     kind: str
@@ -308,14 +312,3 @@ class RunsOverTime(Displayed):
     provenance: Provenance
     missing: Sequence[str] = where_set(())
     """Runs whose workers were lost, in words."""
-
-    @property
-    def latency(self) -> NoReturn:
-        """There is none, as of a point.
-
-        Raises
-        ------
-        InputError
-            Always; it says where latency is.
-        """
-        raise InputError(_NO_DISTRIBUTION)

@@ -3,6 +3,7 @@
 #ifndef FORECACHE_JOBS_H
 #define FORECACHE_JOBS_H
 
+#include "active_threads.h"
 #include "sockets.h"
 
 // What a job is about.
@@ -71,6 +72,22 @@ INLINE int64_t begin_job(struct node *n, int64_t job, int64_t now) {
 // An I/O thread starts the poll job; returns its duration in ps.
 INLINE int64_t begin_poll_job(struct node *n, int64_t now) {
     return n->pop_ps + polling(n, poll_sockets(n, &n->threads[0], now));
+}
+
+// If an I/O thread's present job is a write that ends now, its reply leaves; returns whether whoever
+// the reply wakes may take the core over before the thread can say that it is done.
+INLINE int64_t write_leaves(struct node *n, struct calendar *calendar, struct thread *me,
+                            int64_t now) {
+    if (me->phase != IO_WORKING || kind_of(me->job) != WRITE_JOB) {
+        return false;
+    }
+    struct client *client = client_of(n, me->job);
+    end_write(n, calendar, client, now);
+    if (!beside_generator(n, me, client)) {
+        return false;
+    }
+    me->phase = IO_SENT;
+    return true;
 }
 
 #endif

@@ -39,13 +39,8 @@ INLINE int64_t batch_to_free(struct node *n, struct ring *queue, int64_t job, in
 // next step lasts.
 INLINE int64_t io_step(struct node *n, struct calendar *calendar, int64_t thread, int64_t now) {
     struct thread *me = &n->threads[thread];
-    if (me->phase == IO_WORKING && kind_of(me->job) == WRITE_JOB) {
-        struct client *client = client_of(n, me->job);
-        end_write(n, calendar, client, now);
-        if (beside_generator(n, me, client)) {
-            me->phase = IO_SENT;
-            return now + SENT_PS;
-        }
+    if (write_leaves(n, calendar, me, now)) {
+        return now + SENT_PS;
     }
     if (me->phase != IO_LOOKING) {
         int64_t job = me->job;
