@@ -160,6 +160,9 @@ class Observation:
                 server = self._start(group, stack)
                 servers.update(dict.fromkeys(group, server))
                 server.process.pause()
+            # A later server may have told where I/O threads of all of them wait.
+            if any(s.spinning and not s.spinning.known for s in servers.values()):
+                self._remark("spinning isn't told apart: no I/O thread was seen waiting.")
             loaded = {g: s for g, s in servers.items() if g.rate_share is not None}
             self._measure_rounds({g: s for g, s in servers.items() if g not in loaded})
             self._measure_rounds({self._at_rate(g): s for g, s in loaded.items()})

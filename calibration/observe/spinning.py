@@ -278,12 +278,16 @@ class Spinning:
         other = {role: kind.moved(self._base) for role, kind in self._elsewhere.items()}
         return {**other, **self._own}
 
+    @property
+    def known(self) -> bool:
+        """Whether it is known of every role by now."""
+        return all(role in self._own or role in self._elsewhere for role in _ROLES)
+
     def shares(self, samples: Samples) -> Shares | None:
         """As `shares_of`, of the server's threads now; None where a role is not known."""
-        waiting = self.waiting
-        if any(role not in waiting for role in _ROLES):
+        if not self.known:
             return None
-        return shares_of(waiting, samples, self._process.threads())
+        return shares_of(self.waiting, samples, self._process.threads())
 
 
 def base_address(pid: int) -> int:
