@@ -26,7 +26,9 @@ from .scenarios import scenario_of
 
 SCALES = ("user_scale", "kernel_scale")
 POINT_ERROR = 0.05
+"""Relative standard error of a point: what windows of a tool on a quiet host differ by."""
 REQUESTS = 20_000
+"""Simulated of each point."""
 _MORE = 1.25
 """By which a scale is raised to see what depends on it."""
 _UNKNOWN_ERROR = 0.3
