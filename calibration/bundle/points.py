@@ -179,11 +179,15 @@ class Repetition(_Record):
         Why to be careful: `generator` (it was busier than the engine's busiest thread and nearly
         saturated), `oversubscribed` (more threads than cores), `misses`, `errors`, `disturbed`
         (other work took more than a tenth of the main thread's time or, with I/O threads, a third
-        of all our cores'), `moved` (the cores weren't as far apart as when the host was profiled).
+        of all our cores'), `moved` (the cores weren't as far apart as when the host was profiled),
+        `slowed` (a core took longer than it can for what keeps it busy).
     core_to_core_ns
         Before and after the window, what a line took between the two CPUs that a profile of the
         host looks at: hypervisors move virtual CPUs between cores that share a cache and cores that
         don't.
+    core_answer_ns
+        Before and after the window, what a GET in its caches took the slowest core: a virtual CPU
+        may share its physical core with another machine's.
     """
 
     started_s: float
@@ -236,12 +240,13 @@ class Repetition(_Record):
     host_other_fraction: float | None = None
     main_core_steal_ns_per_request: float | None = None
     core_to_core_ns: tuple[float, float] | None = None
+    core_answer_ns: tuple[float, float] | None = None
     flags: list[str] = Field(default_factory=list)
 
     @property
     def quiet(self) -> bool:
-        """Whether neither other work nor a move of the cores disturbed it."""
-        return not {"disturbed", "moved"} & set(self.flags)
+        """Whether neither other work, a move of the cores nor who shares them disturbed it."""
+        return not {"disturbed", "moved", "slowed"} & set(self.flags)
 
     @property
     def server_cpu_ns_per_request(self) -> float:

@@ -26,7 +26,7 @@ from ..drive.preload import memory_bytes, preload
 from ..drive.proc import available_memory_bytes
 from ..drive.server_kinds import server_kind
 from ..drive.server_process import ServerProcess
-from .core_distance import CoreDistance
+from .core_state import CoreState
 from .design import STARTS_POINT, Timing
 from .measure import CorePlan, measure_repetition, measure_with_tool, pin_threads, plan_cores
 from .profilers.phase import Phase
@@ -80,7 +80,7 @@ class Observation:
         self._between = between
         self._origin_s = origin_s
         self._allowed = os.sched_getaffinity(0)
-        self._distance = CoreDistance(host, patience_s=timing.patience_s)
+        self._cores = CoreState(host, patience_s=timing.patience_s)
         self.repetitions: dict[Conditions, list[Repetition]] = {}
         self.resolved: dict[Conditions, Conditions] = {}
         self.info: dict[Conditions, str] = {}
@@ -119,7 +119,7 @@ class Observation:
             self._say(f"starting the server again, {number + 1} of {self._timing.starts}")
             with ExitStack() as stack:
                 server = self._start([STARTS_POINT], stack)
-                self._distance.wait(server.plan)
+                self._cores.wait(server.plan)
                 with _on_cores(server.plan.generator):
                     windows = [
                         self._repetition(STARTS_POINT, server, number * _START_WINDOWS + window)
@@ -245,7 +245,7 @@ class Observation:
                 self._done += 1
                 self._say(f"measuring {self._done} of {self._total}: {given.label()}")
                 self._measure(given, servers[given], number)
-        again_s = max(_AGAIN_SHARE * (time.monotonic() - start_s), self._distance.patience_s)
+        again_s = max(_AGAIN_SHARE * (time.monotonic() - start_s), self._cores.patience_s)
         end_s = time.monotonic() + again_s
         number = self._timing.repetitions
         wanted = min(_QUIET, self._timing.repetitions)
@@ -270,13 +270,13 @@ class Observation:
         """Measure one repetition of a point and keep it, with INFO after it."""
         if self._between is not None:
             self._between()
-        before_ns = self._distance.wait(server.plan)
+        before = self._cores.wait(server.plan)
         server.process.resume()
         with _on_cores(server.plan.generator):
             repetition = self._repetition(given, server, number)
             self.info[given] = server.control.info()
         server.process.pause()
-        found = self._distance.noted(repetition, before_ns, self._distance.of(server.plan))
+        found = self._cores.noted(repetition, before, self._cores.look(server.plan))
         self.repetitions.setdefault(given, []).append(found)
 
     def _repetition(self, given: Conditions, server: _Server, number: int) -> Repetition:

@@ -4,13 +4,17 @@ Threads of most engines spin while they have nothing to do, so their CPU time sa
 clock says at which addresses a thread is found. Where it is when it has nothing to do is seen
 apart, while all other threads of the server get hardly any CPU. Addresses that only a waiting
 thread visits then tell which share of another window it waited. A thread's turns of its event loop
-count as waiting, whether they find something or not. So do polls that I/O threads make for the main
-thread, which is told by the kernel's symbols: as long as another I/O thread lacks a core, one that
-has nothing else to do polls again and again, and finds the other one's clients each time.
+count as waiting, whether they find something or not.
+
+Two things are told by the names of functions, as both depend on who else has a core. Polls that I/O
+threads make for the main thread: as long as another I/O thread lacks a core, one that has nothing
+else to do polls again and again, and finds the other one's clients each time. And looks of a main
+thread through all clients whose jobs aren't done, which take longer the more there are.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import resource
@@ -51,8 +55,14 @@ Places = Counter[int]
 """Samples of a thread by place."""
 
 POLLING = re.compile(r"((ep|sock|tcp)_poll|ep_item_poll|ep_send_events|\w*epoll_wait)(\.[\w.]+)?")
-"""What the kernel names functions that only a poll calls, with what a compiler appends. Others call
-entry and exit of the call and `ep_poll_callback`, which a send runs; they are left out."""
+"""What the kernel names functions that only a poll calls, with what a compiler appends, but for
+`ep_poll_callback`, which a send runs. A thread that is in what one of them called polls as well."""
+
+OWN_POLL = re.compile(r"aePoll|IOThreadPoll")
+"""What Redis and Valkey name theirs."""
+
+LOOKING = re.compile(r"processIOThreads(Read|Write)Done")
+"""What Valkey 8.0 to 9.0 name functions that look at every client whose job isn't done yet."""
 
 UNNAMED = "[unknown]"
 """What perf prints for an address without a known symbol; any of the kernel's where these are
@@ -118,7 +128,7 @@ class Sampler:
         self._folder = tempfile.TemporaryDirectory(prefix="forecache-perf-")
         self._file = Path(self._folder.name) / "perf.data"
         self._cores = cores
-        command = ["perf", "record", "-q", "-e", "cpu-clock", "-F", str(frequency_hz)]
+        command = ["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", str(frequency_hz)]
         try:
             self._process = subprocess.Popen(
                 [*command, "-C", ",".join(map(str, sorted(watched))), "-o", str(self._file)],
@@ -137,49 +147,103 @@ class Sampler:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(_TIMEOUT_S)
             command = ["perf", "script", "-i", str(self._file), "-F", "tid,ip,sym"]
-            text = run_program(command, timeout_s=_TIMEOUT_S, cores=self._cores).stdout
+            # Where functions call each other perf prints addresses inside their files.
+            flat, stacks = (
+                run_program([*command, *options], timeout_s=_TIMEOUT_S, cores=self._cores).stdout
+                for options in (["-G"], [])
+            )
         except subprocess.TimeoutExpired:
             self._process.kill()
             raise EngineError(f"perf didn't end within {_TIMEOUT_S:.0f} s.") from None
         finally:
             self._process.wait()
             self._folder.cleanup()
-        return samples_of(text)
+        return samples_of(flat, stacks)
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of threads by their ids: at which places, and how many of them in a poll.
+    """Samples of threads by their ids.
 
-    `polls` is None where the samples have no symbols.
+    Attributes
+    ----------
+    places
+        Where they are, looks at clients left out.
+    looks
+        How many are in a function of `LOOKING`.
+    polls
+        How many are in a poll; None where the samples have no symbols.
     """
 
     places: dict[int, Places]
+    looks: Counter[int]
     polls: Counter[int] | None
+
+    def total(self, tid: int) -> int:
+        """Samples of a thread."""
+        return self.places.get(tid, Counter()).total() + self.looks[tid]
+
+    def waiting_share(self, tid: int, waiting: Waiting) -> float:
+        """Share of a thread's samples in which it waits, 0 to 1; nan without any samples."""
+        total, looks = self.total(tid), self.looks[tid]
+        if looks == total:
+            return 1.0 if total else math.nan
+        elsewhere = waiting.share(self.places[tid])
+        return (looks + (total - looks) * elsewhere) / total
 
     def polling_share(self, tid: int) -> float | None:
         """Share of a thread's samples in a poll, 0 to 1, 0 of none; None without symbols."""
         if self.polls is None:
             return None
-        total = self.places.get(tid, Counter()).total()
+        total = self.total(tid)
         return self.polls[tid] / total if total else 0.0
 
 
-def samples_of(script: str) -> Samples:
-    """Samples from what `perf script -F tid,ip,sym` prints, or `-F tid,ip`."""
+def samples_of(script: str, stacks: str = "") -> Samples:
+    """Samples from what perf prints.
+
+    Parameters
+    ----------
+    script
+        By `perf script -F tid,ip,sym -G`, or `-F tid,ip`.
+    stacks
+        By `perf script -F tid,ip,sym`: below each thread the functions that called each other. If
+        left out, only the inmost ones tell polls.
+    """
     places: dict[int, Places] = {}
-    polls: Counter[int] = Counter()
+    looks: Counter[int] = Counter()
     symbols = False
+    for tid, frames in _stacks(script):
+        place, name = frames[0]
+        symbols = symbols or (place >= KERNEL and name not in ("", UNNAMED))
+        if LOOKING.fullmatch(name):
+            looks[tid] += 1
+        else:
+            places.setdefault(tid, Counter())[place] += 1
+    polls = Counter(tid for tid, frames in _stacks(stacks or script) if _in_poll(frames))
+    return Samples(places, looks, polls if symbols else None)
+
+
+def _in_poll(frames: Sequence[tuple[int, str]]) -> bool:
+    """Whether a thread polls in a sample; its functions inmost first."""
+    in_kernel = (name for place, name in frames if place >= KERNEL)
+    return any(map(POLLING.fullmatch, in_kernel)) or bool(OWN_POLL.fullmatch(frames[0][1]))
+
+
+def _stacks(script: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+    """Of each sample its thread, and place and name ("" without one) of functions, inmost first."""
+    tid, frames = 0, list[tuple[int, str]]()
     for line in script.splitlines():
         words = line.split()
-        if len(words) < 2 or not words[0].isdecimal():
-            continue
-        tid, place = int(words[0]), int(words[1], 16) // PLACE_BYTES
-        places.setdefault(tid, Counter())[place] += 1
-        if len(words) > 2 and place >= KERNEL and words[2] != UNNAMED:
-            symbols = True
-            polls[tid] += POLLING.fullmatch(words[2]) is not None
-    return Samples(places, polls if symbols else None)
+        if words and words[0].isdecimal() and not line.startswith("\t"):
+            if frames:
+                yield tid, frames
+            tid, frames = int(words[0]), []
+            words = words[1:]
+        if words and tid and re.fullmatch(r"[0-9a-f]+", words[0]):
+            frames.append((int(words[0], 16) // PLACE_BYTES, words[1] if len(words) > 1 else ""))
+    if frames:
+        yield tid, frames
 
 
 @dataclass(frozen=True)
@@ -321,8 +385,7 @@ def shares_of(
     polling: list[float | None] = []
     for thread in threads:
         if thread.role in waits:
-            own = samples.places.get(thread.tid, Counter())
-            waits[thread.role].append(waiting[thread.role].share(own))
+            waits[thread.role].append(samples.waiting_share(thread.tid, waiting[thread.role]))
         if thread.role == "io":
             polling.append(samples.polling_share(thread.tid))
     known = [share for share in polling if share is not None]

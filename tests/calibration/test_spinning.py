@@ -124,6 +124,37 @@ def test_polls_are_told_by_the_kernels_symbols() -> None:
     assert samples_of("71 ffffffff81000000 [unknown]\n").polling_share(71) is None
 
 
+def test_what_a_poll_calls_is_a_poll_as_well() -> None:
+    stacks = [
+        ["ffffffff81000000 fput", "ffffffff81000010 do_epoll_wait", "10 epoll_wait"],
+        ["20 aePoll", "30 IOThreadMain"],
+        ["ffffffff81000020 tcp_sendmsg", "20 aePoll"],
+        ["40 [unknown]"],
+    ]
+    # In stacks perf prints addresses of a program as they are in its file.
+    flat = "".join(f"  71  {'' if 'f' * 8 in s[0] else '55d0c00000'}{s[0]}\n" for s in stacks)
+    text = "".join("   71 \n" + "".join(f"\t{f}\n" for f in stack) + "\n" for stack in stacks)
+    samples = samples_of(flat, text)
+    assert samples.polling_share(71) == pytest.approx(2 / 4)
+    assert samples.places[71] == {
+        0xFFFFFFFF81000000 // 16: 1,
+        0xFFFFFFFF81000020 // 16: 1,
+        0x55D0C0000020 // 16: 1,
+        0x55D0C0000040 // 16: 1,
+    }
+
+
+def test_looks_at_clients_with_jobs_are_waiting() -> None:
+    known = kind(TURNS, TURNS_WORK)
+    elsewhere = mixed(TURNS, TURNS_WORK, 0.4)
+    lines = [f"71 {p * PLACE_BYTES:x} f" for p, n in elsewhere.items() for _ in range(n)]
+    looks = ["71 55d0c0000010 processIOThreadsWriteDone"] * len(lines)
+    samples = samples_of("\n".join([*lines, *looks]))
+    assert samples.waiting_share(71, known) == pytest.approx((0.4 + 1.0) / 2, abs=0.02)
+    assert samples_of(looks[0]).waiting_share(71, known) == 1.0
+    assert math.isnan(samples.waiting_share(72, known))
+
+
 def test_what_threads_do_is_told_in_their_order() -> None:
     threads = [EngineThread(71, "server", "main"), EngineThread(72, "io_thd_1", "io")]
     waiting = {"main": kind(TURNS, TURNS_WORK), "io": kind(LOOP, LOOP_WORK)}
