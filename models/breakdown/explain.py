@@ -244,6 +244,7 @@ class _Steps:
             taken_over += moved
         elif hand_over != "batches":
             handed += self.offloaded_writes * times.done_ps
+            handed += self.per_request("found_again") * times.event_ps
         if hand_over == "shared_queue":
             handed += jobs * times.collect_ps
         freed, freed_by_main = self.per_request("freed_values"), self.per_request("inline_frees")

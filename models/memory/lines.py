@@ -56,6 +56,11 @@ class Structure:
     written: bool = False
 
     @property
+    def scattered(self) -> float:
+        """Share of touches that come in no order of keys: of buckets, and a chain's other keys."""
+        return 1.0 if self.name == BUCKET else 1.0 - 1.0 / max(1.0, self.touches)
+
+    @property
     def head_waits(self) -> float:
         """Waits for a line that the first lines after the first are worth: they come together."""
         return min(self.followers / FETCHED_AT_ONCE, 1.0)

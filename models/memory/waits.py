@@ -101,6 +101,9 @@ class Waits:
         Share of touches found in the second level, and in it or the last one.
     near_ns, far_ns : (structures,)
         Wait for a line in the last level and in DRAM, page walk included.
+    scattered : (structures,)
+        Share of touches that wait so long. The others come in the order of addresses, with the
+        stream that a prefetcher follows.
     """
 
     structures: Sequence[Structure]
@@ -109,12 +112,15 @@ class Waits:
     in_l3: np.ndarray
     near_ns: np.ndarray
     far_ns: np.ndarray
+    scattered: np.ndarray
 
     @cached_property
     def by_bin_ns(self) -> np.ndarray:
         """(structures, bins) mean wait for one line."""
+        scattered = self.scattered[:, None]
         near, far = self.near_ns[:, None], self.far_ns[:, None]
-        return np.asarray(near * (self.in_l3 - self.in_l2) + far * (1.0 - self.in_l3))
+        waits = near * (self.in_l3 - self.in_l2) + far * (1.0 - self.in_l3)
+        return np.asarray(scattered * waits + (1.0 - scattered) * self.streamed_by_bin_ns)
 
     @cached_property
     def streamed_by_bin_ns(self) -> np.ndarray:
@@ -235,9 +241,11 @@ def waits_of(
     walk_ns = np.zeros(len(structures))
     # Whether a page is in the TLB depends on all data, how long a walk takes on the structure's own
     # pages: allocators keep sizes apart. Data written in the order in which they are visited lie on
-    # pages that were just used, those of the table, which hashes scatter, don't.
+    # pages that were just used, those of the table, which hashes scatter, don't. Where all
+    # connections walk one sequence they lie one behind the other as well.
     walks = beyond(speed.tlb_reach_bytes, caches.data_bytes)
     in_order = workload.key_pattern != "random"
+    one_sequence = workload.key_pattern == "one_sequence"
     for index, s in enumerate(structures):
         if s.lines_per_key > 0:
             in_l2[index] = hits_of(s, bins, per_request * caches.l2_requests)
@@ -256,6 +264,7 @@ def waits_of(
         in_l3=np.maximum(in_l3, in_l2),
         near_ns=near_ns + walk_ns,
         far_ns=max(near_ns, speed.dram_ns - speed.l2_ns) + walk_ns,
+        scattered=np.array([s.scattered if one_sequence else 1.0 for s in structures]),
     )
 
 

@@ -77,6 +77,8 @@ class NodeTimes(NamedTuple):
     """I/O thread: take a job, and report it done."""
     scan_ps: int
     """Main thread: look at one client whose job is not done."""
+    event_ps: int
+    """Main thread: an event of a client who has a job already, which a poll found again."""
     done_ps: int
     """Main thread: bookkeeping for a finished write."""
     collect_ps: int

@@ -22,7 +22,7 @@ from .setup import OWN_CORE, NodeSetup, NodeTimes, core_ranges, shared_range
 COUNTERS = (
     *("completions", "loops", "polls", "reads", "writes", "blocks", "paid_wakes"),
     *("prefetch_batches", "prefetched_keys", "inline_reads", "inline_writes"),
-    *("refused_jobs", "activations", "generator_polls", "arrivals", "overflows"),
+    *("refused_jobs", "found_again", "activations", "generator_polls", "arrivals", "overflows"),
     *("wire_bytes_out", "wire_bytes_in", "freed_values", "inline_frees", "handshakes"),
     *("inline_handshakes", "join_wait_ps", "notifications", "list_moves", "active_thread_ps"),
     *("packets_out", "packets_in", "inline_arguments", "uncounted_ps", "unsent_ps"),

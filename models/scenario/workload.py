@@ -309,9 +309,11 @@ class Workload(_Record):
     """What HSET, HGET and HGETALL work on; only with one of them in `mix`."""
     slow_command: SlowCommand | None = None
     """A command that occupies the main thread now and then."""
-    key_pattern: Literal["random", "sequential", "own_ranges"] = "random"
+    key_pattern: Literal["random", "sequential", "own_ranges", "one_sequence"] = "random"
     """`sequential`: keys are visited in the order in which they were written; `own_ranges`: each
-    connection walks a range of keys of its own in that order (memtier_benchmark's P:P)."""
+    connection walks a range of keys of its own in that order (memtier_benchmark's P:P);
+    `one_sequence`: all connections walk the keys together, each takes the next one
+    (valkey-benchmark's --sequential)."""
     operations_before_get_phase: str | None = None
     """A remark on how the database was filled; the model doesn't use it."""
 

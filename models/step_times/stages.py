@@ -51,6 +51,14 @@ OWN_TURN_SHARE = 0.25
 """What a turn of an I/O thread's own event loop takes of the main thread's, which has a dozen more
 duties before it sleeps (assumed; 0.1 to 0.5)."""
 
+EVENT_INSTRUCTIONS = 120.0
+"""Of the main thread for an event of a poll until it knows that the client has a job already:
+`aePoll`, `connSocketEventHandler`, `readQueryFromClient` and `trySendReadToIOThreads`, read in the
+machine code of Valkey 8.1.1."""
+
+EVENT_LINES = 0.125
+"""Cache lines an event that another thread has polled: it takes 8 bytes there."""
+
 TRANSMIT_SHARE = 0.4
 """Part of a send that stays with the sender at least, whatever interrupt cores take off it."""
 
@@ -198,6 +206,7 @@ def _between_threads(inputs: NodeInputs) -> Part:
     event_ns = work.kernel_scale * speed.syscall_ns
     return {
         "scan_ps": _ps(user(work.scan_instructions)),
+        "event_ps": _ps(user(EVENT_INSTRUCTIONS) + EVENT_LINES * speed.core_to_core_ns),
         "collect_ps": _ps(user(work.collect_instructions)),
         "handover_ps": _ps(speed.core_to_core_ns),
         "activate_ps": _ps(speed.syscall_ns),

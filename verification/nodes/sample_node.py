@@ -46,6 +46,7 @@ def sample_times(**changes: Any) -> NodeTimes:
         push_ps=30_000,
         pop_ps=60_000,
         scan_ps=2_000,
+        event_ps=20_000,
         done_ps=40_000,
         collect_ps=20_000,
         handover_ps=60_000,

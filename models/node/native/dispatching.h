@@ -350,8 +350,9 @@ INLINE int64_t event_step(struct node *n, struct calendar *calendar, int64_t now
     client = next_event(n, me);
     me->client = client;
     if (client->jobs & BUSY) {
+        n->found_again++;
         me->phase = TURN_NEXT_EVENT;
-        return step_end(n, me, now, n->scan_ps);
+        return step_end(n, me, now, n->event_ps);
     }
     if (n->active_threads > 1) {
         if (has_room(n, thread_for(n, client))) {

@@ -258,11 +258,12 @@ INLINE int64_t dispatch_ahead(struct node *n, struct calendar *calendar, int64_t
     if (n->active_threads < 2 || n->crowded || me->count > least_room(n)) {
         return reached;
     }
-    while (me->count > 0) {
+    while (me->count > 0 && reached < n->until_ps) {
         n->productive = 1;
         struct client *client = next_event(n, me);
         if (client->jobs & READ_UNDER_WAY) {
-            reached = step_end(n, me, reached, n->scan_ps);
+            n->found_again++;
+            reached = step_end(n, me, reached, n->event_ps);
         } else {
             reached = step_end(n, me, reached, n->push_ps);
             send_read(n, calendar, client, reached);

@@ -234,6 +234,7 @@ struct node {
     int64_t push_ps;
     int64_t pop_ps;
     int64_t scan_ps;
+    int64_t event_ps;
     int64_t done_ps;
     int64_t collect_ps;
     int64_t handover_ps;
@@ -369,6 +370,7 @@ struct node {
     int64_t inline_reads;
     int64_t inline_writes;
     int64_t refused_jobs;
+    int64_t found_again;  // events of clients that have a job already
     int64_t activations;
     int64_t generator_polls;
     int64_t unsent_ps;  // of all requests, between the last reply of a batch and the next send

@@ -116,7 +116,8 @@ class Dispatching(IoThreads):
         for client in events:
             self.turns.productive = True
             if self.is_busy(client):
-                yield node.main_does(times.scan_ps)
+                node.count("found_again")
+                yield node.main_does(times.event_ps)
                 continue
             if self.active > 1:
                 if self.has_room(self.thread_for(client)):
