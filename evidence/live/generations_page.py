@@ -14,7 +14,7 @@ from forecache.models.engines.profile import load_engine
 from ..counts.shipped import BUNDLES, WIDEN
 from ..harness import Files
 from ..markdown import table
-from . import ceiling, generations, memaslap, mget, tails, threads
+from . import ceiling, generations, key_order, memaslap, mget, tails, threads
 from .generations import ARTEFACT, CALIBRATION, FOLDER, PROFILES, REFERENCE
 from .rounds import ERRORS_HEADER, Row, error_cells, repeat, span
 
@@ -85,6 +85,7 @@ def pages() -> Files:
         "SEED=5 make evidence STUDY=memaslap         # if the bundle of Memcached is of this host",
         "SEED=5 make evidence STUDY=threads",
         "make evidence STUDY=mget",
+        "make evidence STUDY=key-order",
         "make evidence STUDY=ceiling",
         "make evidence STUDY=generations-predicted   # the last round, predicted again",
         "```",
@@ -96,6 +97,7 @@ def pages() -> Files:
         " beside it and it has a profile.",
     ]
     lines += ["", *memaslap.section(), "", *threads.section(), "", *mget.section()]
+    lines += ["", *key_order.section()]
     if tails.ARTEFACT.exists():
         lines += ["", *tails.section()]
     if ceiling.ARTEFACT.exists():

@@ -10,22 +10,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from forecache.calibration.drive.connection import Address
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.loadspec import LoadSpec
 from forecache.calibration.drive.preload import preload
-from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
-from forecache.calibration.drive.resp import RespClient
 from forecache.hwprofiles import load_host
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.capture.host import captured_id
@@ -43,6 +37,7 @@ from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
 from . import rounds
+from .cpu_windows import WINDOW_S, Tool, Window
 from .rounds import DRAWS, REQUESTS
 
 FOLDER = Path("evidence/mget")
@@ -58,11 +53,8 @@ LONE_PIPELINE = 32
 """Of MGETs of one key, whose wait is then a large part of what they take, and no other key of
 theirs is under way meanwhile.
 """
-ROUNDS, WARM_UP_S, WINDOW_S = 2, 0.15, 0.4
+ROUNDS = 2
 """Every round visits the MGETs of a data set in turn."""
-CALM, TRIES = 0.05, 5
-"""A window in which others took more of the cores' time is tried again, so many times in all."""
-_ENDLESS = 10**9
 
 
 @dataclass(frozen=True)
@@ -74,18 +66,6 @@ class Point:
     value_bytes: int
     asked: int
     pipeline: int = 1
-
-
-@dataclass(frozen=True)
-class Window:
-    """CPU time of the main thread, us a request; requests a second; the cores' time others took.
-
-    Others are other programs and, where the hypervisor says so, other machines.
-    """
-
-    cpu_us: float
-    rps: float
-    others: float
 
 
 def points_of(engine: str) -> list[Point]:
@@ -144,13 +124,13 @@ def _driven(server: Path, tool: Path, points: Sequence[Point]) -> list[dict[str,
     )
     windows: dict[Point, list[Window]] = {point: [] for point in points}
     with EngineProcess(server, cores=[first], config={"save": "", "appendonly": "no"}) as process:
-        control = process.control()
-        preload(spec, process.address("tcp"), control=control, cores=[last])
+        preload(spec, process.address("tcp"), control=process.control(), cores=[last])
+        driver = Tool(tool, last, process)
         for _ in range(ROUNDS):
             for point in points:
-                with _running(tool, point, process.address("tcp"), last) as tool_pid:
-                    time.sleep(WARM_UP_S)
-                    windows[point].append(_window(process.pid, tool_pid, control))
+                words = ["mget", *["key:__rand_int__"] * point.asked]
+                options = ("-c", CLIENTS, "-P", point.pipeline, "-r", point.keys)
+                windows[point].append(driver.window(words, *options))
     return [
         {
             **asdict(point),
@@ -160,70 +140,6 @@ def _driven(server: Path, tool: Path, points: Sequence[Point]) -> list[dict[str,
         }
         for point in points
     ]
-
-
-@contextmanager
-def _running(tool: Path, point: Point, address: Address, core: int) -> Iterator[int]:
-    """valkey-benchmark at work on a core; its process's number."""
-    keys = ["key:__rand_int__"] * point.asked
-    options = [
-        "-h",
-        "127.0.0.1",
-        "-p",
-        address.port,
-        "-c",
-        CLIENTS,
-        "-n",
-        _ENDLESS,
-        "-P",
-        point.pipeline,
-    ]
-    running = subprocess.Popen(
-        [str(word) for word in (tool, *options, "-r", point.keys, "mget", *keys)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-    )
-    try:
-        yield running.pid
-    finally:
-        running.kill()
-        running.wait()
-
-
-def _window(pid: int, tool_pid: int, control: RespClient) -> Window:
-    """One window; of several tries the first that hardly anything disturbed, or the calmest."""
-    tries: list[Window] = []
-    while len(tries) < TRIES and all(window.others > CALM for window in tries):
-        tries.append(_tried(pid, tool_pid, control))
-    return min(tries, key=lambda window: window.others)
-
-
-def _tried(pid: int, tool_pid: int, control: RespClient) -> Window:
-    cores = os.sched_getaffinity(0)
-
-    def look() -> tuple[float, int, int, int, int, int]:
-        info = dict(
-            line.split(":", 1) for line in control.info("stats").splitlines() if ":" in line
-        )
-        total, _, idle = core_times_ns(cores)
-        return (
-            time.monotonic(),
-            int(info["total_commands_processed"]),
-            thread_usage(pid, pid).cpu_ns,
-            process_cpu_ns(pid) + process_cpu_ns(tool_pid) + time.process_time_ns(),
-            total - idle,
-            total,
-        )
-
-    before = look()
-    time.sleep(WINDOW_S)
-    seconds, requests, cpu_ns, ours_ns, busy_ns, total_ns = (
-        b - a for a, b in zip(before, look(), strict=True)
-    )
-    others = max(0.0, busy_ns - ours_ns) / total_ns
-    return Window(cpu_ns / requests / 1e3, requests / seconds, others)
 
 
 def predict(asked: Asked) -> Files:

@@ -69,7 +69,7 @@ TOOL_POINTS = tuple(
 """With one thread: what the tool itself takes on this host."""
 DATA_SETS, POINTS_EACH = 2, 3
 """Of each number of threads, and of each data set."""
-TIMING = Timing(warm_up_s=0.0, window_s=1.0, repetitions=3, io_warm_up_s=0.5)
+TIMING = Timing(warm_up_s=0.0, window_s=2.0, repetitions=3, io_warm_up_s=0.5)
 
 
 @dataclass(frozen=True)
@@ -260,12 +260,13 @@ def section() -> list[str]:
         "",
         f"A point of {latest()} has {TIMING.repetitions} windows of {TIMING.window_s:g} s, more"
         " where some were disturbed; those that count saw the cores as far apart as when the host"
-        " was profiled ([observe.md](observe.md#where-the-cores-are)), and points without such a"
-        " window are left out. Polls of I/O threads for the"
-        f" main thread count as waiting, and for *observed* what {TOOL} itself takes is fitted to"
-        f" {len(TOOL_POINTS)} points with one thread. All other engines were measured before: 3"
-        " windows of 0.5 s or 4 of 1 s, it is not known how far apart the cores were, and polls"
-        " count as work.",
+        " was profiled, and as fast ([observe.md](observe.md#where-the-cores-are)), and points"
+        " without such a window are left out. Polls of I/O threads for the"
+        " main thread, and looks of a main thread at clients whose jobs aren't done, count as"
+        f" waiting, and for *observed* what {TOOL} itself takes is fitted to {len(TOOL_POINTS)}"
+        " points with one thread. All other engines were measured before: 3 windows of 0.5 s or 4"
+        " of 1 s, it is not known how far apart the cores were, and polls and looks count as"
+        " work.",
         "",
         *table(header, body),
     ]

@@ -1,0 +1,112 @@
+"""CPU time of a server's main thread while valkey-benchmark repeats a command on another core."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from forecache.calibration.drive.engine_process import EngineProcess
+from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
+from forecache.calibration.drive.resp import RespClient
+
+WARM_UP_S, WINDOW_S = 0.15, 0.4
+CALM, TRIES = 0.05, 5
+"""A window in which others took more of the cores' time is tried again, so many times in all."""
+_ENDLESS = 10**9
+
+
+@dataclass(frozen=True)
+class Window:
+    """CPU time of the main thread, us a request; requests a second; the cores' time others took.
+
+    Others are other programs and, where the hypervisor says so, other machines.
+    """
+
+    cpu_us: float
+    rps: float
+    others: float
+
+
+@dataclass(frozen=True)
+class Tool:
+    """valkey-benchmark on a core, against a server."""
+
+    program: Path
+    core: int
+    process: EngineProcess
+
+    def command_line(self, words: Sequence[str], *options: object, requests: int) -> list[str]:
+        """What repeats a command of these words so many times."""
+        address = self.process.address("tcp")
+        given = ("-h", "127.0.0.1", "-p", address.port, "-n", requests, *options)
+        return [str(word) for word in (self.program, *given, *words)]
+
+    def run(self, words: Sequence[str], *options: object, requests: int) -> None:
+        """Repeat a command so many times."""
+        subprocess.run(
+            self.command_line(words, *options, requests=requests),
+            check=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            preexec_fn=self._on_its_core,
+        )
+
+    def window(self, words: Sequence[str], *options: object) -> Window:
+        """One window; of several tries the first that hardly anything disturbed, or the calmest."""
+        control = self.process.control()
+        with self._running(words, *options) as tool_pid:
+            time.sleep(WARM_UP_S)
+            tries: list[Window] = []
+            while len(tries) < TRIES and all(window.others > CALM for window in tries):
+                tries.append(_tried(self.process.pid, tool_pid, control))
+        return min(tries, key=lambda window: window.others)
+
+    @contextmanager
+    def _running(self, words: Sequence[str], *options: object) -> Iterator[int]:
+        """At work; its process's number."""
+        running = subprocess.Popen(
+            self.command_line(words, *options, requests=_ENDLESS),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=self._on_its_core,
+        )
+        try:
+            yield running.pid
+        finally:
+            running.kill()
+            running.wait()
+
+    def _on_its_core(self) -> None:
+        os.sched_setaffinity(0, {self.core})
+
+
+def _tried(pid: int, tool_pid: int, control: RespClient) -> Window:
+    cores = os.sched_getaffinity(0)
+
+    def look() -> tuple[float, int, int, int, int, int]:
+        info = dict(
+            line.split(":", 1) for line in control.info("stats").splitlines() if ":" in line
+        )
+        total, _, idle = core_times_ns(cores)
+        return (
+            time.monotonic(),
+            int(info["total_commands_processed"]),
+            thread_usage(pid, pid).cpu_ns,
+            process_cpu_ns(pid) + process_cpu_ns(tool_pid) + time.process_time_ns(),
+            total - idle,
+            total,
+        )
+
+    before = look()
+    time.sleep(WINDOW_S)
+    seconds, requests, cpu_ns, ours_ns, busy_ns, total_ns = (
+        b - a for a, b in zip(before, look(), strict=True)
+    )
+    others = max(0.0, busy_ns - ours_ns) / total_ns
+    return Window(cpu_ns / requests / 1e3, requests / seconds, others)
