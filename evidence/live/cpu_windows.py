@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,14 +57,11 @@ class Tool:
         )
 
     def window(self, words: Sequence[str], *options: object) -> Window:
-        """One window; of several tries the first that hardly anything disturbed, or the calmest."""
+        """The calmest of several tries while a command is repeated."""
         control = self.process.control()
         with self._running(words, *options) as tool_pid:
             time.sleep(WARM_UP_S)
-            tries: list[Window] = []
-            while len(tries) < TRIES and all(window.others > CALM for window in tries):
-                tries.append(_tried(self.process.pid, tool_pid, control))
-        return min(tries, key=lambda window: window.others)
+            return calmest(lambda: _tried(self.process.pid, tool_pid, control))
 
     @contextmanager
     def _running(self, words: Sequence[str], *options: object) -> Iterator[int]:
@@ -84,6 +81,14 @@ class Tool:
 
     def _on_its_core(self) -> None:
         os.sched_setaffinity(0, {self.core})
+
+
+def calmest(attempt: Callable[[], Window]) -> Window:
+    """Of several tries the first that hardly anything disturbed, or the calmest."""
+    tries: list[Window] = []
+    while len(tries) < TRIES and all(window.others > CALM for window in tries):
+        tries.append(attempt())
+    return min(tries, key=lambda window: window.others)
 
 
 def _tried(pid: int, tool_pid: int, control: RespClient) -> Window:

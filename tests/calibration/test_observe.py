@@ -314,9 +314,12 @@ def test_disturbed_points_are_measured_again(
         flags = ["disturbed"] if len(measured) <= disturbances else []
         return repetition.model_copy(update={"flags": flags})
 
-    monkeypatch.setattr("forecache.calibration.observe.observation.measure_repetition", disturb)
+    module = "forecache.calibration.observe.observation"
+    monkeypatch.setattr(f"{module}.measure_repetition", disturb)
+    # Whatever this machine's cores do meanwhile.
+    monkeypatch.setattr(f"{module}.CoreState.noted", lambda _, repetition, *_looks: repetition)
     # No bound on the time, so that a slow machine changes nothing.
-    monkeypatch.setattr("forecache.calibration.observe.observation._AGAIN_SHARE", 1e3)
+    monkeypatch.setattr(f"{module}._AGAIN_SHARE", 1e3)
     bundle = observe(engine=binary, design=DESIGN[:1], out=tmp_path / "bundle", timing=SHORT)
     (point,) = bundle.points
     assert len(point.repetitions) == repetitions
