@@ -39,7 +39,7 @@ class Timing:
 
 TIMINGS = {
     "quick": Timing(
-        warm_up_s=0.08, window_s=0.3, repetitions=3, starts=5, io_warm_up_s=0.4, patience_s=15.0
+        warm_up_s=0.08, window_s=0.3, repetitions=3, starts=5, io_warm_up_s=0.4, patience_s=8.0
     ),
     "full": Timing(warm_up_s=0.07, window_s=0.12, repetitions=9, starts=8),
     "threads": Timing(warm_up_s=0.08, window_s=0.8, repetitions=3, io_warm_up_s=0.4),
