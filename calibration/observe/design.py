@@ -24,8 +24,8 @@ class Timing:
 
     `io_warm_up_s` holds where there are I/O threads: Valkey 9.1 takes about 0.16 s to start each.
     `loaded_window_s` is the window of open loops, whose tails need more requests.
-    `patience_s` is how long all repetitions together wait for cores to be as far apart as when the
-    host was profiled, and how much more time those that weren't are measured again.
+    `patience_s` is how long all repetitions together wait for cores to be as far apart and as fast
+    as when the host was profiled, and for how much more time others are measured again.
     """
 
     warm_up_s: float
