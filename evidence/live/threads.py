@@ -258,10 +258,11 @@ def section() -> list[str]:
         " *Shipped*: as it comes with forecache. *Turns counted*: the same as *observed*, told how"
         " often the main thread woke, which is no prediction but says what of a miss is batches.",
         "",
-        f"A point of {latest()} has {TIMING.repetitions} windows of {TIMING.window_s:g} s, more"
-        " where some were disturbed; those that count saw the cores as far apart as when the host"
-        " was profiled, and as fast ([observe.md](observe.md#where-the-cores-are)), and points"
-        " without such a window are left out. Polls of I/O threads for the"
+        f"A point of {those_with('core_to_core_ns')} has {TIMING.repetitions} windows of 1 or"
+        f" {TIMING.window_s:g} s, more where some were disturbed; those that count saw the cores as"
+        " far apart as when the host was profiled"
+        f" ([observe.md](observe.md#where-the-cores-are)), of {those_with('core_answer_ns')} as"
+        " fast as well, and points without such a window are left out. Polls of I/O threads for the"
         " main thread, and looks of a main thread at clients whose jobs aren't done, count as"
         f" waiting, and for *observed* what {TOOL} itself takes is fitted to {len(TOOL_POINTS)}"
         " points with one thread. All other engines were measured before: 3 windows of 0.5 s or 4"
@@ -277,15 +278,15 @@ def seeds() -> list[int]:
     return sorted({seed for host in FOLDER.iterdir() for seed in rounds.seeds_of(host)})
 
 
-def latest() -> str:
-    """Engines whose windows say how far apart the cores were, by host."""
+def those_with(number: str) -> str:
+    """Engines all of whose windows have a number, by host."""
     parts = []
     for host in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
         known = [
             path.name
             for path in sorted(host.iterdir())
             if all(
-                repetition.core_to_core_ns is not None
+                getattr(repetition, number) is not None
                 for point in Bundle.load(path / TOOL).points
                 for repetition in point.repetitions
             )
