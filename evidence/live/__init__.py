@@ -2,8 +2,9 @@
 
 | study                  | modules                                                                 |
 |------------------------|-------------------------------------------------------------------------|
-| engines at random      | `generations.py`, `memaslap.py`, `threads.py`, `mget.py`, `tails.py`;   |
+| engines at random      | `generations.py`, `memaslap.py`, `threads.py`, `tails.py`;              |
 | points                 | `rounds.py` is what they share, `generations_page.py` their page        |
+| keys in order, MGETs   | `key_order.py` and `mget.py`, on windows of `cpu_windows.py`            |
 | a node's ceiling       | `ceiling.py`                                                            |
 | threads that share     | `crowded.py`, `quotas.py`                                               |
 | cores                  |                                                                         |

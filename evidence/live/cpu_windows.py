@@ -9,11 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from forecache.calibration.drive.engine_process import EngineProcess
 from forecache.calibration.drive.proc import core_times_ns, process_cpu_ns, thread_usage
 from forecache.calibration.drive.resp import RespClient
+from forecache.hwprofiles.files import parse
+from forecache.models.engines.profile import EngineProfile
+from forecache.models.scenario.schema import Scenario
+from forecache.models.scenario.sweeps import Case
 
+TOOL = "valkey-benchmark"
 WARM_UP_S, WINDOW_S = 0.15, 0.4
 CALM, TRIES = 0.05, 5
 """A window in which others took more of the cores' time is tried again, so many times in all."""
@@ -81,6 +87,18 @@ class Tool:
 
     def _on_its_core(self) -> None:
         os.sched_setaffinity(0, {self.core})
+
+
+def case_of_load(engine: EngineProfile, workload: dict[str, Any]) -> Case[Scenario]:
+    """A load that the tool puts on one thread of an engine, as a scenario."""
+    data = {
+        "host": None,
+        "engine": engine.engine,
+        "engine_version": engine.version,
+        "workload": workload,
+        "load_generator": {"tool": TOOL, "threads": 1, "same_host": True},
+    }
+    return Case(given={}, scenario=parse(Scenario, data, file=f"load {workload}"))
 
 
 def calmest(attempt: Callable[[], Window]) -> Window:

@@ -24,20 +24,18 @@ from forecache.hwprofiles import load_host
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.capture.host import captured_id
 from forecache.hwprofiles.capture.machine import inspect_machine
-from forecache.hwprofiles.files import parse, write_text_atomic
+from forecache.hwprofiles.files import write_text_atomic
 from forecache.hwprofiles.schema import HostProfile
 from forecache.models.engines.generator import load_generator
 from forecache.models.engines.profile import load_engine
 from forecache.models.prediction.predict import SERVER_CPU, predict_cases
 from forecache.models.prediction.system import System
-from forecache.models.scenario.schema import Scenario
-from forecache.models.scenario.sweeps import Case
 
 from ..counts.shipped import json_text
 from ..harness import Asked, Files
 from ..markdown import table
 from . import rounds
-from .cpu_windows import WINDOW_S, Tool, Window
+from .cpu_windows import TOOL, WINDOW_S, Tool, Window, case_of_load
 from .rounds import DRAWS, REQUESTS
 
 FOLDER = Path("evidence/mget")
@@ -45,7 +43,6 @@ FOLDER = Path("evidence/mget")
 HOST_FILE = "host.yaml"
 ARTEFACT = Path("docs/accuracy/mget.json")
 ENGINES = ("redis-7.0.15", "redis-8.0.6", "valkey-8.1.1")
-TOOL = "valkey-benchmark"
 CLIENTS, KEY_BYTES = 50, 16
 KEYS, VALUE_BYTES, ASKED = (1_000, 1_000_000, 4_000_000), (16, 100), (1, 2, 5, 10, 30, 100)
 """Keys there are, sizes of their values, and keys of one MGET: all together."""
@@ -164,7 +161,7 @@ def _predicted(host: HostProfile, rows: Sequence[dict[str, Any]]) -> list[dict[s
     """These points of one engine with predictions."""
     engine = load_engine(*rows[0]["engine"].split("-"))
     system = System(host, engine, load_generator(TOOL))
-    cases = [(_case(engine.engine, engine.version, row), system) for row in rows]
+    cases = [(case_of_load(engine, _workload(row)), system) for row in rows]
     predictions = predict_cases(cases, draws=DRAWS, replications=2, requests=REQUESTS)
     found = []
     for row, prediction in zip(rows, predictions, strict=True):
@@ -175,23 +172,16 @@ def _predicted(host: HostProfile, rows: Sequence[dict[str, Any]]) -> list[dict[s
     return found
 
 
-def _case(engine: str, version: str, row: dict[str, Any]) -> Case[Scenario]:
-    """A point as a scenario."""
-    data = {
-        "host": None,
-        "engine": engine,
-        "engine_version": version,
-        "workload": {
-            "clients": CLIENTS,
-            "keys": row["keys"],
-            "pipeline": row.get("pipeline", 1),
-            "key_bytes": KEY_BYTES,
-            "value_bytes": row["value_bytes"],
-            "mix": {"mget": {"share": 1.0, "keys": row["asked"]}},
-        },
-        "load_generator": {"tool": TOOL, "threads": 1, "same_host": True},
+def _workload(row: dict[str, Any]) -> dict[str, Any]:
+    """Of a point."""
+    return {
+        "clients": CLIENTS,
+        "keys": row["keys"],
+        "pipeline": row.get("pipeline", 1),
+        "key_bytes": KEY_BYTES,
+        "value_bytes": row["value_bytes"],
+        "mix": {"mget": {"share": 1.0, "keys": row["asked"]}},
     }
-    return Case(given={}, scenario=parse(Scenario, data, file=f"point {row}"))
 
 
 def section() -> list[str]:
