@@ -113,7 +113,7 @@ def _busiest(plan: PlanScenario, offer: Offer, threads: int, *, shards: int) -> 
 
 def _uses(inputs: NodeInputs, rate_rps: float) -> list[tuple[str, float, str]]:
     """Stations with the share that a load takes of each, and that in words."""
-    times = node_times(inputs, rate_rps=rate_rps)
+    times = node_times(inputs)
     shares = code_shares(times)
     speed = inputs.speed
     bits = 8.0 * rate_rps * max(inputs.request_bytes, inputs.reply_bytes)

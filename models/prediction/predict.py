@@ -34,7 +34,7 @@ from ..step_times.workload_caches import scenario_memory_load
 from .backlog import Growth, grows, growth_of
 from .effort import AskedRuns, Batch, check_count, check_runs
 from .run_length import Pilot, Window, window
-from .simulation import pilot_run, run, times_of
+from .simulation import pilot_run, run, times_near, times_of
 from .system import System
 
 Progress = Callable[[str], None]
@@ -497,7 +497,7 @@ def brief_run(inputs: NodeInputs, pilot: Pilot, *, seed: int, replication: int) 
     pilot
         At the nominal numbers.
     """
-    times = times_of(inputs)
+    times = times_near(inputs, pilot)
 
     def drawn(window_ps: Window) -> NodeResult:
         return run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -58,13 +59,31 @@ def times_of(inputs: NodeInputs) -> NodeTimes:
     """Durations of the node's steps.
 
     Where something happens every so often (a slow command, a snapshot) it is one request in so
-    many. How many, the scenario's rate says, or in a closed loop a pilot run without it. Nothing
-    else about durations is simulated.
+    many, and where others fill the caches, fewer of a server's lines are left in them the longer it
+    doesn't touch them. How long that is, the scenario's rate says, or in a closed loop a pilot run.
+    Nothing else about durations is simulated.
     """
-    rate_rps = inputs.scenario.workload.mean_rate_rps
-    if rate_rps is None and stalls_of(inputs):
+    if inputs.rate_rps is None and (stalls_of(inputs) or others_fill_caches(inputs)):
         rate_rps = pilot_run(inputs, node_times(inputs), seed=1).rate_rps
-    return node_times(inputs, rate_rps=rate_rps)
+        if others_fill_caches(inputs):
+            # What is left in them changes the rate, and may change which threads serve.
+            slower = replace(inputs, served_rps=rate_rps)
+            rate_rps = pilot_run(slower, node_times(slower), seed=1).rate_rps
+        inputs = replace(inputs, served_rps=rate_rps)
+    return node_times(inputs)
+
+
+def times_near(inputs: NodeInputs, pilot: Pilot) -> NodeTimes:
+    """`times_of` numbers near to those of a pilot run, whose rate holds for them as well."""
+    # Stalls go by the rate that there is without them.
+    if inputs.rate_rps is None and others_fill_caches(inputs) and not stalls_of(inputs):
+        inputs = replace(inputs, served_rps=pilot.rate_rps)
+    return times_of(inputs)
+
+
+def others_fill_caches(inputs: NodeInputs) -> bool:
+    """Whether other machines bring lines into the caches of the server's host."""
+    return inputs.speed.l3_fills_per_us > 0.0
 
 
 def pilot_run(inputs: NodeInputs, times: NodeTimes, *, seed: int) -> Pilot:

@@ -39,6 +39,8 @@ class NodeInputs:
         The load generator, likewise; the same speed if they share a host.
     generator_rules
         What the load generator does in which order.
+    served_rps
+        Requests a second that a closed loop serves, where a pilot run or an observation told.
     """
 
     scenario: Scenario
@@ -50,6 +52,7 @@ class NodeInputs:
     generator_rules: GeneratorRules = PLAIN_RULES
     sharing: Sharing = OWN_CORES_EACH
     disk: DiskTimes = ASSUMED_DISK
+    served_rps: float | None = None
     _kept: dict[Callable[..., Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -83,6 +86,12 @@ class NodeInputs:
     def user_ns(self, instructions: float) -> float:
         """Time that the server's user code takes for instructions."""
         return instructions / user_rate(self.speed)
+
+    @property
+    def rate_rps(self) -> float | None:
+        """Requests a second: the scenario's, or those served; None where neither is known."""
+        offered_rps = self.scenario.workload.mean_rate_rps
+        return self.served_rps if offered_rps is None else offered_rps
 
     @property
     def polls_to_send(self) -> bool:

@@ -140,15 +140,13 @@ def copied_pages_per_write(
     return copied / (writes_per_s * every_s)
 
 
-def copy_on_write_ps(inputs: NodeInputs, rate_rps: float | None) -> np.ndarray:
+def copy_on_write_ps(inputs: NodeInputs) -> np.ndarray:
     """(codes,) faults of a write while a snapshot is made, averaged over all time.
 
-    Parameters
-    ----------
-    rate_rps
-        Requests a second; None: there are no faults.
+    None at an unknown rate.
     """
     kept, kinds, disk = persistence_of(inputs.scenario), inputs.kinds, inputs.disk
+    rate_rps = inputs.rate_rps
     if kept is None or kept.snapshot is None or rate_rps is None:
         return np.zeros(len(kinds), np.int64)
     items = np.array([kind.items if kind.command in WRITES else 0 for kind in kinds])

@@ -93,14 +93,12 @@ def jitter_table(variation: float = KERNEL_VARIATION) -> np.ndarray:
     return np.rint(factor / factor.mean() * JITTER_ONE).astype(np.int64)
 
 
-def node_times(inputs: NodeInputs, *, rate_rps: float | None = None) -> NodeTimes:
+def node_times(inputs: NodeInputs) -> NodeTimes:
     """Durations of all steps, in whole picoseconds: the parts below, each with fields of its own.
 
-    Parameters
-    ----------
-    rate_rps
-        Requests a second, by which what happens every so often happens to one request in so many.
-        None: it doesn't happen. There are no stalls then, and no pages are copied for a snapshot.
+    By `inputs.rate_rps`, what happens every so often happens to one request in so many, and lines
+    last in caches that others fill. Without it there are no stalls, no pages are copied for a
+    snapshot, and lines last as they do while the main thread takes one request after the other.
     """
     scenario, workload = inputs.scenario, inputs.scenario.workload
     caches = workload_caches(inputs)
@@ -115,8 +113,8 @@ def node_times(inputs: NodeInputs, *, rate_rps: float | None = None) -> NodeTime
         handing = sharing_out(inputs, sockets, written_bytes=written_bytes)
     else:
         handing = _jobs(inputs, tls, written_bytes=written_bytes, shared_ns=shared_ns)
-    by_code = _by_code(inputs, commands, log, rate_rps)
-    codes: Part = with_stalls(by_code, stall_shares(inputs, rate_rps))
+    by_code = _by_code(inputs, commands, log)
+    codes: Part = with_stalls(by_code, stall_shares(inputs))
     threads = scenario.generator_threads
     codes_of = traced_codes(inputs.kinds) if workload.trace is not None else {}
     arrivals: Part = workload.varying.tables(threads, codes_of)
@@ -244,9 +242,7 @@ def _network(speed: HostSpeed) -> Part:
     }
 
 
-def _by_code(
-    inputs: NodeInputs, commands: CommandTimes, log: LogTimes, rate_rps: float | None
-) -> Part:
+def _by_code(inputs: NodeInputs, commands: CommandTimes, log: LogTimes) -> Part:
     """Tables by command code, stalls left out.
 
     Executing a command, writing it to the log and copying the pages that it writes add up.
@@ -256,7 +252,7 @@ def _by_code(
     execute_ps = execute_ps + _ps(_further_commands_ns(inputs))
     return {
         "parse_by_code_ps": _table(commands.parse_ns),
-        "execute_by_code_ps": execute_ps + copy_on_write_ps(inputs, rate_rps),
+        "execute_by_code_ps": execute_ps + copy_on_write_ps(inputs),
         "stall_ps": _table(commands.stall_ns),
         "prefetched_stall_by_code_ps": _table(commands.prefetched_stall_ns),
         "request_bytes_by_code": np.array([round(k.request_bytes(key_bytes)) for k in kinds]),

@@ -68,9 +68,9 @@ def stalls_of(inputs: NodeInputs) -> list[Stall]:
     return found
 
 
-def stall_shares(inputs: NodeInputs, rate_rps: float | None) -> list[tuple[float, float]]:
-    """Share of the requests and duration in ms of each stall; none where no rate is given."""
-    if rate_rps is None:
+def stall_shares(inputs: NodeInputs) -> list[tuple[float, float]]:
+    """Share of the requests and duration in ms of each stall; none at an unknown rate."""
+    if (rate_rps := inputs.rate_rps) is None:
         return []
     saturated = inputs.scenario.workload.arrival == "closed_loop"
     return [

@@ -14,6 +14,7 @@ from forecache.models.memory.contents import command_structures
 from forecache.models.memory.lines import LINE_BYTES
 from forecache.models.memory.waits import Waits
 from forecache.models.node.setup import NodeTimes
+from forecache.models.prediction.simulation import run, times_of
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
 from forecache.models.step_times.inputs import NodeInputs
@@ -221,3 +222,33 @@ def test_waits_for_buffers_are_charged_to_the_copies() -> None:
     each = times(case)
     found = request * each.recv_ps_per_kib + kind.reply_bytes * each.send_ps_per_kib
     assert found / 1000 / 1024 == pytest.approx(copying + caches.copy_wait_ns, rel=1e-4)
+
+
+def test_others_evict_more_of_what_is_asked_for_seldom() -> None:
+    """How often doesn't depend on whether a rate was offered or found to be served."""
+    shared = replace(SPEED, l3_fills_per_us=2.0)
+    closed = inputs_of(scenario(command="get", keys=50_000, value_bytes=64), None, shared)
+
+    def wait_ns(inputs: NodeInputs) -> float:
+        return float(node_times(inputs).stall_ps.mean()) / 1000.0
+
+    waits = [wait_ns(replace(closed, served_rps=rate)) for rate in (2e6, 200e3, 20e3)]
+    assert waits[2] > 2.0 * waits[1] > 2.0 * waits[0]
+    opened = scenario(
+        command="get", keys=50_000, value_bytes=64, arrival="open_loop", rate_rps=20e3
+    )
+    assert wait_ns(inputs_of(opened, None, shared)) == pytest.approx(waits[2])
+    assert waits[0] == pytest.approx(wait_ns(closed))
+
+
+def test_a_closed_loop_is_as_cold_as_an_open_one_that_serves_as_much() -> None:
+    """Clients that think ask a tenth of what the server could serve."""
+    shared = replace(SPEED, l3_fills_per_us=2.0)
+    load = {"command": "get", "keys": 50_000, "value_bytes": 64, "clients": 40}
+    thinking = inputs_of(scenario(**load, think_us=2000.0), None, shared)
+    rate_rps = run(thinking, requests=20_000, seed=1).throughput_rps
+    opened = inputs_of(scenario(**load, arrival="open_loop", rate_rps=rate_rps), None, shared)
+    alone = replace(thinking, speed=SPEED)
+    found, same, without = (times_of(i).stall_ps.mean() for i in (thinking, opened, alone))
+    assert found == pytest.approx(same, rel=0.05)
+    assert found > 2.0 * without

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -165,7 +165,7 @@ def _durations(
     system: System = prediction.system
     inputs: NodeInputs = system.inputs_of(prediction.case.scenario, system.numbers_at(steps))
     setup = node_setup(inputs, warmup_ps=1, end_ps=10**9, seed=1, replication=0)
-    return node_times(inputs, rate_rps=pilot.rate_rps), setup
+    return node_times(replace(inputs, served_rps=pilot.rate_rps)), setup
 
 
 def _equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
