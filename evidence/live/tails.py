@@ -24,13 +24,13 @@ import numpy as np
 from forecache.calibration.bundle.bundle import Bundle
 from forecache.calibration.bundle.points import Conditions, Repetition
 from forecache.calibration.fit.calibrate import calibrate
+from forecache.calibration.fit.fit import fit_bundle
 from forecache.calibration.fit.prior import known_of
 from forecache.calibration.observe.design import Timing
 from forecache.calibration.observe.observe import observe
 from forecache.hwprofiles.capture import capture_host
 from forecache.hwprofiles.capture.watch import HostWatch
 from forecache.hwprofiles.files import write_text_atomic
-from forecache.models.engines.generator import load_generator
 from forecache.models.prediction.pauses import latency_with_pauses_ms
 from forecache.models.prediction.predict import Prediction, predict_cases
 from forecache.models.prediction.simulation import run
@@ -150,8 +150,11 @@ def predict(asked: Asked) -> Files:
 def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
     asked.progress(f"{path}: predicting")
     calibration, bundle = Bundle.load(path / CALIBRATION), Bundle.load(path / POINTS)
-    profile, _ = calibrate(calibration, known=known_of(calibration))
-    system = System(rounds.host_of(path, bundle), profile, load_generator("forecache"))
+    known = known_of(calibration)
+    profile, _ = calibrate(calibration, known=known)
+    # Saturated loops of few clients say how fast the load generator is, too.
+    generator = fit_bundle(calibration, known=known).generator
+    system = System(rounds.host_of(path, bundle), profile, generator)
     points = list(bundle.points)
     cases = [rounds.case_of(point.given, system) for point in points]
     predictions = predict_cases(cases, draws=0, replications=2, requests=REQUESTS)
