@@ -17,7 +17,7 @@ from forecache.models.breakdown.explain import POLL, steps_of
 from forecache.models.engines.profile import EngineWork
 from forecache.models.node.setup import NodeTimes
 from forecache.models.prediction.predict import Prediction
-from forecache.models.prediction.simulation import times_of
+from forecache.models.prediction.simulation import at_rate, times_of
 from forecache.models.prediction.system import System
 
 from ..bundle.points import ObservedPoint
@@ -138,7 +138,8 @@ def computing_by_work(
     ndarray, shape (2, names)
         Of the main thread and of the I/O threads, in us.
     """
-    inputs = prediction.system.inputs(prediction.case.scenario)
+    # More work would be served at another rate.
+    inputs = at_rate(prediction.system.inputs(prediction.case.scenario))
     nominal = times_of(inputs)
     base = computing_of(prediction, active=active, polls=polls, times=nominal)
     more = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..breakdown.explain import steps_of
 from ..prediction.predict import Prediction
-from ..prediction.simulation import times_of
+from ..prediction.simulation import times_near
 from ..step_times.inputs import NodeInputs
 
 RESOURCES = (
@@ -33,7 +33,7 @@ def service_times_us(prediction: Prediction, inputs: NodeInputs) -> np.ndarray:
 
     Of the network and of interrupts it is in proportion only: a packet, a KiB, an interrupt.
     """
-    times = times_of(inputs)
+    times = times_near(inputs, prediction.pilot)
     found = dict.fromkeys(RESOURCES, 0.0)
     for _, thread, time_us in steps_of(prediction, times=times):
         found[thread] += time_us

@@ -34,7 +34,7 @@ from ..step_times.workload_caches import scenario_memory_load
 from .backlog import Growth, grows, growth_of
 from .effort import AskedRuns, Batch, check_count, check_runs
 from .run_length import Pilot, Window, window
-from .simulation import pilot_run, run, times_near, times_of
+from .simulation import at_rate, pilot_run, run, times_near, times_of
 from .system import System
 
 Progress = Callable[[str], None]
@@ -302,7 +302,7 @@ class Prediction:
     @cached_property
     def memory_bandwidth(self) -> MemoryBandwidth:
         """Bandwidth of main memory in use, its share of the peak, and the latency it leads to."""
-        inputs = self.system.inputs(self.case.scenario)
+        inputs = at_rate(self.system.inputs(self.case.scenario))
         load = scenario_memory_load(inputs)
         used = load.bytes_per_request * self.mean("throughput_rps") / 1e9
         return MemoryBandwidth(

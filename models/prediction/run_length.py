@@ -84,6 +84,8 @@ class Pilot:
         included; 0 for other engines.
     events_per_s
         Events of the simulation in a simulated second.
+    served_rps
+        That durations go by in a closed loop, from `simulation.at_rate`; None where they don't.
     """
 
     rate_rps: float
@@ -92,6 +94,7 @@ class Pilot:
     settled_ps: int = 0
     active_threads: int = 0
     events_per_s: float = 0.0
+    served_rps: float | None = None
 
 
 def window(inputs: NodeInputs, pilot: Pilot, *, requests: int, brief: bool = False) -> Window:

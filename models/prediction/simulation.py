@@ -56,38 +56,43 @@ _ALONE_AT_MOST = 0.8
 
 @kept
 def times_of(inputs: NodeInputs) -> NodeTimes:
-    """Durations of the node's steps.
+    """Durations of the node's steps at the rate of `at_rate`, the one thing that is simulated."""
+    return node_times(at_rate(inputs))
+
+
+@kept
+def at_rate(inputs: NodeInputs) -> NodeInputs:
+    """The inputs with the rate that a closed loop serves, where durations depend on it.
 
     Where something happens every so often (a slow command, a snapshot) it is one request in so
-    many, and where others fill the caches, fewer of a server's lines are left in them the longer it
-    doesn't touch them. How long that is, the scenario's rate says, or in a closed loop a pilot run.
-    Nothing else about durations is simulated.
+    many. Where other machines fill the caches, a server finds fewer of its lines the longer it
+    leaves them alone. Both go by the rate: the scenario's, or in a closed loop a pilot run's.
     """
-    if inputs.rate_rps is None and (stalls_of(inputs) or others_fill_caches(inputs)):
-        rate_rps = pilot_run(inputs, node_times(inputs), seed=1).rate_rps
-        if others_fill_caches(inputs):
-            # What is left in them changes the rate, and may change which threads serve.
-            slower = replace(inputs, served_rps=rate_rps)
-            rate_rps = pilot_run(slower, node_times(slower), seed=1).rate_rps
-        inputs = replace(inputs, served_rps=rate_rps)
-    return node_times(inputs)
+    stalls, filled = bool(stalls_of(inputs)), inputs.speed.l3_fills_per_us > 0.0
+    if inputs.rate_rps is not None or not (stalls or filled):
+        return inputs
+    rate_rps = _pilot(inputs, node_times(inputs), seed=1).rate_rps
+    served = replace(inputs, served_rps=rate_rps)
+    if stalls:
+        # They go by the rate that there is without them.
+        return served
+    # What is left in the caches changes the rate, and may change which threads serve.
+    return replace(inputs, served_rps=_pilot(served, node_times(served), seed=1).rate_rps)
 
 
-def times_near(inputs: NodeInputs, pilot: Pilot) -> NodeTimes:
-    """`times_of` numbers near to those of a pilot run, whose rate holds for them as well."""
-    # Stalls go by the rate that there is without them.
-    if inputs.rate_rps is None and others_fill_caches(inputs) and not stalls_of(inputs):
-        inputs = replace(inputs, served_rps=pilot.rate_rps)
+def times_near(inputs: NodeInputs, pilot: Pilot | None) -> NodeTimes:
+    """`times_of` numbers near to those of a pilot run, at the rate that held for these."""
+    if pilot is not None and inputs.rate_rps is None and pilot.served_rps is not None:
+        inputs = replace(inputs, served_rps=pilot.served_rps)
     return times_of(inputs)
-
-
-def others_fill_caches(inputs: NodeInputs) -> bool:
-    """Whether other machines bring lines into the caches of the server's host."""
-    return inputs.speed.l3_fills_per_us > 0.0
 
 
 def pilot_run(inputs: NodeInputs, times: NodeTimes, *, seed: int) -> Pilot:
     """Find out how fast a closed loop is, and when an open loop settles."""
+    return replace(_pilot(inputs, times, seed=seed), served_rps=at_rate(inputs).served_rps)
+
+
+def _pilot(inputs: NodeInputs, times: NodeTimes, *, seed: int) -> Pilot:
     if inputs.scenario.workload.mean_rate_rps is not None:
         return _open_pilot(inputs, times, seed=seed)
     warmup_ps = max(settling_ps(inputs), starting_ps(inputs), slices_ps(inputs) // 4) + _PILOT_PS

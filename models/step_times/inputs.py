@@ -40,7 +40,7 @@ class NodeInputs:
     generator_rules
         What the load generator does in which order.
     served_rps
-        Requests a second that a closed loop serves, where a pilot run or an observation told.
+        Requests a second that a closed loop serves, where a pilot run told.
     """
 
     scenario: Scenario

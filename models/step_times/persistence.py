@@ -143,7 +143,7 @@ def copied_pages_per_write(
 def copy_on_write_ps(inputs: NodeInputs) -> np.ndarray:
     """(codes,) faults of a write while a snapshot is made, averaged over all time.
 
-    None at an unknown rate.
+    Zeros where the rate is unknown.
     """
     kept, kinds, disk = persistence_of(inputs.scenario), inputs.kinds, inputs.disk
     rate_rps = inputs.rate_rps

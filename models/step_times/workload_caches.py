@@ -121,8 +121,8 @@ def idle_waits(inputs: NodeInputs) -> list[Waits]:
 def scenario_memory_load(inputs: NodeInputs) -> MemoryLoad:
     """What a scenario's requests take from memory, and how much slower it is therefore.
 
-    Where no rate is known it is that of a main thread that waits for nothing else, which is the
-    fastest: where something else limits, memory is faster than this says.
+    It is that of a main thread that waits for nothing else, which is the fastest: where something
+    else limits, memory is faster than this says.
     """
     caches, found = workload_caches(inputs), idle_waits(inputs)
     scenario, work, speed, kinds = inputs.scenario, inputs.work, inputs.speed, inputs.kinds
@@ -144,7 +144,7 @@ def scenario_memory_load(inputs: NodeInputs) -> MemoryLoad:
     lines = sum(k.share * k.keys * waits.dram_lines for k, waits in zip(kinds, found, strict=True))
     idle_ns = waits_ns(0.0)
     request_ns = main_request_interval_ns(inputs) + idle_ns
-    rate_rps = inputs.rate_rps
+    rate_rps = workload.mean_rate_rps
     least_ns = 0.0 if rate_rps is None else 1e9 / rate_rps
     if not scenario.same_host:
         # Clients that wait for the network don't ask meanwhile.

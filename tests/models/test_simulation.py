@@ -14,7 +14,7 @@ from forecache.models.prediction import node_setup as setups
 from forecache.models.prediction import run_length, simulation
 from forecache.models.prediction.node_setup import node_setup
 from forecache.models.prediction.run_length import Window, settling_ps, window
-from forecache.models.prediction.simulation import pilot_run, run, times_of
+from forecache.models.prediction.simulation import at_rate, pilot_run, run, times_near, times_of
 from forecache.models.prediction.system import System
 from forecache.models.scenario.schema import Scenario
 from forecache.models.scenario.sweeps import expand
@@ -234,3 +234,20 @@ def test_the_same_seed_repeats_and_another_does_not() -> None:
     assert first.latency == again.latency
     assert first.counters == again.counters
     assert first.latency != other.latency
+
+
+@pytest.mark.parametrize("stalls", [False, True])
+def test_draws_go_by_the_rate_of_the_nominal_run(stalls: bool) -> None:
+    """Stalls themselves go by the rate without them, on a host that others fill as well."""
+    slow = {"slow_command": {"every_s": 0.2, "duration_ms": 50.0}} if stalls else {}
+    quiet = inputs_of("valkey-8.1", io_threads=1, workload={"clients": 50, **slow})
+    shared = replace(quiet, speed=replace(quiet.speed, l3_fills_per_us=2.0))
+    pilot = pilot_run(shared, times_of(shared), seed=1)
+    nominal, drawn = times_of(shared), times_near(shared, pilot)
+    assert all(np.array_equal(a, b) for a, b in zip(nominal, drawn, strict=True))
+    assert at_rate(shared).served_rps == pilot.served_rps
+    plain = inputs_of("valkey-8.1", io_threads=1, workload={"clients": 50})
+    alone = run(plain, requests=20_000, seed=1).throughput_rps
+    assert pilot.served_rps == pytest.approx(alone, rel=0.1)
+    # Nothing that durations say depends on the rate there.
+    assert pilot_run(plain, times_of(plain), seed=1).served_rps is None

@@ -237,8 +237,8 @@ def test_others_evict_more_of_what_is_asked_for_seldom() -> None:
     opened = scenario(
         command="get", keys=50_000, value_bytes=64, arrival="open_loop", rate_rps=20e3
     )
-    assert wait_ns(inputs_of(opened, None, shared)) == pytest.approx(waits[2])
-    assert waits[0] == pytest.approx(wait_ns(closed))
+    assert wait_ns(inputs_of(opened, None, shared)) == pytest.approx(waits[2], rel=1e-3)
+    assert waits[0] == pytest.approx(wait_ns(closed), rel=1e-3)
 
 
 def test_a_closed_loop_is_as_cold_as_an_open_one_that_serves_as_much() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from forecache.sim.executors import Submitted
 from ...prediction.node_setup import node_setup
 from ...prediction.predict import LATENCIES, Prediction, brief_run
 from ...prediction.run_length import Pilot
+from ...prediction.simulation import times_near
 from ...prediction.system import System
 from ...scenario.schema import Scenario
 from ...step_times.inputs import NodeInputs
-from ...step_times.stages import node_times
 
 _ENDS = (-1.96, 1.96)
 """Standard errors at which a number is tried for whether it does anything."""
@@ -165,7 +165,7 @@ def _durations(
     system: System = prediction.system
     inputs: NodeInputs = system.inputs_of(prediction.case.scenario, system.numbers_at(steps))
     setup = node_setup(inputs, warmup_ps=1, end_ps=10**9, seed=1, replication=0)
-    return node_times(replace(inputs, served_rps=pilot.rate_rps)), setup
+    return times_near(inputs, pilot), setup
 
 
 def _equal(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
