@@ -226,6 +226,7 @@ def section() -> list[str]:
         "",
         "Saturated closed loops and open loops at 20 to 80% of what the same clients reach in a"
         " closed one, at random points, driven by forecache's own load generator on the other core."
+        " Engine and load generator are as the calibrations of the same hour found them."
         " The host's interruptions and wake-ups were measured before every window (Valkey 8.1.1"
         " on the Zen 3 host: minutes before). Windows in which other programs ran are left out."
         " “All” is over all"

@@ -258,16 +258,15 @@ def section() -> list[str]:
         " *Shipped*: as it comes with forecache. *Turns counted*: the same as *observed*, told how"
         " often the main thread woke, which is no prediction but says what of a miss is batches.",
         "",
-        f"A point of {those_with('core_to_core_ns')} has {TIMING.repetitions} windows of 1 or"
+        f"On {looked_at()} a point has {TIMING.repetitions} windows of 1 or"
         f" {TIMING.window_s:g} s, more where some were disturbed; those that count saw the cores as"
-        " far apart as when the host was profiled"
-        f" ([observe.md](observe.md#where-the-cores-are)), of {those_with('core_answer_ns')} as"
-        " fast as well, and points without such a window are left out. Polls of I/O threads for the"
-        " main thread, and looks of a main thread at clients whose jobs aren't done, count as"
-        f" waiting, and for *observed* what {TOOL} itself takes is fitted to {len(TOOL_POINTS)}"
-        " points with one thread. All other engines were measured before: 3 windows of 0.5 s or 4"
-        " of 1 s, it is not known how far apart the cores were, and polls and looks count as"
-        " work.",
+        " far apart and as fast as when the host was profiled"
+        " ([observe.md](observe.md#where-the-cores-are)), and points without such a window are left"
+        " out. Polls of I/O threads for the main thread, and looks of a main thread at clients"
+        f" whose jobs aren't done, count as waiting, and for *observed* what {TOOL} itself takes is"
+        f" fitted to {len(TOOL_POINTS)} points with one thread. On other hosts a point has 3"
+        " windows of 0.5 s or 4 of 1 s, it is not known how far apart and how fast the cores were,"
+        " and polls and looks count as work.",
         "",
         *table(header, body),
     ]
@@ -278,22 +277,19 @@ def seeds() -> list[int]:
     return sorted({seed for host in FOLDER.iterdir() for seed in rounds.seeds_of(host)})
 
 
-def those_with(number: str) -> str:
-    """Engines all of whose windows have a number, by host."""
-    parts = []
-    for host in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
-        known = [
-            path.name
-            for path in sorted(host.iterdir())
-            if all(
-                getattr(repetition, number) is not None
-                for point in Bundle.load(path / TOOL).points
-                for repetition in point.repetitions
-            )
-        ]
-        if known:
-            parts.append(f"{', '.join(known)} on `{host.name}`")
-    return "; ".join(parts)
+def looked_at() -> str:
+    """Hosts on which every window saw how fast the cores were."""
+    hosts = [
+        host.name
+        for host in sorted(path for path in FOLDER.iterdir() if path.is_dir())
+        if all(
+            repetition.core_answer_ns is not None
+            for engine in host.iterdir()
+            for point in Bundle.load(engine / TOOL).points
+            for repetition in point.repetitions
+        )
+    ]
+    return ", ".join(f"`{host}`" for host in hosts)
 
 
 def errors_of(rows: Sequence[dict[str, Any]], part: str) -> list[str]:
