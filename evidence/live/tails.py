@@ -152,7 +152,7 @@ def _of_engine(path: Path, asked: Asked) -> Iterator[Compared]:
     calibration, bundle = Bundle.load(path / CALIBRATION), Bundle.load(path / POINTS)
     known = known_of(calibration)
     profile, _ = calibrate(calibration, known=known)
-    # Saturated loops of few clients say how fast the load generator is, too.
+    # Where few clients saturate it, the load generator decides the latency as well.
     generator = fit_bundle(calibration, known=known).generator
     system = System(rounds.host_of(path, bundle), profile, generator)
     points = list(bundle.points)
@@ -226,7 +226,7 @@ def section() -> list[str]:
         "",
         "Saturated closed loops and open loops at 20 to 80% of what the same clients reach in a"
         " closed one, at random points, driven by forecache's own load generator on the other core."
-        " Engine and load generator are as the calibrations of the same hour found them."
+        " Engine and load generator are as the round's own calibration found them."
         " The host's interruptions and wake-ups were measured before every window (Valkey 8.1.1"
         " on the Zen 3 host: minutes before). Windows in which other programs ran are left out."
         " “All” is over all"
