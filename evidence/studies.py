@@ -252,7 +252,7 @@ _ALL: tuple[Study, ...] = (
     Study(
         "threads",
         "what each thread of engines with I/O threads computes, on this host",
-        duration="2 to 7 minutes an engine",
+        duration="2 to 10 minutes an engine",
         needs=(TWO_CPUS,),
         artefact="evidence/threads/, docs/accuracy/threads.json",
         page="docs/generations.md",
@@ -262,7 +262,7 @@ _ALL: tuple[Study, ...] = (
     Study(
         "threads-predicted",
         "what was measured of them last, predicted anew",
-        duration="seconds",
+        duration="2 minutes",
         artefact="docs/accuracy/threads.json",
         page="docs/generations.md",
         measure=Late("live.threads:predict"),
